@@ -1,1 +1,21 @@
-//! device
+//! Simulated flash hardware, and the drivers that speak to it.
+//!
+//! In the order a read travels:
+//!
+//! - drivers discover a chip by its own id, ONFI page, SFDP or CFI query and speak only commands to it;
+//! - an ECC engine prepares and finishes each page;
+//! - a controller ([`spi::SpiController`]) turns operations into time on the bus;
+//! - a chip executes its command set, stricter than silicon ([`violation::Violation`]), on an [`array::Array`].
+//!
+//! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
+
+pub mod array;
+pub mod ecc_engine;
+pub mod host;
+pub mod spi;
+pub mod timeline;
+pub mod units;
+pub mod violation;
+
+pub use timeline::{Host, Resource, Span, Timeline};
+pub use violation::Violation;

@@ -1,1 +1,2 @@
-//! ecc
+//! Error correction for NAND: OOB layouts. The codecs come with the wear and error model.
+#![no_std]

@@ -1,1 +1,2 @@
-//! media
+//! On-media bytes to types and back.
+#![no_std]

@@ -1,0 +1,195 @@
+//! The memory array: pages in erase blocks, copy-on-write, allocated only when written.
+//!
+//! Cloning an array copies one pointer per block. Erased pages take no memory. In timing-only mode nothing is stored
+//! and reads leave the buffer as it was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Pages in erase blocks. "Page" is whatever is programmed at once, OOB included.
+#[derive(Clone, Debug)]
+pub struct Array {
+    page_bytes: usize,
+    pages_per_block: usize,
+    blocks: Vec<Option<Arc<Block>>>,
+    stores: bool,
+    /// Injected bit errors: page row -> bit offsets, sorted. Empty in the usual case.
+    flips: BTreeMap<u32, Vec<u32>>,
+}
+
+/// One erase block that is not wholly erased.
+#[derive(Clone, Debug)]
+struct Block {
+    pages: Vec<Page>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Page {
+    /// `None` while erased.
+    data: Option<Arc<[u8]>>,
+    /// Programs since the last erase.
+    programs: u8,
+}
+
+impl Array {
+    /// An erased array. `stores` false gives a timing-only array.
+    pub fn new(page_bytes: usize, pages_per_block: usize, blocks: usize, stores: bool) -> Self {
+        Self { page_bytes, pages_per_block, blocks: vec![None; blocks], stores, flips: BTreeMap::new() }
+    }
+
+    /// Whether data is kept.
+    pub const fn stores(&self) -> bool {
+        self.stores
+    }
+
+    /// Bytes per page.
+    pub const fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Rows (pages) in the array.
+    pub fn rows(&self) -> usize {
+        self.blocks.len() * self.pages_per_block
+    }
+
+    fn page(&self, row: usize) -> Option<&Page> {
+        let block = self.blocks[row / self.pages_per_block].as_ref()?;
+        Some(&block.pages[row % self.pages_per_block])
+    }
+
+    /// How often the page was programmed since its block was erased. Always 0 in timing-only mode.
+    pub fn programs(&self, row: usize) -> u8 {
+        self.page(row).map_or(0, |p| p.programs)
+    }
+
+    /// The stored page, `None` while it is erased (or nothing is stored). Injected errors are not applied.
+    pub fn stored(&self, row: usize) -> Option<&[u8]> {
+        self.page(row)?.data.as_deref()
+    }
+
+    /// Reads `out.len()` bytes of a page from `column`, injected bit errors included. Columns beyond the page read 0xFF.
+    pub fn read(&self, row: usize, column: usize, out: &mut [u8]) {
+        if !self.stores {
+            return;
+        }
+        let inside = self.page_bytes.saturating_sub(column).min(out.len());
+        match self.stored(row) {
+            Some(data) => {
+                out[..inside].copy_from_slice(&data[column..column + inside]);
+                out[inside..].fill(0xFF);
+            }
+            None => out.fill(0xFF),
+        }
+        for &bit in self.flips(row) {
+            let byte = bit as usize / 8;
+            if (column..column + inside).contains(&byte) {
+                out[byte - column] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    /// Programs bytes of a page: bits can only go from 1 to 0. Columns beyond the page are ignored.
+    pub fn program(&mut self, row: usize, column: usize, bytes: &[u8]) {
+        if !self.stores {
+            return;
+        }
+        let (page_bytes, per_block) = (self.page_bytes, self.pages_per_block);
+        let block = self.blocks[row / per_block]
+            .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
+        let page = &mut Arc::make_mut(block).pages[row % per_block];
+        page.programs = page.programs.saturating_add(1);
+        let inside = page_bytes.saturating_sub(column).min(bytes.len());
+        let bytes = &bytes[..inside];
+        match &mut page.data {
+            None if inside == page_bytes => page.data = Some(Arc::from(bytes)),
+            None => {
+                let mut fresh = vec![0xFF; page_bytes];
+                fresh[column..column + inside].copy_from_slice(bytes);
+                page.data = Some(Arc::from(fresh));
+            }
+            Some(data) => {
+                let target = Arc::make_mut(data);
+                for (old, new) in target[column..].iter_mut().zip(bytes) {
+                    *old &= new;
+                }
+            }
+        }
+    }
+
+    /// Erases a block: its memory is given back, its injected errors are gone.
+    pub fn erase(&mut self, block: usize) {
+        self.blocks[block] = None;
+        if !self.flips.is_empty() {
+            let first = (block * self.pages_per_block) as u32;
+            let after = first + self.pages_per_block as u32;
+            self.flips.retain(|row, _| !(first..after).contains(row));
+        }
+    }
+
+    /// Injects a bit error: bit `bit` (byte * 8 + bit number) of the page reads inverted until the block is erased.
+    /// Injecting it twice takes it back.
+    pub fn inject(&mut self, row: usize, bit: u32) {
+        let flips = self.flips.entry(row as u32).or_default();
+        match flips.binary_search(&bit) {
+            Ok(at) => drop(flips.remove(at)),
+            Err(at) => flips.insert(at, bit),
+        }
+    }
+
+    /// The injected bit errors of a page, sorted.
+    #[inline]
+    pub fn flips(&self, row: usize) -> &[u32] {
+        if self.flips.is_empty() {
+            return &[];
+        }
+        self.flips.get(&(row as u32)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Bytes of page data held, for tests of memory use.
+    pub fn held_bytes(&self) -> usize {
+        let pages = self.blocks.iter().flatten().flat_map(|b| &b.pages);
+        pages.filter_map(|p| p.data.as_ref()).map(|d| d.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_follows_what_is_written_and_clones_share_it() {
+        let mut a = Array::new(2112, 64, 1024, true);
+        assert_eq!(a.held_bytes(), 0);
+        a.program(5, 0, &[0x55; 2112]);
+        a.program(5, 2048, &[0x00]);
+        assert_eq!((a.held_bytes(), a.programs(5)), (2112, 2));
+        let b = a.clone();
+        a.erase(0);
+        let mut out = [0; 3];
+        b.read(5, 2047, &mut out);
+        assert_eq!(out, [0x55, 0x00, 0x55]);
+        a.read(5, 2047, &mut out);
+        assert_eq!(out, [0xFF; 3]);
+        assert_eq!(a.held_bytes(), 0);
+    }
+
+    #[test]
+    fn injected_errors_show_and_go_with_the_block() {
+        let mut a = Array::new(16, 4, 2, true);
+        a.inject(1, 9);
+        let mut out = [0; 16];
+        a.read(1, 0, &mut out);
+        assert_eq!(out[1], 0xFD);
+        a.erase(0);
+        assert!(a.flips(1).is_empty());
+    }
+
+    #[test]
+    fn timing_only_stores_nothing() {
+        let mut a = Array::new(16, 4, 2, false);
+        a.program(0, 0, &[0; 16]);
+        let mut out = [7; 2];
+        a.read(0, 0, &mut out);
+        assert_eq!((out, a.held_bytes()), ([7, 7], 0));
+    }
+}

@@ -1,0 +1,221 @@
+//! ECC engines: where a page is encoded before it is programmed and corrected after it is read, and what that costs.
+//!
+//! The three calls are those of Linux's ECC API: init ([`EccEngine::new`]), prepare, finish. The codecs are not part of
+//! this layer: the engine learns from the simulated chip which bits are wrong, counts them per step, and repairs the
+//! steps that the code could.
+
+use crate::timeline::{Host, Resource, Timeline};
+use crate::units;
+use floatgate_mtd::{Nanos, Phase};
+use serde::Deserialize;
+
+/// Where the ECC is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// Nowhere.
+    None,
+    /// In the chip, which reports the result in its status. Costs nothing beyond the chip's longer tR.
+    #[default]
+    OnDie,
+    /// In the controller, while data passes: only the latency after the last byte shows.
+    Pipelined,
+    /// On the host, in an engine of its own through which each page passes.
+    External,
+    /// On the CPU.
+    Software,
+}
+
+/// An ECC engine as data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EccProfile {
+    /// Where it is computed.
+    pub engine: EngineKind,
+    /// Bits corrected per step; what the chip asks for when absent.
+    pub strength: Option<u32>,
+    /// Bytes per step; what the chip asks for when absent.
+    #[serde(with = "optional_bytes")]
+    pub step_bytes: Option<u32>,
+    /// Start of the engine, per page; for a pipelined one the latency after the last byte. In us.
+    #[serde(with = "units::us")]
+    pub setup_us: Nanos,
+    /// Encoding, in ns per 1000 bytes (external and software).
+    pub encode_ns_per_kb: u32,
+    /// Decoding of clean data, in ns per 1000 bytes (external and software).
+    pub decode_ns_per_kb: u32,
+    /// Finding and correcting, per wrong bit, in us.
+    #[serde(with = "units::us")]
+    pub correct_us_per_bit: Nanos,
+}
+
+mod optional_bytes {
+    use serde::Deserializer;
+    use serde::de::Error;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+        let bytes = crate::units::bytes::deserialize(d)?;
+        u32::try_from(bytes).map(Some).map_err(|_| D::Error::custom("an ECC step is smaller than 4 GiB"))
+    }
+}
+
+/// What a chip asks for: `strength` bits per `step_bytes` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EccRequirement {
+    /// Bits per step.
+    pub strength: u32,
+    /// Bytes per step.
+    pub step_bytes: u32,
+}
+
+/// Result of a correction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Corrected {
+    /// Most bits corrected in one step.
+    pub max: u32,
+    /// All bits corrected.
+    pub total: u32,
+}
+
+/// A step held more wrong bits than the code corrects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uncorrectable;
+
+/// An engine set up for one chip.
+#[derive(Clone, Debug)]
+pub struct EccEngine {
+    profile: EccProfile,
+    requirement: EccRequirement,
+    timeline: Timeline,
+}
+
+impl EccEngine {
+    /// Sets up an engine: the profile's own strength and step win over what the chip asks for.
+    pub fn new(profile: EccProfile, chip: EccRequirement) -> Self {
+        let requirement = EccRequirement {
+            strength: profile.strength.unwrap_or(chip.strength),
+            step_bytes: profile.step_bytes.unwrap_or(chip.step_bytes).max(1),
+        };
+        Self { profile, requirement, timeline: Timeline::default() }
+    }
+
+    /// Where the ECC is computed.
+    pub const fn kind(&self) -> EngineKind {
+        self.profile.engine
+    }
+
+    /// Strength and step in force; strength 0 without an engine.
+    pub const fn requirement(&self) -> EccRequirement {
+        match self.profile.engine {
+            EngineKind::None => EccRequirement { strength: 0, step_bytes: 0 },
+            _ => self.requirement,
+        }
+    }
+
+    /// Whether correction happens on the host's side of the bus.
+    pub const fn on_host(&self) -> bool {
+        !matches!(self.profile.engine, EngineKind::None | EngineKind::OnDie)
+    }
+
+    /// Before a page of `bytes` is programmed: encodes.
+    #[inline]
+    pub fn prepare(&mut self, host: &mut Host, bytes: u32) {
+        self.work(host, bytes, self.profile.encode_ns_per_kb, "ECC encode");
+    }
+
+    /// After a page was read into `data`: corrects the bits listed in `flips` (bit offsets in the page, sorted; those
+    /// beyond `data` are OOB and are not counted).
+    ///
+    /// # Errors
+    /// [`Uncorrectable`] when any step holds too many; the other steps are corrected all the same.
+    #[inline]
+    pub fn finish(
+        &mut self,
+        host: &mut Host,
+        data: &mut [u8],
+        flips: &[u32],
+    ) -> Result<Corrected, Uncorrectable> {
+        self.work(host, data.len() as u32, self.profile.decode_ns_per_kb, "ECC decode");
+        if flips.is_empty() || !self.on_host() {
+            return Ok(Corrected::default());
+        }
+        let fixed = correct(self.requirement, data, flips);
+        let bits = fixed.map_or(0, |c| c.total);
+        let resource =
+            if self.profile.engine == EngineKind::Software { Resource::Cpu } else { Resource::Ecc };
+        host.spend(resource, Phase::Ecc, self.profile.correct_us_per_bit * u64::from(bits), "ECC correct");
+        fixed
+    }
+
+    #[inline]
+    fn work(&mut self, host: &mut Host, bytes: u32, ns_per_kb: u32, what: &'static str) {
+        let length = Nanos::from_ns(u64::from(bytes) * u64::from(ns_per_kb) / 1000);
+        match self.profile.engine {
+            EngineKind::None | EngineKind::OnDie => {}
+            EngineKind::Pipelined => host.spend(Resource::Ecc, Phase::Ecc, self.profile.setup_us, what),
+            EngineKind::Software => {
+                host.spend(Resource::Cpu, Phase::Ecc, self.profile.setup_us + length, what);
+            }
+            EngineKind::External => {
+                let (_, end) = self.timeline.reserve(host.now(), self.profile.setup_us + length);
+                host.wait_until(end, Resource::Ecc, Phase::Ecc, what);
+            }
+        }
+    }
+}
+
+/// Flips back the wrong bits of every step that has at most `strength` of them.
+///
+/// # Errors
+/// [`Uncorrectable`] when a step has more.
+pub fn correct(code: EccRequirement, data: &mut [u8], flips: &[u32]) -> Result<Corrected, Uncorrectable> {
+    let bits = data.len() as u32 * 8;
+    let step_bits = code.step_bytes.max(1) * 8;
+    let mut result = Ok(Corrected::default());
+    let inside = &flips[..flips.partition_point(|&bit| bit < bits)];
+    for step in inside.chunk_by(|a, b| a / step_bits == b / step_bits) {
+        let wrong = step.len() as u32;
+        if wrong > code.strength {
+            result = Err(Uncorrectable);
+            continue;
+        }
+        for &bit in step {
+            data[bit as usize / 8] ^= 1 << (bit % 8);
+        }
+        if let Ok(sum) = &mut result {
+            sum.max = sum.max.max(wrong);
+            sum.total += wrong;
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corrects_by_step() {
+        let code = EccRequirement { strength: 1, step_bytes: 512 };
+        let mut data = vec![0xFF; 1024];
+        data[3] ^= 1;
+        data[600] ^= 2;
+        let flips = [24, 600 * 8 + 1];
+        assert_eq!(correct(code, &mut data, &flips), Ok(Corrected { max: 1, total: 2 }));
+        assert!(data.iter().all(|&b| b == 0xFF));
+        assert_eq!(correct(code, &mut data, &[0, 1]), Err(Uncorrectable));
+    }
+
+    #[test]
+    fn software_costs_cpu_time_and_on_die_none() {
+        let chip = EccRequirement { strength: 4, step_bytes: 512 };
+        let soft =
+            EccProfile { engine: EngineKind::Software, decode_ns_per_kb: 1000, ..EccProfile::default() };
+        let mut host = Host::default();
+        EccEngine::new(soft, chip).finish(&mut host, &mut [0; 2000], &[]).unwrap();
+        assert_eq!(host.spent()[Phase::Ecc], Nanos::from_us(2));
+        EccEngine::new(EccProfile::default(), chip).prepare(&mut host, 2000);
+        assert_eq!(host.spent().total(), Nanos::from_us(2));
+    }
+}

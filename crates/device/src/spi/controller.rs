@@ -1,0 +1,615 @@
+//! A SPI memory controller: a profile (data) that turns operations into time, and a chip on its wires.
+
+use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
+use super::phy::{PhyProfile, PhyState, widest_eye};
+use super::{SpiChip, Violation};
+use crate::timeline::{Host, Resource, Span, Timeline};
+use crate::units;
+use floatgate_mtd::{Instant, Nanos, Phase};
+use serde::Deserialize;
+
+/// Why an operation did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpiError {
+    /// The chip refused it.
+    #[error("the chip refuses: {0}")]
+    Chip(#[from] Violation),
+    /// The controller cannot do it.
+    #[error("the controller does not support this operation")]
+    NotSupported,
+    /// The status never reached the wanted value.
+    #[error("the chip did not become ready in time")]
+    Timeout,
+    /// Calibration found no usable sampling point.
+    #[error("no sampling point: the widest eye is {taps} taps, {needed} are needed at {hz} Hz")]
+    NoEye {
+        /// Widest run of good taps.
+        taps: u16,
+        /// Taps the profile asks for.
+        needed: u16,
+        /// The clock that was tried.
+        hz: u32,
+    },
+    /// Calibration was asked of a controller without PHY.
+    #[error("the controller has no PHY to calibrate")]
+    NoPhy,
+}
+
+/// How the bus clock is made from the reference clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Divider {
+    /// Any whole number.
+    Any,
+    /// Even numbers only (the Cadence block: facts 0.3).
+    Even,
+    /// Powers of two (STM32 SPI).
+    Power2,
+    /// The requested clock is met exactly.
+    #[default]
+    Exact,
+}
+
+impl Divider {
+    /// The fastest clock not above `want` that can be made from `reference` Hz.
+    pub fn clock(self, reference: u64, want: u64) -> u64 {
+        let want = want.max(1);
+        let divide = |by: u64| reference / by;
+        match self {
+            Self::Exact => want,
+            Self::Any => divide(reference.div_ceil(want).max(1)),
+            Self::Even => divide(reference.div_ceil(want * 2).max(1) * 2),
+            Self::Power2 => divide(reference.div_ceil(want).max(1).next_power_of_two()),
+        }
+    }
+}
+
+/// What an operation costs beside its time on the wires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OpCost {
+    /// Driver code and register set-up before the first clock, in us.
+    #[serde(with = "units::us")]
+    pub setup_us: Nanos,
+    /// From the last clock until the driver goes on (interrupt, DMA unmap, wake-up), in us.
+    #[serde(with = "units::us")]
+    pub finish_us: Nanos,
+}
+
+/// How data moves between FIFO and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataPath {
+    /// Time per byte on the host's side, in ns: programmed I/O, uncached window. 0 for DMA that keeps up.
+    #[serde(with = "ps_from_ns")]
+    pub ns_per_byte: u64,
+    /// The same for double-rate transfers, where the controller uses another path; as `ns_per_byte` when absent.
+    #[serde(with = "optional_ps_from_ns")]
+    pub dtr_ns_per_byte: Option<u64>,
+    /// Whether the host moves data while the wires do (FIFO), or afterwards.
+    pub overlap: bool,
+}
+
+impl DataPath {
+    fn host_time(&self, bytes: u32, dtr: bool) -> Nanos {
+        let ps = if dtr { self.dtr_ns_per_byte.unwrap_or(self.ns_per_byte) } else { self.ns_per_byte };
+        Nanos::from_ns(ps * u64::from(bytes) / 1000)
+    }
+
+    /// Host time that shows beyond `wire` time on the bus.
+    #[inline]
+    fn excess(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
+        let host = self.host_time(bytes, dtr);
+        if self.overlap { host.saturating_sub(wire) } else { host }
+    }
+}
+
+/// Picoseconds from a plain number of nanoseconds (fractions are common: 0.26 us a byte).
+mod ps_from_ns {
+    use serde::{Deserialize, Deserializer, de};
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        let ns = f64::deserialize(d)?;
+        if (0.0..1e9).contains(&ns) {
+            Ok((ns * 1e3).round() as u64)
+        } else {
+            Err(de::Error::custom("a time per byte lies between 0 and 1e9 ns"))
+        }
+    }
+}
+
+mod optional_ps_from_ns {
+    use serde::Deserializer;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+        super::ps_from_ns::deserialize(d).map(Some)
+    }
+}
+
+/// Direct mapping: flash appears in the host's address space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dirmap {
+    /// Reads go through the window.
+    pub read: bool,
+    /// Writes go through the window.
+    pub write: bool,
+    /// Size of the window; longer transfers are split. 0 for no limit.
+    #[serde(with = "units::bytes")]
+    pub window_bytes: u64,
+    /// Cost of a mapped read beside the wires.
+    pub read_cost: OpCost,
+    /// Cost of a mapped write beside the wires.
+    pub write_cost: OpCost,
+}
+
+/// A controller as data.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiProfile {
+    /// Reference clock that the divider divides.
+    #[serde(with = "units::hz")]
+    pub reference_hz: u64,
+    /// How it divides.
+    #[serde(default)]
+    pub divider: Divider,
+    /// Highest clock of the controller.
+    #[serde(with = "units::hz")]
+    pub max_hz: u64,
+    /// Most data bytes in one operation, 0 for no limit.
+    #[serde(default, with = "units::bytes")]
+    pub max_transfer_bytes: u64,
+    /// Most lanes.
+    pub lanes: u8,
+    /// Double transfer rate.
+    #[serde(default)]
+    pub dtr: bool,
+    /// Cost of a plain operation beside the wires.
+    #[serde(default)]
+    pub exec: OpCost,
+    /// Data from chip to host.
+    #[serde(default)]
+    pub rx: DataPath,
+    /// Data from host to chip.
+    #[serde(default)]
+    pub tx: DataPath,
+    /// Direct mapping, when the controller has it.
+    #[serde(default)]
+    pub dirmap: Option<Dirmap>,
+    /// PHY, when the controller has one.
+    #[serde(default)]
+    pub phy: Option<PhyProfile>,
+}
+
+/// The bus on the board.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiBus {
+    /// Clock the board asks for (device tree: `spi-max-frequency`).
+    #[serde(with = "units::hz")]
+    pub clock_hz: u64,
+    /// Widest mode to use, command-address-data; the widest common one when absent.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// Most lanes wired for data.
+    #[serde(default = "eight")]
+    pub lanes: u8,
+    /// Whether the chip's reset pin is wired (stateful modes need it).
+    #[serde(default)]
+    pub reset_pin: bool,
+    /// Use the controller's PHY, calibrated, for data.
+    #[serde(default)]
+    pub phy: bool,
+}
+
+const fn eight() -> u8 {
+    8
+}
+
+/// When to look at the status, as Linux's `spi_mem_poll_status` does: a first pause, then a status operation, then
+/// pauses of `interval` between further ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollPlan {
+    /// Before the first status operation.
+    pub initial: Nanos,
+    /// Between status operations.
+    pub interval: Nanos,
+    /// Give up after.
+    pub timeout: Nanos,
+}
+
+/// What a driver sees of a controller: simulated here, real later.
+pub trait SpiMem {
+    /// Whether controller and board can do operations of this mode.
+    fn supports(&self, mode: Mode) -> bool;
+
+    /// Whether the chip's reset pin is wired.
+    fn has_reset_pin(&self) -> bool;
+
+    /// The mode the board's owner asks for, if any.
+    fn mode_limit(&self) -> Option<Mode>;
+
+    /// Most data bytes in one operation.
+    fn max_transfer(&self) -> usize;
+
+    /// The clock at which `op` would run. `mapped` operations may use the PHY's.
+    fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;
+
+    /// Runs one operation.
+    ///
+    /// # Errors
+    /// When controller or chip refuse.
+    fn exec(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError>;
+
+    /// Runs one data transfer through the direct mapping, or as plain operations where there is none.
+    ///
+    /// # Errors
+    /// When controller or chip refuse.
+    fn mapped(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError>;
+
+    /// Repeats a status read until `status & mask == value`. Returns the last status.
+    ///
+    /// # Errors
+    /// `Timeout`, or when controller or chip refuse.
+    fn poll(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        mask: u8,
+        value: u8,
+        plan: PollPlan,
+    ) -> Result<u8, SpiError>;
+
+    /// Pulses the reset pin.
+    fn pulse_reset(&mut self, host: &mut Host);
+
+    /// Whether the board wants the PHY used.
+    fn wants_phy(&self) -> bool;
+
+    /// Sweeps the sampling delay while `op` reads `pattern`, and takes the centre of the widest eye.
+    ///
+    /// # Errors
+    /// `NoPhy`, `NoEye`.
+    fn calibrate(&mut self, host: &mut Host, op: &SpiOp, pattern: &[u8]) -> Result<PhyState, SpiError>;
+}
+
+/// A simulated controller with a simulated chip on its wires.
+#[derive(Clone, Debug)]
+pub struct SpiController<C> {
+    profile: SpiProfile,
+    board: SpiBus,
+    chip: C,
+    bus: Timeline,
+    phy: PhyState,
+    /// While calibrating: the tap under test.
+    trial_tap: Option<u16>,
+    /// Clock for operations without a limit of their own.
+    base: Clock,
+    phy_clock: Clock,
+}
+
+impl<C: SpiChip> SpiController<C> {
+    /// Wires `chip` to a controller on a board.
+    pub fn new(profile: SpiProfile, board: SpiBus, chip: C) -> Self {
+        let want = board.clock_hz.min(profile.max_hz);
+        let base = Clock::new(clip(profile.divider.clock(profile.reference_hz, want)));
+        let phy_clock = Clock::new(clip(profile.phy.as_ref().map_or(0, |p| p.clock_hz)));
+        Self {
+            profile,
+            board,
+            chip,
+            bus: Timeline::default(),
+            phy: PhyState::Uncalibrated,
+            trial_tap: None,
+            base,
+            phy_clock,
+        }
+    }
+
+    /// The chip, for looking at what drivers cannot see.
+    pub const fn chip(&self) -> &C {
+        &self.chip
+    }
+
+    /// The chip, for breaking it on purpose.
+    pub const fn chip_mut(&mut self) -> &mut C {
+        &mut self.chip
+    }
+
+    /// The profile.
+    pub const fn profile(&self) -> &SpiProfile {
+        &self.profile
+    }
+
+    /// What calibration found.
+    pub const fn phy_state(&self) -> PhyState {
+        self.phy
+    }
+
+    /// The clock of operations without a limit of their own.
+    pub const fn base_clock(&self) -> Clock {
+        self.base
+    }
+
+    fn uses_phy(&self, op: &SpiOp) -> bool {
+        let limit = u64::from(op.max_hz);
+        self.board.phy && self.profile.phy.as_ref().is_some_and(|p| limit == 0 || p.clock_hz <= limit)
+    }
+
+    /// Time one operation, with its cost beside the wires.
+    #[inline]
+    fn run(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        data: Data<'_>,
+        cost: OpCost,
+        clock: Clock,
+    ) -> Result<(), SpiError> {
+        host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
+        let [cmd, addr, dummy, wire] = clock.phases(op);
+        let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire);
+        host.pass_until(start, Phase::Waiting);
+        let refused = self.transfer(start, end, clock, op, data);
+        host.spend(Resource::Bus, Phase::Command, cmd, "command");
+        host.spend(Resource::Bus, Phase::Address, addr, "address");
+        host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
+        host.spend(Resource::Bus, Phase::Data, wire, "data");
+        let path = if op.dir == Direction::In { &self.profile.rx } else { &self.profile.tx };
+        let excess = path.excess(op.len, op.mode.data.dtr, wire);
+        host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
+        // CS# may rise late while a slow host drains the FIFO, but the chip's work began with the last bit.
+        self.bus.hold_until(host.now());
+        host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
+        refused
+    }
+
+    fn transfer(
+        &mut self,
+        start: Instant,
+        end: Instant,
+        clock: Clock,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), SpiError> {
+        match data {
+            Data::In(buf) => {
+                self.chip.exec(start, end, clock.hz(), op, Data::In(&mut *buf))?;
+                if !self.samples_right(clock, op.mode.data) {
+                    garble(buf);
+                }
+            }
+            other => self.chip.exec(start, end, clock.hz(), op, other)?,
+        }
+        Ok(())
+    }
+
+    /// Whether data read at this clock arrives intact.
+    fn samples_right(&self, clock: Clock, width: Width) -> bool {
+        let Some(phy) = &self.profile.phy else { return true };
+        let period_ps = 1_000_000_000_000 / u64::from(clock.hz());
+        let bit_ps = if width.dtr { period_ps / 2 } else { period_ps };
+        let tuned = clock.hz() == self.phy_clock.hz();
+        let tap = match (self.trial_tap, self.phy) {
+            (Some(tap), _) | (None, PhyState::Calibrated { tap, .. }) if tuned => Some(tap),
+            _ => None,
+        };
+        // Plain single-rate capture uses the next edge; controllers sample double-rate data half a bit later.
+        let sample_ps = tap.map_or(period_ps, |tap| phy.tap_delay_ps(tap));
+        phy.samples_right(sample_ps, bit_ps) || (tap.is_none() && bit_ps >= 2 * u64::from(phy.round_trip_ps))
+    }
+
+    /// Splits a data phase into pieces of at most `limit` bytes (0: no limit).
+    fn pieces(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        data: Data<'_>,
+        limit: usize,
+        cost: OpCost,
+        clock: Clock,
+    ) -> Result<(), SpiError> {
+        let len = op.len as usize;
+        if limit == 0 || len <= limit {
+            return self.run(host, op, data, cost, clock);
+        }
+        let piece = |at: usize| SpiOp { addr: op.addr + at as u32, len: (len - at).min(limit) as u32, ..*op };
+        match data {
+            Data::None => self.run(host, op, Data::None, cost, clock),
+            Data::In(buf) => buf
+                .chunks_mut(limit)
+                .enumerate()
+                .try_for_each(|(i, chunk)| self.run(host, &piece(i * limit), Data::In(chunk), cost, clock)),
+            Data::Out(buf) => buf
+                .chunks(limit)
+                .enumerate()
+                .try_for_each(|(i, chunk)| self.run(host, &piece(i * limit), Data::Out(chunk), cost, clock)),
+        }
+    }
+}
+
+/// Wrong bits: what a sampler outside the eye delivers. Neighbouring bits shift into each other.
+fn garble(buf: &mut [u8]) {
+    let mut last = 0;
+    for byte in buf {
+        let this = *byte;
+        *byte = this >> 1 | last << 7 ^ 0x10;
+        last = this;
+    }
+}
+
+fn clip(hz: u64) -> u32 {
+    u32::try_from(hz).unwrap_or(u32::MAX)
+}
+
+impl<C: SpiChip> SpiMem for SpiController<C> {
+    fn supports(&self, mode: Mode) -> bool {
+        let widest = |w: Width| w.lanes <= self.profile.lanes && (!w.dtr || self.profile.dtr);
+        let wired = mode.data.lanes.max(mode.addr.lanes).max(mode.cmd.lanes) <= self.board.lanes;
+        wired && [mode.cmd, mode.addr, mode.data].into_iter().all(widest)
+    }
+
+    fn has_reset_pin(&self) -> bool {
+        self.board.reset_pin
+    }
+
+    fn mode_limit(&self) -> Option<Mode> {
+        self.board.mode
+    }
+
+    fn max_transfer(&self) -> usize {
+        match self.profile.max_transfer_bytes {
+            0 => usize::MAX,
+            n => usize::try_from(n).unwrap_or(usize::MAX),
+        }
+    }
+
+    fn clock(&self, op: &SpiOp, mapped: bool) -> Clock {
+        if mapped && self.uses_phy(op) {
+            return self.phy_clock;
+        }
+        if op.max_hz == 0 || self.base.hz() <= op.max_hz {
+            return self.base;
+        }
+        let want = u64::from(op.max_hz).min(self.profile.max_hz).min(self.board.clock_hz);
+        Clock::new(clip(self.profile.divider.clock(self.profile.reference_hz, want)))
+    }
+
+    #[inline]
+    fn exec(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError> {
+        if !self.supports(op.mode) {
+            return Err(SpiError::NotSupported);
+        }
+        let clock = self.clock(op, false);
+        let (limit, cost) = (self.profile.max_transfer_bytes as usize, self.profile.exec);
+        self.pieces(host, op, data, limit, cost, clock)
+    }
+
+    #[inline]
+    fn mapped(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError> {
+        if !self.supports(op.mode) {
+            return Err(SpiError::NotSupported);
+        }
+        let clock = self.clock(op, true);
+        let map = self.profile.dirmap.unwrap_or_default();
+        let (has, cost) = match op.dir {
+            Direction::In => (map.read, map.read_cost),
+            _ => (map.write, map.write_cost),
+        };
+        if has {
+            self.pieces(host, op, data, map.window_bytes as usize, cost, clock)
+        } else {
+            let (limit, cost) = (self.profile.max_transfer_bytes as usize, self.profile.exec);
+            self.pieces(host, op, data, limit, cost, clock)
+        }
+    }
+
+    /// The status operations that find the chip busy are not run one by one: their number follows from when the chip
+    /// is ready. The last one is run.
+    fn poll(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        mask: u8,
+        value: u8,
+        plan: PollPlan,
+    ) -> Result<u8, SpiError> {
+        let start = host.now();
+        let ready = self.chip.busy_until();
+        let die = Resource::Die(self.chip.busy_die());
+        host.note(Span {
+            resource: die,
+            phase: Phase::Array,
+            start,
+            end: ready,
+            what: self.chip.busy_what(),
+        });
+        let clock = self.clock(op, false);
+        let cost = self.profile.exec;
+        let op_time = cost.setup_us + clock.duration(op);
+        let round = op_time + cost.finish_us + plan.interval;
+        let first = start + plan.initial;
+        // Status is sampled at the end of the operation; the first sample not before `ready` sees it.
+        let late = ready.since(first + op_time);
+        let rounds = late.as_ns().div_ceil(round.as_ns().max(1));
+        if round * rounds + plan.initial > plan.timeout {
+            host.pass_until(start + plan.timeout, Phase::Polling);
+            return Err(SpiError::Timeout);
+        }
+        let last = first + round * rounds;
+        host.pass_until(ready.min(last), Phase::Array);
+        host.wait_until(last, Resource::Cpu, Phase::Polling, "sleep and status polls");
+        self.last_poll(host, op, mask, value, ready)
+    }
+
+    fn pulse_reset(&mut self, host: &mut Host) {
+        if self.board.reset_pin {
+            self.chip.reset_pin(host.now());
+        }
+    }
+
+    fn wants_phy(&self) -> bool {
+        self.board.phy
+    }
+
+    fn calibrate(&mut self, host: &mut Host, op: &SpiOp, pattern: &[u8]) -> Result<PhyState, SpiError> {
+        let Some(phy) = self.profile.phy.clone() else { return Err(SpiError::NoPhy) };
+        let mut got = vec![0; pattern.len()];
+        let mut good = Vec::with_capacity(usize::from(phy.taps));
+        for tap in 0..phy.taps {
+            self.trial_tap = Some(tap);
+            let outcome = self.mapped(host, op, Data::In(&mut got));
+            good.push(outcome.is_ok() && got == pattern);
+        }
+        self.trial_tap = None;
+        let eye = widest_eye(good.into_iter());
+        let taps = eye.map_or(0, |(from, to)| to - from + 1);
+        match eye {
+            Some((from, to)) if taps >= phy.min_eye_taps => {
+                self.phy = PhyState::Calibrated { tap: from + (to - from) / 2, eye: (from, to) };
+                Ok(self.phy)
+            }
+            _ => Err(SpiError::NoEye { taps, needed: phy.min_eye_taps, hz: self.phy_clock.hz() }),
+        }
+    }
+}
+
+impl<C: SpiChip> SpiController<C> {
+    /// Runs the status operation that sees the chip ready; all of its time that the array does not need is polling.
+    fn last_poll(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        mask: u8,
+        value: u8,
+        ready: Instant,
+    ) -> Result<u8, SpiError> {
+        let clock = self.clock(op, false);
+        let cost = self.profile.exec;
+        let (start, end) = self.bus.reserve(host.now() + cost.setup_us, clock.duration(op));
+        let mut status = [0; 2];
+        let bytes = &mut status[..(op.len as usize).min(2)];
+        let outcome = self.chip.exec(start, end, clock.hz(), op, Data::In(bytes));
+        host.note(Span { resource: Resource::Bus, phase: Phase::Polling, start, end, what: "status" });
+        host.pass_until(ready.min(end), Phase::Array);
+        host.pass_until(end + cost.finish_us, Phase::Polling);
+        outcome?;
+        if status[0] & mask == value { Ok(status[0]) } else { Err(SpiError::Timeout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts 0.3: the Cadence block makes 20.833 MHz of 166.67 MHz when asked for 25 MHz.
+    #[test]
+    fn even_dividers() {
+        assert_eq!(Divider::Even.clock(166_666_667, 25_000_000), 20_833_333);
+        assert_eq!(Divider::Even.clock(166_666_667, 166_666_667), 83_333_333);
+        assert_eq!(Divider::Any.clock(180_000_000, 28_000_000), 25_714_285);
+        assert_eq!(Divider::Power2.clock(90_000_000, 45_000_000), 45_000_000);
+        assert_eq!(Divider::Power2.clock(90_000_000, 40_000_000), 22_500_000);
+    }
+}

@@ -1,0 +1,45 @@
+//! Serial flash: operations, the controller that runs them, the PHY, and the chip's side of the wires.
+
+pub mod controller;
+pub mod op;
+pub mod phy;
+
+pub use controller::{PollPlan, SpiController, SpiError, SpiMem, SpiProfile};
+pub use op::{Clock, CmdExt, Data, Direction, Mode, SpiOp, Variant, Width};
+pub use phy::{PhyProfile, PhyState};
+
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+
+/// A chip on a SPI bus. It sees operations bit by bit, so to speak: it knows nothing of drivers.
+pub trait SpiChip {
+    /// Executes one operation. CS# goes low at `start` and high at `end`; the clock runs at `hz`.
+    ///
+    /// Whatever the chip does by itself (array reads, programs, erases) begins at `end`.
+    ///
+    /// # Errors
+    /// The rule of the command set that the operation breaks. The chip's state is then unchanged, and data of a read is
+    /// undefined.
+    fn exec(
+        &mut self,
+        start: Instant,
+        end: Instant,
+        hz: u32,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), Violation>;
+
+    /// When the work that the status register shows as busy is over; in the past when idle.
+    fn busy_until(&self) -> Instant;
+
+    /// The die or bank that this work occupies, for pictures.
+    fn busy_die(&self) -> u8 {
+        0
+    }
+
+    /// What this work is, for pictures: `tR`, `tPROG`, `tBERS`.
+    fn busy_what(&self) -> &'static str;
+
+    /// Pulses the reset pin, if the chip has one that is wired.
+    fn reset_pin(&mut self, at: Instant);
+}

@@ -1,0 +1,359 @@
+//! One serial operation: command, address, dummy cycles, data, each on its own number of lanes, at single or double rate.
+
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// Lanes and rate of one phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Width {
+    /// Data lines: 1, 2, 4 or 8.
+    pub lanes: u8,
+    /// Double transfer rate: a bit on each clock edge.
+    pub dtr: bool,
+}
+
+impl Width {
+    /// One lane, single rate.
+    pub const X1: Self = Self { lanes: 1, dtr: false };
+
+    /// Bits per half clock cycle times two: bits per full cycle.
+    const fn bits_per_cycle(self) -> u64 {
+        self.lanes as u64 * if self.dtr { 2 } else { 1 }
+    }
+
+    /// Half clock cycles for `bytes` bytes.
+    const fn half_cycles(self, bytes: u64) -> u64 {
+        (bytes * 16).div_ceil(self.bits_per_cycle())
+    }
+
+    /// Whether `self` needs no more lanes than `limit` and no double rate where `limit` has none.
+    pub const fn fits(self, limit: Self) -> bool {
+        self.lanes <= limit.lanes && (!self.dtr || limit.dtr)
+    }
+}
+
+/// Widths of command, address and data, in the field's notation: `1S-8S-8S`, `8D-8D-8D`; `1-4-4` means single rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mode {
+    /// Command phase.
+    pub cmd: Width,
+    /// Address phase; dummy cycles run on the same lanes.
+    pub addr: Width,
+    /// Data phase.
+    pub data: Width,
+}
+
+impl Mode {
+    /// 1S-1S-1S.
+    pub const SINGLE: Self = Self { cmd: Width::X1, addr: Width::X1, data: Width::X1 };
+
+    /// 8D-8D-8D.
+    pub const OCTAL_DTR: Self = {
+        let w = Width { lanes: 8, dtr: true };
+        Self { cmd: w, addr: w, data: w }
+    };
+
+    /// Whether the command itself needs more than one single-rate lane: the chip must have been switched before
+    /// ("stateful" mode).
+    pub const fn is_stateful(self) -> bool {
+        self.cmd.lanes > 1 || self.cmd.dtr
+    }
+
+    /// Whether every phase fits into the corresponding phase of `limit`.
+    pub const fn fits(self, limit: Self) -> bool {
+        self.cmd.fits(limit.cmd) && self.addr.fits(limit.addr) && self.data.fits(limit.data)
+    }
+}
+
+/// A text that is not a bus mode.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a bus mode: write command-address-data lanes of 1, 2, 4 or 8, each S or D, as in 1-1-4, 1S-8S-8S or 8D-8D-8D"
+)]
+pub struct BadMode(String);
+
+impl FromStr for Mode {
+    type Err = BadMode;
+
+    fn from_str(text: &str) -> Result<Self, BadMode> {
+        let bad = || BadMode(text.to_owned());
+        let width = |part: &str| -> Result<Width, BadMode> {
+            let lanes = match part.as_bytes().first() {
+                Some(b @ (b'1' | b'2' | b'4' | b'8')) => b - b'0',
+                _ => return Err(bad()),
+            };
+            match &part[1..] {
+                "" | "S" | "s" => Ok(Width { lanes, dtr: false }),
+                "D" | "d" => Ok(Width { lanes, dtr: true }),
+                _ => Err(bad()),
+            }
+        };
+        let mut parts = text.split('-').map(width);
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(cmd), Some(addr), Some(data), None) => Ok(Self { cmd: cmd?, addr: addr?, data: data? }),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.lanes, if self.dtr { 'D' } else { 'S' })
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.cmd, self.addr, self.data)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// No data phase.
+    None,
+    /// Chip to host.
+    In,
+    /// Host to chip.
+    Out,
+}
+
+/// The second command byte of 8D-8D-8D operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CmdExt {
+    /// The command once more (most makers).
+    #[default]
+    Repeat,
+    /// The command inverted (Macronix).
+    Invert,
+}
+
+/// One operation, without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpiOp {
+    /// Command byte.
+    pub opcode: u8,
+    /// Second command byte, only sent when the command phase is 8D.
+    pub ext: CmdExt,
+    /// Lanes and rates.
+    pub mode: Mode,
+    /// Address value.
+    pub addr: u32,
+    /// Address bytes, 0 to 4.
+    pub addr_bytes: u8,
+    /// Dummy clock cycles between address and data.
+    pub dummy_cycles: u8,
+    /// Direction of the data phase.
+    pub dir: Direction,
+    /// Bytes in the data phase.
+    pub len: u32,
+    /// Highest clock at which the chip accepts this operation, 0 when only the chip's own limit counts.
+    pub max_hz: u32,
+}
+
+impl SpiOp {
+    /// A bare command: no address, no data, one lane.
+    pub const fn command(opcode: u8) -> Self {
+        Self {
+            opcode,
+            ext: CmdExt::Repeat,
+            mode: Mode::SINGLE,
+            addr: 0,
+            addr_bytes: 0,
+            dummy_cycles: 0,
+            dir: Direction::None,
+            len: 0,
+            max_hz: 0,
+        }
+    }
+
+    /// With an address of `bytes` bytes.
+    #[must_use]
+    pub const fn address(mut self, addr: u32, bytes: u8) -> Self {
+        self.addr = addr;
+        self.addr_bytes = bytes;
+        self
+    }
+
+    /// With `cycles` dummy cycles.
+    #[must_use]
+    pub const fn dummy(mut self, cycles: u8) -> Self {
+        self.dummy_cycles = cycles;
+        self
+    }
+
+    /// With `len` bytes from the chip.
+    #[must_use]
+    pub const fn read(mut self, len: u32) -> Self {
+        self.dir = Direction::In;
+        self.len = len;
+        self
+    }
+
+    /// With `len` bytes to the chip.
+    #[must_use]
+    pub const fn write(mut self, len: u32) -> Self {
+        self.dir = Direction::Out;
+        self.len = len;
+        self
+    }
+
+    /// On these lanes, at these rates.
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Half clock cycles of each phase: command, address, dummy, data.
+    /// In 8D the command takes two bytes, one clock cycle.
+    pub const fn half_cycles(&self) -> [u64; 4] {
+        let cmd_bytes = if self.mode.cmd.dtr { 2 } else { 1 };
+        [
+            self.mode.cmd.half_cycles(cmd_bytes),
+            self.mode.addr.half_cycles(self.addr_bytes as u64),
+            self.dummy_cycles as u64 * 2,
+            self.mode.data.half_cycles(self.len as u64),
+        ]
+    }
+}
+
+/// The bytes of an operation's data phase. Its length is the operation's `len`.
+#[derive(Debug)]
+pub enum Data<'a> {
+    /// No data phase.
+    None,
+    /// From the chip.
+    In(&'a mut [u8]),
+    /// To the chip.
+    Out(&'a [u8]),
+}
+
+/// A bus clock with its conversion to nanoseconds as a fixed-point factor, so that no operation divides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    hz: u32,
+    /// Nanoseconds per half cycle, times 2^24.
+    half_ns_q24: u64,
+}
+
+impl Clock {
+    /// A clock of `hz` (at least 1 Hz).
+    pub const fn new(hz: u32) -> Self {
+        let hz = if hz == 0 { 1 } else { hz };
+        Self { hz, half_ns_q24: (500_000_000u64 << 24) / hz as u64 }
+    }
+
+    /// Hertz.
+    pub const fn hz(self) -> u32 {
+        self.hz
+    }
+
+    /// Time of `half_cycles` half clock cycles, to the nanosecond below.
+    #[inline]
+    pub const fn time(self, half_cycles: u64) -> Nanos {
+        // Splitting keeps slow clocks with long transfers from overflowing: 2^24 fraction bits, 40 bits of cycles.
+        let whole = (self.half_ns_q24 >> 24) * half_cycles;
+        let fraction = ((self.half_ns_q24 & 0xFF_FFFF) * half_cycles) >> 24;
+        Nanos::from_ns(whole + fraction)
+    }
+
+    /// Time of each phase: command, address, dummy, data. Their sum is the operation's time on the wires, rounded once.
+    #[inline]
+    pub fn phases(self, op: &SpiOp) -> [Nanos; 4] {
+        let mut cycles = 0;
+        let mut before = Nanos::ZERO;
+        op.half_cycles().map(|c| {
+            cycles += c;
+            let until = self.time(cycles);
+            let length = until - before;
+            before = until;
+            length
+        })
+    }
+
+    /// Time of the whole operation on the wires (Linux: `spi_mem_calc_op_duration`).
+    pub fn duration(self, op: &SpiOp) -> Nanos {
+        self.time(op.half_cycles().iter().sum())
+    }
+}
+
+/// One way in which a chip offers a command: a row of its read or program table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Lanes and rates.
+    pub mode: Mode,
+    /// Command byte.
+    pub opcode: u8,
+    /// Dummy clock cycles between address and data.
+    #[serde(default)]
+    pub dummy: u8,
+    /// Highest clock with this many dummy cycles; the chip's own limit when absent.
+    #[serde(default, with = "crate::units::hz")]
+    pub max_hz: u64,
+}
+
+impl Variant {
+    /// The operation that this variant makes of an address and a length.
+    pub fn op(&self, addr: u32, addr_bytes: u8, dir: Direction, len: u32) -> SpiOp {
+        SpiOp {
+            opcode: self.opcode,
+            ext: CmdExt::Repeat,
+            mode: self.mode,
+            addr,
+            addr_bytes,
+            dummy_cycles: self.dummy,
+            dir,
+            len,
+            max_hz: u32::try_from(self.max_hz).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(mode: &str, dummy: u8, len: u32) -> SpiOp {
+        let mode = mode.parse().unwrap();
+        SpiOp::command(0xCB).mode(mode).address(0, 2).dummy(dummy).read(len)
+    }
+
+    /// The talk's theory rows (facts 2.3): a 4096+128 byte page in 1S-8S-8S.
+    #[test]
+    fn published_durations() {
+        let slow = Clock::new(86_000_000).duration(&read("1S-8S-8S", 8, 4224));
+        let fast = Clock::new(166_000_000).duration(&read("1S-8S-8S", 20, 4224));
+        assert_eq!((slow.as_ns() + 5) / 10, 4_933);
+        assert_eq!((fast.as_ns() + 5) / 10, 2_563);
+    }
+
+    #[test]
+    fn modes_read_as_written() {
+        for text in ["1S-1S-1S", "1S-4D-4D", "8D-8D-8D"] {
+            assert_eq!(text.parse::<Mode>().unwrap().to_string(), text);
+        }
+        assert_eq!("1-8-8".parse::<Mode>().unwrap().to_string(), "1S-8S-8S");
+        for bad in ["", "1-1", "1-1-3", "1-1-1-1", "1X-1-1", "é-1-1"] {
+            assert!(bad.parse::<Mode>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn stateful_commands_take_one_cycle() {
+        let op = read("8D-8D-8D", 20, 512);
+        assert_eq!(op.half_cycles(), [2, 2, 40, 512]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a controller samples the data lines.
+//!
+//! A bit arrives late: clock output, the chip's tCLQV, board and input delay add up to the round trip. Without a PHY the
+//! controller samples one bit period after it drove the clock edge; that fails as soon as the round trip is longer than a
+//! bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY shifts the sample by a delay line of equal
+//! taps, which calibration sweeps over a known pattern.
+
+use serde::Deserialize;
+
+/// A controller's PHY and the board it sits on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhyProfile {
+    /// Taps of the receive delay line.
+    pub taps: u16,
+    /// Delay per tap in picoseconds.
+    pub tap_ps: u32,
+    /// Round trip from clock edge to valid data at the sampler, in picoseconds.
+    pub round_trip_ps: u32,
+    /// Part of each bit period in which data is not stable (skew, jitter, tCLQX), in picoseconds.
+    pub unstable_ps: u32,
+    /// Narrowest eye, in taps, that calibration accepts.
+    pub min_eye_taps: u16,
+    /// Clock when the PHY is used, in Hz (usually the undivided reference).
+    #[serde(with = "crate::units::hz")]
+    pub clock_hz: u64,
+}
+
+/// What calibration found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PhyState {
+    /// Never calibrated: the sample is taken one bit period after the edge.
+    #[default]
+    Uncalibrated,
+    /// The sample is taken `tap` taps after the edge.
+    Calibrated {
+        /// The chosen tap, the centre of the eye.
+        tap: u16,
+        /// First and last good tap.
+        eye: (u16, u16),
+    },
+}
+
+impl PhyProfile {
+    /// Whether sampling `sample_ps` after the edge reads the right bit when a bit lasts `bit_ps`.
+    pub const fn samples_right(&self, sample_ps: u64, bit_ps: u64) -> bool {
+        let from = self.round_trip_ps as u64;
+        let stable = bit_ps.saturating_sub(self.unstable_ps as u64);
+        sample_ps >= from && sample_ps < from + stable
+    }
+
+    /// Sampling delay of `tap` in picoseconds.
+    pub const fn tap_delay_ps(&self, tap: u16) -> u64 {
+        tap as u64 * self.tap_ps as u64
+    }
+}
+
+/// The longest run of good taps, first and last tap included; `None` when all are bad. Of equals the first.
+pub fn widest_eye(good: impl Iterator<Item = bool>) -> Option<(u16, u16)> {
+    let mut best: Option<(u16, u16)> = None;
+    let mut start = None;
+    for (tap, ok) in (0u16..).zip(good) {
+        if !ok {
+            start = None;
+            continue;
+        }
+        let from = *start.get_or_insert(tap);
+        if best.is_none_or(|(a, b)| tap - from > b - a) {
+            best = Some((from, tap));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_widest_run() {
+        let taps = [false, true, true, false, true, true, true, false, true];
+        assert_eq!(widest_eye(taps.into_iter()), Some((4, 6)));
+        assert_eq!(widest_eye([false; 4].into_iter()), None);
+    }
+}

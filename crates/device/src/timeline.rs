@@ -1,0 +1,191 @@
+//! Resources as timelines, and the foreground that waits for them.
+//!
+//! A die, a bus, an ECC engine, a CPU: each is a [`Timeline`]. An operation reserves what it needs; the latest end wins.
+//! The [`Host`] is the thread whose elapsed time is accounted: every step of its clock is booked under one [`Phase`],
+//! so that a breakdown adds up without anybody checking.
+
+use floatgate_mtd::{Breakdown, Instant, Nanos, Phase};
+
+/// Something that serves one operation at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    busy_until: Instant,
+}
+
+impl Timeline {
+    /// When the resource is free again.
+    pub const fn busy_until(&self) -> Instant {
+        self.busy_until
+    }
+
+    /// Reserves `length` from `earliest` or from when the resource is free, whichever is later. Returns start and end.
+    #[inline]
+    pub fn reserve(&mut self, earliest: Instant, length: Nanos) -> (Instant, Instant) {
+        let start = earliest.max(self.busy_until);
+        self.busy_until = start + length;
+        (start, self.busy_until)
+    }
+
+    /// Marks the resource busy until `end`, at least.
+    #[inline]
+    pub fn hold_until(&mut self, end: Instant) {
+        self.busy_until = self.busy_until.max(end);
+    }
+
+    /// Cuts a reservation short (suspend, reset): free from `at`.
+    #[inline]
+    pub fn release_at(&mut self, at: Instant) {
+        self.busy_until = self.busy_until.min(at);
+    }
+}
+
+/// Which timeline a span belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    /// The host CPU running the driver.
+    Cpu,
+    /// The controller between CPU and bus.
+    Controller,
+    /// An ECC engine outside the chip.
+    Ecc,
+    /// The wires.
+    Bus,
+    /// The memory array of die (LUN) or bank `n`.
+    Die(u8),
+}
+
+/// One reservation, recorded for pictures and for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// On which timeline.
+    pub resource: Resource,
+    /// What for.
+    pub phase: Phase,
+    /// From.
+    pub start: Instant,
+    /// To.
+    pub end: Instant,
+    /// What the resource did, in the field's words: `PAGE READ 13h`, `tR`, `status poll`.
+    pub what: &'static str,
+}
+
+/// A foreground thread: its clock, where its time went, and, when asked for, every span of every resource.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    now: Instant,
+    spent: Breakdown,
+    spans: Option<Vec<Span>>,
+}
+
+impl Host {
+    /// The thread's clock.
+    #[inline]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Where the thread's time went since power-on.
+    #[inline]
+    pub const fn spent(&self) -> Breakdown {
+        self.spent
+    }
+
+    /// Starts or stops recording spans; what was recorded so far is dropped.
+    pub fn record(&mut self, on: bool) {
+        self.spans = on.then(Vec::new);
+    }
+
+    /// Takes the spans recorded so far, sorted by start.
+    pub fn take_spans(&mut self) -> Vec<Span> {
+        let mut spans = match &mut self.spans {
+            Some(spans) => std::mem::take(spans),
+            None => Vec::new(),
+        };
+        spans.sort_by_key(|s| (s.start, s.resource, s.end));
+        spans
+    }
+
+    /// An operation asked for at `now` begins. A later `now` moves the clock unbooked: the caller was elsewhere. An
+    /// earlier one (a second thread, while the first still works) is booked as waiting.
+    #[inline]
+    pub fn resume(&mut self, now: Instant) {
+        self.spent.add(Phase::Waiting, self.now.since(now));
+        self.now = self.now.max(now);
+    }
+
+    /// The thread is busy for `length`, on `resource`, for `phase`.
+    #[inline]
+    pub fn spend(&mut self, resource: Resource, phase: Phase, length: Nanos, what: &'static str) {
+        let end = self.now + length;
+        self.wait_until(end, resource, phase, what);
+    }
+
+    /// The thread waits until `end` for `resource`, booked under `phase`. Nothing happens when `end` has passed.
+    #[inline]
+    pub fn wait_until(&mut self, end: Instant, resource: Resource, phase: Phase, what: &'static str) {
+        if end <= self.now {
+            return;
+        }
+        self.spent.add(phase, end.since(self.now));
+        if self.spans.is_some() {
+            self.note(Span { resource, phase, start: self.now, end, what });
+        }
+        self.now = end;
+    }
+
+    /// The thread's time until `end` counts as `phase`, but no resource is recorded: whoever works has its own span.
+    #[inline]
+    pub fn pass_until(&mut self, end: Instant, phase: Phase) {
+        if end > self.now {
+            self.spent.add(phase, end.since(self.now));
+            self.now = end;
+        }
+    }
+
+    /// Records a span of a resource that works on its own, without moving the thread's clock. Free when not recording.
+    #[inline]
+    pub fn note(&mut self, span: Span) {
+        if let Some(spans) = &mut self.spans
+            && span.start < span.end
+        {
+            spans.push(span);
+        }
+    }
+
+    /// A second thread that starts now, recording if this one does.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { now: self.now, spent: Breakdown::default(), spans: self.spans.as_ref().map(|_| Vec::new()) }
+    }
+
+    /// Takes over the records of a thread that has ended; its time is not this thread's.
+    pub fn join(&mut self, mut other: Self) {
+        if let (Some(spans), Some(theirs)) = (&mut self.spans, &mut other.spans) {
+            spans.append(theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_serves_one_after_the_other() {
+        let mut bus = Timeline::default();
+        let first = bus.reserve(Instant::from_ns(10), Nanos::from_ns(5));
+        let second = bus.reserve(Instant::from_ns(12), Nanos::from_ns(5));
+        assert_eq!(first, (Instant::from_ns(10), Instant::from_ns(15)));
+        assert_eq!(second, (Instant::from_ns(15), Instant::from_ns(20)));
+    }
+
+    #[test]
+    fn the_clock_and_the_books_agree() {
+        let mut host = Host::default();
+        host.spend(Resource::Cpu, Phase::Cpu, Nanos::from_us(3), "call");
+        host.wait_until(Instant::from_ns(10_000), Resource::Die(0), Phase::Array, "tR");
+        host.wait_until(Instant::from_ns(9_000), Resource::Die(0), Phase::Array, "tR");
+        assert_eq!(host.spent().total(), host.now().since(Instant::ZERO));
+        assert_eq!(host.spent()[Phase::Array], Nanos::from_us(7));
+    }
+}

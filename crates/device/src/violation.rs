@@ -1,0 +1,65 @@
+//! What a simulated chip refuses. Silicon would ignore the command or corrupt data; ours says which rule was broken.
+
+use floatgate_mtd::ErrorKind;
+
+/// A broken rule of a chip's command set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The chip has no such command, in any mode.
+    #[error("unknown command {0:#04x}")]
+    UnknownCommand(u8),
+    /// The chip knows the command, but not with these lanes, rates, address bytes or dummy cycles.
+    #[error("command {0:#04x} in a bus mode the chip does not offer")]
+    WrongMode(u8),
+    /// Clock above what this command allows.
+    #[error("clock of {hz} Hz above the limit of {max} Hz")]
+    ClockTooFast {
+        /// The bus clock.
+        hz: u32,
+        /// The limit of the command.
+        max: u32,
+    },
+    /// A command other than status or reset while busy.
+    #[error("command while the chip is busy")]
+    Busy,
+    /// Program, erase or register write without WRITE ENABLE.
+    #[error("program or erase without write enable")]
+    NoWriteEnable,
+    /// Block protection bits or a lock cover the target.
+    #[error("the target is write protected")]
+    Protected,
+    /// The page was programmed too often since its block was erased.
+    #[error("page programmed more often than the chip allows between erases")]
+    NotErased,
+    /// Pages of a block programmed out of order where the chip forbids it.
+    #[error("pages of this block must be programmed in order")]
+    OutOfOrder,
+    /// An address beyond the chip.
+    #[error("address beyond the end of the chip")]
+    BadAddress,
+    /// The command sequence makes no sense here.
+    #[error("command out of sequence: {0}")]
+    Sequence(&'static str),
+    /// A timing parameter of the negotiated mode was not kept.
+    #[error("timing violated: {0}")]
+    Timing(&'static str),
+}
+
+impl Violation {
+    /// The rule, for [`ErrorKind::Refused`]; some have an error kind of their own.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Self::NotErased => ErrorKind::NotErased,
+            Self::Protected => ErrorKind::WriteProtected,
+            Self::UnknownCommand(_) => ErrorKind::Refused("unknown command"),
+            Self::WrongMode(_) => ErrorKind::Refused("a bus mode the chip does not offer for this command"),
+            Self::ClockTooFast { .. } => ErrorKind::Refused("the clock is above the limit of this command"),
+            Self::Busy => ErrorKind::Refused("command while busy"),
+            Self::NoWriteEnable => ErrorKind::Refused("no write enable before program or erase"),
+            Self::OutOfOrder => ErrorKind::Refused("pages of a block must be programmed in order"),
+            Self::BadAddress => ErrorKind::Refused("address beyond the end of the chip"),
+            Self::Sequence(what) | Self::Timing(what) => ErrorKind::Refused(what),
+        }
+    }
+}

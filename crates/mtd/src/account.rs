@@ -1,0 +1,142 @@
+//! Where the time went: a breakdown over phases that adds up to the elapsed time by construction,
+//! because every nanosecond of the foreground is booked once, under one label.
+
+use crate::time::Nanos;
+use core::fmt;
+use core::ops::{AddAssign, Index, Sub};
+
+/// What a stretch of time was spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Phase {
+    /// The memory array works (tR, tPROG, tBERS) and somebody waits for it.
+    Array,
+    /// Command cycles on the bus.
+    Command,
+    /// Address cycles on the bus.
+    Address,
+    /// Dummy or turnaround cycles on the bus (also tADL, tWHR, tRR and their like).
+    Dummy,
+    /// Data cycles on the bus.
+    Data,
+    /// An ECC engine or software codec that is not hidden behind something else.
+    Ecc,
+    /// The controller: register set-up, DMA start, FIFO and programmed I/O beyond the bus time.
+    Controller,
+    /// The host CPU: system calls, driver code, interrupts, copies.
+    Cpu,
+    /// The array is ready, the driver has not seen it yet: status operations, sleeps, tick delays.
+    Polling,
+    /// Somebody else holds the resource (another thread's operation).
+    Waiting,
+}
+
+impl Phase {
+    /// All phases, in the order they are printed.
+    pub const ALL: [Self; 10] = [
+        Self::Array,
+        Self::Command,
+        Self::Address,
+        Self::Dummy,
+        Self::Data,
+        Self::Ecc,
+        Self::Controller,
+        Self::Cpu,
+        Self::Polling,
+        Self::Waiting,
+    ];
+
+    /// The name used in tables and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Command => "command",
+            Self::Address => "address",
+            Self::Dummy => "dummy",
+            Self::Data => "data",
+            Self::Ecc => "ecc",
+            Self::Controller => "controller",
+            Self::Cpu => "cpu",
+            Self::Polling => "polling",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Time per [`Phase`]. Devices keep one that only grows; the cost of an operation is the difference of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breakdown([Nanos; Phase::ALL.len()]);
+
+impl Breakdown {
+    /// Books `spent` under `phase`.
+    #[inline]
+    pub fn add(&mut self, phase: Phase, spent: Nanos) {
+        self.0[phase as usize] += spent;
+    }
+
+    /// The sum over all phases: exactly the time that passed.
+    pub fn total(&self) -> Nanos {
+        self.0.iter().copied().sum()
+    }
+
+    /// Phases and their times, in printing order, zero ones included.
+    pub fn iter(&self) -> impl Iterator<Item = (Phase, Nanos)> + '_ {
+        Phase::ALL.into_iter().zip(self.0)
+    }
+
+    /// The phase that took longest (the first of equals).
+    pub fn largest(&self) -> (Phase, Nanos) {
+        self.iter().fold((Phase::Array, Nanos::ZERO), |best, item| if item.1 > best.1 { item } else { best })
+    }
+}
+
+impl Index<Phase> for Breakdown {
+    type Output = Nanos;
+    fn index(&self, phase: Phase) -> &Nanos {
+        &self.0[phase as usize]
+    }
+}
+
+impl AddAssign for Breakdown {
+    fn add_assign(&mut self, rhs: Self) {
+        for (a, b) in self.0.iter_mut().zip(rhs.0) {
+            *a += b;
+        }
+    }
+}
+
+impl Sub for Breakdown {
+    type Output = Self;
+    /// What was booked between two readings of the same device; `rhs` is the earlier one.
+    fn sub(self, rhs: Self) -> Self {
+        let mut out = self;
+        for (a, b) in out.0.iter_mut().zip(rhs.0) {
+            *a = a.saturating_sub(b);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_add_up() {
+        let mut a = Breakdown::default();
+        a.add(Phase::Array, Nanos::from_us(50));
+        let before = a;
+        a.add(Phase::Data, Nanos::from_us(200));
+        a.add(Phase::Array, Nanos::from_us(50));
+        let cost = a - before;
+        assert_eq!(cost.total(), Nanos::from_us(250));
+        assert_eq!(cost[Phase::Array], Nanos::from_us(50));
+        assert_eq!(cost.largest(), (Phase::Data, Nanos::from_us(200)));
+    }
+}

@@ -1,0 +1,244 @@
+//! The [`Mtd`] trait.
+
+use crate::account::Breakdown;
+use crate::error::{Error, ErrorKind};
+use crate::geometry::Geometry;
+use crate::time::Instant;
+
+/// A finished operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// When it was done.
+    pub at: Instant,
+    /// Most bits corrected in any one ECC step (what Linux compares with the bitflip threshold and reports as EUCLEAN).
+    pub bitflips_max: u32,
+    /// All bits corrected.
+    pub bitflips: u32,
+}
+
+impl Done {
+    /// Done at `at`, nothing corrected.
+    pub const fn clean(at: Instant) -> Self {
+        Self { at, bitflips_max: 0, bitflips: 0 }
+    }
+
+    /// This result followed by `next`: the later time, the bit errors of both.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        Self {
+            at: self.at.max(next.at),
+            bitflips_max: self.bitflips_max.max(next.bitflips_max),
+            bitflips: self.bitflips + next.bitflips,
+        }
+    }
+}
+
+/// How OOB bytes are placed (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OobMode {
+    /// As on the chip, no ECC.
+    Raw,
+    /// As on the chip, data corrected.
+    Place,
+    /// Only the free bytes, one after the other.
+    Auto,
+}
+
+/// The two one-time-programmable areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OtpArea {
+    /// Written by the maker: unique id, parameter page. Read-only.
+    Factory,
+    /// For the user: written once, then locked.
+    User,
+}
+
+/// One separately lockable region of an OTP area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtpRegion {
+    /// Offset in the area, in bytes.
+    pub start: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// No more writes.
+    pub locked: bool,
+}
+
+/// A flash device: read, program, erase, and where the time went.
+///
+/// Every operation takes `now` and returns when it is done. A device that is still busy with an earlier operation
+/// starts later; the time in between is booked as waiting.
+///
+/// **After a power loss** in `write`, each page before the one under way is complete, the one under way may hold any mix of
+/// old (erased) and new bits and may read differently each time, later pages are untouched. In `erase`, the block under way
+/// may read as erased without being so.
+///
+/// Reads of a device in timing-only mode leave the buffer as it was.
+pub trait Mtd {
+    /// Sizes. They never change.
+    fn geometry(&self) -> &Geometry;
+
+    /// Reads `buf.len()` bytes at `addr`, corrected by the ECC.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `Uncorrectable` (the buffer then holds what was read), `Timeout`, `DeviceLost`.
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error>;
+
+    /// Programs `data` at `addr`; both multiples of the write unit, target erased.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `Misaligned`, `NotErased`, `ProgramFailed`, `WriteProtected`, `Timeout`.
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error>;
+
+    /// Erases whole blocks.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `Misaligned`, `BadBlock`, `EraseFailed`, `WriteProtected`, `Timeout`.
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error>;
+
+    /// Reads one page at `addr` with its OOB. `data` may be empty (OOB only) or a page; `oob` at most the OOB size
+    /// (in [`OobMode::Auto`] at most the free bytes).
+    ///
+    /// # Errors
+    /// As [`Mtd::read`], and `Unsupported` on devices without OOB.
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let _ = (data, oob, mode);
+        Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now))
+    }
+
+    /// Programs one page with its OOB; arguments as in [`Mtd::read_oob`].
+    ///
+    /// # Errors
+    /// As [`Mtd::write`], and `Unsupported` on devices without OOB.
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let _ = (data, oob, mode);
+        Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now))
+    }
+
+    /// Whether the block at `addr` is marked bad, and when that was known.
+    ///
+    /// # Errors
+    /// `OutOfRange`; read errors while the marker is looked up.
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        let _ = addr;
+        Ok((false, now))
+    }
+
+    /// Marks the block at `addr` bad, for good.
+    ///
+    /// # Errors
+    /// `OutOfRange`; program errors while the marker is written; `Unsupported` where blocks cannot be bad.
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        Err(ErrorKind::Unsupported("blocks of this device cannot be marked bad").at(addr, now))
+    }
+
+    /// Number of regions in an OTP area, 0 when the chip has none.
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        let _ = area;
+        0
+    }
+
+    /// Describes region `index` of an OTP area, its lock read from the chip.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no such region.
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        let _ = (area, index);
+        Err(NO_OTP.at(0, now))
+    }
+
+    /// Reads from an OTP area.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfRange`.
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        let _ = (area, buf);
+        Err(NO_OTP.at(addr, now))
+    }
+
+    /// Writes to the user OTP area.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfRange`, `WriteProtected` when locked, `NotErased` when written before.
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        let _ = data;
+        Err(NO_OTP.at(addr, now))
+    }
+
+    /// Erases user OTP regions, where the chip allows it and they are not locked.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfRange`, `WriteProtected` when locked.
+    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        let _ = len;
+        Err(NO_OTP.at(addr, now))
+    }
+
+    /// Locks user OTP regions for good.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfRange`.
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        let _ = len;
+        Err(NO_OTP.at(addr, now))
+    }
+
+    /// Two threads at once: one writes, the other starts to read at the same moment. Returns when each was done.
+    /// Devices without banks serve the read after the write, as a driver that holds its lock does.
+    ///
+    /// # Errors
+    /// As [`Mtd::write`] and [`Mtd::read`]; the first failure is returned.
+    fn read_while_write(
+        &mut self,
+        now: Instant,
+        write: (u64, &[u8]),
+        read: (u64, &mut [u8]),
+    ) -> Result<(Done, Done), Error> {
+        let written = self.write(now, write.0, write.1)?;
+        let got = self.read(written.at, read.0, read.1)?;
+        Ok((written, got))
+    }
+
+    /// Where the foreground's time went since power-on. The cost of an operation is the difference of two readings,
+    /// and adds up to its duration.
+    fn breakdown(&self) -> Breakdown;
+}
+
+const NO_OTP: ErrorKind = ErrorKind::Unsupported("this device has no such OTP area");
+
+/// Checks that `[addr, addr + len)` lies inside a device of `size` bytes.
+///
+/// # Errors
+/// `OutOfRange`.
+pub fn check_range(now: Instant, addr: u64, len: u64, size: u64) -> Result<(), Error> {
+    match addr.checked_add(len) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(ErrorKind::OutOfRange { len, size }.at(addr, now)),
+    }
+}
+
+/// Checks that `addr` and `len` are multiples of `unit`.
+///
+/// # Errors
+/// `Misaligned`.
+pub fn check_aligned(now: Instant, addr: u64, len: u64, unit: u32) -> Result<(), Error> {
+    if addr.is_multiple_of(u64::from(unit)) && len.is_multiple_of(u64::from(unit)) {
+        Ok(())
+    } else {
+        Err(ErrorKind::Misaligned { unit }.at(addr, now))
+    }
+}

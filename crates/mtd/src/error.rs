@@ -1,0 +1,75 @@
+//! Typed errors of flash devices. Each carries where and when it happened, so that the caller's clock goes on.
+
+use crate::time::Instant;
+
+/// A failed operation: what, at which address, and the virtual time at which the failure was known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} at {addr:#x}")]
+pub struct Error {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// Byte address on the device, OOB not counted.
+    pub addr: u64,
+    /// When the driver knew.
+    pub at: Instant,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// More bit errors in an ECC step than the code corrects. The buffer holds the raw bytes.
+    #[error("uncorrectable bit errors")]
+    Uncorrectable,
+    /// The chip reported a program failure; the page content is undefined.
+    #[error("the chip reports that programming failed")]
+    ProgramFailed,
+    /// The chip reported an erase failure; the block content is undefined.
+    #[error("the chip reports that erasing failed")]
+    EraseFailed,
+    /// The block is marked bad.
+    #[error("the block is marked bad")]
+    BadBlock,
+    /// Address and length reach beyond the device.
+    #[error("{len} bytes reach beyond the end of the device ({size} bytes)")]
+    OutOfRange {
+        /// Length asked for.
+        len: u64,
+        /// Size of the device.
+        size: u64,
+    },
+    /// Address or length is not a multiple of the unit that this operation needs.
+    #[error("address and length must be multiples of {unit} bytes")]
+    Misaligned {
+        /// The unit in bytes.
+        unit: u32,
+    },
+    /// Programming something that is not erased, beyond what the chip allows.
+    #[error("the target is not erased")]
+    NotErased,
+    /// A lock or a protection bit forbids it.
+    #[error("write protected")]
+    WriteProtected,
+    /// Power went away during the operation.
+    #[error("power lost")]
+    PowerLost,
+    /// The device does not answer any more.
+    #[error("the device does not answer")]
+    DeviceLost,
+    /// The device never became ready.
+    #[error("the device did not become ready in time")]
+    Timeout,
+    /// The device has no such function.
+    #[error("not supported: {0}")]
+    Unsupported(&'static str),
+    /// The chip refused a command that breaks its rules; the rule is named.
+    #[error("the chip refuses: {0}")]
+    Refused(&'static str),
+}
+
+impl ErrorKind {
+    /// This failure at `addr`, known at `at`.
+    pub fn at(self, addr: u64, at: Instant) -> Error {
+        Error { kind: self, addr, at }
+    }
+}

@@ -1,0 +1,164 @@
+//! Virtual time: nanoseconds in a `u64` (584 years), never read from a clock.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Mul, Sub};
+
+/// A point in virtual time, in nanoseconds since the rig was powered on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+/// A length of virtual time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(u64);
+
+impl Instant {
+    /// Power-on.
+    pub const ZERO: Self = Self(0);
+
+    /// The instant `ns` nanoseconds after power-on.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since power-on.
+    pub const fn as_ns(self) -> u64 {
+        self.0
+    }
+
+    /// Time since `earlier`, or zero when `earlier` is in the future.
+    pub const fn since(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// `ns` nanoseconds.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// `us` microseconds.
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * 1_000)
+    }
+
+    /// `ms` milliseconds.
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms * 1_000_000)
+    }
+
+    /// Nanoseconds.
+    pub const fn as_ns(self) -> u64 {
+        self.0
+    }
+
+    /// Microseconds, with fraction: for people, never for arithmetic that must repeat.
+    pub fn as_us_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// Milliseconds, with fraction.
+    pub fn as_ms_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// Seconds, with fraction.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// `self - other`, or zero when `other` is longer.
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add<Nanos> for Instant {
+    type Output = Self;
+    fn add(self, rhs: Nanos) -> Self {
+        Self(self.0 + rhs.0)
+    }
+}
+
+impl AddAssign<Nanos> for Instant {
+    fn add_assign(&mut self, rhs: Nanos) {
+        self.0 += rhs.0;
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, rhs: Self) -> Self {
+        Self(self.0 + rhs.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, rhs: Self) {
+        self.0 += rhs.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, rhs: Self) -> Self {
+        Self(self.0 - rhs.0)
+    }
+}
+
+impl Mul<u64> for Nanos {
+    type Output = Self;
+    fn mul(self, rhs: u64) -> Self {
+        Self(self.0 * rhs)
+    }
+}
+
+impl core::iter::Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Three significant digits with a unit: `512 ns`, `49.3 us`, `2.00 ms`, `45.9 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0 {
+            n if n < 1_000 => return write!(f, "{n} ns"),
+            n if n < 1_000_000 => (n as f64 / 1e3, "us"),
+            n if n < 1_000_000_000 => (n as f64 / 1e6, "ms"),
+            n => (n as f64 / 1e9, "s"),
+        };
+        let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        write!(f, "{value:.digits$} {unit}")
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Nanos(self.0).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn prints_three_digits_and_a_unit() {
+        assert_eq!(Nanos::from_ns(512).to_string(), "512 ns");
+        assert_eq!(Nanos::from_ns(49_333).to_string(), "49.3 us");
+        assert_eq!(Nanos::from_ms(2).to_string(), "2.00 ms");
+        assert_eq!(Nanos::from_ms(45_907).to_string(), "45.9 s");
+    }
+
+    #[test]
+    fn since_the_future_is_zero() {
+        let (a, b) = (Instant::from_ns(5), Instant::from_ns(9));
+        assert_eq!(b.since(a), Nanos::from_ns(4));
+        assert_eq!(a.since(b), Nanos::ZERO);
+    }
+}
