@@ -12,6 +12,7 @@
 pub mod array;
 pub mod ecc_engine;
 pub mod host;
+pub mod raw_nand;
 pub mod spi;
 pub mod timeline;
 pub mod units;

@@ -32,7 +32,13 @@ impl RowMap {
     /// The map of a target. No argument is 0.
     pub const fn new(pages_per_block: u32, blocks_per_lun: u32, luns: u32) -> Self {
         let page_bits = bits_for(pages_per_block);
-        Self { pages_per_block, blocks_per_lun, luns, page_bits, lun_shift: page_bits + bits_for(blocks_per_lun) }
+        Self {
+            pages_per_block,
+            blocks_per_lun,
+            luns,
+            page_bits,
+            lun_shift: page_bits + bits_for(blocks_per_lun),
+        }
     }
 
     /// Pages in a block.
@@ -58,8 +64,11 @@ impl RowMap {
     /// The row address of page `page` of block `block`, counted over all LUNs of the target.
     #[inline]
     pub const fn encode(&self, block: u32, page: u32) -> u32 {
-        let (lun, block) =
-            if self.luns == 1 { (0, block) } else { (block / self.blocks_per_lun, block % self.blocks_per_lun) };
+        let (lun, block) = if self.luns == 1 {
+            (0, block)
+        } else {
+            (block / self.blocks_per_lun, block % self.blocks_per_lun)
+        };
         lun << self.lun_shift | block << self.page_bits | page
     }
 

@@ -16,12 +16,15 @@ pub mod chip;
 pub mod controller;
 pub mod driver;
 pub mod spec;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod timing;
 
 pub use address::{RowAddress, RowMap};
 pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
 pub use chip::RawNand;
 pub use controller::{NandBoard, NandController, NandProfile};
-pub use driver::{RawNandDriver, RawNandOptions};
+pub use driver::{RawNandDriver, RawNandOptions, RawNandRig};
+
 pub use spec::RawNandSpec;
 pub use timing::{BusTiming, DataInterface, Modes};

@@ -399,7 +399,11 @@ impl RawNandSpec {
         let rows = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.pages_per_block);
         let rules = [
             (!self.id.is_empty() && self.id.len() <= 8, "id", "1 to 8 bytes"),
-            (g.page_bytes >= 256 && g.page_bytes.is_power_of_two(), "geometry.page_bytes", "a power of two from 256"),
+            (
+                g.page_bytes >= 256 && g.page_bytes.is_power_of_two(),
+                "geometry.page_bytes",
+                "a power of two from 256",
+            ),
             (g.page_bytes <= 65_536, "geometry.page_bytes", "at most 64 KiB"),
             (g.oob_bytes >= 8 && g.oob_bytes <= g.page_bytes, "geometry.oob_bytes", "from 8 bytes to a page"),
             ((2..=4096).contains(&g.pages_per_block), "geometry.pages_per_block", "2 to 4096"),
@@ -407,17 +411,29 @@ impl RawNandSpec {
             ((1..=8).contains(&g.luns), "geometry.luns", "1 to 8"),
             ((1..=8).contains(&g.targets), "geometry.targets", "1 to 8"),
             (matches!(g.planes, 1 | 2 | PLANES_MAX), "geometry.planes", "1, 2 or 4"),
-            (g.blocks_per_lun.is_multiple_of(g.planes.max(1)), "geometry.planes", "must divide the number of blocks"),
+            (
+                g.blocks_per_lun.is_multiple_of(g.planes.max(1)),
+                "geometry.planes",
+                "must divide the number of blocks",
+            ),
             ((1..=4).contains(&g.bits_per_cell), "geometry.bits_per_cell", "1 to 4"),
             (rows < 1 << 28, "geometry", "more pages behind one CE# than four row cycles are used for"),
             (self.ecc.step_bytes > 0, "ecc.step_bytes", "cannot be 0"),
             (self.nop > 0, "nop", "cannot be 0"),
             (self.sdr_modes.contains(0), "sdr_modes", "every chip has mode 0"),
-            (self.factory_bad.per_lun <= g.max_bad_blocks_per_lun, "factory_bad.per_lun", "more than max_bad_blocks_per_lun"),
+            (
+                self.factory_bad.per_lun <= g.max_bad_blocks_per_lun,
+                "factory_bad.per_lun",
+                "more than max_bad_blocks_per_lun",
+            ),
             (self.factory_bad.per_lun < g.blocks_per_lun, "factory_bad.per_lun", "block 0 is always good"),
             (!self.bad_block_marker.pages.is_empty(), "bad_block_marker.pages", "at least one page"),
             (self.bad_block_marker.byte(g) < g.oob_bytes, "bad_block_marker.oob_byte", "beyond the OOB"),
-            (self.otp.is_none_or(|o| o.page_bytes > 0 && o.page_bytes <= g.full_page()), "otp.page_bytes", "1 byte to a page with OOB"),
+            (
+                self.otp.is_none_or(|o| o.page_bytes > 0 && o.page_bytes <= g.full_page()),
+                "otp.page_bytes",
+                "1 byte to a page with OOB",
+            ),
         ];
         match rules.into_iter().find(|rule| !rule.0) {
             Some((_, field, problem)) => Err(BadSpec { field, problem }),

@@ -105,9 +105,11 @@ impl RawNand {
         }
     }
 
-    /// 00h without address only ends status output; the command after it begins a sequence of its own.
+    /// 00h without address ends status output, and on small pages chooses where a program begins; the command after it
+    /// begins a sequence of its own.
     fn after_bare_00(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
-        if !matches!(opcode, 0x31 | 0x3F | 0x05 | 0x06) {
+        let small = self.spec.geometry.small_page();
+        if !matches!(opcode, 0x31 | 0x3F | 0x05 | 0x06) && !(small && opcode == 0x80) {
             return Err(Violation::Sequence("address cycles are missing"));
         }
         self.step = Step::Idle;
@@ -117,7 +119,7 @@ impl RawNand {
     fn first_command(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
         match opcode {
             0x70 => {
-                self.output = Output::Status;
+                self.show_status();
                 self.hold_data(at + timing.whr, "data before tWHR was over");
                 Ok(())
             }
@@ -165,9 +167,26 @@ impl RawNand {
     }
 
     /// 00h and its like end status output and choose the part of a small page.
-    const fn enter_read(&mut self, pointer: u32) {
-        self.output = Output::Register;
+    fn enter_read(&mut self, pointer: u32) {
+        if self.output == Output::Status {
+            self.output = self.resume;
+        }
         self.pointer = pointer;
+    }
+
+    /// Status until 00h: whatever data was to come before then comes again.
+    fn show_status(&mut self) {
+        if self.output != Output::Status {
+            self.resume = self.output;
+        }
+        self.output = Output::Status;
+    }
+
+    /// 01h holds for one operation only.
+    fn use_pointer(&mut self) {
+        if self.pointer < self.spec.geometry.page_bytes {
+            self.pointer = 0;
+        }
     }
 
     /// A command that names its LUN by address is checked when the address comes, unless there is only one.
@@ -236,7 +255,7 @@ impl RawNand {
                 let row = self.row_of(bytes)?;
                 self.active = row.lun as usize;
                 self.step = Step::Idle;
-                self.output = Output::Status;
+                self.show_status();
                 self.hold_data(at + timing.whr, "data before tWHR was over");
                 Ok(())
             }
@@ -256,6 +275,7 @@ impl RawNand {
         let (column, row) = self.column_and_row(bytes)?;
         self.activate(at, row, Kind::Read)?;
         if self.spec.geometry.small_page() {
+            self.use_pointer();
             return self.read_page(at, timing, row, column);
         }
         self.step = Step::ReadAt(row, column);
@@ -276,6 +296,7 @@ impl RawNand {
         let (column, row) = self.column_and_row(bytes)?;
         self.activate(at, row, Kind::Program)?;
         self.begin_load(row, column)?;
+        self.use_pointer();
         self.step = Step::Loading;
         self.hold_data(at + timing.adl, "data before tADL was over");
         Ok(())
@@ -312,7 +333,9 @@ impl RawNand {
     /// One column address.
     fn column_of(&self, bytes: &[u8]) -> Result<usize, Violation> {
         match bytes {
-            [low, high] if !self.spec.geometry.small_page() => self.check_column(u32::from(*low) | u32::from(*high) << 8),
+            [low, high] if !self.spec.geometry.small_page() => {
+                self.check_column(u32::from(*low) | u32::from(*high) << 8)
+            }
             _ => Err(Violation::Sequence("wrong number of address cycles")),
         }
     }
@@ -362,7 +385,8 @@ impl RawNand {
             self.active = lun;
             self.luns[lun].empty_registers();
             self.luns[lun].drop_queue();
-            (self.luns[lun].fail, self.luns[lun].fail_before) = (false, false);
+            let state = &mut self.luns[lun];
+            (state.fail, state.fail_before, state.chained) = (false, false, false);
             self.busy(start, self.spec.timing.t_rst_us, "tRST");
         }
         self.active = 0;

@@ -1,9 +1,9 @@
 //! GET and SET FEATURES: timing mode, OTP mode, block protection, read retry.
 
+use super::Output;
 use super::RawNand;
 use super::command::{Step, Wants};
 use super::lun::TIMING_MODE;
-use super::Output;
 use crate::raw_nand::timing::{BusTiming, DataInterface};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;

@@ -133,8 +133,10 @@ pub(super) struct Lun {
     pub(super) array_ready: Instant,
     /// Result of the last program or erase.
     pub(super) fail: bool,
-    /// Result of the program before it.
+    /// Result of the program before it, when that was a cached one.
     pub(super) fail_before: bool,
+    /// The last program was a cached one: the next one's status shows its result too.
+    pub(super) chained: bool,
     /// Page registers, one per plane.
     pub(super) registers: [Register; PLANES_MAX as usize],
     /// Plane whose register data comes from.
@@ -161,6 +163,7 @@ impl Lun {
             array_ready: Instant::ZERO,
             fail: false,
             fail_before: false,
+            chained: false,
             registers: [Register::Empty; PLANES_MAX as usize],
             plane: 0,
             behind: None,

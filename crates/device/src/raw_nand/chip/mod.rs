@@ -62,6 +62,8 @@ pub struct RawNand {
     active: usize,
     step: Step,
     output: Output,
+    /// What 00h brings back after status output.
+    resume: Output,
     /// Next byte of outputs other than the register.
     position: usize,
     /// Next column of the register.
@@ -112,11 +114,12 @@ impl RawNand {
                 map.blocks() as usize,
                 stores,
             ),
-            otp: Otp::new(spec),
+            otp: Otp::new(spec, stores),
             luns: (0..g.luns).map(|_| Lun::new(spec, stores)).collect(),
             active: 0,
             step: Step::Idle,
             output: Output::Register,
+            resume: Output::Register,
             position: 0,
             column: 0,
             pointer: 0,
@@ -177,13 +180,18 @@ impl RawNand {
     fn check_interface(&self, interface: DataInterface) -> Result<(), Violation> {
         let within = match (interface, self.interface) {
             (DataInterface::Sdr(used), DataInterface::Sdr(set)) => {
-                let limit = if self.spec.features.timing_mode { Some(set) } else { self.spec.sdr_modes.fastest() };
+                let limit =
+                    if self.spec.features.timing_mode { Some(set) } else { self.spec.sdr_modes.fastest() };
                 limit.is_some_and(|limit| used <= limit)
             }
             (DataInterface::NvDdr(used), DataInterface::NvDdr(set)) => used <= set,
             _ => false,
         };
-        if within { Ok(()) } else { Err(Violation::Timing("bus cycles faster than the timing mode in force")) }
+        if within {
+            Ok(())
+        } else {
+            Err(Violation::Timing("bus cycles faster than the timing mode in force"))
+        }
     }
 
     /// The active LUN is busy until `ready`, its array until `array_ready`; the work shows as one span.

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::raw_nand::spec::{NandOtp, RawNandSpec};
 use crate::violation::Violation;
 
-/// The OTP pages of a target. They store even in timing-only mode: there are few of them.
+/// The OTP pages of a target.
 #[derive(Clone, Debug)]
 pub(super) struct Otp {
     spec: Option<NandOtp>,
@@ -15,9 +15,9 @@ pub(super) struct Otp {
 }
 
 impl Otp {
-    pub(super) fn new(spec: &RawNandSpec) -> Self {
+    pub(super) fn new(spec: &RawNandSpec, stores: bool) -> Self {
         let pages = spec.otp.map_or(1, |otp| otp.pages.max(1)) as usize;
-        let array = Array::new(spec.geometry.full_page() as usize, pages, 1, true);
+        let array = Array::new(spec.geometry.full_page() as usize, pages, 1, stores);
         Self { spec: spec.otp, array, mode: 0, locked: false }
     }
 
@@ -48,14 +48,13 @@ impl Otp {
         }
     }
 
-    /// OTP pages are programmed once. Some chips allow parts of a page one after another; that is NOP's business there
-    /// and not told apart here.
+    /// What forbids a program of `row`.
     pub(super) fn check_program(&self, row: u32) -> Result<(), Violation> {
         let page = self.page(row)?;
         if self.locked {
             return Err(Violation::Protected);
         }
-        Ok(()).and_then(|()| self.check_nop(page))
+        self.check_nop(page)
     }
 
     fn check_nop(&self, page: u32) -> Result<(), Violation> {

@@ -4,6 +4,7 @@ use super::RawNand;
 use super::command::{Step, Wants};
 use super::lun::{Queue, Register};
 use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::spec::PLANES_MAX;
 use crate::raw_nand::timing::BusTiming;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
@@ -107,13 +108,12 @@ impl RawNand {
         for plane in 0..self.lun().loads.len() {
             failed |= self.program_plane(plane);
         }
-        let before = self.lun().fail;
         let lun = self.lun_mut();
         lun.queue = Queue::None;
-        lun.queued = [None; 4];
-        let chained = lun.array_ready > at || cached;
-        lun.fail_before = before && chained;
+        lun.queued = [None; PLANES_MAX as usize];
+        lun.fail_before = lun.fail && lun.chained;
         lun.fail = failed;
+        lun.chained = cached;
         self.program_time(at + timing.wb, cached);
     }
 
@@ -209,7 +209,7 @@ impl RawNand {
         let lun = self.lun_mut();
         lun.drop_queue();
         lun.empty_registers();
-        (lun.fail, lun.fail_before) = (failed, false);
+        (lun.fail, lun.fail_before, lun.chained) = (failed, false, false);
         self.busy(at + timing.wb, self.spec.timing.t_bers_us.typ, "tBERS");
     }
 }
