@@ -83,7 +83,7 @@ pub struct NandBoard {
 /// The costs in force: the interface's, and what clock and controller make of them.
 fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard) -> BusTiming {
     let mut timing = *interface.timing();
-    let clock_ps = if board.clock_hz == 0 { 0 } else { 1_000_000_000_000 / board.clock_hz };
+    let clock_ps = 1_000_000_000_000u64.checked_div(board.clock_hz).unwrap_or(0);
     let floor = |ns: f64| (ns.clamp(0.0, 1e9) * 1e3).round() as u64;
     match interface {
         DataInterface::Sdr(_) => {

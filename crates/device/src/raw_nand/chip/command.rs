@@ -108,8 +108,7 @@ impl RawNand {
     /// 00h without address ends status output, and on small pages chooses where a program begins; the command after it
     /// begins a sequence of its own.
     fn after_bare_00(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
-        let small = self.spec.geometry.small_page();
-        if !matches!(opcode, 0x31 | 0x3F | 0x05 | 0x06) && !(small && opcode == 0x80) {
+        if matches!(opcode, 0x30 | 0x32 | 0x35) {
             return Err(Violation::Sequence("address cycles are missing"));
         }
         self.step = Step::Idle;

@@ -303,7 +303,7 @@ impl RawNand {
             // Sixteen copies, each followed by its complement (ONFI 4.2 section 5.8).
             Output::UniqueId => {
                 let byte = self.unique_id[position % 16];
-                if position / 16 % 2 == 0 { byte } else { !byte }
+                if (position / 16).is_multiple_of(2) { byte } else { !byte }
             }
             Output::Feature(parameters) => from(&parameters),
             Output::Id(_) | Output::Register | Output::Status => 0,

@@ -51,8 +51,8 @@ impl<B: NandBus> RawNandDriver<B> {
             self.copies.push(found);
             self.reserve(target);
             let version = newest.unwrap_or(1);
-            for which in 0..SIGNATURES.len() {
-                if found[which].is_none_or(|copy| copy.version != version) {
+            for (which, copy) in found.iter().enumerate() {
+                if copy.is_none_or(|copy| copy.version != version) {
                     self.write_copy(target, which, version)?;
                 }
             }
@@ -88,7 +88,7 @@ impl<B: NandBus> RawNandDriver<B> {
     fn newest(&mut self, target: u32, found: Copies) -> Result<Option<u8>, Error> {
         let mut order: Vec<TableCopy> = found.into_iter().flatten().collect();
         if let [table, mirror] = order[..]
-            && (mirror.version.wrapping_sub(table.version) as i8) > 0
+            && mirror.version.wrapping_sub(table.version).cast_signed() > 0
         {
             order.swap(0, 1);
         }
