@@ -175,6 +175,11 @@ impl<B: NandBus> RawNandDriver<B> {
         })
     }
 
+    /// The driver's clock: when the last call, or the probe, was over.
+    pub const fn now(&self) -> Instant {
+        self.host.now()
+    }
+
     /// What the driver knows of the chip.
     pub const fn info(&self) -> &ChipInfo {
         &self.info

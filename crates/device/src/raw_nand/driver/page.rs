@@ -4,7 +4,8 @@ use super::RawNandDriver;
 use super::discover::{kind, set_feature};
 use crate::ecc_engine::Corrected;
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
-use floatgate_mtd::{Error, ErrorKind};
+use crate::timeline::Resource;
+use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
 
 /// Which page of which target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,11 @@ pub(super) struct PageAt {
 /// Status bits (ONFI 4.2 section 5.13).
 const FAIL: u8 = 0x01;
 const FAIL_BEFORE: u8 = 0x02;
+const ARRAY_READY: u8 = 0x20;
 const NOT_PROTECTED: u8 = 0x80;
+
+/// Pause between status reads that look for ARDY.
+const SETTLE_POLL: Nanos = Nanos::from_us(50);
 
 impl<B: NandBus> RawNandDriver<B> {
     /// The page that contains `addr`.
@@ -183,6 +188,21 @@ impl<B: NandBus> RawNandDriver<B> {
             Ok(status) => Ok((status & FAIL != 0, status & FAIL_BEFORE != 0)),
             Err(error) => Err(self.failed(error, at.addr)),
         }
+    }
+
+    /// Waits until the array has finished what a cached program left it to do. R/B# does not tell: the status does.
+    #[cold]
+    pub(super) fn settle(&mut self, at: PageAt) -> Result<(), Error> {
+        let pause = self.profile.pause(SETTLE_POLL);
+        let end = self.host.now() + self.info.t_prog_max + self.info.t_prog_max + pause;
+        while self.host.now() < end {
+            match self.status() {
+                Ok(status) if status & ARRAY_READY != 0 => return Ok(()),
+                Ok(_) => self.host.spend(Resource::Cpu, Phase::Polling, pause, "sleep"),
+                Err(error) => return Err(self.failed(error, at.addr)),
+            }
+        }
+        Err(self.error(ErrorKind::Timeout, at.addr))
     }
 
     /// Encodes and programs a page.

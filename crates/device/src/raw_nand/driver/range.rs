@@ -176,6 +176,7 @@ impl<B: NandBus> RawNandDriver<B> {
             self.engine.prepare(&mut self.host, page_bytes as u32);
             let (failed, before) = self.store_page(at, page, blank, if last { 0x10 } else { 0x15 })?;
             if before {
+                self.settle(at)?;
                 return Err(self.error(ErrorKind::ProgramFailed, at.addr - page_bytes as u64));
             }
             if failed && last {

@@ -1,1 +1,6 @@
+mod bad_blocks;
 mod basics;
+mod interface;
+mod oob_otp;
+mod random;
+mod timing;
