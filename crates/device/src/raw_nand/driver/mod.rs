@@ -1,7 +1,7 @@
 //! The raw NAND driver: finds out what the chip is, and speaks only commands to it.
 //!
 //! In order: [`discover`] reads id and parameter pages, `interface` chooses the fastest common data interface, `bbt` looks
-//! for bad blocks, then `range`, `page`, `oob` and `otp` do the work.
+//! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
 
 mod bbt;
 mod discover;
@@ -11,6 +11,7 @@ mod interface;
 mod oob;
 mod otp;
 mod page;
+mod planes;
 mod range;
 #[cfg(test)]
 mod tests;
@@ -54,7 +55,7 @@ pub struct RawNandOptions {
     pub cached_reads: bool,
     /// Cached programs of several pages (Linux does not).
     pub cached_programs: bool,
-    /// Erases of two blocks in two planes at once (Linux does not).
+    /// Reads, programs and erases in two planes at once, where a call covers both blocks of a pair (Linux does not).
     pub multi_plane: bool,
     /// Bad blocks.
     pub bad_blocks: BadBlocks,

@@ -89,9 +89,8 @@ impl<B: NandBus> RawNandDriver<B> {
             return self.bus.exec(&mut self.host, &mut [Instr::Cmd(0x50), address, wait, Instr::In(oob)]);
         }
         let address = self.address(self.info.geometry.page_bytes, at.row);
-        let read = [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(oob)];
-        let mut read = read;
-        self.bus.exec(&mut self.host, &mut read)
+        let mut steps = [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(oob)];
+        self.bus.exec(&mut self.host, &mut steps)
     }
 
     /// Reads a page and corrects it. The OOB comes along when the ECC engine needs its bytes; it then is in `self.oob`.
@@ -146,6 +145,11 @@ impl<B: NandBus> RawNandDriver<B> {
         let mut status = [0];
         self.bus.exec(&mut self.host, &mut [Instr::Cmd(0x70), Instr::RegIn(&mut status)])?;
         Ok(status[0])
+    }
+
+    /// Whether the status says that the last program or erase worked.
+    pub(super) fn succeeded(&mut self) -> Result<bool, NandError> {
+        Ok(self.status()? & FAIL == 0)
     }
 
     /// One status read before a write or an erase shows whether the chip is write protected (Linux: `nand_check_wp`).
@@ -220,32 +224,11 @@ impl<B: NandBus> RawNandDriver<B> {
         self.bus.select(at.target);
         let (address, wait) = (self.row_address(at.row), Instr::Wait(self.info.t_bers_max));
         let mut steps = [Instr::Cmd(0x60), address, Instr::Cmd(0xD0), wait];
-        let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.status());
+        let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.succeeded());
         match erased {
-            Ok(status) if status & FAIL == 0 => Ok(()),
-            Ok(_) => Err(self.error(ErrorKind::EraseFailed, at.addr)),
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.error(ErrorKind::EraseFailed, at.addr)),
             Err(error) => Err(self.failed(error, at.addr)),
         }
-    }
-
-    /// Erases two blocks of different planes together. Returns whether both succeeded.
-    pub(super) fn erase_pair(&mut self, first: PageAt, second: PageAt) -> Result<bool, Error> {
-        self.profile.page(&mut self.host);
-        self.bus.select(first.target);
-        let rows = [self.row_address(first.row), self.row_address(second.row)];
-        let wait = || Instr::Wait(self.info.t_bers_max);
-        let [one, two] = rows;
-        let mut steps = [
-            Instr::Cmd(0x60),
-            one,
-            Instr::Cmd(0xD1),
-            wait(),
-            Instr::Cmd(0x60),
-            two,
-            Instr::Cmd(0xD0),
-            wait(),
-        ];
-        let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.status());
-        erased.map(|status| status & FAIL == 0).map_err(|error| self.failed(error, first.addr))
     }
 }

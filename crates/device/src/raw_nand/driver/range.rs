@@ -8,7 +8,7 @@ use floatgate_mtd::{Done, Error, ErrorKind};
 
 /// What a read of several pages has come to so far.
 #[derive(Default)]
-struct Outcome {
+pub(super) struct Outcome {
     done: Done,
     failed: Option<Error>,
 }
@@ -16,7 +16,7 @@ struct Outcome {
 impl Outcome {
     /// A page that cannot be corrected does not end the read: the other pages are read all the same.
     #[inline]
-    fn take(&mut self, page: Result<Corrected, Error>) -> Result<(), Error> {
+    pub(super) fn take(&mut self, page: Result<Corrected, Error>) -> Result<(), Error> {
         match page {
             Ok(corrected) => {
                 self.done.bitflips_max = self.done.bitflips_max.max(corrected.max);
@@ -40,6 +40,13 @@ impl<B: NandBus> RawNandDriver<B> {
         let mut outcome = Outcome::default();
         let (mut addr, mut rest) = (addr, buf);
         while !rest.is_empty() {
+            if self.covers_pair(addr, rest.len() as u64) {
+                let (now, later) = rest.split_at_mut(2 * self.geometry.erase_bytes as usize);
+                self.read_pair(addr, now, &mut outcome)?;
+                addr += now.len() as u64;
+                rest = later;
+                continue;
+            }
             let column = addr as usize & (page_bytes - 1);
             let pages = if column == 0 { self.pages_in_block(addr, rest.len()) } else { 0 };
             let len = match pages {
@@ -150,9 +157,16 @@ impl<B: NandBus> RawNandDriver<B> {
         let (mut addr, mut rest) = (addr, data);
         while !rest.is_empty() && result.is_ok() {
             let pages = self.pages_in_block(addr, rest.len());
-            let run = if self.cached_programs && pages > 1 { pages * page_bytes } else { page_bytes };
+            let pair = self.covers_pair(addr, rest.len() as u64);
+            let run = match pages {
+                _ if pair => 2 * self.geometry.erase_bytes as usize,
+                n if n > 1 && self.cached_programs => n * page_bytes,
+                _ => page_bytes,
+            };
             let (now, later) = rest.split_at(run);
-            result = if run > page_bytes {
+            result = if pair {
+                self.write_pair(addr, now, &blank)
+            } else if run > page_bytes {
                 self.write_sequence(addr, now, &blank)
             } else {
                 self.write_page(self.page_at(addr), now, &blank)
@@ -192,25 +206,15 @@ impl<B: NandBus> RawNandDriver<B> {
         let end = addr + len;
         let mut addr = addr;
         while addr < end {
-            self.refuse_bad(addr)?;
-            let both = addr + 2 * block_bytes <= end && self.pairs(addr);
-            let (first, second) = (self.page_at(addr), self.page_at(addr + block_bytes * u64::from(both)));
             // When one of two fails, single erases tell which.
-            if !(both && self.erase_pair(first, second)?) {
-                self.erase_block(first)?;
-                if both {
-                    self.erase_block(second)?;
-                }
+            if self.covers_pair(addr, end - addr) && self.erase_pair(addr)? {
+                addr += 2 * block_bytes;
+                continue;
             }
-            addr += block_bytes * if both { 2 } else { 1 };
+            self.refuse_bad(addr)?;
+            self.erase_block(self.page_at(addr))?;
+            addr += block_bytes;
         }
         Ok(())
-    }
-
-    /// Whether the block at `addr` and the next one lie in two planes of a pair, and both are good.
-    fn pairs(&self, addr: u64) -> bool {
-        let block = (addr / u64::from(self.geometry.erase_bytes)) as u32;
-        let even = (block % self.info.geometry.blocks_per_lun).is_multiple_of(2);
-        self.multi_plane && even && !self.bbt.is_bad(block + 1)
     }
 }

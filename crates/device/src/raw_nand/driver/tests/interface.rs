@@ -86,6 +86,12 @@ fn status_polling_replaces_the_ready_pin() {
     for spec in [mx30lf2g18ac(), nv_ddr(), nand128w3a2bn()] {
         let board = NandBoard { no_ready_pin: true, ..NandBoard::default() };
         let mut device = probe(&spec, ideal_controller(), board, std::slice::from_ref(&spec));
+        let data = vec![0x42; 4 * device.geometry().write_bytes as usize];
+        let mut back = vec![0; data.len()];
+        let block = u64::from(device.geometry().erase_bytes);
+        device.write(Instant::ZERO, block, &data).unwrap();
+        device.read(Instant::ZERO, block, &mut back).unwrap();
+        assert!(back == data);
         let before = device.breakdown();
         device.erase(Instant::ZERO, 0, u64::from(device.geometry().erase_bytes)).unwrap();
         let cost = device.breakdown() - before;

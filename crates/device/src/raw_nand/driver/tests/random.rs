@@ -16,9 +16,9 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        (0..8u32, 1..5u32, any::<u8>()).prop_map(|(block, pages, fill)| Op::Write { block, pages, fill }),
+        (0..8u32, 1..30u32, any::<u8>()).prop_map(|(block, pages, fill)| Op::Write { block, pages, fill }),
         (0..8u32, 1..4u32).prop_map(|(block, blocks)| Op::Erase { block, blocks }),
-        (any::<u64>(), 1..60_000usize).prop_map(|(addr, len)| Op::Read { addr, len }),
+        (any::<u64>(), 1..200_000usize).prop_map(|(addr, len)| Op::Read { addr, len }),
     ]
 }
 
@@ -39,13 +39,20 @@ fn run(spec: &RawNandSpec, rig: RawNandRig, ops: &[Op]) {
         match *op {
             Op::Write { block, pages, fill } => {
                 let from = next[block as usize];
-                let pages = pages.min(g.pages_per_block() - from);
+                // Into the next block only when that one is erased.
+                let per_block = g.pages_per_block();
+                let after =
+                    if block + 1 < g.blocks() && next[block as usize + 1] == 0 { per_block } else { 0 };
+                let pages = pages.min(per_block - from + after);
                 let addr = block as usize * block_bytes + from as usize * page;
                 let data: Vec<u8> =
                     (0..pages as usize * page).map(|i| (i as u8).wrapping_mul(fill)).collect();
                 now = device.write(now, addr as u64, &data).unwrap().at;
                 model[addr..addr + data.len()].copy_from_slice(&data);
-                next[block as usize] += pages;
+                next[block as usize] = per_block.min(from + pages);
+                if from + pages > per_block {
+                    next[block as usize + 1] = from + pages - per_block;
+                }
             }
             Op::Erase { block, blocks } => {
                 let end = (block + blocks).min(g.blocks());

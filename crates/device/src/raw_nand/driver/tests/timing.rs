@@ -151,6 +151,24 @@ fn two_planes_erase_at_once() {
     assert!(took > Nanos::from_ms(2), "not a pair: {took}");
 }
 
+#[test]
+fn two_planes_program_and_read_at_once() {
+    let mut rig = no_ecc();
+    let mut times = Vec::new();
+    let mut data = vec![0x11; 4 * (128 << 10)];
+    for multi_plane in [false, true] {
+        rig.options.multi_plane = multi_plane;
+        rig.options.cached_reads = false;
+        let mut device = device(&mx30lf2g18ac(), SDR5, "", rig);
+        let write = cost(&mut device, |device, now| device.write(now, 0, &data).unwrap().at);
+        let read = cost(&mut device, |device, now| device.read(now, 0, &mut data).unwrap().at);
+        times.push([write, read].map(Nanos::as_us_f64));
+    }
+    // 256 pages: half of the tPROG (300 us) and of the tR (20 us) are saved, for some tDBSY.
+    assert!(times[0][0] - times[1][0] > 128.0 * 298.0, "{times:?}");
+    assert!(times[0][1] - times[1][1] > 128.0 * 17.0, "{times:?}");
+}
+
 /// A long transfer costs further operations of the controller.
 #[test]
 fn transfers_have_a_limit() {
