@@ -405,7 +405,11 @@ impl RawNandSpec {
                 "a power of two from 256",
             ),
             (g.page_bytes <= 65_536, "geometry.page_bytes", "at most 64 KiB"),
-            (g.oob_bytes >= 8 && g.oob_bytes <= g.page_bytes, "geometry.oob_bytes", "from 8 bytes to a page"),
+            (
+                (8..=g.page_bytes.min(32_768)).contains(&g.oob_bytes),
+                "geometry.oob_bytes",
+                "from 8 bytes to a page or 32 KiB",
+            ),
             ((2..=4096).contains(&g.pages_per_block), "geometry.pages_per_block", "2 to 4096"),
             (g.blocks_per_lun > 0 && g.blocks_per_lun <= 1 << 20, "geometry.blocks_per_lun", "1 to 1048576"),
             ((1..=8).contains(&g.luns), "geometry.luns", "1 to 8"),
@@ -444,5 +448,70 @@ impl RawNandSpec {
     /// Whether `answer` to READ ID is this chip's: all of its id bytes agree.
     pub fn answers_to(&self, answer: &[u8]) -> bool {
         answer.starts_with(&self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
+
+    #[test]
+    fn examples_make_sense() {
+        for spec in [mx30lf2g18ac(), nand128w3a2bn(), nv_ddr()] {
+            assert_eq!(spec.check(), Ok(()));
+        }
+        let spec = mx30lf2g18ac();
+        assert_eq!((spec.timing.t_rcbsy_us, spec.sdr_modes.fastest()), (Nanos::from_us(5), Some(5)));
+        assert_eq!((spec.geometry.full_page(), spec.bad_block_marker.byte(&spec.geometry)), (2112, 0));
+        assert_eq!(nand128w3a2bn().bad_block_marker.byte(&nand128w3a2bn().geometry), 5);
+    }
+
+    #[test]
+    fn impossible_chips_are_refused_by_name() {
+        type Break = fn(&mut RawNandSpec);
+        let breaks: [(&str, Break); 12] = [
+            ("id", |s| s.id.clear()),
+            ("geometry.page_bytes", |s| s.geometry.page_bytes = 2000),
+            ("geometry.oob_bytes", |s| s.geometry.oob_bytes = 0),
+            ("geometry.pages_per_block", |s| s.geometry.pages_per_block = 0),
+            ("geometry.blocks_per_lun", |s| s.geometry.blocks_per_lun = 0),
+            ("geometry.luns", |s| s.geometry.luns = 0),
+            ("geometry.planes", |s| s.geometry.planes = 3),
+            ("geometry.bits_per_cell", |s| s.geometry.bits_per_cell = 0),
+            ("nop", |s| s.nop = 0),
+            ("sdr_modes", |s| s.sdr_modes = Modes::NONE),
+            ("factory_bad.per_lun", |s| s.factory_bad.per_lun = 41),
+            ("bad_block_marker.oob_byte", |s| s.bad_block_marker.oob_byte = Some(64)),
+        ];
+        for (field, change) in breaks {
+            let mut spec = mx30lf2g18ac();
+            change(&mut spec);
+            assert_eq!(spec.check().unwrap_err().field, field);
+            assert!(crate::raw_nand::RawNand::package(&spec, false).is_err());
+        }
+    }
+
+    #[test]
+    fn texts_that_no_parameter_page_holds_are_refused() {
+        let mut spec = mx30lf2g18ac();
+        let mut try_onfi = |change: fn(&mut OnfiSpec)| {
+            spec.onfi = mx30lf2g18ac().onfi;
+            spec.onfi.as_mut().map(change);
+            crate::raw_nand::RawNand::package(&spec, false).unwrap_err().field
+        };
+        assert_eq!(try_onfi(|onfi| onfi.revision = "1.7".into()), "onfi.revision");
+        assert_eq!(try_onfi(|onfi| onfi.manufacturer = "a name too long".into()), "onfi.manufacturer");
+        assert_eq!(try_onfi(|onfi| onfi.model = "\u{e9}".into()), "onfi.model");
+        assert_eq!(try_onfi(|onfi| onfi.copies = 2), "onfi");
+    }
+
+    #[test]
+    fn unknown_keys_and_units_are_refused() {
+        let unknown = toml::from_str::<NandEcc>("strength = 1\nstep_bytes = 512\nstrenght = 2").unwrap_err();
+        assert!(unknown.to_string().contains("strenght"));
+        let unit = toml::from_str::<NandGeometry>("page_bytes = \"2 MHz\"").unwrap_err();
+        assert!(unit.to_string().contains("128 KiB"), "{unit}");
+        assert!(toml::from_str::<RawNandSpec>("sdr_modes = [6]").is_err());
     }
 }

@@ -137,6 +137,8 @@ pub(super) struct Lun {
     pub(super) fail_before: bool,
     /// The last program was a cached one: the next one's status shows its result too.
     pub(super) chained: bool,
+    /// On-die ECC recommends to rewrite the page read last.
+    pub(super) rewrite: bool,
     /// Page registers, one per plane.
     pub(super) registers: [Register; PLANES_MAX as usize],
     /// Plane whose register data comes from.
@@ -164,6 +166,7 @@ impl Lun {
             fail: false,
             fail_before: false,
             chained: false,
+            rewrite: false,
             registers: [Register::Empty; PLANES_MAX as usize],
             plane: 0,
             behind: None,

@@ -12,6 +12,7 @@ mod faults;
 mod features;
 mod identify;
 mod lun;
+mod on_die;
 mod otp;
 mod program;
 mod read;
@@ -232,6 +233,7 @@ impl RawNand {
         let (ready, idle) = (at >= lun.ready, at >= lun.array_ready);
         u8::from(lun.fail && idle)
             | u8::from(lun.fail_before && ready) << 1
+            | u8::from(lun.rewrite && idle) << 3
             | u8::from(idle) << 5
             | u8::from(ready) << 6
             | u8::from(!self.all_locked()) << 7
@@ -303,8 +305,8 @@ impl NandChip for RawNand {
     #[inline]
     fn wrong_bits(&self) -> &[u32] {
         match self.lun().register() {
-            Register::Page(row) => self.array.flips(row as usize),
-            Register::Empty | Register::Otp(_) => &[],
+            Register::Page(row) if !self.spec.ecc.on_die => self.array.flips(row as usize),
+            _ => &[],
         }
     }
 

@@ -113,7 +113,7 @@ impl RawNand {
         lun.queued = [None; PLANES_MAX as usize];
         lun.fail_before = lun.fail && lun.chained;
         lun.fail = failed;
-        lun.chained = cached;
+        (lun.chained, lun.rewrite) = (cached, false);
         self.program_time(at + timing.wb, cached);
     }
 
@@ -209,7 +209,7 @@ impl RawNand {
         let lun = self.lun_mut();
         lun.drop_queue();
         lun.empty_registers();
-        (lun.fail, lun.fail_before, lun.chained) = (failed, false, false);
+        (lun.fail, lun.fail_before, lun.chained, lun.rewrite) = (failed, false, false, false);
         self.busy(at + timing.wb, self.spec.timing.t_bers_us.typ, "tBERS");
     }
 }

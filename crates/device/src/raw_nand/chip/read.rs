@@ -71,6 +71,7 @@ impl RawNand {
         self.column = column;
         self.step = Step::Idle;
         self.output = Output::Register;
+        self.judge_on_die(register);
         self.busy(at + timing.wb, self.spec.timing.t_r_us.typ, "tR");
         self.hold_data(self.luns[self.active].ready + timing.rr, "data before tRR was over");
         Ok(())
@@ -216,7 +217,10 @@ impl RawNand {
         match lun.register() {
             Register::Empty => return Err(Violation::Sequence("data from a register that holds no page")),
             Register::Otp(page) => self.otp.read(page, column, buf),
-            Register::Page(row) if self.array.stores() => self.array.read(row as usize, column, buf),
+            Register::Page(row) if self.array.stores() => {
+                self.array.read(row as usize, column, buf);
+                self.correct_on_die(row, column, buf);
+            }
             Register::Page(row) => self.show_mark(row, column, buf),
         }
         self.column = end;

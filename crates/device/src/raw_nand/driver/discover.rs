@@ -185,7 +185,8 @@ fn jedec_info<B: NandBus>(bus: &mut B, host: &mut Host, id: &[u8]) -> Result<Opt
 /// Refuses sizes that no driver could handle: parameter pages are untrusted bytes.
 fn check(info: &ChipInfo) -> Result<(), ErrorKind> {
     let g = &info.geometry;
-    let pages = u64::from(g.pages_per_block) * u64::from(g.blocks_per_lun) * u64::from(g.luns);
+    let pages =
+        (u64::from(g.pages_per_block) * u64::from(g.blocks_per_lun)).saturating_mul(u64::from(g.luns));
     let sane = (256..=65_536).contains(&g.page_bytes)
         && g.page_bytes.is_power_of_two()
         && (8..=g.page_bytes).contains(&g.oob_bytes)

@@ -216,6 +216,8 @@ impl ChipInfo {
         self.protection = spec.protection;
         self.read_retry = spec.read_retry;
         self.nop = spec.nop;
+        // ONFI says of chips that correct by themselves only that the host need not.
+        self.ecc = if self.ecc.on_die { spec.ecc } else { self.ecc };
         self.marker = spec.bad_block_marker.clone();
         self
     }

@@ -1,6 +1,6 @@
 //! The raw NAND driver: finds out what the chip is, and speaks only commands to it.
 //!
-//! In order: [`discover`] reads id and parameter pages, `interface` chooses the fastest common data interface, `bbt` looks
+//! In order: `discover` reads id and parameter pages, `interface` chooses the fastest common data interface, `bbt` looks
 //! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
 
 mod bbt;
@@ -139,6 +139,11 @@ impl<B: NandBus> RawNandDriver<B> {
     ) -> Result<Self, Error> {
         let g = info.geometry;
         let engine = EccEngine::new(rig.ecc, info.requirement());
+        if engine.kind() == EngineKind::OnDie && !info.ecc.on_die {
+            let kind =
+                ErrorKind::Unsupported("this chip does not correct by itself: choose another ECC engine");
+            return Err(kind.at(0, host.now()));
+        }
         let layout = oob::layout(&g, &engine)
             .map_err(|_| ErrorKind::Unsupported("ECC bytes do not fit into the OOB").at(0, host.now()))?;
         let geometry = mtd_geometry(&info, &engine, &layout);
@@ -152,7 +157,10 @@ impl<B: NandBus> RawNandDriver<B> {
                 && bus.cached_reads()
                 && engine.kind() != EngineKind::OnDie,
             cached_programs: options.cached_programs && info.program_cache,
-            multi_plane: options.multi_plane && info.multi_plane && g.planes > 1,
+            multi_plane: options.multi_plane
+                && info.multi_plane
+                && g.planes > 1
+                && engine.kind() != EngineKind::OnDie,
             ecc_oob: if engine.on_host() { g.oob_bytes as usize } else { 0 },
             bbt: Table::new(geometry.blocks()),
             copies: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::RawNandDriver;
 use super::discover::{kind, set_feature};
-use crate::ecc_engine::Corrected;
+use crate::ecc_engine::{Corrected, EngineKind};
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
 use crate::timeline::Resource;
 use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
@@ -21,6 +21,8 @@ pub(super) struct PageAt {
 /// Status bits (ONFI 4.2 section 5.13).
 const FAIL: u8 = 0x01;
 const FAIL_BEFORE: u8 = 0x02;
+/// Toshiba BENAND: so many bits were corrected that the page should be rewritten.
+const REWRITE: u8 = 0x08;
 const ARRAY_READY: u8 = 0x20;
 const NOT_PROTECTED: u8 = 0x80;
 
@@ -107,10 +109,24 @@ impl<B: NandBus> RawNandDriver<B> {
     /// Corrects what was just read; where that fails, tries again with the chip's read retry modes.
     #[inline]
     pub(super) fn correct(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
+        if self.engine.kind() == EngineKind::OnDie {
+            return self.on_die_result(at);
+        }
         match self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
             Ok(corrected) => Ok(corrected),
             Err(_) => self.retry(at, data),
         }
+    }
+
+    /// What a chip that corrects by itself says of the page it read last. It does not count bits: when it recommends to
+    /// rewrite the page, the threshold counts as reached (Linux: `toshiba_nand_benand_eccstatus`).
+    fn on_die_result(&mut self, at: PageAt) -> Result<Corrected, Error> {
+        let status = self.status().map_err(|error| self.failed(error, at.addr))?;
+        if status & FAIL != 0 {
+            return Err(self.error(ErrorKind::Uncorrectable, at.addr));
+        }
+        let bits = if status & REWRITE == 0 { 0 } else { self.geometry.bitflip_threshold.max(1) };
+        Ok(Corrected { max: bits, total: bits })
     }
 
     /// Steps through the read retry modes, and back to the normal one (Linux: `nand_do_read_ops`).

@@ -79,8 +79,8 @@ impl<B: NandBus> RawNandDriver<B> {
                 [Instr::Cmd(0x06), address, Instr::Cmd(0xE0), Instr::In(data), Instr::In(&mut *oob)];
             let moved = self.bus.exec(&mut self.host, &mut steps);
             moved.map_err(|error| self.failed(error, at.addr))?;
-            let page = self.engine.finish(&mut self.host, data, self.bus.wrong_bits());
-            outcome.take(page.map_err(|_| self.error(ErrorKind::Uncorrectable, at.addr)))?;
+            let page = self.correct(at, data);
+            outcome.take(page)?;
         }
         Ok(())
     }

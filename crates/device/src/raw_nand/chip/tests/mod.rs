@@ -1,6 +1,7 @@
 //! The command set, cycle by cycle.
 
 mod legal;
+mod random;
 mod refused;
 
 use super::RawNand;

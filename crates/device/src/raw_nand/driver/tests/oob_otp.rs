@@ -62,6 +62,29 @@ fn bit_errors_are_corrected_counted_and_given_up() {
     assert_eq!(raw[0], 0x5A ^ 0x3E);
 }
 
+/// A chip that corrects by itself: the status tells, bits are not counted.
+#[test]
+fn on_die_ecc_reports_by_status() {
+    let mut spec = mx30lf2g18ac();
+    spec.ecc = crate::raw_nand::spec::NandEcc { strength: 8, step_bytes: 512, on_die: true };
+    let rig = crate::raw_nand::RawNandRig { ecc: EccProfile::default(), ..rig() };
+    assert!(driver(&mx30lf2g18ac(), rig).is_err(), "this one does not");
+    let mut device = driver(&spec, rig).unwrap();
+    assert_eq!((device.geometry().ecc_strength, device.geometry().oob_free_bytes), (8, 62));
+    assert!(!device.reads_sequentially());
+    let data = [0xC3; 4 * 2048];
+    device.write(NOW, 0, &data).unwrap();
+    let mut read = |bits: &[u32]| {
+        inject(&mut device, 1, bits);
+        let mut back = [0; 4 * 2048];
+        let done = device.read(NOW, 0, &mut back);
+        (done.map(|done| done.bitflips_max).map_err(|error| error.kind), back == data)
+    };
+    assert_eq!(read(&[0, 700, 5000]), (Ok(0), true));
+    assert_eq!(read(&[1, 2, 3, 4]), (Ok(6), true));
+    assert_eq!(read(&[5, 6, 7]), (Err(ErrorKind::Uncorrectable), false));
+}
+
 /// Read retry is tried, does not help (no cell model yet), and the normal mode is restored.
 #[test]
 fn read_retry_steps_through_its_modes() {
