@@ -395,9 +395,9 @@ impl<C: SpiChip> SpiController<C> {
             (Some(tap), _) | (None, PhyState::Calibrated { tap, .. }) if tuned => Some(tap),
             _ => None,
         };
-        // Plain single-rate capture uses the next edge; controllers sample double-rate data half a bit later.
-        let sample_ps = tap.map_or(period_ps, |tap| phy.tap_delay_ps(tap));
-        phy.samples_right(sample_ps, bit_ps) || (tap.is_none() && bit_ps >= 2 * u64::from(phy.round_trip_ps))
+        // Without tuning the sample is taken one bit after the edge that launched it.
+        let sample_ps = tap.map_or(bit_ps, |tap| phy.tap_delay_ps(tap));
+        phy.samples_right(sample_ps, bit_ps)
     }
 
     /// Splits a data phase into pieces of at most `limit` bytes (0: no limit).
