@@ -2,8 +2,10 @@
 //!
 //! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
+//! - [`rig`]: a setup wired: chip, controller, driver.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 
 pub mod config;
 pub mod keystore;
+pub mod rig;
 pub mod speed;

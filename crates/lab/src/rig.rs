@@ -71,11 +71,13 @@ pub struct RigOptions {
     pub seed: u64,
     /// Keep data. Without it only time passes.
     pub stores: bool,
+    /// Blocks that are bad from the factory, on NAND.
+    pub bad_blocks: u32,
 }
 
 impl Default for RigOptions {
     fn default() -> Self {
-        Self { seed: 0, stores: true }
+        Self { seed: 0, stores: true, bad_blocks: 0 }
     }
 }
 
@@ -131,9 +133,9 @@ where
 {
     let mut all = Vec::new();
     for name in library.names(Kind::Part) {
-        let (tree, head) = library.file(Kind::Part, name)?;
-        if head.get("kind").and_then(|k| k.as_text()) == Some(kind) {
-            let spec: T = tree.extract("chip")?;
+        let part = library.load(Kind::Part, name)?;
+        if part.head.get("kind").and_then(|k| k.as_text()) == Some(kind) {
+            let spec: T = part.table.extract("")?;
             if id(&spec) != id(own) {
                 all.push(spec);
             }
@@ -159,7 +161,11 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
     let parts = database(library, "spi-nand", &spec, |s: &SpiNandSpec| &s.id)?;
-    let chip_options = floatgate_device::spi_nand::ChipOptions { seed: options.seed, stores: options.stores };
+    let chip_options = floatgate_device::spi_nand::ChipOptions {
+        seed: options.seed,
+        stores: options.stores,
+        bad_blocks: options.bad_blocks,
+    };
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);
     let driver = SpiNandDriver::probe(controller, &parts, host, ecc, driver)
@@ -173,7 +179,7 @@ fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Bo
     let driver: spi_nor::Options = config.extract_or_default("driver")?;
     let parts = database(library, "spi-nor", &spec, |s: &SpiNorSpec| &s.id)?;
     let chip = SpiNor::new(spec, options.seed, options.stores)
-        .map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
+        .map_err(|bad| config.wrong("chip", bad))?;
     let controller = SpiController::new(profile, bus, chip);
     let driver =
         SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;

@@ -233,6 +233,12 @@ pub trait SpiMem {
     /// Most data bytes in one operation.
     fn max_transfer(&self) -> usize;
 
+    /// Most data bytes of one mapped transfer during which CS# stays low.
+    fn max_mapped(&self, direction: Direction) -> usize;
+
+    /// The bits of the page read last that are wrong, for ECC engines on the host's side (see [`SpiChip::wrong_bits`]).
+    fn wrong_bits(&self) -> &[u32];
+
     /// The clock at which `op` would run. `mapped` operations may use the PHY's.
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;
 
@@ -463,6 +469,20 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             0 => usize::MAX,
             n => usize::try_from(n).unwrap_or(usize::MAX),
         }
+    }
+
+    fn max_mapped(&self, direction: Direction) -> usize {
+        let map = self.profile.dirmap.unwrap_or_default();
+        let has = if direction == Direction::In { map.read } else { map.write };
+        match map.window_bytes {
+            _ if !has => self.max_transfer(),
+            0 => usize::MAX,
+            n => usize::try_from(n).unwrap_or(usize::MAX),
+        }
+    }
+
+    fn wrong_bits(&self) -> &[u32] {
+        self.chip.wrong_bits()
     }
 
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock {
