@@ -401,9 +401,9 @@ impl<C: SpiChip> SpiController<C> {
             (Some(tap), _) | (None, PhyState::Calibrated { tap, .. }) if tuned => Some(tap),
             _ => None,
         };
-        // Plain single-rate capture uses the next edge; controllers sample double-rate data half a bit later.
-        let sample_ps = tap.map_or(period_ps, |tap| phy.tap_delay_ps(tap));
-        phy.samples_right(sample_ps, bit_ps) || (tap.is_none() && bit_ps >= 2 * u64::from(phy.round_trip_ps))
+        // Without tuning the sample is taken one bit after the edge that launched it.
+        let sample_ps = tap.map_or(bit_ps, |tap| phy.tap_delay_ps(tap));
+        phy.samples_right(sample_ps, bit_ps)
     }
 
     /// Splits a data phase into pieces of at most `limit` bytes (0: no limit).
@@ -542,7 +542,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             resource: die,
             phase: Phase::Array,
             start,
-            end: ready,
+            end: ready.min(start + plan.timeout),
             what: self.chip.busy_what(),
         });
         let clock = self.clock(op, false);
@@ -579,6 +579,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let mut good = Vec::with_capacity(usize::from(phy.taps));
         for tap in 0..phy.taps {
             self.trial_tap = Some(tap);
+            // A chip in timing-only mode leaves the buffer as it was; a sampler outside the eye still spoils it.
+            got.copy_from_slice(pattern);
             let outcome = self.mapped(host, op, Data::In(&mut got));
             good.push(outcome.is_ok() && got == pattern);
         }
