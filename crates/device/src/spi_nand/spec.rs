@@ -287,11 +287,15 @@ pub struct HighSpeed {
 }
 
 /// One-time-programmable pages: unique id in page 0, parameter page in page 1, the user's from page 2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandOtp {
     /// Pages of the user.
     pub user_pages: u32,
+    /// Maker's name in the parameter page, at most 12 characters.
+    pub manufacturer: String,
+    /// Chip's name in the parameter page, at most 20 characters.
+    pub model: String,
 }
 
 /// Re-reading with shifted thresholds.
@@ -412,7 +416,8 @@ impl SpiNandSpec {
 
     /// Whether `variant` needs the high speed bit: it has more dummy cycles than another of its opcode.
     pub fn needs_high_speed(&self, variant: &Variant) -> bool {
-        let fewer = |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode && v.dummy < variant.dummy;
+        let fewer =
+            |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode && v.dummy < variant.dummy;
         self.high_speed.is_some() && self.reads.iter().any(|v| fewer(&v))
     }
 
@@ -433,11 +438,20 @@ impl SpiNandSpec {
     pub fn check(&self) -> Result<(), BadSpec> {
         let g = &self.geometry;
         let oob_end = |r: OobRange| r.start + r.step * self.oob.sections.saturating_sub(1) + r.len;
+        let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
         let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
         let rules = [
             ("chip.id", !self.id.is_empty() && self.id.len() <= 5, "an id has 1 to 5 bytes"),
-            ("chip.geometry.page_bytes", g.page_bytes.is_power_of_two() && g.page_bytes >= 512, "a power of two from 512"),
-            ("chip.geometry.oob_bytes", (MARKER_BYTES..g.page_bytes).contains(&g.oob_bytes), "from 2 to the page size"),
+            (
+                "chip.geometry.page_bytes",
+                g.page_bytes.is_power_of_two() && g.page_bytes >= 512,
+                "a power of two from 512",
+            ),
+            (
+                "chip.geometry.oob_bytes",
+                (MARKER_BYTES..g.page_bytes).contains(&g.oob_bytes),
+                "from 2 to the page size",
+            ),
             ("chip.geometry.pages_per_block", (1..=512).contains(&g.pages_per_block), "1 to 512"),
             ("chip.geometry.blocks_per_lun", (1..=65_536).contains(&g.blocks_per_lun), "1 to 65536"),
             ("chip.geometry.planes", g.planes.is_power_of_two() && g.planes <= 4, "1, 2 or 4"),
@@ -449,8 +463,13 @@ impl SpiNandSpec {
             ("chip.sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
             ("chip.reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
             ("chip.loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("chip.otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
             ("chip.nop", self.nop > 0, "at least 1"),
-            ("chip.octal", self.octal.as_ref().is_none_or(octal_ok), "needs an I/O mode and 2 to 4 row bytes"),
+            (
+                "chip.octal",
+                self.octal.as_ref().is_none_or(octal_ok),
+                "needs an I/O mode and 2 to 4 row bytes",
+            ),
         ];
         match rules.into_iter().find(|rule| !rule.1) {
             Some((key, _, why)) => Err(BadSpec { key, why }),

@@ -197,7 +197,13 @@ impl Die {
 
     /// Array to cache, corrected if `code` is given.
     #[inline]
-    pub(super) fn load_row(&mut self, row: u32, plane: usize, code: Option<EccRequirement>, page_bytes: usize) {
+    pub(super) fn load_row(
+        &mut self,
+        row: u32,
+        plane: usize,
+        code: Option<EccRequirement>,
+        page_bytes: usize,
+    ) {
         self.collect_wrong(row as usize);
         let cache = &mut self.caches[plane];
         cache.loaded = Loaded::Row(row);
@@ -281,7 +287,13 @@ impl Die {
     }
 
     /// Whether a program of `page` in `block` keeps the rules of order and number.
-    pub(super) fn may_program(&self, block: u32, page: u32, row: u32, nop: u8) -> Result<(), super::Violation> {
+    pub(super) fn may_program(
+        &self,
+        block: u32,
+        page: u32,
+        row: u32,
+        nop: u8,
+    ) -> Result<(), super::Violation> {
         let order = self.order[block as usize];
         let last = page + 1 == u32::from(order.next);
         let programs = if self.array.stores() {

@@ -148,7 +148,8 @@ impl SpiNand {
 
     /// The bus has no wait cycles: a page may not pass faster than the array delivers the next one.
     fn array_keeps_up(&self, call: Call<'_>, t_page: Nanos) -> Result<(), Violation> {
-        let half_cycles = crate::spi::SpiOp { len: self.spec.geometry.page_bytes, ..*call.op }.half_cycles()[3];
+        let half_cycles =
+            crate::spi::SpiOp { len: self.spec.geometry.page_bytes, ..*call.op }.half_cycles()[3];
         let max = half_cycles.saturating_mul(500_000_000) / t_page.as_ns().max(1);
         clock(call.hz, u32::try_from(max).unwrap_or(u32::MAX))
     }

@@ -11,7 +11,7 @@ const NO_AREA: ErrorKind = ErrorKind::Unsupported("this chip has no such OTP are
 impl<S: SpiMem> SpiNandDriver<S> {
     /// First page and size of an area in bytes.
     fn otp_area(&self, area: OtpArea) -> Option<(u32, u64)> {
-        let otp = self.spec.otp?;
+        let otp = self.spec.otp.as_ref()?;
         let (first, pages) = match area {
             OtpArea::Factory => (c::UNIQUE_ID_PAGE, c::FIRST_USER_PAGE),
             OtpArea::User => (c::FIRST_USER_PAGE, otp.user_pages),
@@ -77,7 +77,11 @@ impl<S: SpiMem> SpiNandDriver<S> {
         check_aligned(self.host.now(), addr, data.len() as u64, self.geometry.write_bytes)?;
         let outcome = self.with_otp(|driver| driver.write_otp_pages(first, addr, data));
         let failed = outcome.map_err(|error| self.bus_error(error, addr))?;
-        if failed { Err(ErrorKind::ProgramFailed.at(addr, self.host.now())) } else { Ok(Done::clean(self.host.now())) }
+        if failed {
+            Err(ErrorKind::ProgramFailed.at(addr, self.host.now()))
+        } else {
+            Ok(Done::clean(self.host.now()))
+        }
     }
 
     /// Whether any page failed to program.

@@ -61,7 +61,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
     fn streamable(&self, at: u64, inside: usize, len: usize) -> Option<(Stream, usize)> {
         let stream = self.stream?;
         let page_bytes = self.geometry.write_bytes as usize;
-        let in_block = (u64::from(self.geometry.erase_bytes) - at % u64::from(self.geometry.erase_bytes)) as usize;
+        let in_block =
+            (u64::from(self.geometry.erase_bytes) - at % u64::from(self.geometry.erase_bytes)) as usize;
         let whole = len.min(in_block).min(stream.max_bytes) / page_bytes * page_bytes;
         (inside == 0 && whole > page_bytes).then_some((stream, whole))
     }
@@ -195,7 +196,13 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// One PAGE READ, then page after page without a pause. When the ECC gives up on any of them, they are read again one
     /// by one: only that tells which.
-    fn read_stream(&mut self, stream: Stream, at: u64, buf: &mut [u8], sum: &mut Sum) -> Result<(), SpiError> {
+    fn read_stream(
+        &mut self,
+        stream: Stream,
+        at: u64,
+        buf: &mut [u8],
+        sum: &mut Sum,
+    ) -> Result<(), SpiError> {
         let row = self.row(at)?;
         self.profile.page(&mut self.host);
         self.update_config(stream.config_bit, if stream.set { stream.config_bit } else { 0 })?;

@@ -67,7 +67,11 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine) -> Geometry {
         // Linux offers no sub-pages on SPI NAND.
         sub_page_bytes: g.page_bytes,
         oob_bytes: g.oob_bytes,
-        oob_free_bytes: if hidden { g.oob_bytes - super::super::spec::MARKER_BYTES } else { spec.oob.free_bytes() },
+        oob_free_bytes: if hidden {
+            g.oob_bytes - super::super::spec::MARKER_BYTES
+        } else {
+            spec.oob.free_bytes()
+        },
         ecc_strength: ecc.strength,
         ecc_step_bytes: ecc.step_bytes,
         bitflip_threshold: Geometry::default_bitflip_threshold(ecc.strength),
@@ -141,7 +145,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         let quad = choice.read.mode.data.lanes == 4 || choice.load.mode.data.lanes == 4;
         let mut mask = c::ECC_ENABLE | c::OTP_ENABLE | flag(self.spec.quad_enable, c::QUAD_ENABLE);
-        let mut value = flag(self.on_die(), c::ECC_ENABLE) | flag(self.spec.quad_enable && quad, c::QUAD_ENABLE);
+        let mut value =
+            flag(self.on_die(), c::ECC_ENABLE) | flag(self.spec.quad_enable && quad, c::QUAD_ENABLE);
         if let Some(cont) = &self.spec.continuous {
             // Some chips keep this bit over a reset, and then hide their OOB.
             mask |= 1 << cont.config_bit;

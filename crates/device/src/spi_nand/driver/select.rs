@@ -82,8 +82,7 @@ fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeEr
 /// Random loads come first among equals, as Linux uses them.
 fn choose_load<S: SpiMem>(bus: &S, spec: &SpiNandSpec, stateful: bool) -> Result<LoadVariant, ProbeError> {
     let raw = spec.geometry.raw_page_bytes();
-    let usable =
-        spec.loads.iter().filter(|v| v.mode.is_stateful() == stateful && allowed(bus, spec, v.mode));
+    let usable = spec.loads.iter().filter(|v| v.mode.is_stateful() == stateful && allowed(bus, spec, v.mode));
     let length = |v: &LoadVariant| duration(bus, &operation(spec, &v.variant(), Direction::Out, raw));
     let best = usable.min_by_key(|v| (length(v), !v.random));
     best.copied().ok_or(ProbeError::NoVariant("program load"))
@@ -120,7 +119,9 @@ fn headed(spec: &SpiNandSpec, variant: &Variant) -> SpiOp {
     let op = SpiOp { max_hz: spec.variant_hz(variant), ..variant.op(0, bytes, Direction::In, 0) };
     let address = op.half_cycles()[1];
     match u8::try_from(address / 2) {
-        Ok(cycles) if address.is_multiple_of(2) && cycles <= variant.dummy => op.dummy(variant.dummy - cycles),
+        Ok(cycles) if address.is_multiple_of(2) && cycles <= variant.dummy => {
+            op.dummy(variant.dummy - cycles)
+        }
         _ => op.address(0, 0),
     }
 }

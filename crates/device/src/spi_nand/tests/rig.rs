@@ -47,13 +47,7 @@ pub(super) fn controller() -> SpiProfile {
 }
 
 pub(super) fn board(clock_hz: u64, mode: Option<&str>) -> SpiBus {
-    SpiBus {
-        clock_hz,
-        mode: mode.map(|m| m.parse().unwrap()),
-        lanes: 8,
-        reset_pin: true,
-        phy: false,
-    }
+    SpiBus { clock_hz, mode: mode.map(|m| m.parse().unwrap()), lanes: 8, reset_pin: true, phy: false }
 }
 
 /// What a test varies.
