@@ -13,6 +13,8 @@ pub mod array;
 pub mod ecc_engine;
 pub mod host;
 pub mod spi;
+pub mod spi_nand;
+pub mod spi_nor;
 pub mod timeline;
 pub mod units;
 pub mod violation;

@@ -1,7 +1,13 @@
 //! The laboratory: setups wired into rigs, what is measured on them, and how it is shown.
 //!
+//! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
+//! - [`rig`]: a setup wired: chip, controller, driver.
+//! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
+pub mod config;
+pub mod keystore;
 pub mod plot;
+pub mod rig;
 pub mod speed;

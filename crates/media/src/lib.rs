@@ -1,2 +1,35 @@
-//! On-media bytes to types and back.
+//! What a flash chip says about itself, as bytes and as types.
+//!
+//! Every module turns one on-media format into a plain struct and back:
+//!
+//! | module | format | document |
+//! | --- | --- | --- |
+//! | [`onfi`] | ONFI parameter page, extended parameter page | ONFI 4.2 |
+//! | [`jedec`] | JEDEC parameter page | JESD230 |
+//! | [`sfdp`] | Serial Flash Discoverable Parameters | JESD216F |
+//! | [`cfi`] | Common Flash Interface query | JESD68.01, JEP137 |
+//! | [`nand_id`] | raw NAND READ ID bytes | vendors' data sheets |
+//!
+//! No parser panics, allocates or does I/O; what is wrong comes back as a
+//! [`MediaError`] naming the byte. Struct fields hold the codes stored on the
+//! media; methods turn codes into bytes, microseconds and nanoseconds.
 #![no_std]
+
+mod bits;
+pub mod cfi;
+pub mod crc;
+pub mod error;
+mod flags;
+pub mod jedec;
+mod list;
+pub mod nand_id;
+pub mod onfi;
+pub mod sfdp;
+mod text;
+mod units;
+mod wire;
+
+pub use error::{MediaError, Reason};
+pub use list::List;
+pub use text::Text;
+pub use units::{AddressCycles, Endurance};

@@ -1,0 +1,117 @@
+//! What a parser or an emitter objects to, and where.
+
+use thiserror::Error;
+
+/// A format that cannot be read or written, with the byte it stops at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("byte {offset:#x}: {reason}")]
+pub struct MediaError {
+    /// Byte offset into the slice the caller passed.
+    pub offset: usize,
+    /// What is wrong at that byte.
+    pub reason: Reason,
+}
+
+/// What is wrong with a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The slice to read ends before the structure does.
+    #[error("truncated: {need} bytes needed, {have} present")]
+    Truncated {
+        /// Bytes the structure takes from its start.
+        need: usize,
+        /// Bytes there are from its start.
+        have: usize,
+    },
+    /// The slice to write into is shorter than the structure.
+    #[error("no room: {need} bytes needed, {have} available")]
+    NoRoom {
+        /// Bytes the structure takes from the slice's start.
+        need: usize,
+        /// Length of the slice.
+        have: usize,
+    },
+    /// The structure does not begin with its signature.
+    #[error("bad signature: \"{expected}\" expected")]
+    BadSignature {
+        /// The signature the format has here.
+        expected: &'static str,
+    },
+    /// The stored checksum is not that of the bytes.
+    #[error("bad CRC: {stored:#06x} stored, {computed:#06x} computed")]
+    BadCrc {
+        /// Checksum on the media.
+        stored: u16,
+        /// Checksum of the bytes on the media.
+        computed: u16,
+    },
+    /// A field holds a value the format has no meaning for.
+    #[error("{field} out of range: {value:#x}")]
+    OutOfRange {
+        /// Name of the field.
+        field: &'static str,
+        /// The value it holds.
+        value: u64,
+    },
+    /// A table of a major version with another layout.
+    #[error("unsupported {what} version {major}.{minor}")]
+    UnsupportedVersion {
+        /// Which table.
+        what: &'static str,
+        /// Its major version.
+        major: u8,
+        /// Its minor version.
+        minor: u8,
+    },
+    /// A code that no table of this crate lists.
+    #[error("unknown {what} {code:#04x}")]
+    UnknownCode {
+        /// What the code stands for.
+        what: &'static str,
+        /// The code.
+        code: u32,
+    },
+    /// More entries than this crate keeps.
+    #[error("too many {what}: at most {max} are kept")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many are kept.
+        max: usize,
+    },
+    /// A part the format requires is missing.
+    #[error("{what} missing")]
+    Missing {
+        /// The missing part.
+        what: &'static str,
+    },
+    /// Two parts of the value contradict one another.
+    #[error("{what}")]
+    Inconsistent {
+        /// The contradiction.
+        what: &'static str,
+    },
+}
+
+impl Reason {
+    /// The error of meeting this reason at `offset`.
+    #[must_use]
+    pub const fn at(self, offset: usize) -> MediaError {
+        MediaError {
+            offset,
+            reason: self,
+        }
+    }
+}
+
+impl MediaError {
+    /// The same error in a slice that begins `base` bytes earlier.
+    #[must_use]
+    pub const fn shifted(self, base: usize) -> Self {
+        Self {
+            offset: self.offset.saturating_add(base),
+            reason: self.reason,
+        }
+    }
+}

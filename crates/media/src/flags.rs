@@ -1,0 +1,68 @@
+//! Bit sets that keep the bits this crate has no name for.
+
+/// Declares a bit set over one unsigned integer.
+///
+/// Each entry is a bit number. Bits without a name survive a round trip, so a
+/// page of a newer revision is not rewritten by being read.
+macro_rules! flags {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident($raw:ty) {
+            $( $(#[$bit_meta:meta])* $bit:ident = $number:literal, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+        pub struct $name($raw);
+
+        impl $name {
+            $( $(#[$bit_meta])* pub const $bit: Self = Self(1 << $number); )*
+
+            /// The set with exactly the bits of `raw`.
+            #[must_use]
+            pub const fn from_bits(raw: $raw) -> Self {
+                Self(raw)
+            }
+
+            /// The set as stored.
+            #[must_use]
+            pub const fn bits(self) -> $raw {
+                self.0
+            }
+
+            /// Whether every bit of `other` is set.
+            #[must_use]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// The bits of either set.
+            #[must_use]
+            pub const fn with(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl core::ops::BitOr for $name {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                self.with(other)
+            }
+        }
+
+        impl $crate::wire::Wire for $name {
+            const WIDTH: usize = <$raw as $crate::wire::Wire>::WIDTH;
+
+            fn take(bytes: &[u8], at: usize) -> Self {
+                Self(<$raw as $crate::wire::Wire>::take(bytes, at))
+            }
+
+            fn put(&self, bytes: &mut [u8], at: usize) {
+                self.0.put(bytes, at);
+            }
+        }
+    };
+}
+
+pub(crate) use flags;

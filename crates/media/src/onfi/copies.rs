@@ -1,0 +1,71 @@
+//! The redundant copies of the parameter page.
+
+use super::{OnfiPage, PAGE_BYTES, emit, parse};
+use crate::error::{MediaError, Reason};
+use crate::wire::store;
+
+/// Copies every chip holds, and the number that votes (ONFI 4.2 section 5.7).
+const VOTERS: usize = 3;
+
+/// Reads the parameter page from its copies, one after another from byte 0.
+///
+/// The first copy with a good checksum is taken. If none has one, each bit of
+/// the first three copies is put to the vote and the outcome has to have a
+/// good checksum: the recovery Linux's raw NAND code does.
+///
+/// # Errors
+///
+/// The error of the first copy if fewer than three are given, that of the
+/// vote's outcome otherwise; offsets count from the start of a copy.
+pub fn parse_copies(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
+    let mut copies = bytes.chunks_exact(PAGE_BYTES);
+    let good = copies.find_map(|copy| match parse(copy) {
+        Err(MediaError {
+            reason: Reason::BadCrc { .. } | Reason::BadSignature { .. },
+            ..
+        }) => None,
+        settled => Some(settled),
+    });
+    match (good, voters(bytes)) {
+        (Some(page), _) => page,
+        (None, Some(copies)) => parse(&majority(copies)),
+        (None, None) => parse(bytes),
+    }
+}
+
+/// Writes `count` copies of the page from byte 0 and returns the bytes written.
+///
+/// # Errors
+///
+/// [`Reason::NoRoom`] if the slice is shorter than that.
+pub fn emit_copies(page: &OnfiPage, count: usize, out: &mut [u8]) -> Result<usize, MediaError> {
+    let need = count.saturating_mul(PAGE_BYTES);
+    if out.len() < need {
+        return Err(Reason::NoRoom {
+            need,
+            have: out.len(),
+        }
+        .at(0));
+    }
+    let copy = emit(page);
+    for index in 0..count {
+        store(out, index * PAGE_BYTES, &copy);
+    }
+    Ok(need)
+}
+
+/// The copies that vote, if all are there.
+fn voters(bytes: &[u8]) -> Option<[&[u8]; VOTERS]> {
+    let voting = bytes.get(..VOTERS * PAGE_BYTES)?;
+    let mut chunks = voting.chunks_exact(PAGE_BYTES);
+    Some([chunks.next()?, chunks.next()?, chunks.next()?])
+}
+
+/// Each bit as at least two of three copies have it.
+fn majority([first, second, third]: [&[u8]; VOTERS]) -> [u8; PAGE_BYTES] {
+    let mut out = [0; PAGE_BYTES];
+    for (place, ((a, b), c)) in out.iter_mut().zip(first.iter().zip(second).zip(third)) {
+        *place = (a & b) | (a & c) | (b & c);
+    }
+    out
+}

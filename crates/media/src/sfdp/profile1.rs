@@ -1,0 +1,130 @@
+//! The xSPI Profile 1.0 table (JESD216F, table FF05h).
+
+use super::words::{Words, append, split};
+use crate::bits::dwords;
+use crate::error::MediaError;
+
+dwords! {
+    /// Commands and dummy clocks in 8D-8D-8D mode (DWORDs 1-5).
+    pub struct Profile1Commands[1..=5, reserved 0] {
+        /// Fast read with wrap; 0: none.
+        read_wrap_opcode: u8 = 1, 7, 0;
+        /// Fast read.
+        read_opcode: u8 = 1, 15, 8;
+        /// Write register takes two data bytes, not one.
+        write_register_two_bytes: bool = 1, 22, 22;
+        /// Write register takes four address bytes.
+        write_register_address: bool = 1, 23, 23;
+        /// Write status and configuration takes four address bytes.
+        write_status_address: bool = 1, 24, 24;
+        /// Read non-volatile register waits 8 clocks, not 4.
+        read_nonvolatile_wait_8: bool = 1, 25, 25;
+        /// Read volatile register waits 8 clocks, not 4.
+        read_volatile_wait_8: bool = 1, 26, 26;
+        /// Read register takes four address bytes.
+        read_register_address: bool = 1, 27, 27;
+        /// Read status waits 8 clocks, not 4.
+        read_status_wait_8: bool = 1, 28, 28;
+        /// Read status takes four address bytes.
+        read_status_address: bool = 1, 29, 29;
+        /// Read SFDP waits 20 clocks, not 8.
+        sfdp_wait_20: bool = 1, 30, 30;
+        /// Read SFDP takes three address bytes, not four.
+        sfdp_address_3: bool = 1, 31, 31;
+        /// Write non-volatile register; 0: none.
+        write_nonvolatile_opcode: u8 = 2, 7, 0;
+        /// Write volatile register; 0: none.
+        write_volatile_opcode: u8 = 2, 15, 8;
+        /// Read non-volatile register; 0: none.
+        read_nonvolatile_opcode: u8 = 2, 23, 16;
+        /// Read volatile register; 0: none.
+        read_volatile_opcode: u8 = 2, 31, 24;
+        /// Commands the chip has in 8D-8D-8D mode, bits 31:10 of DWORD 3.
+        commands: u32 = 3, 31, 10;
+        /// Configuration bits for 200 MHz.
+        pattern_200: u8 = 4, 6, 2;
+        /// Dummy clocks at 200 MHz; 0: not supported.
+        dummy_200: u8 = 4, 11, 7;
+        /// Configuration bits for 100 MHz.
+        pattern_100: u8 = 5, 6, 2;
+        /// Dummy clocks at 100 MHz; 0: not supported.
+        dummy_100: u8 = 5, 11, 7;
+        /// Configuration bits for 133 MHz.
+        pattern_133: u8 = 5, 16, 12;
+        /// Dummy clocks at 133 MHz; 0: not supported.
+        dummy_133: u8 = 5, 21, 17;
+        /// Configuration bits for 166 MHz.
+        pattern_166: u8 = 5, 26, 22;
+        /// Dummy clocks at 166 MHz; 0: not supported.
+        dummy_166: u8 = 5, 31, 27;
+    }
+}
+
+dwords! {
+    /// Dummy clocks of a chip fresh from power-on (DWORD 6, since JESD216D).
+    pub struct Profile1Default[6..=6, reserved 0] {
+        /// Dummy clocks in 8D-8D-8D mode.
+        dummy_8d: u8 = 6, 4, 0;
+        /// Dummy clocks in 8S-8S-8S mode.
+        dummy_8s: u8 = 6, 9, 5;
+    }
+}
+
+/// How fast a read may be clocked, and what it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DummySetting {
+    /// Clock, MHz.
+    pub mhz: u16,
+    /// Dummy clocks at that clock.
+    pub clocks: u8,
+    /// Configuration bits that set them.
+    pub pattern: u8,
+}
+
+impl Profile1Commands {
+    /// The settings on offer, fastest first; places without one are `None`.
+    #[must_use]
+    pub fn dummy_settings(&self) -> [Option<DummySetting>; 4] {
+        [
+            (200, self.dummy_200, self.pattern_200),
+            (166, self.dummy_166, self.pattern_166),
+            (133, self.dummy_133, self.pattern_133),
+            (100, self.dummy_100, self.pattern_100),
+        ]
+        .map(|(mhz, clocks, pattern)| {
+            (clocks > 0).then_some(DummySetting {
+                mhz,
+                clocks,
+                pattern,
+            })
+        })
+    }
+}
+
+/// What a chip with JESD251 profile 1.0 does in 8D-8D-8D mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Profile1 {
+    /// DWORDs 1-5.
+    pub commands: Profile1Commands,
+    /// DWORD 6, if the table is long enough.
+    pub defaults: Option<Profile1Default>,
+}
+
+impl Profile1 {
+    pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
+        let (commands, rest) = split(dwords, 0)?;
+        Ok(Self {
+            commands: Profile1Commands::read(commands),
+            defaults: rest.first_chunk().map(Profile1Default::read),
+        })
+    }
+
+    pub(super) fn write(&self) -> Result<Words, MediaError> {
+        let mut words = Words::new();
+        append(&mut words, self.commands.write())?;
+        if let Some(part) = &self.defaults {
+            append(&mut words, part.write())?;
+        }
+        Ok(words)
+    }
+}
