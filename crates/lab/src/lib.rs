@@ -5,10 +5,12 @@
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
 //! - [`rig`]: a setup wired: chip, controller, driver.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
+//! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
 pub mod config;
 pub mod error;
 pub mod keystore;
+pub mod plot;
 pub mod rig;
 pub mod run;
 pub mod speed;
