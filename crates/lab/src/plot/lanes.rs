@@ -124,8 +124,9 @@ fn best_cycle(spans: &[Span]) -> (usize, usize) {
     let mut best = (1, 1);
     for cycle in 1..=MOST_IN_CYCLE.min(spans.len() / 2) {
         let saved = spans.iter().zip(&spans[cycle..]).take_while(|(a, b)| key(a) == key(b)).count();
-        // The shorter cycle wins a draw.
-        if saved >= cycle && saved > best.1 - best.0 {
+        // Two turns of several spans are no loop yet, and read better one by one. The shorter cycle wins a draw.
+        let least = if cycle == 1 { 1 } else { 2 * cycle };
+        if saved >= least && saved > best.1 - best.0 {
             best = (cycle, cycle + saved);
         }
     }
@@ -231,6 +232,15 @@ pub(super) mod tests {
                 "completion"
             ]
         );
+    }
+
+    #[test]
+    fn two_turns_are_no_loop() {
+        let rows = |polls| repeats(&page_read(polls)).iter().filter(|r| r.times > 1).count();
+        assert_eq!((rows(1), rows(3), rows(4)), (0, 0, 2));
+        let twice =
+            [span(Resource::Bus, Phase::Data, "data", 0, 5), span(Resource::Bus, Phase::Data, "data", 5, 10)];
+        assert_eq!(repeats(&twice), [Repeated { span: twice[0], times: 2 }]);
     }
 
     proptest! {
