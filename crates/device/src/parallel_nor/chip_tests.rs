@@ -258,7 +258,7 @@ fn ids_in_both_widths() {
     let mut narrow = Bench::new(small(s29gl128p()), 8);
     narrow.all(&[U1, (0x555, 0x55), (0xAAA, 0x90)]).unwrap();
     assert_eq!([0, 2, 3, 0x1C, 0x1E].map(|a| narrow.r(a).unwrap()), [0x01, 0x7E, 0x7E, 0x21, 0x01]);
-    assert_eq!(Bench::new(small(s29gl128p()), 8).all(&[U1, U2]).is_err(), true);
+    assert!(Bench::new(small(s29gl128p()), 8).all(&[U1, U2]).is_err());
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn intel_suspends_programs_and_erases() {
     bench.w(0x1000, 0xB0).unwrap();
     bench.wait();
     assert_eq!(bench.status(), 0xC4, "both are suspended");
-    assert_eq!(bench.all(&[(0x2000, 0x40), (0x2000, 0)]).is_err(), true);
+    assert!(bench.all(&[(0x2000, 0x40), (0x2000, 0)]).is_err());
     bench.all(&[(0, 0xFF)]).unwrap();
     assert_eq!(bench.r(0x2000), Ok(0xFFFF));
     bench.w(0, 0xD0).unwrap();
