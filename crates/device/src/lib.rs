@@ -14,6 +14,8 @@ pub mod ecc_engine;
 pub mod host;
 pub mod parallel_nor;
 pub mod spi;
+pub mod spi_nand;
+pub mod spi_nor;
 pub mod timeline;
 pub mod units;
 pub mod violation;

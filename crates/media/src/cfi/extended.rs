@@ -6,7 +6,7 @@ use crate::error::{MediaError, Reason};
 use crate::wire::{Wire, layout};
 
 /// "PRI" and the version, which every extended table begins with.
-const HEAD: usize = 5;
+const HEAD: usize = Head::SIZE;
 
 /// Command sets with the Intel table: extended and standard.
 const INTEL: [u16; 2] = [1, 3];
@@ -168,10 +168,10 @@ fn check_version([major, minor]: [u8; 2]) -> Result<(), Reason> {
     if major.is_ascii_digit() && minor.is_ascii_digit() && major != b'0' {
         return Ok(());
     }
-    Err(Reason::UnsupportedVersion {
-        what: "CFI extended table",
-        major,
-        minor,
+    let value = u64::from(u16::from_be_bytes([major, minor]));
+    Err(Reason::OutOfRange {
+        field: "extended table version",
+        value,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The SFDP header, parameter headers and where tables stand (JESD216F sections 6.2 and 6.3).
+//! The SFDP header, parameter headers and where tables stand (JESD216F).
 
 use super::words::Words;
 use crate::error::{MediaError, Reason};
@@ -6,7 +6,9 @@ use crate::list::List;
 use crate::wire::{Wire, layout, span};
 
 /// Bytes of the SFDP header and of each parameter header.
-pub(super) const HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = Header::SIZE;
+
+const _: () = assert!(ParameterHeader::SIZE == HEADER_BYTES);
 
 /// Most tables this crate keeps: six it understands and as many it does not.
 pub(super) const MAX_TABLES: usize = 12;
@@ -166,10 +168,10 @@ impl<'a> Writer<'a> {
         &mut self,
         id: u16,
         table: &Table<T>,
-        words: Result<Words, MediaError>,
+        write: fn(&T) -> Result<Words, MediaError>,
     ) -> Result<(), MediaError> {
         let start = self.pointer(table.pointer)?;
-        let words = words.map_err(|error| error.shifted(start))?;
+        let words = write(&table.body).map_err(|error| error.shifted(start))?;
         let at = self.slot(table.slot)?;
         self.take(start, start + 4 * words.len())?;
         for (index, word) in words.iter().enumerate() {

@@ -28,7 +28,7 @@ use crate::wire::{Wire, chunk, signature};
 use header::{HEADER_BYTES, Header, ParameterHeader, Place, Writer};
 use words::Words;
 
-/// Table ids (JESD216F section 6.3.4); FFh on top: a function JEDEC specifies.
+/// Table ids (JESD216F); FFh on top: a function JEDEC specifies.
 pub mod id {
     /// Basic Flash Parameter Table.
     pub const BFPT: u16 = 0xff00;
@@ -145,24 +145,24 @@ pub fn emit(sfdp: &Sfdp, out: &mut [u8]) -> Result<usize, MediaError> {
         more_headers: u8::try_from(count - 1).unwrap_or(u8::MAX),
         access_protocol: sfdp.access_protocol,
     });
-    writer.table(id::BFPT, &sfdp.bfpt, sfdp.bfpt.body.write())?;
+    writer.table(id::BFPT, &sfdp.bfpt, Bfpt::write)?;
     if let Some(table) = &sfdp.sector_map {
-        writer.table(id::SECTOR_MAP, table, table.body.write())?;
+        writer.table(id::SECTOR_MAP, table, SectorMap::write)?;
     }
     if let Some(table) = &sfdp.four_byte {
-        writer.table(id::FOUR_BYTE, table, table.body.write())?;
+        writer.table(id::FOUR_BYTE, table, FourByte::write)?;
     }
     if let Some(table) = &sfdp.profile1 {
-        writer.table(id::PROFILE1, table, table.body.write())?;
+        writer.table(id::PROFILE1, table, Profile1::write)?;
     }
     if let Some(table) = &sfdp.sccr {
-        writer.table(id::SCCR, table, table.body.write())?;
+        writer.table(id::SCCR, table, Sccr::write)?;
     }
     if let Some(table) = &sfdp.octal_sequence {
-        writer.table(id::OCTAL_SEQUENCE, table, table.body.write())?;
+        writer.table(id::OCTAL_SEQUENCE, table, OctalSequence::write)?;
     }
     for table in &sfdp.others {
-        writer.table(table.body.id, table, table.body.write())?;
+        writer.table(table.body.id, table, OtherTable::write)?;
     }
     Ok(writer.end)
 }

@@ -1,4 +1,4 @@
-//! The Sector Map Parameter Table (JESD216F section 6.5).
+//! The Sector Map Parameter Table (JESD216F, table FF81h).
 
 use super::words::{Words, append, split};
 use crate::bits::dwords;
@@ -6,11 +6,11 @@ use crate::error::{MediaError, Reason};
 use crate::list::List;
 
 /// Most detection commands kept; the map number is built from one bit each.
-pub const MAX_COMMANDS: usize = 8;
+pub(super) const MAX_COMMANDS: usize = 8;
 /// Most maps kept.
-pub const MAX_MAPS: usize = 8;
+pub(super) const MAX_MAPS: usize = 8;
 /// Most regions of a map kept.
-pub const MAX_REGIONS: usize = 8;
+pub(super) const MAX_REGIONS: usize = 8;
 
 /// Bit 1 of a descriptor: a map, not a command.
 const MAP: u32 = 2;
@@ -88,7 +88,7 @@ pub struct SectorMap {
 }
 
 impl Map {
-    /// A map of these regions, or `None` if there are none or more than [`MAX_REGIONS`].
+    /// A map of these regions, or `None` if there are none or more than eight.
     #[must_use]
     pub fn new(id: u8, regions: &[Region], last: bool) -> Option<Self> {
         let more_regions = u8::try_from(regions.len().checked_sub(1)?).ok()?;
@@ -112,7 +112,7 @@ impl Region {
     pub fn new(bytes: u64, erase_types: u8) -> Option<Self> {
         let units = bytes.checked_sub(1)? / 256;
         let size_code = u32::try_from(units).ok().filter(|code| *code < 1 << 24)?;
-        (bytes % 256 == 0).then(|| Self {
+        bytes.is_multiple_of(256).then(|| Self {
             erase_types,
             size_code,
             ..Self::default()
@@ -144,11 +144,11 @@ impl SectorMap {
         loop {
             let map = read_map(dwords, at)?;
             let last = map.head.last;
-            at += 1 + map.regions.len();
             table
                 .maps
                 .push(map, "sector maps")
                 .map_err(|reason| reason.at(4 * at))?;
+            at += 1 + map.regions.len();
             if last {
                 break;
             }
@@ -195,8 +195,10 @@ impl SectorMap {
         let counts = self.maps.iter().all(|map| {
             map.head.is_map && map.regions.len() == usize::from(map.head.more_regions) + 1
         });
-        let ends = self.maps.iter().map(|map| map.head.last);
-        let last = ends.clone().filter(|end| *end).count() == 1 && ends.last() == Some(true);
+        let last = self
+            .maps
+            .split_last()
+            .is_some_and(|(end, others)| end.head.last && others.iter().all(|map| !map.head.last));
         if commands && counts && last {
             return Ok(());
         }

@@ -1,0 +1,72 @@
+//! Broken inputs and the error each has to give.
+//!
+//! `golden/<parser>/<case>.hex` holds the bytes, `<case>.txt` the error. With
+//! `GOLDEN=write` in the environment the errors are written instead.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::hex;
+use floatgate_media::cfi::{self, BusView};
+use floatgate_media::onfi::OnfiExtendedPage;
+use floatgate_media::{MediaError, jedec, nand_id, onfi, sfdp};
+
+/// What the parser of a folder says about bytes.
+fn run(parser: &str, bytes: &[u8]) -> Result<(), MediaError> {
+    match parser {
+        "onfi" => onfi::parse(bytes).map(drop_value),
+        "onfi_copies" => onfi::parse_copies(bytes).map(drop_value),
+        "onfi_extended" => OnfiExtendedPage::parse(bytes).map(drop_value),
+        "jedec" => jedec::parse(bytes).map(drop_value),
+        "sfdp" => sfdp::parse(bytes).map(drop_value),
+        "cfi" => cfi::parse(bytes, BusView::X8).map(drop_value),
+        "cfi_x16" => cfi::parse(bytes, BusView::X16).map(drop_value),
+        "nand_id" => nand_id::parse(bytes).map(drop_value),
+        other => panic!("no parser {other}"),
+    }
+}
+
+fn drop_value<T>(_: T) {}
+
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn broken_inputs_give_their_errors() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let write = std::env::var_os("GOLDEN").is_some_and(|value| value == "write");
+    let mut cases = 0;
+    for folder in sorted(&root) {
+        let parser = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        for path in sorted(&folder) {
+            if path.extension().is_none_or(|extension| extension != "hex") {
+                continue;
+            }
+            let bytes = hex(&fs::read_to_string(&path).unwrap());
+            let error = run(&parser, &bytes)
+                .expect_err(path.to_str().unwrap())
+                .to_string();
+            let expected = path.with_extension("txt");
+            if write {
+                fs::write(&expected, format!("{error}\n")).unwrap();
+            }
+            assert_eq!(
+                error,
+                fs::read_to_string(&expected).unwrap().trim_end(),
+                "{path:?}"
+            );
+            cases += 1;
+        }
+    }
+    assert!(cases >= 40, "{cases} cases");
+}
