@@ -47,6 +47,8 @@ pub(super) struct Cells {
     pub(super) spec: ParallelNorSpec,
     pub(super) map: EraseMap,
     pub(super) array: Array,
+    /// Bytes in the smallest erase block: the array's block. Larger ones are several of these.
+    unit_bytes: u32,
     /// Bytes on the data bus: 1 or 2.
     pub(super) width: u32,
     pub(super) job: Option<Job>,
@@ -77,6 +79,7 @@ impl Cells {
             spec,
             map,
             array,
+            unit_bytes: smallest as u32,
             width,
             job: None,
             suspended_erase: None,
@@ -252,15 +255,9 @@ impl Cells {
     }
 
     fn clear(&mut self, block: &EraseBlock) {
-        let unit = (self.map.size() / (self.array.rows() / self.rows_per_unit()) as u64) as u32;
-        for part in block.start / unit..(block.start + block.len) / unit {
+        for part in block.start / self.unit_bytes..(block.start + block.len) / self.unit_bytes {
             self.array.erase(part as usize);
         }
-    }
-
-    fn rows_per_unit(&self) -> usize {
-        let smallest = self.spec.geometry.regions.iter().map(|r| r.block_bytes).min();
-        smallest.map_or(1, |bytes| bytes as usize / self.array.page_bytes())
     }
 
     /// Notes that the chip works for `time` from `at`.

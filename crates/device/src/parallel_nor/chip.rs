@@ -11,7 +11,7 @@ use floatgate_media::cfi::BusView;
 use floatgate_mtd::Instant;
 
 #[derive(Clone, Debug)]
-enum Interface {
+enum Commands {
     Amd(Amd),
     Intel(Intel),
 }
@@ -24,7 +24,7 @@ enum Interface {
 #[derive(Clone, Debug)]
 pub struct ParallelNor {
     cells: Cells,
-    interface: Interface,
+    commands: Commands,
     query: Vec<u8>,
 }
 
@@ -44,12 +44,12 @@ impl ParallelNor {
         };
         let query = query_bytes(&spec, view)?;
         let cells = Cells::new(spec, u32::from(bits / 8), stores);
-        let interface = if cells.is_amd() {
-            Interface::Amd(Amd::new(&cells))
+        let commands = if cells.is_amd() {
+            Commands::Amd(Amd::new(&cells))
         } else {
-            Interface::Intel(Intel::new(&cells))
+            Commands::Intel(Intel::new(&cells))
         };
-        Ok(Self { cells, interface, query })
+        Ok(Self { cells, commands, query })
     }
 
     /// The chip's data.
@@ -121,9 +121,9 @@ impl ParallelNor {
             return Ok(());
         }
         self.cells.settle(at);
-        match &mut self.interface {
-            Interface::Amd(set) => set.write(&mut self.cells, at, addr, data),
-            Interface::Intel(set) => {
+        match &mut self.commands {
+            Commands::Amd(set) => set.write(&mut self.cells, at, addr, data),
+            Commands::Intel(set) => {
                 set.note_failure(&mut self.cells);
                 set.write(&mut self.cells, at, addr, data)
             }
@@ -137,12 +137,12 @@ impl ParallelNor {
     #[inline]
     pub fn read(&mut self, at: Instant, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
         self.cells.settle(at);
-        let query = match &mut self.interface {
-            Interface::Amd(set) => {
+        let query = match &mut self.commands {
+            Commands::Amd(set) => {
                 set.read(&self.cells, at, addr, out)?;
                 set.shows_query()
             }
-            Interface::Intel(set) => {
+            Commands::Intel(set) => {
                 set.note_failure(&mut self.cells);
                 set.read(&self.cells, at, addr, out)?;
                 set.shows_query()
