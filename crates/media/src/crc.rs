@@ -1,6 +1,6 @@
 //! The checksum of ONFI and JEDEC parameter pages.
 
-/// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, "Integrity CRC").
+/// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, bytes 254-255).
 const POLYNOMIAL: u16 = 0x8005;
 
 /// Shift register before the first byte, the letters "ON" (ONFI 4.2 section 5.7.1).
@@ -47,11 +47,7 @@ const fn shift_byte(value: u16) -> u16 {
     let mut register = value << 8;
     let mut bit = 0;
     while bit < 8 {
-        let feedback = if register & 0x8000 == 0 {
-            0
-        } else {
-            POLYNOMIAL
-        };
+        let feedback = if register & 0x8000 == 0 { 0 } else { POLYNOMIAL };
         register = (register << 1) ^ feedback;
         bit += 1;
     }

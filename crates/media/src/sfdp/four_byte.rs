@@ -1,4 +1,4 @@
-//! The 4-byte Address Instruction Table (JESD216F section 6.6).
+//! The 4-byte Address Instruction Table (JESD216F, table FF84h).
 
 use super::words::{Words, append, split};
 use crate::error::MediaError;
@@ -72,10 +72,7 @@ pub struct FourByte {
 impl FourByte {
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let ([commands, opcodes], _) = split(dwords, 0)?;
-        Ok(Self {
-            commands: FourByteCommands::from_bits(*commands),
-            erase_opcodes: opcodes.to_le_bytes(),
-        })
+        Ok(Self { commands: FourByteCommands::from_bits(*commands), erase_opcodes: opcodes.to_le_bytes() })
     }
 
     pub(super) fn write(&self) -> Result<Words, MediaError> {

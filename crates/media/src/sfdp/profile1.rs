@@ -1,4 +1,4 @@
-//! The xSPI Profile 1.0 table (JESD216F section 6.7).
+//! The xSPI Profile 1.0 table (JESD216F, table FF05h).
 
 use super::words::{Words, append, split};
 use crate::bits::dwords;
@@ -91,13 +91,7 @@ impl Profile1Commands {
             (133, self.dummy_133, self.pattern_133),
             (100, self.dummy_100, self.pattern_100),
         ]
-        .map(|(mhz, clocks, pattern)| {
-            (clocks > 0).then_some(DummySetting {
-                mhz,
-                clocks,
-                pattern,
-            })
-        })
+        .map(|(mhz, clocks, pattern)| (clocks > 0).then_some(DummySetting { mhz, clocks, pattern }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The Status, Control and Configuration Register Map (JESD216F section 6.8).
+//! The Status, Control and Configuration Register Map (JESD216F, table FF87h).
 
 use super::words::{Words, append, split};
 use crate::bits::{dwords, embed};
@@ -208,10 +208,7 @@ pub struct Sccr {
 impl Sccr {
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let (start, rest) = split(dwords, 0)?;
-        Ok(Self {
-            head: SccrHead::read(start),
-            tail: rest.first_chunk().map(SccrTail::read),
-        })
+        Ok(Self { head: SccrHead::read(start), tail: rest.first_chunk().map(SccrTail::read) })
     }
 
     pub(super) fn write(&self) -> Result<Words, MediaError> {

@@ -1,0 +1,375 @@
+//! Which command an operation is, and whether the chip takes it in this form.
+
+use super::super::spec::{OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
+use super::SpiNor;
+use crate::spi::{Direction, Mode, SpiOp, Variant};
+use crate::violation::Violation;
+
+/// A command of this chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cmd {
+    Unknown,
+    Read,
+    Program,
+    /// Index into the erase types, smallest first.
+    Erase(u8),
+    ChipErase,
+    ReadId,
+    ReadSfdp,
+    Suspend,
+    Resume,
+    ResetEnable,
+    Reset,
+    Otp(OtpCmd),
+    Register(RegisterCmd),
+}
+
+/// Commands of the one-time-programmable area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OtpCmd {
+    Read,
+    Program,
+    Erase,
+    Enter,
+    Exit,
+    Lock,
+}
+
+/// Commands that read or write registers or switch modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RegisterCmd {
+    WriteEnable,
+    WriteDisable,
+    ReadStatus,
+    WriteStatus,
+    ReadStatus2,
+    WriteStatus2,
+    ReadStatus3,
+    WriteStatus3,
+    ReadSecurity,
+    ReadFlagStatus,
+    ClearFlagStatus,
+    ReadConfig2,
+    WriteConfig2,
+    Enter4b,
+    Exit4b,
+}
+
+impl Cmd {
+    /// What the chip still listens to while it programs or erases. A suspend command that finds nothing to do is told
+    /// so by itself.
+    pub(super) const fn allowed_while_busy(self) -> bool {
+        use RegisterCmd::{ReadFlagStatus, ReadSecurity, ReadStatus, ReadStatus2, ReadStatus3};
+        matches!(
+            self,
+            Self::Suspend
+                | Self::ResetEnable
+                | Self::Reset
+                | Self::Register(ReadStatus | ReadStatus2 | ReadStatus3 | ReadSecurity | ReadFlagStatus)
+        )
+    }
+}
+
+/// Address bytes that a command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AddressBytes {
+    /// None.
+    No,
+    /// As many as the address mode says.
+    Current,
+    /// This many.
+    Always(u8),
+    /// Of a register read: none, in 8D-8D-8D as many as the specification says.
+    Status,
+}
+
+/// A read or program command in one mode.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    opcode: u8,
+    dummy: u8,
+    mode: Mode,
+    max_hz: u32,
+    address: AddressBytes,
+    /// The number of dummy cycles must be the configured one.
+    configured: bool,
+}
+
+/// The command table of a part.
+#[derive(Clone, Debug)]
+pub(super) struct Commands {
+    table: [Cmd; 256],
+    forms: Vec<Form>,
+    erase_4b: Vec<u8>,
+    max_sdr_hz: u32,
+    max_dtr_hz: u32,
+}
+
+fn clip(hz: u64) -> u32 {
+    u32::try_from(hz).unwrap_or(u32::MAX)
+}
+
+impl Commands {
+    pub(super) fn new(spec: &SpiNorSpec) -> Self {
+        let mut all = Self {
+            table: [Cmd::Unknown; 256],
+            forms: Vec::new(),
+            erase_4b: spec.erase.values().filter_map(|e| e.opcode_4b).collect(),
+            max_sdr_hz: clip(spec.max_sdr_hz),
+            max_dtr_hz: clip(spec.max_dtr_hz),
+        };
+        all.add_common();
+        all.add_optional(spec);
+        all.add_registers(spec.registers);
+        all.add_otp(spec.otp);
+        for (index, erase) in (0u8..).zip(spec.erase_types()) {
+            all.set(erase.opcode, Cmd::Erase(index));
+            if let Some(opcode) = erase.opcode_4b {
+                all.set(opcode, Cmd::Erase(index));
+            }
+        }
+        all.add_forms(spec, &spec.reads, AddressBytes::Current, Cmd::Read);
+        all.add_forms(spec, &spec.reads_4b, AddressBytes::Always(4), Cmd::Read);
+        all.add_forms(spec, &spec.programs, AddressBytes::Current, Cmd::Program);
+        all.add_forms(spec, &spec.programs_4b, AddressBytes::Always(4), Cmd::Program);
+        all
+    }
+
+    fn set(&mut self, opcode: u8, cmd: Cmd) {
+        self.table[usize::from(opcode)] = cmd;
+    }
+
+    fn register(&mut self, opcode: u8, cmd: RegisterCmd) {
+        self.set(opcode, Cmd::Register(cmd));
+    }
+
+    fn add_common(&mut self) {
+        self.register(0x06, RegisterCmd::WriteEnable);
+        self.register(0x04, RegisterCmd::WriteDisable);
+        self.register(0x05, RegisterCmd::ReadStatus);
+        self.register(0x01, RegisterCmd::WriteStatus);
+        self.set(0x9F, Cmd::ReadId);
+        self.set(0xC7, Cmd::ChipErase);
+        self.set(0x60, Cmd::ChipErase);
+    }
+
+    fn add_optional(&mut self, spec: &SpiNorSpec) {
+        if spec.sfdp {
+            self.set(0x5A, Cmd::ReadSfdp);
+        }
+        if spec.soft_reset {
+            self.set(0x66, Cmd::ResetEnable);
+            self.set(0x99, Cmd::Reset);
+        }
+        if spec.addressing != super::super::spec::Addressing::Fixed {
+            self.register(0xB7, RegisterCmd::Enter4b);
+            self.register(0xE9, RegisterCmd::Exit4b);
+        }
+        if let Some(suspend) = spec.suspend {
+            self.set(suspend.suspend, Cmd::Suspend);
+            self.set(suspend.resume, Cmd::Resume);
+        }
+    }
+
+    fn add_registers(&mut self, set: RegisterSet) {
+        use RegisterCmd as R;
+        let more: &[(u8, R)] = match set {
+            RegisterSet::Plain => &[],
+            RegisterSet::Winbond => &[
+                (0x35, R::ReadStatus2),
+                (0x31, R::WriteStatus2),
+                (0x15, R::ReadStatus3),
+                (0x11, R::WriteStatus3),
+            ],
+            RegisterSet::Macronix => &[
+                (0x15, R::ReadStatus2),
+                (0x2B, R::ReadSecurity),
+                (0x71, R::ReadConfig2),
+                (0x72, R::WriteConfig2),
+            ],
+            RegisterSet::Micron => &[
+                (0x70, R::ReadFlagStatus),
+                (0x50, R::ClearFlagStatus),
+                (0x85, R::ReadConfig2),
+                (0x81, R::WriteConfig2),
+            ],
+        };
+        for &(opcode, cmd) in more {
+            self.register(opcode, cmd);
+        }
+    }
+
+    fn add_otp(&mut self, otp: Option<OtpSpec>) {
+        let commands: &[(u8, OtpCmd)] = match otp {
+            None => &[],
+            Some(OtpSpec::SecurityRegisters { .. }) => {
+                &[(0x48, OtpCmd::Read), (0x42, OtpCmd::Program), (0x44, OtpCmd::Erase)]
+            }
+            Some(OtpSpec::Secured { .. }) => {
+                &[(0xB1, OtpCmd::Enter), (0xC1, OtpCmd::Exit), (0x2F, OtpCmd::Lock)]
+            }
+            Some(OtpSpec::ControlByte { .. }) => &[(0x4B, OtpCmd::Read), (0x42, OtpCmd::Program)],
+        };
+        for &(opcode, cmd) in commands {
+            self.set(opcode, Cmd::Otp(cmd));
+        }
+    }
+
+    fn add_forms(&mut self, spec: &SpiNorSpec, variants: &[Variant], address: AddressBytes, cmd: Cmd) {
+        for v in variants {
+            self.set(v.opcode, cmd);
+            let limit = if v.max_hz == 0 { spec.max_hz(v.mode) } else { v.max_hz };
+            self.forms.push(Form {
+                opcode: v.opcode,
+                dummy: v.dummy,
+                mode: v.mode,
+                max_hz: clip(limit),
+                address,
+                configured: spec.dummy.as_ref().is_some_and(|d| d.modes.contains(&v.mode)) && v.dummy > 0,
+            });
+        }
+    }
+
+    #[inline]
+    fn form(&self, op: &SpiOp) -> Option<&Form> {
+        self.forms.iter().find(|f| f.opcode == op.opcode && f.dummy == op.dummy_cycles && f.mode == op.mode)
+    }
+
+    /// Direction, address bytes and dummy cycles (in single-lane mode) of the commands that have one form only.
+    fn shape(&self, cmd: Cmd, opcode: u8) -> (Direction, AddressBytes, u8) {
+        use AddressBytes::{Always, Current, No, Status};
+        use Direction::{In, None, Out};
+        use RegisterCmd as R;
+        match cmd {
+            Cmd::Erase(_) if self.erase_4b.contains(&opcode) => (None, Always(4), 0),
+            Cmd::Erase(_) | Cmd::Otp(OtpCmd::Erase) => (None, Current, 0),
+            Cmd::Otp(OtpCmd::Program) => (Out, Current, 0),
+            Cmd::Otp(OtpCmd::Read) => (In, Current, 8),
+            Cmd::ReadSfdp => (In, Always(3), 8),
+            Cmd::ReadId => (In, Status, 0),
+            Cmd::Register(R::ReadConfig2) => (In, Always(4), 0),
+            Cmd::Register(R::WriteConfig2) => (Out, Always(4), 0),
+            Cmd::Register(R::WriteStatus | R::WriteStatus2 | R::WriteStatus3) => (Out, No, 0),
+            Cmd::Register(
+                R::ReadStatus | R::ReadStatus2 | R::ReadStatus3 | R::ReadSecurity | R::ReadFlagStatus,
+            ) => (In, Status, 0),
+            _ => (None, No, 0),
+        }
+    }
+}
+
+impl SpiNor {
+    /// Finds the command of an operation and checks mode, address length, dummy cycles and clock.
+    #[inline]
+    pub(super) fn decode(&self, op: &SpiOp, hz: u32) -> Result<Cmd, Violation> {
+        let cmd = self.commands.table[usize::from(op.opcode)];
+        match cmd {
+            Cmd::Unknown => Err(Violation::UnknownCommand(op.opcode)),
+            Cmd::Read | Cmd::Program => self.check_form(cmd, op, hz),
+            _ => self.check_shape(cmd, op, hz),
+        }
+    }
+
+    #[inline]
+    fn check_form(&self, cmd: Cmd, op: &SpiOp, hz: u32) -> Result<Cmd, Violation> {
+        let wrong = Violation::WrongMode(op.opcode);
+        let form = self.commands.form(op).ok_or(wrong)?;
+        self.check_command_phase(op)?;
+        if self.address_bytes(form.address) != op.addr_bytes {
+            return Err(wrong);
+        }
+        if form.configured && form.dummy != self.regs.dummy {
+            return Err(Violation::Sequence("dummy cycles other than configured"));
+        }
+        if op.mode.data.lanes == 4 && !self.quad_enabled() {
+            return Err(Violation::Sequence("four data lines while the quad enable bit is clear"));
+        }
+        // Two bytes travel in each clock cycle: addresses and lengths must be even.
+        if self.regs.octal && (op.addr | op.len) & 1 != 0 {
+            return Err(Violation::Sequence("odd address or length in 8D-8D-8D"));
+        }
+        let wanted = if cmd == Cmd::Read { Direction::In } else { Direction::Out };
+        check_direction(op, wanted)?;
+        check_clock(hz, form.max_hz)?;
+        Ok(cmd)
+    }
+
+    fn check_shape(&self, cmd: Cmd, op: &SpiOp, hz: u32) -> Result<Cmd, Violation> {
+        let wrong = Violation::WrongMode(op.opcode);
+        let (dir, mut address, mut dummy) = self.commands.shape(cmd, op.opcode);
+        self.check_command_phase(op)?;
+        if cmd.is_vcr_access(self.spec.registers) {
+            address = AddressBytes::Current;
+        }
+        if self.regs.octal {
+            (address, dummy) = self.octal_shape(cmd, dir, address);
+        }
+        if self.address_bytes(address) != op.addr_bytes || dummy != op.dummy_cycles {
+            return Err(wrong);
+        }
+        if op.mode != if self.regs.octal { Mode::OCTAL_DTR } else { Mode::SINGLE } {
+            return Err(wrong);
+        }
+        check_direction(op, dir)?;
+        let limit = if self.regs.octal { self.commands.max_dtr_hz } else { self.commands.max_sdr_hz };
+        check_clock(hz, limit)?;
+        Ok(cmd)
+    }
+
+    /// In 8D-8D-8D every address has four bytes, and reads of registers and of SFDP need dummy cycles.
+    fn octal_shape(&self, cmd: Cmd, dir: Direction, address: AddressBytes) -> (AddressBytes, u8) {
+        let status_dummy = self.spec.octal.map_or(0, |o| o.status_dummy);
+        match (cmd, dir) {
+            (Cmd::ReadSfdp, _) => (AddressBytes::Always(4), self.regs.dummy),
+            (_, Direction::In) => (address, status_dummy),
+            (Cmd::Register(RegisterCmd::WriteStatus), _) => (AddressBytes::Status, 0),
+            _ => (address, 0),
+        }
+    }
+
+    fn check_command_phase(&self, op: &SpiOp) -> Result<(), Violation> {
+        if op.mode.is_stateful() != self.regs.octal {
+            return Err(Violation::WrongMode(op.opcode));
+        }
+        match self.spec.octal {
+            Some(octal) if self.regs.octal && octal.ext != op.ext => {
+                Err(Violation::UnknownCommand(op.opcode))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn address_bytes(&self, address: AddressBytes) -> u8 {
+        match address {
+            AddressBytes::No => 0,
+            AddressBytes::Always(bytes) => bytes,
+            AddressBytes::Current => 3 + u8::from(self.regs.addr_4b || self.regs.octal),
+            AddressBytes::Status if self.regs.octal => self.spec.octal.map_or(0, |o| o.status_addr_bytes),
+            AddressBytes::Status => 0,
+        }
+    }
+
+    fn quad_enabled(&self) -> bool {
+        match self.spec.quad_enable {
+            QuadEnable::None => true,
+            QuadEnable::Sr1Bit6 => self.regs.sr1 & 1 << 6 != 0,
+            QuadEnable::Sr2Bit1 => self.regs.sr2 & 1 << 1 != 0,
+        }
+    }
+}
+
+impl Cmd {
+    /// Micron's configuration registers have addresses as long as those of the array; Macronix's always have four bytes.
+    fn is_vcr_access(self, set: RegisterSet) -> bool {
+        let config = matches!(self, Self::Register(RegisterCmd::ReadConfig2 | RegisterCmd::WriteConfig2));
+        config && set == RegisterSet::Micron
+    }
+}
+
+fn check_direction(op: &SpiOp, wanted: Direction) -> Result<(), Violation> {
+    if op.dir == wanted { Ok(()) } else { Err(Violation::WrongMode(op.opcode)) }
+}
+
+const fn check_clock(hz: u32, max: u32) -> Result<(), Violation> {
+    if hz <= max { Ok(()) } else { Err(Violation::ClockTooFast { hz, max }) }
+}

@@ -1,0 +1,206 @@
+//! Reads, programs and erases of the array.
+
+use super::super::spec::{EraseType, RegisterSet};
+use super::SpiNor;
+use super::work::{Kind, Work, mix};
+use crate::spi::SpiOp;
+use crate::violation::Violation;
+use floatgate_mtd::{Instant, Nanos};
+
+impl SpiNor {
+    /// Any read command. Silicon wraps around at the end of the chip; this one refuses.
+    #[inline]
+    pub(super) fn read(&mut self, start: Instant, op: &SpiOp, out: &mut [u8]) -> Result<(), Violation> {
+        let (addr, len) = (u64::from(op.addr), u64::from(op.len));
+        if self.otp.entered {
+            return self.read_secured(addr, out);
+        }
+        self.check_address(op)?;
+        if start < self.work.end {
+            self.check_other_bank(addr, len)?;
+        }
+        if self.suspended.is_some_and(|s| s.work.overlaps(addr, len)) {
+            return Err(Violation::Sequence("read of the block whose program or erase is suspended"));
+        }
+        self.regs.reset_armed = false;
+        if self.array.stores() {
+            self.copy_out(addr, out);
+        }
+        Ok(())
+    }
+
+    fn copy_out(&self, addr: u64, out: &mut [u8]) {
+        let page = self.array.page_bytes();
+        let (mut row, mut column) = (addr as usize / page, addr as usize % page);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_mut((page - column).min(rest.len()));
+            self.array.read(row, column, now);
+            (rest, row, column) = (later, row + 1, 0);
+        }
+    }
+
+    /// The address fits on the wires and the data into the chip.
+    fn check_address(&self, op: &SpiOp) -> Result<(), Violation> {
+        let end = u64::from(op.addr) + u64::from(op.len);
+        let cut_off = op.addr_bytes == 3 && op.addr >> 24 != 0;
+        if cut_off || end > self.spec.geometry.size_bytes { Err(Violation::BadAddress) } else { Ok(()) }
+    }
+
+    /// While one bank works, another one can be read, if the chip has read-while-write.
+    fn check_other_bank(&self, addr: u64, len: u64) -> Result<(), Violation> {
+        let touched = self.bank(addr)..=self.bank(addr + len.saturating_sub(1));
+        let array_works = self.work.kind != Kind::Other;
+        if self.spec.geometry.read_while_write && array_works && !touched.contains(&self.work.bank) {
+            Ok(())
+        } else {
+            Err(Violation::Busy)
+        }
+    }
+
+    /// PAGE PROGRAM: data that reaches the end of the page goes on at its start.
+    pub(super) fn program(&mut self, end: Instant, op: &SpiOp, bytes: &[u8]) -> Result<(), Violation> {
+        let page = u64::from(self.spec.geometry.page_bytes);
+        let addr = u64::from(op.addr);
+        self.check_write_enable()?;
+        if bytes.is_empty() || bytes.len() as u64 > page {
+            return Err(Violation::Sequence("a page program takes 1 byte to a page"));
+        }
+        if self.otp.entered {
+            return self.program_secured(end, op.addr, bytes);
+        }
+        // The data may wrap, so only its first byte must lie inside.
+        self.check_address(&SpiOp { len: 1, ..*op })?;
+        let start = addr - addr % page;
+        self.check_target(start, page)?;
+        self.check_suspended(Kind::Program, start, page)?;
+        let column = (addr % page) as usize;
+        let (head, tail) = bytes.split_at((page as usize - column).min(bytes.len()));
+        let row = (addr / page) as usize;
+        self.check_erased(row, column, head)?;
+        self.check_erased(row, 0, tail)?;
+        self.finish_program(row, column, head, tail);
+        let time = self.program_time(bytes.len() as u64);
+        self.begin(Kind::Program, start, page, end + time, "tPP");
+        Ok(())
+    }
+
+    /// A failing page keeps the first half of what was sent.
+    fn finish_program(&mut self, row: usize, column: usize, head: &[u8], tail: &[u8]) {
+        let addr = row as u64 * u64::from(self.spec.geometry.page_bytes);
+        if !self.bad_pages.is_empty() && self.bad_pages.contains(&addr) {
+            self.array.program(row, column, &head[..head.len() / 2]);
+            self.regs.program_failed = true;
+            return;
+        }
+        self.regs.program_failed &= self.fail_bits_stay();
+        self.array.program(row, column, head);
+        if !tail.is_empty() {
+            self.array.program(row, 0, tail);
+        }
+    }
+
+    /// Micron's fail bits stay until CLEAR FLAG STATUS; Macronix's tell about the last operation.
+    fn fail_bits_stay(&self) -> bool {
+        self.spec.registers == RegisterSet::Micron
+    }
+
+    /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers use it for
+    /// padding; clearing more bits is fine (JFFS2 marks nodes obsolete that way).
+    fn check_erased(&self, row: usize, column: usize, bytes: &[u8]) -> Result<(), Violation> {
+        let Some(old) = self.array.stored(row) else { return Ok(()) };
+        let impossible = |(new, old): (&u8, &u8)| *new != 0xFF && new & !old != 0;
+        if bytes.iter().zip(&old[column..]).any(impossible) { Err(Violation::NotErased) } else { Ok(()) }
+    }
+
+    /// Between the time of a byte and that of a page, in proportion.
+    fn program_time(&self, len: u64) -> Nanos {
+        let page = u64::from(self.spec.geometry.page_bytes);
+        let whole = self.spec.timing.t_pp_us.typ;
+        let one = self.spec.timing.t_byte_us.map_or(whole, |t| t.typ);
+        let rest = whole.saturating_sub(one).as_ns() * (len - 1) / (page - 1).max(1);
+        one + Nanos::from_ns(rest)
+    }
+
+    /// Erase of one block of type `index`. Address bits below the block size are ignored, as on silicon.
+    pub(super) fn erase(&mut self, index: usize, end: Instant, op: &SpiOp) -> Result<(), Violation> {
+        let Some(&kind) = self.erase_types.get(index) else {
+            return Err(Violation::UnknownCommand(op.opcode));
+        };
+        self.check_write_enable()?;
+        self.check_address(&SpiOp { len: 1, ..*op })?;
+        self.check_outside_otp()?;
+        let len = u64::from(kind.bytes);
+        let start = u64::from(op.addr) / len * len;
+        self.check_target(start, len)?;
+        self.check_suspended(Kind::Erase, start, len)?;
+        self.erase_range(start, len);
+        let time = self.erase_time(&kind, start);
+        self.begin(Kind::Erase, start, len, end + time, "tE");
+        Ok(())
+    }
+
+    /// CHIP ERASE. Refused when any block is protected.
+    pub(super) fn erase_chip(&mut self, end: Instant) -> Result<(), Violation> {
+        let size = self.spec.geometry.size_bytes;
+        self.check_write_enable()?;
+        self.check_outside_otp()?;
+        self.check_target(0, size)?;
+        self.check_suspended(Kind::Erase, 0, size)?;
+        self.erase_range(0, size);
+        let time = self.spec.timing.t_ce_us.typ;
+        self.begin(Kind::Erase, 0, size, end + time, "tCE");
+        Ok(())
+    }
+
+    fn erase_range(&mut self, start: u64, len: u64) {
+        let block = self.block_bytes();
+        let fails = self.bad_blocks.range(start..start + len).next().is_some();
+        self.regs.erase_failed = fails || self.regs.erase_failed && self.fail_bits_stay();
+        if !fails {
+            for index in start / block..(start + len) / block {
+                self.array.erase(index as usize);
+            }
+        }
+    }
+
+    /// Typical, or the tail's when the seed says that this block is slow.
+    fn erase_time(&self, kind: &EraseType, start: u64) -> Nanos {
+        let Some(tail) = kind.tail else { return kind.t_us.typ };
+        let block = start / u64::from(kind.bytes);
+        let chance = mix(mix(self.seed ^ u64::from(kind.bytes)) ^ block) >> 11;
+        // 53 random bits as a fraction of one.
+        let slow = (chance as f64) < tail.p * (1u64 << 53) as f64;
+        if slow { tail.us } else { kind.t_us.typ }
+    }
+
+    fn begin(&mut self, kind: Kind, from: u64, len: u64, end: Instant, what: &'static str) {
+        self.regs.wel = false;
+        self.work = Work { kind, from, to: from + len, bank: self.bank(from), end, what };
+    }
+
+    pub(super) const fn check_write_enable(&self) -> Result<(), Violation> {
+        if self.regs.wel { Ok(()) } else { Err(Violation::NoWriteEnable) }
+    }
+
+    const fn check_outside_otp(&self) -> Result<(), Violation> {
+        if self.otp.entered { Err(Violation::Protected) } else { Ok(()) }
+    }
+
+    fn check_target(&self, addr: u64, len: u64) -> Result<(), Violation> {
+        let protected = self.protected();
+        let clash = addr < protected.end && protected.start < addr + len;
+        if clash { Err(Violation::Protected) } else { Ok(()) }
+    }
+
+    /// While an erase is suspended, other blocks may be programmed. Nothing else may begin.
+    fn check_suspended(&self, kind: Kind, addr: u64, len: u64) -> Result<(), Violation> {
+        match self.suspended {
+            None => Ok(()),
+            Some(s) if s.work.kind == Kind::Erase && kind == Kind::Program && !s.work.overlaps(addr, len) => {
+                Ok(())
+            }
+            Some(_) => Err(Violation::Sequence("program or erase while another one is suspended")),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The simulated chip. It knows its command set and nothing else; who breaks a rule gets a [`Violation`], where silicon
+//! would ignore the command or spoil data.
+//!
+//! - [`decode`]: which command an operation is, and whether it may come in this mode, at this clock;
+//! - [`memory`]: reads, programs and erases of the array;
+//! - [`registers`]: status, configuration, mode switches;
+//! - [`otp`]: security registers and their kin;
+//! - [`work`]: what the chip does by itself, suspend, resume, reset.
+//!
+//! A program changes the array when its command ends, and keeps the chip busy from then on.
+
+mod decode;
+mod memory;
+mod otp;
+mod registers;
+mod work;
+
+use super::spec::{BadSpec, EraseType, SpiNorSpec};
+use crate::array::Array;
+use crate::spi::{Data, SpiChip, SpiOp};
+use crate::violation::Violation;
+use decode::{Cmd, Commands};
+use floatgate_mtd::Instant;
+use otp::Otp;
+use registers::Registers;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use work::{Suspended, Work};
+
+/// A SPI NOR chip.
+#[derive(Clone, Debug)]
+pub struct SpiNor {
+    spec: Arc<SpiNorSpec>,
+    commands: Arc<Commands>,
+    erase_types: Arc<[EraseType]>,
+    sfdp: Arc<[u8]>,
+    array: Array,
+    seed: u64,
+    regs: Registers,
+    otp: Otp,
+    work: Work,
+    suspended: Option<Suspended>,
+    /// Pages whose next programs fail, by address of the page.
+    bad_pages: BTreeSet<u64>,
+    /// Blocks of the smallest erase type whose next erases fail, by address.
+    bad_blocks: BTreeSet<u64>,
+}
+
+impl SpiNor {
+    /// An erased chip fresh from power-on. `seed` decides which blocks are slow; `stores` false keeps no data.
+    ///
+    /// # Errors
+    /// When the specification is impossible.
+    pub fn new(spec: SpiNorSpec, seed: u64, stores: bool) -> Result<Self, BadSpec> {
+        spec.check()?;
+        let erase_types: Arc<[EraseType]> = spec.erase_types().into();
+        let block = erase_types.first().map_or(u64::from(spec.geometry.page_bytes), |t| u64::from(t.bytes));
+        let page = u64::from(spec.geometry.page_bytes);
+        let blocks = spec.geometry.size_bytes / block;
+        let array = Array::new(page as usize, (block / page) as usize, blocks as usize, stores);
+        Ok(Self {
+            commands: Arc::new(Commands::new(&spec)),
+            erase_types,
+            sfdp: Arc::from(Vec::new()),
+            array,
+            seed,
+            regs: Registers::new(&spec),
+            otp: Otp::new(&spec, seed),
+            work: Work::default(),
+            suspended: None,
+            bad_pages: BTreeSet::new(),
+            bad_blocks: BTreeSet::new(),
+            spec: Arc::new(spec),
+        })
+    }
+
+    /// What the chip is.
+    pub fn spec(&self) -> &SpiNorSpec {
+        &self.spec
+    }
+
+    /// The array, for looking at what drivers cannot see.
+    pub const fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The array, for injecting bit errors.
+    pub const fn array_mut(&mut self) -> &mut Array {
+        &mut self.array
+    }
+
+    /// Programs of the page at `addr` fail from now on, or work again.
+    pub fn fail_program(&mut self, addr: u64, fails: bool) {
+        let page = addr - addr % u64::from(self.spec.geometry.page_bytes);
+        if fails {
+            self.bad_pages.insert(page)
+        } else {
+            self.bad_pages.remove(&page)
+        };
+    }
+
+    /// Erases that cover `addr` fail from now on, or work again.
+    pub fn fail_erase(&mut self, addr: u64, fails: bool) {
+        let block = addr - addr % self.block_bytes();
+        if fails {
+            self.bad_blocks.insert(block)
+        } else {
+            self.bad_blocks.remove(&block)
+        };
+    }
+
+    /// Size of the smallest erase type: a block of the array.
+    fn block_bytes(&self) -> u64 {
+        self.erase_types.first().map_or(1, |t| u64::from(t.bytes))
+    }
+
+    fn bank(&self, addr: u64) -> u8 {
+        (addr / self.spec.bank_bytes().max(1)) as u8
+    }
+
+    /// Everything but array reads, which have a path of their own.
+    fn dispatch(
+        &mut self,
+        cmd: Cmd,
+        start: Instant,
+        end: Instant,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), Violation> {
+        if start < self.work.end && !cmd.allowed_while_busy() {
+            return Err(Violation::Busy);
+        }
+        let armed = std::mem::take(&mut self.regs.reset_armed);
+        match (cmd, data) {
+            (Cmd::Program, Data::Out(bytes)) => self.program(end, op, bytes),
+            (Cmd::Erase(index), Data::None) => self.erase(usize::from(index), end, op),
+            (Cmd::ChipErase, Data::None) => self.erase_chip(end),
+            (Cmd::ReadId, Data::In(out)) => self.read_id(op, out),
+            (Cmd::ReadSfdp, Data::In(out)) => self.read_sfdp(op, out),
+            (Cmd::Suspend, Data::None) => self.suspend(start, end),
+            (Cmd::Resume, Data::None) => self.resume(end),
+            (Cmd::ResetEnable, Data::None) => {
+                self.regs.reset_armed = true;
+                Ok(())
+            }
+            (Cmd::Reset, Data::None) if armed => {
+                self.reset(end);
+                Ok(())
+            }
+            (Cmd::Reset, _) => Err(Violation::Sequence("99h must follow 66h")),
+            (Cmd::Otp(command), data) => self.otp_command(command, end, op, data),
+            (Cmd::Register(command), data) => self.register_command(command, end, op, data),
+            _ => Err(Violation::WrongMode(op.opcode)),
+        }
+    }
+}
+
+impl SpiChip for SpiNor {
+    #[inline]
+    fn exec(
+        &mut self,
+        start: Instant,
+        end: Instant,
+        hz: u32,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), Violation> {
+        let cmd = self.decode(op, hz)?;
+        match (cmd, data) {
+            (Cmd::Read, Data::In(out)) => self.read(start, op, out),
+            (cmd, data) => self.dispatch(cmd, start, end, op, data),
+        }
+    }
+
+    #[inline]
+    fn busy_until(&self) -> Instant {
+        self.work.end
+    }
+
+    fn busy_die(&self) -> u8 {
+        self.work.bank
+    }
+
+    fn busy_what(&self) -> &'static str {
+        self.work.what
+    }
+
+    fn reset_pin(&mut self, at: Instant) {
+        if self.spec.reset_pin {
+            self.reset(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

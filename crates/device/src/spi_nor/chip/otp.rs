@@ -1,0 +1,166 @@
+//! One-time-programmable areas, in the three ways that makers offer them.
+
+use super::super::spec::{OtpSpec, SpiNorSpec};
+use super::SpiNor;
+use super::decode::OtpCmd;
+use super::registers::LOCK_BITS;
+use super::work::{Kind, Work, mix};
+use crate::spi::{Data, SpiOp};
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+
+/// Contents and state of the area.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Otp {
+    cells: Vec<u8>,
+    /// Where the factory's part begins; the end when there is none.
+    user_bytes: usize,
+    /// Macronix: between B1h and C1h.
+    pub(super) entered: bool,
+    /// Macronix: WRSCUR was sent.
+    pub(super) locked: bool,
+}
+
+impl Otp {
+    pub(super) fn new(spec: &SpiNorSpec, seed: u64) -> Self {
+        let (user, factory) = match spec.otp {
+            None => (0, 0),
+            Some(OtpSpec::SecurityRegisters { regions, region_bytes, .. }) => {
+                (u32::from(regions) * region_bytes, 0)
+            }
+            Some(OtpSpec::Secured { user_bytes, factory_bytes }) => (user_bytes, factory_bytes),
+            // The control byte behind the data.
+            Some(OtpSpec::ControlByte { bytes }) => (bytes + 1, 0),
+        };
+        let mut cells = vec![0xFF; user as usize];
+        // The factory writes a number of its own into each chip.
+        cells.extend((0..u64::from(factory)).map(|at| mix(seed ^ at << 32) as u8));
+        Self { cells, user_bytes: user as usize, entered: false, locked: false }
+    }
+
+    pub(super) fn has_factory(&self) -> bool {
+        self.user_bytes < self.cells.len()
+    }
+}
+
+impl SpiNor {
+    pub(super) fn otp_command(
+        &mut self,
+        cmd: OtpCmd,
+        end: Instant,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), Violation> {
+        match (cmd, data) {
+            (OtpCmd::Read, Data::In(out)) => {
+                let at = self.otp_index(op.addr, out.len())?;
+                out.copy_from_slice(&self.otp.cells[at..at + out.len()]);
+                Ok(())
+            }
+            (OtpCmd::Program, Data::Out(bytes)) => {
+                self.check_write_enable()?;
+                let at = self.otp_index(op.addr, bytes.len())?;
+                self.program_otp(end, at, bytes)
+            }
+            (OtpCmd::Erase, Data::None) => self.erase_otp(end, op.addr),
+            (OtpCmd::Enter, Data::None) => {
+                self.otp.entered = true;
+                Ok(())
+            }
+            (OtpCmd::Exit, Data::None) => {
+                self.otp.entered = false;
+                Ok(())
+            }
+            (OtpCmd::Lock, Data::None) => self.lock_secured(end),
+            _ => Err(Violation::WrongMode(op.opcode)),
+        }
+    }
+
+    /// Where an address lies in the area; the whole access must lie in one region.
+    fn otp_index(&self, addr: u32, len: usize) -> Result<usize, Violation> {
+        let inside = match self.spec.otp {
+            Some(OtpSpec::SecurityRegisters { regions, region_bytes, base, stride }) => {
+                let offset = addr.checked_sub(base).ok_or(Violation::BadAddress)?;
+                let (region, column) = (offset / stride.max(1), offset % stride.max(1));
+                let fits = region < u32::from(regions) && column as usize + len <= region_bytes as usize;
+                fits.then_some((region * region_bytes + column) as usize)
+            }
+            _ => (addr as usize + len <= self.otp.cells.len()).then_some(addr as usize),
+        };
+        inside.ok_or(Violation::BadAddress)
+    }
+
+    /// Whether the cell at `at` may not be written any more.
+    fn otp_locked(&self, at: usize) -> bool {
+        match self.spec.otp {
+            Some(OtpSpec::SecurityRegisters { region_bytes, .. }) => {
+                let region = at / (region_bytes as usize).max(1);
+                self.regs.sr2 & LOCK_BITS & (1 << 3) << region != 0
+            }
+            Some(OtpSpec::Secured { .. }) => self.otp.locked || at >= self.otp.user_bytes,
+            Some(OtpSpec::ControlByte { bytes }) => {
+                self.otp.cells.get(bytes as usize).is_some_and(|c| c & 1 == 0)
+            }
+            None => true,
+        }
+    }
+
+    fn program_otp(&mut self, end: Instant, at: usize, bytes: &[u8]) -> Result<(), Violation> {
+        let Some(last) = bytes.len().checked_sub(1) else {
+            return Err(Violation::Sequence("a page program takes 1 byte to a page"));
+        };
+        if self.otp_locked(at) || self.otp_locked(at + last) {
+            return Err(Violation::Protected);
+        }
+        let cells = &mut self.otp.cells[at..=at + last];
+        if cells.iter().zip(bytes).any(|(old, new)| *new != 0xFF && new & !old != 0) {
+            return Err(Violation::NotErased);
+        }
+        for (old, new) in cells.iter_mut().zip(bytes) {
+            *old &= new;
+        }
+        self.otp_work(end + self.spec.timing.t_pp_us.typ);
+        Ok(())
+    }
+
+    fn otp_work(&mut self, end: Instant) {
+        self.regs.wel = false;
+        (self.regs.program_failed, self.regs.erase_failed) = (false, false);
+        self.work = Work { kind: Kind::Other, ..Work::other(end, "OTP") };
+    }
+
+    /// ERASE SECURITY REGISTER takes as long as the smallest erase.
+    fn erase_otp(&mut self, end: Instant, addr: u32) -> Result<(), Violation> {
+        self.check_write_enable()?;
+        let Some(OtpSpec::SecurityRegisters { region_bytes, .. }) = self.spec.otp else {
+            return Err(Violation::Protected);
+        };
+        let at = self.otp_index(addr, 1)?;
+        if self.otp_locked(at) {
+            return Err(Violation::Protected);
+        }
+        let start = at - at % region_bytes as usize;
+        self.otp.cells[start..start + region_bytes as usize].fill(0xFF);
+        let time = self.erase_types.first().map_or(self.spec.timing.t_w_us.typ, |t| t.t_us.typ);
+        self.otp_work(end + time);
+        Ok(())
+    }
+
+    fn lock_secured(&mut self, end: Instant) -> Result<(), Violation> {
+        self.check_write_enable()?;
+        self.otp.locked = true;
+        self.otp_work(end + self.spec.timing.t_w_us.typ);
+        Ok(())
+    }
+
+    pub(super) fn read_secured(&self, addr: u64, out: &mut [u8]) -> Result<(), Violation> {
+        let at = self.otp_index(u32::try_from(addr).unwrap_or(u32::MAX), out.len())?;
+        out.copy_from_slice(&self.otp.cells[at..at + out.len()]);
+        Ok(())
+    }
+
+    pub(super) fn program_secured(&mut self, end: Instant, addr: u32, bytes: &[u8]) -> Result<(), Violation> {
+        let at = self.otp_index(addr, bytes.len())?;
+        self.program_otp(end, at, bytes)
+    }
+}

@@ -1,0 +1,248 @@
+//! Status, configuration and mode.
+
+use super::super::spec::{Addressing, OctalSwitch, RegisterSet, SpiNorSpec};
+use super::SpiNor;
+use super::decode::RegisterCmd;
+use super::otp::Otp;
+use super::work::{Kind, Work};
+use crate::spi::{Data, SpiOp};
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+use std::ops::Range;
+
+/// Write in progress (status register).
+const WIP: u8 = 1 << 0;
+/// Write enable latch (status register).
+const WEL: u8 = 1 << 1;
+/// Lock bits of the security registers LB1..3 (status register 2).
+pub(super) const LOCK_BITS: u8 = 0b0011_1000;
+
+/// Registers and modes.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)]
+pub(super) struct Registers {
+    /// Non-volatile bits of the status register; WIP and WEL are made when it is read.
+    pub(super) sr1: u8,
+    pub(super) sr2: u8,
+    sr3: u8,
+    pub(super) wel: bool,
+    pub(super) program_failed: bool,
+    pub(super) erase_failed: bool,
+    pub(super) addr_4b: bool,
+    /// In 8D-8D-8D.
+    pub(super) octal: bool,
+    /// Configured dummy cycles.
+    pub(super) dummy: u8,
+    /// 66h was the last command.
+    pub(super) reset_armed: bool,
+}
+
+impl Registers {
+    pub(super) fn new(spec: &SpiNorSpec) -> Self {
+        let mut fresh = Self::default();
+        fresh.power_on(spec);
+        fresh
+    }
+
+    /// What is not kept without power is set to its default.
+    pub(super) fn power_on(&mut self, spec: &SpiNorSpec) {
+        let dummy = spec.dummy.as_ref().map_or(0, |d| d.default);
+        *self = Self { sr1: self.sr1, sr2: self.sr2, sr3: self.sr3, dummy, ..Self::default() };
+    }
+}
+
+impl SpiNor {
+    /// READ ID. In 8D-8D-8D Macronix chips send each byte twice.
+    pub(super) fn read_id(&self, op: &SpiOp, out: &mut [u8]) -> Result<(), Violation> {
+        if op.addr_bytes > 0 && op.addr != 0 {
+            return Err(Violation::BadAddress);
+        }
+        let twice = self.regs.octal && self.spec.registers == RegisterSet::Macronix;
+        for (at, byte) in out.iter_mut().enumerate() {
+            let index = if twice { at / 2 } else { at };
+            *byte = self.spec.id.get(index).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// READ SFDP. Beyond the tables it reads FFh.
+    pub(super) fn read_sfdp(&self, op: &SpiOp, out: &mut [u8]) -> Result<(), Violation> {
+        for (at, byte) in (op.addr as usize..).zip(out) {
+            *byte = self.sfdp.get(at).copied().unwrap_or(0xFF);
+        }
+        Ok(())
+    }
+
+    pub(super) fn register_command(
+        &mut self,
+        cmd: RegisterCmd,
+        end: Instant,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), Violation> {
+        match data {
+            Data::In(out) => {
+                let value = self.register(cmd, end, op)?;
+                out.fill(value);
+                Ok(())
+            }
+            Data::Out(bytes) => self.write_register(cmd, end, op, bytes),
+            Data::None => self.switch(cmd),
+        }
+    }
+
+    /// Status registers show the state at the end of the operation.
+    fn register(&self, cmd: RegisterCmd, end: Instant, op: &SpiOp) -> Result<u8, Violation> {
+        let busy = end < self.work.end;
+        Ok(match cmd {
+            RegisterCmd::ReadStatus => self.regs.sr1 | flag(busy, WIP) | flag(self.regs.wel, WEL),
+            RegisterCmd::ReadStatus2 if self.spec.registers == RegisterSet::Winbond => {
+                self.regs.sr2 | flag(self.suspended.is_some(), 1 << 7)
+            }
+            RegisterCmd::ReadStatus2 => self.regs.sr2,
+            RegisterCmd::ReadStatus3 => self.regs.sr3 | flag(self.regs.addr_4b, 1),
+            RegisterCmd::ReadSecurity => self.security_register(busy),
+            RegisterCmd::ReadFlagStatus => self.flag_status(busy),
+            RegisterCmd::ReadConfig2 => self.config2(op.addr)?,
+            _ => return Err(Violation::WrongMode(op.opcode)),
+        })
+    }
+
+    fn is_suspended(&self, kind: Kind) -> bool {
+        self.suspended.is_some_and(|s| s.work.kind == kind)
+    }
+
+    /// Macronix RDSCUR: factory lock 0, lock-down 1, PSB 2, ESB 3, P_FAIL 5, E_FAIL 6.
+    fn security_register(&self, busy: bool) -> u8 {
+        let lock: &Otp = &self.otp;
+        flag(lock.has_factory(), 1)
+            | flag(lock.locked, 1 << 1)
+            | flag(self.is_suspended(Kind::Program), 1 << 2)
+            | flag(self.is_suspended(Kind::Erase), 1 << 3)
+            | flag(!busy && self.regs.program_failed, 1 << 5)
+            | flag(!busy && self.regs.erase_failed, 1 << 6)
+    }
+
+    /// Micron's flag status register: 4-byte mode 0, program suspended 2, program failed 4, erase failed 5, erase
+    /// suspended 6, ready 7.
+    fn flag_status(&self, busy: bool) -> u8 {
+        flag(self.regs.addr_4b, 1)
+            | flag(self.is_suspended(Kind::Program), 1 << 2)
+            | flag(!busy && self.regs.program_failed, 1 << 4)
+            | flag(!busy && self.regs.erase_failed, 1 << 5)
+            | flag(self.is_suspended(Kind::Erase), 1 << 6)
+            | flag(!busy, 1 << 7)
+    }
+
+    fn write_register(
+        &mut self,
+        cmd: RegisterCmd,
+        end: Instant,
+        op: &SpiOp,
+        bytes: &[u8],
+    ) -> Result<(), Violation> {
+        self.check_write_enable()?;
+        let Some(&first) = bytes.first() else { return Err(Violation::WrongMode(op.opcode)) };
+        match cmd {
+            RegisterCmd::WriteStatus => {
+                self.regs.sr1 = first & !(WIP | WEL);
+                match bytes.get(1) {
+                    Some(&second) if !self.regs.octal => self.set_sr2(second),
+                    _ => {}
+                }
+            }
+            RegisterCmd::WriteStatus2 => self.set_sr2(first),
+            RegisterCmd::WriteStatus3 => self.regs.sr3 = first & !1,
+            RegisterCmd::WriteConfig2 => {
+                self.write_config2(op, bytes)?;
+                self.regs.wel = false;
+                return Ok(());
+            }
+            _ => return Err(Violation::WrongMode(op.opcode)),
+        }
+        self.regs.wel = false;
+        self.work = Work::other(end + self.spec.timing.t_w_us.typ, "tW");
+        Ok(())
+    }
+
+    /// Lock bits are one-time programmable: they are set for good.
+    fn set_sr2(&mut self, value: u8) {
+        self.regs.sr2 = value & !(1 << 7) | self.regs.sr2 & LOCK_BITS;
+    }
+
+    fn switch(&mut self, cmd: RegisterCmd) -> Result<(), Violation> {
+        match cmd {
+            RegisterCmd::WriteEnable => self.regs.wel = true,
+            RegisterCmd::WriteDisable => self.regs.wel = false,
+            RegisterCmd::ClearFlagStatus => {
+                (self.regs.program_failed, self.regs.erase_failed) = (false, false);
+            }
+            RegisterCmd::Enter4b | RegisterCmd::Exit4b => {
+                if self.spec.addressing == Addressing::WrenEn4b {
+                    self.check_write_enable()?;
+                    self.regs.wel = false;
+                }
+                self.regs.addr_4b = cmd == RegisterCmd::Enter4b;
+            }
+            _ => return Err(Violation::Sequence("this command needs data")),
+        }
+        Ok(())
+    }
+
+    /// Macronix CR2 and Micron's volatile configuration register: mode at address 0, dummy cycles elsewhere.
+    fn config2(&self, addr: u32) -> Result<u8, Violation> {
+        if addr == 0 {
+            let (off, on) = self.mode_values();
+            return Ok(if self.regs.octal { on } else { off });
+        }
+        match &self.spec.dummy {
+            Some(control) if control.register == addr => Ok(control.value(self.regs.dummy).unwrap_or(0)),
+            _ => Err(Violation::BadAddress),
+        }
+    }
+
+    /// Register values that leave and enter 8D-8D-8D.
+    fn mode_values(&self) -> (u8, u8) {
+        match self.spec.octal.map(|o| o.switch) {
+            Some(OctalSwitch::MicronVcr) => (0xFF, 0xE7),
+            Some(OctalSwitch::MacronixCr2) => (0x00, 0x02),
+            // Without octal modes the register is not used for switching; it reads as on the Micron parts that have it.
+            None => (0xFF, 0xFF),
+        }
+    }
+
+    fn write_config2(&mut self, op: &SpiOp, bytes: &[u8]) -> Result<(), Violation> {
+        let value = bytes[0];
+        if op.addr == 0 {
+            let (off, on) = self.mode_values();
+            if value != off && value != on {
+                return Err(Violation::Sequence("reserved value of the mode register"));
+            }
+            self.regs.octal = value == on && on != off;
+            return Ok(());
+        }
+        let cycles = match &self.spec.dummy {
+            Some(control) if control.register == op.addr => control.cycles(value),
+            _ => return Err(Violation::BadAddress),
+        };
+        self.regs.dummy = cycles.ok_or(Violation::Sequence("reserved number of dummy cycles"))?;
+        Ok(())
+    }
+
+    /// What the block protection bits cover.
+    pub(super) fn protected(&self) -> Range<u64> {
+        let Some(spec) = &self.spec.protection else { return 0..0 };
+        let bit = |n: &u8| u32::from(self.regs.sr1 >> n & 1);
+        let level = (0..).zip(&spec.bp_bits).fold(0, |level, (at, n)| level | bit(n) << at);
+        if level == 0 {
+            return 0..0;
+        }
+        let size = self.spec.geometry.size_bytes;
+        let len = (u64::from(spec.unit_bytes) << (level - 1).min(40)).min(size);
+        if spec.tb_bit.is_some_and(|n| bit(&n) == 1) { 0..len } else { size - len..size }
+    }
+}
+
+const fn flag(on: bool, bit: u8) -> u8 {
+    if on { bit } else { 0 }
+}

@@ -1,0 +1,62 @@
+//! PHY calibration.
+
+use super::engine::Engine;
+use super::probe::ProbeError;
+use crate::spi::{Data, PhyState, SpiMem, SpiOp};
+use crate::timeline::Host;
+
+/// Bytes of the calibration pattern.
+const PATTERN_BYTES: usize = 128;
+
+/// A pattern with every kind of neighbourhood on every line: runs, single bits, all lines at once.
+const PATTERN: [u8; PATTERN_BYTES] = {
+    let mut bytes = [0; PATTERN_BYTES];
+    let mut at = 0;
+    let mut state: u8 = 0x5A;
+    while at < PATTERN_BYTES {
+        // First all lines toggling together, then the byte sequence of a maximal-length 8-bit shift register.
+        bytes[at] = if at < 16 { [0x00, 0xFF, 0x55, 0xAA][at % 4] } else { state };
+        let feedback = (state ^ (state >> 2) ^ (state >> 3) ^ (state >> 4)) & 1;
+        state = (state >> 1) | (feedback << 7);
+        at += 1;
+    }
+    bytes
+};
+
+impl<S: SpiMem> Engine<S> {
+    /// Makes sure that the chip holds the pattern, then sweeps the sampling point while the array is read through the mapping:
+    /// it is the only path that runs at the PHY's clock, so id and SFDP, which are plain operations, would prove nothing.
+    pub(super) fn calibrate(&mut self, host: &mut Host) -> Result<PhyState, ProbeError> {
+        let addr = match self.options.pattern_addr {
+            0 => self.spec.geometry.size_bytes - u64::from(self.erase_bytes),
+            addr => addr,
+        };
+        self.place_pattern(host, addr)?;
+        let op = self.pattern_op(addr);
+        Ok(self.bus.calibrate(host, &op, &PATTERN)?)
+    }
+
+    fn pattern_op(&self, addr: u64) -> SpiOp {
+        SpiOp { addr: addr as u32, len: PATTERN_BYTES as u32, ..self.ops.read }
+    }
+
+    /// Plain operations at the bus's own clock tell what the place holds.
+    fn place_pattern(&mut self, host: &mut Host, addr: u64) -> Result<(), ProbeError> {
+        let op = self.pattern_op(addr);
+        // A device in timing-only mode leaves the buffer as it was: there, the pattern is in place.
+        let mut held = PATTERN;
+        self.bus.exec(host, &op, Data::In(&mut held))?;
+        if held == PATTERN {
+            return Ok(());
+        }
+        if !self.options.write_pattern || held.iter().any(|&b| b != 0xFF) {
+            return Err(ProbeError::PatternPlace { addr });
+        }
+        let mut at = addr;
+        for chunk in self.pages(addr, &PATTERN) {
+            self.program(host, at, chunk)?;
+            at += chunk.len() as u64;
+        }
+        Ok(())
+    }
+}

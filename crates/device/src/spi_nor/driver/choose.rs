@@ -1,0 +1,149 @@
+//! The fastest commands that chip, controller and board have in common.
+
+use super::super::spec::{Addressing, SpiNorSpec};
+use super::options::Options;
+use super::probe::ProbeError;
+use crate::spi::{Direction, Mode, SpiMem, SpiOp, Variant};
+use floatgate_mtd::Nanos;
+
+/// Bytes that three address bytes reach.
+const REACH_3B: u64 = 1 << 24;
+
+/// The commands to use from now on.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) read: SpiOp,
+    pub(super) program: SpiOp,
+    pub(super) erase_opcode: u8,
+    pub(super) erase_bytes: u32,
+    pub(super) addressing: AddressWay,
+    /// Modes of the read commands that were eligible, fastest first.
+    pub(super) offered: Vec<Mode>,
+}
+
+/// How addresses are sent outside 8D-8D-8D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AddressWay {
+    /// Three bytes.
+    Three,
+    /// Commands that always take four bytes.
+    FourByteCommands,
+    /// Four bytes after the address mode was changed.
+    FourByteMode,
+}
+
+impl AddressWay {
+    pub(super) const fn bytes(self) -> u8 {
+        match self {
+            Self::Three => 3,
+            Self::FourByteCommands | Self::FourByteMode => 4,
+        }
+    }
+
+    /// As Linux: dedicated commands are preferred, because they leave nothing behind for a boot ROM to stumble over.
+    fn of(spec: &SpiNorSpec) -> Result<Self, ProbeError> {
+        let erase = spec.erase.values().any(|e| e.opcode_4b.is_some());
+        if spec.geometry.size_bytes <= REACH_3B {
+            Ok(Self::Three)
+        } else if erase && has_stateless(&spec.reads_4b) && has_stateless(&spec.programs_4b) {
+            Ok(Self::FourByteCommands)
+        } else if spec.addressing != Addressing::Fixed {
+            Ok(Self::FourByteMode)
+        } else {
+            Err(ProbeError::OutOfReach { size: spec.geometry.size_bytes })
+        }
+    }
+}
+
+fn has_stateless(variants: &[Variant]) -> bool {
+    variants.iter().any(|v| !v.mode.is_stateful())
+}
+
+/// Chooses read, program and erase commands.
+pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) -> Result<Choice, ProbeError> {
+    let mut way = AddressWay::of(spec)?;
+    let limit = bus.mode_limit();
+    let len = u32::try_from(options.transfer_bytes).unwrap_or(u32::MAX).max(2) & !1;
+    let reads = ops(spec, way, Direction::In, [&spec.reads, &spec.reads_4b]);
+    let mut eligible = usable(bus, &reads, limit, len);
+    if let Some(limit) = limit {
+        check_limit(bus, &reads, &eligible, limit)?;
+        eligible.retain(|op| op.mode.data == limit.data);
+    }
+    let offered = eligible.iter().map(|op| op.mode).collect();
+    let read = *eligible.first().ok_or(ProbeError::NoCommand("read"))?;
+    let programs = ops(spec, way, Direction::Out, [&spec.programs, &spec.programs_4b]);
+    let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);
+    let same_state = |op: &&SpiOp| op.mode.is_stateful() == read.mode.is_stateful();
+    let program = *programs.iter().find(same_state).ok_or(ProbeError::NoCommand("page program"))?;
+    let four = way == AddressWay::FourByteCommands || read.mode.is_stateful();
+    let (erase_opcode, erase_bytes) = choose_erase(spec, options, four)?;
+    if read.mode.is_stateful() {
+        // The address mode stays as it was at power-on; 8D-8D-8D does without.
+        way = AddressWay::Three;
+    }
+    Ok(Choice { read, program, erase_opcode, erase_bytes, addressing: way, offered })
+}
+
+/// All forms of a command, in the way that addresses will be sent.
+fn ops(spec: &SpiNorSpec, way: AddressWay, dir: Direction, lists: [&[Variant]; 2]) -> Vec<SpiOp> {
+    let [current, four] = lists;
+    let stateful = |v: &&Variant| v.mode.is_stateful();
+    let plain = if way == AddressWay::FourByteCommands { four } else { current };
+    let stateless = plain.iter().filter(|v| !stateful(v)).map(|v| (v, way.bytes()));
+    let octal = current.iter().chain(four).filter(stateful).map(|v| (v, 4));
+    let make = |(v, bytes): (&Variant, u8)| {
+        let limit = if v.max_hz == 0 { spec.max_hz(v.mode) } else { v.max_hz };
+        let max_hz = u32::try_from(limit).unwrap_or(u32::MAX);
+        let ext = spec.octal.map(|o| o.ext).unwrap_or_default();
+        SpiOp { max_hz, ext, ..v.op(0, bytes, dir, 0) }
+    };
+    stateless.chain(octal).map(make).collect()
+}
+
+/// Those that controller, board and limit allow, fastest first.
+fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, len: u32) -> Vec<SpiOp> {
+    let allowed = |op: &&SpiOp| {
+        bus.supports(op.mode)
+            && limit.is_none_or(|limit| op.mode.fits(limit))
+            && (!op.mode.is_stateful() || bus.has_reset_pin())
+    };
+    let time = |op: &SpiOp| -> Nanos {
+        let op = SpiOp { len, ..*op };
+        bus.clock(&op, true).duration(&op)
+    };
+    let mut found: Vec<SpiOp> = all.iter().filter(allowed).copied().collect();
+    found.sort_by_key(time);
+    found
+}
+
+/// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure something else
+/// than was asked for.
+fn check_limit(bus: &impl SpiMem, all: &[SpiOp], usable: &[SpiOp], limit: Mode) -> Result<(), ProbeError> {
+    let reaches = |op: &SpiOp| op.mode.data == limit.data && op.mode.fits(limit);
+    if usable.iter().any(reaches) {
+        return Ok(());
+    }
+    if !bus.has_reset_pin() && all.iter().any(|op| reaches(op) && bus.supports(op.mode)) {
+        return Err(ProbeError::NoResetPin { mode: limit });
+    }
+    let mut offered: Vec<Mode> = all.iter().map(|op| op.mode).filter(|m| bus.supports(*m)).collect();
+    offered.sort_unstable();
+    offered.dedup();
+    Err(ProbeError::ModeNotOffered { limit, offered })
+}
+
+/// The erase type for the wanted block size: the largest that is not larger than it. Its command and its size.
+fn choose_erase(spec: &SpiNorSpec, options: &Options, four: bool) -> Result<(u8, u32), ProbeError> {
+    let types = spec.erase_types();
+    let found = match options.erase_bytes {
+        0 => types.first(),
+        wanted => types.iter().rfind(|t| u64::from(t.bytes) == wanted),
+    };
+    let Some(kind) = found else {
+        let offered = types.iter().map(|t| t.bytes).collect();
+        return Err(ProbeError::NoEraseType { wanted: options.erase_bytes, offered });
+    };
+    let opcode = if four { kind.opcode_4b.unwrap_or(kind.opcode) } else { kind.opcode };
+    Ok((opcode, kind.bytes))
+}

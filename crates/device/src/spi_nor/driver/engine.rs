@@ -1,0 +1,290 @@
+//! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because two may
+//! share the chip.
+
+use super::super::spec::{RegisterSet, SpiNorSpec};
+use super::options::Options;
+use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::timeline::Host;
+use floatgate_mtd::{Error, ErrorKind, Nanos};
+
+/// Linux's patience with a busy chip; a chip erase gets as much per 2 MiB.
+const TIMEOUT: Nanos = Nanos::from_ms(40_000);
+/// Largest piece of an odd transfer in 8D-8D-8D (Linux: a page of memory).
+const BOUNCE_BYTES: usize = 4096;
+/// Flag status register: program or erase failed because of protection.
+const FSR_PROTECTED: u8 = 1 << 1;
+
+/// Ready-made operations of the chosen mode.
+#[derive(Clone, Debug)]
+pub(super) struct Ops {
+    pub(super) read: SpiOp,
+    pub(super) program: SpiOp,
+    pub(super) erase: SpiOp,
+    pub(super) chip_erase: SpiOp,
+    pub(super) write_enable: SpiOp,
+    pub(super) write_disable: SpiOp,
+    pub(super) status: SpiOp,
+    /// Register with fail bits, if it is to be looked at.
+    pub(super) failures: Option<Failures>,
+    pub(super) octal: bool,
+    /// Address bytes of commands that follow the address mode.
+    pub(super) current_addr_bytes: u8,
+    pub(super) offered: Vec<Mode>,
+}
+
+/// Where the maker tells about failures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failures {
+    pub(super) read: SpiOp,
+    /// Command that clears the bits, if they stay.
+    pub(super) clear: Option<SpiOp>,
+    program: u8,
+    erase: u8,
+    protected: u8,
+}
+
+/// Which kind of work failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    Program,
+    Erase,
+}
+
+/// Everything of the driver but its thread.
+#[derive(Clone, Debug)]
+pub(super) struct Engine<S> {
+    pub(super) bus: S,
+    pub(super) spec: SpiNorSpec,
+    pub(super) options: Options,
+    pub(super) ops: Ops,
+    pub(super) bounce: Box<[u8; BOUNCE_BYTES]>,
+    /// Data bytes of one page program.
+    pub(super) chunk: u32,
+    pub(super) erase_bytes: u32,
+}
+
+pub(super) fn bounce() -> Box<[u8; BOUNCE_BYTES]> {
+    Box::new([0xFF; BOUNCE_BYTES])
+}
+
+impl Ops {
+    /// The command with one form only that fits `like`'s mode.
+    pub(super) fn command(spec: &SpiNorSpec, opcode: u8, octal: bool) -> SpiOp {
+        let mode = if octal { Mode::OCTAL_DTR } else { Mode::SINGLE };
+        let ext = spec.octal.map(|o| o.ext).unwrap_or_default();
+        let max_hz = u32::try_from(spec.max_hz(mode)).unwrap_or(u32::MAX);
+        SpiOp { ext, max_hz, ..SpiOp::command(opcode).mode(mode) }
+    }
+
+    /// A register read of one byte; two in 8D-8D-8D, where nothing shorter exists.
+    pub(super) fn register_read(spec: &SpiNorSpec, opcode: u8, octal: bool) -> SpiOp {
+        let op = Self::command(spec, opcode, octal);
+        match spec.octal {
+            Some(o) if octal => op.address(0, o.status_addr_bytes).dummy(o.status_dummy).read(2),
+            _ => op.read(1),
+        }
+    }
+}
+
+impl Failures {
+    pub(super) fn of(spec: &SpiNorSpec, options: &Options, octal: bool) -> Option<Self> {
+        let register = |opcode| Ops::register_read(spec, opcode, octal);
+        match spec.registers {
+            RegisterSet::Micron => Some(Self {
+                read: register(0x70),
+                clear: Some(Ops::command(spec, 0x50, octal)),
+                program: 1 << 4,
+                erase: 1 << 5,
+                protected: FSR_PROTECTED,
+            }),
+            RegisterSet::Macronix if options.check_security_register => {
+                Some(Self { read: register(0x2B), clear: None, program: 1 << 5, erase: 1 << 6, protected: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    fn kind(&self, bits: u8, job: Job) -> Option<ErrorKind> {
+        let failed = match job {
+            Job::Program => bits & self.program != 0,
+            Job::Erase => bits & self.erase != 0,
+        };
+        match (failed, bits & self.protected != 0, job) {
+            (false, _, _) => None,
+            (true, true, _) => Some(ErrorKind::WriteProtected),
+            (true, false, Job::Program) => Some(ErrorKind::ProgramFailed),
+            (true, false, Job::Erase) => Some(ErrorKind::EraseFailed),
+        }
+    }
+}
+
+/// What a bus error means to the MTD's user.
+fn kind(error: SpiError) -> ErrorKind {
+    match error {
+        SpiError::Chip(violation) => violation.kind(),
+        SpiError::NotSupported => ErrorKind::Unsupported("the controller cannot do this operation"),
+        SpiError::Timeout => ErrorKind::Timeout,
+        SpiError::NoEye { .. } | SpiError::NoPhy => ErrorKind::Refused("the PHY is not calibrated"),
+    }
+}
+
+impl<S: SpiMem> Engine<S> {
+    pub(super) fn error(&self, error: SpiError, host: &Host, addr: u64) -> Error {
+        kind(error).at(addr, host.now())
+    }
+
+    /// Runs a command; a refusal is reported for `addr`.
+    pub(super) fn exec(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        data: Data<'_>,
+        addr: u64,
+    ) -> Result<(), Error> {
+        self.bus.exec(host, op, data).map_err(|e| kind(e).at(addr, host.now()))
+    }
+
+    /// Reads any bytes.
+    #[inline]
+    pub(super) fn read(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if self.ops.octal && (addr | buf.len() as u64) & 1 != 0 {
+            return self.read_odd(host, addr, buf);
+        }
+        let op = SpiOp { addr: addr as u32, len: buf.len() as u32, ..self.ops.read };
+        self.bus.mapped(host, &op, Data::In(buf)).map_err(|e| kind(e).at(addr, host.now()))
+    }
+
+    /// In 8D-8D-8D two bytes travel per clock cycle: odd ends pass through a bounce buffer.
+    fn read_odd(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let (mut at, mut rest) = (addr, buf);
+        while !rest.is_empty() {
+            let skip = (at & 1) as usize;
+            let len = rest.len().min(BOUNCE_BYTES - 2);
+            let (now, later) = rest.split_at_mut(len);
+            let whole = (skip + len).next_multiple_of(2);
+            let bounce = &mut self.bounce[..whole];
+            // A device in timing-only mode leaves the buffer as it was, so the caller's bytes go in first.
+            bounce[skip..skip + len].copy_from_slice(now);
+            let op = SpiOp { addr: at as u32 & !1, len: whole as u32, ..self.ops.read };
+            let outcome = self.bus.mapped(host, &op, Data::In(bounce));
+            outcome.map_err(|e| kind(e).at(at, host.now()))?;
+            now.copy_from_slice(&bounce[skip..skip + len]);
+            (rest, at) = (later, at + len as u64);
+        }
+        Ok(())
+    }
+
+    /// Cuts data for `addr` into page programs.
+    pub(super) fn pages<'d>(&self, addr: u64, data: &'d [u8]) -> Pages<'d> {
+        let page = u64::from(self.spec.geometry.page_bytes);
+        Pages {
+            rest: data,
+            room: (page - addr % page) as usize,
+            page: page as usize,
+            most: self.chunk as usize,
+        }
+    }
+
+    /// WRITE ENABLE, PAGE PROGRAM of at most what is left of a page, wait, status.
+    pub(super) fn program(&mut self, host: &mut Host, addr: u64, data: &[u8]) -> Result<(), Error> {
+        self.start_program(host, addr, data)?;
+        self.wait(host, addr, Job::Program, TIMEOUT)
+    }
+
+    pub(super) fn start_program(&mut self, host: &mut Host, addr: u64, data: &[u8]) -> Result<(), Error> {
+        let enable = self.ops.write_enable;
+        self.exec(host, &enable, Data::None, addr)?;
+        let odd = self.ops.octal && (addr | data.len() as u64) & 1 != 0;
+        let template = SpiOp { addr: addr as u32, len: data.len() as u32, ..self.ops.program };
+        let outcome = if odd {
+            // FFh leaves a byte of the array as it is.
+            let skip = (addr & 1) as usize;
+            let whole = (skip + data.len()).next_multiple_of(2);
+            let bounce = &mut self.bounce[..whole];
+            (bounce[0], bounce[whole - 1]) = (0xFF, 0xFF);
+            bounce[skip..skip + data.len()].copy_from_slice(data);
+            let op = SpiOp { addr: template.addr & !1, len: whole as u32, ..template };
+            self.bus.mapped(host, &op, Data::Out(bounce))
+        } else {
+            self.bus.mapped(host, &template, Data::Out(data))
+        };
+        outcome.map_err(|e| kind(e).at(addr, host.now()))
+    }
+
+    /// Polls the status register until the chip is ready, then looks for failures.
+    pub(super) fn wait(&mut self, host: &mut Host, addr: u64, job: Job, timeout: Nanos) -> Result<(), Error> {
+        self.wait_ready(host, addr, timeout)?;
+        let Some(failures) = self.ops.failures else { return Ok(()) };
+        let mut bits = [0; 2];
+        let len = failures.read.len as usize;
+        self.exec(host, &failures.read, Data::In(&mut bits[..len]), addr)?;
+        let Some(found) = failures.kind(bits[0], job) else { return Ok(()) };
+        if let Some(clear) = failures.clear {
+            self.exec(host, &clear, Data::None, addr)?;
+        }
+        Err(found.at(addr, host.now()))
+    }
+
+    pub(super) fn wait_ready(&mut self, host: &mut Host, addr: u64, timeout: Nanos) -> Result<(), Error> {
+        let (initial, interval) = (self.options.poll_initial_us, self.options.poll_interval_us);
+        let plan = PollPlan { initial, interval, timeout };
+        let status = self.ops.status;
+        self.bus.poll(host, &status, 1, 0, plan).map_err(|e| kind(e).at(addr, host.now()))?;
+        Ok(())
+    }
+
+    /// Erases whole blocks, or the whole chip by its own command.
+    pub(super) fn erase(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
+        let size = self.spec.geometry.size_bytes;
+        if len == size {
+            self.start_erase(host, None)?;
+            let timeout = TIMEOUT * (size >> 21).max(1);
+            self.wait(host, 0, Job::Erase, timeout)?;
+        } else {
+            for block in (addr..addr + len).step_by(self.erase_bytes as usize) {
+                self.start_erase(host, Some(block))?;
+                self.wait(host, block, Job::Erase, TIMEOUT)?;
+            }
+        }
+        let disable = self.ops.write_disable;
+        self.exec(host, &disable, Data::None, addr)
+    }
+
+    /// WRITE ENABLE and the erase command for a block, or for the whole chip.
+    pub(super) fn start_erase(&mut self, host: &mut Host, block: Option<u64>) -> Result<(), Error> {
+        let addr = block.unwrap_or(0);
+        let enable = self.ops.write_enable;
+        self.exec(host, &enable, Data::None, addr)?;
+        let op = match block {
+            Some(block) => SpiOp { addr: block as u32, ..self.ops.erase },
+            None => self.ops.chip_erase,
+        };
+        self.exec(host, &op, Data::None, addr)
+    }
+}
+
+/// Data cut at page ends, see [`Engine::pages`].
+#[derive(Clone, Debug)]
+pub(super) struct Pages<'d> {
+    rest: &'d [u8],
+    /// Left of the current page.
+    room: usize,
+    page: usize,
+    /// Most bytes in one operation.
+    most: usize,
+}
+
+impl<'d> Iterator for Pages<'d> {
+    type Item = &'d [u8];
+
+    fn next(&mut self) -> Option<&'d [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let len = self.room.min(self.most).min(self.rest.len());
+        let (now, later) = self.rest.split_at(len);
+        self.rest = later;
+        self.room = if len == self.room { self.page } else { self.room - len };
+        Some(now)
+    }
+}

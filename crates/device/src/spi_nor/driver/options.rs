@@ -1,0 +1,52 @@
+//! What the user may choose.
+
+use crate::units;
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+
+/// Driver options: the `[driver]` table of a setup. The defaults are what Linux does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Erase block size of the MTD. 0: the smallest that the chip has (Linux: CONFIG_MTD_SPI_NOR_USE_4K_SECTORS).
+    #[serde(with = "units::bytes")]
+    pub erase_bytes: u64,
+    /// Length of the transfers by which the fastest read command is chosen.
+    #[serde(with = "units::bytes")]
+    pub transfer_bytes: u64,
+    /// Pause between a program or erase command and the first status read.
+    #[serde(with = "units::us")]
+    pub poll_initial_us: Nanos,
+    /// Pause between status reads. Linux's SPI NOR layer makes none.
+    #[serde(with = "units::us")]
+    pub poll_interval_us: Nanos,
+    /// Look at the fail bits of Macronix's security register after each program and erase. Linux 6.12 does not, and it
+    /// costs one more operation. Micron's flag status register is always looked at.
+    pub check_security_register: bool,
+    /// Read-while-write: pages that the writer programs before the reader waiting for the bus gets it. Linux does not order
+    /// this race (wake-up against a status loop without pauses): 0 is a fair lock.
+    pub reader_waits_pages: u32,
+    /// Suspend an erase under way when a read asks for the chip, where the chip can.
+    pub suspend_for_read: bool,
+    /// Where the PHY calibration pattern lies. 0: in the last erase block.
+    #[serde(with = "units::bytes")]
+    pub pattern_addr: u64,
+    /// Write the calibration pattern when that place is blank.
+    pub write_pattern: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            erase_bytes: 0,
+            transfer_bytes: 512,
+            poll_initial_us: Nanos::ZERO,
+            poll_interval_us: Nanos::ZERO,
+            check_security_register: false,
+            reader_waits_pages: 0,
+            suspend_for_read: false,
+            pattern_addr: 0,
+            write_pattern: true,
+        }
+    }
+}

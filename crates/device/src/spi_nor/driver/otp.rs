@@ -1,0 +1,226 @@
+//! One-time-programmable areas, in the three ways that makers offer them.
+
+use super::super::spec::OtpSpec;
+use super::engine::{Engine, Job, Ops};
+use super::otp_erasable;
+use crate::spi::{Data, SpiMem, SpiOp};
+use crate::timeline::Host;
+use floatgate_mtd::{Error, ErrorKind, Nanos, OtpArea, OtpRegion};
+
+const NO_REGION: ErrorKind = ErrorKind::Unsupported("the chip has no such OTP region");
+const TIMEOUT: Nanos = Nanos::from_ms(40_000);
+
+/// Regions of an area.
+pub(super) fn regions(otp: Option<OtpSpec>, area: OtpArea) -> usize {
+    match (otp, area) {
+        (Some(OtpSpec::SecurityRegisters { regions, .. }), OtpArea::User) => usize::from(regions),
+        (Some(OtpSpec::Secured { .. } | OtpSpec::ControlByte { .. }), OtpArea::User) => 1,
+        (Some(OtpSpec::Secured { factory_bytes: 1.., .. }), OtpArea::Factory) => 1,
+        _ => 0,
+    }
+}
+
+/// Size of one region.
+fn region_len(otp: Option<OtpSpec>, area: OtpArea) -> u64 {
+    u64::from(match (otp, area) {
+        (Some(OtpSpec::SecurityRegisters { region_bytes, .. }), _) => region_bytes,
+        (Some(OtpSpec::Secured { factory_bytes, .. }), OtpArea::Factory) => factory_bytes,
+        (Some(OtpSpec::Secured { user_bytes, .. }), OtpArea::User) => user_bytes,
+        (Some(OtpSpec::ControlByte { bytes }), _) => bytes,
+        (None, _) => 0,
+    })
+}
+
+impl<S: SpiMem> Engine<S> {
+    pub(super) fn otp_info(
+        &mut self,
+        host: &mut Host,
+        area: OtpArea,
+        index: usize,
+    ) -> Result<OtpRegion, Error> {
+        if index >= regions(self.spec.otp, area) {
+            return Err(NO_REGION.at(0, host.now()));
+        }
+        let len = region_len(self.spec.otp, area);
+        let locked = area == OtpArea::Factory || self.otp_locked(host, index)?;
+        Ok(OtpRegion { start: index as u64 * len, len, locked })
+    }
+
+    /// Asks the chip whether a user region is locked.
+    fn otp_locked(&mut self, host: &mut Host, index: usize) -> Result<bool, Error> {
+        let (opcode, bit) = match self.spec.otp {
+            Some(OtpSpec::SecurityRegisters { .. }) => (0x35, 1 << (3 + index)),
+            Some(OtpSpec::Secured { .. }) => (0x2B, 1 << 1),
+            Some(OtpSpec::ControlByte { bytes }) => {
+                let mut control = [0xFF];
+                self.otp_transfer(host, bytes, &mut control)?;
+                return Ok(control[0] & 1 == 0);
+            }
+            None => return Ok(true),
+        };
+        let op = Ops::register_read(&self.spec, opcode, self.ops.octal);
+        let mut value = [0; 2];
+        self.exec(host, &op, Data::In(&mut value[..op.len as usize]), 0)?;
+        Ok(value[0] & bit != 0)
+    }
+
+    /// The part of `[addr, addr + len)` in one region, as address on the chip and length. `base` is the area's start.
+    fn otp_place(&self, addr: u64, len: u64) -> (u32, usize) {
+        match self.spec.otp {
+            Some(OtpSpec::SecurityRegisters { region_bytes, base, stride, .. }) => {
+                let region_bytes = u64::from(region_bytes);
+                let (region, column) = (addr / region_bytes, addr % region_bytes);
+                let at = u64::from(base) + region * u64::from(stride) + column;
+                (at as u32, (region_bytes - column).min(len) as usize)
+            }
+            _ => (addr as u32, len as usize),
+        }
+    }
+
+    fn otp_check(&self, host: &Host, area: OtpArea, addr: u64, len: u64) -> Result<(), Error> {
+        let size = regions(self.spec.otp, area) as u64 * region_len(self.spec.otp, area);
+        if size == 0 {
+            return Err(NO_REGION.at(addr, host.now()));
+        }
+        floatgate_mtd::device::check_range(host.now(), addr, len, size)
+    }
+
+    /// Whole regions only.
+    fn otp_whole(&self, host: &Host, addr: u64, len: u64) -> Result<u64, Error> {
+        self.otp_check(host, OtpArea::User, addr, len)?;
+        let unit = region_len(self.spec.otp, OtpArea::User);
+        floatgate_mtd::device::check_aligned(host.now(), addr, len, unit as u32)?;
+        Ok(unit)
+    }
+
+    /// Bare commands of Macronix's secured area.
+    fn otp_command(&mut self, host: &mut Host, opcode: u8) -> Result<(), Error> {
+        let op = Ops::command(&self.spec, opcode, self.ops.octal);
+        self.exec(host, &op, Data::None, 0)
+    }
+
+    const fn is_secured(&self) -> bool {
+        matches!(self.spec.otp, Some(OtpSpec::Secured { .. }))
+    }
+
+    /// Security registers and Micron's area answer to commands of their own, on one lane.
+    fn otp_op(&self, opcode: u8, at: u32) -> SpiOp {
+        // As long as the address mode says; commands with four bytes of their own do not change it.
+        let bytes = self.ops.current_addr_bytes;
+        Ops::command(&self.spec, opcode, self.ops.octal).address(at, bytes)
+    }
+
+    /// One read within a region.
+    fn otp_transfer(&mut self, host: &mut Host, at: u32, buf: &mut [u8]) -> Result<(), Error> {
+        if self.is_secured() {
+            return self.read(host, u64::from(at), buf);
+        }
+        let opcode = if otp_erasable(self.spec.otp) { 0x48 } else { 0x4B };
+        let op = self.otp_op(opcode, at).dummy(8).read(buf.len() as u32);
+        self.exec(host, &op, Data::In(buf), u64::from(at))
+    }
+
+    pub(super) fn otp_read(
+        &mut self,
+        host: &mut Host,
+        area: OtpArea,
+        addr: u64,
+        buf: &mut [u8],
+    ) -> Result<(), Error> {
+        self.otp_check(host, area, addr, buf.len() as u64)?;
+        let shift = if area == OtpArea::Factory { region_len(self.spec.otp, OtpArea::User) } else { 0 };
+        self.secured(host, |engine, host| {
+            let (mut addr, mut rest) = (addr + shift, buf);
+            while !rest.is_empty() {
+                let (at, len) = engine.otp_place(addr, rest.len() as u64);
+                let (now, later) = rest.split_at_mut(len);
+                engine.otp_transfer(host, at, now)?;
+                (addr, rest) = (addr + len as u64, later);
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs `work` between B1h and C1h, where that is the way in.
+    fn secured(
+        &mut self,
+        host: &mut Host,
+        work: impl FnOnce(&mut Self, &mut Host) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if !self.is_secured() {
+            return work(self, host);
+        }
+        self.otp_command(host, 0xB1)?;
+        let outcome = work(self, host);
+        self.otp_command(host, 0xC1)?;
+        outcome
+    }
+
+    pub(super) fn otp_write(&mut self, host: &mut Host, addr: u64, data: &[u8]) -> Result<(), Error> {
+        self.otp_check(host, OtpArea::User, addr, data.len() as u64)?;
+        self.secured(host, |engine, host| {
+            let (mut addr, mut rest) = (addr, data);
+            while !rest.is_empty() {
+                let (at, len) = engine.otp_place(addr, rest.len() as u64);
+                let page = u64::from(engine.spec.geometry.page_bytes);
+                let (now, later) = rest.split_at(len.min((page - u64::from(at) % page) as usize));
+                engine.otp_program(host, at, now)?;
+                (addr, rest) = (addr + now.len() as u64, later);
+            }
+            Ok(())
+        })
+    }
+
+    fn otp_program(&mut self, host: &mut Host, at: u32, data: &[u8]) -> Result<(), Error> {
+        if self.is_secured() {
+            return self.program(host, u64::from(at), data);
+        }
+        self.enable(host)?;
+        let op = self.otp_op(0x42, at).write(data.len() as u32);
+        self.exec(host, &op, Data::Out(data), u64::from(at))?;
+        self.wait(host, u64::from(at), Job::Program, TIMEOUT)
+    }
+
+    fn enable(&mut self, host: &mut Host) -> Result<(), Error> {
+        let enable = self.ops.write_enable;
+        self.exec(host, &enable, Data::None, 0)
+    }
+
+    pub(super) fn otp_erase(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
+        let unit = self.otp_whole(host, addr, len)?;
+        if !otp_erasable(self.spec.otp) {
+            return Err(ErrorKind::Unsupported("this OTP area cannot be erased").at(addr, host.now()));
+        }
+        for region in (addr..addr + len).step_by(unit as usize) {
+            self.enable(host)?;
+            let (at, _) = self.otp_place(region, unit);
+            let op = self.otp_op(0x44, at);
+            self.exec(host, &op, Data::None, region)?;
+            self.wait(host, region, Job::Erase, TIMEOUT)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn otp_lock(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
+        let unit = self.otp_whole(host, addr, len)?;
+        match self.spec.otp {
+            Some(OtpSpec::SecurityRegisters { .. }) => {
+                let bits = (addr / unit..(addr + len) / unit).fold(0u8, |bits, region| bits | 8 << region);
+                let status2 = Ops::register_read(&self.spec, 0x35, false);
+                let mut value = [0];
+                self.exec(host, &status2, Data::In(&mut value), addr)?;
+                self.enable(host)?;
+                let op = Ops::command(&self.spec, 0x31, false).write(1);
+                self.exec(host, &op, Data::Out(&[value[0] | bits]), addr)?;
+                self.wait_ready(host, addr, TIMEOUT)
+            }
+            Some(OtpSpec::ControlByte { bytes }) => self.otp_program(host, bytes, &[0x00]),
+            Some(OtpSpec::Secured { .. }) => {
+                self.enable(host)?;
+                self.otp_command(host, 0x2F)?;
+                self.wait_ready(host, addr, TIMEOUT)
+            }
+            None => Err(NO_REGION.at(addr, host.now())),
+        }
+    }
+}

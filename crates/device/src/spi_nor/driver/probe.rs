@@ -1,0 +1,290 @@
+//! Finding out what is there, and setting it up.
+
+use super::super::spec::{OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
+use super::SpiNorDriver;
+use super::choose::{AddressWay, Choice, choose};
+use super::engine::{Engine, Failures, Ops, bounce};
+use super::options::Options;
+use crate::host::HostProfile;
+use crate::spi::{CmdExt, Data, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::timeline::{Host, Resource};
+use floatgate_mtd::{Error, FlashKind, Geometry, Nanos, Phase};
+
+/// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
+const ID_BYTES: usize = 6;
+/// After the reset pin went up (Linux waits as long).
+const RESET_PAUSE: Nanos = Nanos::from_us(100);
+/// Registers are written well within this.
+const REGISTER_TIMEOUT: Nanos = Nanos::from_ms(2_000);
+
+/// Why there is no usable flash.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// READ ID returned all ones or all zeroes.
+    #[error("no chip answers READ ID")]
+    NoChip,
+    /// The id is not in the catalogue and the chip has no SFDP.
+    #[error("unknown chip with id {id:02x?}, and it has no SFDP tables to learn from")]
+    Unknown {
+        /// What READ ID returned.
+        id: Vec<u8>,
+    },
+    /// The lanes or the rate asked for cannot be reached.
+    #[error("no read command reaches {limit} on this chip and controller; on offer: {}", list(offered))]
+    ModeNotOffered {
+        /// What the board's owner asked for.
+        limit: Mode,
+        /// What chip and controller have in common.
+        offered: Vec<Mode>,
+    },
+    /// A stateful mode, and no way back from it after a crash.
+    #[error("{mode} is a stateful mode and needs the chip's reset pin wired (bus.reset_pin)")]
+    NoResetPin {
+        /// What the board's owner asked for.
+        mode: Mode,
+    },
+    /// Nothing in common.
+    #[error("chip, controller and board have no {0} command in common")]
+    NoCommand(&'static str),
+    /// No such erase type.
+    #[error("the chip cannot erase blocks of {wanted} bytes; it offers {offered:?}")]
+    NoEraseType {
+        /// Wanted size.
+        wanted: u64,
+        /// Sizes it has.
+        offered: Vec<u32>,
+    },
+    /// More than 16 MiB and no way to send four address bytes.
+    #[error("{size} bytes are out of reach of three address bytes, and the chip has no other way")]
+    OutOfReach {
+        /// Size of the chip.
+        size: u64,
+    },
+    /// After a mode switch, READ ID returned something else.
+    #[error("the chip does not answer in {0}")]
+    SwitchFailed(Mode),
+    /// A register did not take its value.
+    #[error("the quad enable bit stays clear")]
+    QuadEnableFailed,
+    /// The place of the calibration pattern holds other data.
+    #[error("no place for the PHY calibration pattern: {addr:#x} holds other data (driver.pattern_addr)")]
+    PatternPlace {
+        /// Where it should be.
+        addr: u64,
+    },
+    /// An operation failed.
+    #[error(transparent)]
+    Spi(#[from] SpiError),
+    /// An operation failed.
+    #[error(transparent)]
+    Mtd(#[from] Error),
+}
+
+fn list(modes: &[Mode]) -> String {
+    modes.iter().map(Mode::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl<S: SpiMem> SpiNorDriver<S> {
+    /// Finds out what chip is on the bus, sets it up, and is ready for use at [`SpiNorDriver::now`].
+    ///
+    /// # Errors
+    /// When nothing answers, when what answers is unknown, or when it cannot be used as asked.
+    pub fn probe(
+        mut bus: S,
+        database: &[SpiNorSpec],
+        profile: HostProfile,
+        options: Options,
+    ) -> Result<Self, ProbeError> {
+        let mut host = Host::default();
+        reset(&mut bus, &mut host);
+        let id = read_id(&mut bus, &mut host)?;
+        let spec = identify(&mut bus, &mut host, database, &id)?;
+        let choice = choose(&bus, &spec, &options)?;
+        let mut engine = Engine {
+            ops: Ops::of(&spec, &options, &choice, false),
+            chunk: u32::try_from(bus.max_transfer()).unwrap_or(u32::MAX).min(spec.geometry.page_bytes),
+            erase_bytes: choice.erase_bytes,
+            bounce: bounce(),
+            bus,
+            spec,
+            options,
+        };
+        engine.set_up(&mut host, &choice)?;
+        let phy = if engine.bus.wants_phy() { engine.calibrate(&mut host)? } else { PhyState::Uncalibrated };
+        Ok(Self { host, profile, geometry: geometry(&engine), engine, phy })
+    }
+}
+
+fn reset(bus: &mut impl SpiMem, host: &mut Host) {
+    if bus.has_reset_pin() {
+        bus.pulse_reset(host);
+        host.spend(Resource::Cpu, Phase::Polling, RESET_PAUSE, "after reset");
+    }
+}
+
+fn read_id(bus: &mut impl SpiMem, host: &mut Host) -> Result<[u8; ID_BYTES], ProbeError> {
+    let mut id = [0; ID_BYTES];
+    bus.exec(host, &SpiOp::command(0x9F).read(ID_BYTES as u32), Data::In(&mut id))?;
+    let dead = |byte| id.iter().all(|&b| b == byte);
+    if dead(0x00) || dead(0xFF) { Err(ProbeError::NoChip) } else { Ok(id) }
+}
+
+/// The catalogue's entry with the longest id that matches.
+fn identify(
+    _bus: &mut impl SpiMem,
+    _host: &mut Host,
+    database: &[SpiNorSpec],
+    id: &[u8; ID_BYTES],
+) -> Result<SpiNorSpec, ProbeError> {
+    let matches = |spec: &&SpiNorSpec| spec.id.iter().zip(id).all(|(a, b)| a == b);
+    let found = database.iter().rev().filter(matches).max_by_key(|spec| spec.id.len());
+    found.cloned().ok_or_else(|| ProbeError::Unknown { id: id.to_vec() })
+}
+
+fn geometry<S>(engine: &Engine<S>) -> Geometry {
+    Geometry {
+        kind: FlashKind::Nor,
+        size_bytes: engine.spec.geometry.size_bytes,
+        erase_bytes: engine.erase_bytes,
+        write_bytes: 1,
+        buffer_bytes: engine.spec.geometry.page_bytes,
+        sub_page_bytes: 1,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+    }
+}
+
+impl Ops {
+    /// The operations for a choice; `octal` once the chip has been switched.
+    fn of(spec: &SpiNorSpec, options: &Options, choice: &Choice, octal: bool) -> Self {
+        let command = |opcode| Self::command(spec, opcode, octal);
+        let erase_addr = if octal { 4 } else { choice.addressing.bytes() };
+        let four = octal || choice.addressing == AddressWay::FourByteMode;
+        Self {
+            read: choice.read,
+            program: choice.program,
+            erase: command(choice.erase_opcode).address(0, erase_addr),
+            chip_erase: command(0xC7),
+            write_enable: command(0x06),
+            write_disable: command(0x04),
+            status: Self::register_read(spec, 0x05, octal),
+            failures: Failures::of(spec, options, octal),
+            octal,
+            current_addr_bytes: if four { 4 } else { 3 },
+            offered: choice.offered.clone(),
+        }
+    }
+}
+
+impl<S: SpiMem> Engine<S> {
+    /// Switches the chip into what was chosen.
+    fn set_up(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
+        if choice.read.mode.is_stateful() {
+            return self.enter_octal(host, choice);
+        }
+        if choice.addressing == AddressWay::FourByteMode {
+            self.enter_4b(host)?;
+        }
+        if choice.read.mode.data.lanes == 4 || choice.program.mode.data.lanes == 4 {
+            self.enable_quad(host)?;
+        }
+        self.set_dummy(host, choice)
+    }
+
+    fn enter_4b(&mut self, host: &mut Host) -> Result<(), ProbeError> {
+        let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, 0xB7, false));
+        // Chips that need no write enable before B7h do not mind it (Linux does the same for all of Micron's).
+        if self.spec.addressing == super::super::spec::Addressing::WrenEn4b {
+            self.bus.exec(host, &enable, Data::None)?;
+        }
+        self.bus.exec(host, &enter, Data::None)?;
+        Ok(())
+    }
+
+    /// Sets the quad enable bit if it is clear, by writing the register that holds it.
+    fn enable_quad(&mut self, host: &mut Host) -> Result<(), ProbeError> {
+        let (read, write, bit) = match self.spec.quad_enable {
+            QuadEnable::None => return Ok(()),
+            QuadEnable::Sr1Bit6 => (0x05, 0x01, 1 << 6),
+            QuadEnable::Sr2Bit1 => (0x35, 0x31, 1 << 1),
+        };
+        let value = self.register(host, read)?;
+        if value & bit != 0 {
+            return Ok(());
+        }
+        self.write_register(host, write, value | bit)?;
+        if self.register(host, read)? & bit == 0 { Err(ProbeError::QuadEnableFailed) } else { Ok(()) }
+    }
+
+    /// Reads a register of one byte.
+    pub(super) fn register(&mut self, host: &mut Host, opcode: u8) -> Result<u8, SpiError> {
+        let op = Ops::register_read(&self.spec, opcode, self.ops.octal);
+        let mut value = [0; 2];
+        self.bus.exec(host, &op, Data::In(&mut value[..op.len as usize]))?;
+        Ok(value[0])
+    }
+
+    /// Writes a non-volatile register of one byte and waits.
+    pub(super) fn write_register(&mut self, host: &mut Host, opcode: u8, value: u8) -> Result<(), SpiError> {
+        let enable = self.ops.write_enable;
+        self.bus.exec(host, &enable, Data::None)?;
+        let op = Ops::command(&self.spec, opcode, self.ops.octal).write(1);
+        self.bus.exec(host, &op, Data::Out(&[value]))?;
+        let status = self.ops.status;
+        let plan = PollPlan { initial: Nanos::ZERO, interval: Nanos::ZERO, timeout: REGISTER_TIMEOUT };
+        self.bus.poll(host, &status, 1, 0, plan)?;
+        Ok(())
+    }
+
+    /// Writes Macronix's CR2 or Micron's volatile configuration register. Both take effect at once.
+    fn write_config(&mut self, host: &mut Host, addr: u32, value: u8) -> Result<(), SpiError> {
+        let switch = self.spec.octal.map(|o| o.switch);
+        let (opcode, bytes) = match (switch, self.spec.registers) {
+            (Some(OctalSwitch::MicronVcr), _) | (None, RegisterSet::Micron) => {
+                (0x81, self.ops.current_addr_bytes)
+            }
+            _ => (0x72, 4),
+        };
+        let enable = self.ops.write_enable;
+        self.bus.exec(host, &enable, Data::None)?;
+        let op = Ops::command(&self.spec, opcode, false).address(addr, bytes).write(1);
+        self.bus.exec(host, &op, Data::Out(&[value]))
+    }
+
+    /// Configures the dummy cycles of the chosen read command, when they can be and are not the default.
+    fn set_dummy(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
+        let Some(control) = &self.spec.dummy else { return Ok(()) };
+        let cycles = choice.read.dummy_cycles;
+        if cycles == control.default || !control.modes.contains(&choice.read.mode) {
+            return Ok(());
+        }
+        let register = control.register;
+        let value = control.value(cycles).ok_or(ProbeError::NoCommand("dummy cycle"))?;
+        self.write_config(host, register, value)?;
+        Ok(())
+    }
+
+    /// Switches to 8D-8D-8D and makes sure that the chip followed.
+    fn enter_octal(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
+        let Some(octal) = self.spec.octal else { return Err(ProbeError::NoCommand("octal switch")) };
+        self.set_dummy(host, choice)?;
+        let value = match octal.switch {
+            OctalSwitch::MacronixCr2 => 0x02,
+            OctalSwitch::MicronVcr => 0xE7,
+        };
+        self.write_config(host, 0, value)?;
+        self.ops = Ops::of(&self.spec, &self.options, choice, true);
+        let mut op = Ops::register_read(&self.spec, 0x9F, true);
+        op.len = 2 * ID_BYTES as u32;
+        let mut got = [0; 2 * ID_BYTES];
+        self.bus.exec(host, &op, Data::In(&mut got))?;
+        // Macronix sends each byte twice.
+        let step = if octal.ext == CmdExt::Invert { 2 } else { 1 };
+        let same = got.iter().step_by(step).zip(&self.spec.id).all(|(a, b)| a == b);
+        if same { Ok(()) } else { Err(ProbeError::SwitchFailed(Mode::OCTAL_DTR)) }
+    }
+}

@@ -1,0 +1,171 @@
+//! Two threads on one chip: one writes or erases, the other reads.
+//!
+//! The locks are those of Linux 6.12. A write holds its bank for the whole call, but the bus only while it sends WRITE ENABLE and
+//! a page, or one status read. A read holds the bus and its bank for the whole call, and gets in between two such
+//! exchanges if its bank is free; the writer's status reads wait meanwhile. Without read-while-write, or in the same bank, one call
+//! waits for the other.
+
+use super::SpiNorDriver;
+use super::engine::{Engine, Job};
+use crate::spi::{Data, PollPlan, SpiError, SpiMem};
+use crate::timeline::Host;
+use floatgate_mtd::device::{check_aligned, check_range};
+use floatgate_mtd::{Done, Error, Instant, Nanos, Phase};
+
+const ERASE_TIMEOUT: Nanos = Nanos::from_ms(40_000);
+
+/// The thread that reads, until it has.
+struct Reader<'b> {
+    host: Host,
+    addr: u64,
+    /// `None` once read.
+    buf: Option<&'b mut [u8]>,
+}
+
+impl Reader<'_> {
+    /// The bus is this thread's from `from` until its read is done.
+    fn run<S: SpiMem>(&mut self, engine: &mut Engine<S>, from: Instant) -> Result<(), Error> {
+        let Some(buf) = self.buf.take() else { return Ok(()) };
+        self.host.pass_until(from, Phase::Waiting);
+        engine.read(&mut self.host, self.addr, buf)
+    }
+
+    fn len(&self) -> u64 {
+        self.buf.as_ref().map_or(0, |b| b.len() as u64)
+    }
+}
+
+impl<S: SpiMem> SpiNorDriver<S> {
+    /// A thread that enters the MTD at `at`, on another CPU than the first.
+    fn reader<'b>(&self, at: Instant, addr: u64, buf: &'b mut [u8]) -> Reader<'b> {
+        let mut host = self.host.fork();
+        host.resume(at);
+        let inside = host.now() + self.profile.call_us;
+        host.pass_until(inside, Phase::Cpu);
+        Reader { host, addr, buf: Some(buf) }
+    }
+
+    /// One thread writes, another starts to read at the same moment.
+    pub(super) fn write_and_read(
+        &mut self,
+        now: Instant,
+        write: (u64, &[u8]),
+        read: (u64, &mut [u8]),
+    ) -> Result<(Done, Done), Error> {
+        let (mut at, data) = write;
+        check_range(now, at, data.len() as u64, self.geometry.size_bytes)?;
+        check_range(now, read.0, read.1.len() as u64, self.geometry.size_bytes)?;
+        self.host.resume(now);
+        let mut reader = self.reader(now, read.0, read.1);
+        self.profile.call(&mut self.host);
+        let beside = self.engine.banks_differ((at, data.len() as u64), (reader.addr, reader.len()));
+        for (index, chunk) in (0..).zip(self.engine.pages(at, data)) {
+            self.profile.page(&mut self.host);
+            self.engine.start_program(&mut self.host, at, chunk)?;
+            if beside && index >= self.engine.options.reader_waits_pages {
+                reader.run(&mut self.engine, self.host.now())?;
+                self.host.pass_until(reader.host.now(), Phase::Waiting);
+            }
+            self.engine.wait(&mut self.host, at, Job::Program, ERASE_TIMEOUT)?;
+            at += chunk.len() as u64;
+        }
+        self.finish(reader)
+    }
+
+    /// One thread erases, another asks at `ask` to read. With [`super::Options::suspend_for_read`] an erase under way is
+    /// suspended for it; in another bank of a chip with read-while-write that is not necessary.
+    ///
+    /// # Errors
+    /// As [`floatgate_mtd::Mtd::erase`] and [`floatgate_mtd::Mtd::read`]; the first failure is returned.
+    pub fn read_while_erase(
+        &mut self,
+        now: Instant,
+        erase: (u64, u64),
+        ask: Instant,
+        read: (u64, &mut [u8]),
+    ) -> Result<(Done, Done), Error> {
+        let (addr, len) = erase;
+        check_range(now, addr, len, self.geometry.size_bytes)?;
+        check_aligned(now, addr, len, self.geometry.erase_bytes)?;
+        check_range(now, read.0, read.1.len() as u64, self.geometry.size_bytes)?;
+        self.host.resume(now);
+        let mut reader = self.reader(ask, read.0, read.1);
+        self.profile.call(&mut self.host);
+        for block in (addr..addr + len).step_by(self.geometry.erase_bytes as usize) {
+            self.engine.start_erase(&mut self.host, Some(block))?;
+            self.engine.erase_beside(&mut self.host, block, &mut reader)?;
+        }
+        self.finish(reader)
+    }
+
+    /// The writer is through; a reader that has not got in reads now.
+    fn finish(&mut self, mut reader: Reader<'_>) -> Result<(Done, Done), Error> {
+        reader.run(&mut self.engine, self.host.now())?;
+        let done = (self.done(), Done::clean(reader.host.now()));
+        self.host.join(reader.host);
+        Ok(done)
+    }
+}
+
+impl<S: SpiMem> Engine<S> {
+    /// Whether a read can go on beside a write or erase.
+    fn banks_differ(&self, write: (u64, u64), read: (u64, u64)) -> bool {
+        let bank_bytes = self.spec.bank_bytes();
+        let banks = |(addr, len): (u64, u64)| (addr / bank_bytes, (addr + len.max(1) - 1) / bank_bytes);
+        let (written, wanted) = (banks(write), banks(read));
+        let rww = self.spec.geometry.read_while_write && self.spec.geometry.banks > 1;
+        rww && (wanted.1 < written.0 || written.1 < wanted.0)
+    }
+
+    /// Waits for the erase of `block`, letting the reader in when it asks.
+    fn erase_beside(&mut self, host: &mut Host, block: u64, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let erased = u64::from(self.erase_bytes);
+        let beside = self.banks_differ((block, erased), (reader.addr, reader.len()));
+        let elsewhere = reader.addr + reader.len() <= block || block + erased <= reader.addr;
+        let suspend = self.spec.suspend.filter(|_| self.options.suspend_for_read && elsewhere);
+        let wanted = reader.buf.is_some() && (beside || suspend.is_some());
+        if wanted && self.busy_until(host, reader.host.now())? {
+            if let (false, Some(suspend)) = (beside, suspend) {
+                self.suspended(host, block, [suspend.suspend, suspend.resume], reader)?;
+            } else {
+                reader.run(self, host.now())?;
+                host.pass_until(reader.host.now(), Phase::Waiting);
+            }
+        }
+        self.wait(host, block, Job::Erase, ERASE_TIMEOUT)
+    }
+
+    /// Polls until the chip is ready or `ask` has come. True in the second case.
+    fn busy_until(&mut self, host: &mut Host, ask: Instant) -> Result<bool, Error> {
+        let plan = PollPlan {
+            initial: Nanos::ZERO,
+            interval: self.options.poll_interval_us,
+            timeout: ask.since(host.now()),
+        };
+        let status = self.ops.status;
+        match self.bus.poll(host, &status, 1, 0, plan) {
+            Ok(_) => Ok(false),
+            Err(SpiError::Timeout) => Ok(true),
+            Err(other) => Err(self.error(other, host, 0)),
+        }
+    }
+
+    fn suspended(
+        &mut self,
+        host: &mut Host,
+        block: u64,
+        [suspend, resume]: [u8; 2],
+        reader: &mut Reader<'_>,
+    ) -> Result<(), Error> {
+        let command =
+            |engine: &Self, opcode| super::engine::Ops::command(&engine.spec, opcode, engine.ops.octal);
+        let op = command(self, suspend);
+        self.exec(host, &op, Data::None, block)?;
+        self.wait_ready(host, block, ERASE_TIMEOUT)?;
+        let outcome = reader.run(self, host.now());
+        host.pass_until(reader.host.now(), Phase::Waiting);
+        let op = command(self, resume);
+        self.exec(host, &op, Data::None, block)?;
+        outcome
+    }
+}

@@ -1,0 +1,389 @@
+//! A SPI NOR part as data: the `[chip]` table of its part file.
+
+use crate::spi::{CmdExt, Mode, Variant};
+use crate::units::{self, TypMaxUs};
+use floatgate_mtd::Nanos;
+use serde::{Deserialize, Deserializer, de};
+use std::collections::BTreeMap;
+
+/// Everything about a SPI NOR part that its command set, its timing and its driver depend on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiNorSpec {
+    /// JEDEC id as READ ID 9Fh sends it: maker, type, density, then extended bytes if there are any.
+    pub id: Vec<u8>,
+    /// Sizes.
+    pub geometry: NorGeometry,
+    /// Times of what is not an erase.
+    pub timing: NorTiming,
+    /// Erase types by name, of any size.
+    pub erase: BTreeMap<String, EraseType>,
+    /// Read commands whose address is as long as the address mode says.
+    pub reads: Vec<Variant>,
+    /// Read commands that always take four address bytes.
+    #[serde(default)]
+    pub reads_4b: Vec<Variant>,
+    /// Page program commands whose address is as long as the address mode says.
+    pub programs: Vec<Variant>,
+    /// Page program commands that always take four address bytes.
+    #[serde(default)]
+    pub programs_4b: Vec<Variant>,
+    /// Highest clock at single rate, for every command without a limit of its own.
+    #[serde(with = "units::hz")]
+    pub max_sdr_hz: u64,
+    /// Highest clock at double rate, 0 without such commands.
+    #[serde(default, with = "units::hz")]
+    pub max_dtr_hz: u64,
+    /// How the address mode is changed.
+    #[serde(default)]
+    pub addressing: Addressing,
+    /// What must be set before four data lines may be used.
+    #[serde(default)]
+    pub quad_enable: QuadEnable,
+    /// Which registers there are beside the status register.
+    #[serde(default)]
+    pub registers: RegisterSet,
+    /// How 8D-8D-8D is entered, when the chip has it.
+    #[serde(default)]
+    pub octal: Option<Octal>,
+    /// Dummy cycles that can be configured.
+    #[serde(default)]
+    pub dummy: Option<DummyControl>,
+    /// Whether the chip answers READ SFDP 5Ah.
+    #[serde(default = "yes")]
+    pub sfdp: bool,
+    /// One-time-programmable area.
+    #[serde(default)]
+    pub otp: Option<OtpSpec>,
+    /// Block protection bits of the status register.
+    #[serde(default)]
+    pub protection: Option<Protection>,
+    /// Whether the package has a reset pin.
+    #[serde(default)]
+    pub reset_pin: bool,
+    /// Whether 66h/99h reset the chip.
+    #[serde(default)]
+    pub soft_reset: bool,
+    /// Suspending programs and erases.
+    #[serde(default)]
+    pub suspend: Option<Suspend>,
+    /// Erase cycles that the maker guarantees.
+    #[serde(default = "hundred_thousand")]
+    pub endurance_cycles: u64,
+    /// Data retention that the maker guarantees, in years.
+    #[serde(default)]
+    pub retention_years: u32,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn hundred_thousand() -> u64 {
+    100_000
+}
+
+/// Sizes of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NorGeometry {
+    /// Size of the array.
+    #[serde(with = "units::bytes")]
+    pub size_bytes: u64,
+    /// Size of the program buffer.
+    #[serde(default = "page_bytes", deserialize_with = "small_bytes")]
+    pub page_bytes: u32,
+    /// Banks of equal size.
+    #[serde(default = "one")]
+    pub banks: u8,
+    /// Whether one bank can be read while another one programs or erases.
+    #[serde(default)]
+    pub read_while_write: bool,
+}
+
+const fn page_bytes() -> u32 {
+    256
+}
+
+const fn one() -> u8 {
+    1
+}
+
+fn small_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    let bytes = units::bytes::deserialize(d)?;
+    u32::try_from(bytes).map_err(|_| de::Error::custom("this size must be below 4 GiB"))
+}
+
+/// Times of programs, chip erase, register writes and reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NorTiming {
+    /// PAGE PROGRAM of a whole page.
+    pub t_pp_us: TypMaxUs,
+    /// PAGE PROGRAM of a single byte; as a whole page when absent. Lengths between are interpolated.
+    #[serde(default)]
+    pub t_byte_us: Option<TypMaxUs>,
+    /// CHIP ERASE C7h/60h.
+    pub t_ce_us: TypMaxUs,
+    /// WRITE STATUS REGISTER, non-volatile.
+    pub t_w_us: TypMaxUs,
+    /// Reset, soft or by pin.
+    #[serde(default = "thirty_us", with = "units::us")]
+    pub t_rst_us: Nanos,
+}
+
+const fn thirty_us() -> Nanos {
+    Nanos::from_us(30)
+}
+
+/// One size of erase.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EraseType {
+    /// How much is erased.
+    #[serde(deserialize_with = "small_bytes")]
+    pub bytes: u32,
+    /// Command whose address is as long as the address mode says.
+    pub opcode: u8,
+    /// Command that always takes four address bytes.
+    #[serde(default)]
+    pub opcode_4b: Option<u8>,
+    /// How long it takes.
+    pub t_us: TypMaxUs,
+    /// Blocks that take longer.
+    #[serde(default)]
+    pub tail: Option<EraseTail>,
+}
+
+/// Part of the blocks erase slower than typical. Which ones follows from the chip's seed.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EraseTail {
+    /// Part of the blocks, 0 to 1.
+    pub p: f64,
+    /// How long these take, in us.
+    #[serde(with = "units::us")]
+    pub us: Nanos,
+}
+
+/// How the address mode (three or four bytes) is changed. Every chip powers up with three.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addressing {
+    /// Three bytes only; beyond 16 MiB only commands that always take four.
+    #[default]
+    Fixed,
+    /// B7h and E9h.
+    En4b,
+    /// B7h and E9h, each after WRITE ENABLE.
+    WrenEn4b,
+}
+
+/// The bit that switches WP# and HOLD# to data lines (the names are those of JESD216's QER field).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuadEnable {
+    /// No bit is needed.
+    #[default]
+    None,
+    /// Bit 6 of the status register (Macronix, ISSI).
+    Sr1Bit6,
+    /// Bit 1 of status register 2 (Winbond, GigaDevice).
+    Sr2Bit1,
+}
+
+/// Registers beside the status register: makers differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RegisterSet {
+    /// Status register 05h/01h only.
+    #[default]
+    Plain,
+    /// Status registers 2 (35h/31h) and 3 (15h/11h); lock bits LB1..3 and SUS in the second.
+    Winbond,
+    /// Configuration register 15h, security register 2Bh/2Fh with fail and suspend bits, CR2 71h/72h.
+    Macronix,
+    /// Flag status register 70h/50h with fail and suspend bits, volatile configuration register 85h/81h.
+    Micron,
+}
+
+/// The stateful mode 8D-8D-8D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Octal {
+    /// The register that switches it.
+    pub switch: OctalSwitch,
+    /// Second command byte.
+    pub ext: CmdExt,
+    /// Address bytes of register reads in 8D-8D-8D.
+    pub status_addr_bytes: u8,
+    /// Dummy cycles of register reads in 8D-8D-8D.
+    pub status_dummy: u8,
+}
+
+/// How octal DTR is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OctalSwitch {
+    /// Macronix: CR2 (72h, four address bytes), address 0 = 02h; 00h goes back.
+    MacronixCr2,
+    /// Micron: volatile configuration register (81h), address 0 = E7h; FFh goes back.
+    MicronVcr,
+}
+
+/// Configurable dummy cycles.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DummyControl {
+    /// Address of the register, written with the octal switch's command.
+    pub register: u32,
+    /// Dummy cycles after power-on.
+    pub default: u8,
+    /// Pairs of dummy cycles and register value.
+    pub values: Vec<[u8; 2]>,
+    /// Modes that the register governs.
+    pub modes: Vec<Mode>,
+}
+
+impl DummyControl {
+    /// Register value for a number of cycles.
+    pub fn value(&self, cycles: u8) -> Option<u8> {
+        self.values.iter().find(|pair| pair[0] == cycles).map(|pair| pair[1])
+    }
+
+    /// Number of cycles for a register value.
+    pub fn cycles(&self, value: u8) -> Option<u8> {
+        self.values.iter().find(|pair| pair[1] == value).map(|pair| pair[0])
+    }
+}
+
+/// A one-time-programmable area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum OtpSpec {
+    /// Security registers (read 48h, program 42h, erase 44h), each locked by a bit of status register 2.
+    SecurityRegisters {
+        /// Number of registers, at most three (LB1..3).
+        regions: u8,
+        /// Size of each.
+        region_bytes: u32,
+        /// Address of the first.
+        base: u32,
+        /// Distance of their addresses.
+        stride: u32,
+    },
+    /// Macronix: the secured area, reached by the usual reads and programs between B1h and C1h, locked as a whole by
+    /// WRSCUR 2Fh. Its end belongs to the factory.
+    Secured {
+        /// Size of the user's part.
+        user_bytes: u32,
+        /// Size of the factory's part behind it.
+        factory_bytes: u32,
+    },
+    /// Micron: read 4Bh, program 42h; the byte behind the last one locks it.
+    ControlByte {
+        /// Size without the control byte.
+        bytes: u32,
+    },
+}
+
+/// Block protection: BP = n protects `unit << (n - 1)` bytes at the end of the chip, or at its start when TB is set.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protection {
+    /// Status register bits BP0, BP1, ... in this order.
+    pub bp_bits: Vec<u8>,
+    /// Status register bit TB, when it is there.
+    #[serde(default)]
+    pub tb_bit: Option<u8>,
+    /// Protected at BP = 1.
+    #[serde(deserialize_with = "small_bytes")]
+    pub unit_bytes: u32,
+}
+
+/// Suspending programs and erases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suspend {
+    /// Suspend command: 75h, B0h.
+    pub suspend: u8,
+    /// Resume command: 7Ah, 30h.
+    pub resume: u8,
+    /// Until the array can be read.
+    #[serde(with = "units::us")]
+    pub latency_us: Nanos,
+}
+
+/// Why a specification describes no possible chip.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("impossible SPI NOR: {0}")]
+pub struct BadSpec(String);
+
+impl SpiNorSpec {
+    /// Erase types, smallest first.
+    pub fn erase_types(&self) -> Vec<EraseType> {
+        let mut types: Vec<EraseType> = self.erase.values().copied().collect();
+        types.sort_by_key(|t| t.bytes);
+        types
+    }
+
+    /// Size of a bank.
+    pub const fn bank_bytes(&self) -> u64 {
+        let banks = if self.geometry.banks == 0 { 1 } else { self.geometry.banks };
+        self.geometry.size_bytes / banks as u64
+    }
+
+    /// Highest clock for a mode, when the command has no limit of its own.
+    pub fn max_hz(&self, mode: Mode) -> u64 {
+        if mode.cmd.dtr || mode.addr.dtr || mode.data.dtr { self.max_dtr_hz } else { self.max_sdr_hz }
+    }
+
+    /// Checks what the type cannot express.
+    ///
+    /// # Errors
+    /// What is impossible, and why.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        let bad = |why: &str| Err(BadSpec(why.to_owned()));
+        let size = self.geometry.size_bytes;
+        if !(3..=20).contains(&self.id.len()) {
+            return bad("an id has 3 to 20 bytes");
+        }
+        if !size.is_power_of_two() || size > 1 << 32 {
+            return bad("size_bytes must be a power of two up to 4 GiB");
+        }
+        if !self.geometry.page_bytes.is_power_of_two() || !self.geometry.banks.is_power_of_two() {
+            return bad("page_bytes and banks must be powers of two");
+        }
+        if self.reads.is_empty() || self.programs.is_empty() || self.erase.is_empty() {
+            return bad("reads, programs and erase must not be empty");
+        }
+        self.check_erase_types()?;
+        let all = [&self.reads, &self.reads_4b, &self.programs, &self.programs_4b];
+        if all.into_iter().flatten().any(|v| v.max_hz == 0 && self.max_hz(v.mode) == 0) {
+            return bad("max_dtr_hz is missing");
+        }
+        if all.into_iter().flatten().any(|v| v.mode.is_stateful()) && self.octal.is_none() {
+            return bad("a command in 8D-8D-8D needs [chip.octal]");
+        }
+        if matches!(self.otp, Some(OtpSpec::SecurityRegisters { regions: 4.., .. })) {
+            return bad("there are lock bits for three security registers");
+        }
+        Ok(())
+    }
+
+    fn check_erase_types(&self) -> Result<(), BadSpec> {
+        let largest = self.bank_bytes();
+        for (name, erase) in &self.erase {
+            let fits = erase.bytes.is_power_of_two() && u64::from(erase.bytes) <= largest;
+            if !fits || erase.bytes < self.geometry.page_bytes {
+                return Err(BadSpec(format!(
+                    "erase.{name}.bytes must be a power of two between a page and a bank"
+                )));
+            }
+            if erase.tail.is_some_and(|t| !(0.0..=1.0).contains(&t.p)) {
+                return Err(BadSpec(format!("erase.{name}.tail.p must lie between 0 and 1")));
+            }
+        }
+        Ok(())
+    }
+}
