@@ -270,6 +270,11 @@ pub struct Octal {
     pub dummy_default: u8,
     /// Dummy cycles that can be set.
     pub dummy_choices: Vec<u8>,
+    /// Number of the configuration bit that reads in 8D-8D-8D need at high clocks.
+    pub fast_config_bit: u8,
+    /// Clock from which they need it.
+    #[serde(with = "units::hz")]
+    pub fast_from_hz: u64,
     /// Bytes of a row address in 8D-8D-8D.
     pub row_bytes: u8,
     /// Dummy cycles of GET FEATURE and READ ID in 8D-8D-8D.

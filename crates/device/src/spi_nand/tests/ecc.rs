@@ -1,7 +1,8 @@
 //! Wrong bits: on-die and host ECC, read retry, OOB, bad blocks, OTP, failures.
 
-use super::rig::{Driver, Rig};
+use super::rig::{Driver, Rig, spec};
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::spi_nand::spec::EccStatus;
 use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion, Phase};
 
 fn written(rig: Rig, name: &str) -> (Driver, Vec<u8>) {
@@ -43,6 +44,21 @@ fn plain_status_reports_the_strength() {
     let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ab");
     d.bus_mut().chip_mut().inject(0, 5);
     assert_eq!(read(&mut d, 0, 2048), (Ok((4, 4)), data[..2048].to_vec()));
+}
+
+/// Where makers hide how many bits were corrected.
+#[test]
+fn detail_registers_tell_the_number_of_bits() {
+    for status in [EccStatus::Macronix, EccStatus::WinbondDetail, EccStatus::Gigadevice] {
+        let mut spec = spec("mx35lf2ge4ad");
+        spec.ecc_status = status;
+        for wrong in 1..=4 {
+            let mut d = Rig::new("1S-1S-4S").custom(spec.clone());
+            d.write(d.ready_at(), 0, &[0; 2048]).unwrap();
+            (0..wrong).for_each(|bit| d.bus_mut().chip_mut().inject(0, bit * 5));
+            assert_eq!(read(&mut d, 0, 2048), (Ok((wrong, wrong)), vec![0; 2048]), "{status:?}");
+        }
+    }
 }
 
 #[test]

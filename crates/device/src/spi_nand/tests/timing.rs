@@ -95,6 +95,20 @@ fn continuous_reads_wait_for_the_array_once() {
     }
 }
 
+/// Facts 1.1: 8D up to 86 MHz with 8 dummies, 120 MHz with 12; 17 us a page is what the array needs.
+#[test]
+fn octal_double_rate_runs_at_its_limit() {
+    for (mhz, dummy) in [(80, 8), (100, 12), (133, 12)] {
+        let mut d = streaming("8D-8D-8D", mhz).driver("w35n01jw");
+        assert_eq!(d.read_operation().dummy_cycles, dummy, "{mhz} MHz");
+        let spent = cost(&mut d, 0, 64 * 4096);
+        let page = 2048 * 1000 / mhz.min(120);
+        let expected = Nanos::from_ns(64 * page);
+        let data = spent[Phase::Data];
+        assert!(data >= expected && data < expected + Nanos::from_us(2), "{mhz} MHz: {data}");
+    }
+}
+
 /// Each block of a longer read is a stream of its own, and what is left over of pages is read page by page.
 #[test]
 fn continuous_reads_deliver_the_same_bytes() {
