@@ -5,7 +5,10 @@
 //! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
 //! them the same bytes go back to back.
 
+use crate::config::Config;
+use crate::error::Error;
 use floatgate_device::Violation;
+use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
 use floatgate_mtd::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
@@ -130,6 +133,22 @@ pub fn run<C: SpiChip>(
         m.time("write page", pages, |m, i| m.write_page(i, &pattern))?,
         m.time("verify write", pages, |m, i| m.verify(i, &pattern))?,
     ])
+}
+
+/// Runs the test program on a setup that has a `[firmware]` table and a SPI NOR.
+///
+/// # Errors
+/// When the setup has neither, or the firmware meets a fault.
+pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error> {
+    let firmware: Firmware = config.extract("firmware")?;
+    if config.part().kind != "spi-nor" {
+        return Err(config.wrong("chip", "the keystore test needs a SPI NOR").into());
+    }
+    let spec: SpiNorSpec = config.extract("chip")?;
+    let size = u32::try_from(spec.geometry.size_bytes).unwrap_or(u32::MAX);
+    let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.wrong("chip", bad))?;
+    run(&mut chip, size, &firmware, driver)
+        .map_err(|fault| Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive"))
 }
 
 struct Machine<'a, C> {

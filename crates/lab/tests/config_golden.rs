@@ -2,6 +2,11 @@
 //!
 //! A first line `#: --set path=value` gives an override. `UPDATE_GOLDEN=1` rewrites the messages.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::spi::controller::SpiBus;

@@ -355,18 +355,17 @@ impl<C: SpiChip> SpiController<C> {
     ) -> Result<(), SpiError> {
         host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
         let [cmd, addr, dummy, wire] = clock.phases(op);
-        let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire);
+        let path = if op.dir == Direction::In { &self.profile.rx } else { &self.profile.tx };
+        // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
+        let excess = path.excess(op.len, op.mode.data.dtr, wire);
+        let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
         host.spend(Resource::Bus, Phase::Command, cmd, "command");
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
         host.spend(Resource::Bus, Phase::Data, wire, "data");
-        let path = if op.dir == Direction::In { &self.profile.rx } else { &self.profile.tx };
-        let excess = path.excess(op.len, op.mode.data.dtr, wire);
         host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
-        // CS# may rise late while a slow host drains the FIFO, but the chip's work began with the last bit.
-        self.bus.hold_until(host.now());
         host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
         refused
     }

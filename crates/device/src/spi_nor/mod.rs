@@ -5,6 +5,9 @@ pub mod chip;
 pub mod driver;
 pub mod spec;
 
+#[cfg(test)]
+mod test_parts;
+
 pub use chip::SpiNor;
 pub use driver::{Options, ProbeError, SpiNorDriver};
 pub use spec::SpiNorSpec;

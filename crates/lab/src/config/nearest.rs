@@ -31,7 +31,7 @@ fn distance(name: &str, candidate: &str) -> Option<usize> {
     let typos = strsim::damerau_levenshtein(name, candidate);
     let shorter = name.len().min(candidate.len());
     let contained = shorter >= 3 && (candidate.contains(name) || name.contains(candidate));
-    (contained || typos <= shorter.div_ceil(3)).then_some(typos)
+    (contained || typos <= (shorter + 1) / 3).then_some(typos)
 }
 
 /// A key that nothing asks for.

@@ -39,11 +39,13 @@ impl Node {
 fn syntax(source: &Arc<Source>, offset: usize, error: &toml::de::Error) -> ConfigError {
     let span = error.span().unwrap_or(0..0);
     let place = Place { source: Arc::clone(source), span: span.start + offset..span.end + offset };
-    let message = match (error.message(), place.excerpt()) {
-        ("duplicate key", key) => format!("duplicate key `{key}`"),
-        (message, _) => message.to_owned(),
+    let (problem, message) = match error.message() {
+        "duplicate key" => (Problem::Syntax, format!("duplicate key `{}`", place.excerpt())),
+        // The parser's own limit is higher, but strikes first where it counts before anything is built.
+        message if message.contains("recurs") => (Problem::Limit, too_deep()),
+        message => (Problem::Syntax, message.to_owned()),
     };
-    ConfigError::new(Problem::Syntax, message).at(place)
+    ConfigError::new(problem, message).at(place)
 }
 
 struct Reader<'a> {
@@ -68,7 +70,7 @@ impl Reader<'_> {
         let origin = self.origin(key, span);
         let refuse = |message| ConfigError::new(Problem::Limit, message).at(origin.value_place());
         let Some(deeper) = depth.checked_sub(1) else {
-            return Err(refuse(format!("tables and arrays are nested deeper than {MAX_DEPTH}")));
+            return Err(refuse(too_deep()));
         };
         let value = match value {
             DeValue::String(text) => Value::Text(text.clone().into_owned()),
@@ -92,6 +94,10 @@ impl Reader<'_> {
         };
         table.iter().map(entry).collect::<Result<Table, _>>().map(Value::Table)
     }
+}
+
+fn too_deep() -> String {
+    format!("tables and arrays are nested deeper than {MAX_DEPTH}")
 }
 
 fn impossible(number: impl std::fmt::Display) -> String {
