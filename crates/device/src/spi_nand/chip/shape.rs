@@ -69,12 +69,12 @@ impl SpiNand {
         if high == low { Ok(low) } else { Err(Violation::WrongMode(call.op.opcode)) }
     }
 
-    /// The variant of `variants` that `call` uses. `header` counts half cycles of address and dummy together when the
-    /// address is ignored (continuous reads).
-    pub(super) fn find<'v>(
+    /// The variant of `variants` that `call` uses. When the address is ignored (continuous reads), only the cycles of
+    /// address and dummies together count.
+    pub(super) fn find(
         &self,
         variants: impl Iterator<Item = Variant>,
-        call: Call<'v>,
+        call: Call<'_>,
         ignore_address: bool,
     ) -> Result<Variant, Violation> {
         let op = call.op;
