@@ -189,8 +189,10 @@ pub enum QuadEnable {
     None,
     /// Bit 6 of the status register (Macronix, ISSI).
     Sr1Bit6,
-    /// Bit 1 of status register 2 (Winbond, GigaDevice).
+    /// Bit 1 of status register 2, written by 31h (Winbond, GigaDevice).
     Sr2Bit1,
+    /// The same bit, written by 01h together with status register 1 (older parts).
+    Sr2Bit1By01,
 }
 
 /// Registers beside the status register: makers differ.
@@ -291,6 +293,21 @@ pub enum OtpSpec {
     },
 }
 
+/// Largest program buffer.
+const PAGE_BYTES_MAX: u32 = 4096;
+/// Largest OTP area; parts have 64 to 1024 bytes.
+const OTP_BYTES_MAX: u32 = 1 << 16;
+
+impl OtpSpec {
+    fn largest_bytes(self) -> u32 {
+        match self {
+            Self::SecurityRegisters { region_bytes, .. } => region_bytes,
+            Self::Secured { user_bytes, factory_bytes } => user_bytes.max(factory_bytes),
+            Self::ControlByte { bytes } => bytes,
+        }
+    }
+}
+
 /// Block protection: BP = n protects `unit << (n - 1)` bytes at the end of the chip, or at its start when TB is set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -362,8 +379,11 @@ impl SpiNorSpec {
         if !size.is_power_of_two() || size > 1 << 32 {
             return bad("size_bytes must be a power of two up to 4 GiB");
         }
-        if !self.geometry.page_bytes.is_power_of_two() || !self.geometry.banks.is_power_of_two() {
-            return bad("page_bytes and banks must be powers of two");
+        if !self.geometry.page_bytes.is_power_of_two() || self.geometry.page_bytes > PAGE_BYTES_MAX {
+            return bad("page_bytes must be a power of two up to 4096");
+        }
+        if !self.geometry.banks.is_power_of_two() {
+            return bad("banks must be a power of two");
         }
         if self.reads.is_empty() || self.programs.is_empty() || self.erase.is_empty() {
             return bad("reads, programs and erase must not be empty");
@@ -376,13 +396,43 @@ impl SpiNorSpec {
         if all.into_iter().flatten().any(|v| v.mode.is_stateful()) && self.octal.is_none() {
             return bad("a command in 8D-8D-8D needs [chip.octal]");
         }
-        if matches!(self.octal, Some(Octal { switch: OctalSwitch::Sequence(_), .. })) {
-            return bad("a chip needs a register that switches its octal mode");
+        self.check_registers()
+    }
+
+    fn check_registers(&self) -> Result<(), BadSpec> {
+        let bad = |why: &str| Err(BadSpec(why.to_owned()));
+        let home = match self.octal.map(|o| o.switch) {
+            None => None,
+            Some(OctalSwitch::MacronixCr2) => Some(RegisterSet::Macronix),
+            Some(OctalSwitch::MicronVcr) => Some(RegisterSet::Micron),
+            Some(OctalSwitch::Sequence(_)) => {
+                return bad("a chip needs a register that switches its octal mode");
+            }
+        };
+        if home.is_some_and(|home| home != self.registers) {
+            return bad("octal.switch names a register that registers does not have");
         }
-        if matches!(self.otp, Some(OtpSpec::SecurityRegisters { regions: 4.., .. })) {
-            return bad("there are lock bits for three security registers");
+        if self.octal.is_some_and(|o| o.status_addr_bytes > 4) {
+            return bad("octal.status_addr_bytes must be at most 4");
         }
-        Ok(())
+        let quad2 = matches!(self.quad_enable, QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01);
+        if quad2 && self.registers != RegisterSet::Winbond {
+            return bad("quad_enable names a bit of status register 2, which registers does not have");
+        }
+        let bits = self.protection.iter().flat_map(|p| p.bp_bits.iter().copied().chain(p.tb_bit));
+        if bits.into_iter().any(|bit| !(2..=7).contains(&bit)) {
+            return bad("protection bits are bits 2 to 7 of the status register");
+        }
+        match self.otp {
+            Some(OtpSpec::SecurityRegisters { regions: 4.., .. }) => {
+                bad("there are lock bits for three security registers")
+            }
+            Some(OtpSpec::SecurityRegisters { .. }) if self.registers != RegisterSet::Winbond => {
+                bad("security registers are locked by status register 2, which registers does not have")
+            }
+            Some(otp) if otp.largest_bytes() > OTP_BYTES_MAX => bad("an OTP area has at most 64 KiB"),
+            _ => Ok(()),
+        }
     }
 
     fn check_erase_types(&self) -> Result<(), BadSpec> {

@@ -310,6 +310,9 @@ impl SpiNor {
         if op.mode != if self.regs.octal { Mode::OCTAL_DTR } else { Mode::SINGLE } {
             return Err(wrong);
         }
+        if self.regs.octal && op.len & 1 != 0 {
+            return Err(Violation::Sequence("odd address or length in 8D-8D-8D"));
+        }
         check_direction(op, dir)?;
         let limit = if self.regs.octal { self.commands.max_dtr_hz } else { self.commands.max_sdr_hz };
         check_clock(hz, limit)?;
@@ -353,7 +356,7 @@ impl SpiNor {
         match self.spec.quad_enable {
             QuadEnable::None => true,
             QuadEnable::Sr1Bit6 => self.regs.sr1 & 1 << 6 != 0,
-            QuadEnable::Sr2Bit1 => self.regs.sr2 & 1 << 1 != 0,
+            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => self.regs.sr2 & 1 << 1 != 0,
         }
     }
 }

@@ -29,8 +29,8 @@ impl Otp {
                 (u32::from(regions) * region_bytes, 0)
             }
             Some(OtpSpec::Secured { user_bytes, factory_bytes }) => (user_bytes, factory_bytes),
-            // The control byte behind the data.
-            Some(OtpSpec::ControlByte { bytes }) => (bytes + 1, 0),
+            // The control byte behind the data, and a spare one: 8D-8D-8D moves two at a time.
+            Some(OtpSpec::ControlByte { bytes }) => (bytes + 2, 0),
         };
         let mut cells = vec![0xFF; user as usize];
         // The factory writes a number of its own into each chip.

@@ -70,7 +70,8 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
         check_limit(bus, &reads, &eligible, limit)?;
         eligible.retain(|op| op.mode.data == limit.data);
     }
-    let offered = eligible.iter().map(|op| op.mode).collect();
+    let mut offered: Vec<Mode> = eligible.iter().map(|op| op.mode).collect();
+    offered.dedup();
     let read = *eligible.first().ok_or(ProbeError::NoCommand("read"))?;
     let programs = ops(spec, way, Direction::Out, [&spec.programs, &spec.programs_4b]);
     let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);

@@ -1,11 +1,11 @@
 //! The driver: finds out what chip it talks to and presents it as an MTD.
 //!
-//! - [`options`]: what the user may choose;
-//! - [`probe`]: READ ID, the catalogue, SFDP, mode switches; [`calibrate`]: the PHY;
-//! - [`choose`]: the fastest read and program commands that chip, controller and board have in common;
-//! - [`engine`]: reads, page programs, erases, status polls;
-//! - [`rww`]: two threads on one chip: reading while another bank is written, or while an erase is suspended;
-//! - [`otp`]: one-time-programmable areas.
+//! - `options`: what the user may choose;
+//! - `probe`: READ ID, the catalogue, SFDP, mode switches; `calibrate`: the PHY;
+//! - `choose`: the fastest read and program commands that chip, controller and board have in common;
+//! - `engine`: reads, page programs, erases, status polls;
+//! - `rww`: two threads on one chip: reading while another bank is written, or while an erase is suspended;
+//! - `otp`: one-time-programmable areas.
 
 mod calibrate;
 mod choose;

@@ -1,5 +1,6 @@
 //! What the user may choose.
 
+use crate::host::HostProfile;
 use crate::units;
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
@@ -33,6 +34,15 @@ pub struct Options {
     pub pattern_addr: u64,
     /// Write the calibration pattern when that place is blank.
     pub write_pattern: bool,
+}
+
+impl Options {
+    /// With the pauses that this host really makes.
+    pub(super) fn on(mut self, host: &HostProfile) -> Self {
+        self.poll_initial_us = host.pause(self.poll_initial_us);
+        self.poll_interval_us = host.pause(self.poll_interval_us);
+        self
+    }
 }
 
 impl Default for Options {

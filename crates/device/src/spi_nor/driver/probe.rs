@@ -7,7 +7,7 @@ use super::choose::{AddressWay, Choice, choose};
 use super::engine::{Engine, Failures, Ops, bounce};
 use super::options::Options;
 use crate::host::HostProfile;
-use crate::spi::{CmdExt, Data, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi::{Data, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
 use floatgate_mtd::{Error, FlashKind, Geometry, Nanos, Phase};
@@ -110,6 +110,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         let id = read_id(&mut bus, &mut host)?;
         let spec = identify(&mut bus, &mut host, database, &id)?;
         let choice = choose(&bus, &spec, &options)?;
+        let options = options.on(&profile);
         let mut engine = Engine {
             ops: Ops::of(&spec, &options, &choice, false),
             chunk: u32::try_from(bus.max_transfer()).unwrap_or(u32::MAX).min(spec.geometry.page_bytes),
@@ -254,33 +255,40 @@ impl<S: SpiMem> Engine<S> {
 
     /// Sets the quad enable bit if it is clear, by writing the register that holds it.
     fn enable_quad(&mut self, host: &mut Host) -> Result<(), ProbeError> {
-        let (read, write, bit) = match self.spec.quad_enable {
+        let (read, bit) = match self.spec.quad_enable {
             QuadEnable::None => return Ok(()),
-            QuadEnable::Sr1Bit6 => (0x05, 0x01, 1 << 6),
-            QuadEnable::Sr2Bit1 => (0x35, 0x31, 1 << 1),
+            QuadEnable::Sr1Bit6 => (0x05, 1 << 6),
+            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => (0x35, 1 << 1),
         };
         let value = self.register(host, read)?;
         if value & bit != 0 {
             return Ok(());
         }
-        self.write_register(host, write, value | bit)?;
+        match self.spec.quad_enable {
+            QuadEnable::Sr2Bit1 => self.write_register(host, 0x31, &[value | bit])?,
+            QuadEnable::Sr2Bit1By01 => {
+                let first = self.register(host, 0x05)?;
+                self.write_register(host, 0x01, &[first, value | bit])?;
+            }
+            QuadEnable::Sr1Bit6 | QuadEnable::None => self.write_register(host, 0x01, &[value | bit])?,
+        }
         if self.register(host, read)? & bit == 0 { Err(ProbeError::QuadEnableFailed) } else { Ok(()) }
     }
 
     /// Reads a register of one byte.
-    pub(super) fn register(&mut self, host: &mut Host, opcode: u8) -> Result<u8, SpiError> {
+    fn register(&mut self, host: &mut Host, opcode: u8) -> Result<u8, SpiError> {
         let op = Ops::register_read(&self.spec, opcode, self.ops.octal);
         let mut value = [0; 2];
         self.bus.exec(host, &op, Data::In(&mut value[..op.len as usize]))?;
         Ok(value[0])
     }
 
-    /// Writes a non-volatile register of one byte and waits.
-    pub(super) fn write_register(&mut self, host: &mut Host, opcode: u8, value: u8) -> Result<(), SpiError> {
+    /// Writes non-volatile registers and waits.
+    fn write_register(&mut self, host: &mut Host, opcode: u8, values: &[u8]) -> Result<(), SpiError> {
         let enable = self.ops.write_enable;
         self.bus.exec(host, &enable, Data::None)?;
-        let op = Ops::command(&self.spec, opcode, self.ops.octal).write(1);
-        self.bus.exec(host, &op, Data::Out(&[value]))?;
+        let op = Ops::command(&self.spec, opcode, self.ops.octal).write(values.len() as u32);
+        self.bus.exec(host, &op, Data::Out(values))?;
         let status = self.ops.status;
         let plan = PollPlan { initial: Nanos::ZERO, interval: Nanos::ZERO, timeout: REGISTER_TIMEOUT };
         self.bus.poll(host, &status, 1, 0, plan)?;
@@ -347,8 +355,7 @@ impl<S: SpiMem> Engine<S> {
         let mut got = [0; 2 * ID_BYTES];
         self.bus.exec(host, &op, Data::In(&mut got))?;
         // Macronix sends each byte twice.
-        let step = if octal.ext == CmdExt::Invert { 2 } else { 1 };
-        let same = got.iter().step_by(step).zip(&self.spec.id).all(|(a, b)| a == b);
-        if same { Ok(()) } else { Err(ProbeError::SwitchFailed(Mode::OCTAL_DTR)) }
+        let same = |step| got.iter().step_by(step).zip(&self.spec.id).all(|(a, b)| a == b);
+        if same(1) || same(2) { Ok(()) } else { Err(ProbeError::SwitchFailed(Mode::OCTAL_DTR)) }
     }
 }

@@ -165,6 +165,7 @@ const fn quad_enable(bit: QuadEnable) -> sfdp::QuadEnable {
         QuadEnable::None => sfdp::QuadEnable::None,
         QuadEnable::Sr1Bit6 => sfdp::QuadEnable::Status1Bit6,
         QuadEnable::Sr2Bit1 => sfdp::QuadEnable::Status2Bit1Separate,
+        QuadEnable::Sr2Bit1By01 => sfdp::QuadEnable::Status2Bit1,
     }
 }
 

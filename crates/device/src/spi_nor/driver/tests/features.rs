@@ -129,6 +129,8 @@ fn otp_areas_are_written_and_locked() {
     otp(MX25UW12845G, false, 1, 512, true, false);
     otp(MX25UW12845G, true, 1, 512, true, false);
     otp(MX25UW51245G, false, 1, 512, true, false);
+    otp(test_parts::EVERY_MODE, false, 1, 64, true, false);
+    otp(test_parts::EVERY_MODE, true, 1, 64, true, false);
 }
 
 #[test]
