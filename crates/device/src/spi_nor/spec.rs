@@ -206,6 +206,9 @@ pub enum RegisterSet {
     Winbond,
     /// Configuration register 15h, security register 2Bh/2Fh with fail and suspend bits, CR2 71h/72h.
     Macronix,
+    /// Configuration register 35h, written by 01h behind the status register; fail bits in the status register itself,
+    /// cleared by 30h.
+    Spansion,
     /// Flag status register 70h/50h with fail and suspend bits, volatile configuration register 85h/81h.
     Micron,
 }
@@ -416,7 +419,8 @@ impl SpiNorSpec {
             return bad("octal.status_addr_bytes must be at most 4");
         }
         let quad2 = matches!(self.quad_enable, QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01);
-        if quad2 && self.registers != RegisterSet::Winbond {
+        let has_second = matches!(self.registers, RegisterSet::Winbond | RegisterSet::Spansion);
+        if quad2 && !has_second {
             return bad("quad_enable names a bit of status register 2, which registers does not have");
         }
         let bits = self.protection.iter().flat_map(|p| p.bp_bits.iter().copied().chain(p.tb_bit));

@@ -187,6 +187,7 @@ impl Commands {
                 (0x71, R::ReadConfig2),
                 (0x72, R::WriteConfig2),
             ],
+            RegisterSet::Spansion => &[(0x35, R::ReadStatus2), (0x30, R::ClearFlagStatus)],
             RegisterSet::Micron => &[
                 (0x70, R::ReadFlagStatus),
                 (0x50, R::ClearFlagStatus),

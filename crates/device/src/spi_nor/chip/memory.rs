@@ -100,9 +100,9 @@ impl SpiNor {
         }
     }
 
-    /// Micron's fail bits stay until CLEAR FLAG STATUS; Macronix's tell about the last operation.
+    /// Micron's and Spansion's fail bits stay until they are cleared; Macronix's tell about the last operation.
     fn fail_bits_stay(&self) -> bool {
-        self.spec.registers == RegisterSet::Micron
+        matches!(self.spec.registers, RegisterSet::Micron | RegisterSet::Spansion)
     }
 
     /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers use it for

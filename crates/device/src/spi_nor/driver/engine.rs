@@ -115,6 +115,13 @@ impl Failures {
                 erase: 1 << 5,
                 protected: FSR_PROTECTED,
             }),
+            RegisterSet::Spansion => Some(Self {
+                read: register(0x05),
+                clear: Some(Ops::command(spec, 0x30, octal)),
+                program: 1 << 6,
+                erase: 1 << 5,
+                protected: 0,
+            }),
             RegisterSet::Macronix if options.check_security_register => {
                 Some(Self { read: register(0x2B), clear: None, program: 1 << 5, erase: 1 << 6, protected: 0 })
             }
