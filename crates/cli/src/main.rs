@@ -1,1 +1,64 @@
-fn main() {}
+//! The `floatgate` command. One file per subcommand; the logic is in `floatgate-lab`.
+//!
+//! Results go to stdout, everything else to stderr. Exit 0: done; 1: a check found a problem; 2: wrong usage or
+//! unreadable input.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the edge: it talks to people")]
+
+mod common;
+mod completions;
+mod keystore;
+mod papers;
+mod parts;
+mod setups;
+mod speed;
+mod sweep;
+mod trace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A workbench for flash storage: name a chip, a bus and a controller, and see how fast that is and where each
+/// microsecond goes.
+#[derive(Parser)]
+#[command(name = "floatgate", version, propagate_version = true, max_term_width = 110)]
+#[command(after_help = "Examples:
+  floatgate speed am62a-w35n01jw
+  floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D
+  floatgate trace am62a-w35n01jw read-page
+  floatgate papers
+  floatgate parts w35n01jw")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What flash_speed prints on a board, and where the time goes
+    Speed(speed::Args),
+    /// One operation as a waterfall on the timelines of CPU, controller, bus and chip
+    Trace(trace::Args),
+    /// A microcontroller's keystore test, with and without delays in its driver
+    Keystore(keystore::Args),
+    /// Published tables beside what floatgate simulates
+    Papers(papers::Args),
+    /// The catalogue of chips
+    Parts(parts::Args),
+    /// The catalogue of boards
+    Setups(setups::Args),
+    /// Shell completions
+    Completions(completions::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Speed(args) => speed::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Keystore(args) => keystore::run(&args),
+        Command::Papers(args) => papers::run(&args),
+        Command::Parts(args) => parts::run(&args),
+        Command::Setups(args) => setups::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    };
+    outcome.unwrap_or_else(|failure| failure.report())
+}

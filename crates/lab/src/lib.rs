@@ -1,1 +1,20 @@
-//! lab
+//! The laboratory: setups wired into rigs, what is measured on them, and how it is shown.
+//!
+//! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
+//! - [`run`]: `speed` on a named setup, with advice on what would be faster.
+//! - [`speed`]: `flash_speed`'s tests in virtual time.
+//! - [`rig`]: a setup wired: chip, controller, driver.
+//! - [`papers`]: published tables beside what is simulated.
+//! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
+//! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
+
+pub mod config;
+pub mod error;
+pub mod keystore;
+pub mod papers;
+pub mod plot;
+pub mod rig;
+pub mod run;
+pub mod speed;
+
+pub use error::Error;

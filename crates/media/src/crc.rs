@@ -1,6 +1,6 @@
 //! The checksum of ONFI and JEDEC parameter pages.
 
-/// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, "Integrity CRC").
+/// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, bytes 254-255).
 const POLYNOMIAL: u16 = 0x8005;
 
 /// Shift register before the first byte, the letters "ON" (ONFI 4.2 section 5.7.1).

@@ -1,4 +1,4 @@
-//! The JEDEC parameter page (JESD230 section "Parameter page").
+//! The JEDEC parameter page (JESD230).
 
 use crate::crc;
 use crate::error::{MediaError, Reason};

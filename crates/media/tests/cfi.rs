@@ -1,6 +1,6 @@
 //! CFI query structures of real chips, and invented ones.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers outside #[test] fail tests too
+#![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
 mod common;
 

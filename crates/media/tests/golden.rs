@@ -3,7 +3,7 @@
 //! `golden/<parser>/<case>.hex` holds the bytes, `<case>.txt` the error. With
 //! `GOLDEN=write` in the environment the errors are written instead.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers outside #[test] fail tests too
+#![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
 mod common;
 

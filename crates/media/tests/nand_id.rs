@@ -1,6 +1,6 @@
 //! READ ID bytes of real chips.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers outside #[test] fail tests too
+#![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
 mod common;
 

@@ -7,18 +7,43 @@
 //! - [`geometry`]: sizes of pages, blocks, OOB areas.
 //! - [`device`]: the [`Mtd`] trait itself, a handful of calls plus the geometry.
 //! - [`error`]: what can go wrong, when and where. Corrected bit errors are data, not an error.
+//!
+//! And wrappers, devices themselves, which go on any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
+//!
+//! - [`partition`]: a window of whole erase blocks; [`mod@concat`]: several devices end to end.
+//! - [`observe`]: tells an observer of every call. Two observers come with it: [`trace`] records the calls,
+//!   [`meter`] counts them by [`operation`] with their [`latency`] and breakdown.
 #![no_std]
 
 extern crate alloc;
 
 pub mod account;
+pub mod concat;
 pub mod device;
 pub mod error;
+mod forward;
 pub mod geometry;
+pub mod latency;
+pub mod meter;
+pub mod observe;
+pub mod operation;
+pub mod partition;
 pub mod time;
+pub mod trace;
+
+#[cfg(test)]
+mod composed;
+#[cfg(test)]
+mod double;
 
 pub use account::{Breakdown, Phase};
+pub use concat::{Concat, ConcatError};
 pub use device::{Done, Mtd, OobMode, OtpArea, OtpRegion};
 pub use error::{Error, ErrorKind};
 pub use geometry::{FlashKind, Geometry};
+pub use latency::Latency;
+pub use meter::Meter;
+pub use operation::Operation;
+pub use partition::{Partition, PartitionError};
 pub use time::{Instant, Nanos};
+pub use trace::Trace;

@@ -233,6 +233,12 @@ pub trait SpiMem {
     /// Most data bytes in one operation.
     fn max_transfer(&self) -> usize;
 
+    /// Most data bytes of one mapped transfer during which CS# stays low.
+    fn max_mapped(&self, direction: Direction) -> usize;
+
+    /// The bits of the page read last that are wrong, for ECC engines on the host's side (see [`SpiChip::wrong_bits`]).
+    fn wrong_bits(&self) -> &[u32];
+
     /// The clock at which `op` would run. `mapped` operations may use the PHY's.
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;
 
@@ -349,18 +355,17 @@ impl<C: SpiChip> SpiController<C> {
     ) -> Result<(), SpiError> {
         host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
         let [cmd, addr, dummy, wire] = clock.phases(op);
-        let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire);
+        let path = if op.dir == Direction::In { &self.profile.rx } else { &self.profile.tx };
+        // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
+        let excess = path.excess(op.len, op.mode.data.dtr, wire);
+        let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
         host.spend(Resource::Bus, Phase::Command, cmd, "command");
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
         host.spend(Resource::Bus, Phase::Data, wire, "data");
-        let path = if op.dir == Direction::In { &self.profile.rx } else { &self.profile.tx };
-        let excess = path.excess(op.len, op.mode.data.dtr, wire);
         host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
-        // CS# may rise late while a slow host drains the FIFO, but the chip's work began with the last bit.
-        self.bus.hold_until(host.now());
         host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
         refused
     }
@@ -395,9 +400,9 @@ impl<C: SpiChip> SpiController<C> {
             (Some(tap), _) | (None, PhyState::Calibrated { tap, .. }) if tuned => Some(tap),
             _ => None,
         };
-        // Plain single-rate capture uses the next edge; controllers sample double-rate data half a bit later.
-        let sample_ps = tap.map_or(period_ps, |tap| phy.tap_delay_ps(tap));
-        phy.samples_right(sample_ps, bit_ps) || (tap.is_none() && bit_ps >= 2 * u64::from(phy.round_trip_ps))
+        // Without tuning the sample is taken one bit after the edge that launched it.
+        let sample_ps = tap.map_or(bit_ps, |tap| phy.tap_delay_ps(tap));
+        phy.samples_right(sample_ps, bit_ps)
     }
 
     /// Splits a data phase into pieces of at most `limit` bytes (0: no limit).
@@ -463,6 +468,20 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             0 => usize::MAX,
             n => usize::try_from(n).unwrap_or(usize::MAX),
         }
+    }
+
+    fn max_mapped(&self, direction: Direction) -> usize {
+        let map = self.profile.dirmap.unwrap_or_default();
+        let has = if direction == Direction::In { map.read } else { map.write };
+        match map.window_bytes {
+            _ if !has => self.max_transfer(),
+            0 => usize::MAX,
+            n => usize::try_from(n).unwrap_or(usize::MAX),
+        }
+    }
+
+    fn wrong_bits(&self) -> &[u32] {
+        self.chip.wrong_bits()
     }
 
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock {

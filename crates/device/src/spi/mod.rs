@@ -40,6 +40,12 @@ pub trait SpiChip {
     /// What this work is, for pictures: `tR`, `tPROG`, `tBERS`.
     fn busy_what(&self) -> &'static str;
 
+    /// The bits of the page read last that are still wrong (bit offsets in the page, sorted). Correction is by counting:
+    /// an ECC engine on the host's side asks here instead of decoding.
+    fn wrong_bits(&self) -> &[u32] {
+        &[]
+    }
+
     /// Pulses the reset pin, if the chip has one that is wired.
     fn reset_pin(&mut self, at: Instant);
 }

@@ -1,7 +1,7 @@
 //! Where a controller samples the data lines.
 //!
 //! A bit arrives late: clock output, the chip's tCLQV, board and input delay add up to the round trip. Without a PHY the
-//! controller samples one bit period after it drove the clock edge; that fails as soon as the round trip is longer than a
+//! controller samples one bit period after the clock edge that launched the bit; that fails as soon as the round trip is longer than a
 //! bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY shifts the sample by a delay line of equal
 //! taps, which calibration sweeps over a known pattern.
 
@@ -29,7 +29,7 @@ pub struct PhyProfile {
 /// What calibration found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PhyState {
-    /// Never calibrated: the sample is taken one bit period after the edge.
+    /// Never calibrated: the sample is taken one bit after the edge that launched it.
     #[default]
     Uncalibrated,
     /// The sample is taken `tap` taps after the edge.

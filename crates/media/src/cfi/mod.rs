@@ -22,7 +22,7 @@ const REGIONS_AT: usize = QUERY_AT + CfiIdentification::SIZE;
 pub const MAX_REGIONS: usize = 8;
 
 layout! {
-    /// The fixed part of the query structure (JESD68.01 tables 2-4).
+    /// The fixed part of the query structure (JESD68.01, addresses 10h-2Ch).
     pub struct CfiIdentification[29] {
         /// "QRY".
         0 => signature: [u8; 3],
@@ -72,7 +72,7 @@ layout! {
 const _: () = assert!(REGIONS_AT == 0x2d, "JESD68.01 puts the first region at 2Dh");
 
 layout! {
-    /// Neighbouring erase blocks of one size (JESD68.01 table 4, from 2Dh).
+    /// Neighbouring erase blocks of one size (JESD68.01, from address 2Dh).
     pub struct EraseRegion[4] {
         /// Blocks less one.
         0 => more_blocks: u16,

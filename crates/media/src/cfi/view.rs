@@ -1,4 +1,4 @@
-//! Query bytes as buses of different widths show them (JESD68.01 section "Query structure output").
+//! Query bytes as buses of different widths show them (JESD68.01).
 
 use crate::error::{MediaError, Reason};
 use crate::wire::Wire;

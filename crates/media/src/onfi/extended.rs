@@ -24,7 +24,7 @@ const SIGNATURE: &str = "EPPS";
 const ECC_SECTION: u8 = 2;
 
 layout! {
-    /// Type and length of one section (ONFI 4.2 table 30, bytes 16-31).
+    /// Type and length of one section (ONFI 4.2 section 5.7.2, bytes 16-31).
     pub struct Section[2] {
         /// 0: unused, 1: section specifier, 2: error correction.
         0 => kind: u8,
@@ -34,7 +34,7 @@ layout! {
 }
 
 layout! {
-    /// Error correction the chip asks for (ONFI 4.2 table 33).
+    /// Error correction the chip asks for (ONFI 4.2 section 5.7.2).
     pub struct EccInfo[8] {
         /// Bit errors to correct in a codeword.
         0 => bits: u8,

@@ -27,7 +27,7 @@ const SIGNATURE: &str = "ONFI";
 const CRC_AT: usize = 254;
 
 layout! {
-    /// One copy of the ONFI parameter page (ONFI 4.2 table 29).
+    /// One copy of the ONFI parameter page (ONFI 4.2 section 5.7.1).
     ///
     /// The signature and the checksum are not fields: they follow from the rest.
     pub struct OnfiPage[256] {

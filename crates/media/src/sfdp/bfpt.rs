@@ -1,4 +1,4 @@
-//! The Basic Flash Parameter Table (JESD216F section 6.4).
+//! The Basic Flash Parameter Table (JESD216F, table FF00h).
 
 use super::octal::{BfptDtr, BfptOctal};
 use super::read::{AddressBytes, EraseType, FastRead, Lines, QuadEnable};

@@ -1,4 +1,4 @@
-//! The 4-byte Address Instruction Table (JESD216F section 6.6).
+//! The 4-byte Address Instruction Table (JESD216F, table FF84h).
 
 use super::words::{Words, append, split};
 use crate::error::MediaError;

@@ -1,4 +1,4 @@
-//! The SFDP header, parameter headers and where tables stand (JESD216F sections 6.2 and 6.3).
+//! The SFDP header, parameter headers and where tables stand (JESD216F).
 
 use super::words::Words;
 use crate::error::{MediaError, Reason};

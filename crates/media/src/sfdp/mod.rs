@@ -28,7 +28,7 @@ use crate::wire::{Wire, chunk, signature};
 use header::{HEADER_BYTES, Header, ParameterHeader, Place, Writer};
 use words::Words;
 
-/// Table ids (JESD216F section 6.3.4); FFh on top: a function JEDEC specifies.
+/// Table ids (JESD216F); FFh on top: a function JEDEC specifies.
 pub mod id {
     /// Basic Flash Parameter Table.
     pub const BFPT: u16 = 0xff00;

@@ -1,4 +1,4 @@
-//! The xSPI Profile 1.0 table (JESD216F section 6.7).
+//! The xSPI Profile 1.0 table (JESD216F, table FF05h).
 
 use super::words::{Words, append, split};
 use crate::bits::dwords;

@@ -1,4 +1,4 @@
-//! The Status, Control and Configuration Register Map (JESD216F section 6.8).
+//! The Status, Control and Configuration Register Map (JESD216F, table FF87h).
 
 use super::words::{Words, append, split};
 use crate::bits::{dwords, embed};

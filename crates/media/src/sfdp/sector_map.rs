@@ -1,4 +1,4 @@
-//! The Sector Map Parameter Table (JESD216F section 6.5).
+//! The Sector Map Parameter Table (JESD216F, table FF81h).
 
 use super::words::{Words, append, split};
 use crate::bits::dwords;

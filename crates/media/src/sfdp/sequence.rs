@@ -1,4 +1,4 @@
-//! The table of command sequences that change to octal DDR (JESD216F section 6.10).
+//! The table of command sequences that change to octal DDR (JESD216F, table FF0Ah).
 
 use super::words::{Words, append, split};
 use crate::error::MediaError;

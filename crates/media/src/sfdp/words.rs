@@ -3,7 +3,7 @@
 use crate::error::{MediaError, Reason};
 use crate::list::List;
 
-/// DWORDs a table can have: its length field is one byte (JESD216F section 6.3).
+/// DWORDs a table can have: its length field is one byte (JESD216F, parameter header).
 pub(super) const MAX_WORDS: usize = 255;
 
 /// The DWORDs of a table on their way to the media.

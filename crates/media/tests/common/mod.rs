@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 #![allow(clippy::expect_used)] // a bad sample fails the test
 
+pub(crate) mod sfdp_dumps;
+
 /// Bytes of hex digits; white space between bytes and `#` comments are passed over.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text

@@ -1,0 +1,154 @@
+//! What the subcommands share: options, failures, tables, output.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
+use floatgate_lab::rig::RigOptions;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a subcommand ends with.
+pub type Outcome = Result<ExitCode, Failure>;
+
+/// Names a setup and changes it.
+#[derive(clap::Args, Clone)]
+pub struct SetupArgs {
+    /// A setup's name (see `floatgate setups`), or the path of a TOML file
+    pub setup: String,
+
+    /// Override any field of the setup, its chip, controller or host: --set bus.clock_hz=80e6 --set chip=w25n01jw
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Seed of everything that varies from chip to chip (factory bad blocks, slow blocks)
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// A setup as named on the command line.
+pub struct Named {
+    pub library: Library,
+    pub setup: Setup,
+    pub sets: Vec<Override>,
+    pub options: RigOptions,
+}
+
+impl SetupArgs {
+    pub fn open(&self) -> Result<Named, Failure> {
+        let library = Library::built_in();
+        let setup = library.setup(&self.setup)?;
+        let sets = Override::parse_all(&self.set)?;
+        Ok(Named { library, setup, sets, options: RigOptions { seed: self.seed, stores: true } })
+    }
+}
+
+impl Named {
+    pub fn config(&self) -> Result<Config, Failure> {
+        Ok(self.library.resolve(&self.setup, &self.sets)?)
+    }
+}
+
+/// Why a subcommand gave up: wrong usage or unreadable input.
+pub struct Failure {
+    report: miette::Report,
+}
+
+impl Failure {
+    pub fn new(message: impl std::fmt::Display, help: impl std::fmt::Display) -> Self {
+        Self { report: miette::miette!(help = help.to_string(), "{message}") }
+    }
+
+    /// Prints the failure; the exit code for wrong usage or input.
+    pub fn report(self) -> ExitCode {
+        eprintln!("{:?}", self.report);
+        ExitCode::from(2)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self { report: miette::Report::new(error) }
+    }
+}
+
+impl From<floatgate_lab::Error> for Failure {
+    fn from(error: floatgate_lab::Error) -> Self {
+        Self { report: error.into_report() }
+    }
+}
+
+impl From<floatgate_lab::rig::RigError> for Failure {
+    fn from(error: floatgate_lab::rig::RigError) -> Self {
+        floatgate_lab::Error::from(error).into()
+    }
+}
+
+/// Prints to stdout. A closed pipe (`| head`) is not an error.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = out.write_all(b"\n");
+    }
+}
+
+pub fn print_json<T: Serialize>(value: &T) -> Outcome {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => print(&text),
+        Err(e) => return Err(Failure::new(e, "this is a bug in floatgate: please report it")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file whole or not at all: first beside it, then renamed.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".tmp");
+    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|e| {
+        let _ = std::fs::remove_file(&beside);
+        Failure::new(format!("{}: {e}", path.display()), "name a file in a folder that you can write to")
+    })?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// A table as the whole command draws them.
+pub fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    table
+}
+
+/// Aligns the columns from `from` on to the right: numbers.
+pub fn numbers(table: &mut Table, from: usize) {
+    for column in table.column_iter_mut().skip(from) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+}
+
+/// Columns of the terminal, 100 elsewhere.
+pub fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    columns.unwrap_or(100).clamp(60, 160)
+}
+
+/// Whether to colour: on a terminal, unless NO_COLOR is set.
+pub fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Groups the digits of a number by threes: 34133 becomes "34 133".
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}

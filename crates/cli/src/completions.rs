@@ -1,0 +1,23 @@
+//! `floatgate completions SHELL`.
+
+use crate::common::Outcome;
+use clap::CommandFactory;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate completions bash > ~/.local/share/bash-completion/completions/floatgate
+  floatgate completions zsh > ~/.zfunc/_floatgate
+  floatgate completions fish > ~/.config/fish/completions/floatgate.fish")]
+pub struct Args {
+    /// Which shell
+    shell: clap_complete::Shell,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let mut command = crate::Cli::command();
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "floatgate", &mut text);
+    crate::common::print(&String::from_utf8_lossy(&text));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,175 @@
+//! `floatgate speed`.
+
+use crate::common::{self, Failure, Outcome, SetupArgs};
+use floatgate_lab::run::{self, Advice, SpeedRun, explain};
+use floatgate_lab::speed::{Latency, Measured, SpeedOptions};
+use floatgate_mtd::Phase;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate speed am62a-w35n01jw
+  floatgate speed am62a-w35n01jw --set bus.mode=1-1-1
+  floatgate speed am62a-w35n01jw --set driver.continuous=true --pages 1,2,4,8,16,32,64
+  floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D --plot modes.svg
+  floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
+  floatgate speed my-board.toml --json
+
+The chip is simulated, so the writing tests always run; -d is accepted for the sake of flash_speed's users.")]
+pub struct Args {
+    #[command(flatten)]
+    pub setup: SetupArgs,
+
+    /// First eraseblock to test
+    #[arg(short = 'b', long = "peb", value_name = "BLOCK", default_value_t = 0)]
+    pub first_block: u32,
+
+    /// Number of eraseblocks to test
+    #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+
+    /// Eraseblocks to skip between two tested ones
+    #[arg(short = 's', long = "skip", value_name = "BLOCKS", default_value_t = 0)]
+    pub skip: u32,
+
+    /// Also read in units of these many pages
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub pages: Vec<u32>,
+
+    /// Also read in units of 2 to 16, 32 and 64 pages, as flash_speed -C does
+    #[arg(short = 'C', long = "continuous")]
+    pub continuous: bool,
+
+    /// Destructive tests: always on, nothing real is destroyed
+    #[arg(short = 'd', long = "destructive")]
+    pub destructive: bool,
+
+    /// Read this block while the first one is written, and print the latency
+    #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
+    pub secondary_block: Option<u32>,
+
+    /// One row per combination: --sweep bus.mode=1-1-1,1-4-4 (repeatable, cartesian)
+    #[arg(long, value_name = "KEY=V1,V2,...")]
+    pub sweep: Vec<String>,
+
+    /// Draw bars with the breakdown into an SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Args {
+    pub fn tests(&self) -> SpeedOptions {
+        let mut pages = self.pages.clone();
+        if self.continuous {
+            pages.extend((2..=16).chain([32, 64]));
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        SpeedOptions {
+            first_block: self.first_block,
+            blocks: self.count,
+            skip: self.skip,
+            pages,
+            secondary_block: self.secondary_block,
+            only: None,
+        }
+    }
+}
+
+pub fn run(args: &Args) -> Outcome {
+    if !args.sweep.is_empty() {
+        return crate::sweep::run(args);
+    }
+    let named = args.setup.open()?;
+    let run =
+        run::measure_with_advice(&named.library, &named.setup, &named.sets, named.options, &args.tests())?;
+    if let Some(path) = &args.plot {
+        plot(path, &run)?;
+    }
+    if args.json {
+        return common::print_json(&run);
+    }
+    common::print(&head(&run));
+    common::print(&body(&run));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn head(run: &SpeedRun) -> String {
+    let r = &run.report;
+    let mut text = format!(
+        "{}\n{}: pages of {} B, eraseblocks of {} KiB, {} tested\nreads  {}\nwrites {}\n",
+        run.title,
+        run.chip,
+        r.page_bytes,
+        r.eraseblock_bytes / 1024,
+        r.good_blocks,
+        run.link.read,
+        run.link.write
+    );
+    for note in &run.link.notes {
+        text += note;
+        text.push('\n');
+    }
+    text
+}
+
+/// The table, and under each test its breakdown and advice.
+fn body(run: &SpeedRun) -> String {
+    let mut text = String::new();
+    for (test, advice) in run.report.tests.iter().zip(&run.advice) {
+        text += &figure(test);
+        text += &breakdown(test);
+        text += &bottleneck(advice);
+    }
+    if let Some(latency) = &run.report.latency {
+        text += &latency_line(latency);
+    }
+    text
+}
+
+fn figure(test: &Measured) -> String {
+    format!(
+        "\n{} speed is {} KiB/s   (exactly {:.1}; {:.2} us each)\n",
+        test.name,
+        test.printed_kib_s,
+        test.exact_kib_s,
+        test.us_per_call()
+    )
+}
+
+fn breakdown(test: &Measured) -> String {
+    let bar = floatgate_lab::plot::breakdown_text(&test.breakdown_ns, common::width().min(100) - 2);
+    bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
+}
+
+fn bottleneck(advice: &Advice) -> String {
+    let phase = Phase::ALL.into_iter().find(|p| p.name() == advice.bottleneck).unwrap_or(Phase::Cpu);
+    let next = match &advice.next {
+        Some(n) => format!("next: --set {} gives {} KiB/s, x{:.2}", n.set, n.kib_s, n.factor),
+        None => "chip and controller offer nothing faster".to_owned(),
+    };
+    format!("  bottleneck: {}, {:.1} %; {next}\n", explain(phase), advice.share_percent)
+}
+
+fn latency_line(latency: &Latency) -> String {
+    format!(
+        "\nread while write took {}ms, read ended after {}ms   (exactly {:.3} and {:.3} ms; wrote block {}, read block {})\n",
+        latency.took_ns / 1_000_000,
+        latency.read_ended_ns / 1_000_000,
+        latency.took_ns as f64 / 1e6,
+        latency.read_ended_ns as f64 / 1e6,
+        latency.write_block,
+        latency.read_block
+    )
+}
+
+fn plot(path: &std::path::Path, run: &SpeedRun) -> Result<(), Failure> {
+    let rows: Vec<floatgate_lab::plot::BarRow> =
+        run.report.tests.iter().map(floatgate_lab::plot::BarRow::of).collect();
+    common::write_file(path, &floatgate_lab::plot::bars(&rows, &run.title, &run.link.read))
+}

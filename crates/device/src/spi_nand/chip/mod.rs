@@ -1,0 +1,237 @@
+//! The simulated SPI NAND. It executes operations and knows nothing of drivers.
+//!
+//! Stricter than silicon, beyond what [`crate::Violation`] names:
+//!
+//! - any block protect bit locks the whole array (real chips lock fractions of it);
+//! - a page below the last programmed one of its block must have been programmed before (partial programming);
+//! - reads from a cache that nothing was loaded into, and program executes of one, are refused;
+//! - a continuous read may not pass the end of its block, nor be faster than the array.
+//!
+//! Physical consequences instead of errors: a wrong plane-select bit reaches the other plane's cache; on-die ECC covers
+//! data bytes only, wrong OOB bits show; erasing a factory-bad block loses its marker.
+
+mod die;
+mod otp;
+mod page;
+mod registers;
+mod shape;
+
+use super::command as c;
+use super::spec::SpiNandSpec;
+use crate::array::Array;
+use crate::spi::{Data, SpiChip, SpiOp};
+use crate::violation::Violation;
+use die::Die;
+use floatgate_mtd::Instant;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How a chip leaves the factory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChipOptions {
+    /// Decides unique id and places of bad blocks.
+    pub seed: u64,
+    /// Whether data is kept; false for timing only.
+    pub stores: bool,
+    /// Factory-bad blocks of the whole chip; block 0 never is.
+    pub bad_blocks: u32,
+}
+
+/// A simulated SPI NAND.
+#[derive(Clone, Debug)]
+pub struct SpiNand {
+    spec: Arc<SpiNandSpec>,
+    dies: Vec<Die>,
+    /// Die that commands go to.
+    active: usize,
+    /// The volatile configuration registers say 8D-8D-8D.
+    octal: bool,
+    /// Dummy cycles of reads on eight data lanes.
+    octal_dummy: u8,
+    /// RESET ENABLE came just before.
+    reset_armed: bool,
+    /// Blocks that will fail, numbered over all dies.
+    failing: Failing,
+}
+
+/// What was broken on purpose.
+#[derive(Clone, Debug, Default)]
+struct Failing {
+    program: BTreeSet<u32>,
+    erase: BTreeSet<u32>,
+}
+
+/// One operation as the chip sees it.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    start: Instant,
+    end: Instant,
+    hz: u32,
+    op: &'a SpiOp,
+}
+
+impl SpiNand {
+    /// A chip fresh from the factory, powered up.
+    pub fn new(spec: Arc<SpiNandSpec>, options: ChipOptions) -> Self {
+        let mut dies: Vec<Die> =
+            (0..spec.selectable_dies()).map(|index| Die::new(&spec, options, index)).collect();
+        for block in factory_bad_blocks(&spec, options) {
+            let per_die = spec.blocks_per_die();
+            if let Some(die) = dies.get_mut((block / per_die) as usize) {
+                die.mark_factory_bad(block % per_die);
+            }
+        }
+        let mut chip = Self {
+            spec,
+            dies,
+            active: 0,
+            octal: false,
+            octal_dummy: 0,
+            reset_armed: false,
+            failing: Failing::default(),
+        };
+        chip.power_up();
+        chip
+    }
+
+    /// The chip's data.
+    pub fn spec(&self) -> &Arc<SpiNandSpec> {
+        &self.spec
+    }
+
+    /// The array of a die, to look at.
+    pub fn array(&self, die: usize) -> Option<&Array> {
+        self.dies.get(die).map(|d| &d.array)
+    }
+
+    /// The factory-bad blocks whose marker has not been erased, numbered over all dies.
+    pub fn factory_bad(&self) -> impl Iterator<Item = u32> + '_ {
+        let per_die = self.spec.blocks_per_die();
+        (0..).zip(&self.dies).flat_map(move |(i, d)| d.factory_bad().map(move |b| i * per_die + b))
+    }
+
+    /// Inverts bit `bit` (byte * 8 + bit number, OOB after data) of page `page` of the whole chip until its block is
+    /// erased.
+    pub fn inject(&mut self, page: u32, bit: u32) {
+        if let Some((die, row)) = self.locate(page) {
+            die.array.inject(row, bit);
+        }
+    }
+
+    /// Charge has leaked: these bits of page `page` read wrong unless read retry mode `cured_by` is set.
+    pub fn leak(&mut self, page: u32, bits: &[u32], cured_by: u8) {
+        if let Some((die, row)) = self.locate(page) {
+            die.leak(row, bits, cured_by);
+        }
+    }
+
+    /// The next program in block `block` fails.
+    pub fn fail_next_program(&mut self, block: u32) {
+        self.failing.program.insert(block);
+    }
+
+    /// The next erase of block `block` fails.
+    pub fn fail_next_erase(&mut self, block: u32) {
+        self.failing.erase.insert(block);
+    }
+
+    /// Die and row of a page that is numbered over the whole chip.
+    fn locate(&mut self, page: u32) -> Option<(&mut Die, usize)> {
+        let per_die = self.spec.blocks_per_die() * self.spec.geometry.pages_per_block;
+        let die = self.dies.get_mut((page / per_die) as usize)?;
+        Some((die, (page % per_die) as usize))
+    }
+
+    #[inline]
+    fn die(&mut self) -> &mut Die {
+        // `active` is checked where it is set.
+        let last = self.dies.len() - 1;
+        &mut self.dies[self.active.min(last)]
+    }
+
+    fn power_up(&mut self) {
+        self.octal = false;
+        self.octal_dummy = self.spec.octal.as_ref().map_or(0, |o| o.dummy_default);
+        self.active = 0;
+        for die in &mut self.dies {
+            die.power_up(&self.spec);
+        }
+    }
+
+    fn execute(&mut self, call: Call<'_>, data: Data<'_>) -> Result<(), Violation> {
+        let armed = std::mem::take(&mut self.reset_armed);
+        match (call.op.opcode, data) {
+            (c::GET_FEATURE, Data::In(buf)) => self.get_feature(call, buf),
+            (c::PAGE_READ, Data::None) => self.page_read(call),
+            (c::WRITE_ENABLE, Data::None) => self.write_enable(call, true),
+            (c::WRITE_DISABLE, Data::None) => self.write_enable(call, false),
+            (c::PROGRAM_EXECUTE, Data::None) => self.program_execute(call),
+            (c::BLOCK_ERASE, Data::None) => self.block_erase(call),
+            (c::SET_FEATURE, Data::Out(buf)) => self.set_feature(call, buf),
+            (c::READ_ID, Data::In(buf)) => self.read_id(call, buf),
+            (c::RESET, Data::None) => self.reset(call),
+            (c::RESET_ENABLE, Data::None) if self.spec.quirks.reset_66_99 => self.arm_reset(call),
+            (c::RESET_DEVICE, Data::None) if self.spec.quirks.reset_66_99 => self.reset_device(call, armed),
+            (c::WRITE_VCR, Data::Out(buf)) if self.spec.octal.is_some() => self.write_vcr(call, buf),
+            (c::DIE_SELECT, Data::Out(&[die])) if self.spec.quirks.die_select => self.select_die(call, die),
+            (c::READ_ECC_STATUS, Data::In(buf)) if self.has_ecc_status_command() => {
+                self.read_ecc_status(call, buf)
+            }
+            (_, Data::In(buf)) => self.read_from_cache(call, buf),
+            (_, Data::Out(buf)) => self.program_load(call, buf),
+            (opcode, Data::None) => Err(self.unknown(opcode)),
+        }
+    }
+}
+
+impl SpiChip for SpiNand {
+    #[inline]
+    fn exec(
+        &mut self,
+        start: Instant,
+        end: Instant,
+        hz: u32,
+        op: &SpiOp,
+        data: Data<'_>,
+    ) -> Result<(), Violation> {
+        self.execute(Call { start, end, hz, op }, data)
+    }
+
+    #[inline]
+    fn busy_until(&self) -> Instant {
+        self.dies[self.active].busy_until()
+    }
+
+    fn busy_die(&self) -> u8 {
+        self.active as u8
+    }
+
+    fn busy_what(&self) -> &'static str {
+        self.dies[self.active].busy_what()
+    }
+
+    fn reset_pin(&mut self, at: Instant) {
+        let length = self.spec.timing.t_rst_us;
+        self.power_up();
+        for die in &mut self.dies {
+            die.abort(at, length);
+        }
+    }
+
+    #[inline]
+    fn wrong_bits(&self) -> &[u32] {
+        self.dies[self.active].wrong_bits()
+    }
+}
+
+/// Distinct blocks chosen by the seed.
+fn factory_bad_blocks(spec: &SpiNandSpec, options: ChipOptions) -> BTreeSet<u32> {
+    let blocks = spec.geometry.blocks();
+    let wanted = options.bad_blocks.min(blocks.saturating_sub(1)) as usize;
+    let mut state = options.seed ^ 0xBAD_B10C;
+    let mut bad = BTreeSet::new();
+    while bad.len() < wanted {
+        bad.insert(1 + (otp::next_random(&mut state) % u64::from(blocks - 1)) as u32);
+    }
+    bad
+}

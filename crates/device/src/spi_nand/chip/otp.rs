@@ -1,0 +1,138 @@
+//! OTP pages: unique id, parameter page, the user's pages and their lock.
+
+use super::super::command as c;
+use super::super::spec::{SpiNandOtp, SpiNandSpec};
+use super::die::Loaded;
+use super::{Call, SpiNand};
+use crate::array::Array;
+use crate::violation::Violation;
+use floatgate_media::onfi::{self, OnfiPage};
+use floatgate_media::{AddressCycles, Endurance, Text};
+use floatgate_mtd::Nanos;
+
+/// Copies of the unique id, each followed by its complement (ONFI 5.10.1.2).
+const UNIQUE_ID_COPIES: usize = 16;
+
+/// Copies of the parameter page (ONFI 5.7: at least three).
+const PARAMETER_PAGE_COPIES: u8 = 3;
+
+/// The OTP pages as the factory leaves them: a seeded unique id; always stored, in timing-only mode as well.
+pub(super) fn factory_pages(spec: &SpiNandSpec, seed: u64, die: u32) -> Array {
+    let raw = spec.geometry.raw_page_bytes() as usize;
+    let pages = spec.otp.as_ref().map_or(0, |otp| c::FIRST_USER_PAGE + otp.user_pages);
+    let mut otp = Array::new(raw, 1, pages as usize, true);
+    if pages > 0 {
+        otp.program(c::UNIQUE_ID_PAGE as usize, 0, &unique_id_page(seed, die));
+        let copy = onfi::emit(&parameter_page(spec));
+        otp.program(c::PARAMETER_PAGE as usize, 0, &copy.repeat(usize::from(PARAMETER_PAGE_COPIES)));
+    }
+    otp
+}
+
+/// SPI NANDs have an ONFI parameter page with revision, features and timing modes left zero.
+fn parameter_page(spec: &SpiNandSpec) -> OnfiPage {
+    let g = &spec.geometry;
+    let name = |text: fn(&SpiNandOtp) -> &str| spec.otp.as_ref().map_or("", text);
+    let clip = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+    let us = |time: Nanos| clip((time.as_ns() / 1000).min(u64::from(u16::MAX)) as u32);
+    OnfiPage {
+        copies: PARAMETER_PAGE_COPIES,
+        manufacturer: Text::new(name(|o| &o.manufacturer)).unwrap_or_default(),
+        model: Text::new(name(|o| &o.model)).unwrap_or_default(),
+        jedec_id: spec.id.first().copied().unwrap_or(0),
+        page_bytes: g.page_bytes,
+        spare_bytes: clip(g.oob_bytes),
+        pages_per_block: g.pages_per_block,
+        blocks_per_lun: g.blocks_per_lun,
+        luns: g.luns as u8,
+        address_cycles: AddressCycles::new(2, 3).unwrap_or_default(),
+        bits_per_cell: g.bits_per_cell as u8,
+        max_bad_blocks_per_lun: clip(g.max_bad_blocks_per_lun),
+        endurance: endurance(spec.endurance_cycles),
+        guaranteed_blocks: 1,
+        programs_per_page: spec.nop,
+        // With the engine on the chip nothing is left for the host to correct.
+        ecc_bits: if spec.ecc.on_die { 0 } else { spec.ecc.strength as u8 },
+        plane_bits: g.planes.trailing_zeros() as u8,
+        t_prog_us: us(spec.timing.t_prog_us.max),
+        t_bers_us: us(spec.timing.t_bers_us.max),
+        t_r_us: us(spec.timing.t_rd_ecc_us),
+        ..OnfiPage::default()
+    }
+}
+
+/// `cycles` as a number below 256 times a power of ten.
+fn endurance(cycles: u32) -> Endurance {
+    let (mut value, mut exponent) = (cycles, 0);
+    while value > 0 && (value % 10 == 0 || value > 255) {
+        (value, exponent) = (value / 10, exponent + 1);
+    }
+    Endurance { value: value as u8, exponent }
+}
+
+fn unique_id_page(seed: u64, die: u32) -> Vec<u8> {
+    let mut state = seed ^ u64::from(die) << 56 ^ 0x1D;
+    let halves = [next_random(&mut state), next_random(&mut state)];
+    let id: Vec<u8> = halves.into_iter().flat_map(u64::to_be_bytes).collect();
+    let pair: Vec<u8> = id.iter().copied().chain(id.iter().map(|b| !b)).collect();
+    pair.repeat(UNIQUE_ID_COPIES)
+}
+
+/// SplitMix64: enough for serial numbers and places of bad blocks.
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+impl SpiNand {
+    fn otp_pages(&self) -> Result<u32, Violation> {
+        let otp = self.spec.otp.as_ref().ok_or(Violation::Sequence("the chip has no OTP pages"))?;
+        Ok(c::FIRST_USER_PAGE + otp.user_pages)
+    }
+
+    pub(super) fn otp_page_read(
+        &mut self,
+        call: Call<'_>,
+        page: u32,
+        length: Nanos,
+    ) -> Result<(), Violation> {
+        if page >= self.otp_pages()? {
+            return Err(Violation::BadAddress);
+        }
+        let die = self.die();
+        die.load_otp(page);
+        die.stream = None;
+        die.work(call.end, length, "tRD");
+        Ok(())
+    }
+
+    /// With the lock bit set too, PROGRAM EXECUTE locks the user's pages for good.
+    pub(super) fn otp_program(&mut self, call: Call<'_>) -> Result<(), Violation> {
+        let (page, pages, nop) = (call.op.addr, self.otp_pages()?, self.spec.nop);
+        let length = self.spec.timing.t_prog_us.typ;
+        let die = self.die();
+        if die.config & c::OTP_LOCK != 0 {
+            die.otp_locked = true;
+        } else {
+            if !(c::FIRST_USER_PAGE..pages).contains(&page) {
+                return Err(Violation::Protected);
+            }
+            if die.otp_locked {
+                return Err(Violation::Protected);
+            }
+            if die.loaded(0) != Loaded::Host {
+                return Err(Violation::Sequence("program execute of a cache that holds nothing"));
+            }
+            if die.otp.programs(page as usize) >= nop {
+                return Err(Violation::NotErased);
+            }
+            die.program_otp(page);
+        }
+        (die.program_failed, die.write_enabled) = (false, false);
+        die.work(call.end, length, "tPROG");
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! Page read, reads from cache, program load and execute, block erase, continuous read.
+
+use super::super::command as c;
+use super::super::spec::{Continuous, ContinuousKind, LoadVariant};
+use super::die::{EccResult, Loaded};
+use super::shape::clock;
+use super::{Call, SpiNand};
+use crate::ecc_engine::EccRequirement;
+use crate::violation::Violation;
+use floatgate_mtd::Nanos;
+
+/// Where a row lies in its die.
+struct Place {
+    row: u32,
+    block: u32,
+    page: u32,
+    plane: usize,
+}
+
+impl SpiNand {
+    fn place(&self, row: u32) -> Result<Place, Violation> {
+        let g = &self.spec.geometry;
+        let (block, page) = (row / g.pages_per_block, row % g.pages_per_block);
+        if block >= self.spec.blocks_per_die() {
+            return Err(Violation::BadAddress);
+        }
+        Ok(Place { row, block, page, plane: (block % g.planes) as usize })
+    }
+
+    /// The on-die code in force, if any.
+    fn code(&mut self) -> Option<EccRequirement> {
+        let on = self.spec.ecc.on_die && self.die().config & c::ECC_ENABLE != 0;
+        on.then(|| self.spec.ecc.requirement())
+    }
+
+    /// The way of continuous reading that is switched on now.
+    fn continuous(&self) -> Option<&Continuous> {
+        let config = self.dies[self.active].config;
+        self.spec.continuous.as_ref().filter(|cont| match cont.kind {
+            ContinuousKind::Winbond => config >> cont.config_bit & 1 == 0,
+            ContinuousKind::Macronix => config >> cont.config_bit & 1 == 1,
+        })
+    }
+
+    #[inline]
+    pub(super) fn page_read(&mut self, call: Call<'_>) -> Result<(), Violation> {
+        self.row_shape(call)?;
+        self.idle(call.start)?;
+        self.stream_was_left(call)?;
+        let row = call.op.addr;
+        let code = self.code();
+        let timing = self.spec.timing;
+        let length = if code.is_some() { timing.t_rd_ecc_us } else { timing.t_rd_us };
+        if self.die().config & c::OTP_ENABLE != 0 {
+            return self.otp_page_read(call, row, length);
+        }
+        let place = self.place(row)?;
+        let streams = self.continuous().is_some();
+        let page_bytes = self.spec.geometry.page_bytes as usize;
+        let die = self.die();
+        die.ecc = EccResult::default();
+        die.load_row(row, place.plane, code, page_bytes);
+        die.stream = streams.then_some(row);
+        die.work(call.end, length, "tRD");
+        Ok(())
+    }
+
+    /// Macronix: after CS# rises a continuous read is over tRST later, or with the next write of the configuration.
+    fn stream_was_left(&mut self, call: Call<'_>) -> Result<(), Violation> {
+        let t_rst = self.spec.timing.t_rst_us;
+        match self.die().stream_left_open {
+            Some(end) if call.start.since(end) < t_rst => {
+                Err(Violation::Sequence("the continuous read before was not left"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn read_from_cache(&mut self, call: Call<'_>, buf: &mut [u8]) -> Result<(), Violation> {
+        if let Some(first) = self.die().stream {
+            return self.stream(call, first, buf);
+        }
+        self.find(self.spec.reads.iter().copied(), call, false)?;
+        self.idle(call.start)?;
+        if self.continuous().is_some_and(|cont| cont.kind == ContinuousKind::Winbond) {
+            return Err(Violation::Sequence("read with a column while the continuous mode is on"));
+        }
+        let (plane, column) = self.column(call.op.addr, buf.len())?;
+        let die = &self.dies[self.active];
+        if die.loaded(plane) == Loaded::Nothing {
+            return Err(Violation::Sequence("read from a cache that holds nothing"));
+        }
+        die.read_cache(plane, column, buf, &self.spec);
+        Ok(())
+    }
+
+    /// Plane and column of a column address, for `len` bytes.
+    fn column(&self, addr: u32, len: usize) -> Result<(usize, usize), Violation> {
+        let g = &self.spec.geometry;
+        let shift = g.plane_shift();
+        let (plane, column) = (addr >> shift, (addr & ((1 << shift) - 1)) as usize);
+        let planes = if self.spec.quirks.plane_select_bit { g.planes } else { 1 };
+        if plane >= planes || column + len > g.raw_page_bytes() as usize {
+            return Err(Violation::BadAddress);
+        }
+        // Without a select bit the planes share one cache as far as the bus can tell.
+        let shared = g.planes > 1 && !self.spec.quirks.plane_select_bit;
+        let plane = if shared { self.last_plane() } else { plane as usize };
+        Ok((plane, column))
+    }
+
+    /// The plane whose cache was filled by the array, 0 when none was.
+    fn last_plane(&self) -> usize {
+        let planes = self.spec.geometry.planes as usize;
+        let filled = |&p: &usize| matches!(self.dies[self.active].loaded(p), Loaded::Row(_));
+        (0..planes).find(filled).unwrap_or(0)
+    }
+
+    /// A continuous read: page after page, without OOB, to the end of the block at most.
+    fn stream(&mut self, call: Call<'_>, first: u32, buf: &mut [u8]) -> Result<(), Violation> {
+        let Some(cont) = self.continuous() else {
+            return Err(Violation::Sequence("the continuous mode was switched off after the page read"));
+        };
+        let winbond = cont.kind == ContinuousKind::Winbond;
+        let variants = if winbond { &cont.reads } else { &self.spec.reads };
+        self.find(variants.iter().copied(), call, winbond)?;
+        self.idle(call.start)?;
+        if !winbond && call.op.addr != 0 {
+            return Err(Violation::BadAddress);
+        }
+        let g = self.spec.geometry;
+        let page_bytes = g.page_bytes as usize;
+        let pages = buf.len().div_ceil(page_bytes) as u32;
+        if first % g.pages_per_block + pages > g.pages_per_block {
+            return Err(Violation::Sequence("continuous read beyond the end of the block"));
+        }
+        if pages > 1 {
+            self.array_keeps_up(call, cont.t_page_us)?;
+        }
+        self.deliver(first, buf);
+        let die = self.die();
+        die.stream = None;
+        die.forget_cache();
+        die.stream_left_open = (!winbond).then_some(call.end);
+        Ok(())
+    }
+
+    /// The bus has no wait cycles: a page may not pass faster than the array delivers the next one.
+    fn array_keeps_up(&self, call: Call<'_>, t_page: Nanos) -> Result<(), Violation> {
+        let half_cycles =
+            crate::spi::SpiOp { len: self.spec.geometry.page_bytes, ..*call.op }.half_cycles()[3];
+        let max = half_cycles.saturating_mul(500_000_000) / t_page.as_ns().max(1);
+        clock(call.hz, u32::try_from(max).unwrap_or(u32::MAX))
+    }
+
+    fn deliver(&mut self, first: u32, buf: &mut [u8]) {
+        let g = self.spec.geometry;
+        let code = self.code();
+        let spec = std::sync::Arc::clone(&self.spec);
+        let die = self.die();
+        for (row, chunk) in (first..).zip(buf.chunks_mut(g.page_bytes as usize)) {
+            let plane = (row / g.pages_per_block % g.planes) as usize;
+            if row != first {
+                die.load_row(row, plane, code, g.page_bytes as usize);
+            }
+            die.read_cache(plane, 0, chunk, &spec);
+        }
+    }
+
+    pub(super) fn program_load(&mut self, call: Call<'_>, bytes: &[u8]) -> Result<(), Violation> {
+        let variants = self.spec.loads.iter().map(LoadVariant::variant);
+        let variant = self.find(variants, call, false)?;
+        self.idle(call.start)?;
+        if !self.die().write_enabled {
+            return Err(Violation::NoWriteEnable);
+        }
+        let (plane, column) = self.column(call.op.addr, bytes.len())?;
+        let random = |v: &&LoadVariant| v.opcode == variant.opcode && v.mode == variant.mode && v.random;
+        let keep = self.spec.loads.iter().any(|v| random(&v));
+        self.die().fill_cache(plane, column, bytes, keep);
+        Ok(())
+    }
+
+    pub(super) fn program_execute(&mut self, call: Call<'_>) -> Result<(), Violation> {
+        self.row_shape(call)?;
+        self.idle(call.start)?;
+        if !self.die().write_enabled {
+            return Err(Violation::NoWriteEnable);
+        }
+        if self.die().config & c::OTP_ENABLE != 0 {
+            return self.otp_program(call);
+        }
+        let place = self.place(call.op.addr)?;
+        self.unprotected()?;
+        let plane = if self.spec.quirks.plane_select_bit { place.plane } else { self.column(0, 0)?.0 };
+        if self.die().loaded(plane) == Loaded::Nothing {
+            return Err(Violation::Sequence("program execute of a cache that holds nothing"));
+        }
+        let (nop, ecc_on) = (self.spec.nop, self.code().is_some());
+        self.die().may_program(place.block, place.page, place.row, nop)?;
+        if ecc_on {
+            let spec = std::sync::Arc::clone(&self.spec);
+            self.die().blank_ecc_bytes(plane, &spec);
+        }
+        let failed = self.takes_failure(place.block, true);
+        let length = self.spec.timing.t_prog_us.typ;
+        let die = self.die();
+        die.program(place.block, place.page, place.row, plane);
+        (die.program_failed, die.write_enabled) = (failed, false);
+        die.work(call.end, length, "tPROG");
+        Ok(())
+    }
+
+    pub(super) fn block_erase(&mut self, call: Call<'_>) -> Result<(), Violation> {
+        self.row_shape(call)?;
+        self.idle(call.start)?;
+        if !self.die().write_enabled {
+            return Err(Violation::NoWriteEnable);
+        }
+        let place = self.place(call.op.addr)?;
+        self.unprotected()?;
+        if self.die().config & c::OTP_ENABLE != 0 {
+            return Err(Violation::Sequence("OTP pages cannot be erased"));
+        }
+        let failed = self.takes_failure(place.block, false);
+        let pages_per_block = self.spec.geometry.pages_per_block;
+        let length = self.spec.timing.t_bers_us.typ;
+        let die = self.die();
+        if failed {
+            die.erase_undone(place.block);
+        } else {
+            die.erase(place.block, pages_per_block);
+        }
+        (die.erase_failed, die.write_enabled) = (failed, false);
+        die.work(call.end, length, "tBERS");
+        Ok(())
+    }
+
+    fn unprotected(&mut self) -> Result<(), Violation> {
+        if self.die().protection & c::BLOCK_PROTECT != 0 { Err(Violation::Protected) } else { Ok(()) }
+    }
+
+    fn takes_failure(&mut self, block: u32, program: bool) -> bool {
+        let set = if program { &mut self.failing.program } else { &mut self.failing.erase };
+        !set.is_empty() && set.remove(&(self.active as u32 * self.spec.blocks_per_die() + block))
+    }
+}

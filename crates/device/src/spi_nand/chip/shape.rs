@@ -1,0 +1,131 @@
+//! Whether an operation has the shape that the chip's present bus mode asks for.
+
+use super::{Call, SpiNand};
+use crate::spi::{Direction, Mode, Variant};
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+
+impl SpiNand {
+    /// Every opcode of the chip, in any mode.
+    fn knows(&self, opcode: u8) -> bool {
+        use super::super::command as c;
+        let fixed = [
+            c::RESET,
+            c::READ_ID,
+            c::WRITE_ENABLE,
+            c::WRITE_DISABLE,
+            c::GET_FEATURE,
+            c::SET_FEATURE,
+            c::PAGE_READ,
+            c::PROGRAM_EXECUTE,
+            c::BLOCK_ERASE,
+        ];
+        fixed.contains(&opcode)
+            || self.spec.reads.iter().any(|v| v.opcode == opcode)
+            || self.spec.loads.iter().any(|v| v.opcode == opcode)
+    }
+
+    /// What to say of an opcode that cannot be executed as it was sent.
+    pub(super) fn unknown(&self, opcode: u8) -> Violation {
+        if self.knows(opcode) { Violation::WrongMode(opcode) } else { Violation::UnknownCommand(opcode) }
+    }
+
+    /// Lanes of commands other than reads from cache and program loads.
+    const fn register_mode(&self) -> Mode {
+        if self.octal { Mode::OCTAL_DTR } else { Mode::SINGLE }
+    }
+
+    /// Checks mode, address length, dummy cycles and clock of such a command.
+    #[inline]
+    pub(super) fn shape(&self, call: Call<'_>, addr_bytes: u8, dummy: u8) -> Result<(), Violation> {
+        let op = call.op;
+        let mode = self.register_mode();
+        if op.mode != mode || op.addr_bytes != addr_bytes || op.dummy_cycles != dummy {
+            return Err(Violation::WrongMode(op.opcode));
+        }
+        clock(call.hz, self.spec.max_hz(mode))
+    }
+
+    /// Shape of commands with a row address.
+    #[inline]
+    pub(super) fn row_shape(&self, call: Call<'_>) -> Result<(), Violation> {
+        let bytes = match &self.spec.octal {
+            Some(octal) if self.octal => octal.row_bytes,
+            _ => 3,
+        };
+        self.shape(call, bytes, 0)
+    }
+
+    /// Shape of GET and SET FEATURE. In 8D the address is sent twice, and reads need dummy cycles.
+    #[inline]
+    pub(super) fn feature_shape(&self, call: Call<'_>) -> Result<u8, Violation> {
+        let Some(octal) = self.spec.octal.as_ref().filter(|_| self.octal) else {
+            self.shape(call, 1, 0)?;
+            return Ok(call.op.addr as u8);
+        };
+        let dummy = if call.op.dir == Direction::In { octal.register_dummy } else { 0 };
+        self.shape(call, 2, dummy)?;
+        let [high, low] = (call.op.addr as u16).to_be_bytes();
+        if high == low { Ok(low) } else { Err(Violation::WrongMode(call.op.opcode)) }
+    }
+
+    /// The variant of `variants` that `call` uses. `header` counts half cycles of address and dummy together when the
+    /// address is ignored (continuous reads).
+    pub(super) fn find<'v>(
+        &self,
+        variants: impl Iterator<Item = Variant>,
+        call: Call<'v>,
+        ignore_address: bool,
+    ) -> Result<Variant, Violation> {
+        let op = call.op;
+        let [_, addr, dummy, _] = op.half_cycles();
+        let fits = |v: &Variant| {
+            let header = if ignore_address {
+                addr + dummy == u64::from(v.dummy) * 2
+            } else {
+                op.addr_bytes == 2 && op.dummy_cycles == v.dummy
+            };
+            v.opcode == op.opcode && v.mode == op.mode && header
+        };
+        let mut found = variants.filter(fits);
+        let variant = found.next().ok_or_else(|| self.unknown(op.opcode))?;
+        if variant.mode.is_stateful() != self.octal || !self.configured(&variant, ignore_address) {
+            return Err(Violation::WrongMode(op.opcode));
+        }
+        clock(call.hz, self.spec.variant_hz(&variant))?;
+        Ok(variant)
+    }
+
+    /// Whether the mode registers are set for a variant.
+    fn configured(&self, variant: &Variant, continuous: bool) -> bool {
+        let die = &self.dies[self.active];
+        let quad = variant.mode.data.lanes != 4 || !self.spec.quad_enable || die.quad_enabled();
+        let is_read = self.spec.reads.iter().any(|v| v.opcode == variant.opcode && v.mode == variant.mode);
+        let octal = variant.mode.data.lanes != 8
+            || !is_read
+            || self.spec.octal.is_none()
+            || variant.dummy == self.octal_dummy;
+        let speed = continuous || self.speed_fits(variant);
+        quad && octal && speed
+    }
+
+    /// Whether the high speed bit stands as this number of dummy cycles needs it.
+    fn speed_fits(&self, variant: &Variant) -> bool {
+        let Some(speed) = self.spec.high_speed else { return true };
+        let same = |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode;
+        let flexible = self.spec.reads.iter().filter(same).count() > 1;
+        !flexible || self.spec.needs_high_speed(variant) == self.dies[self.active].high_speed(speed)
+    }
+
+    /// Refuses commands while the array works.
+    #[inline]
+    pub(super) fn idle(&self, at: Instant) -> Result<(), Violation> {
+        if self.dies[self.active].busy_until() > at { Err(Violation::Busy) } else { Ok(()) }
+    }
+}
+
+/// Checks a clock against a limit.
+#[inline]
+pub(super) fn clock(hz: u32, max: u32) -> Result<(), Violation> {
+    if hz > max { Err(Violation::ClockTooFast { hz, max }) } else { Ok(()) }
+}

@@ -1,0 +1,63 @@
+//! Bad blocks: factory markers, looked up when first asked for, and marks of our own.
+
+use super::super::command as c;
+use super::super::spec::MARKER_BYTES;
+use super::SpiNandDriver;
+use crate::spi::{SpiError, SpiMem};
+use floatgate_mtd::Error;
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockState {
+    /// Nobody looked.
+    Unknown,
+    /// Not marked.
+    Good,
+    /// Marked.
+    Bad,
+}
+
+impl<S: SpiMem> SpiNandDriver<S> {
+    pub(super) fn block_is_bad(&mut self, block: u32) -> Result<bool, Error> {
+        if self.blocks[block as usize] == BlockState::Unknown {
+            let at = u64::from(block) * u64::from(self.geometry.erase_bytes);
+            let marked = self.read_marker(at).map_err(|error| self.bus_error(error, at))?;
+            self.blocks[block as usize] = if marked { BlockState::Bad } else { BlockState::Good };
+        }
+        Ok(self.blocks[block as usize] == BlockState::Bad)
+    }
+
+    /// Whether the first page's marker bytes are not all FFh; read raw, as they are not covered by every ECC.
+    fn read_marker(&mut self, at: u64) -> Result<bool, SpiError> {
+        let row = self.row(at)?;
+        self.update_config(c::ECC_ENABLE, 0)?;
+        self.page_to_cache(row)?;
+        let mut page = std::mem::take(&mut self.page);
+        let column = self.geometry.write_bytes;
+        let oob = &mut page[column as usize..];
+        oob.fill(0xFF);
+        let outcome = self.from_cache(row, column, oob);
+        let marked = oob[..MARKER_BYTES as usize].iter().any(|&b| b != 0xFF);
+        self.page = page;
+        outcome?;
+        self.restore_ecc()?;
+        Ok(marked)
+    }
+
+    /// Switches the on-die ECC back to what normal operations use.
+    pub(super) fn restore_ecc(&mut self) -> Result<(), SpiError> {
+        self.update_config(c::ECC_ENABLE, if self.on_die() { c::ECC_ENABLE } else { 0 })
+    }
+
+    /// Erases the block if that still works, so that its first page may be programmed, and writes the marker.
+    pub(super) fn mark_block_bad(&mut self, block: u32) -> Result<(), Error> {
+        let at = u64::from(block) * u64::from(self.geometry.erase_bytes);
+        self.blocks[block as usize] = BlockState::Bad;
+        // Whether the erase succeeded does not matter: zeros can be programmed over anything.
+        self.erase_row(block).map_err(|error| self.bus_error(error, at))?;
+        let data_bytes = self.geometry.write_bytes as usize;
+        self.page.fill(0xFF);
+        self.page[data_bytes..data_bytes + MARKER_BYTES as usize].fill(0);
+        self.program_raw(at)
+    }
+}

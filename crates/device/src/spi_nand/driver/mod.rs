@@ -1,0 +1,341 @@
+//! The SPI NAND driver: discovery by id, then [`Mtd`] in the order of operations that Linux uses.
+//!
+//! A page read is PAGE READ, status polls, READ FROM CACHE; a page write is WRITE ENABLE, PROGRAM LOAD of data and OOB,
+//! PROGRAM EXECUTE, status polls; an erase is WRITE ENABLE, BLOCK ERASE, status polls.
+
+mod bad;
+mod lines;
+mod oob;
+mod otp;
+mod page;
+mod probe;
+mod select;
+
+use super::command as c;
+use super::spec::SpiNandSpec;
+use crate::ecc_engine::{Corrected, EccEngine, EngineKind};
+use crate::host::HostProfile;
+use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::timeline::Host;
+use bad::BlockState;
+use floatgate_mtd::device::{check_aligned, check_range};
+use floatgate_mtd::{
+    Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion,
+};
+use lines::Lines;
+use select::Stream;
+use serde::Deserialize;
+
+/// Options of the driver: the `[driver]` table of a setup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpiNandOptions {
+    /// Use continuous reads where chip and ECC allow.
+    pub continuous: bool,
+}
+
+/// Why a chip cannot be driven.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// No chip of the database has these id bytes.
+    #[error("no known chip has the id {0:02x?}")]
+    UnknownId(Vec<u8>),
+    /// The board asks for a bus mode that chip and controller do not have in common.
+    #[error("no read of this chip reaches {wanted} on this controller and board; on offer: {}", list(.offered))]
+    ModeNotOffered {
+        /// What the board asks for.
+        wanted: Mode,
+        /// What chip, controller and board have in common.
+        offered: Vec<Mode>,
+    },
+    /// A stateful mode without a way back: a host that restarts could not speak to the chip.
+    #[error("{0} is refused: the chip's reset pin is not wired, and without it nothing leaves this mode")]
+    NoResetPin(Mode),
+    /// Chip, controller and board have no operation of this kind in common.
+    #[error("chip, controller and board have no {0} in common")]
+    NoVariant(&'static str),
+    /// The engine is the chip's, which has none.
+    #[error("the chip has no on-die ECC; choose another engine")]
+    NoOnDieEcc,
+    /// The chip did not answer in the mode it was switched to.
+    #[error("the chip does not answer after the switch to {0}")]
+    SwitchFailed(Mode),
+    /// The bus failed.
+    #[error(transparent)]
+    Bus(#[from] SpiError),
+}
+
+fn list(modes: &[Mode]) -> String {
+    let names: Vec<String> = modes.iter().map(Mode::to_string).collect();
+    names.join(", ")
+}
+
+/// Poll plans: first pause, interval (Linux: `spinand.h`), the pauses as long as this host makes them.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    read: PollPlan,
+    program: PollPlan,
+    erase: PollPlan,
+    reset: PollPlan,
+}
+
+impl Waits {
+    fn new(profile: &HostProfile) -> Self {
+        let plan = |initial, interval| PollPlan {
+            initial: profile.pause(Nanos::from_us(initial)),
+            interval: profile.pause(Nanos::from_us(interval)),
+            timeout: Nanos::from_ms(400),
+        };
+        Self { read: plan(6, 5), program: plan(75, 15), erase: plan(250, 50), reset: plan(5, 5) }
+    }
+}
+
+/// A SPI NAND behind a controller.
+#[derive(Clone, Debug)]
+pub struct SpiNandDriver<S> {
+    bus: S,
+    host: Host,
+    profile: HostProfile,
+    waits: Waits,
+    spec: SpiNandSpec,
+    geometry: Geometry,
+    engine: EccEngine,
+    lines: Lines,
+    /// Templates: address and length are filled in.
+    read_op: SpiOp,
+    load_op: SpiOp,
+    status_op: SpiOp,
+    stream: Option<Stream>,
+    /// Selected die.
+    die: u32,
+    /// Configuration register of each die, as last written.
+    config: Vec<u8>,
+    /// A page with its OOB, for what is not whole.
+    page: Vec<u8>,
+    blocks: Vec<BlockState>,
+}
+
+impl<S: SpiMem> SpiNandDriver<S> {
+    /// When the driver was done with what it did last; after probing, when the device is ready for its first call.
+    pub const fn ready_at(&self) -> Instant {
+        self.host.now()
+    }
+
+    /// The database entry of the chip that was found.
+    pub const fn spec(&self) -> &SpiNandSpec {
+        &self.spec
+    }
+
+    /// The controller.
+    pub const fn bus(&self) -> &S {
+        &self.bus
+    }
+
+    /// The controller, for breaking the chip behind it on purpose.
+    pub const fn bus_mut(&mut self) -> &mut S {
+        &mut self.bus
+    }
+
+    /// The driver's thread, to record spans.
+    pub const fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The read from cache that was chosen, one page long.
+    pub const fn read_operation(&self) -> SpiOp {
+        self.read_op
+    }
+
+    /// The program load that was chosen, a page with OOB long.
+    pub const fn load_operation(&self) -> SpiOp {
+        self.load_op
+    }
+
+    /// The continuous read that was chosen, one page long.
+    pub fn continuous_operation(&self) -> Option<SpiOp> {
+        self.stream.map(|stream| stream.op)
+    }
+
+    /// An MTD call begins.
+    #[inline]
+    fn enter(&mut self, now: Instant) {
+        self.host.resume(now);
+        self.profile.call(&mut self.host);
+    }
+
+    /// A bus failure as an MTD error.
+    #[cold]
+    fn bus_error(&self, error: SpiError, addr: u64) -> Error {
+        let kind = match error {
+            SpiError::Chip(violation) => violation.kind(),
+            SpiError::Timeout => ErrorKind::Timeout,
+            SpiError::NotSupported => ErrorKind::Unsupported("the controller cannot do this operation"),
+            _ => ErrorKind::Unsupported("the controller's PHY is not usable"),
+        };
+        kind.at(addr, self.host.now())
+    }
+
+    fn done(&self, bits: Corrected) -> Done {
+        Done { at: self.host.now(), bitflips_max: bits.max, bitflips: bits.total }
+    }
+
+    fn exec(&mut self, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError> {
+        self.bus.exec(&mut self.host, op, data)
+    }
+
+    /// Polls the status until ready; returns it.
+    #[inline]
+    fn wait(&mut self, plan: PollPlan) -> Result<u8, SpiError> {
+        self.bus.poll(&mut self.host, &self.status_op, c::BUSY, 0, plan)
+    }
+
+    fn get_feature(&mut self, register: u8) -> Result<u8, SpiError> {
+        let op = self.lines.get_feature(register);
+        let mut value = [0; 2];
+        self.exec(&op, Data::In(&mut value[..op.len as usize]))?;
+        Ok(value[0])
+    }
+
+    fn set_feature(&mut self, register: u8, value: u8) -> Result<(), SpiError> {
+        let op = self.lines.set_feature(register);
+        self.exec(&op, Data::Out(&[value; 2][..op.len as usize]))
+    }
+
+    /// Sets bits of the selected die's configuration, if they are not set so already.
+    #[inline]
+    fn update_config(&mut self, mask: u8, value: u8) -> Result<(), SpiError> {
+        let old = self.config[self.die as usize];
+        let new = old & !mask | value;
+        if new == old {
+            return Ok(());
+        }
+        self.set_feature(c::CONFIG, new)?;
+        self.config[self.die as usize] = new;
+        Ok(())
+    }
+
+    fn select_die(&mut self, die: u32) -> Result<(), SpiError> {
+        if die == self.die {
+            return Ok(());
+        }
+        let op = self.lines.command(c::DIE_SELECT).write(1);
+        self.exec(&op, Data::Out(&[die as u8]))?;
+        self.die = die;
+        Ok(())
+    }
+
+    /// Selects the die of `block` and returns the block's number in it.
+    #[inline]
+    fn select(&mut self, block: u32) -> Result<u32, SpiError> {
+        if !self.spec.quirks.die_select {
+            return Ok(block);
+        }
+        let per_die = self.spec.blocks_per_die();
+        self.select_die(block / per_die)?;
+        Ok(block % per_die)
+    }
+
+    const fn on_die(&self) -> bool {
+        matches!(self.engine.kind(), EngineKind::OnDie)
+    }
+}
+
+impl<S: SpiMem> Mtd for SpiNandDriver<S> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
+        self.enter(now);
+        self.read_span(addr, buf)
+    }
+
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
+        check_aligned(now, addr, data.len() as u64, self.geometry.write_bytes)?;
+        self.enter(now);
+        self.write_span(addr, data)
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        check_range(now, addr, len, self.geometry.size_bytes)?;
+        check_aligned(now, addr, len, self.geometry.erase_bytes)?;
+        self.enter(now);
+        let block_bytes = u64::from(self.geometry.erase_bytes);
+        for block in addr / block_bytes..(addr + len) / block_bytes {
+            self.erase_block(block as u32)?;
+        }
+        Ok(Done::clean(self.host.now()))
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.check_oob(now, addr, data.len(), oob.len(), mode)?;
+        self.enter(now);
+        self.read_page_oob(addr, data, oob, mode)
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.check_oob(now, addr, data.len(), oob.len(), mode)?;
+        self.enter(now);
+        self.write_page_oob(addr, data, oob, mode)
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        check_range(now, addr, 0, self.geometry.size_bytes)?;
+        self.enter(now);
+        let bad = self.block_is_bad((addr / u64::from(self.geometry.erase_bytes)) as u32)?;
+        Ok((bad, self.host.now()))
+    }
+
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        check_range(now, addr, 0, self.geometry.size_bytes)?;
+        self.enter(now);
+        self.mark_block_bad((addr / u64::from(self.geometry.erase_bytes)) as u32)?;
+        Ok(Done::clean(self.host.now()))
+    }
+
+    fn otp_regions(&self, _: OtpArea) -> usize {
+        usize::from(self.spec.otp.is_some())
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.enter(now);
+        self.otp_region(area, index)
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.enter(now);
+        self.read_otp(area, addr, buf)
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.enter(now);
+        self.write_otp(addr, data)
+    }
+
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.enter(now);
+        self.lock_otp(addr, len)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}

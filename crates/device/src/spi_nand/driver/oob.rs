@@ -1,0 +1,142 @@
+//! Pages with their OOB, in the three modes of MTD.
+
+use super::super::command as c;
+use super::super::spec::{MARKER_BYTES, OobLayout, OobRange};
+use super::SpiNandDriver;
+use super::page::Outcome;
+use crate::ecc_engine::Corrected;
+use crate::spi::{SpiError, SpiMem};
+use floatgate_mtd::device::{check_aligned, check_range};
+use floatgate_mtd::{Done, Error, ErrorKind, Instant, OobMode};
+
+/// Copies the user's OOB bytes to their places.
+fn scatter(layout: Option<OobLayout>, from: &[u8], oob: &mut [u8]) {
+    match layout {
+        None => oob[..from.len()].copy_from_slice(from),
+        Some(layout) => {
+            let places = layout.free().flatten();
+            places.zip(from).for_each(|(at, byte)| oob[at] = *byte);
+        }
+    }
+}
+
+/// Copies the user's OOB bytes from their places.
+fn gather(layout: Option<OobLayout>, oob: &[u8], to: &mut [u8]) {
+    match layout {
+        None => to.copy_from_slice(&oob[..to.len()]),
+        Some(layout) => {
+            let places = layout.free().flatten();
+            places.zip(to).for_each(|(at, byte)| *byte = oob[at]);
+        }
+    }
+}
+
+impl<S: SpiMem> SpiNandDriver<S> {
+    /// Where the free bytes are; `None` when bytes keep their place.
+    fn layout(&self, mode: OobMode) -> Option<OobLayout> {
+        let without_ecc = || {
+            let len = self.geometry.oob_bytes - MARKER_BYTES;
+            let user = OobRange { start: MARKER_BYTES, step: 0, len };
+            OobLayout { sections: 1, user, ecc: OobRange::default() }
+        };
+        match mode {
+            OobMode::Raw | OobMode::Place => None,
+            OobMode::Auto if self.on_die() => Some(self.spec.oob),
+            OobMode::Auto => Some(without_ecc()),
+        }
+    }
+
+    pub(super) fn check_oob(
+        &self,
+        now: Instant,
+        addr: u64,
+        data_len: usize,
+        oob_len: usize,
+        mode: OobMode,
+    ) -> Result<(), Error> {
+        let g = &self.geometry;
+        check_range(now, addr, u64::from(g.write_bytes), g.size_bytes)?;
+        check_aligned(now, addr, data_len as u64, g.write_bytes)?;
+        let most = if mode == OobMode::Auto { g.oob_free_bytes } else { g.oob_bytes };
+        if data_len > g.write_bytes as usize || oob_len > most as usize {
+            let len = data_len.max(oob_len) as u64;
+            return Err(ErrorKind::OutOfRange { len, size: u64::from(most) }.at(addr, now));
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_page_oob(
+        &mut self,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.profile.page(&mut self.host);
+        let layout = self.layout(mode);
+        let data_bytes = self.geometry.write_bytes as usize;
+        let mut page = std::mem::take(&mut self.page);
+        // What a timing-only device leaves alone stays the caller's.
+        page[..data.len()].copy_from_slice(data);
+        page[data_bytes..].fill(0xFF);
+        scatter(layout, oob, &mut page[data_bytes..]);
+        let outcome = self.read_raw_or_corrected(addr, &mut page, data.is_empty(), mode);
+        data.copy_from_slice(&page[..data.len()]);
+        gather(layout, &page[data_bytes..], oob);
+        self.page = page;
+        match outcome.map_err(|error| self.bus_error(error, addr))? {
+            Ok(bits) => Ok(self.done(bits)),
+            Err(_) => Err(ErrorKind::Uncorrectable.at(addr, self.host.now())),
+        }
+    }
+
+    fn read_raw_or_corrected(
+        &mut self,
+        addr: u64,
+        page: &mut [u8],
+        oob_only: bool,
+        mode: OobMode,
+    ) -> Result<Outcome, SpiError> {
+        let row = self.row(addr)?;
+        let column = if oob_only { self.geometry.write_bytes } else { 0 };
+        if mode != OobMode::Raw && !oob_only {
+            return self.read_page(row, page);
+        }
+        if mode == OobMode::Raw {
+            self.update_config(c::ECC_ENABLE, 0)?;
+        }
+        self.page_to_cache(row)?;
+        self.from_cache(row, column, &mut page[column as usize..])?;
+        self.restore_ecc()?;
+        Ok(Ok(Corrected::default()))
+    }
+
+    pub(super) fn write_page_oob(
+        &mut self,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let data_bytes = self.geometry.write_bytes as usize;
+        let layout = self.layout(mode);
+        self.page.fill(0xFF);
+        self.page[..data.len()].copy_from_slice(data);
+        scatter(layout, oob, &mut self.page[data_bytes..]);
+        if mode == OobMode::Raw {
+            self.program_raw(addr)?;
+        } else {
+            self.program_page(addr, !data.is_empty())?;
+        }
+        Ok(Done::clean(self.host.now()))
+    }
+
+    /// Programs the page buffer with the on-die ECC off.
+    pub(super) fn program_raw(&mut self, addr: u64) -> Result<(), Error> {
+        let off = self.row(addr).and_then(|_| self.update_config(c::ECC_ENABLE, 0));
+        off.map_err(|error| self.bus_error(error, addr))?;
+        let outcome = self.program_page(addr, false);
+        self.restore_ecc().map_err(|error| self.bus_error(error, addr))?;
+        outcome
+    }
+}

@@ -1,0 +1,290 @@
+//! Pages and blocks: read, continuous read, write, erase, ECC results, read retry.
+
+use super::super::command as c;
+use super::super::spec::EccStatus;
+use super::SpiNandDriver;
+use super::select::Stream;
+use crate::ecc_engine::{Corrected, Uncorrectable};
+use crate::spi::{Data, SpiError, SpiMem, SpiOp};
+use floatgate_mtd::{Done, Error, ErrorKind};
+
+/// What the ECC made of a page. Bus failures come around it.
+pub(super) type Outcome = Result<Corrected, Uncorrectable>;
+
+/// Sums results: most bits of any step, all bits, the address of the first page that was lost.
+#[derive(Default)]
+struct Sum {
+    bits: Corrected,
+    lost: Option<u64>,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, outcome: Outcome, addr: u64) {
+        match outcome {
+            Ok(bits) => {
+                self.bits.max = self.bits.max.max(bits.max);
+                self.bits.total += bits.total;
+            }
+            Err(Uncorrectable) => self.lost = self.lost.or(Some(addr)),
+        }
+    }
+}
+
+impl<S: SpiMem> SpiNandDriver<S> {
+    /// Reads any span. Pages that cannot be corrected do not keep the others from being read.
+    #[inline]
+    pub(super) fn read_span(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        let page_bytes = self.geometry.write_bytes as usize;
+        let mut sum = Sum::default();
+        let (mut at, mut rest) = (addr, buf);
+        while !rest.is_empty() {
+            let inside = (at % page_bytes as u64) as usize;
+            let streamed = self.streamable(at, inside, rest.len());
+            let len = streamed.map_or(page_bytes - inside, |s| s.1).min(rest.len());
+            let (part, later) = rest.split_at_mut(len);
+            let outcome = match streamed {
+                Some((stream, _)) => self.read_stream(stream, at, part, &mut sum),
+                None => self.read_part(at, inside, part).map(|outcome| sum.add(outcome, at)),
+            };
+            outcome.map_err(|error| self.bus_error(error, at))?;
+            (at, rest) = (at + len as u64, later);
+        }
+        match sum.lost {
+            None => Ok(self.done(sum.bits)),
+            Some(addr) => Err(ErrorKind::Uncorrectable.at(addr, self.host.now())),
+        }
+    }
+
+    /// The continuous read and its length, where more than one whole page of a block is wanted.
+    #[inline]
+    fn streamable(&self, at: u64, inside: usize, len: usize) -> Option<(Stream, usize)> {
+        let stream = self.stream?;
+        let page_bytes = self.geometry.write_bytes as usize;
+        let in_block =
+            (u64::from(self.geometry.erase_bytes) - at % u64::from(self.geometry.erase_bytes)) as usize;
+        let whole = len.min(in_block).min(stream.max_bytes) / page_bytes * page_bytes;
+        (inside == 0 && whole > page_bytes).then_some((stream, whole))
+    }
+
+    /// Row address of the page at `addr`; selects its die.
+    #[inline]
+    pub(super) fn row(&mut self, addr: u64) -> Result<u32, SpiError> {
+        let page = (addr / u64::from(self.geometry.write_bytes)) as u32;
+        if !self.spec.quirks.die_select {
+            return Ok(page);
+        }
+        let per_block = self.spec.geometry.pages_per_block;
+        let block = self.select(page / per_block)?;
+        Ok(block * per_block + page % per_block)
+    }
+
+    /// Column address of the page `row` with its plane-select bit.
+    #[inline]
+    pub(super) fn column(&self, row: u32, column: u32) -> u32 {
+        if !self.spec.quirks.plane_select_bit {
+            return column;
+        }
+        let g = &self.spec.geometry;
+        let plane = row / g.pages_per_block % g.planes;
+        column | plane << g.plane_shift()
+    }
+
+    /// A page, or a part of one, of which the whole is read.
+    #[inline]
+    fn read_part(&mut self, at: u64, inside: usize, part: &mut [u8]) -> Result<Outcome, SpiError> {
+        let row = self.row(at)?;
+        self.profile.page(&mut self.host);
+        if part.len() == self.geometry.write_bytes as usize && !self.engine.on_host() {
+            return self.read_page(row, part);
+        }
+        let mut page = std::mem::take(&mut self.page);
+        // What a timing-only device leaves alone stays the caller's.
+        page[inside..inside + part.len()].copy_from_slice(part);
+        let data_bytes = self.geometry.write_bytes as usize;
+        let wanted = if self.engine.on_host() { page.len() } else { data_bytes };
+        let outcome = self.read_page(row, &mut page[..wanted]);
+        part.copy_from_slice(&page[inside..inside + part.len()]);
+        self.page = page;
+        outcome
+    }
+
+    /// Reads page `row` from column 0 into `buf` (data, or data and OOB), corrected, with read retry when that fails.
+    #[inline]
+    pub(super) fn read_page(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
+        let outcome = self.read_page_once(row, buf)?;
+        if outcome.is_err() && self.spec.read_retry.is_some() {
+            return self.retry_page(row, buf);
+        }
+        Ok(outcome)
+    }
+
+    #[inline]
+    fn read_page_once(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
+        let status = self.page_to_cache(row)?;
+        self.from_cache(row, 0, buf)?;
+        if self.engine.on_host() {
+            let data = &mut buf[..self.geometry.write_bytes as usize];
+            return Ok(self.engine.finish(&mut self.host, data, self.bus.wrong_bits()));
+        }
+        self.judge(status, false)
+    }
+
+    /// PAGE READ and its polls; returns the status.
+    #[inline]
+    pub(super) fn page_to_cache(&mut self, row: u32) -> Result<u8, SpiError> {
+        let op = self.lines.row(c::PAGE_READ, row);
+        self.exec(&op, Data::None)?;
+        self.wait(self.waits.read)
+    }
+
+    /// READ FROM CACHE.
+    #[inline]
+    pub(super) fn from_cache(&mut self, row: u32, column: u32, buf: &mut [u8]) -> Result<(), SpiError> {
+        let op = SpiOp { addr: self.column(row, column), len: buf.len() as u32, ..self.read_op };
+        self.bus.mapped(&mut self.host, &op, Data::In(buf))
+    }
+
+    /// What the status says of the on-die ECC.
+    #[inline]
+    fn judge(&mut self, status: u8, continuous: bool) -> Result<Outcome, SpiError> {
+        if !self.on_die() || status & c::ECC_MASK == 0 {
+            return Ok(Ok(Corrected::default()));
+        }
+        match status & c::ECC_MASK {
+            c::ECC_CORRECTED => {
+                let bits = self.corrected_bits(continuous)?;
+                Ok(Ok(Corrected { max: bits, total: bits }))
+            }
+            _ => Ok(Err(Uncorrectable)),
+        }
+    }
+
+    /// How many bits were corrected: asked of the chip, or as many as it can correct, so that the page is moved in time.
+    #[cold]
+    fn corrected_bits(&mut self, continuous: bool) -> Result<u32, SpiError> {
+        let strength = self.spec.ecc.strength;
+        let bits = match self.spec.ecc_status {
+            EccStatus::Plain => strength,
+            EccStatus::Macronix => {
+                let mut detail = [0];
+                let op = self.lines.command(c::READ_ECC_STATUS).dummy(8).read(1);
+                self.exec(&op, Data::In(&mut detail))?;
+                u32::from(if continuous { detail[0] >> 4 } else { detail[0] & 15 })
+            }
+            EccStatus::WinbondDetail => u32::from(self.get_feature(0x30)? >> 4),
+            EccStatus::Gigadevice => u32::from(self.get_feature(0xF0)? >> 4 & 3) + 1,
+        };
+        Ok(if bits == 0 || bits > strength { strength } else { bits })
+    }
+
+    /// Reads once more with each shifted threshold until one succeeds, and restores the normal one.
+    #[cold]
+    fn retry_page(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
+        let Some(retry) = self.spec.read_retry else { return Ok(Err(Uncorrectable)) };
+        let mut outcome = Err(Uncorrectable);
+        for mode in 1..=retry.modes {
+            self.set_feature(retry.feature, mode)?;
+            outcome = self.read_page_once(row, buf)?;
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        self.set_feature(retry.feature, 0)?;
+        Ok(outcome)
+    }
+
+    /// One PAGE READ, then page after page without a pause. When the ECC gives up on any of them, they are read again one
+    /// by one: only that tells which.
+    fn read_stream(
+        &mut self,
+        stream: Stream,
+        at: u64,
+        buf: &mut [u8],
+        sum: &mut Sum,
+    ) -> Result<(), SpiError> {
+        let row = self.row(at)?;
+        self.profile.page(&mut self.host);
+        self.update_config(stream.config_bit, if stream.set { stream.config_bit } else { 0 })?;
+        let status = self.stream_pages(stream, row, buf);
+        let left = self.update_config(stream.config_bit, if stream.set { 0 } else { stream.config_bit });
+        let outcome = status?;
+        left?;
+        if outcome.is_ok() {
+            sum.add(outcome, at);
+            return Ok(());
+        }
+        let page_bytes = self.geometry.write_bytes as usize;
+        for (i, page) in buf.chunks_mut(page_bytes).enumerate() {
+            let outcome = self.read_page(row + i as u32, page)?;
+            sum.add(outcome, at + (i * page_bytes) as u64);
+        }
+        Ok(())
+    }
+
+    fn stream_pages(&mut self, stream: Stream, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
+        self.page_to_cache(row)?;
+        let op = SpiOp { len: buf.len() as u32, ..stream.op };
+        self.bus.mapped(&mut self.host, &op, Data::In(buf))?;
+        let status = self.get_feature(c::STATUS)?;
+        self.judge(status, true)
+    }
+
+    pub(super) fn write_span(&mut self, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        let page_bytes = self.geometry.write_bytes as usize;
+        for (i, bytes) in data.chunks_exact(page_bytes).enumerate() {
+            let at = addr + (i * page_bytes) as u64;
+            self.page[..page_bytes].copy_from_slice(bytes);
+            self.page[page_bytes..].fill(0xFF);
+            self.program_page(at, true)?;
+        }
+        Ok(Done::clean(self.host.now()))
+    }
+
+    /// Programs the page buffer, data and OOB, into the page at `at`.
+    pub(super) fn program_page(&mut self, at: u64, encode: bool) -> Result<(), Error> {
+        self.profile.page(&mut self.host);
+        if encode {
+            self.engine.prepare(&mut self.host, self.geometry.write_bytes);
+        }
+        let page = std::mem::take(&mut self.page);
+        let status = self.row(at).and_then(|row| self.program_row(row, &page));
+        self.page = page;
+        match status.map_err(|error| self.bus_error(error, at))? & c::PROGRAM_FAILED {
+            0 => Ok(()),
+            _ => Err(ErrorKind::ProgramFailed.at(at, self.host.now())),
+        }
+    }
+
+    /// WRITE ENABLE, PROGRAM LOAD, PROGRAM EXECUTE and polls; returns the status.
+    pub(super) fn program_row(&mut self, row: u32, page: &[u8]) -> Result<u8, SpiError> {
+        self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
+        let load = SpiOp { addr: self.column(row, 0), len: page.len() as u32, ..self.load_op };
+        self.bus.mapped(&mut self.host, &load, Data::Out(page))?;
+        self.exec(&self.lines.row(c::PROGRAM_EXECUTE, row), Data::None)?;
+        self.wait(self.waits.program)
+    }
+
+    /// Erases a block that is not bad.
+    pub(super) fn erase_block(&mut self, block: u32) -> Result<(), Error> {
+        let at = u64::from(block) * u64::from(self.geometry.erase_bytes);
+        self.profile.page(&mut self.host);
+        if self.block_is_bad(block)? {
+            return Err(ErrorKind::BadBlock.at(at, self.host.now()));
+        }
+        let status = self.erase_row(block).map_err(|error| self.bus_error(error, at))?;
+        match status & c::ERASE_FAILED {
+            0 => Ok(()),
+            _ => Err(ErrorKind::EraseFailed.at(at, self.host.now())),
+        }
+    }
+
+    /// WRITE ENABLE, BLOCK ERASE and polls; returns the status.
+    pub(super) fn erase_row(&mut self, block: u32) -> Result<u8, SpiError> {
+        let block = self.select(block)?;
+        self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
+        let row = block * self.spec.geometry.pages_per_block;
+        self.exec(&self.lines.row(c::BLOCK_ERASE, row), Data::None)?;
+        self.wait(self.waits.erase)
+    }
+}

@@ -1,0 +1,209 @@
+//! Finding out what the chip is, and setting it up.
+
+use super::super::command as c;
+use super::super::spec::{ContinuousKind, IdRead, SpiNandSpec};
+use super::lines::Lines;
+use super::select::{Choice, choose, operation};
+use super::{BlockState, ProbeError, SpiNandDriver, SpiNandOptions, Waits};
+use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
+use crate::host::HostProfile;
+use crate::spi::{Data, Direction, Mode, SpiError, SpiMem, SpiOp};
+use crate::timeline::Host;
+use floatgate_mtd::{FlashKind, Geometry};
+
+/// Most id bytes that any chip has (Linux: `SPINAND_MAX_ID_LEN`).
+const ID_BYTES: usize = 5;
+
+/// Bytes of the pattern over which the PHY is calibrated.
+const PATTERN_BYTES: usize = 128;
+
+/// Discovers the chip among `database`, longest matching id first.
+///
+/// # Errors
+/// `UnknownId` with what the last way of asking returned.
+fn discover<'d, S: SpiMem>(
+    bus: &mut S,
+    host: &mut Host,
+    database: &'d [SpiNandSpec],
+) -> Result<&'d SpiNandSpec, ProbeError> {
+    let mut id = [0; ID_BYTES];
+    for way in [IdRead::Opcode, IdRead::Address, IdRead::Dummy] {
+        let base = SpiOp::command(c::READ_ID).read(ID_BYTES as u32);
+        let op = match way {
+            IdRead::Opcode => base,
+            IdRead::Address => base.address(0, 1),
+            IdRead::Dummy => base.dummy(8),
+        };
+        bus.exec(host, &op, Data::In(&mut id))?;
+        let matching = |s: &&SpiNandSpec| s.id_read == way && !s.id.is_empty() && id.starts_with(&s.id);
+        if let Some(found) = database.iter().filter(matching).max_by_key(|s| s.id.len()) {
+            return Ok(found);
+        }
+    }
+    Err(ProbeError::UnknownId(id.to_vec()))
+}
+
+fn reset<S: SpiMem>(bus: &mut S, host: &mut Host, waits: &Waits) -> Result<(), SpiError> {
+    let lines = Lines::unknown();
+    // The pin first: a chip left in 8D by a host that restarted does not hear commands on one lane.
+    bus.pulse_reset(host);
+    let status = lines.get_feature(c::STATUS);
+    bus.poll(host, &status, c::BUSY, 0, waits.reset)?;
+    bus.exec(host, &lines.command(c::RESET), Data::None)?;
+    bus.poll(host, &status, c::BUSY, 0, waits.reset)?;
+    Ok(())
+}
+
+fn geometry(spec: &SpiNandSpec, engine: &EccEngine) -> Geometry {
+    let g = &spec.geometry;
+    let ecc = engine.requirement();
+    let hidden = !matches!(engine.kind(), EngineKind::OnDie);
+    Geometry {
+        kind: if g.bits_per_cell > 1 { FlashKind::MlcNand } else { FlashKind::SlcNand },
+        size_bytes: u64::from(g.block_bytes()) * u64::from(g.blocks()),
+        erase_bytes: g.block_bytes(),
+        write_bytes: g.page_bytes,
+        buffer_bytes: g.page_bytes,
+        // Linux offers no sub-pages on SPI NAND.
+        sub_page_bytes: g.page_bytes,
+        oob_bytes: g.oob_bytes,
+        oob_free_bytes: if hidden {
+            g.oob_bytes - super::super::spec::MARKER_BYTES
+        } else {
+            spec.oob.free_bytes()
+        },
+        ecc_strength: ecc.strength,
+        ecc_step_bytes: ecc.step_bytes,
+        bitflip_threshold: Geometry::default_bitflip_threshold(ecc.strength),
+    }
+}
+
+impl<S: SpiMem> SpiNandDriver<S> {
+    /// Discovers the chip on `bus` among `database`, and sets it up: reset, bus mode, protection off, ECC, PHY.
+    ///
+    /// # Errors
+    /// When the chip is unknown, or chip, controller and board have no way to speak as asked.
+    pub fn probe(
+        mut bus: S,
+        database: &[SpiNandSpec],
+        profile: HostProfile,
+        ecc: EccProfile,
+        options: SpiNandOptions,
+    ) -> Result<Self, ProbeError> {
+        let mut host = Host::default();
+        let waits = Waits::new(&profile);
+        reset(&mut bus, &mut host, &waits)?;
+        let spec = discover(&mut bus, &mut host, database)?.clone();
+        if ecc.engine == EngineKind::OnDie && !spec.ecc.on_die {
+            return Err(ProbeError::NoOnDieEcc);
+        }
+        let engine = EccEngine::new(ecc, spec.ecc.requirement());
+        // Continuous reads deliver no OOB, which an engine on the host's side needs.
+        let choice = choose(&bus, &spec, options.continuous && !engine.on_host())?;
+        let lines = Lines::single(&spec);
+        let g = spec.geometry;
+        let mut driver = Self {
+            bus,
+            host,
+            profile,
+            waits,
+            geometry: geometry(&spec, &engine),
+            engine,
+            status_op: lines.get_feature(c::STATUS),
+            lines,
+            read_op: operation(&spec, &choice.read, Direction::In, g.page_bytes),
+            load_op: operation(&spec, &choice.load.variant(), Direction::Out, g.raw_page_bytes()),
+            stream: choice.stream,
+            die: 0,
+            config: vec![0; spec.selectable_dies() as usize],
+            page: vec![0xFF; g.raw_page_bytes() as usize],
+            blocks: vec![BlockState::Unknown; g.blocks() as usize],
+            spec,
+        };
+        driver.set_up(&choice)?;
+        Ok(driver)
+    }
+
+    fn set_up(&mut self, choice: &Choice) -> Result<(), ProbeError> {
+        for die in (0..self.spec.selectable_dies()).rev() {
+            self.select_die(die)?;
+            self.set_up_die(choice)?;
+        }
+        self.set_dummy_cycles(choice)?;
+        if choice.read.mode.is_stateful() {
+            self.switch_to_octal()?;
+        }
+        if self.bus.wants_phy() {
+            self.calibrate()?;
+        }
+        Ok(())
+    }
+
+    /// Registers of the selected die.
+    fn set_up_die(&mut self, choice: &Choice) -> Result<(), SpiError> {
+        self.config[self.die as usize] = self.get_feature(c::CONFIG)?;
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        let quad = choice.read.mode.data.lanes == 4 || choice.load.mode.data.lanes == 4;
+        let mut mask = c::ECC_ENABLE | c::OTP_ENABLE | flag(self.spec.quad_enable, c::QUAD_ENABLE);
+        let mut value =
+            flag(self.on_die(), c::ECC_ENABLE) | flag(self.spec.quad_enable && quad, c::QUAD_ENABLE);
+        if let Some(cont) = &self.spec.continuous {
+            // Some chips keep this bit over a reset, and then hide their OOB.
+            mask |= 1 << cont.config_bit;
+            value |= flag(cont.kind == ContinuousKind::Winbond, 1 << cont.config_bit);
+        }
+        self.update_config(mask, value)?;
+        if let Some(speed) = self.spec.high_speed {
+            let on = flag(self.spec.needs_high_speed(&choice.read), 1 << speed.bit);
+            let old = self.get_feature(speed.feature)?;
+            self.set_feature(speed.feature, old & !(1 << speed.bit) | on)?;
+        }
+        self.set_feature(c::PROTECTION, 0)
+    }
+
+    fn write_vcr(&mut self, register: u32, value: u8) -> Result<(), SpiError> {
+        self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
+        let op = self.lines.command(c::WRITE_VCR).address(register, 3).write(1);
+        self.exec(&op, Data::Out(&[value]))
+    }
+
+    /// Reads on eight lanes take as many dummy cycles as a register says.
+    fn set_dummy_cycles(&mut self, choice: &Choice) -> Result<(), SpiError> {
+        let register = self.spec.octal.as_ref().map(|octal| octal.dummy_register);
+        match register {
+            Some(register) if choice.read.mode.data.lanes == 8 => self.write_vcr(register, choice.read.dummy),
+            _ => Ok(()),
+        }
+    }
+
+    /// Switches to 8D-8D-8D and makes sure that the chip answers there.
+    fn switch_to_octal(&mut self) -> Result<(), ProbeError> {
+        let failed = ProbeError::SwitchFailed(Mode::OCTAL_DTR);
+        let Some(octal) = self.spec.octal.clone() else { return Err(failed) };
+        let value = octal.io_octal_dtr.first().copied().ok_or_else(|| failed.clone())?;
+        self.write_vcr(octal.io_register, value)?;
+        self.lines = Lines::octal(&self.spec, &octal);
+        self.status_op = self.lines.get_feature(c::STATUS);
+        // Double rate moves bytes in pairs.
+        let mut id = [0; ID_BYTES + 1];
+        self.exec(&self.lines.read_id(id.len() as u32), Data::In(&mut id))?;
+        if id.starts_with(&self.spec.id) { Ok(()) } else { Err(failed) }
+    }
+
+    /// Tunes the controller's sampling point over a pattern that is loaded into the cache and never programmed.
+    fn calibrate(&mut self) -> Result<(), SpiError> {
+        let mut pattern = [0; PATTERN_BYTES];
+        // Long and short runs of each value on each lane: a Galois LFSR (x^8 + x^6 + x^5 + x^4 + 1).
+        let mut state: u8 = 0x5A;
+        for byte in &mut pattern {
+            *byte = state;
+            state = state >> 1 ^ if state & 1 == 1 { 0xB8 } else { 0 };
+        }
+        self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
+        let load = SpiOp { len: PATTERN_BYTES as u32, ..self.load_op };
+        self.exec(&load, Data::Out(&pattern))?;
+        let read = SpiOp { len: PATTERN_BYTES as u32, ..self.read_op };
+        self.bus.calibrate(&mut self.host, &read, &pattern)?;
+        self.exec(&self.lines.command(c::WRITE_DISABLE), Data::None)
+    }
+}

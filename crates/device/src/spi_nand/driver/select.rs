@@ -1,0 +1,133 @@
+//! Which operations to use: the fastest that chip, controller and board have in common, by estimated duration at the
+//! clock at which each would really run.
+
+use super::super::spec::{ContinuousKind, LoadVariant, SpiNandSpec};
+use super::ProbeError;
+use crate::spi::{Direction, Mode, SpiMem, SpiOp, Variant};
+use floatgate_mtd::Nanos;
+
+/// The operations chosen at probe time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    /// Read from cache.
+    pub(super) read: Variant,
+    /// Program load.
+    pub(super) load: LoadVariant,
+    /// Continuous read, when it is wanted, offered and faster.
+    pub(super) stream: Option<Stream>,
+}
+
+/// A continuous read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    /// The operation, without length.
+    pub(super) op: SpiOp,
+    /// Mask of the configuration bit.
+    pub(super) config_bit: u8,
+    /// Whether the bit is set (Macronix) or cleared (Winbond) for continuous reads.
+    pub(super) set: bool,
+    /// Most bytes in one go: whole pages, at most a block.
+    pub(super) max_bytes: usize,
+}
+
+/// Whether controller and board allow a mode.
+fn allowed<S: SpiMem>(bus: &S, spec: &SpiNandSpec, mode: Mode) -> bool {
+    let stateful_ok = !mode.is_stateful() || (bus.has_reset_pin() && spec.octal.is_some());
+    bus.supports(mode) && bus.mode_limit().is_none_or(|limit| mode.fits(limit)) && stateful_ok
+}
+
+/// The operation a variant makes, its clock limit filled in.
+pub(super) fn operation(spec: &SpiNandSpec, variant: &Variant, dir: Direction, len: u32) -> SpiOp {
+    SpiOp { max_hz: spec.variant_hz(variant), ..variant.op(0, 2, dir, len) }
+}
+
+/// How long `op` takes on the wires of `bus`.
+fn duration<S: SpiMem>(bus: &S, op: &SpiOp) -> Nanos {
+    bus.clock(op, true).duration(op)
+}
+
+pub(super) fn choose<S: SpiMem>(bus: &S, spec: &SpiNandSpec, continuous: bool) -> Result<Choice, ProbeError> {
+    let read = choose_read(bus, spec)?;
+    let load = choose_load(bus, spec, read.mode.is_stateful())?;
+    let stream = if continuous { choose_stream(bus, spec, &read) } else { None };
+    Ok(Choice { read, load, stream })
+}
+
+fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeError> {
+    let page = spec.geometry.page_bytes;
+    let length = |v: &Variant| duration(bus, &operation(spec, v, Direction::In, page));
+    let usable: Vec<&Variant> = spec.reads.iter().filter(|v| allowed(bus, spec, v.mode)).collect();
+    if let Some(limit) = bus.mode_limit()
+        && !usable.iter().any(|v| v.mode.data == limit.data)
+    {
+        return Err(out_of_reach(bus, spec, limit));
+    }
+    let best = usable.into_iter().min_by_key(|v| length(v));
+    best.copied().ok_or_else(|| ProbeError::NoVariant("read from cache"))
+}
+
+/// Why no read reaches the mode that the board's owner asks for.
+fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeError {
+    let has = spec.reads.iter().any(|v| v.mode == wanted);
+    if wanted.is_stateful() && has && bus.supports(wanted) && !bus.has_reset_pin() {
+        return ProbeError::NoResetPin(wanted);
+    }
+    let usable = |mode: Mode| bus.supports(mode) && (!mode.is_stateful() || bus.has_reset_pin());
+    let mut offered: Vec<Mode> = spec.reads.iter().map(|v| v.mode).filter(|&mode| usable(mode)).collect();
+    offered.sort_unstable();
+    offered.dedup();
+    ProbeError::ModeNotOffered { wanted, offered }
+}
+
+/// Random loads come first among equals, as Linux uses them.
+fn choose_load<S: SpiMem>(bus: &S, spec: &SpiNandSpec, stateful: bool) -> Result<LoadVariant, ProbeError> {
+    let raw = spec.geometry.raw_page_bytes();
+    let usable = spec.loads.iter().filter(|v| v.mode.is_stateful() == stateful && allowed(bus, spec, v.mode));
+    let length = |v: &LoadVariant| duration(bus, &operation(spec, &v.variant(), Direction::Out, raw));
+    let best = usable.min_by_key(|v| (length(v), !v.random));
+    best.copied().ok_or(ProbeError::NoVariant("program load"))
+}
+
+fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Option<Stream> {
+    let cont = spec.continuous.as_ref()?;
+    let g = &spec.geometry;
+    let winbond = cont.kind == ContinuousKind::Winbond;
+    let page = g.page_bytes;
+    let make = |v: &Variant| {
+        let op = if winbond { headed(spec, v) } else { operation(spec, v, Direction::In, 0) };
+        slowed(SpiOp { len: page, ..op }, cont.t_page_us)
+    };
+    let candidates = if winbond { &cont.reads } else { &spec.reads };
+    // One setting of the dummy register serves both kinds of read.
+    let same_dummy = |v: &&Variant| v.mode.data.lanes != 8 || v.dummy == read.dummy || spec.octal.is_none();
+    let op = candidates
+        .iter()
+        .filter(|v| v.mode.is_stateful() == read.mode.is_stateful() && allowed(bus, spec, v.mode))
+        .filter(same_dummy)
+        .map(make)
+        .min_by_key(|op| duration(bus, op))?;
+    let regular = spec.timing.t_rd_us + duration(bus, &operation(spec, read, Direction::In, page));
+    let whole_pages = bus.max_mapped(Direction::In) / page as usize * page as usize;
+    let max_bytes = whole_pages.min(g.block_bytes() as usize);
+    let worth_it = duration(bus, &op) < regular && max_bytes > page as usize;
+    worth_it.then_some(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, max_bytes })
+}
+
+/// A continuous read of Winbond's: one ignored address byte (two in 8D) and the rest of the header as dummy cycles.
+fn headed(spec: &SpiNandSpec, variant: &Variant) -> SpiOp {
+    let bytes = if variant.mode.cmd.dtr { 2 } else { 1 };
+    let op = SpiOp { max_hz: spec.variant_hz(variant), ..variant.op(0, bytes, Direction::In, 0) };
+    let address = op.half_cycles()[1];
+    match u8::try_from(address / 2) {
+        Ok(cycles) if address.is_multiple_of(2) && cycles <= variant.dummy => {
+            op.dummy(variant.dummy - cycles)
+        }
+        _ => op.address(0, 0),
+    }
+}
+
+/// Lowers the clock limit so that a page does not pass faster than the array delivers the next.
+fn slowed(op: SpiOp, t_page: Nanos) -> SpiOp {
+    let array_hz = op.half_cycles()[3].saturating_mul(500_000_000) / t_page.as_ns().max(1);
+    SpiOp { max_hz: op.max_hz.min(u32::try_from(array_hz).unwrap_or(u32::MAX)), ..op }
+}

@@ -1,0 +1,479 @@
+//! A SPI NAND as data: the `[chip]` table of a part file.
+
+use crate::ecc_engine::EccRequirement;
+use crate::spi::{Mode, Variant};
+use crate::units::{self, TypMaxUs};
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+
+/// How the chip answers READ ID (Linux tries all three).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdRead {
+    /// The id follows the command at once.
+    Opcode,
+    /// An address byte of zero comes first.
+    Address,
+    /// A dummy byte comes first.
+    #[default]
+    Dummy,
+}
+
+/// Pages, blocks, dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiNandGeometry {
+    /// Data bytes per page, a power of two.
+    #[serde(deserialize_with = "bytes_u32")]
+    pub page_bytes: u32,
+    /// OOB bytes per page.
+    #[serde(deserialize_with = "bytes_u32")]
+    pub oob_bytes: u32,
+    /// Pages per erase block.
+    pub pages_per_block: u32,
+    /// Erase blocks per LUN, of all planes together.
+    pub blocks_per_lun: u32,
+    /// Planes per LUN, each with a cache register of its own.
+    #[serde(default = "one")]
+    pub planes: u32,
+    /// LUNs (dies).
+    #[serde(default = "one")]
+    pub luns: u32,
+    /// Bits per cell.
+    #[serde(default = "one")]
+    pub bits_per_cell: u32,
+    /// Most bad blocks per LUN over the chip's life.
+    #[serde(default)]
+    pub max_bad_blocks_per_lun: u32,
+}
+
+impl SpiNandGeometry {
+    /// Data and OOB bytes of a page.
+    pub const fn raw_page_bytes(&self) -> u32 {
+        self.page_bytes + self.oob_bytes
+    }
+
+    /// Blocks of the whole chip.
+    pub const fn blocks(&self) -> u32 {
+        self.blocks_per_lun * self.luns
+    }
+
+    /// Data bytes of a block.
+    pub const fn block_bytes(&self) -> u32 {
+        self.page_bytes * self.pages_per_block
+    }
+
+    /// Bit of the column address that selects the plane: the first above those that address data and OOB.
+    pub const fn plane_shift(&self) -> u32 {
+        u32::BITS - self.page_bytes.leading_zeros()
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+fn bytes_u32<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    let bytes = units::bytes::deserialize(d)?;
+    u32::try_from(bytes).map_err(|_| serde::de::Error::custom("this size is smaller than 4 GiB"))
+}
+
+/// What ECC the array needs, and whether the chip does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChipEcc {
+    /// Bits per step.
+    pub strength: u32,
+    /// Bytes per step.
+    pub step_bytes: u32,
+    /// The chip has its own engine of this strength.
+    #[serde(default)]
+    pub on_die: bool,
+}
+
+impl ChipEcc {
+    /// Strength and step.
+    pub const fn requirement(&self) -> EccRequirement {
+        EccRequirement { strength: self.strength, step_bytes: self.step_bytes }
+    }
+}
+
+/// How the result of the on-die ECC is found beyond bits 5:4 of the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EccStatus {
+    /// Not at all: a correction may have been of any number of bits.
+    #[default]
+    Plain,
+    /// Macronix: command 7Ch, bits 3:0 for the last page, 7:4 the most of a continuous read.
+    Macronix,
+    /// Winbond W25NxxKV: feature 30h, bits 7:4.
+    WinbondDetail,
+    /// GigaDevice Q5: feature F0h, bits 5:4 one less than the number of bits.
+    Gigadevice,
+}
+
+/// A repeated range of OOB bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OobRange {
+    /// First byte of the first section.
+    pub start: u32,
+    /// From section to section.
+    #[serde(default)]
+    pub step: u32,
+    /// Bytes in each section.
+    pub len: u32,
+}
+
+/// What the OOB bytes are for when the on-die ECC is on. Bytes 0 and 1 are the bad block marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OobLayout {
+    /// Number of sections.
+    pub sections: u32,
+    /// The user's bytes.
+    pub user: OobRange,
+    /// ECC bytes, which the chip writes itself; absent when they are hidden.
+    #[serde(default)]
+    pub ecc: OobRange,
+}
+
+/// Bytes of the bad block marker, at the start of the OOB.
+pub const MARKER_BYTES: u32 = 2;
+
+impl OobLayout {
+    /// Ranges of free bytes, as offsets in the OOB: the user's without the bad block marker.
+    pub fn free(&self) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
+        sections(self.sections, self.user).map(|r| r.start.max(MARKER_BYTES as usize)..r.end)
+    }
+
+    /// Ranges of ECC bytes.
+    pub fn ecc(&self) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
+        sections(self.sections, self.ecc).filter(|r| !r.is_empty())
+    }
+
+    /// Number of free bytes.
+    pub fn free_bytes(&self) -> u32 {
+        self.free().map(|r| r.len() as u32).sum()
+    }
+}
+
+fn sections(count: u32, range: OobRange) -> impl Iterator<Item = core::ops::Range<usize>> {
+    (0..count).map(move |i| {
+        let start = (range.start + i * range.step) as usize;
+        start..start + range.len as usize
+    })
+}
+
+/// How long the array works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiNandTiming {
+    /// Array to cache, on-die ECC off.
+    #[serde(with = "units::us")]
+    pub t_rd_us: Nanos,
+    /// Array to cache, on-die ECC on.
+    #[serde(with = "units::us")]
+    pub t_rd_ecc_us: Nanos,
+    /// Page program.
+    pub t_prog_us: TypMaxUs,
+    /// Block erase.
+    pub t_bers_us: TypMaxUs,
+    /// RESET while idle or reading.
+    #[serde(default = "t_rst", with = "units::us")]
+    pub t_rst_us: Nanos,
+    /// RESET while programming.
+    #[serde(default = "t_rst_program", with = "units::us")]
+    pub t_rst_prog_us: Nanos,
+    /// RESET while erasing.
+    #[serde(default = "t_rst_erase", with = "units::us")]
+    pub t_rst_bers_us: Nanos,
+}
+
+/// Common to the SPI NANDs that Linux knows: 5, 10 and 500 us (`spinand.h`).
+const fn t_rst() -> Nanos {
+    Nanos::from_us(5)
+}
+
+const fn t_rst_program() -> Nanos {
+    Nanos::from_us(10)
+}
+
+const fn t_rst_erase() -> Nanos {
+    Nanos::from_us(500)
+}
+
+/// One way to fill the cache from the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadVariant {
+    /// Lanes and rates.
+    pub mode: Mode,
+    /// Command byte.
+    pub opcode: u8,
+    /// Random load: bytes that are not sent keep their value. A plain load sets them to FFh.
+    #[serde(default)]
+    pub random: bool,
+    /// Highest clock; the chip's own limit when absent.
+    #[serde(default, with = "units::hz")]
+    pub max_hz: u64,
+}
+
+impl LoadVariant {
+    /// As a variant like those of reads.
+    pub const fn variant(&self) -> Variant {
+        Variant { mode: self.mode, opcode: self.opcode, dummy: 0, max_hz: self.max_hz }
+    }
+}
+
+/// How a chip streams one page after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContinuousKind {
+    /// Configuration bit clear (BUF): reads from cache have no column and stream to the end of the block.
+    Winbond,
+    /// Configuration bit set (CONT): reads from cache as usual; left by a register write, or tRST after CS# high.
+    Macronix,
+}
+
+/// Continuous read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Continuous {
+    /// Which way.
+    pub kind: ContinuousKind,
+    /// Number of the configuration bit.
+    pub config_bit: u8,
+    /// What the array needs for each further page while one is transferred. There is no way to make the host wait, so a
+    /// clock at which a page passes faster is refused.
+    #[serde(with = "units::us")]
+    pub t_page_us: Nanos,
+    /// Winbond: the reads of this mode; `dummy` counts all cycles between command and data, ignored address included.
+    #[serde(default)]
+    pub reads: Vec<Variant>,
+}
+
+/// Stateful octal double rate, entered through a volatile configuration register (Winbond W35N).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Octal {
+    /// Value of register 0 for single lane commands (power-up).
+    pub io_single: u8,
+    /// Values of register 0 that switch to 8D-8D-8D; drivers use the first.
+    pub io_octal_dtr: Vec<u8>,
+    /// Address of the I/O mode register.
+    pub io_register: u32,
+    /// Address of the register with the dummy cycles of reads on eight data lanes.
+    pub dummy_register: u32,
+    /// Dummy cycles after power-up.
+    pub dummy_default: u8,
+    /// Dummy cycles that can be set.
+    pub dummy_choices: Vec<u8>,
+    /// Bytes of a row address in 8D-8D-8D.
+    pub row_bytes: u8,
+    /// Dummy cycles of GET FEATURE and READ ID in 8D-8D-8D.
+    pub register_dummy: u8,
+}
+
+/// Variants of one opcode with more dummy cycles that need a mode bit (Winbond W25NxxJW: SR4 HS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HighSpeed {
+    /// Feature address of the register.
+    pub feature: u8,
+    /// Number of the bit.
+    pub bit: u8,
+}
+
+/// One-time-programmable pages: unique id in page 0, parameter page in page 1, the user's from page 2.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiNandOtp {
+    /// Pages of the user.
+    pub user_pages: u32,
+    /// Maker's name in the parameter page, at most 12 characters.
+    pub manufacturer: String,
+    /// Chip's name in the parameter page, at most 20 characters.
+    pub model: String,
+}
+
+/// Re-reading with shifted thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadRetry {
+    /// Feature address of the retry mode.
+    pub feature: u8,
+    /// Modes beyond the normal one.
+    pub modes: u8,
+}
+
+/// Where a chip departs from what most do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpiNandQuirks {
+    /// A bit of the column selects the plane's cache, for reads and program loads.
+    pub plane_select_bit: bool,
+    /// Dies are chosen by command C2h instead of a bit of the row.
+    pub die_select: bool,
+    /// Resets by 66h and 99h as well.
+    pub reset_66_99: bool,
+}
+
+/// A SPI NAND.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiNandSpec {
+    /// Id bytes as READ ID delivers them.
+    pub id: Vec<u8>,
+    /// How READ ID is sent.
+    #[serde(default)]
+    pub id_read: IdRead,
+    /// Pages, blocks, dies.
+    pub geometry: SpiNandGeometry,
+    /// ECC.
+    pub ecc: ChipEcc,
+    /// Where its result is found.
+    #[serde(default)]
+    pub ecc_status: EccStatus,
+    /// What the OOB bytes are for.
+    pub oob: OobLayout,
+    /// Array times.
+    pub timing: SpiNandTiming,
+    /// Highest clock with all phases at single rate.
+    #[serde(with = "units::hz")]
+    pub sdr_hz: u64,
+    /// Highest clock with double rate in any phase; 0 without.
+    #[serde(default, with = "units::hz")]
+    pub dtr_hz: u64,
+    /// Reads from cache.
+    pub reads: Vec<Variant>,
+    /// Program loads.
+    pub loads: Vec<LoadVariant>,
+    /// Four lanes need configuration bit 0.
+    #[serde(default)]
+    pub quad_enable: bool,
+    /// Variants that need a mode bit.
+    #[serde(default)]
+    pub high_speed: Option<HighSpeed>,
+    /// Stateful octal mode.
+    #[serde(default)]
+    pub octal: Option<Octal>,
+    /// Continuous read.
+    #[serde(default)]
+    pub continuous: Option<Continuous>,
+    /// OTP pages.
+    #[serde(default)]
+    pub otp: Option<SpiNandOtp>,
+    /// Read retry.
+    #[serde(default)]
+    pub read_retry: Option<ReadRetry>,
+    /// Block protection register after power-up: all locked.
+    pub protection_reset: u8,
+    /// Configuration register after power-up.
+    pub config_reset: u8,
+    /// Programs of one page between erases.
+    #[serde(default = "four")]
+    pub nop: u8,
+    /// Erases per block.
+    #[serde(default)]
+    pub endurance_cycles: u32,
+    /// Data retention.
+    #[serde(default)]
+    pub retention_years: u32,
+    /// Peculiarities.
+    #[serde(default)]
+    pub quirks: SpiNandQuirks,
+}
+
+const fn four() -> u8 {
+    4
+}
+
+/// A spec that describes no possible chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {why}")]
+pub struct BadSpec {
+    /// Field, as in the part file.
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl SpiNandSpec {
+    /// Highest clock of an operation in `mode` that has no limit of its own.
+    pub fn max_hz(&self, mode: Mode) -> u32 {
+        let dtr = mode.cmd.dtr || mode.addr.dtr || mode.data.dtr;
+        u32::try_from(if dtr { self.dtr_hz } else { self.sdr_hz }).unwrap_or(u32::MAX)
+    }
+
+    /// Highest clock of `variant`.
+    pub fn variant_hz(&self, variant: &Variant) -> u32 {
+        let own = u32::try_from(variant.max_hz).unwrap_or(u32::MAX);
+        let chip = self.max_hz(variant.mode);
+        if own == 0 { chip } else { own.min(chip) }
+    }
+
+    /// Whether `variant` needs the high speed bit: it has more dummy cycles than another of its opcode.
+    pub fn needs_high_speed(&self, variant: &Variant) -> bool {
+        let fewer =
+            |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode && v.dummy < variant.dummy;
+        self.high_speed.is_some() && self.reads.iter().any(|v| fewer(&v))
+    }
+
+    /// Dies that are selected by command: each has its own registers, cache and array.
+    pub const fn selectable_dies(&self) -> u32 {
+        if self.quirks.die_select { self.geometry.luns } else { 1 }
+    }
+
+    /// Blocks behind one set of registers.
+    pub const fn blocks_per_die(&self) -> u32 {
+        self.geometry.blocks() / self.selectable_dies()
+    }
+
+    /// Checks what deserialisation cannot.
+    ///
+    /// # Errors
+    /// The first impossible value.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        let g = &self.geometry;
+        let oob_end = |r: OobRange| r.start + r.step * self.oob.sections.saturating_sub(1) + r.len;
+        let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
+        let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
+        let rules = [
+            ("chip.id", !self.id.is_empty() && self.id.len() <= 5, "an id has 1 to 5 bytes"),
+            (
+                "chip.geometry.page_bytes",
+                g.page_bytes.is_power_of_two() && g.page_bytes >= 512,
+                "a power of two from 512",
+            ),
+            (
+                "chip.geometry.oob_bytes",
+                (MARKER_BYTES..g.page_bytes).contains(&g.oob_bytes),
+                "from 2 to the page size",
+            ),
+            ("chip.geometry.pages_per_block", (1..=512).contains(&g.pages_per_block), "1 to 512"),
+            ("chip.geometry.blocks_per_lun", (1..=65_536).contains(&g.blocks_per_lun), "1 to 65536"),
+            ("chip.geometry.planes", g.planes.is_power_of_two() && g.planes <= 4, "1, 2 or 4"),
+            ("chip.geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
+            ("chip.ecc.step_bytes", self.ecc.step_bytes > 0, "at least 1"),
+            ("chip.oob.sections", self.oob.sections <= 64, "at most 64"),
+            ("chip.oob.user", oob_end(self.oob.user) <= g.oob_bytes, "reaches beyond the OOB"),
+            ("chip.oob.ecc", oob_end(self.oob.ecc) <= g.oob_bytes, "reaches beyond the OOB"),
+            ("chip.sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
+            ("chip.reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("chip.loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("chip.otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
+            ("chip.nop", self.nop > 0, "at least 1"),
+            (
+                "chip.octal",
+                self.octal.as_ref().is_none_or(octal_ok),
+                "needs an I/O mode and 2 to 4 row bytes",
+            ),
+        ];
+        match rules.into_iter().find(|rule| !rule.1) {
+            Some((key, _, why)) => Err(BadSpec { key, why }),
+            None => Ok(()),
+        }
+    }
+}

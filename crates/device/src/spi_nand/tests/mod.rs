@@ -1,0 +1,4 @@
+//! Chip and driver together.
+
+mod rig;
+mod slice;

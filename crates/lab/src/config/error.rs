@@ -1,0 +1,179 @@
+//! What is wrong with a configuration, where, and what to do about it.
+
+use super::source::{Place, Source};
+use miette::{Diagnostic, LabeledSpan, SourceCode};
+use serde::Serialize;
+use std::fmt::Display;
+
+/// The kinds of problem, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Problem {
+    /// A file that is not there, or not a text.
+    Unreadable,
+    /// Not TOML.
+    Syntax,
+    /// Larger, deeper or more than is accepted.
+    Limit,
+    /// A key that nothing asks for.
+    UnknownKey,
+    /// A key that is needed.
+    MissingKey,
+    /// A value of the wrong type or unit, or an impossible one.
+    WrongValue,
+    /// A part, setup, controller, host or profile that does not exist.
+    UnknownName,
+    /// A file that is, by way of others, its own base.
+    Cycle,
+    /// A `--set` or `--sweep` that does not fit.
+    Override,
+}
+
+impl Problem {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Unreadable => "config::unreadable",
+            Self::Syntax => "config::syntax",
+            Self::Limit => "config::limit",
+            Self::UnknownKey => "config::unknown_key",
+            Self::MissingKey => "config::missing_key",
+            Self::WrongValue => "config::wrong_value",
+            Self::UnknownName => "config::unknown_name",
+            Self::Cycle => "config::cycle",
+            Self::Override => "config::override",
+        }
+    }
+}
+
+/// A problem of a configuration. `{}` prints the message alone; see [`ConfigError::one_line`] and, for terminals,
+/// `miette`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub struct ConfigError(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    problem: Problem,
+    message: String,
+    help: Option<String>,
+    label: &'static str,
+    path: String,
+    place: Option<Place>,
+}
+
+/// A [`ConfigError`] as data, for `--json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Kind of problem.
+    pub problem: Problem,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+    /// Dotted path of the key, empty when unknown.
+    pub path: String,
+    /// Name of the text; `None` when the problem is not in a text.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<usize>,
+    /// Column in characters, from 1.
+    pub column: Option<usize>,
+}
+
+impl ConfigError {
+    /// A problem that is in no text, or not yet placed in one.
+    pub fn new(problem: Problem, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self(Box::new(Inner {
+            problem,
+            message,
+            help: None,
+            label: "here",
+            path: String::new(),
+            place: None,
+        }))
+    }
+
+    /// Says where.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.0.place = Some(place);
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Display) -> Self {
+        self.0.help = Some(help.to_string());
+        self
+    }
+
+    /// Names the key, by its dotted path.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.0.path = path.into();
+        self
+    }
+
+    /// The word under the marked text.
+    #[must_use]
+    pub(super) fn label(mut self, label: &'static str) -> Self {
+        self.0.label = label;
+        self
+    }
+
+    /// The kind of problem.
+    pub fn problem(&self) -> Problem {
+        self.0.problem
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Option<&Place> {
+        self.0.place.as_ref()
+    }
+
+    /// `file:line:column: message (help)`.
+    pub fn one_line(&self) -> String {
+        let place = self.0.place.as_ref().map_or(String::new(), |place| format!("{place}: "));
+        let help = self.0.help.as_ref().map_or(String::new(), |help| format!(" ({help})"));
+        format!("{place}{}{help}", self.0.message)
+    }
+
+    /// The same as data.
+    pub fn report(&self) -> Report {
+        let at = self.0.place.as_ref().map(Place::line_column);
+        Report {
+            problem: self.0.problem,
+            message: self.0.message.clone(),
+            help: self.0.help.clone(),
+            path: self.0.path.clone(),
+            file: self.0.place.as_ref().map(|place| place.source.name().to_owned()),
+            line: at.map(|(line, _)| line),
+            column: at.map(|(_, column)| column),
+        }
+    }
+}
+
+impl Diagnostic for ConfigError {
+    fn code<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
+        Some(Box::new(self.0.problem.code()))
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
+        self.0.help.as_ref().map(|help| Box::new(help) as Box<dyn Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        let source: &Source = &self.0.place.as_ref()?.source;
+        Some(source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let place = self.0.place.as_ref()?;
+        let end = place.source.content().len();
+        let span = place.span.start.min(end)..place.span.end.min(end);
+        let label = LabeledSpan::new_with_span(Some(self.0.label.to_owned()), span);
+        Some(Box::new(std::iter::once(label)))
+    }
+}

@@ -1,0 +1,178 @@
+//! Where names become texts: the built-in catalogue, and the user's own files.
+
+use super::error::{ConfigError, Problem};
+use super::nearest::{listed, nearest};
+use super::source::{MAX_BYTES, Origin, Source};
+use include_dir::{Dir, include_dir};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
+static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../setups");
+static CONTROLLERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../controllers");
+static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts");
+
+/// What a name can stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A board or rig ready to run.
+    Setup,
+    /// A chip.
+    Part,
+    /// A controller.
+    Controller,
+    /// A host's software costs.
+    Host,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Setup, Self::Part, Self::Controller, Self::Host];
+
+    /// The folder of the built-in files.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Self::Setup => "setups",
+            Self::Part => "parts",
+            Self::Controller => "controllers",
+            Self::Host => "hosts",
+        }
+    }
+
+    /// The word for one of them.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Setup => "setup",
+            Self::Part => "part",
+            Self::Controller => "controller",
+            Self::Host => "host",
+        }
+    }
+
+    /// The table that such a file fills in a setup; a setup fills all of it.
+    pub(super) const fn table(self) -> &'static str {
+        match self {
+            Self::Setup => "",
+            Self::Part => "chip",
+            Self::Controller => "controller",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// Texts by kind and name. A name is the file's name without `.toml`; case does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct Library {
+    texts: BTreeMap<(Kind, String), Cow<'static, str>>,
+}
+
+impl Library {
+    /// A library without any text: every name is unknown, paths work.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The catalogue of this project.
+    pub fn built_in() -> Self {
+        let folders = [
+            (Kind::Setup, &SETUPS),
+            (Kind::Part, &PARTS),
+            (Kind::Controller, &CONTROLLERS),
+            (Kind::Host, &HOSTS),
+        ];
+        let texts = folders.into_iter().flat_map(|(kind, folder)| {
+            folder.files().filter_map(move |file| {
+                let name = file.path().to_str()?.strip_suffix(".toml")?;
+                Some(((kind, name.to_lowercase()), Cow::Borrowed(file.contents_utf8()?)))
+            })
+        });
+        Self { texts: texts.collect() }
+    }
+
+    /// Adds a text, or replaces it.
+    #[must_use]
+    pub fn with(mut self, kind: Kind, name: &str, text: impl Into<Cow<'static, str>>) -> Self {
+        self.texts.insert((kind, name.to_lowercase()), text.into());
+        self
+    }
+
+    /// The names of a kind, sorted.
+    pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        self.texts.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| name.as_str())
+    }
+
+    /// The text that `name` stands for: a built-in one, or, when it has a path separator or ends in `.toml`, a file.
+    /// Paths start from the folder of the file that names them (`by`), else from the working directory.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest; a file that cannot be read.
+    pub fn open(&self, kind: Kind, name: &str, by: Option<&Origin>) -> Result<Arc<Source>, ConfigError> {
+        let outcome = if is_path(name) { read(&locate(name, by)) } else { self.find(kind, name) };
+        outcome.map_err(|error| match by {
+            Some(origin) if error.place().is_none() => error.at(origin.value_place()),
+            _ => error,
+        })
+    }
+
+    fn find(&self, kind: Kind, name: &str) -> Result<Arc<Source>, ConfigError> {
+        let key = (kind, name.to_lowercase());
+        match self.texts.get(&key) {
+            Some(text) => Ok(Source::text(&format!("{}/{}.toml", kind.folder(), key.1), text)),
+            None => Err(self.unknown(kind, name)),
+        }
+    }
+
+    fn unknown(&self, kind: Kind, name: &str) -> ConfigError {
+        let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
+        let all = match kind {
+            Kind::Setup => "`floatgate setups` lists all; a file of your own is named by its path".to_owned(),
+            Kind::Part => "`floatgate parts` lists all; a file of your own is named by its path".to_owned(),
+            Kind::Controller | Kind::Host => {
+                format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>()))
+            }
+        };
+        let near = nearest(name, self.names(kind), 3);
+        let other =
+            Kind::ALL.into_iter().find(|&other| self.texts.contains_key(&(other, name.to_lowercase())));
+        match (near.is_empty(), other) {
+            (_, Some(other)) => error.help(format!("`{name}` is a {}; {all}", other.noun())),
+            (false, None) => error.help(format!("nearest: {}; {all}", listed(&near))),
+            (true, None) => error.help(all),
+        }
+    }
+}
+
+/// Whether a name means a file.
+fn is_path(name: &str) -> bool {
+    name.contains(['/', '\\']) || name.ends_with(".toml")
+}
+
+fn locate(name: &str, by: Option<&Origin>) -> PathBuf {
+    match by.and_then(|origin| origin.source.folder()) {
+        Some(folder) => folder.join(name),
+        None => PathBuf::from(name),
+    }
+}
+
+fn read(path: &Path) -> Result<Arc<Source>, ConfigError> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that an endless file is refused like a large one.
+    let most = MAX_BYTES as u64 + 1;
+    let outcome = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    match outcome {
+        Ok(_) => Source::file(path, &bytes),
+        Err(error) => Err(unreadable(path, &error)),
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
+    let reason = match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    };
+    let message = format!("cannot read `{}`: {reason}", path.display());
+    ConfigError::new(Problem::Unreadable, message)
+}

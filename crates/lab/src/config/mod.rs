@@ -1,0 +1,126 @@
+//! Configuration: from TOML texts to typed specifications, with messages that a person can act on.
+//!
+//! A [`Source`] (file, built-in text, argument) is parsed into a tree of [`Node`]s that know where they were written.
+//! A [`Library`] finds texts by name, reads a [`Setup`] and resolves what it names (part, controller, host, profiles)
+//! and the user's [`Override`]s into one [`Config`]. From that, typed values are [extracted](Config::extract). Every
+//! mistake becomes a [`ConfigError`] that points into the text where it was made.
+//!
+//! ```
+//! use floatgate_lab::config::{Kind, Library, Override, Source};
+//!
+//! let part = r#"
+//! kind = "spi-nand"
+//! name = "W25N01GV"
+//! [chip]
+//! endurance_cycles = 100_000
+//! "#;
+//! let library = Library::empty().with(Kind::Part, "w25n01gv", part);
+//! let setup = library.setup_from(&Source::text("my.toml", "chip = 'w25n01gv'\nbus.clock_hz = '104 MHz'"))?;
+//! let sets = Override::parse_all(&["chip.endurance_cycles=1000"])?;
+//! let config = library.resolve(&setup, &sets)?;
+//! assert_eq!(config.part().kind, "spi-nand");
+//! assert_eq!(config.extract::<u32>("chip.endurance_cycles")?, 1000);
+//!
+//! let error = config.extract::<u32>("bus.clock_hz").unwrap_err();
+//! assert_eq!(
+//!     error.one_line(),
+//!     "my.toml:2:16: `bus.clock_hz`: expected a whole number from 0 to 4294967295, found the text \"104 MHz\""
+//! );
+//! # Ok::<(), floatgate_lab::config::ConfigError>(())
+//! ```
+
+mod de;
+mod de_error;
+mod error;
+mod library;
+mod nearest;
+mod node;
+mod parse;
+mod part;
+mod resolve;
+mod set;
+mod source;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use error::{ConfigError, Problem, Report};
+pub use library::{Kind, Library};
+pub use node::{Node, Table, Value};
+pub use parse::MAX_DEPTH;
+pub use part::{About, Part, Provenance};
+pub use resolve::Loaded;
+pub use set::Override;
+pub use source::{MAX_BYTES, Origin, Place, Source};
+pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
+
+use serde::Deserialize;
+
+/// A setup as written, laid over the setups it is based on; what it names is not read yet.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    tree: Node,
+}
+
+impl Setup {
+    /// The tree.
+    pub fn tree(&self) -> &Node {
+        &self.tree
+    }
+}
+
+/// A setup with everything that it names, and the overrides, in one tree. The chip's head is at `part`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    tree: Node,
+    part: Part,
+}
+
+impl Config {
+    /// The tree.
+    pub fn tree(&self) -> &Node {
+        &self.tree
+    }
+
+    /// What kind of chip it is, and who says so.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// The typed value at a dotted path.
+    ///
+    /// # Errors
+    /// What the type refuses, with the place of the key or value; a missing path.
+    pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
+        self.tree.extract(path)
+    }
+
+    /// The typed value at a dotted path, or the type's default where there is none.
+    ///
+    /// # Errors
+    /// What the type refuses.
+    pub fn extract_or_default<'de, T>(&'de self, path: &str) -> Result<T, ConfigError>
+    where
+        T: Deserialize<'de> + Default,
+    {
+        self.tree.extract_or_default(path)
+    }
+
+    /// Refuses top-level keys that are not among `known`. `part` is always known.
+    ///
+    /// # Errors
+    /// The first unknown key.
+    pub fn only_keys(&self, known: &[&str]) -> Result<(), ConfigError> {
+        let known: Vec<&str> = known.iter().copied().chain(["part"]).collect();
+        self.tree.only_keys("", &known)
+    }
+
+    /// An error at the value of a dotted path, for what types alone cannot see: a value that does not fit the others.
+    pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
+        let mut node = &self.tree;
+        for key in node::keys(path) {
+            node = node.child(key).unwrap_or(node);
+        }
+        node.wrong(path, message)
+    }
+}

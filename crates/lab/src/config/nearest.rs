@@ -1,0 +1,132 @@
+//! What the user may have meant.
+
+use super::error::{ConfigError, Problem};
+use super::node::{Node, Value, join};
+
+/// Longest name that is compared: the comparison takes time with the product of both lengths.
+const COMPARED: usize = 64;
+
+/// Names like `name`, best first, at most `most`.
+pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    let name = fold(name);
+    if name.is_empty() || name.len() > COMPARED {
+        return Vec::new();
+    }
+    let mut found: Vec<(usize, &str)> = known
+        .into_iter()
+        .filter_map(|candidate| distance(&name, &fold(candidate)).map(|distance| (distance, candidate)))
+        .collect();
+    found.sort_unstable();
+    found.truncate(most);
+    found.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// Keys and names are compared without regard to case, `-` and `_`.
+fn fold(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
+}
+
+/// Typing errors between two names; `None` when they have too little in common.
+fn distance(name: &str, candidate: &str) -> Option<usize> {
+    let typos = strsim::damerau_levenshtein(name, candidate);
+    let shorter = name.len().min(candidate.len());
+    let contained = shorter >= 3 && (candidate.contains(name) || name.contains(candidate));
+    (contained || typos <= (shorter + 1) / 3).then_some(typos)
+}
+
+/// A key that nothing asks for.
+pub(super) fn unknown_key(path: &str, key: &str, known: &[&str], node: &Node) -> ConfigError {
+    let error = ConfigError::new(Problem::UnknownKey, unknown_key_message(path, key))
+        .path(join(path, key))
+        .at(node.origin.key_place())
+        .label("unknown key");
+    if let Some(help) = other_unit(key, known, &node.value) {
+        return error.help(help);
+    }
+    match nearest(key, known.iter().copied(), 1).first() {
+        Some(best) => error.help(format!("did you mean `{best}`? valid keys: {}", listed(known))),
+        None if known.is_empty() => error.help("this table has no keys"),
+        None => error.help(format!("valid keys: {}", listed(known))),
+    }
+}
+
+fn unknown_key_message(path: &str, key: &str) -> String {
+    if path.is_empty() { format!("unknown key `{key}`") } else { format!("unknown key `{key}` in [{path}]") }
+}
+
+/// Names in backquotes, with commas.
+pub(super) fn listed(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Suffixes of keys and the unit that each stands for, by dimension. The first spelling is the one that values use.
+const UNITS: [&[(&str, &str)]; 3] = [
+    &[("ns", "ns"), ("us", "us"), ("ms", "ms"), ("s", "s"), ("sec", "s"), ("min", "min"), ("h", "h")],
+    &[("hz", "Hz"), ("khz", "kHz"), ("mhz", "MHz"), ("ghz", "GHz")],
+    &[
+        ("bytes", "B"),
+        ("b", "B"),
+        ("kib", "KiB"),
+        ("mib", "MiB"),
+        ("gib", "GiB"),
+        ("kb", "kB"),
+        ("mb", "MB"),
+        ("gb", "GB"),
+    ],
+];
+
+/// The unit that the end of a key stands for, and its dimension.
+fn unit_of(suffix: &str) -> Option<(usize, &'static str)> {
+    let suffix = suffix.to_lowercase();
+    (0..).zip(UNITS).find_map(|(dimension, units)| {
+        units.iter().find(|(spelling, _)| *spelling == suffix).map(|(_, unit)| (dimension, *unit))
+    })
+}
+
+/// Help for a key that is right but for its unit: `clock_mhz`, `t_prog`, where `clock_hz`, `t_prog_us` are known.
+fn other_unit(key: &str, known: &[&str], value: &Value) -> Option<String> {
+    let (stem, unit) = match key.rsplit_once('_').and_then(|(stem, end)| Some((stem, unit_of(end)?))) {
+        Some((stem, unit)) => (stem, Some(unit)),
+        None => (key, None),
+    };
+    let (right, right_unit) = known.iter().find_map(|&candidate| {
+        let (candidate_stem, end) = candidate.rsplit_once('_')?;
+        let (dimension, name) = unit_of(end)?;
+        let fits = candidate_stem == stem && unit.is_none_or(|(other, _)| other == dimension);
+        fits.then_some((candidate, name))
+    })?;
+    let example = match (unit, value) {
+        (Some((_, unit)), Value::Integer(n)) => format!("`{right} = \"{n} {unit}\"`"),
+        (Some((_, unit)), Value::Float(x)) => format!("`{right} = \"{x} {unit}\"`"),
+        _ => format!("`{right} = ...`"),
+    };
+    Some(format!(
+        "the key carries its unit and is `{right}`: write {example}; a plain number is in {right_unit}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_come_best_first() {
+        let parts = ["w25n01gv", "w25n01jw", "w35n01jw", "mx25l12833f"];
+        assert_eq!(nearest("W35N01-JW", parts, 3), ["w35n01jw", "w25n01jw", "w25n01gv"]);
+        assert_eq!(nearest("w25n", parts, 5), ["w25n01gv", "w25n01jw"]);
+        assert!(nearest("zzz", parts, 5).is_empty());
+        assert!(nearest(&"w25n01jw".repeat(100), parts, 5).is_empty());
+    }
+
+    #[test]
+    fn other_units_are_recognised() {
+        let known = ["clock_hz", "t_prog_us", "page_bytes"];
+        let help = |key, value| other_unit(key, &known, &value);
+        assert!(help("clock_mhz", Value::Integer(80)).unwrap().contains("`clock_hz = \"80 MHz\"`"));
+        assert!(help("t_prog_ms", Value::Float(0.25)).unwrap().contains("`t_prog_us = \"0.25 ms\"`"));
+        assert!(help("page_kib", Value::Integer(2)).unwrap().contains("`page_bytes = \"2 KiB\"`"));
+        assert!(help("clock", Value::Integer(2)).unwrap().contains("a plain number is in Hz"));
+        assert_eq!(help("clock_us", Value::Integer(2)), None);
+        assert_eq!(help("colour", Value::Integer(2)), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! The tree that configuration texts become: values that know where they were written.
+
+use super::error::{ConfigError, Problem};
+use super::source::Origin;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// Tables by key.
+pub type Table = BTreeMap<String, Node>;
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Where it was written. A merged table keeps the origin of its lowest layer: that is where it begins.
+    pub origin: Origin,
+}
+
+/// What TOML can say. Dates are kept as text: no quantity of this project is one.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// A truth.
+    Bool(bool),
+    /// Values in order.
+    Array(Vec<Node>),
+    /// Values by key.
+    Table(Table),
+}
+
+impl Value {
+    /// The value in words, for messages: `the text "x"`, `an array`.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Text(text) => describe_text(text),
+            Self::Integer(n) => format!("the number {n}"),
+            Self::Float(x) => format!("the number {x}"),
+            Self::Bool(b) => b.to_string(),
+            Self::Array(_) => "an array".to_owned(),
+            Self::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+/// A text in words, cut when long.
+pub(super) fn describe_text(text: &str) -> String {
+    const SHOWN: usize = 40;
+    match text.char_indices().nth(SHOWN) {
+        None => format!("the text {text:?}"),
+        Some((end, _)) => format!("the text {:?}...", &text[..end]),
+    }
+}
+
+impl Node {
+    /// An empty table.
+    pub(super) fn table(origin: Origin) -> Self {
+        Self { value: Value::Table(Table::new()), origin }
+    }
+
+    /// The entries of a table.
+    pub fn as_table(&self) -> Option<&Table> {
+        if let Value::Table(table) = &self.value { Some(table) } else { None }
+    }
+
+    /// The entries of a table.
+    pub fn as_table_mut(&mut self) -> Option<&mut Table> {
+        if let Value::Table(table) = &mut self.value { Some(table) } else { None }
+    }
+
+    /// A text.
+    pub fn as_text(&self) -> Option<&str> {
+        if let Value::Text(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// One step down: the entry of a table, or the element of an array by its number.
+    pub fn child(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Table(table) => table.get(key),
+            Value::Array(elements) => elements.get(key.parse::<usize>().ok()?),
+            _ => None,
+        }
+    }
+
+    /// The node at a dotted path; the empty path is the node itself.
+    pub fn get(&self, path: &str) -> Option<&Self> {
+        keys(path).try_fold(self, Self::child)
+    }
+
+    /// Dotted paths of all values below that are not tables, for checks that each has a source.
+    pub fn leaves(&self, path: &str) -> Vec<String> {
+        match self.as_table() {
+            Some(table) => table.iter().flat_map(|(key, node)| node.leaves(&join(path, key))).collect(),
+            None => vec![path.to_owned()],
+        }
+    }
+
+    /// Lays `upper` over this node. Tables merge, key by key; everything else is replaced.
+    #[must_use]
+    pub fn merge(self, upper: Self) -> Self {
+        match (self.value, upper.value) {
+            (Value::Table(mut table), Value::Table(over)) => {
+                for (key, node) in over {
+                    let merged = match table.remove(&key) {
+                        Some(lower) => lower.merge(node),
+                        None => node,
+                    };
+                    table.insert(key, merged);
+                }
+                Self { value: Value::Table(table), origin: self.origin }
+            }
+            (_, value) => Self { value, origin: upper.origin },
+        }
+    }
+
+    /// Refuses keys that are not among `known`. `path` is this table's own.
+    ///
+    /// # Errors
+    /// The first unknown key in the order of the text; a node that is not a table.
+    pub fn only_keys(&self, path: &str, known: &[&str]) -> Result<(), ConfigError> {
+        let Some(table) = self.as_table() else {
+            return Err(self.wrong(path, format!("expected a table, found {}", self.value.describe())));
+        };
+        let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+        match unknown.min_by_key(|(_, node)| node.origin.key.start) {
+            None => Ok(()),
+            Some((key, node)) => Err(super::nearest::unknown_key(path, key, known, node)),
+        }
+    }
+
+    /// A [`Problem::WrongValue`] at this node: `path` is its own.
+    pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
+        let message = if path.is_empty() { message.to_string() } else { format!("`{path}`: {message}") };
+        ConfigError::new(Problem::WrongValue, message).path(path).at(self.origin.value_place())
+    }
+}
+
+/// The keys of a dotted path.
+pub(super) fn keys(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').filter(|key| !key.is_empty())
+}
+
+/// A path with one more key.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match &self.value {
+            Value::Text(text) => s.serialize_str(text),
+            Value::Integer(n) => s.serialize_i64(*n),
+            Value::Float(x) => s.serialize_f64(*x),
+            Value::Bool(b) => s.serialize_bool(*b),
+            Value::Array(elements) => s.collect_seq(elements),
+            Value::Table(table) => s.collect_map(table),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a part file says beside the chip's specification.
+
+use super::error::ConfigError;
+use super::node::Node;
+use serde::{Deserialize, Serialize};
+
+/// The head of a part file.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Kind of chip: `spi-nand`, `spi-nor`, `raw-nand`, `parallel-nor`. It decides which type `[chip]` has.
+    pub kind: String,
+    /// Name as printed on the chip.
+    pub name: String,
+    /// Who makes it.
+    #[serde(default)]
+    pub maker: String,
+    /// Description in one line.
+    #[serde(default)]
+    pub title: String,
+    /// Where the numbers come from.
+    #[serde(default, rename = "source")]
+    pub sources: Vec<Provenance>,
+}
+
+/// Where some numbers of a file come from.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Dotted paths; each covers everything below it.
+    pub of: Vec<String>,
+    /// Data sheet, kernel file, publication.
+    pub from: String,
+    /// Probability that the numbers are right, 0 to 1.
+    #[serde(deserialize_with = "probability")]
+    pub confidence: f64,
+    /// Published rows that these numbers were fitted to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fitted_to: Vec<String>,
+    /// Remarks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+fn probability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(d)?;
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(serde::de::Error::custom(format_args!("a confidence lies between 0 and 1, not at {value}")))
+}
+
+impl Provenance {
+    /// Whether this covers the value at a dotted path.
+    pub fn covers(&self, path: &str) -> bool {
+        self.of.iter().any(|of| {
+            path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+}
+
+/// The head of a file of another kind (controller, host): checked, and shown by listings.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct About {
+    /// Description in one line.
+    pub title: String,
+    /// Name in full.
+    pub name: String,
+    /// Who makes it.
+    pub maker: String,
+    /// What it drives, when that needs saying: `spi`, `nand`.
+    pub kind: String,
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    pub sources: Vec<Provenance>,
+}
+
+impl Part {
+    /// The head at `path` of a tree.
+    pub(super) fn extract(tree: &Node, path: &str) -> Result<Self, ConfigError> {
+        tree.extract(path)
+    }
+}

@@ -1,0 +1,307 @@
+//! From names to one tree: bases, profiles, overrides.
+//!
+//! Layers from the bottom: the base's table, the base's profile when one is named, the file's own table, `--set`.
+//! A text for `chip`, `controller` or `host` means `{ base = "text" }`.
+
+use super::error::{ConfigError, Problem};
+use super::library::{Kind, Library};
+use super::nearest::{listed, nearest};
+use super::node::{Node, Table, Value};
+use super::part::{About, Part};
+use super::set::Override;
+use super::source::{Origin, Source};
+use super::{Config, Setup};
+use std::sync::Arc;
+
+/// The kinds whose files fill one table of a setup.
+const FILLERS: [Kind; 3] = [Kind::Part, Kind::Controller, Kind::Host];
+
+/// A part's, controller's or host's file with everything it is based on.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it contributes to a setup: `[chip]`, `[controller]` or `[host]`.
+    pub table: Node,
+    /// The rest: name, title, sources. A [`Part`] for parts, else an [`About`].
+    pub head: Node,
+    /// Profiles by name.
+    pub profiles: Node,
+}
+
+/// Longest chain of files that name each other as base.
+const MAX_CHAIN: usize = 16;
+
+impl Library {
+    /// The setup of a name or path, with the setups it is based on laid under it.
+    ///
+    /// # Errors
+    /// Unknown names, unreadable files, TOML errors, a cycle of bases.
+    pub fn setup(&self, name: &str) -> Result<Setup, ConfigError> {
+        self.setup_from(&self.open(Kind::Setup, name, None)?)
+    }
+
+    /// The setup that a text describes.
+    ///
+    /// # Errors
+    /// As [`Library::setup`].
+    pub fn setup_from(&self, source: &Arc<Source>) -> Result<Setup, ConfigError> {
+        let mut chain = Chain::default();
+        chain.enter(source, None)?;
+        self.setup_tree(source, &mut chain).map(|tree| Setup { tree })
+    }
+
+    fn setup_tree(&self, source: &Arc<Source>, chain: &mut Chain) -> Result<Node, ConfigError> {
+        let mut tree = Node::parse(source)?;
+        let Some(base) = take(&mut tree, "base") else {
+            expand(&mut tree)?;
+            return Ok(tree);
+        };
+        let below = self.open(Kind::Setup, name_of(&base, "base")?, Some(&base.origin))?;
+        chain.enter(&below, Some(&base.origin))?;
+        let mut tree = self.setup_tree(&below, chain)?.merge(tree);
+        chain.leave();
+        expand(&mut tree)?;
+        Ok(tree)
+    }
+
+    /// A part, controller or host by itself, with what it is based on.
+    ///
+    /// # Errors
+    /// As [`Library::setup`]; a head that is not as it should be.
+    pub fn load(&self, kind: Kind, name: &str) -> Result<Loaded, ConfigError> {
+        let source = self.open(kind, name, None)?;
+        let mut chain = Chain::default();
+        chain.enter(&source, None)?;
+        self.read(kind, &source, &mut chain)
+    }
+
+    /// Names what `setup` names, and lays `sets` over it.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with names and paths; types are checked by [`Config::extract`].
+    pub fn resolve(&self, setup: &Setup, sets: &[Override]) -> Result<Config, ConfigError> {
+        let mut tree = setup.tree.clone();
+        let (naming, plain): (Vec<_>, Vec<_>) = sets.iter().partition(|set| names_a_base(set));
+        for set in naming {
+            set.apply(&mut tree)?;
+            expand(&mut tree)?;
+        }
+        for kind in FILLERS {
+            self.fill(kind, &mut tree)?;
+        }
+        plain.into_iter().try_for_each(|set| set.apply(&mut tree))?;
+        let part = Part::extract(&tree, "part").map_err(|error| explain_missing_part(&tree, error))?;
+        Ok(Config { tree, part })
+    }
+
+    /// Resolves the table that files of `kind` fill, and puts a part's head at `part`.
+    fn fill(&self, kind: Kind, tree: &mut Node) -> Result<(), ConfigError> {
+        let Some(own) = take(tree, kind.table()) else { return Ok(()) };
+        let (table, below) = self.complete(kind, own, &mut Chain::default())?;
+        put(tree, kind.table(), table);
+        if let (Kind::Part, Some((head, _))) = (kind, below) {
+            let part = match take(tree, "part") {
+                Some(own) => head.merge(own),
+                None => head,
+            };
+            put(tree, "part", part);
+        }
+        Ok(())
+    }
+
+    /// Lays a table over the base and profile that it names. Also returns head and profiles of the base's file.
+    fn complete(
+        &self,
+        kind: Kind,
+        mut own: Node,
+        chain: &mut Chain,
+    ) -> Result<(Node, Option<(Node, Node)>), ConfigError> {
+        let (base, profile) = (take(&mut own, "base"), take(&mut own, "profile"));
+        let Some(base) = base else {
+            return match profile {
+                None => Ok((own, None)),
+                Some(profile) => {
+                    Err(profile.wrong(&below(kind, "profile"), "a profile needs a `base` beside it"))
+                }
+            };
+        };
+        let source = self.open(kind, name_of(&base, &below(kind, "base"))?, Some(&base.origin))?;
+        chain.enter(&source, Some(&base.origin))?;
+        let Loaded { mut table, head, profiles } = self.read(kind, &source, chain)?;
+        chain.leave();
+        if let Some(name) = profile {
+            table = table.merge(pick(kind, &profiles, &name, &source)?);
+        }
+        Ok((table.merge(own), Some((head, profiles))))
+    }
+
+    /// A part's, controller's or host's file.
+    fn read(&self, kind: Kind, source: &Arc<Source>, chain: &mut Chain) -> Result<Loaded, ConfigError> {
+        let mut head = Node::parse(source)?;
+        expand(&mut head)?;
+        let Some(own) = take(&mut head, kind.table()) else {
+            let message = format!("this {}'s file has no table [{}]", kind.noun(), kind.table());
+            return Err(ConfigError::new(Problem::MissingKey, message)
+                .path(kind.table())
+                .at(head.origin.value_place()));
+        };
+        let mut profiles = take(&mut head, "profile").unwrap_or_else(|| Node::table(head.origin.clone()));
+        let (table, below) = self.complete(kind, own, chain)?;
+        if let Some((lower_head, lower_profiles)) = below {
+            head = merge_heads(lower_head, head);
+            profiles = lower_profiles.merge(profiles);
+        }
+        check_head(kind, &head)?;
+        Ok(Loaded { table, head, profiles })
+    }
+}
+
+/// Says what to write in a setup that names no part.
+fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
+    match (tree.child("part"), tree.child("chip")) {
+        (Some(_), _) => error,
+        (None, Some(chip)) => ConfigError::new(Problem::MissingKey, "missing key `base` in [chip]")
+            .path("chip.base")
+            .at(chip.origin.value_place())
+            .help("name the part to start from, or give kind and name of your own in [part]"),
+        (None, None) => ConfigError::new(Problem::MissingKey, "missing key `chip`")
+            .path("chip")
+            .at(tree.origin.value_place())
+            .help("name a part, as in `chip = \"w25n01gv\"`; `floatgate parts` lists all"),
+    }
+}
+
+/// Whether an override decides which files are read, and so comes before they are.
+fn names_a_base(set: &Override) -> bool {
+    let is_filler = |key: &str| FILLERS.iter().any(|kind| kind.table() == key);
+    match set.keys()[..] {
+        [key] | [key, "base" | "profile"] => is_filler(key),
+        _ => false,
+    }
+}
+
+/// Turns texts for `chip`, `controller`, `host` into tables that name a base.
+fn expand(tree: &mut Node) -> Result<(), ConfigError> {
+    let Some(entries) = tree.as_table_mut() else { return Ok(()) };
+    for kind in FILLERS {
+        match entries.get_mut(kind.table()) {
+            Some(node) if node.as_text().is_some() => {
+                let table = Node::table(node.origin.clone());
+                let base = std::mem::replace(node, table);
+                put(node, "base", base);
+            }
+            Some(node) if node.as_table().is_none() => {
+                let found = node.value.describe();
+                return Err(
+                    node.wrong(kind.table(), format!("expected a name, a path or a table, found {found}"))
+                );
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn take(tree: &mut Node, key: &str) -> Option<Node> {
+    tree.as_table_mut()?.remove(key)
+}
+
+fn put(tree: &mut Node, key: &str, node: Node) {
+    if let Some(entries) = tree.as_table_mut() {
+        entries.insert(key.to_owned(), node);
+    }
+}
+
+fn below(kind: Kind, key: &str) -> String {
+    format!("{}.{key}", kind.table())
+}
+
+fn name_of<'a>(node: &'a Node, path: &str) -> Result<&'a str, ConfigError> {
+    let found = || format!("expected a name or a path, found {}", node.value.describe());
+    node.as_text().ok_or_else(|| node.wrong(path, found()))
+}
+
+/// The overrides of the profile `name`: `[profile.NAME.chip]`.
+fn pick(kind: Kind, profiles: &Node, name: &Node, file: &Source) -> Result<Node, ConfigError> {
+    let wanted = name_of(name, &below(kind, "profile"))?;
+    let empty = Table::new();
+    let known = profiles.as_table().unwrap_or(&empty);
+    let Some(profile) = known.get(wanted) else {
+        let names: Vec<&str> = known.keys().map(String::as_str).collect();
+        return Err(no_profile(name, wanted, &names, file));
+    };
+    let path = format!("profile.{wanted}");
+    profile.only_keys(&path, &[kind.table()])?;
+    profile.child(kind.table()).cloned().ok_or_else(|| profile.wrong(&path, "this profile is empty"))
+}
+
+fn no_profile(at: &Node, wanted: &str, known: &[&str], file: &Source) -> ConfigError {
+    let message = format!("`{}` has no profile `{wanted}`", file.name());
+    let error = ConfigError::new(Problem::UnknownName, message).at(at.origin.value_place());
+    match (known, nearest(wanted, known.iter().copied(), 1).first()) {
+        ([], _) => error.help("it has no profiles at all"),
+        (_, Some(best)) => error.help(format!("did you mean `{best}`?")),
+        (_, None) => error.help(format!("it has {}", listed(known))),
+    }
+}
+
+fn check_head(kind: Kind, head: &Node) -> Result<(), ConfigError> {
+    match kind {
+        Kind::Part => Part::extract(head, "").map(drop),
+        _ => head.extract::<About>("").map(drop),
+    }
+}
+
+/// The head of a file that has a base: its own words win, the sources of both count.
+fn merge_heads(mut lower: Node, mut upper: Node) -> Node {
+    let inherited = take(&mut lower, "source");
+    let own = take(&mut upper, "source");
+    let mut head = lower.merge(upper);
+    let sources = match (inherited, own) {
+        (Some(mut all), Some(own)) => {
+            if let (Value::Array(all), Value::Array(own)) = (&mut all.value, own.value) {
+                all.extend(own);
+            }
+            Some(all)
+        }
+        (one, other) => one.or(other),
+    };
+    if let Some(sources) = sources {
+        put(&mut head, "source", sources);
+    }
+    head
+}
+
+/// The files on the way to the one that is read, to find cycles.
+#[derive(Default)]
+struct Chain(Vec<String>);
+
+impl Chain {
+    fn enter(&mut self, source: &Arc<Source>, by: Option<&Origin>) -> Result<(), ConfigError> {
+        let id = identity(source);
+        let locate = |error: ConfigError| match by {
+            Some(origin) => error.at(origin.value_place()),
+            None => error,
+        };
+        if let Some(first) = self.0.iter().position(|seen| *seen == id) {
+            let circle: Vec<&str> = self.0[first..].iter().chain([&id]).map(String::as_str).collect();
+            let message = format!("`{id}` is its own base: {}", circle.join(" -> "));
+            return Err(locate(ConfigError::new(Problem::Cycle, message)));
+        }
+        if self.0.len() == MAX_CHAIN {
+            let message = format!("more than {MAX_CHAIN} files name each other as base");
+            return Err(locate(ConfigError::new(Problem::Limit, message)));
+        }
+        self.0.push(id);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.0.pop();
+    }
+}
+
+/// A name that is the same however a file was reached.
+fn identity(source: &Source) -> String {
+    let canonical = source.folder().and_then(|_| std::fs::canonicalize(source.name()).ok());
+    canonical.map_or_else(|| source.name().to_owned(), |path| path.display().to_string())
+}

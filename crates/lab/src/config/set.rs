@@ -1,0 +1,192 @@
+//! `--set path.to.key=value`: one value laid over a resolved tree.
+
+use super::error::{ConfigError, Problem};
+use super::node::{Node, Table, Value};
+use super::parse::MAX_DEPTH;
+use super::source::{Origin, Place, Source};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One override. `{}` prints it as it was given.
+#[derive(Clone, Debug)]
+pub struct Override {
+    path: Vec<Segment>,
+    value: Node,
+}
+
+#[derive(Clone, Debug)]
+struct Segment {
+    key: String,
+    place: Place,
+}
+
+impl Override {
+    /// Parses `path.to.key=value`; `number` counts the `--set`s from 1, for messages. The value is read as TOML, and as
+    /// plain text when it is not TOML.
+    ///
+    /// # Errors
+    /// No `=`, an impossible path, broken TOML after an opening bracket or quote.
+    pub fn parse(argument: &str, number: usize) -> Result<Self, ConfigError> {
+        let source = Source::text(&format!("--set #{number}"), argument);
+        let (path, value) = split(&source, "--set bus.clock_hz=80e6")?;
+        Self::new(&source, path, value)
+    }
+
+    /// Parses all `--set`s of a command line.
+    ///
+    /// # Errors
+    /// The first that is wrong.
+    pub fn parse_all(arguments: &[impl AsRef<str>]) -> Result<Vec<Self>, ConfigError> {
+        (1..).zip(arguments).map(|(number, argument)| Self::parse(argument.as_ref(), number)).collect()
+    }
+
+    /// An override whose path and value stand at these places of `source`.
+    pub(super) fn new(
+        source: &Arc<Source>,
+        path: Range<usize>,
+        value: Range<usize>,
+    ) -> Result<Self, ConfigError> {
+        let segments = segments(source, path.clone())?;
+        let text = source.content().get(value.clone()).unwrap_or_default();
+        if text.is_empty() {
+            let place = Place { source: Arc::clone(source), span: value };
+            let error = ConfigError::new(Problem::Override, "there is no value after `=` or between commas")
+                .at(place);
+            return Err(error.help("an empty text is written `\"\"`"));
+        }
+        let mut node = match Node::parse_value(source, value.clone()) {
+            Some(parsed) => parsed?,
+            None => bare(source, text, value),
+        };
+        node.origin.key = segments.last().map_or(path, |last| last.place.span.clone());
+        Ok(Self { path: segments, value: node })
+    }
+
+    /// The dotted path.
+    pub fn path(&self) -> String {
+        self.path.iter().map(|segment| segment.key.as_str()).collect::<Vec<_>>().join(".")
+    }
+
+    /// The value as it was given.
+    pub fn value_text(&self) -> &str {
+        self.value.origin.source.content().get(self.value.origin.value.clone()).unwrap_or_default()
+    }
+
+    /// The path's keys.
+    pub(super) fn keys(&self) -> Vec<&str> {
+        self.path.iter().map(|segment| segment.key.as_str()).collect()
+    }
+
+    /// Lays the value over the tree. Tables on the way are made when missing; elements of arrays must be there.
+    ///
+    /// # Errors
+    /// A path that leads through a value which is neither table nor array, or past an array's end.
+    pub fn apply(&self, tree: &mut Node) -> Result<(), ConfigError> {
+        place(tree, &self.path, &self.value)
+    }
+}
+
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path(), self.value_text())
+    }
+}
+
+/// Splits at the first `=`; spans without the blanks around them.
+pub(super) fn split(
+    source: &Arc<Source>,
+    example: &str,
+) -> Result<(Range<usize>, Range<usize>), ConfigError> {
+    let text = source.content();
+    let Some(equals) = text.find('=') else {
+        let place = Place { source: Arc::clone(source), span: 0..text.len() };
+        let error = ConfigError::new(Problem::Override, format!("{text:?} has no `=`")).at(place);
+        return Err(error.help(format!("write it like `{example}`")));
+    };
+    Ok((trimmed(text, 0..equals), trimmed(text, equals + 1..text.len())))
+}
+
+/// `span` without the blanks at its ends.
+pub(super) fn trimmed(text: &str, span: Range<usize>) -> Range<usize> {
+    let part = &text[span.clone()];
+    let start = span.start + (part.len() - part.trim_start().len());
+    start..(start + part.trim().len())
+}
+
+fn segments(source: &Arc<Source>, path: Range<usize>) -> Result<Vec<Segment>, ConfigError> {
+    let refuse = |span: Range<usize>, message: String| {
+        let place = Place { source: Arc::clone(source), span };
+        Err(ConfigError::new(Problem::Override, message).at(place))
+    };
+    let text = &source.content()[path.clone()];
+    if text.split('.').count() > MAX_DEPTH {
+        return refuse(path, format!("a path has at most {MAX_DEPTH} keys"));
+    }
+    let mut start = path.start;
+    let mut segments = Vec::new();
+    for key in text.split('.') {
+        let span = start..start + key.len();
+        start = span.end + 1;
+        if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
+            return refuse(span, format!("{key:?} is not a key: a path is keys with dots between"));
+        }
+        let place = Place { source: Arc::clone(source), span };
+        segments.push(Segment { key: key.to_owned(), place });
+    }
+    Ok(segments)
+}
+
+fn bare(source: &Arc<Source>, text: &str, value: Range<usize>) -> Node {
+    let origin = Origin { source: Arc::clone(source), key: value.clone(), value };
+    Node { value: Value::Text(text.to_owned()), origin }
+}
+
+fn place(node: &mut Node, path: &[Segment], value: &Node) -> Result<(), ConfigError> {
+    let Some((segment, rest)) = path.split_first() else {
+        *node = node.clone().merge(value.clone());
+        return Ok(());
+    };
+    match &mut node.value {
+        Value::Table(table) => match table.get_mut(&segment.key) {
+            Some(child) => place(child, rest, value),
+            None => {
+                table.insert(segment.key.clone(), nest(segment, rest, value));
+                Ok(())
+            }
+        },
+        Value::Array(elements) => {
+            let index = segment.key.parse::<usize>().ok();
+            let count = elements.len();
+            match index.and_then(|index| elements.get_mut(index)) {
+                Some(child) => place(child, rest, value),
+                None => Err(no_element(segment, count)),
+            }
+        }
+        other => Err(no_table(segment, &other.describe())),
+    }
+}
+
+/// `value` below the tables that `rest` names; `segment` names this one.
+fn nest(segment: &Segment, rest: &[Segment], value: &Node) -> Node {
+    let Some((next, deeper)) = rest.split_first() else { return value.clone() };
+    let child = nest(next, deeper, value);
+    let span = segment.place.span.clone();
+    let origin = Origin { source: Arc::clone(&segment.place.source), key: span.clone(), value: span };
+    Node { value: Value::Table(Table::from([(next.key.clone(), child)])), origin }
+}
+
+fn no_element(segment: &Segment, count: usize) -> ConfigError {
+    let message = format!("there is no element `{}`", segment.key);
+    let error = ConfigError::new(Problem::Override, message).at(segment.place.clone());
+    match count {
+        0 => error.help("the array is empty"),
+        1 => error.help("the array has one element, 0"),
+        _ => error.help(format!("the array has elements 0 to {}", count - 1)),
+    }
+}
+
+fn no_table(segment: &Segment, found: &str) -> ConfigError {
+    let message = format!("`{}` leads into {found}, which has no keys", segment.key);
+    ConfigError::new(Problem::Override, message).at(segment.place.clone())
+}

@@ -1,0 +1,138 @@
+//! Texts that configuration comes from, and places in them.
+
+use super::error::{ConfigError, Problem};
+use miette::{MietteError, NamedSource, SourceCode, SourceSpan, SpanContents};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Largest text that is read: the biggest part file is a hundredth of it.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// A text with its name: a file, a file of the built-in catalogue, or an argument of the command line.
+#[derive(Debug)]
+pub struct Source {
+    named: NamedSource<Arc<str>>,
+    file: Option<PathBuf>,
+}
+
+impl Source {
+    /// A text that is not a file of the user's: built in, or an argument.
+    pub fn text(name: &str, text: &str) -> Arc<Self> {
+        Arc::new(Self { named: NamedSource::new(name, Arc::from(text)), file: None })
+    }
+
+    /// Bytes of any origin under a name.
+    ///
+    /// # Errors
+    /// More than [`MAX_BYTES`], or not UTF-8.
+    pub fn bytes(name: &str, bytes: &[u8]) -> Result<Arc<Self>, ConfigError> {
+        check_text(name, bytes).map(|text| Self::text(name, text))
+    }
+
+    /// A file's content.
+    ///
+    /// # Errors
+    /// More than [`MAX_BYTES`], or not UTF-8.
+    pub fn file(path: &Path, bytes: &[u8]) -> Result<Arc<Self>, ConfigError> {
+        let name = path.display().to_string();
+        let text = Arc::from(check_text(&name, bytes)?);
+        Ok(Arc::new(Self { named: NamedSource::new(name, text), file: Some(path.to_path_buf()) }))
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        self.named.name()
+    }
+
+    /// The whole text.
+    pub fn content(&self) -> &str {
+        self.named.inner()
+    }
+
+    /// The folder that relative paths in this text start from; `None` for a text that is no file.
+    pub fn folder(&self) -> Option<&Path> {
+        self.file.as_deref().and_then(Path::parent)
+    }
+}
+
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        self.named.read_span(span, lines_before, lines_after)
+    }
+}
+
+fn check_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ConfigError> {
+    if bytes.len() > MAX_BYTES {
+        let message = format!("`{name}` is larger than {} KiB", MAX_BYTES >> 10);
+        return Err(ConfigError::new(Problem::Limit, message));
+    }
+    std::str::from_utf8(bytes).map_err(|e| {
+        let message = format!("`{name}` is not a text file: byte {} is not UTF-8", e.valid_up_to());
+        ConfigError::new(Problem::Unreadable, message)
+    })
+}
+
+/// Where a value was written.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The text.
+    pub source: Arc<Source>,
+    /// The key's bytes in it; the value's where there is no key (elements of arrays, the whole document).
+    pub key: Range<usize>,
+    /// The value's bytes in it; a table's header.
+    pub value: Range<usize>,
+}
+
+impl Origin {
+    /// The place of the key.
+    pub fn key_place(&self) -> Place {
+        Place { source: Arc::clone(&self.source), span: self.key.clone() }
+    }
+
+    /// The place of the value.
+    pub fn value_place(&self) -> Place {
+        Place { source: Arc::clone(&self.source), span: self.value.clone() }
+    }
+}
+
+/// Some bytes of a text.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The text.
+    pub source: Arc<Source>,
+    /// The bytes.
+    pub span: Range<usize>,
+}
+
+impl Place {
+    /// Line and column of the first byte, both from 1; the column counts characters.
+    pub fn line_column(&self) -> (usize, usize) {
+        let text = self.source.content();
+        let mut at = self.span.start.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let before = &text[..at];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        (line, before[line_start..].chars().count() + 1)
+    }
+
+    /// The text between, clamped to what there is.
+    pub fn excerpt(&self) -> &str {
+        self.source.content().get(self.span.clone()).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (line, column) = self.line_column();
+        write!(f, "{}:{line}:{column}", self.source.name())
+    }
+}

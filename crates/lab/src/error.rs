@@ -1,0 +1,82 @@
+//! What can go wrong between a name on the command line and a figure.
+
+use crate::config::ConfigError;
+use crate::rig::RigError;
+
+/// An error that a person should see, with what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setup, part or override is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The driver cannot use the chip on this controller and board.
+    #[error("{chip}: {why}")]
+    Probe {
+        /// Name of the chip.
+        chip: String,
+        /// What the driver says.
+        why: String,
+    },
+    /// The device failed in the middle of the work.
+    #[error("{what}: {error}")]
+    Flash {
+        /// What was under way.
+        what: String,
+        /// What the device says.
+        error: floatgate_mtd::Error,
+    },
+    /// Something asked for does not exist or makes no sense.
+    #[error("{message}")]
+    Asked {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+}
+
+impl From<RigError> for Error {
+    fn from(error: RigError) -> Self {
+        match error {
+            RigError::Config(error) => Self::Config(error),
+            RigError::Probe { chip, why } => Self::Probe { chip, why },
+        }
+    }
+}
+
+impl Error {
+    /// The device failed during `what`.
+    pub fn flash(what: impl Into<String>) -> impl FnOnce(floatgate_mtd::Error) -> Self {
+        |error| Self::Flash { what: what.into(), error }
+    }
+
+    /// Something asked for makes no sense.
+    pub fn asked(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Asked { message: message.into(), help: help.into() }
+    }
+
+    /// What to do about it, where that is known.
+    fn help(&self) -> Option<String> {
+        match self {
+            Self::Config(_) => None,
+            Self::Probe { .. } => {
+                Some("change the bus, controller or chip with --set, or see `floatgate setups`".to_owned())
+            }
+            Self::Flash { .. } => Some("--seed and --set change the chip; -b and -c choose other blocks".to_owned()),
+            Self::Asked { help, .. } => Some(help.clone()),
+        }
+    }
+
+    /// The error with source excerpt and help, for a terminal.
+    pub fn into_report(self) -> miette::Report {
+        let help = self.help();
+        match self {
+            Self::Config(error) => miette::Report::new(error),
+            other => match help {
+                Some(help) => miette::miette!(help = help, "{other}"),
+                None => miette::miette!("{other}"),
+            },
+        }
+    }
+}

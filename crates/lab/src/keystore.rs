@@ -1,0 +1,281 @@
+//! The Cryptech keystore test (papers.md P2): a microcontroller that drives a SPI NOR through a polling HAL, with and
+//! without delays between the calls.
+//!
+//! The firmware's transactions are few: each is one or two HAL calls between CS# low and high. The driver of 2016 put a
+//! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
+//! them the same bytes go back to back.
+
+use crate::config::Config;
+use crate::error::Error;
+use floatgate_device::Violation;
+use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
+use floatgate_device::spi::{Data, SpiChip, SpiOp};
+use floatgate_mtd::{Instant, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// What the firmware's calls cost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Firmware {
+    /// SPI clock in Hz.
+    #[serde(with = "floatgate_device::units::hz")]
+    pub clock_hz: u64,
+    /// Each HAL call before its first byte, in us.
+    #[serde(with = "floatgate_device::units::us")]
+    pub call_us: Nanos,
+    /// CPU time per byte sent, in ns; the wire's own time counts when it is longer.
+    #[serde(with = "floatgate_device::units::ns")]
+    pub tx_ns_per_byte: Nanos,
+    /// CPU time per byte received, in ns.
+    #[serde(with = "floatgate_device::units::ns")]
+    pub rx_ns_per_byte: Nanos,
+    /// Comparing a page with what was expected, in ns a page.
+    #[serde(with = "floatgate_device::units::ns")]
+    pub compare_page_ns: Nanos,
+    /// The HAL's tick, in us.
+    #[serde(with = "floatgate_device::units::us")]
+    pub tick_us: Nanos,
+    /// Ticks waited after each HAL call in the driver with delays.
+    pub delay_ticks: u64,
+    /// Ticks waited between two status polls in the driver with delays.
+    pub poll_delay_ticks: u64,
+}
+
+/// The two drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Driver {
+    /// As published first: delays after every call and in the polling loop.
+    WithDelays,
+    /// After they were removed.
+    WithoutDelays,
+}
+
+/// One line of the test program's output.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Name of the test, as printed.
+    pub test: &'static str,
+    /// Pages, sectors or chips handled.
+    pub rounds: u64,
+    /// Virtual time in ns.
+    pub ns: u64,
+}
+
+impl Line {
+    /// Whole ticks (ms) as the program measures them.
+    pub const fn ticks_ms(&self) -> u64 {
+        self.ns / 1_000_000
+    }
+
+    /// Seconds with three decimals and ms each with two, both cut off as the program prints them.
+    pub fn printed(&self) -> (String, String) {
+        let ms = self.ticks_ms();
+        let each = (ms / self.rounds, (ms % self.rounds) * 100 / self.rounds);
+        (format!("{}.{:03}", ms / 1000, ms % 1000), format!("{}.{:02}", each.0, each.1))
+    }
+}
+
+/// A firmware fault: what the chip refused, in which test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The chip refused an operation.
+    #[error("{test}: the chip refuses: {violation}")]
+    Refused {
+        /// Test under way.
+        test: &'static str,
+        /// The broken rule.
+        violation: Violation,
+    },
+    /// Data read back is not what was written.
+    #[error("{test}: page {page} does not hold what was written")]
+    Mismatch {
+        /// Test under way.
+        test: &'static str,
+        /// Page number.
+        page: u32,
+    },
+}
+
+const PAGE: u32 = 256;
+const SUBSECTOR: u32 = 4096;
+const SECTOR: u32 = 65536;
+
+const READ: u8 = 0x03;
+const PAGE_PROGRAM: u8 = 0x02;
+const WRITE_ENABLE: u8 = 0x06;
+const READ_STATUS: u8 = 0x05;
+const ERASE_SUBSECTOR: u8 = 0x20;
+const ERASE_SECTOR: u8 = 0xD8;
+const ERASE_BULK: u8 = 0xC7;
+
+/// Runs the test program over a chip of `size` bytes and returns its seven lines, in the program's order.
+///
+/// # Errors
+/// When the chip refuses a command or data does not come back.
+pub fn run<C: SpiChip>(
+    chip: &mut C,
+    size: u32,
+    firmware: &Firmware,
+    driver: Driver,
+) -> Result<Vec<Line>, Fault> {
+    let mut m = Machine { chip, firmware, driver, now: Instant::ZERO, test: "" };
+    let pattern: [u8; PAGE as usize] = std::array::from_fn(|i| i as u8);
+    let (pages, subsectors, sectors) = (size / PAGE, size / SUBSECTOR, size / SECTOR);
+    let erased = [0xFF; PAGE as usize];
+    Ok(vec![
+        m.time("read page", pages, |m, i| m.read_page(i).map(drop))?,
+        m.time("erase subsector", subsectors, |m, i| m.erase(ERASE_SUBSECTOR, i * SUBSECTOR, 3))?,
+        m.time("erase sector", sectors, |m, i| m.erase(ERASE_SECTOR, i * SECTOR, 3))?,
+        m.time("erase bulk", 1, |m, _| m.erase(ERASE_BULK, 0, 0))?,
+        m.time("verify erase", pages, |m, i| m.verify(i, &erased))?,
+        m.time("write page", pages, |m, i| m.write_page(i, &pattern))?,
+        m.time("verify write", pages, |m, i| m.verify(i, &pattern))?,
+    ])
+}
+
+/// Runs the test program on a setup that has a `[firmware]` table and a SPI NOR.
+///
+/// # Errors
+/// When the setup has neither, or the firmware meets a fault.
+pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error> {
+    let firmware: Firmware = config.extract("firmware")?;
+    if config.part().kind != "spi-nor" {
+        return Err(config.wrong("chip", "the keystore test needs a SPI NOR").into());
+    }
+    let spec: SpiNorSpec = config.extract("chip")?;
+    let size = u32::try_from(spec.geometry.size_bytes).unwrap_or(u32::MAX);
+    let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.wrong("chip", bad))?;
+    run(&mut chip, size, &firmware, driver)
+        .map_err(|fault| Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive"))
+}
+
+struct Machine<'a, C> {
+    chip: &'a mut C,
+    firmware: &'a Firmware,
+    driver: Driver,
+    now: Instant,
+    test: &'static str,
+}
+
+impl<C: SpiChip> Machine<'_, C> {
+    fn time(
+        &mut self,
+        test: &'static str,
+        rounds: u32,
+        mut round: impl FnMut(&mut Self, u32) -> Result<(), Fault>,
+    ) -> Result<Line, Fault> {
+        self.test = test;
+        self.wait_ticks(1);
+        let start = self.now;
+        for i in 0..rounds {
+            round(self, i)?;
+        }
+        Ok(Line { test, rounds: u64::from(rounds), ns: self.now.since(start).as_ns() })
+    }
+
+    /// Waits until `n` tick borders have passed: the HAL counts ticks, not time.
+    fn wait_ticks(&mut self, n: u64) {
+        let tick = self.firmware.tick_us.as_ns().max(1);
+        self.now = Instant::from_ns((self.now.as_ns() / tick + n) * tick);
+    }
+
+    /// One HAL call that moves `bytes` at `per_byte`, and the delay after it.
+    fn call(&mut self, bytes: u32, per_byte: Nanos) {
+        let wire = 8_000_000_000 / self.firmware.clock_hz.max(1);
+        let byte = per_byte.max(Nanos::from_ns(wire));
+        self.now += self.firmware.call_us + byte * u64::from(bytes);
+        if self.driver == Driver::WithDelays {
+            self.wait_ticks(self.firmware.delay_ticks);
+        }
+    }
+
+    /// One transaction from CS# low to CS# high: the HAL calls of `calls`, each bytes and time per byte.
+    fn transact(&mut self, op: &SpiOp, data: Data<'_>, calls: &[(u32, Nanos)]) -> Result<(), Fault> {
+        let start = self.now;
+        for &(bytes, per_byte) in calls {
+            self.call(bytes, per_byte);
+        }
+        let hz = u32::try_from(self.firmware.clock_hz).unwrap_or(u32::MAX);
+        let refused = |violation| Fault::Refused { test: self.test, violation };
+        self.chip.exec(start, self.now, hz, op, data).map_err(refused)
+    }
+
+    fn write_enable(&mut self) -> Result<(), Fault> {
+        let tx = self.firmware.tx_ns_per_byte;
+        self.transact(&SpiOp::command(WRITE_ENABLE), Data::None, &[(1, tx)])
+    }
+
+    fn status(&mut self) -> Result<u8, Fault> {
+        let mut status = [0];
+        let op = SpiOp::command(READ_STATUS).read(1);
+        self.transact(&op, Data::In(&mut status), &[(2, self.firmware.rx_ns_per_byte)])?;
+        Ok(status[0])
+    }
+
+    fn wait_ready(&mut self) -> Result<(), Fault> {
+        while self.status()? & 1 != 0 {
+            if self.driver == Driver::WithDelays {
+                self.wait_ticks(self.firmware.poll_delay_ticks);
+            }
+            self.skip_polls();
+        }
+        Ok(())
+    }
+
+    /// Polls that would find the chip busy change nothing: skips whole rounds of them, so that a bulk erase does not
+    /// take ten million steps.
+    fn skip_polls(&mut self) {
+        if self.driver == Driver::WithDelays {
+            return;
+        }
+        let wire = Nanos::from_ns(8_000_000_000 / self.firmware.clock_hz.max(1));
+        let round = self.firmware.call_us + self.firmware.rx_ns_per_byte.max(wire) * 2;
+        let left = self.chip.busy_until().since(self.now).as_ns();
+        let whole = (left / round.as_ns().max(1)).saturating_sub(1);
+        self.now += round * whole;
+    }
+
+    fn read_page(&mut self, page: u32) -> Result<[u8; PAGE as usize], Fault> {
+        let mut data = [0; PAGE as usize];
+        let op = SpiOp::command(READ).address(page * PAGE, 3).read(PAGE);
+        let calls = [(4, self.firmware.tx_ns_per_byte), (PAGE, self.firmware.rx_ns_per_byte)];
+        self.transact(&op, Data::In(&mut data), &calls)?;
+        Ok(data)
+    }
+
+    fn verify(&mut self, page: u32, expected: &[u8]) -> Result<(), Fault> {
+        let data = self.read_page(page)?;
+        self.now += self.firmware.compare_page_ns;
+        if data == expected { Ok(()) } else { Err(Fault::Mismatch { test: self.test, page }) }
+    }
+
+    fn write_page(&mut self, page: u32, data: &[u8]) -> Result<(), Fault> {
+        self.write_enable()?;
+        self.status()?;
+        let tx = self.firmware.tx_ns_per_byte;
+        let op = SpiOp::command(PAGE_PROGRAM).address(page * PAGE, 3).write(PAGE);
+        self.transact(&op, Data::Out(data), &[(4, tx), (PAGE, tx)])?;
+        self.wait_ready()
+    }
+
+    fn erase(&mut self, opcode: u8, addr: u32, addr_bytes: u8) -> Result<(), Fault> {
+        self.write_enable()?;
+        self.status()?;
+        let op = SpiOp::command(opcode).address(addr, addr_bytes);
+        self.transact(&op, Data::None, &[(1 + u32::from(addr_bytes), self.firmware.tx_ns_per_byte)])?;
+        self.wait_ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_cut_off_figures() {
+        let line = Line { test: "read page", rounds: 65536, ns: 15_681_900_000 };
+        assert_eq!(line.printed(), ("15.681".to_owned(), "0.23".to_owned()));
+    }
+}

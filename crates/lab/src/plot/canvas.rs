@@ -1,0 +1,319 @@
+//! A drawing: boxes, lines and words in px, written as SVG by plotters.
+
+use super::palette::{FAINT, Rgb, TEXT, WHITE, ink};
+use super::text_width::{cut, width, wrap};
+use floatgate_mtd::Phase;
+use plotters::prelude::{DrawingBackend, FontStyle, IntoFont, RGBColor, SVGBackend, TextStyle};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// White space at the edges, px.
+pub(super) const MARGIN: i32 = 20;
+/// Font size of labels, px.
+pub(super) const LABEL: i32 = 13;
+/// Font size of small print, px.
+pub(super) const SMALL: i32 = 11;
+const TITLE: i32 = 18;
+
+/// Which point of a text its position names; vertically it is always the middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Left,
+    Middle,
+    Right,
+}
+
+/// How a text looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Type {
+    pub(super) size: i32,
+    pub(super) colour: Rgb,
+    pub(super) bold: bool,
+    pub(super) anchor: Anchor,
+}
+
+impl Type {
+    /// Ordinary text.
+    pub(super) const fn new(size: i32, colour: Rgb, anchor: Anchor) -> Self {
+        Self { size, colour, bold: false, anchor }
+    }
+
+    /// The same, bold.
+    pub(super) const fn bold(self) -> Self {
+        Self { bold: true, ..self }
+    }
+}
+
+/// A rectangle, px.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Area {
+    pub(super) x: i32,
+    pub(super) y: i32,
+    pub(super) w: i32,
+    pub(super) h: i32,
+}
+
+#[derive(Debug)]
+enum Item {
+    Box { area: Area, colour: Rgb, tip: String },
+    Line { from: (i32, i32), to: (i32, i32), colour: Rgb },
+    Text { at: (i32, i32), text: String, style: Type },
+}
+
+/// What is drawn, in order, on white paper.
+#[derive(Debug)]
+pub(super) struct Canvas {
+    name: String,
+    width: i32,
+    items: Vec<Item>,
+}
+
+impl Canvas {
+    /// An empty drawing `width` px wide; `name` is what screen readers say.
+    pub(super) fn new(name: &str, width: i32) -> Self {
+        Self { name: printable(name), width, items: Vec::new() }
+    }
+
+    /// A filled rectangle; a viewer shows `tip` (if any) when the pointer rests on it.
+    pub(super) fn fill(&mut self, area: Area, colour: Rgb, tip: String) {
+        self.items.push(Item::Box { area, colour, tip });
+    }
+
+    /// A line 1 px wide.
+    pub(super) fn line(&mut self, from: (i32, i32), to: (i32, i32), colour: Rgb) {
+        self.items.push(Item::Line { from, to, colour });
+    }
+
+    /// A line of text.
+    pub(super) fn text(&mut self, at: (i32, i32), text: &str, style: Type) {
+        self.items.push(Item::Text { at, text: printable(text), style });
+    }
+
+    /// Title and subtitle at the top. Returns the y below them.
+    pub(super) fn heading(&mut self, title: &str, subtitle: &str) -> i32 {
+        let room = self.width - 2 * MARGIN;
+        let mut y = MARGIN;
+        // Bold is wider than plain by up to a ninth.
+        for line in wrap(&printable(title), TITLE + 2, room, 2) {
+            self.text((MARGIN, y + 9), &line, Type::new(TITLE, TEXT, Anchor::Left).bold());
+            y += 25;
+        }
+        for line in wrap(&printable(subtitle), LABEL, room, 4) {
+            self.text((MARGIN, y + 8), &line, Type::new(LABEL, FAINT, Anchor::Left));
+            y += 18;
+        }
+        y
+    }
+
+    /// The names of `phases` beside their colours, from `y` down. Returns the y below them.
+    pub(super) fn legend(&mut self, y: i32, phases: impl Iterator<Item = Phase>) -> i32 {
+        let (mut x, mut y) = (MARGIN, y + 8);
+        let mut any = false;
+        for phase in phases {
+            let needs = 19 + width(phase.name(), LABEL);
+            if x > MARGIN && x + needs > self.width - MARGIN {
+                (x, y) = (MARGIN, y + 20);
+            }
+            self.fill(Area { x, y, w: 13, h: 13 }, ink(phase).rgb, String::new());
+            self.text((x + 19, y + 7), phase.name(), Type::new(LABEL, TEXT, Anchor::Left));
+            x += needs + 14;
+            any = true;
+        }
+        if any { y + 24 } else { y - 8 }
+    }
+
+    /// A text cut to what fits `room` px.
+    pub(super) fn text_within(&mut self, at: (i32, i32), text: &str, style: Type, room: i32) {
+        let text = cut(&printable(text), style.size, room);
+        self.text(at, &text, style);
+    }
+
+    /// The SVG document, `height` px high.
+    pub(super) fn finish(self, height: i32) -> String {
+        let mut svg = String::new();
+        let size = (self.width.unsigned_abs(), height.unsigned_abs());
+        let mut backend = SVGBackend::with_string(&mut svg, size);
+        let paper = Area { x: 0, y: 0, w: self.width, h: height };
+        let mut tips = vec![String::new()];
+        draw_box(&mut backend, paper, WHITE);
+        for item in self.items {
+            match item {
+                Item::Box { area, colour, tip } => {
+                    draw_box(&mut backend, area, colour);
+                    tips.push(printable(&tip));
+                }
+                Item::Line { from, to, colour } => draw_line(&mut backend, from, to, colour),
+                Item::Text { at, text, style } => draw_text(&mut backend, at, &text, style),
+            }
+        }
+        // Errors come from writing files only, and this is a string; the same holds for the functions below.
+        backend.present().ok();
+        drop(backend);
+        describe(&svg, &self.name, &tips)
+    }
+}
+
+fn colour(rgb: Rgb) -> RGBColor {
+    RGBColor(rgb[0], rgb[1], rgb[2])
+}
+
+fn draw_box(backend: &mut SVGBackend<'_>, area: Area, rgb: Rgb) {
+    let corner = (area.x.saturating_add(area.w), area.y.saturating_add(area.h));
+    backend.draw_rect((area.x, area.y), corner, &colour(rgb), true).ok();
+}
+
+fn draw_line(backend: &mut SVGBackend<'_>, from: (i32, i32), to: (i32, i32), rgb: Rgb) {
+    backend.draw_line(from, to, &colour(rgb)).ok();
+}
+
+fn draw_text(backend: &mut SVGBackend<'_>, at: (i32, i32), text: &str, style: Type) {
+    let h = match style.anchor {
+        Anchor::Left => HPos::Left,
+        Anchor::Middle => HPos::Center,
+        Anchor::Right => HPos::Right,
+    };
+    // plotters takes the height of a line, and writes it divided by 1.24 as the size of the font.
+    let font = ("sans-serif", f64::from(style.size) * 1.24).into_font();
+    let font = if style.bold { font.style(FontStyle::Bold) } else { font };
+    let colour = colour(style.colour);
+    let style = TextStyle::from(font).color(&colour).pos(Pos::new(h, VPos::Center));
+    backend.draw_text(text, &style, at).ok();
+}
+
+/// Adds what plotters has no call for: the document's title, and the n-th rectangle's tip. Each element is a line, and
+/// words are escaped, so no word looks like an element.
+fn describe(svg: &str, name: &str, tips: &[String]) -> String {
+    let mut out = String::with_capacity(svg.len() + tips.iter().map(|t| t.len() + 40).sum::<usize>());
+    let mut tips = tips.iter();
+    for line in svg.lines() {
+        let tip = if line.starts_with("<rect") { tips.next().filter(|t| !t.is_empty()) } else { None };
+        match (tip, line.strip_suffix("/>")) {
+            (Some(tip), Some(open)) => out += &format!("{open}><title>{}</title></rect>\n", escape(tip)),
+            _ if line.starts_with("<svg") => {
+                out += &line.replacen("<svg", "<svg role=\"img\"", 1);
+                out += &format!("\n<title>{}</title>\n", escape(name));
+            }
+            _ => {
+                out += line;
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// Characters that XML 1.0 does not allow (and line ends, which would break lines of the document) replaced.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            c if c.is_control() => ' ',
+            '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Checks that `svg` is well-formed XML (elements, attributes, entities, characters), as far as this module can
+    /// get it wrong.
+    pub(crate) fn assert_well_formed(svg: &str) {
+        let mut open: Vec<&str> = Vec::new();
+        let mut rest = svg;
+        assert!(svg.chars().all(|c| c == '\n' || !c.is_control()), "a control character");
+        while let Some(at) = rest.find('<') {
+            check_text(&rest[..at]);
+            let end = rest[at..].find('>').expect("an unclosed tag") + at;
+            let tag = &rest[at + 1..end];
+            assert!(!tag.contains('<'), "< inside a tag: {tag}");
+            rest = &rest[end + 1..];
+            if let Some(name) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(name));
+                assert!(!open.is_empty() || rest.trim().is_empty(), "more than one root");
+            } else {
+                let body = tag.strip_suffix('/');
+                check_attributes(body.unwrap_or(tag));
+                if body.is_none() {
+                    open.push(tag.split_whitespace().next().unwrap());
+                }
+            }
+        }
+        assert!(open.is_empty(), "unclosed {open:?}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    fn check_text(text: &str) {
+        for (i, _) in text.match_indices('&') {
+            let known = ["&lt;", "&gt;", "&amp;", "&quot;", "&apos;"];
+            assert!(known.iter().any(|e| text[i..].starts_with(e)), "bare & in {text}");
+        }
+        assert!(!text.contains('>'), "bare > in {text}");
+    }
+
+    fn check_attributes(tag: &str) {
+        assert_eq!(tag.matches('"').count() % 2, 0, "quotes in {tag}");
+        let outside: String = tag.split('"').step_by(2).collect();
+        let names: Vec<&str> = outside.split('=').map(|s| s.trim().rsplit(' ').next().unwrap()).collect();
+        for (i, name) in names.iter().enumerate().filter(|(_, n)| !n.is_empty()) {
+            assert!(!names[..i].contains(name), "{name} twice in {tag}");
+        }
+        tag.split('"').skip(1).step_by(2).for_each(check_text);
+    }
+
+    /// Every text of the document lies within it, by the estimate.
+    pub(crate) fn assert_texts_inside(svg: &str) {
+        let number = |line: &str, name: &str| -> f64 {
+            let from = line.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
+            line[from..].split('"').next().unwrap().parse().unwrap()
+        };
+        let root = svg.lines().next().unwrap();
+        let (right, bottom) = (number(root, "width"), number(root, "height"));
+        let mut lines = svg.lines();
+        while let Some(line) = lines.next() {
+            if !line.starts_with("<text") {
+                continue;
+            }
+            let words = lines.next().unwrap().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+            let words = words.replace("&quot;", "\"").replace("&apos;", "'");
+            let size = number(line, "font-size").round() as i32;
+            let wide = f64::from(width(&words, size));
+            let x = number(line, "x");
+            let left = match () {
+                () if line.contains("\"start\"") => x,
+                () if line.contains("\"end\"") => x - wide,
+                () => x - wide / 2.0,
+            };
+            assert!(left >= -1.0 && left + wide <= right + 1.0, "{words} from {left} to {}", left + wide);
+            let y = number(line, "y");
+            assert!(y - 6.0 >= 0.0 && y + 6.0 <= bottom, "{words} at {y}");
+        }
+    }
+
+    #[test]
+    fn tips_go_to_their_boxes() {
+        let mut canvas = Canvas::new("a & b", 100);
+        canvas.text((5, 5), "<rect/>\n<rect ", Type::new(SMALL, TEXT, Anchor::Left));
+        canvas.fill(Area { x: 1, y: 2, w: 3, h: 4 }, TEXT, String::new());
+        canvas.fill(Area { x: 5, y: 2, w: 3, h: 4 }, FAINT, "5 < 6\u{0}".to_owned());
+        let svg = canvas.finish(50);
+        assert_well_formed(&svg);
+        let tips: Vec<&str> = svg.lines().filter(|l| l.contains("<title>")).collect();
+        assert_eq!(tips[0], "<title>a &amp; b</title>");
+        assert!(
+            tips[1].starts_with("<rect x=\"5\"") && tips[1].contains("<title>5 &lt; 6 </title>"),
+            "{tips:?}"
+        );
+        assert_eq!(tips.len(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "unclosed")]
+    fn the_checker_sees_what_is_wrong() {
+        assert_well_formed("<svg><text>a</text>");
+    }
+}

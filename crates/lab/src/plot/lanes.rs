@@ -1,0 +1,255 @@
+//! Spans sorted into lanes, and repeats found: what the waterfalls have in common.
+
+use floatgate_device::timeline::{Resource, Span};
+use floatgate_mtd::{Instant, Nanos, Phase};
+
+/// Threads that use one resource at a time each get a row of their own, up to this many.
+const MOST_ROWS: usize = 4;
+
+/// The name of a lane.
+pub(super) fn name(resource: Resource) -> String {
+    match resource {
+        Resource::Cpu => "CPU".to_owned(),
+        Resource::Controller => "controller".to_owned(),
+        Resource::Ecc => "ECC engine".to_owned(),
+        Resource::Bus => "bus".to_owned(),
+        Resource::Die(n) => format!("die {n}"),
+    }
+}
+
+/// A row of a waterfall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lane {
+    /// Whose.
+    pub(super) resource: Resource,
+    /// Whether it is the resource's first row.
+    pub(super) first: bool,
+    /// By start; they overlap only in the last of a resource's [`MOST_ROWS`] rows.
+    pub(super) spans: Vec<Span>,
+}
+
+impl Lane {
+    /// The name, in the resource's first row only.
+    pub(super) fn label(&self) -> String {
+        if self.first { name(self.resource) } else { String::new() }
+    }
+
+    fn takes(&self, span: &Span) -> bool {
+        self.spans.last().is_none_or(|last| last.end <= span.start)
+    }
+}
+
+/// Spans as lanes on one time axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lanes {
+    /// Where the axis begins.
+    pub(super) origin: Instant,
+    /// Its length.
+    pub(super) range: Nanos,
+    /// In the order of [`Resource`]: from the CPU down to the dies.
+    pub(super) lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    /// Sorts `spans`, given in any order.
+    pub(super) fn new(spans: &[Span]) -> Self {
+        let mut sorted = spans.to_vec();
+        sorted.sort_by_key(|s| (s.resource, s.start, s.end));
+        let origin = spans.iter().map(|s| s.start).min().unwrap_or_default();
+        let end = spans.iter().map(|s| s.end).max().unwrap_or_default();
+        let mut lanes: Vec<Lane> = Vec::new();
+        for span in sorted {
+            let from = lanes.iter().position(|l| l.resource == span.resource).unwrap_or(lanes.len());
+            place(&mut lanes, from, span);
+        }
+        Self { origin, range: end.since(origin), lanes }
+    }
+
+    /// The phases that occur, in printing order.
+    pub(super) fn phases(&self) -> impl Iterator<Item = Phase> {
+        let occurs = |phase| self.lanes.iter().flat_map(|lane| &lane.spans).any(|span| span.phase == phase);
+        Phase::ALL.into_iter().filter(move |&phase| occurs(phase))
+    }
+}
+
+/// Puts `span` into the first of its resource's rows (from `from` on) that is free, or into a new one.
+fn place(lanes: &mut Vec<Lane>, from: usize, span: Span) {
+    let rows = lanes.len() - from;
+    match lanes[from..].iter().position(|lane| lane.takes(&span)) {
+        Some(row) => lanes[from + row].spans.push(span),
+        None if rows >= MOST_ROWS => lanes[from + MOST_ROWS - 1].spans.push(span),
+        None => lanes.push(Lane { resource: span.resource, first: rows == 0, spans: vec![span] }),
+    }
+}
+
+/// Spans that follow each other again and again, as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repeated {
+    /// The first of them.
+    pub(super) span: Span,
+    /// How many.
+    pub(super) times: u32,
+}
+
+impl Repeated {
+    /// `status x7`.
+    pub(super) fn what(&self) -> String {
+        if self.times > 1 { format!("{} x{}", self.span.what, self.times) } else { self.span.what.to_owned() }
+    }
+}
+
+/// The longest cycle that is looked for: a poll is some six spans, a page of a long read some twelve.
+const MOST_IN_CYCLE: usize = 32;
+
+/// Merges repeats: wherever a cycle of spans (same resources, phases, words, lengths) follows itself, its spans are
+/// listed once, with their number.
+pub(super) fn repeats(spans: &[Span]) -> Vec<Repeated> {
+    let mut sorted = spans.to_vec();
+    sorted.sort_by_key(|s| (s.start, s.resource, s.end));
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < sorted.len() {
+        let (cycle, all) = best_cycle(&sorted[at..]);
+        let times = |i: usize| u32::try_from((all - i).div_ceil(cycle)).unwrap_or(u32::MAX);
+        out.extend((0..cycle).map(|i| Repeated { span: sorted[at + i], times: times(i) }));
+        at += all;
+    }
+    out
+}
+
+/// The cycle at the beginning of `spans` that saves most lines: its length, and how many spans it stands for (the last
+/// turn may be a part of one). (1, 1) when there is none.
+fn best_cycle(spans: &[Span]) -> (usize, usize) {
+    let key = |s: &Span| (s.resource, s.phase, s.what, s.end.since(s.start));
+    let mut best = (1, 1);
+    for cycle in 1..=MOST_IN_CYCLE.min(spans.len() / 2) {
+        let saved = spans.iter().zip(&spans[cycle..]).take_while(|(a, b)| key(a) == key(b)).count();
+        // Two turns of several spans are no loop yet, and read better one by one. The shorter cycle wins a draw.
+        let least = if cycle == 1 { 1 } else { 2 * cycle };
+        if saved >= least && saved > best.1 - best.0 {
+            best = (cycle, cycle + saved);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A span from `start` to `end` ns.
+    pub(crate) fn span(resource: Resource, phase: Phase, what: &'static str, start: u64, end: u64) -> Span {
+        Span { resource, phase, start: Instant::from_ns(start), end: Instant::from_ns(end), what }
+    }
+
+    /// A page read on a slow SPI controller: three operations and `polls` status polls while the array works.
+    pub(crate) fn page_read(polls: u64) -> Vec<Span> {
+        let mut now = 1_000_000;
+        let mut spans = Vec::new();
+        let mut step = |resource, phase, what, ns| {
+            spans.push(span(resource, phase, what, now, now + ns));
+            now += ns;
+        };
+        step(Resource::Cpu, Phase::Cpu, "MTD call", 9_000);
+        step(Resource::Controller, Phase::Controller, "set-up", 3_000);
+        step(Resource::Bus, Phase::Command, "13h", 320);
+        step(Resource::Bus, Phase::Address, "row", 960);
+        for _ in 0..polls {
+            step(Resource::Cpu, Phase::Polling, "sleep", 4_000);
+            step(Resource::Bus, Phase::Polling, "status", 960);
+        }
+        step(Resource::Controller, Phase::Controller, "set-up", 3_000);
+        step(Resource::Bus, Phase::Command, "6Bh", 320);
+        step(Resource::Bus, Phase::Address, "column", 640);
+        step(Resource::Bus, Phase::Dummy, "dummy", 320);
+        step(Resource::Bus, Phase::Data, "data", 21_760);
+        step(Resource::Controller, Phase::Controller, "completion", 2_000);
+        let busy = 1_013_280;
+        spans.push(span(Resource::Die(0), Phase::Array, "tR", busy, busy + 4_960 * polls.max(1)));
+        spans
+    }
+
+    /// Spans of any kind, also impossible ones: backwards, overlapping, at the end of time.
+    pub(crate) fn any_spans() -> impl Strategy<Value = Vec<Span>> {
+        let resource = prop_oneof![
+            Just(Resource::Cpu),
+            Just(Resource::Controller),
+            Just(Resource::Ecc),
+            Just(Resource::Bus),
+            any::<u8>().prop_map(Resource::Die)
+        ];
+        let phase = proptest::sample::select(Phase::ALL.to_vec());
+        let what = proptest::sample::select(vec![
+            "tR",
+            "status",
+            "<&\">",
+            "",
+            "FIFO and programmed I/O",
+            "\u{1}é漢",
+        ]);
+        let time = prop_oneof![0..50_u64, 0..100_000_u64, 0..60_000_000_000_u64, any::<u64>()];
+        let one = (resource, phase, what, time.clone(), time).prop_map(|(r, p, w, a, b)| span(r, p, w, a, b));
+        proptest::collection::vec(one, 0..60)
+    }
+
+    #[test]
+    fn lanes_run_from_the_cpu_to_the_dies() {
+        let lanes = Lanes::new(&page_read(7));
+        let names: Vec<String> = lanes.lanes.iter().map(Lane::label).collect();
+        assert_eq!(names, ["CPU", "controller", "bus", "die 0"]);
+        assert_eq!((lanes.origin.as_ns(), lanes.range.as_ns()), (1_000_000, 76_040));
+    }
+
+    #[test]
+    fn what_overlaps_gets_a_row_of_its_own() {
+        let at = |start, end| span(Resource::Cpu, Phase::Cpu, "call", start, end);
+        let lanes = Lanes::new(&[at(0, 10), at(5, 15), at(10, 20)]).lanes;
+        assert_eq!(lanes.len(), 2);
+        assert_eq!(lanes[0].spans, [at(0, 10), at(10, 20)]);
+        assert_eq!((lanes[1].label(), &lanes[1].spans), (String::new(), &vec![at(5, 15)]));
+    }
+
+    #[test]
+    fn polls_are_merged() {
+        let rows: Vec<String> = repeats(&page_read(7)).iter().map(Repeated::what).collect();
+        assert_eq!(
+            rows,
+            [
+                "MTD call",
+                "set-up",
+                "13h",
+                "row",
+                "sleep",
+                "tR",
+                "status x7",
+                "sleep x6",
+                "set-up",
+                "6Bh",
+                "column",
+                "dummy",
+                "data",
+                "completion"
+            ]
+        );
+    }
+
+    #[test]
+    fn two_turns_are_no_loop() {
+        let rows = |polls| repeats(&page_read(polls)).iter().filter(|r| r.times > 1).count();
+        assert_eq!((rows(1), rows(3), rows(4)), (0, 0, 2));
+        let twice =
+            [span(Resource::Bus, Phase::Data, "data", 0, 5), span(Resource::Bus, Phase::Data, "data", 5, 10)];
+        assert_eq!(repeats(&twice), [Repeated { span: twice[0], times: 2 }]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_span_is_lost(spans in any_spans()) {
+            let rows = repeats(&spans);
+            prop_assert_eq!(rows.iter().map(|r| r.times as usize).sum::<usize>(), spans.len());
+            let lanes = Lanes::new(&spans).lanes;
+            prop_assert_eq!(lanes.iter().map(|l| l.spans.len()).sum::<usize>(), spans.len());
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Pictures of where the time went, as SVG documents and as text for a terminal.
+//!
+//! - [`Ink`]: the one table of colours and glyphs per [`Phase`](floatgate_mtd::Phase); all pictures use it.
+//! - [`percentages`], [`breakdown_text`]: shares that add up to 100.0 as printed.
+//! - [`bars`]: one stacked bar per test or sweep combination.
+//! - [`waterfall_svg`], [`waterfall_text`]: one operation on the timelines of its resources.
+//!
+//! All of them are functions of their input alone: the same input gives the same bytes. SVG text names the generic
+//! font only, and its width is estimated from above, so that labels fit whatever font the viewer has.
+
+mod axis;
+mod bars;
+mod canvas;
+mod lanes;
+mod palette;
+mod pen;
+mod share;
+mod table;
+mod terminal;
+mod text_width;
+mod waterfall;
+
+pub use bars::{BarRow, Scale, bars};
+pub use palette::{Ink, ink};
+pub use share::{breakdown_text, percentages};
+pub use terminal::waterfall_text;
+pub use waterfall::waterfall_svg;

@@ -1,0 +1,158 @@
+//! The one table of colours and glyphs.
+
+use floatgate_mtd::Phase;
+
+/// A colour, red green blue.
+pub(super) type Rgb = [u8; 3];
+
+/// Text on white.
+pub(super) const TEXT: Rgb = [0x22, 0x22, 0x22];
+/// Less important text.
+pub(super) const FAINT: Rgb = [0x5C, 0x5C, 0x5C];
+/// Grid lines.
+pub(super) const GRID: Rgb = [0xE2, 0xE2, 0xE2];
+/// Axes.
+pub(super) const AXIS: Rgb = [0x9A, 0x9A, 0x9A];
+/// Every other lane.
+pub(super) const STRIPE: Rgb = [0xF6, 0xF6, 0xF6];
+/// Paper.
+pub(super) const WHITE: Rgb = [0xFF, 0xFF, 0xFF];
+
+/// How a phase looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ink {
+    /// Red, green, blue (sRGB).
+    pub rgb: [u8; 3],
+    /// The nearest good colour of the terminals' palette of 256.
+    pub xterm: u8,
+    /// Fills the phase's stretch where there is no colour; one column wide.
+    pub glyph: char,
+}
+
+impl Ink {
+    const fn new(rgb: u32, xterm: u8, glyph: char) -> Self {
+        let [_, r, g, b] = rgb.to_be_bytes();
+        Self { rgb: [r, g, b], xterm, glyph }
+    }
+
+    /// Whether text on this colour is to be white.
+    pub(super) fn is_dark(self) -> bool {
+        // Where black and white have the same contrast by WCAG 2: sqrt(1.05 * 0.05) - 0.05.
+        luminance(self.rgb) < 0.179
+    }
+
+    /// The colour of text on this colour.
+    pub(super) fn text(self) -> Rgb {
+        if self.is_dark() { WHITE } else { [0x11, 0x11, 0x11] }
+    }
+}
+
+/// The look of a phase, the same in every picture.
+///
+/// Luminance rises in the order of [`Phase::ALL`], so that a grey print keeps the order of the legend; the hues were
+/// searched for the largest smallest difference of any pair under normal vision, protanopia, deuteranopia and
+/// tritanopia.
+pub const fn ink(phase: Phase) -> Ink {
+    match phase {
+        Phase::Array => Ink::new(0x57247B, 54, '█'),
+        Phase::Command => Ink::new(0x74402A, 88, 'c'),
+        Phase::Address => Ink::new(0xA73064, 125, 'a'),
+        Phase::Dummy => Ink::new(0x797118, 100, 'd'),
+        Phase::Data => Ink::new(0x2F7FED, 33, '▓'),
+        Phase::Ecc => Ink::new(0xC37DAB, 175, 'e'),
+        Phase::Controller => Ink::new(0xE49420, 208, '▒'),
+        Phase::Cpu => Ink::new(0xA4C194, 150, '░'),
+        Phase::Polling => Ink::new(0x5ADCFA, 117, '~'),
+        Phase::Waiting => Ink::new(0xFCDD8A, 222, '.'),
+    }
+}
+
+/// One channel without its sRGB curve, 0 to 1.
+fn linear(channel: u8) -> f64 {
+    let c = f64::from(channel) / 255.0;
+    if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+}
+
+/// Relative luminance, 0 to 1 (WCAG 2).
+fn luminance(rgb: Rgb) -> f64 {
+    let [r, g, b] = rgb.map(linear);
+    0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Matrix = [[f64; 3]; 3];
+
+    const NORMAL: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    // Machado, Oliveira, Fernandes: A Physiologically-based Model for Simulation of Color Vision Deficiency (2009),
+    // severity 1.0.
+    const PROTANOPIA: Matrix =
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]];
+    const DEUTERANOPIA: Matrix =
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]];
+    const TRITANOPIA: Matrix =
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]];
+
+    /// CIE L*a*b* (D65) of a colour as seen through `eye`.
+    fn lab(rgb: Rgb, eye: &Matrix) -> [f64; 3] {
+        let l = rgb.map(linear);
+        let seen = eye.map(|m| (m[0] * l[0] + m[1] * l[1] + m[2] * l[2]).clamp(0.0, 1.0));
+        let xyz = [[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8728]]
+            .map(|m: [f64; 3]| m[0] * seen[0] + m[1] * seen[1] + m[2] * seen[2]);
+        let [x, y, z] = xyz.map(|t| if t > 0.008856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 });
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn grey_keeps_the_order() {
+        let lightness = Phase::ALL.map(|p| lab(ink(p).rgb, &NORMAL)[0]);
+        for pair in lightness.windows(2) {
+            assert!(pair[1] - pair[0] > 5.0, "{lightness:?}");
+        }
+        assert!(lightness[0] > 20.0 && lightness[9] < 92.0, "both ends stand off from black and white");
+    }
+
+    #[test]
+    fn any_two_differ_to_any_eye() {
+        for eye in [NORMAL, PROTANOPIA, DEUTERANOPIA, TRITANOPIA] {
+            for (i, a) in Phase::ALL.into_iter().enumerate() {
+                for b in Phase::ALL.into_iter().skip(i + 1) {
+                    let apart = distance(lab(ink(a).rgb, &eye), lab(ink(b).rgb, &eye));
+                    assert!(apart > 20.0, "{a} and {b} are {apart:.1} apart");
+                }
+            }
+        }
+    }
+
+    /// The terminal's 6x6x6 cube: 16 + 36 r + 6 g + b.
+    fn cube(index: u8) -> Rgb {
+        let level = |n: u8| [0, 95, 135, 175, 215, 255][usize::from(n % 6)];
+        let n = index - 16;
+        [level(n / 36), level(n / 6), level(n)]
+    }
+
+    #[test]
+    fn terminal_colours_keep_the_order_and_the_contrast() {
+        let mut last = 0.0;
+        for phase in Phase::ALL {
+            let luminance = luminance(cube(ink(phase).xterm));
+            assert!(luminance > last, "{phase}");
+            last = luminance;
+            let text = if ink(phase).is_dark() { 1.0 } else { 0.0 };
+            let (light, dark) = (luminance.max(text), luminance.min(text));
+            assert!((light + 0.05) / (dark + 0.05) > 3.0, "{phase}");
+        }
+    }
+
+    #[test]
+    fn glyphs_differ() {
+        let glyphs: std::collections::BTreeSet<char> = Phase::ALL.iter().map(|&p| ink(p).glyph).collect();
+        assert_eq!(glyphs.len(), Phase::ALL.len());
+    }
+}

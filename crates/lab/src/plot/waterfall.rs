@@ -1,0 +1,282 @@
+//! The waterfall of one operation as SVG.
+
+use super::axis::Axis;
+use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
+use super::lanes::{Lane, Lanes, name};
+use super::palette::{AXIS, FAINT, GRID, STRIPE, TEXT, ink};
+use super::text_width::width;
+use floatgate_device::timeline::Span;
+use floatgate_mtd::{Instant, Nanos};
+
+const NAMES: i32 = 90;
+const PLOT: i32 = 1040;
+const LEFT: i32 = MARGIN + NAMES;
+const RIGHT: i32 = LEFT + PLOT;
+/// Room for what ends later than it should, and for the last number.
+const SLACK: i32 = 24;
+const LANE: i32 = 34;
+const BOX: i32 = 22;
+/// No box is narrower, px.
+const LEAST: i32 = 2;
+/// A box may end this many px later than its time, for the sake of [`LEAST`], and less where the next long one has
+/// little room; what would have to end later still is not drawn, but counted in the tip of the box before.
+const DRIFT: i32 = 8;
+
+/// One operation on the timelines of its resources as an SVG document: a lane per resource from the CPU down to the
+/// dies, time to scale from the operation's start, spans as boxes in their phases' colours.
+///
+/// What a box says in full (what, phase, start, length) is its tip, for viewers that show tips. The shortest span is
+/// visible; neighbours too short to tell apart are drawn as one box when they are the same.
+pub fn waterfall_svg(spans: &[Span], title: &str, subtitle: &str) -> String {
+    let lanes = Lanes::new(spans);
+    let mut canvas = Canvas::new(title, RIGHT + SLACK + MARGIN);
+    let y = canvas.heading(title, subtitle);
+    let top = canvas.legend(y, lanes.phases()) + 4;
+    let bottom = (0..lanes.lanes.len()).fold(top, |y, _| y.saturating_add(LANE));
+    draw_stripes(&mut canvas, &lanes, top);
+    draw_axis(&mut canvas, &lanes, (top, bottom), spans.len());
+    let mut y = top;
+    for lane in &lanes.lanes {
+        let boxes = boxes(lane, &lanes);
+        draw_boxes(&mut canvas, y, &boxes, &lanes);
+        canvas.text((MARGIN, y + LANE / 2), &lane.label(), Type::new(LABEL, TEXT, Anchor::Left));
+        y += LANE;
+    }
+    canvas.finish(bottom.saturating_add(48))
+}
+
+/// A light ground under every other resource.
+fn draw_stripes(canvas: &mut Canvas, lanes: &Lanes, top: i32) {
+    let (mut y, mut shaded) = (top, false);
+    for lane in &lanes.lanes {
+        shaded ^= lane.first;
+        if shaded {
+            let area = Area { x: MARGIN - 6, y, w: RIGHT + SLACK - MARGIN + 6, h: LANE };
+            canvas.fill(area, STRIPE, String::new());
+        }
+        y += LANE;
+    }
+}
+
+fn draw_axis(canvas: &mut Canvas, lanes: &Lanes, (top, bottom): (i32, i32), count: usize) {
+    let axis = Axis::new(lanes.range, 12);
+    let last = axis.ticks.len() - 1;
+    let room = PLOT / (i32::try_from(last).unwrap_or(PLOT).max(1));
+    // Numbers of unusual length (minutes of 1 ns steps do not occur, but they may be asked for) are thinned out.
+    let every = axis.ticks.last().map_or(1, |t| 1 + (width(&t.label, SMALL) + 8) / room.max(1)) as usize;
+    for (i, tick) in axis.ticks.iter().enumerate() {
+        let x = px(lanes.origin + tick.at, lanes);
+        canvas.line((x, top), (x, bottom + 4), if i == 0 { AXIS } else { GRID });
+        if i % every == 0 {
+            canvas.text((x, bottom + 13), &tick.label, Type::new(SMALL, FAINT, Anchor::Middle));
+        }
+    }
+    canvas.line((LEFT, bottom), (RIGHT, bottom), AXIS);
+    let spans = if count == 1 { "span" } else { "spans" };
+    let caption = format!("{} from the start; {} in {count} {spans}", axis.unit, lanes.range);
+    canvas.text((LEFT + PLOT / 2, bottom + 31), &caption, Type::new(SMALL, FAINT, Anchor::Middle));
+}
+
+fn px(at: Instant, lanes: &Lanes) -> i32 {
+    let range = u128::from(lanes.range.as_ns().max(1));
+    let x =
+        (u128::from(at.since(lanes.origin).as_ns()) * u128::from(PLOT.unsigned_abs()) + range / 2) / range;
+    LEFT + i32::try_from(x).unwrap_or(PLOT).min(PLOT)
+}
+
+/// Spans as drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Drawn {
+    from: i32,
+    to: i32,
+    /// The first of them.
+    span: Span,
+    /// How many of the same it stands for.
+    times: u32,
+    /// How many others could not be drawn behind it.
+    hidden: u32,
+}
+
+impl Drawn {
+    /// Whether `span`, drawn from `a` to `b`, cannot be told apart from these and need not be.
+    fn absorbs(&self, span: &Span, a: i32, b: i32) -> bool {
+        (self.span.phase, self.span.what) == (span.phase, span.what) && a < self.to + 3 && b < a + 6
+    }
+
+    fn what(&self) -> String {
+        if self.times > 1 { format!("{} x{}", self.span.what, self.times) } else { self.span.what.to_owned() }
+    }
+
+    fn length(&self) -> Nanos {
+        self.span.end.since(self.span.start)
+    }
+
+    fn tip(&self, lanes: &Lanes) -> String {
+        let (span, start) = (&self.span, self.span.start.since(lanes.origin));
+        let each = if self.times > 1 { " (the first)" } else { "" };
+        let mut tip = format!(
+            "{}: {} ({}), {}{each} from {start}",
+            name(span.resource),
+            self.what(),
+            span.phase,
+            self.length()
+        );
+        if self.hidden > 0 {
+            tip += &format!("; and {} more too short to draw", self.hidden);
+        }
+        tip
+    }
+}
+
+/// Lays the spans of a lane out from left to right without overlaps.
+fn boxes(lane: &Lane, lanes: &Lanes) -> Vec<Drawn> {
+    let places: Vec<(i32, i32)> =
+        lane.spans.iter().map(|span| (px(span.start, lanes), px(span.end, lanes))).collect();
+    let drifts = drifts(&places);
+    let mut out: Vec<Drawn> = Vec::new();
+    for ((span, &(a, b)), drift) in lane.spans.iter().zip(&places).zip(drifts) {
+        let from = out.last().map_or(a, |last| last.to.max(a));
+        match out.last_mut() {
+            Some(last) if last.absorbs(span, a, b) => {
+                last.to = last.to.max(b);
+                last.times += 1;
+            }
+            Some(last) if from + LEAST > b + drift => last.hidden += 1,
+            _ => out.push(Drawn { from, to: b.max(from + LEAST), span: *span, times: 1, hidden: 0 }),
+        }
+    }
+    out
+}
+
+/// How many px late each box may end: the short ones leave three quarters to the next long one.
+fn drifts(places: &[(i32, i32)]) -> Vec<i32> {
+    let mut next_end = i32::MAX;
+    let mut out: Vec<i32> = Vec::with_capacity(places.len());
+    for &(a, b) in places.iter().rev() {
+        if b - a > LEAST {
+            next_end = b;
+            out.push(DRIFT);
+        } else {
+            out.push((next_end.saturating_sub(b) / 4).clamp(0, DRIFT));
+        }
+    }
+    out.reverse();
+    out
+}
+
+fn draw_boxes(canvas: &mut Canvas, y: i32, boxes: &[Drawn], lanes: &Lanes) {
+    for (i, drawn) in boxes.iter().enumerate() {
+        let w = drawn.to - drawn.from;
+        // A line of ground between neighbours that are wide enough.
+        let shown = if w >= 4 { w - 1 } else { w };
+        let area = Area { x: drawn.from, y: y + (LANE - BOX) / 2, w: shown, h: BOX };
+        canvas.fill(area, ink(drawn.span.phase).rgb, drawn.tip(lanes));
+        let until = boxes.get(i + 1).map_or(RIGHT + SLACK, |next| next.from);
+        draw_label(canvas, y + LANE / 2, drawn, until);
+    }
+}
+
+/// Writes what a box is into it, or to its right where there is room until the next one; else its tip must do.
+fn draw_label(canvas: &mut Canvas, middle: i32, drawn: &Drawn, until: i32) {
+    let what = drawn.what();
+    let long = if drawn.times > 1 { what.clone() } else { format!("{what}  {}", drawn.length()) };
+    let texts = [long, what];
+    let room = drawn.to - drawn.from - 8;
+    if let Some(text) = texts.iter().find(|text| width(text, SMALL) <= room) {
+        let colour = ink(drawn.span.phase).text();
+        let centre = drawn.from + (drawn.to - drawn.from) / 2;
+        canvas.text((centre, middle), text, Type::new(SMALL, colour, Anchor::Middle));
+    } else if let Some(text) = texts.iter().find(|text| width(text, SMALL) + 12 <= until - drawn.to) {
+        canvas.text((drawn.to + 4, middle), text, Type::new(SMALL, TEXT, Anchor::Left));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::canvas::tests::{assert_texts_inside, assert_well_formed};
+    use super::super::lanes::tests::{any_spans, page_read, span};
+    use super::*;
+    use floatgate_device::timeline::Resource;
+    use floatgate_mtd::Phase;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_page_read() {
+        let svg = waterfall_svg(&page_read(7), "Page read", "25 MHz");
+        assert_well_formed(&svg);
+        assert_texts_inside(&svg);
+        assert!(
+            svg.contains("\ntR  34.7 us\n") && svg.contains("\nus from the start; 76.0 us in 25 spans\n")
+        );
+        assert!(svg.contains("<title>die 0: tR (array), 34.7 us from 13.3 us</title>"));
+    }
+
+    #[test]
+    fn many_polls_stay_few_boxes() {
+        let lanes = Lanes::new(&page_read(100_000));
+        for lane in &lanes.lanes {
+            let boxes = boxes(lane, &lanes);
+            assert!(boxes.len() <= (PLOT / LEAST + 1) as usize);
+            let all: u32 = boxes.iter().map(|b| b.times + b.hidden).sum();
+            assert_eq!(all as usize, lane.spans.len(), "each is drawn or counted");
+        }
+    }
+
+    #[test]
+    fn the_shortest_span_is_visible() {
+        let spans = [
+            span(Resource::Bus, Phase::Command, "60h", 0, 1),
+            span(Resource::Bus, Phase::Address, "row", 1, 2),
+            span(Resource::Bus, Phase::Data, "data", 2, 60_000_000_000),
+        ];
+        let lanes = Lanes::new(&spans);
+        let drawn: Vec<(i32, i32)> = boxes(&lanes.lanes[0], &lanes).iter().map(|b| (b.from, b.to)).collect();
+        assert_eq!(drawn, [(LEFT, LEFT + 2), (LEFT + 2, LEFT + 4), (LEFT + 4, RIGHT)]);
+    }
+
+    #[test]
+    fn the_long_are_not_crowded_out_by_the_short() {
+        let spans: Vec<Span> = (0..64).flat_map(|_| page_read(3)).collect();
+        let mut at = 0;
+        let spans: Vec<Span> = spans
+            .into_iter()
+            .filter(|s| s.resource == Resource::Bus)
+            .map(|s| {
+                let length = s.end.since(s.start).as_ns();
+                at += length;
+                span(s.resource, s.phase, s.what, at - length, at)
+            })
+            .collect();
+        let lanes = Lanes::new(&spans);
+        let data = boxes(&lanes.lanes[0], &lanes).iter().filter(|b| b.span.phase == Phase::Data).count();
+        assert_eq!(data, 64);
+    }
+
+    #[test]
+    fn nothing_is_a_document_too() {
+        let svg = waterfall_svg(&[], "<nothing>", "");
+        assert_well_formed(&svg);
+        assert_texts_inside(&svg);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_spans_make_a_document(spans in any_spans(), title in ".{0,200}") {
+            let svg = waterfall_svg(&spans, &title, "");
+            assert_well_formed(&svg);
+            assert_texts_inside(&svg);
+            prop_assert_eq!(svg, waterfall_svg(&spans, &title, ""));
+        }
+
+        #[test]
+        fn boxes_do_not_overlap_nor_wander(spans in any_spans()) {
+            let lanes = Lanes::new(&spans);
+            for lane in &lanes.lanes {
+                let boxes = boxes(lane, &lanes);
+                prop_assert!(boxes.windows(2).all(|w| w[0].to <= w[1].from));
+                prop_assert!(boxes.iter().all(|b| b.from < b.to && b.to <= RIGHT + DRIFT));
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
+
+use crate::config::{Config, ConfigError, Kind, Library};
+use floatgate_device::ecc_engine::EccProfile;
+use floatgate_device::host::HostProfile;
+use floatgate_device::spi::controller::SpiBus;
+use floatgate_device::spi::{Clock, Mode, SpiController, SpiMem, SpiOp, SpiProfile};
+use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
+use floatgate_device::{Host, Span};
+use floatgate_mtd::{Instant, Mtd};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// How the driver speaks to the chip, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Read operation or interface: `1S-8S-8S CBh, 8 dummies`.
+    pub read: String,
+    /// Write operation or interface.
+    pub write: String,
+    /// Clock of a page read's data in Hz; 0 where there is none.
+    pub clock_hz: u32,
+    /// Bus mode of reads, as a setup writes it; empty where there is none.
+    pub mode: String,
+    /// Whatever else was found out: calibration, dies, retry modes.
+    pub notes: Vec<String>,
+}
+
+/// A driver with its chip: an [`Mtd`] that can be watched.
+pub trait Device: Mtd {
+    /// The driver's thread.
+    fn host(&mut self) -> &mut Host;
+
+    /// How the driver speaks to the chip.
+    fn link(&self) -> Link;
+}
+
+/// A wired rig.
+pub struct Rig {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// Name of the chip.
+    pub chip: String,
+    /// Maker of the chip.
+    pub maker: String,
+}
+
+impl Rig {
+    /// The rig's clock: when probing, or the last call, was done.
+    pub fn now(&mut self) -> Instant {
+        self.device.host().now()
+    }
+
+    /// Runs `work` on the device while recording, and returns what every resource did meanwhile.
+    pub fn record<T>(&mut self, work: impl FnOnce(&mut dyn Device, Instant) -> T) -> (T, Vec<Span>) {
+        self.device.host().record(true);
+        let now = self.now();
+        let result = work(self.device.as_mut(), now);
+        let spans = self.device.host().take_spans();
+        self.device.host().record(false);
+        (result, spans)
+    }
+}
+
+/// What the simulation needs beside the setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RigOptions {
+    /// Seed of everything that varies from chip to chip.
+    pub seed: u64,
+    /// Keep data. Without it only time passes.
+    pub stores: bool,
+    /// Blocks that are bad from the factory, on NAND.
+    pub bad_blocks: u32,
+}
+
+impl Default for RigOptions {
+    fn default() -> Self {
+        Self { seed: 0, stores: true, bad_blocks: 0 }
+    }
+}
+
+/// Why a setup cannot be wired.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RigError {
+    /// The setup is wrong; the place is known.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The driver cannot use the chip on this controller and board.
+    #[error("{chip}: {why}")]
+    Probe {
+        /// Name of the chip.
+        chip: String,
+        /// What the driver says.
+        why: String,
+    },
+}
+
+/// The top-level keys of a setup.
+const KEYS: [&str; 9] =
+    ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "firmware"];
+
+/// Wires a rig from a setup. The driver's database is the library's parts, with the setup's own chip in place of the
+/// part that has its id.
+///
+/// # Errors
+/// When a value is wrong or missing, or the driver cannot use the chip.
+pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
+    config.only_keys(&KEYS)?;
+    let device = match config.part().kind.as_str() {
+        "spi-nand" => spi_nand(library, config, options)?,
+        "spi-nor" => spi_nor(library, config, options)?,
+        other => {
+            let kinds = "spi-nand, spi-nor, raw-nand, parallel-nor";
+            let message = format!("unknown kind of chip `{other}`; there are {kinds}");
+            return Err(config.wrong("part.kind", message).into());
+        }
+    };
+    Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
+}
+
+/// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
+fn database<T: DeserializeOwned>(
+    library: &Library,
+    kind: &str,
+    own: &T,
+    id: impl Fn(&T) -> &[u8],
+) -> Result<Vec<T>, ConfigError>
+where
+    T: Clone,
+{
+    let mut all = Vec::new();
+    for name in library.names(Kind::Part) {
+        let part = library.load(Kind::Part, name)?;
+        if part.head.get("kind").and_then(|k| k.as_text()) == Some(kind) {
+            let spec: T = part.table.extract("")?;
+            if id(&spec) != id(own) {
+                all.push(spec);
+            }
+        }
+    }
+    all.push(own.clone());
+    Ok(all)
+}
+
+fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
+    RigError::Probe { chip: config.part().name.clone(), why: why.to_string() }
+}
+
+/// The parts that all SPI setups share.
+fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), ConfigError> {
+    Ok((config.extract("controller")?, config.extract("bus")?, config.extract_or_default("host")?))
+}
+
+fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
+    let spec: SpiNandSpec = config.extract("chip")?;
+    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
+    let (profile, bus, host) = spi_parts(config)?;
+    let ecc: EccProfile = config.extract_or_default("ecc")?;
+    let driver: SpiNandOptions = config.extract_or_default("driver")?;
+    let parts = database(library, "spi-nand", &spec, |s: &SpiNandSpec| &s.id)?;
+    let chip_options = floatgate_device::spi_nand::ChipOptions {
+        seed: options.seed,
+        stores: options.stores,
+        bad_blocks: options.bad_blocks,
+    };
+    let chip = SpiNand::new(Arc::new(spec), chip_options);
+    let controller = SpiController::new(profile, bus, chip);
+    let driver = SpiNandDriver::probe(controller, &parts, host, ecc, driver)
+        .map_err(|e| probe_error(config, e))?;
+    Ok(Box::new(driver))
+}
+
+fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
+    let spec: SpiNorSpec = config.extract("chip")?;
+    let (profile, bus, host) = spi_parts(config)?;
+    let driver: spi_nor::Options = config.extract_or_default("driver")?;
+    let parts = database(library, "spi-nor", &spec, |s: &SpiNorSpec| &s.id)?;
+    let chip = SpiNor::new(spec, options.seed, options.stores)
+        .map_err(|bad| config.wrong("chip", bad))?;
+    let controller = SpiController::new(profile, bus, chip);
+    let driver =
+        SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;
+    Ok(Box::new(driver))
+}
+
+fn describe(op: &SpiOp, clock: Clock) -> String {
+    let mhz = f64::from(clock.hz()) / 1e6;
+    match op.dummy_cycles {
+        0 => format!("{} {:02X}h at {mhz:.2} MHz", op.mode, op.opcode),
+        n => format!("{} {:02X}h with {n} dummy cycles at {mhz:.2} MHz", op.mode, op.opcode),
+    }
+}
+
+fn spi_link(bus: &impl SpiMem, read: &SpiOp, write: &SpiOp) -> Link {
+    let clock = bus.clock(read, true);
+    Link {
+        read: describe(read, clock),
+        write: describe(write, bus.clock(write, true)),
+        clock_hz: clock.hz(),
+        mode: read.mode.to_string(),
+        notes: Vec::new(),
+    }
+}
+
+fn calibrated(state: floatgate_device::spi::PhyState) -> Option<String> {
+    match state {
+        floatgate_device::spi::PhyState::Calibrated { tap, eye: (from, to) } => {
+            Some(format!("PHY calibrated: tap {tap}, eye {from} to {to}"))
+        }
+        floatgate_device::spi::PhyState::Uncalibrated => None,
+    }
+}
+
+impl Device for SpiNandDriver<SpiController<SpiNand>> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn link(&self) -> Link {
+        let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
+        if let Some(stream) = self.continuous_operation() {
+            link.notes.push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
+        }
+        link.notes.extend(calibrated(self.bus().phy_state()));
+        link
+    }
+}
+
+impl Device for SpiNorDriver<SpiController<SpiNor>> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn link(&self) -> Link {
+        let mut link = spi_link(self.bus(), self.read_op(), self.program_op());
+        link.notes.extend(calibrated(self.phy()));
+        link
+    }
+}
+
+/// The bus modes in which a chip of this setup can be read, as the setup would write them.
+pub fn chip_modes(config: &Config) -> Vec<Mode> {
+    let Ok(reads) = config.extract::<Vec<floatgate_device::spi::Variant>>("chip.reads") else { return Vec::new() };
+    let mut modes: Vec<Mode> = reads.iter().map(|v| v.mode).collect();
+    modes.sort_unstable();
+    modes.dedup();
+    modes
+}
+
+/// The interfaces that a raw NAND of this setup offers, as the setup would write them.
+pub fn chip_interfaces(config: &Config) -> Vec<String> {
+    let _ = config;
+    Vec::new()
+}

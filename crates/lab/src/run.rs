@@ -1,0 +1,181 @@
+//! `speed` on a named setup: wire, measure, and say what would be faster.
+
+use crate::config::{Config, Library, Override, Setup};
+use crate::error::Error;
+use crate::rig::{self, Link, Rig, RigOptions};
+use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
+use floatgate_mtd::Phase;
+use serde::Serialize;
+
+/// Everything `floatgate speed` shows of one setup.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpeedRun {
+    /// Title of the setup.
+    pub title: String,
+    /// Name of the chip.
+    pub chip: String,
+    /// How the driver speaks to it.
+    pub link: Link,
+    /// What was measured.
+    #[serde(flatten)]
+    pub report: SpeedReport,
+    /// For each test its bottleneck and what would be faster; empty when not asked for.
+    pub advice: Vec<Advice>,
+}
+
+/// Where a test's time goes, and the fastest single change on offer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// The test.
+    pub test: String,
+    /// The phase that takes most of the time.
+    pub bottleneck: &'static str,
+    /// Its share, in percent.
+    pub share_percent: f64,
+    /// The change that helps most, if any does.
+    pub next: Option<NextOption>,
+}
+
+/// A change that chip and controller allow.
+#[derive(Clone, Debug, Serialize)]
+pub struct NextOption {
+    /// The override, as `--set` takes it.
+    pub set: String,
+    /// What the test would print with it, KiB/s.
+    pub kib_s: u64,
+    /// How many times faster.
+    pub factor: f64,
+}
+
+/// A change must gain this much to be worth naming.
+const WORTH_NAMING: f64 = 1.01;
+
+/// Wires a setup and runs the tests.
+///
+/// # Errors
+/// When the setup is wrong, the chip cannot be driven as asked, or an operation fails.
+pub fn measure(
+    library: &Library,
+    config: &Config,
+    options: RigOptions,
+    tests: &SpeedOptions,
+) -> Result<SpeedRun, Error> {
+    let mut rig = rig::wire(library, config, options)?;
+    let now = rig.now();
+    let block_bytes = rig.device.geometry().erase_bytes;
+    let report = speed::run(rig.device.as_mut(), now, tests).map_err(|error| {
+        match speed::beyond(&error, block_bytes) {
+            Some(message) => Error::asked(message, "choose blocks with -b, -c, -s and -k"),
+            None => Error::flash("speed")(error),
+        }
+    })?;
+    Ok(SpeedRun {
+        title: title(config),
+        chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
+        link: rig.device.link(),
+        report,
+        advice: Vec::new(),
+    })
+}
+
+/// The setup's title, or an empty text.
+pub fn title(config: &Config) -> String {
+    config.tree().get("title").and_then(|t| t.as_text()).unwrap_or_default().to_owned()
+}
+
+/// As [`measure`], with advice: every single change that chip and controller allow is tried.
+///
+/// # Errors
+/// As [`measure`]. Changes that cannot be wired are left out.
+pub fn measure_with_advice(
+    library: &Library,
+    setup: &Setup,
+    sets: &[Override],
+    options: RigOptions,
+    tests: &SpeedOptions,
+) -> Result<SpeedRun, Error> {
+    let config = library.resolve(setup, sets)?;
+    let mut run = measure(library, &config, options, tests)?;
+    let others: Vec<(String, SpeedRun)> = candidates(&config, &run.link)
+        .into_iter()
+        .filter_map(|set| {
+            let mut all = sets.to_vec();
+            all.push(Override::parse(&set, sets.len() + 1).ok()?);
+            let config = library.resolve(setup, &all).ok()?;
+            let run = measure(library, &config, options, tests).ok()?;
+            Some((set, run))
+        })
+        .collect();
+    run.advice = run.report.tests.iter().map(|test| advise(test, &others)).collect();
+    Ok(run)
+}
+
+fn advise(test: &Measured, others: &[(String, SpeedRun)]) -> Advice {
+    let (phase, _) = test.breakdown_ns.largest();
+    let same = |run: &SpeedRun| run.report.tests.iter().find(|t| t.name == test.name).cloned();
+    let next = others
+        .iter()
+        .filter_map(|(set, run)| same(run).map(|t| (set, t)))
+        .min_by_key(|(_, t)| t.ns)
+        .map(|(set, t)| NextOption {
+            set: set.clone(),
+            kib_s: t.printed_kib_s,
+            factor: test.ns as f64 / t.ns.max(1) as f64,
+        })
+        .filter(|next| next.factor >= WORTH_NAMING);
+    Advice {
+        test: test.name.clone(),
+        bottleneck: phase.name(),
+        share_percent: (test.share(phase) * 1000.0).round() / 10.0,
+        next,
+    }
+}
+
+/// What a phase means, for the line that names the bottleneck.
+pub fn explain(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Array => "the memory array (tR, tPROG or tBERS)",
+        Phase::Command => "command cycles on the bus",
+        Phase::Address => "address cycles on the bus",
+        Phase::Dummy => "dummy and turnaround cycles on the bus",
+        Phase::Data => "data on the bus",
+        Phase::Ecc => "error correction",
+        Phase::Controller => "the controller (set-up, FIFO, programmed I/O, completion)",
+        Phase::Cpu => "the host CPU (calls, driver code)",
+        Phase::Polling => "status polling: the chip is ready before the driver looks",
+        Phase::Waiting => "waiting for another thread",
+    }
+}
+
+/// Single changes that might be faster. Those that chip, controller or board do not have fail to wire.
+fn candidates(config: &Config, link: &Link) -> Vec<String> {
+    let mut sets: Vec<String> = rig::chip_modes(config)
+        .into_iter()
+        .map(|mode| mode.to_string())
+        .filter(|mode| *mode != link.mode)
+        .map(|mode| format!("bus.mode={mode}"))
+        .collect();
+    sets.extend(rig::chip_interfaces(config).into_iter().map(|i| format!("bus.interface={i}")));
+    let has = |path: &str| config.tree().get(path).is_some();
+    let is = |path: &str| config.extract::<bool>(path).unwrap_or(false);
+    if has("controller.phy") && !is("bus.phy") {
+        sets.push("bus.phy=true".to_owned());
+    }
+    if !is("driver.continuous") {
+        sets.push("driver.continuous=true".to_owned());
+    }
+    for option in ["driver.cached_program", "driver.multi_plane"] {
+        if !is(option) {
+            sets.push(format!("{option}=true"));
+        }
+    }
+    sets
+}
+
+/// A wired rig of a setup with overrides.
+///
+/// # Errors
+/// When the setup is wrong or the chip cannot be driven as asked.
+pub fn wire(library: &Library, setup: &Setup, sets: &[Override], options: RigOptions) -> Result<Rig, Error> {
+    Ok(rig::wire(library, &library.resolve(setup, sets)?, options)?)
+}

@@ -1,0 +1,367 @@
+//! `flash_speed`'s tests on any [`Mtd`], in virtual time: the figures that the tool prints, the exact ones beside them,
+//! and where the time went.
+//!
+//! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
+//! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
+
+use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Instant, Mtd, Nanos, Phase};
+use serde::Serialize;
+
+/// What to run, as `flash_speed`'s options name it.
+#[derive(Clone, Debug)]
+pub struct SpeedOptions {
+    /// First eraseblock (`-b`).
+    pub first_block: u32,
+    /// Number of eraseblocks (`-c`).
+    pub blocks: u32,
+    /// Blocks skipped between two tested ones (`-s`).
+    pub skip: u32,
+    /// Also read in units of these many pages (`-C` measures 2..16, 32, 64).
+    pub pages: Vec<u32>,
+    /// Secondary block of the read-while-write latency test (`-k`).
+    pub secondary_block: Option<u32>,
+    /// Only this test, when the others are of no interest.
+    pub only: Option<Test>,
+}
+
+impl Default for SpeedOptions {
+    fn default() -> Self {
+        Self { first_block: 0, blocks: 10, skip: 0, pages: Vec::new(), secondary_block: None, only: None }
+    }
+}
+
+/// One of `flash_speed`'s tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// Write in units of n pages; 0 stands for a whole eraseblock.
+    Write(u32),
+    /// Read in units of n pages; 0 stands for a whole eraseblock.
+    Read(u32),
+    /// Erase n eraseblocks a call.
+    Erase(u32),
+}
+
+impl Test {
+    /// The name in tables, JSON and `papers/` files: `page read`, `8 page read`, `eraseblock write`, `4x erase`.
+    pub fn name(self) -> String {
+        let unit = |pages: u32, what: &str| match pages {
+            0 => format!("eraseblock {what}"),
+            1 => format!("page {what}"),
+            n => format!("{n} page {what}"),
+        };
+        match self {
+            Self::Write(n) => unit(n, "write"),
+            Self::Read(n) => unit(n, "read"),
+            Self::Erase(1) => "erase".to_owned(),
+            Self::Erase(n) => format!("{n}x erase"),
+        }
+    }
+
+    /// The test of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let (unit, what) = name.rsplit_once(' ').unwrap_or(("", name));
+        let pages = match unit {
+            "eraseblock" => Some(0),
+            "page" => Some(1),
+            other => other.strip_suffix(" page").and_then(|n| n.parse().ok()),
+        };
+        match what {
+            "write" => pages.map(Self::Write),
+            "read" => pages.map(Self::Read),
+            "erase" if unit.is_empty() => Some(Self::Erase(1)),
+            "erase" => unit.strip_suffix('x').and_then(|n| n.parse().ok()).map(Self::Erase),
+            _ => None,
+        }
+    }
+}
+
+/// Result of one test.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// [`Test::name`].
+    pub name: String,
+    /// Bytes moved or erased.
+    pub bytes: u64,
+    /// Calls made.
+    pub calls: u64,
+    /// Elapsed virtual time in ns.
+    pub ns: u64,
+    /// What `flash_speed` prints, KiB/s.
+    pub printed_kib_s: u64,
+    /// The same without rounding, KiB/s.
+    pub exact_kib_s: f64,
+    /// Time per phase in ns; adds up to `ns`.
+    #[serde(serialize_with = "breakdown_ns")]
+    pub breakdown_ns: Breakdown,
+    /// Bits that the ECC corrected.
+    pub bitflips: u64,
+}
+
+impl Measured {
+    /// Microseconds per call.
+    pub fn us_per_call(&self) -> f64 {
+        self.ns as f64 / 1e3 / self.calls.max(1) as f64
+    }
+
+    /// Share of a phase, 0 to 1.
+    pub fn share(&self, phase: Phase) -> f64 {
+        self.breakdown_ns[phase].as_ns() as f64 / self.ns.max(1) as f64
+    }
+}
+
+/// For `serialize_with`: nanoseconds by phase name.
+pub(crate) fn breakdown_ns<S: serde::Serializer>(b: &Breakdown, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_map(b.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
+}
+
+/// Result of the read-while-write latency test.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latency {
+    /// Block written.
+    pub write_block: u32,
+    /// Block read at the same time.
+    pub read_block: u32,
+    /// Until both were done, ns ("read while write took").
+    pub took_ns: u64,
+    /// Until the read was done, ns ("read ended after").
+    pub read_ended_ns: u64,
+}
+
+/// Everything `speed` found on one setup.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpeedReport {
+    /// Bytes of the page unit: the write unit on NAND, 512 on NOR.
+    pub page_bytes: u32,
+    /// Bytes of an eraseblock.
+    pub eraseblock_bytes: u32,
+    /// Good blocks among those chosen.
+    pub good_blocks: u32,
+    /// The tests in order.
+    pub tests: Vec<Measured>,
+    /// The latency test, when asked for.
+    pub latency: Option<Latency>,
+}
+
+/// `flash_speed` assumes this page size where sub-pages are single bytes.
+const NOR_PAGE_BYTES: u32 = 512;
+
+/// What `flash_speed` prints for `kib` KiB in `time`: both rounded down before dividing.
+pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
+    let ms = time.as_ns() / 1_000_000;
+    (kib * 1000).checked_div(ms).unwrap_or(0)
+}
+
+/// Runs the tests on `mtd`, starting at `now`.
+///
+/// # Errors
+/// The first error of the device, or `OutOfRange` when the chosen blocks reach beyond it.
+pub fn run<M: Mtd + ?Sized>(mtd: &mut M, now: Instant, options: &SpeedOptions) -> Result<SpeedReport, Error> {
+    let mut bench = Bench::prepare(mtd, now, options)?;
+    let tests = match options.only {
+        Some(test) => vec![test],
+        None => bench.plan(options),
+    };
+    let tests: Result<Vec<Measured>, Error> = tests.into_iter().map(|t| bench.test(t)).collect();
+    let latency = options.secondary_block.map(|k| bench.latency(options.first_block, k)).transpose()?;
+    Ok(SpeedReport {
+        page_bytes: bench.page,
+        eraseblock_bytes: bench.block,
+        good_blocks: bench.good.len() as u32,
+        tests: tests?,
+        latency,
+    })
+}
+
+struct Bench<'a, M: ?Sized> {
+    mtd: &'a mut M,
+    now: Instant,
+    page: u32,
+    block: u32,
+    /// Addresses of the good blocks under test.
+    good: Vec<u64>,
+    buf: Vec<u8>,
+    erases_many: bool,
+}
+
+impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
+    fn prepare(mtd: &'a mut M, now: Instant, options: &SpeedOptions) -> Result<Self, Error> {
+        let geometry = mtd.geometry();
+        let (block, size) = (geometry.erase_bytes, geometry.size_bytes);
+        let page = if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes };
+        let mut bench = Self {
+            mtd,
+            now,
+            page,
+            block,
+            good: Vec::new(),
+            buf: pattern(block as usize),
+            erases_many: options.skip == 0,
+        };
+        for i in 0..options.blocks {
+            let index = u64::from(options.first_block) + u64::from(i) * (u64::from(options.skip) + 1);
+            let addr = index * u64::from(block);
+            floatgate_mtd::device::check_range(now, addr, u64::from(block), size)?;
+            let (bad, at) = bench.mtd.is_bad(bench.now, addr)?;
+            bench.now = at;
+            if !bad {
+                bench.good.push(addr);
+            }
+        }
+        Ok(bench)
+    }
+
+    fn pages_per_block(&self) -> u32 {
+        self.block / self.page
+    }
+
+    /// The tests in `flash_speed`'s order, with the two-page ones of its earlier releases.
+    fn plan(&self, options: &SpeedOptions) -> Vec<Test> {
+        let mut plan =
+            vec![Test::Write(0), Test::Read(0), Test::Write(1), Test::Read(1), Test::Write(2), Test::Read(2)];
+        plan.retain(|t| !matches!(t, Test::Write(2) | Test::Read(2)) || self.pages_per_block() >= 2);
+        let wanted = options.pages.iter().filter(|&&n| n > 2 && n <= self.pages_per_block());
+        plan.extend(wanted.map(|&n| Test::Read(n)));
+        plan.push(Test::Erase(1));
+        if self.erases_many {
+            let most = self.good.len() as u32;
+            plan.extend((1..=6).map(|k| 1 << k).filter(|&n| n <= most.next_power_of_two()).map(Test::Erase));
+        }
+        plan
+    }
+
+    fn test(&mut self, test: Test) -> Result<Measured, Error> {
+        if matches!(test, Test::Write(_)) {
+            self.erase_all(1)?;
+        }
+        let (start, before) = (self.now, self.mtd.breakdown());
+        let (bytes, calls, kib, bitflips) = match test {
+            Test::Write(n) => self.transfer(n, true)?,
+            Test::Read(n) => self.transfer(n, false)?,
+            Test::Erase(n) => self.erase_all(n)?,
+        };
+        let elapsed = self.now.since(start);
+        Ok(Measured {
+            name: test.name(),
+            bytes,
+            calls,
+            ns: elapsed.as_ns(),
+            printed_kib_s: printed_kib_s(kib, elapsed),
+            exact_kib_s: bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(1e-9),
+            breakdown_ns: self.mtd.breakdown() - before,
+            bitflips,
+        })
+    }
+
+    /// Moves every good block in units of `pages` pages; what is left of a block is neither moved nor counted.
+    fn transfer(&mut self, pages: u32, write: bool) -> Result<(u64, u64, u64, u64), Error> {
+        let pages = if pages == 0 { self.pages_per_block() } else { pages };
+        let unit = (pages * self.page) as usize;
+        let units = self.pages_per_block() / pages;
+        let mut bitflips = 0;
+        for i in 0..self.good.len() {
+            for u in 0..units as usize {
+                let addr = self.good[i] + (u * unit) as u64;
+                let done = if write {
+                    self.mtd.write(self.now, addr, &self.buf[u * unit..][..unit])?
+                } else {
+                    self.mtd.read(self.now, addr, &mut self.buf[u * unit..][..unit])?
+                };
+                self.now = done.at;
+                bitflips += u64::from(done.bitflips);
+            }
+        }
+        let blocks = self.good.len() as u64;
+        let per_block = u64::from(units) * unit as u64;
+        Ok((blocks * per_block, blocks * u64::from(units), blocks * (per_block / 1024), bitflips))
+    }
+
+    /// Erases every good block, `at_once` neighbouring ones a call.
+    fn erase_all(&mut self, at_once: u32) -> Result<(u64, u64, u64, u64), Error> {
+        let block = u64::from(self.block);
+        let mut calls = 0;
+        let mut i = 0;
+        while i < self.good.len() {
+            let mut n = 1;
+            while n < at_once as usize
+                && self.good.get(i + n).is_some_and(|&next| next == self.good[i] + n as u64 * block)
+            {
+                n += 1;
+            }
+            self.now = self.mtd.erase(self.now, self.good[i], n as u64 * block)?.at;
+            calls += 1;
+            i += n;
+        }
+        let blocks = self.good.len() as u64;
+        Ok((blocks * block, calls, blocks * (block / 1024), 0))
+    }
+
+    /// Writes one block and reads another at the same time.
+    fn latency(&mut self, write_block: u32, read_block: u32) -> Result<Latency, Error> {
+        let block = u64::from(self.block);
+        let (w, r) = (u64::from(write_block) * block, u64::from(read_block) * block);
+        for addr in [w, r] {
+            floatgate_mtd::device::check_range(self.now, addr, block, self.mtd.geometry().size_bytes)?;
+            self.now = self.mtd.erase(self.now, addr, block)?.at;
+        }
+        let start = self.now;
+        let data = std::mem::take(&mut self.buf);
+        let mut got = vec![0; data.len()];
+        let outcome = self.mtd.read_while_write(start, (w, &data), (r, &mut got));
+        self.buf = data;
+        let (written, read) = outcome?;
+        self.now = written.at.max(read.at);
+        Ok(Latency {
+            write_block,
+            read_block,
+            took_ns: self.now.since(start).as_ns(),
+            read_ended_ns: read.at.since(start).as_ns(),
+        })
+    }
+}
+
+/// Data that is neither blank nor constant. `flash_speed` writes pseudo-random bytes.
+fn pattern(len: usize) -> Vec<u8> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}
+
+/// A block beyond the device, in words.
+pub fn beyond(error: &Error, block_bytes: u32) -> Option<String> {
+    match error.kind {
+        ErrorKind::OutOfRange { size, .. } => Some(format!(
+            "block {} does not exist: the device has {} blocks",
+            error.addr / u64::from(block_bytes),
+            size / u64::from(block_bytes)
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_as_flash_speed_does() {
+        // papers.md P0: 2560 KiB in 239.x ms print 10711.
+        assert_eq!(printed_kib_s(2560, Nanos::from_ns(239_999_999)), 10711);
+        assert_eq!(printed_kib_s(2560, Nanos::from_us(900)), 0);
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for test in
+            [Test::Write(0), Test::Write(1), Test::Read(2), Test::Read(64), Test::Erase(1), Test::Erase(64)]
+        {
+            assert_eq!(Test::from_name(&test.name()), Some(test), "{}", test.name());
+        }
+        assert_eq!(Test::from_name("page fault"), None);
+    }
+}

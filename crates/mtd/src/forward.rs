@@ -1,0 +1,115 @@
+//! References and boxes of devices are devices: wrappers can borrow what they wrap, or hold any kind of it.
+
+use crate::account::Breakdown;
+use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion};
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::time::Instant;
+use alloc::boxed::Box;
+
+macro_rules! forward_mtd {
+    ($pointer:ty) => {
+        impl<D: Mtd + ?Sized> Mtd for $pointer {
+            fn geometry(&self) -> &Geometry {
+                (**self).geometry()
+            }
+
+            #[inline]
+            fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+                (**self).read(now, addr, buf)
+            }
+
+            #[inline]
+            fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+                (**self).write(now, addr, data)
+            }
+
+            fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+                (**self).erase(now, addr, len)
+            }
+
+            #[inline]
+            fn read_oob(
+                &mut self,
+                now: Instant,
+                addr: u64,
+                data: &mut [u8],
+                oob: &mut [u8],
+                mode: OobMode,
+            ) -> Result<Done, Error> {
+                (**self).read_oob(now, addr, data, oob, mode)
+            }
+
+            #[inline]
+            fn write_oob(
+                &mut self,
+                now: Instant,
+                addr: u64,
+                data: &[u8],
+                oob: &[u8],
+                mode: OobMode,
+            ) -> Result<Done, Error> {
+                (**self).write_oob(now, addr, data, oob, mode)
+            }
+
+            fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+                (**self).is_bad(now, addr)
+            }
+
+            fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+                (**self).mark_bad(now, addr)
+            }
+
+            fn otp_regions(&self, area: OtpArea) -> usize {
+                (**self).otp_regions(area)
+            }
+
+            fn otp_info(
+                &mut self,
+                now: Instant,
+                area: OtpArea,
+                index: usize,
+            ) -> Result<(OtpRegion, Instant), Error> {
+                (**self).otp_info(now, area, index)
+            }
+
+            fn otp_read(
+                &mut self,
+                now: Instant,
+                area: OtpArea,
+                addr: u64,
+                buf: &mut [u8],
+            ) -> Result<Done, Error> {
+                (**self).otp_read(now, area, addr, buf)
+            }
+
+            fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+                (**self).otp_write(now, addr, data)
+            }
+
+            fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+                (**self).otp_erase(now, addr, len)
+            }
+
+            fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+                (**self).otp_lock(now, addr, len)
+            }
+
+            fn read_while_write(
+                &mut self,
+                now: Instant,
+                write: (u64, &[u8]),
+                read: (u64, &mut [u8]),
+            ) -> Result<(Done, Done), Error> {
+                (**self).read_while_write(now, write, read)
+            }
+
+            fn breakdown(&self) -> Breakdown {
+                (**self).breakdown()
+            }
+        }
+    };
+}
+
+forward_mtd!(&mut D);
+forward_mtd!(Box<D>);

@@ -1,0 +1,24 @@
+# The project's commands. `just` lists them; `./test` is what decides.
+
+default:
+    @just --list
+
+# everything a change must pass
+test:
+    ./test
+
+# benchmarks, side by side
+bench:
+    cargo bench
+
+# one fuzz target for a minute: just fuzz sfdp
+fuzz target seconds="60":
+    cd fuzz && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+
+# rewrite golden files after an intended change, then read the diff
+golden:
+    UPDATE_GOLDEN=1 cargo test --workspace
+
+# the pictures in docs/
+pictures:
+    scripts/pictures
