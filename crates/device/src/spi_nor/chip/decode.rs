@@ -1,8 +1,8 @@
 //! Which command an operation is, and whether the chip takes it in this form.
 
-use super::super::spec::{OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
 use super::SpiNor;
 use crate::spi::{Direction, Mode, SpiOp, Variant};
+use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::violation::Violation;
 
 /// A command of this chip.
@@ -161,7 +161,7 @@ impl Commands {
             self.set(0x66, Cmd::ResetEnable);
             self.set(0x99, Cmd::Reset);
         }
-        if spec.addressing != super::super::spec::Addressing::Fixed {
+        if spec.addressing != crate::spi_nor::spec::Addressing::Fixed {
             self.register(0xB7, RegisterCmd::Enter4b);
             self.register(0xE9, RegisterCmd::Exit4b);
         }

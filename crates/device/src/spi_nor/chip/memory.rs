@@ -1,9 +1,9 @@
 //! Reads, programs and erases of the array.
 
-use super::super::spec::{EraseType, RegisterSet};
 use super::SpiNor;
 use super::work::{Kind, Work, mix};
 use crate::spi::SpiOp;
+use crate::spi_nor::spec::{EraseType, RegisterSet};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 

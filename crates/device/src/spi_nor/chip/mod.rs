@@ -15,7 +15,8 @@ mod otp;
 mod registers;
 mod work;
 
-use super::spec::{BadSpec, EraseType, SpiNorSpec};
+use super::check::BadSpec;
+use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;

@@ -1,11 +1,11 @@
 //! One-time-programmable areas, in the three ways that makers offer them.
 
-use super::super::spec::{OtpSpec, SpiNorSpec};
 use super::SpiNor;
 use super::decode::OtpCmd;
 use super::registers::LOCK_BITS;
 use super::work::{Kind, Work, mix};
 use crate::spi::{Data, SpiOp};
+use crate::spi_nor::spec::{OtpSpec, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 

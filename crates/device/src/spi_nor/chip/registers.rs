@@ -1,11 +1,11 @@
 //! Status, configuration and mode.
 
-use super::super::spec::{Addressing, OctalSwitch, RegisterSet, SpiNorSpec};
 use super::SpiNor;
 use super::decode::RegisterCmd;
 use super::otp::Otp;
 use super::work::{Kind, Work};
 use crate::spi::{Data, SpiOp};
+use crate::spi_nor::spec::{Addressing, OctalSwitch, RegisterSet, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 use std::ops::Range;

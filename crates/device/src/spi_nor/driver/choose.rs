@@ -1,9 +1,9 @@
 //! The fastest commands that chip, controller and board have in common.
 
-use super::super::spec::{Addressing, SpiNorSpec};
 use super::options::Options;
 use super::probe::ProbeError;
 use crate::spi::{Direction, Mode, SpiMem, SpiOp, Variant};
+use crate::spi_nor::spec::{Addressing, SpiNorSpec};
 use floatgate_mtd::Nanos;
 
 /// Bytes that three address bytes reach.

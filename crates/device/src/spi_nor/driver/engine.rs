@@ -1,9 +1,9 @@
 //! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because two may
 //! share the chip.
 
-use super::super::spec::{RegisterSet, SpiNorSpec};
 use super::options::Options;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi_nor::spec::{RegisterSet, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
 

@@ -1,9 +1,9 @@
 //! One-time-programmable areas, in the three ways that makers offer them.
 
-use super::super::spec::OtpSpec;
 use super::engine::{Engine, Job, Ops, Path};
 use super::otp_erasable;
 use crate::spi::{Data, SpiMem, SpiOp};
+use crate::spi_nor::spec::OtpSpec;
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos, OtpArea, OtpRegion};
 

@@ -1,13 +1,13 @@
 //! Finding out what is there, and setting it up.
 
-use super::super::sfdp::{NotEnough, learn, merge};
-use super::super::spec::{OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use super::SpiNorDriver;
 use super::choose::{AddressWay, Choice, choose};
 use super::engine::{Engine, Failures, Ops, bounce};
 use super::options::Options;
 use crate::host::HostProfile;
-use crate::spi::{Data, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi::{Data, Direction, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi_nor::sfdp::{NotEnough, learn, merge};
+use crate::spi_nor::spec::{OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
 use floatgate_mtd::{Error, FlashKind, Geometry, Nanos, Phase};
@@ -113,7 +113,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         let options = options.on(&profile);
         let mut engine = Engine {
             ops: Ops::of(&spec, &options, &choice, false),
-            chunk: u32::try_from(bus.max_transfer()).unwrap_or(u32::MAX).min(spec.geometry.page_bytes),
+            chunk: chunk(&bus, spec.geometry.page_bytes),
             erase_bytes: choice.erase_bytes,
             bounce: bounce(),
             bus,
@@ -124,6 +124,12 @@ impl<S: SpiMem> SpiNorDriver<S> {
         let phy = if engine.bus.wants_phy() { engine.calibrate(&mut host)? } else { PhyState::Uncalibrated };
         Ok(Self { host, profile, geometry: geometry(&engine), engine, phy })
     }
+}
+
+/// Data bytes of one page program: what the controller sends without releasing CS#, in whole bytes of 8D-8D-8D.
+fn chunk(bus: &impl SpiMem, page_bytes: u32) -> u32 {
+    let most = u32::try_from(bus.max_mapped(Direction::Out)).unwrap_or(u32::MAX);
+    (most & !1).max(1).min(page_bytes)
 }
 
 fn reset(bus: &mut impl SpiMem, host: &mut Host) {
@@ -246,7 +252,7 @@ impl<S: SpiMem> Engine<S> {
     fn enter_4b(&mut self, host: &mut Host) -> Result<(), ProbeError> {
         let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, 0xB7, false));
         // Chips that need no write enable before B7h do not mind it (Linux does the same for all of Micron's).
-        if self.spec.addressing == super::super::spec::Addressing::WrenEn4b {
+        if self.spec.addressing == crate::spi_nor::spec::Addressing::WrenEn4b {
             self.bus.exec(host, &enable, Data::None)?;
         }
         self.bus.exec(host, &enter, Data::None)?;

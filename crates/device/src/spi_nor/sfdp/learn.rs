@@ -1,11 +1,11 @@
 //! What a driver learns from SFDP alone.
 
-use super::super::spec::{
+use super::{FAST, PROGRAMS};
+use crate::spi::{CmdExt, Mode, Variant};
+use crate::spi_nor::spec::{
     Addressing, EraseType, NorGeometry, NorTiming, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec,
     Suspend,
 };
-use super::{FAST, PROGRAMS};
-use crate::spi::{CmdExt, Mode, Variant};
 use crate::units::TypMaxUs;
 use floatgate_media::error::MediaError;
 use floatgate_media::sfdp::{

@@ -1,7 +1,7 @@
 //! A chip that is both in the catalogue and has SFDP.
 
-use super::super::spec::{EraseType, SpiNorSpec};
 use crate::spi::Variant;
+use crate::spi_nor::spec::{EraseType, SpiNorSpec};
 use std::collections::BTreeMap;
 
 /// The catalogue's entry corrected by what the chip itself says: sizes and erase commands are the chip's, and reads that the

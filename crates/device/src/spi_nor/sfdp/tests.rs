@@ -1,7 +1,7 @@
-use super::super::spec::{EraseType, Octal, OctalSwitch, SpiNorSpec};
-use super::super::test_parts;
 use super::*;
 use crate::spi::Variant;
+use crate::spi_nor::spec::{EraseType, Octal, OctalSwitch, SpiNorSpec};
+use crate::spi_nor::test_parts;
 
 fn tell(spec: &SpiNorSpec) -> SpiNorSpec {
     learn(&emit(spec).unwrap(), &spec.id).unwrap()

@@ -234,3 +234,21 @@ fn pauses_between_status_reads_are_slept_through() {
         done.since(at)
     );
 }
+
+#[test]
+fn controllers_with_short_operations_split_programs() {
+    let mut setup = Setup::new(W25Q128JV);
+    setup.controller.push_str("max_transfer_bytes = 48\n");
+    let mut rig = setup.ready();
+    let data = bytes(600, 4);
+    let at = rig.now();
+    let before = rig.breakdown();
+    let at = rig.write(at, 100, &data).unwrap().at;
+    // 156 bytes to the end of the page, 256, 188: in pieces of 48.
+    let pieces = 4 + 6 + 4;
+    let array = (rig.breakdown() - before)[Phase::Array];
+    assert!(array > Nanos::from_us(30 * pieces) && array < Nanos::from_us(120 * pieces), "{array}");
+    let mut got = vec![0; 600];
+    rig.read(at, 100, &mut got).unwrap();
+    assert_eq!(got, data);
+}
