@@ -7,10 +7,10 @@ use super::options::Options;
 use crate::host::HostProfile;
 use crate::spi::{Data, Direction, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::spi_nor::sfdp::{NotEnough, learn, merge};
-use crate::spi_nor::spec::{OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
+use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
-use floatgate_mtd::{Error, FlashKind, Geometry, Nanos, Phase};
+use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Phase};
 
 /// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
 const ID_BYTES: usize = 6;
@@ -100,12 +100,27 @@ impl<S: SpiMem> SpiNorDriver<S> {
     /// # Errors
     /// When nothing answers, when what answers is unknown, or when it cannot be used as asked.
     pub fn probe(
+        bus: S,
+        database: &[SpiNorSpec],
+        profile: HostProfile,
+        options: Options,
+    ) -> Result<Self, ProbeError> {
+        Self::probe_at(Instant::ZERO, bus, database, profile, options)
+    }
+
+    /// [`SpiNorDriver::probe`] on a rig that has been running until `now`.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn probe_at(
+        now: Instant,
         mut bus: S,
         database: &[SpiNorSpec],
         profile: HostProfile,
         options: Options,
     ) -> Result<Self, ProbeError> {
         let mut host = Host::default();
+        host.resume(now);
         reset(&mut bus, &mut host);
         let id = read_id(&mut bus, &mut host)?;
         let spec = identify(&mut bus, &mut host, database, &id)?;
@@ -249,10 +264,33 @@ impl<S: SpiMem> Engine<S> {
         self.set_dummy(host, choice)
     }
 
+    /// Undoes [`Engine::set_up`] as far as it is volatile.
+    pub(super) fn restore(&mut self, host: &mut Host) -> Result<(), Error> {
+        let four = self.ops.current_addr_bytes == 4;
+        let command = |engine: &Self, opcode| Ops::command(&engine.spec, opcode, engine.ops.octal);
+        if (self.ops.octal || four) && self.spec.soft_reset {
+            for opcode in [0x66, 0x99] {
+                let op = command(self, opcode);
+                self.exec(host, &op, Data::None, 0)?;
+            }
+        } else if self.ops.octal {
+            self.bus.pulse_reset(host);
+        } else if four {
+            if self.spec.addressing == Addressing::WrenEn4b {
+                let op = command(self, 0x06);
+                self.exec(host, &op, Data::None, 0)?;
+            }
+            let op = command(self, 0xE9);
+            return self.exec(host, &op, Data::None, 0);
+        }
+        host.spend(Resource::Cpu, Phase::Polling, RESET_PAUSE, "after reset");
+        Ok(())
+    }
+
     fn enter_4b(&mut self, host: &mut Host) -> Result<(), ProbeError> {
         let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, 0xB7, false));
         // Chips that need no write enable before B7h do not mind it (Linux does the same for all of Micron's).
-        if self.spec.addressing == crate::spi_nor::spec::Addressing::WrenEn4b {
+        if self.spec.addressing == Addressing::WrenEn4b {
             self.bus.exec(host, &enable, Data::None)?;
         }
         self.bus.exec(host, &enter, Data::None)?;

@@ -243,3 +243,29 @@ fn no_eye_no_phy() {
     let error = setup.probe().unwrap_err();
     assert!(matches!(error, ProbeError::Spi(crate::spi::SpiError::NoEye { .. })), "{error}");
 }
+
+#[test]
+fn a_released_chip_is_found_again_without_its_reset_pin() {
+    let four_byte_mode = |s: &mut SpiNorSpec| s.erase.values_mut().for_each(|e| e.opcode_4b = None);
+    for (part, soft_reset, board) in [
+        (MX25UW12845G, true, "reset_pin = true"),
+        (MX25UW12845G, false, "reset_pin = true"),
+        (MX25UW51245G, false, ""),
+        (test_parts::EVERY_MODE, false, ""),
+        (W25Q128JV, true, ""),
+    ] {
+        let setup = Setup::new(part).spec(four_byte_mode).spec(|s| s.soft_reset = soft_reset).board(board);
+        let (spec, plain) = (setup.spec.clone(), Setup::new(part).board);
+        let mut rig = setup.ready();
+        let at = rig.now();
+        let at = rig.write(at, 300, b"kept").unwrap().at;
+        let (released, at) = rig.release(at).unwrap();
+        let bus = bus(released.chip().clone(), CONTROLLER, &plain);
+        let (profile, options) = (HostProfile::default(), Options::default());
+        let mut again = SpiNorDriver::probe_at(at, bus, &[spec], profile, options).unwrap();
+        let mut got = [0; 4];
+        let at = again.now();
+        again.read(at, 300, &mut got).unwrap();
+        assert_eq!(&got, b"kept");
+    }
+}
