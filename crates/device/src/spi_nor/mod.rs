@@ -1,5 +1,6 @@
-//! Serial NOR flash: what a part is ([`spec`], [`check`]), what it says about itself ([`sfdp`]), the chip that executes its command set
-//! ([`chip`]), and the driver that finds out what it talks to and presents it as an MTD ([`driver`]).
+//! Serial NOR flash: what a part is ([`spec`], [`check`]), what it says about itself ([`sfdp`]), the chip that
+//! executes its command set ([`chip`]), and the driver that finds out what it talks to and presents it as an MTD
+//! ([`driver`]).
 
 pub mod check;
 pub mod chip;

@@ -363,7 +363,8 @@ impl SpiNor {
 }
 
 impl Cmd {
-    /// Micron's configuration registers have addresses as long as those of the array; Macronix's always have four bytes.
+    /// Micron's configuration registers have addresses as long as those of the array; Macronix's always have four
+    /// bytes.
     fn is_vcr_access(self, set: RegisterSet) -> bool {
         let config = matches!(self, Self::Register(RegisterCmd::ReadConfig2 | RegisterCmd::WriteConfig2));
         config && set == RegisterSet::Micron

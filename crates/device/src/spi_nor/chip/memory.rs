@@ -105,8 +105,8 @@ impl SpiNor {
         matches!(self.spec.registers, RegisterSet::Micron | RegisterSet::Spansion)
     }
 
-    /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers use it for
-    /// padding; clearing more bits is fine (JFFS2 marks nodes obsolete that way).
+    /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers
+    /// use it for padding; clearing more bits is fine (JFFS2 marks nodes obsolete that way).
     fn check_erased(&self, row: usize, column: usize, bytes: &[u8]) -> Result<(), Violation> {
         let Some(old) = self.array.stored(row) else { return Ok(()) };
         let impossible = |(new, old): (&u8, &u8)| *new != 0xFF && new & !old != 0;

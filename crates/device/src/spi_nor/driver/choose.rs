@@ -118,8 +118,8 @@ fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, len: u32) -> Ve
     found
 }
 
-/// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure something else
-/// than was asked for.
+/// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure
+/// something else than was asked for.
 fn check_limit(bus: &impl SpiMem, all: &[SpiOp], usable: &[SpiOp], limit: Mode) -> Result<(), ProbeError> {
     let reaches = |op: &SpiOp| op.mode.data == limit.data && op.mode.fits(limit);
     if usable.iter().any(reaches) {

@@ -1,5 +1,5 @@
-//! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because two may
-//! share the chip.
+//! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because
+//! two may share the chip.
 
 use super::options::Options;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};

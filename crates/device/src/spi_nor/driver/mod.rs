@@ -83,8 +83,9 @@ impl<S: SpiMem> SpiNorDriver<S> {
         &mut self.engine.bus
     }
 
-    /// Gives the controller back with the chip as after power-on, so that a boot ROM finds what it expects (Linux does so on
-    /// shutdown): by 66h/99h, by the reset pin, or by E9h where only the address mode was changed. Also says when.
+    /// Gives the controller back with the chip as after power-on, so that a boot ROM finds what it expects (Linux
+    /// does so on shutdown): by 66h/99h, by the reset pin, or by E9h where only the address mode was changed. Also
+    /// says when.
     ///
     /// # Errors
     /// When the chip refuses.

@@ -367,7 +367,8 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Runs the commands of an SFDP sequence: the first byte is the command, the last one data, those between an address.
+    /// Runs the commands of an SFDP sequence: the first byte is the command, the last one data, those between an
+    /// address.
     fn run_sequence(&mut self, host: &mut Host, sequence: &OctalSequence) -> Result<(), SpiError> {
         for step in &sequence.steps {
             match *step.sent() {

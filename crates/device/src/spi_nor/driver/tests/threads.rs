@@ -111,8 +111,8 @@ exec = { setup_us = 12, finish_us = 12 }
 rx = { ns_per_byte = 260, overlap = true }
 tx = { ns_per_byte = 260, overlap = true }\n";
 
-/// `flash_speed -b0 -k0` and `-k4096` of the talk: 7/7 ms in one die, 7/5 ms in two. That the reader loses the race for ten
-/// pages is fitted to the last figure.
+/// `flash_speed -b0 -k0` and `-k4096` of the talk: 7/7 ms in one die, 7/5 ms in two. That the reader loses the race
+/// for ten pages is fitted to the last figure.
 #[test]
 fn published_latencies() {
     let latency = |bank: u64| {
