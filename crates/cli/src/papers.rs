@@ -3,9 +3,7 @@
 use crate::common::{self, Failure, Outcome};
 use comfy_table::{Cell, Color};
 use floatgate_lab::config::{Library, Source};
-use floatgate_lab::papers::{
-    self, MEDIAN_LIMIT, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary,
-};
+use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
 use floatgate_lab::plot;
 use std::process::ExitCode;
 

@@ -125,15 +125,12 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
 }
 
 /// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
-fn database<T: DeserializeOwned>(
+fn database<T: DeserializeOwned + Clone>(
     library: &Library,
     kind: &str,
     own: &T,
     id: impl Fn(&T) -> &[u8],
-) -> Result<Vec<T>, ConfigError>
-where
-    T: Clone,
-{
+) -> Result<Vec<T>, ConfigError> {
     let mut all = Vec::new();
     for name in library.names(Kind::Part) {
         let part = library.load(Kind::Part, name)?;

@@ -11,7 +11,16 @@ use std::sync::Arc;
 pub(super) type Driver = SpiNandDriver<SpiController<SpiNand>>;
 
 /// The SPI NAND part files, name and text.
-pub(super) const PARTS: &[(&str, &str)] = &[("w35n01jw", include_str!("../../../../../parts/w35n01jw.toml"))];
+pub(super) const PARTS: &[(&str, &str)] = &[
+    ("w35n01jw", include_str!("../../../../../parts/w35n01jw.toml")),
+    ("w35n02jw", include_str!("../../../../../parts/w35n02jw.toml")),
+    ("w25n01jw", include_str!("../../../../../parts/w25n01jw.toml")),
+    ("w25n02jw", include_str!("../../../../../parts/w25n02jw.toml")),
+    ("w25m02gv", include_str!("../../../../../parts/w25m02gv.toml")),
+    ("mx35lf2ge4ad", include_str!("../../../../../parts/mx35lf2ge4ad.toml")),
+    ("mx35lf2ge4ab", include_str!("../../../../../parts/mx35lf2ge4ab.toml")),
+    ("mx35lf2g14ac", include_str!("../../../../../parts/mx35lf2g14ac.toml")),
+];
 
 #[derive(Deserialize)]
 struct Part {
@@ -74,6 +83,13 @@ impl Rig {
         let chip = SpiNand::new(Arc::new(spec(name)), self.chip);
         let bus = SpiController::new(self.profile, self.board, chip);
         SpiNandDriver::probe(bus, &database(), HostProfile::default(), self.ecc, self.options)
+    }
+
+    /// With a chip that no part file describes.
+    pub(super) fn custom(self, spec: SpiNandSpec) -> Driver {
+        let chip = SpiNand::new(Arc::new(spec.clone()), self.chip);
+        let bus = SpiController::new(self.profile, self.board, chip);
+        SpiNandDriver::probe(bus, &[spec], HostProfile::default(), self.ecc, self.options).unwrap()
     }
 
     pub(super) fn driver(self, name: &str) -> Driver {

@@ -1,8 +1,8 @@
-use super::super::chip::SpiNor;
-use super::super::spec::SpiNorSpec;
-use super::super::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25Q128JV};
 use super::*;
 use crate::spi::{SpiController, SpiProfile};
+use crate::spi_nor::chip::SpiNor;
+use crate::spi_nor::spec::SpiNorSpec;
+use crate::spi_nor::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25Q128JV};
 use crate::timeline::Span;
 use floatgate_mtd::{ErrorKind, Nanos, Phase};
 
