@@ -127,7 +127,15 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.remove_style(TableComponent::HorizontalLines);
+    // No lines between the rows.
+    for part in [
+        TableComponent::HorizontalLines,
+        TableComponent::MiddleIntersections,
+        TableComponent::LeftBorderIntersections,
+        TableComponent::RightBorderIntersections,
+    ] {
+        table.remove_style(part);
+    }
     table.set_header(header);
     table
 }

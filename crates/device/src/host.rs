@@ -15,6 +15,9 @@ pub struct HostProfile {
     /// Each page within a call: driver code between operations.
     #[serde(with = "units::us")]
     pub page_us: Nanos,
+    /// Copying between the caller's buffer and the driver's, in ns per 1000 bytes (Linux's mtdchar copies once, its SPI NAND
+    /// layer once more).
+    pub copy_ns_per_kb: u32,
     /// Added to each sleep of 10 us or more: timer slack and wake-up (Linux spins below 10 us).
     #[serde(with = "units::us")]
     pub wakeup_us: Nanos,
@@ -25,6 +28,13 @@ impl HostProfile {
     #[inline]
     pub fn call(&self, host: &mut Host) {
         host.spend(Resource::Cpu, Phase::Cpu, self.call_us, "MTD call");
+    }
+
+    /// Books the copies of one call.
+    #[inline]
+    pub fn copy(&self, host: &mut Host, bytes: usize) {
+        let time = Nanos::from_ns(bytes as u64 * u64::from(self.copy_ns_per_kb) / 1000);
+        host.spend(Resource::Cpu, Phase::Cpu, time, "copy");
     }
 
     /// Books one page's driver code.

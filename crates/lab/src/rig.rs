@@ -6,6 +6,10 @@ use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
     CfiDriver, CfiOptions, NorBus, NorController, NorMem, NorProfile, ParallelNor, ParallelNorSpec,
 };
+use floatgate_device::raw_nand::spec::FactoryBad;
+use floatgate_device::raw_nand::{
+    DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+};
 use floatgate_device::spi::controller::SpiBus;
 use floatgate_device::spi::{Clock, Mode, SpiController, SpiMem, SpiOp, SpiProfile};
 use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
@@ -114,6 +118,7 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     let device = match config.part().kind.as_str() {
         "spi-nand" => spi_nand(library, config, options)?,
         "spi-nor" => spi_nor(library, config, options)?,
+        "raw-nand" => raw_nand(library, config, options)?,
         "parallel-nor" => parallel_nor(config, options)?,
         other => {
             let kinds = "spi-nand, spi-nor, raw-nand, parallel-nor";
@@ -156,7 +161,7 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
 
 fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
     let spec: SpiNandSpec = config.extract("chip")?;
-    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
+    spec.check().map_err(|bad| config.wrong(bad.key, bad.why))?;
     let (profile, bus, host) = spi_parts(config)?;
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
@@ -181,6 +186,26 @@ fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Bo
     let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = SpiController::new(profile, bus, chip);
     let driver = SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;
+    Ok(Box::new(driver))
+}
+
+fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
+    let mut spec: RawNandSpec = config.extract("chip")?;
+    if options.bad_blocks > 0 {
+        spec.factory_bad = FactoryBad { per_lun: options.bad_blocks, seed: options.seed };
+    }
+    let profile: NandProfile = config.extract("controller")?;
+    let bus: NandBoard = config.extract_or_default("bus")?;
+    let rig = RawNandRig {
+        host: config.extract_or_default("host")?,
+        ecc: config.extract_or_default("ecc")?,
+        options: config.extract_or_default("driver")?,
+    };
+    let parts = database(library, "raw-nand", &spec, |s: &RawNandSpec| &s.id)?;
+    let chips = RawNand::package(&spec, options.stores)
+        .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
+    let controller = NandController::new(profile, bus, chips);
+    let driver = RawNandDriver::probe(controller, rig, &parts).map_err(|e| probe_error(config, e))?;
     Ok(Box::new(driver))
 }
 
@@ -252,6 +277,17 @@ impl Device for SpiNorDriver<SpiController<SpiNor>> {
     }
 }
 
+impl Device for RawNandDriver<NandController<RawNand>> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn link(&self) -> Link {
+        let what = self.interface().to_string();
+        Link { read: what.clone(), write: what.clone(), mode: what, ..Link::default() }
+    }
+}
+
 impl Device for CfiDriver<NorController> {
     fn host(&mut self) -> &mut Host {
         self.host_mut()
@@ -277,6 +313,8 @@ pub fn chip_modes(config: &Config) -> Vec<Mode> {
 
 /// The interfaces that a raw NAND of this setup offers, as the setup would write them.
 pub fn chip_interfaces(config: &Config) -> Vec<String> {
-    let _ = config;
-    Vec::new()
+    let modes = |path: &str| config.extract_or_default::<Vec<u8>>(path).unwrap_or_default();
+    let sdr = modes("chip.sdr_modes").into_iter().map(DataInterface::Sdr);
+    let nv_ddr = modes("chip.nvddr_modes").into_iter().map(DataInterface::NvDdr);
+    sdr.chain(nv_ddr).map(|interface| interface.to_string()).collect()
 }

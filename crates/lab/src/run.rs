@@ -156,7 +156,8 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
         .filter(|mode| *mode != link.mode)
         .map(|mode| format!("bus.mode={mode}"))
         .collect();
-    sets.extend(rig::chip_interfaces(config).into_iter().map(|i| format!("bus.interface={i}")));
+    let interfaces = rig::chip_interfaces(config).into_iter().filter(|i| *i != link.mode);
+    sets.extend(interfaces.map(|i| format!("bus.interface={i}")));
     let has = |path: &str| config.tree().get(path).is_some();
     let is = |path: &str| config.extract::<bool>(path).unwrap_or(false);
     if has("controller.phy") && !is("bus.phy") {
@@ -165,7 +166,7 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
     if !is("driver.continuous") {
         sets.push("driver.continuous=true".to_owned());
     }
-    for option in ["driver.cached_program", "driver.multi_plane"] {
+    for option in ["driver.cached_programs", "driver.multi_plane"] {
         if !is(option) {
             sets.push(format!("{option}=true"));
         }

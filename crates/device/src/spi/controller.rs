@@ -165,6 +165,9 @@ pub struct SpiProfile {
     /// Double transfer rate.
     #[serde(default)]
     pub dtr: bool,
+    /// Phases of one operation may differ in rate (1S-8D-8D). Some controllers take all phases single or all double.
+    #[serde(default = "yes")]
+    pub mixed_rates: bool,
     /// Cost of a plain operation beside the wires.
     #[serde(default)]
     pub exec: OpCost,
@@ -180,6 +183,10 @@ pub struct SpiProfile {
     /// PHY, when the controller has one.
     #[serde(default)]
     pub phy: Option<PhyProfile>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// The bus on the board.
@@ -452,7 +459,9 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     fn supports(&self, mode: Mode) -> bool {
         let widest = |w: Width| w.lanes <= self.profile.lanes && (!w.dtr || self.profile.dtr);
         let wired = mode.data.lanes.max(mode.addr.lanes).max(mode.cmd.lanes) <= self.board.lanes;
-        wired && [mode.cmd, mode.addr, mode.data].into_iter().all(widest)
+        let phases = [mode.cmd, mode.addr, mode.data];
+        let mixed = phases.iter().any(|w| w.dtr != mode.data.dtr);
+        wired && phases.into_iter().all(widest) && (self.profile.mixed_rates || !mixed)
     }
 
     fn has_reset_pin(&self) -> bool {
@@ -512,10 +521,13 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         }
         let clock = self.clock(op, true);
         let map = self.profile.dirmap.unwrap_or_default();
-        let (has, cost) = match op.dir {
+        let (has, mut cost) = match op.dir {
             Direction::In => (map.read, map.read_cost),
             _ => (map.write, map.write_cost),
         };
+        if self.uses_phy(op) {
+            cost.setup_us += self.profile.phy.as_ref().map_or(Nanos::ZERO, |phy| phy.switch_us);
+        }
         if has {
             self.pieces(host, op, data, map.window_bytes as usize, cost, clock)
         } else {

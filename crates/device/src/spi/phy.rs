@@ -24,6 +24,9 @@ pub struct PhyProfile {
     /// Clock when the PHY is used, in Hz (usually the undivided reference).
     #[serde(with = "crate::units::hz")]
     pub clock_hz: u64,
+    /// Switching the PHY on and off around an operation, in us.
+    #[serde(default, with = "crate::units::us")]
+    pub switch_us: floatgate_mtd::Nanos,
 }
 
 /// What calibration found.

@@ -195,6 +195,7 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
     #[inline]
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         self.begin(now);
+        self.profile.copy(&mut self.host, buf.len());
         check_range(self.host.now(), addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.show_array()?;
         self.fetch(addr as u32, buf)?;
@@ -203,6 +204,7 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
 
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         self.begin(now);
+        self.profile.copy(&mut self.host, data.len());
         check_range(self.host.now(), addr, data.len() as u64, self.geometry.size_bytes)?;
         self.write_pieces(addr as u32, data)?;
         Ok(self.done())

@@ -289,6 +289,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.begin(now);
+        self.profile.copy(&mut self.host, buf.len());
         self.read_range(addr, buf)
     }
 
@@ -297,6 +298,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.write_bytes)?;
         self.begin(now);
+        self.profile.copy(&mut self.host, data.len());
         self.check_protection(self.page_at(addr))?;
         self.write_range(addr, data)?;
         Ok(self.clean())

@@ -250,6 +250,7 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.enter(now);
+        self.profile.copy(&mut self.host, buf.len());
         self.read_span(addr, buf)
     }
 
@@ -257,6 +258,7 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.write_bytes)?;
         self.enter(now);
+        self.profile.copy(&mut self.host, data.len());
         self.write_span(addr, data)
     }
 

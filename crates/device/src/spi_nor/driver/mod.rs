@@ -114,6 +114,7 @@ impl<S: SpiMem> Mtd for SpiNorDriver<S> {
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.begin(now);
+        self.profile.copy(&mut self.host, buf.len());
         self.engine.read(&mut self.host, addr, buf)?;
         Ok(self.done())
     }
@@ -121,6 +122,7 @@ impl<S: SpiMem> Mtd for SpiNorDriver<S> {
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         self.begin(now);
+        self.profile.copy(&mut self.host, data.len());
         let mut at = addr;
         for chunk in self.engine.pages(addr, data) {
             self.profile.page(&mut self.host);
