@@ -36,7 +36,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let column = self.geometry.write_bytes;
         let oob = &mut page[column as usize..];
         oob.fill(0xFF);
-        let outcome = self.from_cache(row, column, oob);
+        let outcome = self.read_cache(row, column, oob);
         let marked = oob[..MARKER_BYTES as usize].iter().any(|&b| b != 0xFF);
         self.page = page;
         outcome?;

@@ -106,7 +106,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             self.update_config(c::ECC_ENABLE, 0)?;
         }
         self.page_to_cache(row)?;
-        self.from_cache(row, column, &mut page[column as usize..])?;
+        self.read_cache(row, column, &mut page[column as usize..])?;
         self.restore_ecc()?;
         Ok(Ok(Corrected::default()))
     }

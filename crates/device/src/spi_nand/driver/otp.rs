@@ -66,7 +66,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             let (part, later) = rest.split_at_mut(len);
             self.profile.page(&mut self.host);
             self.page_to_cache(first + (at / page_bytes) as u32)?;
-            self.from_cache(0, inside as u32, part)?;
+            self.read_cache(0, inside as u32, part)?;
             (at, rest) = (at + len as u64, later);
         }
         Ok(())

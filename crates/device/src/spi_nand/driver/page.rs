@@ -122,7 +122,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     #[inline]
     fn read_page_once(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
         let status = self.page_to_cache(row)?;
-        self.from_cache(row, 0, buf)?;
+        self.read_cache(row, 0, buf)?;
         if self.engine.on_host() {
             let data = &mut buf[..self.geometry.write_bytes as usize];
             return Ok(self.engine.finish(&mut self.host, data, self.bus.wrong_bits()));
@@ -140,7 +140,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// READ FROM CACHE.
     #[inline]
-    pub(super) fn from_cache(&mut self, row: u32, column: u32, buf: &mut [u8]) -> Result<(), SpiError> {
+    pub(super) fn read_cache(&mut self, row: u32, column: u32, buf: &mut [u8]) -> Result<(), SpiError> {
         let op = SpiOp { addr: self.column(row, column), len: buf.len() as u32, ..self.read_op };
         self.bus.mapped(&mut self.host, &op, Data::In(buf))
     }

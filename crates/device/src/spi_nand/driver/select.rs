@@ -56,6 +56,7 @@ pub(super) fn choose<S: SpiMem>(bus: &S, spec: &SpiNandSpec, continuous: bool) -
 fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeError> {
     let page = spec.geometry.page_bytes;
     let length = |v: &Variant| duration(bus, &operation(spec, v, Direction::In, page));
+    refuse_without_reset_pin(bus, spec)?;
     let usable: Vec<&Variant> = spec.reads.iter().filter(|v| allowed(bus, spec, v.mode)).collect();
     if let Some(limit) = bus.mode_limit()
         && !usable.iter().any(|v| v.mode.data == limit.data)
@@ -63,15 +64,22 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
         return Err(out_of_reach(bus, spec, limit));
     }
     let best = usable.into_iter().min_by_key(|v| length(v));
-    best.copied().ok_or_else(|| ProbeError::NoVariant("read from cache"))
+    best.copied().ok_or(ProbeError::NoVariant("read from cache"))
 }
 
-/// Why no read reaches the mode that the board's owner asks for.
-fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeError {
-    let has = spec.reads.iter().any(|v| v.mode == wanted);
-    if wanted.is_stateful() && has && bus.supports(wanted) && !bus.has_reset_pin() {
-        return ProbeError::NoResetPin(wanted);
+/// A stateful mode that is asked for by name is not silently replaced by a stateless one.
+fn refuse_without_reset_pin<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<(), ProbeError> {
+    let asked = bus.mode_limit().filter(|mode| mode.is_stateful() && !bus.has_reset_pin());
+    match asked {
+        Some(mode) if bus.supports(mode) && spec.reads.iter().any(|v| v.mode == mode) => {
+            Err(ProbeError::NoResetPin(mode))
+        }
+        _ => Ok(()),
     }
+}
+
+/// What there is when no read reaches the mode that the board's owner asks for.
+fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeError {
     let usable = |mode: Mode| bus.supports(mode) && (!mode.is_stateful() || bus.has_reset_pin());
     let mut offered: Vec<Mode> = spec.reads.iter().map(|v| v.mode).filter(|&mode| usable(mode)).collect();
     offered.sort_unstable();

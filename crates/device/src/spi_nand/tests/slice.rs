@@ -7,7 +7,7 @@ use floatgate_mtd::{Instant, Mtd, Nanos, Phase};
 fn writes_and_reads_back_in_every_mode() {
     for mode in ["1S-1S-1S", "1S-1S-8S", "1S-8S-8S", "1S-1D-8D", "8D-8D-8D"] {
         let mut d = Rig::new(mode).driver("w35n01jw");
-        let data: Vec<u8> = (0..3 * 4096u32).map(|i| (i * 7 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..3 * 4096u32).map(|i| ((i * 7) >> 3) as u8).collect();
         let at = d.erase(d.ready_at(), 262_144, 262_144).unwrap().at;
         let at = d.write(at, 262_144, &data).unwrap().at;
         let mut got = vec![0; data.len() - 100];

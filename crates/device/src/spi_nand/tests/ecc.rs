@@ -1,0 +1,215 @@
+//! Wrong bits: on-die and host ECC, read retry, OOB, bad blocks, OTP, failures.
+
+use super::rig::{Driver, Rig};
+use crate::ecc_engine::{EccProfile, EngineKind};
+use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion, Phase};
+
+fn written(rig: Rig, name: &str) -> (Driver, Vec<u8>) {
+    let mut d = rig.driver(name);
+    let len = d.geometry().write_bytes as usize * 3;
+    let data: Vec<u8> = (0..len as u32).map(|i| (i % 251) as u8).collect();
+    let at = d.ready_at();
+    d.write(at, 0, &data).unwrap();
+    (d, data)
+}
+
+fn read(d: &mut Driver, addr: u64, len: usize) -> (Result<(u32, u32), ErrorKind>, Vec<u8>) {
+    let mut buf = vec![0; len];
+    let outcome = d.read(d.ready_at(), addr, &mut buf);
+    (outcome.map(|done| (done.bitflips_max, done.bitflips)).map_err(|e| e.kind), buf)
+}
+
+#[test]
+fn on_die_ecc_corrects_up_to_its_strength_per_step() {
+    let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ad");
+    for bit in [0, 9, 100, 512 * 8] {
+        d.bus_mut().chip_mut().inject(1, bit);
+    }
+    let (outcome, got) = read(&mut d, 0, 3 * 2048);
+    assert_eq!((outcome, &got), (Ok((3, 3)), &data));
+    for bit in 200..206 {
+        d.bus_mut().chip_mut().inject(1, bit);
+    }
+    let (outcome, got) = read(&mut d, 0, 3 * 2048);
+    assert_eq!(outcome, Err(ErrorKind::Uncorrectable));
+    assert_eq!(got[..2048], data[..2048]);
+    assert_ne!(got[2048..2560], data[2048..2560]);
+    assert_eq!(got[4096..], data[4096..], "later pages are read all the same");
+}
+
+/// Without a detail register a correction counts as the strength.
+#[test]
+fn plain_status_reports_the_strength() {
+    let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ab");
+    d.bus_mut().chip_mut().inject(0, 5);
+    assert_eq!(read(&mut d, 0, 2048), (Ok((4, 4)), data[..2048].to_vec()));
+}
+
+#[test]
+fn software_ecc_corrects_on_the_host() {
+    let ecc = EccProfile {
+        engine: EngineKind::Software,
+        decode_ns_per_kb: 1000,
+        correct_us_per_bit: Nanos::from_us(2),
+        ..EccProfile::default()
+    };
+    for name in ["mx35lf2g14ac", "mx35lf2ge4ab"] {
+        let (mut d, data) = written(Rig { ecc, ..Rig::new("1S-1S-4S") }, name);
+        d.bus_mut().chip_mut().inject(2, 4095);
+        d.bus_mut().chip_mut().inject(2, 4096);
+        let before = d.breakdown();
+        assert_eq!(read(&mut d, 4096, 2048), (Ok((1, 2)), data[4096..].to_vec()), "{name}");
+        assert_eq!((d.breakdown() - before)[Phase::Ecc], Nanos::from_ns(2048 + 4000));
+        (10..16).for_each(|bit| d.bus_mut().chip_mut().inject(2, bit));
+        assert_eq!(read(&mut d, 4096, 2048).0, Err(ErrorKind::Uncorrectable));
+    }
+}
+
+/// Facts 1.1: feature 70h, five modes beyond the normal one.
+#[test]
+fn read_retry_finds_the_mode_that_reads_right() {
+    let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ad");
+    let bits: Vec<u32> = (0..20).collect();
+    d.bus_mut().chip_mut().leak(0, &bits, 3);
+    let start = d.ready_at();
+    let (outcome, got) = read(&mut d, 0, 2048);
+    assert_eq!((outcome, got), (Ok((0, 0)), data[..2048].to_vec()));
+    let four_reads = Nanos::from_us(60) * 4;
+    assert!(d.ready_at().since(start) > four_reads);
+    d.bus_mut().chip_mut().leak(0, &bits, 0);
+    assert_eq!(read(&mut d, 2048, 2048).0, Ok((0, 0)), "the normal mode is back");
+    d.bus_mut().chip_mut().leak(0, &bits, 77);
+    assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
+}
+
+#[test]
+fn oob_modes_place_bytes_as_the_layout_says() {
+    let mut d = Rig::new("1S-8S-8S").driver("w35n01jw");
+    let free: Vec<u8> = (1..=94).collect();
+    assert_eq!(d.geometry().oob_free_bytes, 8 * 12 - 2);
+    let at = d.write_oob(d.ready_at(), 0, &[0xA5; 4096], &free, OobMode::Auto).unwrap().at;
+    let (mut data, mut oob) = (vec![0; 4096], vec![0; 128]);
+    let at = d.read_oob(at, 0, &mut data, &mut oob, OobMode::Raw).unwrap().at;
+    assert_eq!(data, [0xA5; 4096]);
+    assert_eq!(oob[..2], [0xFF; 2], "the marker stays free");
+    assert_eq!((oob[2], oob[11], oob[12], oob[16]), (1, 10, 0xFF, 11));
+    let mut back = vec![0; 94];
+    let at = d.read_oob(at, 0, &mut [], &mut back, OobMode::Auto).unwrap().at;
+    assert_eq!(back, free);
+    let whole: Vec<u8> = (0..128).collect();
+    let at = d.write_oob(at, 4096, &[], &whole, OobMode::Raw).unwrap().at;
+    d.read_oob(at, 4096, &mut [], &mut oob, OobMode::Place).unwrap();
+    assert_eq!(oob, whole, "raw writes reach the ECC bytes");
+    let too_much = d.write_oob(at, 8192, &[], &[0; 95], OobMode::Auto).err().unwrap();
+    assert_eq!(too_much.kind, ErrorKind::OutOfRange { len: 95, size: 94 });
+}
+
+/// With the engine on, the chip writes the ECC bytes itself, whatever the host sends.
+#[test]
+fn ecc_bytes_belong_to_the_on_die_engine() {
+    let mut d = Rig::new("1S-8S-8S").driver("w35n01jw");
+    let at = d.write_oob(d.ready_at(), 0, &[0; 4096], &[0x11; 128], OobMode::Place).unwrap().at;
+    let mut oob = [0; 128];
+    d.read_oob(at, 0, &mut [], &mut oob, OobMode::Raw).unwrap();
+    assert_eq!((oob[11], oob[12], oob[15], oob[16]), (0x11, 0xFF, 0xFF, 0x11));
+}
+
+#[test]
+fn factory_bad_blocks_are_found_and_spared() {
+    for stores in [true, false] {
+        let mut rig = Rig::new("1S-8S-8S");
+        rig.chip.bad_blocks = 7;
+        rig.chip.stores = stores;
+        let mut d = rig.driver("w35n01jw");
+        let real: Vec<u32> = d.bus().chip().factory_bad().collect();
+        assert_eq!(real.len(), 7);
+        let block = 262_144;
+        let found: Vec<u32> =
+            (0..512).filter(|&b| d.is_bad(d.ready_at(), u64::from(b) * block).unwrap().0).collect();
+        assert_eq!(found, real);
+        let bad = u64::from(real[0]) * block;
+        assert_eq!(d.erase(d.ready_at(), bad, block).err().unwrap().kind, ErrorKind::BadBlock);
+        assert_eq!(d.bus().chip().factory_bad().count(), 7, "markers survive");
+    }
+}
+
+#[test]
+fn a_block_marked_bad_is_bad_for_the_next_driver_too() {
+    let (mut d, _) = written(Rig::new("1S-1S-1S"), "w25m02gv");
+    let second_die = 1024 * 131_072 + 5 * 131_072;
+    for addr in [0, second_die] {
+        let at = d.mark_bad(d.ready_at(), addr).unwrap().at;
+        assert!(d.is_bad(at, addr).unwrap().0);
+    }
+    let bus = d.bus().clone();
+    let host = crate::host::HostProfile::default();
+    let known = super::rig::database();
+    let mut again =
+        super::super::SpiNandDriver::probe(bus, &known, host, EccProfile::default(), Default::default())
+            .unwrap();
+    for (addr, bad) in [(0, true), (131_072, false), (second_die, true), (second_die + 131_072, false)] {
+        assert_eq!(again.is_bad(again.ready_at(), addr).unwrap().0, bad, "{addr:#x}");
+    }
+}
+
+#[test]
+fn failures_of_the_array_are_reported() {
+    let mut d = Rig::new("1S-8S-8S").driver("w35n01jw");
+    d.bus_mut().chip_mut().fail_next_program(3);
+    d.bus_mut().chip_mut().fail_next_erase(4);
+    let block = 262_144;
+    let failed = d.write(d.ready_at(), 3 * block, &[0; 4096]).err().unwrap();
+    assert_eq!((failed.kind, failed.addr), (ErrorKind::ProgramFailed, 3 * block));
+    let failed = d.erase(d.ready_at(), 3 * block, 2 * block).err().unwrap();
+    assert_eq!((failed.kind, failed.addr), (ErrorKind::EraseFailed, 4 * block));
+    assert!(d.erase(d.ready_at(), 4 * block, block).is_ok(), "only once");
+}
+
+#[test]
+fn a_page_is_not_written_twice() {
+    let (mut d, _) = written(Rig::new("1S-8S-8S"), "w35n01jw");
+    for _ in 1..4 {
+        d.write(d.ready_at(), 8192, &[0; 4096]).unwrap();
+    }
+    let error = d.write(d.ready_at(), 8192, &[0; 4096]).err().unwrap();
+    assert_eq!(error.kind, ErrorKind::NotErased, "NOP is 4");
+}
+
+#[test]
+fn otp_is_written_then_locked_for_good() {
+    for (name, pages, page) in
+        [("w35n01jw", 10, 4096), ("mx35lf2ge4ad", 30, 2048), ("mx35lf2ge4ab", 30, 2048)]
+    {
+        let mut d = Rig::new("1S-1S-1S").driver(name);
+        let size = u64::from(page as u32 * pages);
+        let info = |d: &mut Driver, area| d.otp_info(d.ready_at(), area, 0).unwrap().0;
+        assert_eq!(info(&mut d, OtpArea::User), OtpRegion { start: 0, len: size, locked: false });
+        assert!(info(&mut d, OtpArea::Factory).locked);
+        let secret = vec![0x3C; page];
+        d.otp_write(d.ready_at(), size - page as u64, &secret).unwrap();
+        let mut got = vec![0; page + 10];
+        d.otp_read(d.ready_at(), OtpArea::User, size - page as u64 - 10, &mut got).unwrap();
+        assert_eq!((&got[..10], &got[10..]), (&[0xFF; 10][..], &secret[..]), "{name}");
+        d.otp_lock(d.ready_at(), 0, size).unwrap();
+        assert!(info(&mut d, OtpArea::User).locked);
+        let refused = d.otp_write(d.ready_at(), 0, &secret).err().unwrap();
+        assert_eq!(refused.kind, ErrorKind::WriteProtected);
+        assert!(d.otp_lock(d.ready_at(), 0, page as u64).is_err(), "all or nothing");
+        let mut data = vec![0; page];
+        d.read(d.ready_at(), 0, &mut data).unwrap();
+        assert!(data.iter().all(|&b| b == 0xFF), "the array is back in place");
+    }
+}
+
+#[test]
+fn ranges_and_alignment_are_checked() {
+    let mut d = Rig::new("1S-8S-8S").driver("w35n01jw");
+    let size = d.geometry().size_bytes;
+    assert_eq!(size, 128 << 20);
+    let now = Instant::from_ns(1 << 30);
+    let out = ErrorKind::OutOfRange { len: 2, size };
+    assert_eq!(d.read(now, size - 1, &mut [0; 2]).err().unwrap().kind, out);
+    assert_eq!(d.write(now, 100, &[0; 4096]).err().unwrap().kind, ErrorKind::Misaligned { unit: 4096 });
+    assert_eq!(d.erase(now, 4096, 262_144).err().unwrap().kind, ErrorKind::Misaligned { unit: 262_144 });
+    assert!(d.otp_read(now, OtpArea::Factory, 8192, &mut [0; 1]).is_err());
+}
