@@ -1,8 +1,9 @@
-//! Serial NOR flash: what a part is ([`spec`]), the chip that executes its command set ([`chip`]), and the driver that
-//! finds out what it talks to and presents it as an MTD ([`driver`]).
+//! Serial NOR flash: what a part is ([`spec`]), what it says about itself ([`sfdp`]), the chip that executes its command set
+//! ([`chip`]), and the driver that finds out what it talks to and presents it as an MTD ([`driver`]).
 
 pub mod chip;
 pub mod driver;
+pub mod sfdp;
 pub mod spec;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::spi::{CmdExt, Mode, Variant};
 use crate::units::{self, TypMaxUs};
+use floatgate_media::sfdp::OctalSequence;
 use floatgate_mtd::Nanos;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
@@ -229,6 +230,9 @@ pub enum OctalSwitch {
     MacronixCr2,
     /// Micron: volatile configuration register (81h), address 0 = E7h; FFh goes back.
     MicronVcr,
+    /// Commands that the chip's SFDP lists. A driver learns them; part files name a register.
+    #[serde(skip)]
+    Sequence(OctalSequence),
 }
 
 /// Configurable dummy cycles.
@@ -319,6 +323,13 @@ pub struct Suspend {
 #[error("impossible SPI NOR: {0}")]
 pub struct BadSpec(String);
 
+impl BadSpec {
+    /// A specification that another part of the house refuses.
+    pub(super) fn new(why: &dyn std::error::Error) -> Self {
+        Self(why.to_string())
+    }
+}
+
 impl SpiNorSpec {
     /// Erase types, smallest first.
     pub fn erase_types(&self) -> Vec<EraseType> {
@@ -364,6 +375,9 @@ impl SpiNorSpec {
         }
         if all.into_iter().flatten().any(|v| v.mode.is_stateful()) && self.octal.is_none() {
             return bad("a command in 8D-8D-8D needs [chip.octal]");
+        }
+        if matches!(self.octal, Some(Octal { switch: OctalSwitch::Sequence(_), .. })) {
+            return bad("a chip needs a register that switches its octal mode");
         }
         if matches!(self.otp, Some(OtpSpec::SecurityRegisters { regions: 4.., .. })) {
             return bad("there are lock bits for three security registers");

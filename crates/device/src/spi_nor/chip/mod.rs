@@ -61,7 +61,7 @@ impl SpiNor {
         Ok(Self {
             commands: Arc::new(Commands::new(&spec)),
             erase_types,
-            sfdp: Arc::from(Vec::new()),
+            sfdp: super::sfdp::emit(&spec).map_err(|e| BadSpec::new(&e))?.into(),
             array,
             seed,
             regs: Registers::new(&spec),

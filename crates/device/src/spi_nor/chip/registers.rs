@@ -206,8 +206,8 @@ impl SpiNor {
         match self.spec.octal.map(|o| o.switch) {
             Some(OctalSwitch::MicronVcr) => (0xFF, 0xE7),
             Some(OctalSwitch::MacronixCr2) => (0x00, 0x02),
-            // Without octal modes the register is not used for switching; it reads as on the Micron parts that have it.
-            None => (0xFF, 0xFF),
+            // Without octal modes the register switches nothing; it reads as on the Micron parts that have it.
+            Some(OctalSwitch::Sequence(_)) | None => (0xFF, 0xFF),
         }
     }
 

@@ -147,6 +147,9 @@ impl<S: SpiMem> Engine<S> {
     /// Reads any bytes.
     #[inline]
     pub(super) fn read(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        if buf.is_empty() {
+            return Ok(());
+        }
         if self.ops.octal && (addr | buf.len() as u64) & 1 != 0 {
             return self.read_odd(host, addr, buf);
         }

@@ -1,5 +1,6 @@
 //! Finding out what is there, and setting it up.
 
+use super::super::sfdp::{NotEnough, learn, merge};
 use super::super::spec::{OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use super::SpiNorDriver;
 use super::choose::{AddressWay, Choice, choose};
@@ -8,10 +9,15 @@ use super::options::Options;
 use crate::host::HostProfile;
 use crate::spi::{CmdExt, Data, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::{Host, Resource};
+use floatgate_media::sfdp::OctalSequence;
 use floatgate_mtd::{Error, FlashKind, Geometry, Nanos, Phase};
 
 /// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
 const ID_BYTES: usize = 6;
+/// Clock up to which every chip answers READ SFDP (JESD216 section 6.1), and READ ID as well.
+const SFDP_MAX_HZ: u32 = 50_000_000;
+/// Most that is read of an SFDP area; the longest known are a few hundred bytes.
+const SFDP_BYTES_MAX: usize = 1 << 16;
 /// After the reset pin went up (Linux waits as long).
 const RESET_PAUSE: Nanos = Nanos::from_us(100);
 /// Registers are written well within this.
@@ -30,6 +36,9 @@ pub enum ProbeError {
         /// What READ ID returned.
         id: Vec<u8>,
     },
+    /// The id is not in the catalogue, and the chip's tables do not suffice.
+    #[error("unknown chip: {0}")]
+    Sfdp(#[from] NotEnough),
     /// The lanes or the rate asked for cannot be reached.
     #[error("no read command reaches {limit} on this chip and controller; on offer: {}", list(offered))]
     ModeNotOffered {
@@ -125,21 +134,59 @@ fn reset(bus: &mut impl SpiMem, host: &mut Host) {
 
 fn read_id(bus: &mut impl SpiMem, host: &mut Host) -> Result<[u8; ID_BYTES], ProbeError> {
     let mut id = [0; ID_BYTES];
-    bus.exec(host, &SpiOp::command(0x9F).read(ID_BYTES as u32), Data::In(&mut id))?;
+    let op = SpiOp { max_hz: SFDP_MAX_HZ, ..SpiOp::command(0x9F).read(ID_BYTES as u32) };
+    bus.exec(host, &op, Data::In(&mut id))?;
     let dead = |byte| id.iter().all(|&b| b == byte);
     if dead(0x00) || dead(0xFF) { Err(ProbeError::NoChip) } else { Ok(id) }
 }
 
-/// The catalogue's entry with the longest id that matches.
+/// The catalogue's entry with the longest id that matches, and what the chip's own tables tell; one of them suffices.
 fn identify(
-    _bus: &mut impl SpiMem,
-    _host: &mut Host,
+    bus: &mut impl SpiMem,
+    host: &mut Host,
     database: &[SpiNorSpec],
     id: &[u8; ID_BYTES],
 ) -> Result<SpiNorSpec, ProbeError> {
     let matches = |spec: &&SpiNorSpec| spec.id.iter().zip(id).all(|(a, b)| a == b);
-    let found = database.iter().rev().filter(matches).max_by_key(|spec| spec.id.len());
-    found.cloned().ok_or_else(|| ProbeError::Unknown { id: id.to_vec() })
+    let known = database.iter().rev().filter(matches).max_by_key(|spec| spec.id.len());
+    if let Some(spec) = known.filter(|spec| !spec.sfdp) {
+        return Ok(spec.clone());
+    }
+    match (known, read_sfdp(bus, host)) {
+        (Some(spec), None) => Ok(spec.clone()),
+        (Some(spec), Some(area)) => {
+            // A known chip with broken tables is used as the catalogue says.
+            let told = learn(&area, &spec.id).ok();
+            Ok(told.map_or_else(|| spec.clone(), |told| merge(spec.clone(), &told)))
+        }
+        (None, Some(area)) => Ok(learn(&area, &id[..3])?),
+        (None, None) => Err(ProbeError::Unknown { id: id.to_vec() }),
+    }
+}
+
+/// The SFDP area from its first header to the end of its last table; `None` when the chip has none.
+fn read_sfdp(bus: &mut impl SpiMem, host: &mut Host) -> Option<Vec<u8>> {
+    let header = sfdp_bytes(bus, host, 8)?;
+    if !header.starts_with(b"SFDP") {
+        return None;
+    }
+    let tables = 8 * (usize::from(header[6]) + 1);
+    let headers = sfdp_bytes(bus, host, 8 + tables)?;
+    let end = |h: &[u8]| {
+        let pointer = u32::from_le_bytes([h[4], h[5], h[6], 0]) as usize;
+        pointer + 4 * usize::from(h[3])
+    };
+    let len = headers[8..].chunks_exact(8).map(end).max()?;
+    sfdp_bytes(bus, host, len.max(headers.len()).min(SFDP_BYTES_MAX))
+}
+
+fn sfdp_bytes(bus: &mut impl SpiMem, host: &mut Host, len: usize) -> Option<Vec<u8>> {
+    let mut area = vec![0xFF; len];
+    let op = SpiOp::command(0x5A).address(0, 3).dummy(8).read(len as u32);
+    let op = SpiOp { max_hz: SFDP_MAX_HZ, ..op };
+    // A chip that does not know the command leaves the lines alone, or refuses.
+    bus.exec(host, &op, Data::In(&mut area)).ok()?;
+    Some(area)
 }
 
 fn geometry<S>(engine: &Engine<S>) -> Geometry {
@@ -268,15 +315,32 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
+    /// Runs the commands of an SFDP sequence: the first byte is the command, the last one data, those between an address.
+    fn run_sequence(&mut self, host: &mut Host, sequence: &OctalSequence) -> Result<(), SpiError> {
+        for step in &sequence.steps {
+            match *step.sent() {
+                [] => {}
+                [opcode] => self.bus.exec(host, &Ops::command(&self.spec, opcode, false), Data::None)?,
+                [opcode, ref address @ .., value] => {
+                    let addr = address.iter().fold(0, |addr, &b| addr << 8 | u32::from(b));
+                    let op =
+                        Ops::command(&self.spec, opcode, false).address(addr, address.len() as u8).write(1);
+                    self.bus.exec(host, &op, Data::Out(&[value]))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Switches to 8D-8D-8D and makes sure that the chip followed.
     fn enter_octal(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
         let Some(octal) = self.spec.octal else { return Err(ProbeError::NoCommand("octal switch")) };
         self.set_dummy(host, choice)?;
-        let value = match octal.switch {
-            OctalSwitch::MacronixCr2 => 0x02,
-            OctalSwitch::MicronVcr => 0xE7,
-        };
-        self.write_config(host, 0, value)?;
+        match octal.switch {
+            OctalSwitch::MacronixCr2 => self.write_config(host, 0, 0x02)?,
+            OctalSwitch::MicronVcr => self.write_config(host, 0, 0xE7)?,
+            OctalSwitch::Sequence(sequence) => self.run_sequence(host, &sequence)?,
+        }
         self.ops = Ops::of(&self.spec, &self.options, choice, true);
         let mut op = Ops::register_read(&self.spec, 0x9F, true);
         op.len = 2 * ID_BYTES as u32;

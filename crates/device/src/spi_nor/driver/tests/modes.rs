@@ -1,1 +1,180 @@
+//! Which commands the driver takes, and what it refuses.
+
 use super::*;
+
+fn mode(rig: &Rig) -> String {
+    rig.read_op().mode.to_string()
+}
+
+#[test]
+fn the_fastest_common_mode_is_taken() {
+    assert_eq!(mode(&Setup::new(W25Q128JV).ready()), "1S-4S-4S");
+    assert_eq!(mode(&Setup::new(W25Q128JV).board("lanes = 2").ready()), "1S-2S-2S");
+    let rig = Setup::new(W25Q128JV).board("lanes = 1").ready();
+    // Without dummy cycles READ is faster as long as the bus is slow enough for it.
+    assert_eq!((mode(&rig).as_str(), rig.read_op().opcode), ("1S-1S-1S", 0x03));
+    let fast = Setup::new(W25Q128JV).board("lanes = 1").clock("100 MHz").ready();
+    assert_eq!(fast.read_op().opcode, 0x0B);
+    assert_eq!(rig.program_op().mode.to_string(), "1S-1S-1S");
+    assert_eq!(Setup::new(W25Q128JV).ready().program_op().mode.to_string(), "1S-1S-4S");
+}
+
+#[test]
+fn a_limit_is_a_ceiling_whose_data_phase_must_be_reached() {
+    let limited = |limit: &str| Setup::new(W25Q128JV).board(&format!("mode = '{limit}'")).probe();
+    assert_eq!(mode(&limited("1-1-4").unwrap()), "1S-1S-4S");
+    assert_eq!(mode(&limited("4-4-4").unwrap()), "1S-4S-4S");
+    let Err(ProbeError::ModeNotOffered { offered, .. }) = limited("8-8-8") else { panic!("offered") };
+    let offered: Vec<String> = offered.iter().map(Mode::to_string).collect();
+    assert_eq!(offered, ["1S-1S-1S", "1S-1S-2S", "1S-1S-4S", "1S-2S-2S", "1S-4S-4S"]);
+    let message = limited("1S-4D-4D").unwrap_err().to_string();
+    assert!(message.contains("1S-4D-4D") && message.contains("1S-4S-4S"), "{message}");
+}
+
+#[test]
+fn stateful_modes_need_the_reset_pin() {
+    let octal = || Setup::new(MX25UW12845G).board("mode = '8D-8D-8D'");
+    assert_eq!(octal().probe().unwrap_err(), ProbeError::NoResetPin { mode: Mode::OCTAL_DTR });
+    let rig = octal().board("reset_pin = true").ready();
+    assert_eq!((mode(&rig).as_str(), rig.program_op().opcode), ("8D-8D-8D", 0x12));
+    // Unasked, the driver stays with what is safe.
+    assert_eq!(mode(&Setup::new(MX25UW12845G).ready()), "1S-1S-1S");
+    assert_eq!(mode(&Setup::new(MX25UW12845G).board("reset_pin = true").ready()), "8D-8D-8D");
+}
+
+#[test]
+fn dummy_cycles_follow_the_clock() {
+    let dummy = |clock: &str| {
+        let rig = Setup::new(MX25UW12845G).clock(clock).board("reset_pin = true").ready();
+        rig.read_op().dummy_cycles
+    };
+    assert_eq!(dummy("20 MHz"), 10);
+    assert_eq!(dummy("133 MHz"), 14);
+    assert_eq!(dummy("200 MHz"), 20);
+}
+
+#[test]
+fn octal_transfers_of_any_length_and_place() {
+    let mut rig = Setup::new(MX25UW12845G).board("reset_pin = true").ready();
+    let data = bytes(9001, 5);
+    let at = rig.now();
+    let mut at = rig.write(at, 301, &data).unwrap().at;
+    for (from, len) in [(301, 9001), (301, 1), (302, 1), (302, 2), (303, 5000), (304, 4096)] {
+        let mut got = vec![0; len];
+        at = rig.read(at, from as u64, &mut got).unwrap().at;
+        assert_eq!(got, data[from - 301..][..len], "{from} {len}");
+    }
+    let mut around = vec![0; 2];
+    rig.read(at, 300, &mut around).unwrap();
+    assert_eq!(around, [0xFF, data[0]]);
+}
+
+#[test]
+fn unknown_chips_work_from_sfdp_alone() {
+    let reach = [(W25Q128JV, "1S-4S-4S"), (N25Q128A, "1S-4S-4S"), (MX25UW12845G, "8D-8D-8D")];
+    for (part, expected) in reach.into_iter().chain([(MX25UW51245G, "8D-8D-8D")]) {
+        let known = Setup::new(part).board("reset_pin = true").ready();
+        let mut rig = Setup::new(part).board("reset_pin = true").unknown().ready();
+        assert_eq!(mode(&rig), expected);
+        assert_eq!(rig.geometry(), known.geometry());
+        let last = rig.geometry().size_bytes - 4096;
+        let data = bytes(777, 9);
+        let at = rig.now();
+        let at = rig.write(at, last + 100, &data).unwrap().at;
+        let mut got = vec![0; 777];
+        let at = rig.read(at, last + 100, &mut got).unwrap().at;
+        assert_eq!(got, data);
+        rig.erase(at, last, 4096).unwrap();
+    }
+}
+
+#[test]
+fn nothing_known_and_nothing_told() {
+    let error = Setup::new(W25Q128JV).spec(|s| s.sfdp = false).unknown().probe().unwrap_err();
+    assert_eq!(error, ProbeError::Unknown { id: vec![0xEF, 0x40, 0x18, 0, 0, 0] });
+    let known = Setup::new(W25Q128JV).spec(|s| s.sfdp = false).ready();
+    assert_eq!(known.spec().id, [0xEF, 0x40, 0x18]);
+    let dead = Setup::new(W25Q128JV).spec(|s| s.id = vec![0xFF; 6]).probe().unwrap_err();
+    assert_eq!(dead, ProbeError::NoChip);
+}
+
+#[test]
+fn a_chip_with_a_longer_id_is_told_apart() {
+    let special = |s: &mut SpiNorSpec| {
+        s.id = vec![0xEF, 0x40, 0x18, 0x77];
+        s.endurance_cycles = 5;
+    };
+    let rig = Setup::new(W25Q128JV).spec(special).ready();
+    assert_eq!(rig.spec().endurance_cycles, 5);
+}
+
+#[test]
+fn large_parts_are_reached_either_way() {
+    let far = 0x300_0123;
+    let by_mode = |s: &mut SpiNorSpec| {
+        s.reads_4b.clear();
+        s.programs_4b.clear();
+        s.octal = None;
+        s.dummy = None;
+        s.erase.values_mut().for_each(|e| e.opcode_4b = None);
+    };
+    let commands = Setup::new(MX25UW51245G).ready();
+    assert_eq!((commands.read_op().opcode, commands.read_op().addr_bytes), (0x13, 4));
+    let mode = Setup::new(MX25UW51245G).spec(by_mode).ready();
+    assert_eq!((mode.read_op().opcode, mode.read_op().addr_bytes), (0x03, 4));
+    for mut rig in [commands, mode] {
+        let at = rig.now();
+        let at = rig.write(at, far, b"beyond").unwrap().at;
+        let mut got = [0; 6];
+        let at = rig.read(at, far, &mut got).unwrap().at;
+        assert_eq!(&got, b"beyond");
+        let at = rig.erase(at, 0x300_0000, 4096).unwrap().at;
+        rig.read(at, far, &mut got).unwrap();
+        assert_eq!(got, [0xFF; 6]);
+    }
+    let stuck = |s: &mut SpiNorSpec| {
+        by_mode(s);
+        s.addressing = crate::spi_nor::spec::Addressing::Fixed;
+    };
+    let error = Setup::new(MX25UW51245G).spec(stuck).probe().unwrap_err();
+    assert_eq!(error, ProbeError::OutOfReach { size: 64 << 20 });
+}
+
+#[test]
+fn erase_block_sizes() {
+    let sized = |bytes| Setup::new(W25Q128JV).options(|o| o.erase_bytes = bytes).probe();
+    assert_eq!(sized(0).unwrap().geometry().erase_bytes, 4096);
+    assert_eq!(sized(65536).unwrap().geometry().erase_bytes, 65536);
+    let error = sized(8192).unwrap_err();
+    assert_eq!(error, ProbeError::NoEraseType { wanted: 8192, offered: vec![4096, 32768, 65536] });
+}
+
+const PHY: &str = "[phy]\ntaps = 128\ntap_ps = 50\nround_trip_ps = 4000\nunstable_ps = 1000\nmin_eye_taps = 8\nclock_hz = '166 MHz'\n";
+
+#[test]
+fn the_phy_is_calibrated_and_used() {
+    let phy = || {
+        let mut setup = Setup::new(MX25UW12845G).board("reset_pin = true").board("phy = true");
+        setup.controller.push_str(PHY);
+        setup
+    };
+    let mut rig = phy().ready();
+    assert!(matches!(rig.phy(), PhyState::Calibrated { .. }));
+    let data = bytes(512, 1);
+    let at = rig.now();
+    let at = rig.write(at, 0, &data).unwrap().at;
+    let mut got = vec![0; 512];
+    let done = rig.read(at, 0, &mut got).unwrap().at;
+    assert_eq!(got, data);
+    // 20 dummy cycles, 512 bytes at 332 MB/s.
+    assert!(done.since(at) < Nanos::from_us(3), "{}", done.since(at));
+    // Without data the same time passes.
+    let mut timing_only = phy();
+    timing_only.stores = false;
+    let mut fast = timing_only.ready();
+    let start = fast.now();
+    assert_eq!(fast.read(start, 0, &mut got).unwrap().at.since(start), done.since(at));
+    // Nowhere to put the pattern.
+    let error = phy().options(|o| o.write_pattern = false).probe().unwrap_err();
+    assert_eq!(error, ProbeError::PatternPlace { addr: 0xFF_F000 });
+}

@@ -1,1 +1,106 @@
+//! Two threads on one chip.
+
+use super::features::check_spans;
 use super::*;
+
+const BANK: u64 = 16 << 20;
+
+fn write_and_read(rig: &mut Rig, write: u64, read: u64) -> (Nanos, Nanos) {
+    let (start, before) = (rig.now(), rig.breakdown());
+    let mut buf = vec![0; 4096];
+    let (written, got) = rig.read_while_write(start, (write, &[0x5A; 4096]), (read, &mut buf)).unwrap();
+    assert_eq!((rig.breakdown() - before).total(), written.at.since(start));
+    (written.at.since(start), got.at.since(start))
+}
+
+/// The time of a write and of a read alone.
+fn alone(part: &str) -> (Nanos, Nanos) {
+    let mut rig = Setup::new(part).ready();
+    let start = rig.now();
+    let written = rig.write(start, 0, &[0x5A; 4096]).unwrap().at;
+    let read = rig.read(written, 0, &mut [0; 4096]).unwrap().at;
+    (written.since(start), read.since(written))
+}
+
+#[test]
+fn in_one_bank_the_read_waits_for_the_write() {
+    for (part, read) in [(MX25UW51245G, 8192), (MX25UW12845G, 8 << 20)] {
+        let (write_time, read_time) = alone(part);
+        let mut rig = Setup::new(part).ready();
+        let (written, got) = write_and_read(&mut rig, 0, read);
+        assert_eq!((written, got), (write_time, write_time + read_time));
+    }
+}
+
+#[test]
+fn another_bank_is_read_in_between() {
+    let (write_time, read_time) = alone(MX25UW51245G);
+    let mut rig = Setup::new(MX25UW51245G).ready();
+    rig.host_mut().record(true);
+    let (written, got) = write_and_read(&mut rig, 0, BANK);
+    // The reader gets in after the first page, whose program time is hidden behind the read.
+    let page = write_time.as_ns() / 16;
+    assert!(got > read_time && got < read_time + Nanos::from_ns(page));
+    assert!(written > write_time && written < write_time + read_time);
+    let hidden = (write_time + read_time).saturating_sub(written);
+    assert!(hidden <= Nanos::from_us(150) && hidden > Nanos::from_us(140), "{hidden}");
+    check_spans(&rig.host_mut().take_spans());
+    // A reader that loses the race for ten pages comes ten pages later.
+    let mut late = Setup::new(MX25UW51245G).options(|o| o.reader_waits_pages = 10).ready();
+    let (total, got_late) = write_and_read(&mut late, 0, BANK);
+    assert!(got_late > got + Nanos::from_ns(page * 9) && got_late < got + Nanos::from_ns(page * 11));
+    assert_eq!(total, written);
+    // A read across both banks waits.
+    let mut across = Setup::new(MX25UW51245G).ready();
+    let (_, got) = write_and_read(&mut across, 0, BANK - 2048);
+    assert_eq!(got, write_time + read_time);
+}
+
+#[test]
+fn both_threads_get_their_data() {
+    let mut rig = Setup::new(MX25UW51245G).board("reset_pin = true").ready();
+    let at = rig.now();
+    let at = rig.write(at, BANK, b"other bank").unwrap().at;
+    let mut got = [0; 10];
+    let done = rig.read_while_write(at, (0, b"this bank"), (BANK, &mut got)).unwrap();
+    assert_eq!(&got, b"other bank");
+    let mut got = [0; 9];
+    rig.read(done.0.at.max(done.1.at), 0, &mut got).unwrap();
+    assert_eq!(&got, b"this bank");
+}
+
+fn erase_and_read(setup: Setup, read: u64, after: Nanos) -> (Nanos, Nanos) {
+    let mut rig = setup.ready();
+    let at = rig.now();
+    let start = rig.write(at, read, b"wanted").unwrap().at;
+    rig.host_mut().record(true);
+    let before = rig.breakdown();
+    let mut got = [0; 6];
+    let (erased, done) = rig.read_while_erase(start, (0, 8192), start + after, (read, &mut got)).unwrap();
+    assert_eq!((rig.breakdown() - before).total(), erased.at.since(start));
+    check_spans(&rig.host_mut().take_spans());
+    if read >= 8192 {
+        assert_eq!(&got, b"wanted");
+    }
+    (erased.at.since(start), done.at.since(start))
+}
+
+#[test]
+fn an_erase_is_suspended_for_a_read() {
+    let (ask, block) = (Nanos::from_ms(10), Nanos::from_ms(45));
+    let plain = erase_and_read(Setup::new(W25Q128JV), 1 << 20, ask);
+    assert!(plain.0 > block * 2 && plain.1 > plain.0, "{plain:?}");
+    let suspend = || Setup::new(W25Q128JV).options(|o| o.suspend_for_read = true);
+    let quick = erase_and_read(suspend(), 1 << 20, ask);
+    assert!(quick.1 < ask + Nanos::from_us(50), "{quick:?}");
+    let delay = quick.0.saturating_sub(plain.0);
+    assert!(delay > Nanos::from_us(20) && delay < Nanos::from_us(60), "{delay}");
+    // Asked for in the second block's time.
+    let second = erase_and_read(suspend(), 1 << 20, Nanos::from_ms(60));
+    assert!(second.1 > Nanos::from_ms(60) && second.1 < Nanos::from_ms(61), "{second:?}");
+    // The block under erase itself has to be waited for; during the other one's erase it can be read.
+    let same = erase_and_read(suspend(), 0, ask);
+    assert!(same.1 > block && same.1 < block + Nanos::from_ms(1), "{same:?}");
+    let banks = erase_and_read(Setup::new(MX25UW51245G), BANK, ask);
+    assert!(banks.1 < ask + Nanos::from_us(50), "{banks:?}");
+}

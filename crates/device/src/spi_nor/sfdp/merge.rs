@@ -1,0 +1,43 @@
+//! A chip that is both in the catalogue and has SFDP.
+
+use super::super::spec::{EraseType, SpiNorSpec};
+use crate::spi::Variant;
+use std::collections::BTreeMap;
+
+/// The catalogue's entry corrected by what the chip itself says: sizes and erase commands are the chip's, and reads that the
+/// catalogue does not know are added. Clock limits, times, OTP and the like stay the catalogue's.
+#[must_use]
+pub fn merge(mut known: SpiNorSpec, told: &SpiNorSpec) -> SpiNorSpec {
+    known.geometry.size_bytes = told.geometry.size_bytes;
+    known.geometry.page_bytes = told.geometry.page_bytes;
+    known.erase = erase(&known.erase, &told.erase);
+    add(&mut known.reads, &told.reads);
+    // A stateful mode of a known chip is entered as the catalogue says.
+    let stateless: Vec<Variant> = told.reads_4b.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
+    add(&mut known.reads_4b, &stateless);
+    known.suspend = known.suspend.or(told.suspend);
+    known
+}
+
+/// Adds commands whose opcode is new in their mode.
+fn add(known: &mut Vec<Variant>, told: &[Variant]) {
+    for new in told {
+        if !known.iter().any(|v| v.mode == new.mode && v.opcode == new.opcode) {
+            known.push(*new);
+        }
+    }
+}
+
+/// The chip's erase types, with the catalogue's times where it has them: the tables round theirs.
+fn erase(
+    known: &BTreeMap<String, EraseType>,
+    told: &BTreeMap<String, EraseType>,
+) -> BTreeMap<String, EraseType> {
+    let better = |new: &EraseType| {
+        let same = known.iter().find(|(_, old)| old.bytes == new.bytes && old.opcode == new.opcode);
+        same.map(|(name, old)| {
+            (name.clone(), EraseType { opcode_4b: new.opcode_4b.or(old.opcode_4b), ..*old })
+        })
+    };
+    told.iter().map(|(name, new)| better(new).unwrap_or_else(|| (name.clone(), *new))).collect()
+}

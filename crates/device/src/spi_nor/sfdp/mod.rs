@@ -1,0 +1,63 @@
+//! Between a part's specification and the SFDP tables that its chip answers with: [`emit`] for the chip, [`learn`] for the
+//! driver. What the tables cannot express (clock limits of most commands, programs on more than one lane with three
+//! address bytes, OTP, banks) only the catalogue knows.
+
+mod emit;
+mod learn;
+mod merge;
+
+pub use emit::emit;
+pub use learn::{NotEnough, learn};
+pub use merge::merge;
+
+use crate::spi::{Mode, Width};
+use floatgate_media::sfdp::{FourByteCommands, Lines};
+
+const fn mode(lanes: [u8; 3], dtr: bool) -> Mode {
+    // In 1S-xD-xD the command stays at single rate.
+    let [cmd, addr, data] = lanes;
+    Mode {
+        cmd: Width { lanes: cmd, dtr: false },
+        addr: Width { lanes: addr, dtr },
+        data: Width { lanes: data, dtr },
+    }
+}
+
+/// A read that BFPT describes, and the bit and command of its four-byte twin in 4BAIT.
+struct Fast {
+    lines: Lines,
+    mode: Mode,
+    bit: FourByteCommands,
+    opcode_4b: u8,
+}
+
+/// Stateless reads in both tables (JESD216F sections 6.4 and 6.6).
+const FAST: [Fast; 9] = {
+    use FourByteCommands as C;
+    const fn fast(lines: Lines, mode: Mode, bit: C, opcode_4b: u8) -> Fast {
+        Fast { lines, mode, bit, opcode_4b }
+    }
+    [
+        fast(Lines::S112, mode([1, 1, 2], false), C::READ_112, 0x3C),
+        fast(Lines::S122, mode([1, 2, 2], false), C::READ_122, 0xBC),
+        fast(Lines::S114, mode([1, 1, 4], false), C::READ_114, 0x6C),
+        fast(Lines::S144, mode([1, 4, 4], false), C::READ_144, 0xEC),
+        fast(Lines::S118, mode([1, 1, 8], false), C::READ_118, 0x7C),
+        fast(Lines::S188, mode([1, 8, 8], false), C::READ_188, 0xCC),
+        fast(Lines::D111, mode([1, 1, 1], true), C::READ_1D, 0x0E),
+        fast(Lines::D122, mode([1, 2, 2], true), C::READ_2D, 0xBE),
+        fast(Lines::D144, mode([1, 4, 4], true), C::READ_4D, 0xEE),
+    ]
+};
+
+/// Programs in 4BAIT.
+const PROGRAMS: [(Mode, FourByteCommands, u8); 5] = [
+    (Mode::SINGLE, FourByteCommands::PROGRAM, 0x12),
+    (mode([1, 1, 4], false), FourByteCommands::PROGRAM_114, 0x34),
+    (mode([1, 4, 4], false), FourByteCommands::PROGRAM_144, 0x3E),
+    (mode([1, 1, 8], false), FourByteCommands::PROGRAM_118, 0x84),
+    (mode([1, 8, 8], false), FourByteCommands::PROGRAM_188, 0x8E),
+];
+
+#[cfg(test)]
+mod tests;
