@@ -1,6 +1,6 @@
 //! What the subcommands share: options, failures, tables, output.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
 use floatgate_lab::rig::RigOptions;
 use serde::Serialize;
@@ -9,58 +9,67 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// What a subcommand ends with.
-pub type Outcome = Result<ExitCode, Failure>;
+pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 /// Names a setup and changes it.
 #[derive(clap::Args, Clone)]
-pub struct SetupArgs {
+pub(crate) struct SetupArgs {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file
-    pub setup: String,
+    pub(crate) setup: String,
 
     /// Override any field of the setup, its chip, controller or host: --set bus.clock_hz=80e6 --set chip=w25n01jw
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
+    pub(crate) set: Vec<String>,
 
     /// Seed of everything that varies from chip to chip (factory bad blocks, slow blocks)
     #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    pub(crate) seed: u64,
+
+    /// Blocks that are bad from the factory, at places that follow from the seed (NAND)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) bad_blocks: u32,
 }
 
 /// A setup as named on the command line.
-pub struct Named {
-    pub library: Library,
-    pub setup: Setup,
-    pub sets: Vec<Override>,
-    pub options: RigOptions,
+pub(crate) struct Named {
+    pub(crate) library: Library,
+    pub(crate) setup: Setup,
+    pub(crate) sets: Vec<Override>,
+    pub(crate) options: RigOptions,
 }
 
 impl SetupArgs {
-    pub fn open(&self) -> Result<Named, Failure> {
+    pub(crate) fn open(&self) -> Result<Named, Failure> {
         let library = Library::built_in();
         let setup = library.setup(&self.setup)?;
         let sets = Override::parse_all(&self.set)?;
-        Ok(Named { library, setup, sets, options: RigOptions { seed: self.seed, stores: true } })
+        Ok(Named {
+            library,
+            setup,
+            sets,
+            options: RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() },
+        })
     }
 }
 
 impl Named {
-    pub fn config(&self) -> Result<Config, Failure> {
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
         Ok(self.library.resolve(&self.setup, &self.sets)?)
     }
 }
 
 /// Why a subcommand gave up: wrong usage or unreadable input.
-pub struct Failure {
+pub(crate) struct Failure {
     report: miette::Report,
 }
 
 impl Failure {
-    pub fn new(message: impl std::fmt::Display, help: impl std::fmt::Display) -> Self {
+    pub(crate) fn new(message: impl std::fmt::Display, help: impl std::fmt::Display) -> Self {
         Self { report: miette::miette!(help = help.to_string(), "{message}") }
     }
 
     /// Prints the failure; the exit code for wrong usage or input.
-    pub fn report(self) -> ExitCode {
+    pub(crate) fn report(self) -> ExitCode {
         eprintln!("{:?}", self.report);
         ExitCode::from(2)
     }
@@ -85,7 +94,7 @@ impl From<floatgate_lab::rig::RigError> for Failure {
 }
 
 /// Prints to stdout. A closed pipe (`| head`) is not an error.
-pub fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     if !text.ends_with('\n') {
@@ -93,7 +102,7 @@ pub fn print(text: &str) {
     }
 }
 
-pub fn print_json<T: Serialize>(value: &T) -> Outcome {
+pub(crate) fn print_json<T: Serialize>(value: &T) -> Outcome {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&text),
         Err(e) => return Err(Failure::new(e, "this is a bug in floatgate: please report it")),
@@ -102,7 +111,7 @@ pub fn print_json<T: Serialize>(value: &T) -> Outcome {
 }
 
 /// Writes a file whole or not at all: first beside it, then renamed.
-pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".tmp");
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
@@ -115,33 +124,34 @@ pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// A table as the whole command draws them.
-pub fn table<const N: usize>(header: [&str; N]) -> Table {
+pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.remove_style(TableComponent::HorizontalLines);
     table.set_header(header);
     table
 }
 
 /// Aligns the columns from `from` on to the right: numbers.
-pub fn numbers(table: &mut Table, from: usize) {
+pub(crate) fn numbers(table: &mut Table, from: usize) {
     for column in table.column_iter_mut().skip(from) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
 }
 
 /// Columns of the terminal, 100 elsewhere.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     columns.unwrap_or(100).clamp(60, 160)
 }
 
 /// Whether to colour: on a terminal, unless NO_COLOR is set.
-pub fn colour() -> bool {
+pub(crate) fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
 /// Groups the digits of a number by threes: 34133 becomes "34 133".
-pub fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {

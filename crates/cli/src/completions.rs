@@ -9,12 +9,12 @@ use std::process::ExitCode;
   floatgate completions bash > ~/.local/share/bash-completion/completions/floatgate
   floatgate completions zsh > ~/.zfunc/_floatgate
   floatgate completions fish > ~/.config/fish/completions/floatgate.fish")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which shell
     shell: clap_complete::Shell,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub(crate) fn run(args: &Args) -> Outcome {
     let mut command = crate::Cli::command();
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "floatgate", &mut text);

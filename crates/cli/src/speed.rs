@@ -1,6 +1,7 @@
 //! `floatgate speed`.
 
 use crate::common::{self, Failure, Outcome, SetupArgs};
+use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::run::{self, Advice, SpeedRun, explain};
 use floatgate_lab::speed::{Latency, Measured, SpeedOptions};
 use floatgate_mtd::Phase;
@@ -17,53 +18,53 @@ use std::process::ExitCode;
   floatgate speed my-board.toml --json
 
 The chip is simulated, so the writing tests always run; -d is accepted for the sake of flash_speed's users.")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
-    pub setup: SetupArgs,
+    pub(crate) setup: SetupArgs,
 
     /// First eraseblock to test
     #[arg(short = 'b', long = "peb", value_name = "BLOCK", default_value_t = 0)]
-    pub first_block: u32,
+    pub(crate) first_block: u32,
 
     /// Number of eraseblocks to test
     #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: u32,
+    pub(crate) count: u32,
 
     /// Eraseblocks to skip between two tested ones
     #[arg(short = 's', long = "skip", value_name = "BLOCKS", default_value_t = 0)]
-    pub skip: u32,
+    pub(crate) skip: u32,
 
     /// Also read in units of these many pages
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    pub pages: Vec<u32>,
+    pub(crate) pages: Vec<u32>,
 
     /// Also read in units of 2 to 16, 32 and 64 pages, as flash_speed -C does
     #[arg(short = 'C', long = "continuous")]
-    pub continuous: bool,
+    pub(crate) continuous: bool,
 
     /// Destructive tests: always on, nothing real is destroyed
     #[arg(short = 'd', long = "destructive")]
-    pub destructive: bool,
+    pub(crate) destructive: bool,
 
     /// Read this block while the first one is written, and print the latency
     #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
-    pub secondary_block: Option<u32>,
+    pub(crate) secondary_block: Option<u32>,
 
     /// One row per combination: --sweep bus.mode=1-1-1,1-4-4 (repeatable, cartesian)
     #[arg(long, value_name = "KEY=V1,V2,...")]
-    pub sweep: Vec<String>,
+    pub(crate) sweep: Vec<String>,
 
     /// Draw bars with the breakdown into an SVG file
     #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
+    pub(crate) plot: Option<PathBuf>,
 
     /// Machine-readable output (schema: docs/json.md)
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 impl Args {
-    pub fn tests(&self) -> SpeedOptions {
+    pub(crate) fn tests(&self) -> SpeedOptions {
         let mut pages = self.pages.clone();
         if self.continuous {
             pages.extend((2..=16).chain([32, 64]));
@@ -81,7 +82,7 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub(crate) fn run(args: &Args) -> Outcome {
     if !args.sweep.is_empty() {
         return crate::sweep::run(args);
     }
@@ -89,7 +90,7 @@ pub fn run(args: &Args) -> Outcome {
     let run =
         run::measure_with_advice(&named.library, &named.setup, &named.sets, named.options, &args.tests())?;
     if let Some(path) = &args.plot {
-        plot(path, &run)?;
+        draw(path, &run)?;
     }
     if args.json {
         return common::print_json(&run);
@@ -143,7 +144,7 @@ fn figure(test: &Measured) -> String {
 }
 
 fn breakdown(test: &Measured) -> String {
-    let bar = floatgate_lab::plot::breakdown_text(&test.breakdown_ns, common::width().min(100) - 2);
+    let bar = plot::breakdown_text(&test.breakdown_ns, common::width().min(110) - 2, common::colour());
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
 }
 
@@ -168,8 +169,19 @@ fn latency_line(latency: &Latency) -> String {
     )
 }
 
-fn plot(path: &std::path::Path, run: &SpeedRun) -> Result<(), Failure> {
-    let rows: Vec<floatgate_lab::plot::BarRow> =
-        run.report.tests.iter().map(floatgate_lab::plot::BarRow::of).collect();
-    common::write_file(path, &floatgate_lab::plot::bars(&rows, &run.title, &run.link.read))
+/// A bar of a test.
+pub(crate) fn bar(test: &Measured) -> BarRow {
+    BarRow {
+        label: test.name.clone(),
+        note: format!("{} KiB/s", test.printed_kib_s),
+        breakdown: test.breakdown_ns,
+        calls: test.calls,
+    }
+}
+
+fn draw(path: &std::path::Path, run: &SpeedRun) -> Result<(), Failure> {
+    let rows: Vec<BarRow> = run.report.tests.iter().map(bar).collect();
+    let subtitle = format!("{}: {}", run.chip, run.link.read);
+    let scale = plot::Scale::fitting(&rows);
+    common::write_file(path, &plot::bars(&rows, &run.title, &subtitle, scale))
 }

@@ -4,7 +4,7 @@
 //!
 //! - drivers discover a chip by its own id, ONFI page, SFDP or CFI query and speak only commands to it;
 //! - an ECC engine prepares and finishes each page;
-//! - a controller ([`spi::SpiController`]) turns operations into time on the bus;
+//! - a controller ([`spi::SpiController`], [`parallel_nor::NorController`], [`raw_nand::NandController`]) turns operations into time on the bus;
 //! - a chip executes its command set, stricter than silicon ([`violation::Violation`]), on an [`array::Array`].
 //!
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
@@ -12,6 +12,8 @@
 pub mod array;
 pub mod ecc_engine;
 pub mod host;
+pub mod parallel_nor;
+pub mod raw_nand;
 pub mod spi;
 pub mod spi_nand;
 pub mod spi_nor;

@@ -95,6 +95,12 @@ impl Host {
         self.spans = on.then(Vec::new);
     }
 
+    /// Whether spans are recorded.
+    #[inline]
+    pub const fn is_recording(&self) -> bool {
+        self.spans.is_some()
+    }
+
     /// Takes the spans recorded so far, sorted by start.
     pub fn take_spans(&mut self) -> Vec<Span> {
         let mut spans = match &mut self.spans {

@@ -63,7 +63,9 @@ impl Error {
             Self::Probe { .. } => {
                 Some("change the bus, controller or chip with --set, or see `floatgate setups`".to_owned())
             }
-            Self::Flash { .. } => Some("--seed and --set change the chip; -b and -c choose other blocks".to_owned()),
+            Self::Flash { .. } => {
+                Some("--seed and --set change the chip; -b and -c choose other blocks".to_owned())
+            }
             Self::Asked { help, .. } => Some(help.clone()),
         }
     }

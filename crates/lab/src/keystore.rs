@@ -5,8 +5,11 @@
 //! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
 //! them the same bytes go back to back.
 
+use crate::config::Config;
+use crate::error::Error;
 use floatgate_device::Violation;
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
+use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_mtd::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +135,23 @@ pub fn run<C: SpiChip>(
     ])
 }
 
+/// Runs the test program on a setup that has a `[firmware]` table and a SPI NOR.
+///
+/// # Errors
+/// When the setup has neither, or the firmware meets a fault.
+pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error> {
+    let firmware: Firmware = config.extract("firmware")?;
+    if config.part().kind != "spi-nor" {
+        return Err(config.wrong("chip", "the keystore test needs a SPI NOR").into());
+    }
+    let spec: SpiNorSpec = config.extract("chip")?;
+    let size = u32::try_from(spec.geometry.size_bytes).unwrap_or(u32::MAX);
+    let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.wrong("chip", bad))?;
+    run(&mut chip, size, &firmware, driver).map_err(|fault| {
+        Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
+    })
+}
+
 struct Machine<'a, C> {
     chip: &'a mut C,
     firmware: &'a Firmware,
@@ -162,25 +182,44 @@ impl<C: SpiChip> Machine<'_, C> {
         self.now = Instant::from_ns((self.now.as_ns() / tick + n) * tick);
     }
 
-    /// One HAL call that moves `bytes` at `per_byte`, and the delay after it.
+    /// One HAL call that moves `bytes` at `per_byte`.
     fn call(&mut self, bytes: u32, per_byte: Nanos) {
-        let wire = 8_000_000_000 / self.firmware.clock_hz.max(1);
-        let byte = per_byte.max(Nanos::from_ns(wire));
-        self.now += self.firmware.call_us + byte * u64::from(bytes);
+        self.now += self.firmware.call_us + self.byte(per_byte) * u64::from(bytes);
+    }
+
+    /// A byte takes what CPU or wire need, whichever is slower.
+    fn byte(&self, per_byte: Nanos) -> Nanos {
+        per_byte.max(Nanos::from_ns(8_000_000_000 / self.firmware.clock_hz.max(1)))
+    }
+
+    /// The pause that one of the drivers makes after each HAL call.
+    fn delay(&mut self) {
         if self.driver == Driver::WithDelays {
             self.wait_ticks(self.firmware.delay_ticks);
         }
     }
 
-    /// One transaction from CS# low to CS# high: the HAL calls of `calls`, each bytes and time per byte.
+    /// One transaction from CS# low to CS# high: the HAL calls of `calls`, each bytes and time per byte. The pause after
+    /// the last call comes before CS# high: what the chip does by itself starts after it, what is read was read before.
     fn transact(&mut self, op: &SpiOp, data: Data<'_>, calls: &[(u32, Nanos)]) -> Result<(), Fault> {
         let start = self.now;
-        for &(bytes, per_byte) in calls {
+        for (i, &(bytes, per_byte)) in calls.iter().enumerate() {
+            if i > 0 {
+                self.delay();
+            }
             self.call(bytes, per_byte);
+        }
+        let reads = matches!(data, Data::In(_));
+        if !reads {
+            self.delay();
         }
         let hz = u32::try_from(self.firmware.clock_hz).unwrap_or(u32::MAX);
         let refused = |violation| Fault::Refused { test: self.test, violation };
-        self.chip.exec(start, self.now, hz, op, data).map_err(refused)
+        self.chip.exec(start, self.now, hz, op, data).map_err(refused)?;
+        if reads {
+            self.delay();
+        }
+        Ok(())
     }
 
     fn write_enable(&mut self) -> Result<(), Fault> {
@@ -211,8 +250,7 @@ impl<C: SpiChip> Machine<'_, C> {
         if self.driver == Driver::WithDelays {
             return;
         }
-        let wire = Nanos::from_ns(8_000_000_000 / self.firmware.clock_hz.max(1));
-        let round = self.firmware.call_us + self.firmware.rx_ns_per_byte.max(wire) * 2;
+        let round = self.firmware.call_us + self.byte(self.firmware.rx_ns_per_byte) * 2;
         let left = self.chip.busy_until().since(self.now).as_ns();
         let whole = (left / round.as_ns().max(1)).saturating_sub(1);
         self.now += round * whole;

@@ -4,12 +4,16 @@
 //! - [`run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
 //! - [`rig`]: a setup wired: chip, controller, driver.
+//! - [`operation`]: one operation, recorded.
+//! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
 pub mod config;
 pub mod error;
 pub mod keystore;
+pub mod operation;
+pub mod papers;
 pub mod plot;
 pub mod rig;
 pub mod run;

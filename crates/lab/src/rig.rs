@@ -3,6 +3,9 @@
 use crate::config::{Config, ConfigError, Kind, Library};
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
+use floatgate_device::parallel_nor::{
+    CfiDriver, CfiOptions, NorBus, NorController, NorMem, NorProfile, ParallelNor, ParallelNorSpec,
+};
 use floatgate_device::spi::controller::SpiBus;
 use floatgate_device::spi::{Clock, Mode, SpiController, SpiMem, SpiOp, SpiProfile};
 use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
@@ -99,8 +102,7 @@ pub enum RigError {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 9] =
-    ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "firmware"];
+const KEYS: [&str; 9] = ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "firmware"];
 
 /// Wires a rig from a setup. The driver's database is the library's parts, with the setup's own chip in place of the
 /// part that has its id.
@@ -112,6 +114,7 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     let device = match config.part().kind.as_str() {
         "spi-nand" => spi_nand(library, config, options)?,
         "spi-nor" => spi_nor(library, config, options)?,
+        "parallel-nor" => parallel_nor(config, options)?,
         other => {
             let kinds = "spi-nand, spi-nor, raw-nand, parallel-nor";
             let message = format!("unknown kind of chip `{other}`; there are {kinds}");
@@ -122,15 +125,12 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
 }
 
 /// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
-fn database<T: DeserializeOwned>(
+fn database<T: DeserializeOwned + Clone>(
     library: &Library,
     kind: &str,
     own: &T,
     id: impl Fn(&T) -> &[u8],
-) -> Result<Vec<T>, ConfigError>
-where
-    T: Clone,
-{
+) -> Result<Vec<T>, ConfigError> {
     let mut all = Vec::new();
     for name in library.names(Kind::Part) {
         let part = library.load(Kind::Part, name)?;
@@ -168,8 +168,8 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     };
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);
-    let driver = SpiNandDriver::probe(controller, &parts, host, ecc, driver)
-        .map_err(|e| probe_error(config, e))?;
+    let driver =
+        SpiNandDriver::probe(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))?;
     Ok(Box::new(driver))
 }
 
@@ -178,11 +178,21 @@ fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Bo
     let (profile, bus, host) = spi_parts(config)?;
     let driver: spi_nor::Options = config.extract_or_default("driver")?;
     let parts = database(library, "spi-nor", &spec, |s: &SpiNorSpec| &s.id)?;
-    let chip = SpiNor::new(spec, options.seed, options.stores)
-        .map_err(|bad| config.wrong("chip", bad))?;
+    let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = SpiController::new(profile, bus, chip);
+    let driver = SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;
+    Ok(Box::new(driver))
+}
+
+fn parallel_nor(config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
+    let spec: ParallelNorSpec = config.extract("chip")?;
+    let (profile, bus): (NorProfile, NorBus) = (config.extract("controller")?, config.extract("bus")?);
+    let host: HostProfile = config.extract_or_default("host")?;
+    let driver: CfiOptions = config.extract_or_default("driver")?;
+    let chip = ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.wrong("chip", bad))?;
+    let controller = NorController::new(profile, bus, chip);
     let driver =
-        SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;
+        CfiDriver::probe(controller, Instant::ZERO, host, driver).map_err(|e| probe_error(config, e))?;
     Ok(Box::new(driver))
 }
 
@@ -222,7 +232,8 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
         if let Some(stream) = self.continuous_operation() {
-            link.notes.push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
+            link.notes
+                .push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
         }
         link.notes.extend(calibrated(self.bus().phy_state()));
         link
@@ -241,9 +252,23 @@ impl Device for SpiNorDriver<SpiController<SpiNor>> {
     }
 }
 
+impl Device for CfiDriver<NorController> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn link(&self) -> Link {
+        let word = self.bus().word_bytes() * 8;
+        let what = format!("{word} bits, memory mapped");
+        Link { read: what.clone(), write: what, ..Link::default() }
+    }
+}
+
 /// The bus modes in which a chip of this setup can be read, as the setup would write them.
 pub fn chip_modes(config: &Config) -> Vec<Mode> {
-    let Ok(reads) = config.extract::<Vec<floatgate_device::spi::Variant>>("chip.reads") else { return Vec::new() };
+    let Ok(reads) = config.extract::<Vec<floatgate_device::spi::Variant>>("chip.reads") else {
+        return Vec::new();
+    };
     let mut modes: Vec<Mode> = reads.iter().map(|v| v.mode).collect();
     modes.sort_unstable();
     modes.dedup();

@@ -1,10 +1,11 @@
 //! `speed` on a named setup: wire, measure, and say what would be faster.
 
-use crate::config::{Config, Library, Override, Setup};
+use crate::config::{Combination, Config, Library, Override, Setup};
 use crate::error::Error;
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
 use floatgate_mtd::Phase;
+use rayon::prelude::*;
 use serde::Serialize;
 
 /// Everything `floatgate speed` shows of one setup.
@@ -178,4 +179,29 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
 /// When the setup is wrong or the chip cannot be driven as asked.
 pub fn wire(library: &Library, setup: &Setup, sets: &[Override], options: RigOptions) -> Result<Rig, Error> {
     Ok(rig::wire(library, &library.resolve(setup, sets)?, options)?)
+}
+
+/// Runs every combination of a sweep, on all cores; results are in the combinations' order. A combination that cannot
+/// be wired has the reason in its place.
+///
+/// # Errors
+/// A wrong setup or override: the same for every combination, so the first is enough.
+pub fn sweep(
+    library: &Library,
+    setup: &Setup,
+    sets: &[Override],
+    options: RigOptions,
+    tests: &SpeedOptions,
+    combinations: &[Combination],
+) -> Result<Vec<Result<SpeedRun, String>>, Error> {
+    let one = |combination: &Combination| {
+        let all: Vec<Override> = sets.iter().chain(&combination.overrides).cloned().collect();
+        let config = library.resolve(setup, &all)?;
+        match measure(library, &config, options, tests) {
+            Ok(run) => Ok(Ok(run)),
+            Err(Error::Config(error)) => Err(Error::Config(error)),
+            Err(other) => Ok(Err(other.to_string())),
+        }
+    };
+    combinations.par_iter().map(one).collect()
 }

@@ -109,7 +109,8 @@ impl Measured {
     }
 }
 
-fn breakdown_ns<S: serde::Serializer>(b: &Breakdown, s: S) -> Result<S::Ok, S::Error> {
+/// For `serialize_with`: nanoseconds by phase name.
+pub(crate) fn breakdown_ns<S: serde::Serializer>(b: &Breakdown, s: S) -> Result<S::Ok, S::Error> {
     s.collect_map(b.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
 }
 

@@ -134,11 +134,7 @@ macro_rules! dwords {
 }
 
 /// Checks a value against the largest its field holds.
-pub(crate) fn fits(
-    field: &'static str,
-    value: u64,
-    limit: u32,
-) -> Result<(), crate::error::Reason> {
+pub(crate) fn fits(field: &'static str, value: u64, limit: u32) -> Result<(), crate::error::Reason> {
     if value <= u64::from(limit) {
         return Ok(());
     }

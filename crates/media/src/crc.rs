@@ -47,11 +47,7 @@ const fn shift_byte(value: u16) -> u16 {
     let mut register = value << 8;
     let mut bit = 0;
     while bit < 8 {
-        let feedback = if register & 0x8000 == 0 {
-            0
-        } else {
-            POLYNOMIAL
-        };
+        let feedback = if register & 0x8000 == 0 { 0 } else { POLYNOMIAL };
         register = (register << 1) ^ feedback;
         bit += 1;
     }

@@ -98,10 +98,7 @@ impl Reason {
     /// The error of meeting this reason at `offset`.
     #[must_use]
     pub const fn at(self, offset: usize) -> MediaError {
-        MediaError {
-            offset,
-            reason: self,
-        }
+        MediaError { offset, reason: self }
     }
 }
 
@@ -109,9 +106,6 @@ impl MediaError {
     /// The same error in a slice that begins `base` bytes earlier.
     #[must_use]
     pub const fn shifted(self, base: usize) -> Self {
-        Self {
-            offset: self.offset.saturating_add(base),
-            reason: self.reason,
-        }
+        Self { offset: self.offset.saturating_add(base), reason: self.reason }
     }
 }

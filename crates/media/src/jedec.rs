@@ -240,9 +240,7 @@ pub fn parse(bytes: &[u8]) -> Result<JedecPage, MediaError> {
 ///
 /// The error of the first copy if none is good.
 pub fn parse_copies(bytes: &[u8]) -> Result<JedecPage, MediaError> {
-    let good = bytes
-        .chunks_exact(PAGE_BYTES)
-        .find_map(|copy| parse(copy).ok());
+    let good = bytes.chunks_exact(PAGE_BYTES).find_map(|copy| parse(copy).ok());
     good.map_or_else(|| parse(bytes), Ok)
 }
 
@@ -290,10 +288,6 @@ impl JedecPage {
     /// Data bus width, bits.
     #[must_use]
     pub fn bus_width(&self) -> u8 {
-        if self.features.contains(JedecFeatures::BUS_16) {
-            16
-        } else {
-            8
-        }
+        if self.features.contains(JedecFeatures::BUS_16) { 16 } else { 8 }
     }
 }

@@ -16,10 +16,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
     /// An empty list.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            items: [T::default(); N],
-            len: 0,
-        }
+        Self { items: [T::default(); N], len: 0 }
     }
 
     /// A list of the values of `slice`, or `None` if it has more than `N`.
@@ -37,10 +34,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
     ///
     /// [`Reason::TooMany`] if all `N` places are taken.
     pub fn push(&mut self, value: T, what: &'static str) -> Result<(), Reason> {
-        let place = self
-            .items
-            .get_mut(self.len)
-            .ok_or(Reason::TooMany { what, max: N })?;
+        let place = self.items.get_mut(self.len).ok_or(Reason::TooMany { what, max: N })?;
         *place = value;
         self.len += 1;
         Ok(())
@@ -102,13 +96,7 @@ mod tests {
         let mut list = List::<u8, 2>::new();
         assert_eq!(list.push(3, "digits"), Ok(()));
         assert_eq!(list.push(1, "digits"), Ok(()));
-        assert_eq!(
-            list.push(4, "digits"),
-            Err(Reason::TooMany {
-                what: "digits",
-                max: 2
-            })
-        );
+        assert_eq!(list.push(4, "digits"), Err(Reason::TooMany { what: "digits", max: 2 }));
         assert_eq!(list.as_slice(), [3, 1]);
         assert_eq!(Some(list), List::from_slice(&[3, 1]));
         assert_eq!(List::<u8, 2>::from_slice(&[1, 2, 3]), None);

@@ -16,9 +16,7 @@ impl<const N: usize> Text<N> {
             return None;
         }
         let mut bytes = [b' '; N];
-        bytes
-            .get_mut(..text.len())?
-            .copy_from_slice(text.as_bytes());
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
         Some(Self(bytes))
     }
 
@@ -37,15 +35,9 @@ impl<const N: usize> Text<N> {
     /// The text without its padding, up to the first byte that is not printable ASCII.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        let end = self
-            .0
-            .iter()
-            .position(|&byte| !printable(byte))
-            .unwrap_or(N);
+        let end = self.0.iter().position(|&byte| !printable(byte)).unwrap_or(N);
         let shown = self.0.get(..end).unwrap_or(&[]);
-        core::str::from_utf8(shown)
-            .unwrap_or("")
-            .trim_end_matches(' ')
+        core::str::from_utf8(shown).unwrap_or("").trim_end_matches(' ')
     }
 }
 

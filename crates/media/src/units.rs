@@ -83,21 +83,7 @@ mod tests {
         let cycles = AddressCycles::new(2, 3).unwrap();
         assert_eq!((cycles.column(), cycles.row()), (2, 3));
         assert_eq!(AddressCycles::new(16, 0), None);
-        assert_eq!(
-            Endurance {
-                value: 1,
-                exponent: 5
-            }
-            .cycles(),
-            Some(100_000)
-        );
-        assert_eq!(
-            Endurance {
-                value: 255,
-                exponent: 255
-            }
-            .cycles(),
-            None
-        );
+        assert_eq!(Endurance { value: 1, exponent: 5 }.cycles(), Some(100_000));
+        assert_eq!(Endurance { value: 255, exponent: 255 }.cycles(), None);
     }
 }

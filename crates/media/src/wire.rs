@@ -19,18 +19,12 @@ pub(crate) trait Wire: Sized {
 /// Layout tables are checked at compile time, so the zero case is unreachable
 /// from them; it exists so that no index can panic.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes
-        .get(at..)
-        .and_then(|tail| tail.first_chunk::<N>())
-        .copied()
-        .unwrap_or([0; N])
+    bytes.get(at..).and_then(|tail| tail.first_chunk::<N>()).copied().unwrap_or([0; N])
 }
 
 /// Copies `source` to `at` if it fits.
 pub(crate) fn store(bytes: &mut [u8], at: usize, source: &[u8]) {
-    let place = bytes
-        .get_mut(at..)
-        .and_then(|tail| tail.get_mut(..source.len()));
+    let place = bytes.get_mut(at..).and_then(|tail| tail.get_mut(..source.len()));
     if let Some(place) = place {
         place.copy_from_slice(source);
     }
@@ -39,25 +33,13 @@ pub(crate) fn store(bytes: &mut [u8], at: usize, source: &[u8]) {
 /// The first `N` bytes at `at`, or an error naming how many there are.
 pub(crate) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Result<&[u8; N], MediaError> {
     let tail = bytes.get(at..).unwrap_or(&[]);
-    tail.first_chunk::<N>().ok_or_else(|| {
-        Reason::Truncated {
-            need: N,
-            have: tail.len(),
-        }
-        .at(at)
-    })
+    tail.first_chunk::<N>().ok_or_else(|| Reason::Truncated { need: N, have: tail.len() }.at(at))
 }
 
 /// `len` bytes at `at`, or an error naming how many there are.
 pub(crate) fn span(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], MediaError> {
     let tail = bytes.get(at..).unwrap_or(&[]);
-    tail.get(..len).ok_or_else(|| {
-        Reason::Truncated {
-            need: len,
-            have: tail.len(),
-        }
-        .at(at)
-    })
+    tail.get(..len).ok_or_else(|| Reason::Truncated { need: len, have: tail.len() }.at(at))
 }
 
 /// Checks that a signature stands at `at`.

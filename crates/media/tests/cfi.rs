@@ -7,8 +7,8 @@ mod common;
 use common::{dump, mangle};
 use floatgate_media::List;
 use floatgate_media::cfi::{
-    self, AmdBase, AmdTable, AmdV11, AmdV15, BusView, Cfi, CfiIdentification, EraseRegion,
-    Extended, IntelProtection, IntelTable,
+    self, AmdBase, AmdTable, AmdV11, AmdV15, BusView, Cfi, CfiIdentification, EraseRegion, Extended,
+    IntelProtection, IntelTable,
 };
 use proptest::prelude::*;
 
@@ -63,36 +63,17 @@ fn amd_command_set() {
     let cfi = exact(MX29GL256);
     let id = cfi.identification;
     assert_eq!((id.command_set, id.interface), (2, 2));
-    assert_eq!(
-        (id.chip_bytes(), id.buffer_bytes()),
-        (Some(32 << 20), Some(64))
-    );
+    assert_eq!((id.chip_bytes(), id.buffer_bytes()), (Some(32 << 20), Some(64)));
     assert_eq!((id.word_us(), id.buffer_us()), (Some(8), Some(64)));
-    assert_eq!(
-        (id.block_erase_ms(), id.chip_erase_ms()),
-        (Some(512), Some(524_288))
-    );
-    assert_eq!(
-        (id.word_max_us(), id.buffer_max_us()),
-        (Some(64), Some(2048))
-    );
-    assert_eq!(
-        (id.block_erase_max_ms(), id.chip_erase_max_ms()),
-        (Some(4096), Some(2_097_152))
-    );
-    let [region] = cfi.regions.as_slice() else {
-        panic!("one region")
-    };
+    assert_eq!((id.block_erase_ms(), id.chip_erase_ms()), (Some(512), Some(524_288)));
+    assert_eq!((id.word_max_us(), id.buffer_max_us()), (Some(64), Some(2048)));
+    assert_eq!((id.block_erase_max_ms(), id.chip_erase_max_ms()), (Some(4096), Some(2_097_152)));
+    let [region] = cfi.regions.as_slice() else { panic!("one region") };
     assert_eq!((region.blocks(), region.block_bytes()), (256, 128 << 10));
-    let Some(Extended::Amd { version, table }) = cfi.extended else {
-        panic!("an AMD table")
-    };
+    let Some(Extended::Amd { version, table }) = cfi.extended else { panic!("an AMD table") };
     assert_eq!(version, *b"13");
     assert_eq!((table.base.erase_suspend, table.base.page), (2, 2));
-    assert_eq!(
-        (table.v11.unwrap().boot, table.program_suspend),
-        (5, Some(1))
-    );
+    assert_eq!((table.v11.unwrap().boot, table.program_suspend), (5, Some(1)));
     assert!(table.v15.is_none());
 }
 
@@ -100,27 +81,14 @@ fn amd_command_set() {
 fn intel_command_set() {
     let cfi = exact(I28F160S5);
     assert_eq!(cfi.identification.chip_bytes(), Some(2 << 20));
-    let Some(Extended::Intel {
-        table, protection, ..
-    }) = cfi.extended
-    else {
-        panic!("an Intel table")
-    };
+    let Some(Extended::Intel { table, protection, .. }) = cfi.extended else { panic!("an Intel table") };
     assert_eq!((table.features, table.vcc, protection), (0x0f, 0x50, None));
 
     let cfi = exact(INTEL_256);
-    assert_eq!(
-        cfi.regions
-            .iter()
-            .map(EraseRegion::blocks)
-            .collect::<Vec<_>>(),
-        [255, 32772]
-    );
+    assert_eq!(cfi.regions.iter().map(EraseRegion::blocks).collect::<Vec<_>>(), [255, 32772]);
     assert_eq!(cfi.regions[1].block_bytes(), 128);
     assert_eq!(cfi.identification.chip_erase_ms(), None);
-    let Some(Extended::Intel { protection, .. }) = cfi.extended else {
-        panic!("an Intel table")
-    };
+    let Some(Extended::Intel { protection, .. }) = cfi.extended else { panic!("an Intel table") };
     assert_eq!(protection.unwrap().lock_at, 0x80);
 }
 
@@ -128,23 +96,13 @@ fn intel_command_set() {
 fn emit_refuses_contradictions() {
     let good = exact(MX29GL256);
     let mut out = [0; 0x200];
-    let mut error = |cfi: &Cfi| {
-        cfi::emit(cfi, BusView::X8, &mut out)
-            .unwrap_err()
-            .to_string()
-    };
+    let mut error = |cfi: &Cfi| cfi::emit(cfi, BusView::X8, &mut out).unwrap_err().to_string();
     let mut none = good;
     none.extended = None;
-    assert_eq!(
-        error(&none),
-        "byte 0x0: extended table does not match the command set"
-    );
+    assert_eq!(error(&none), "byte 0x0: extended table does not match the command set");
     let mut other = good;
     other.identification.command_set = 1;
-    assert_eq!(
-        error(&other),
-        "byte 0x0: extended table does not match the command set"
-    );
+    assert_eq!(error(&other), "byte 0x0: extended table does not match the command set");
     let mut early = good;
     early.identification.extended_at = 0x20;
     assert_eq!(error(&early), "byte 0x0: extended table overlaps the query");
@@ -152,10 +110,7 @@ fn emit_refuses_contradictions() {
     if let Some(Extended::Amd { version, .. }) = &mut version.extended {
         *version = *b"15";
     }
-    assert_eq!(
-        error(&version),
-        "byte 0x0: AMD table parts do not match its version"
-    );
+    assert_eq!(error(&version), "byte 0x0: AMD table parts do not match its version");
 }
 
 #[test]

@@ -33,10 +33,7 @@ fn run(parser: &str, bytes: &[u8]) -> Result<(), MediaError> {
 fn drop_value<T>(_: T) {}
 
 fn sorted(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
 }
@@ -53,18 +50,12 @@ fn broken_inputs_give_their_errors() {
                 continue;
             }
             let bytes = hex(&fs::read_to_string(&path).unwrap());
-            let error = run(&parser, &bytes)
-                .expect_err(path.to_str().unwrap())
-                .to_string();
+            let error = run(&parser, &bytes).expect_err(path.to_str().unwrap()).to_string();
             let expected = path.with_extension("txt");
             if write {
                 fs::write(&expected, format!("{error}\n")).unwrap();
             }
-            assert_eq!(
-                error,
-                fs::read_to_string(&expected).unwrap().trim_end(),
-                "{path:?}"
-            );
+            assert_eq!(error, fs::read_to_string(&expected).unwrap().trim_end(), "{path:?}");
             cases += 1;
         }
     }

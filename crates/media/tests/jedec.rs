@@ -5,9 +5,7 @@
 mod common;
 
 use common::mangle;
-use floatgate_media::jedec::{
-    self, JedecCommands, JedecEcc, JedecFeatures, JedecPage, JedecRevision,
-};
+use floatgate_media::jedec::{self, JedecCommands, JedecEcc, JedecFeatures, JedecPage, JedecRevision};
 use floatgate_media::{AddressCycles, Endurance, Reason, Text};
 use proptest::prelude::*;
 
@@ -16,9 +14,7 @@ fn sample() -> JedecPage {
     JedecPage {
         revision: JedecRevision::V1_0,
         features: JedecFeatures::TOGGLE_DDR | JedecFeatures::MULTI_PLANE_READ,
-        commands: JedecCommands::from_bits(
-            JedecCommands::READ_CACHE | JedecCommands::GET_SET_FEATURES,
-        ),
+        commands: JedecCommands::from_bits(JedecCommands::READ_CACHE | JedecCommands::GET_SET_FEATURES),
         copies: 3,
         manufacturer: Text::new("FLOATGATE").unwrap(),
         model: Text::new("FG58TEG6").unwrap(),
@@ -40,10 +36,7 @@ fn sample() -> JedecPage {
                 bits: 40,
                 codeword_exponent: 10,
                 max_bad_blocks_per_lun: 44,
-                endurance: Endurance {
-                    value: 3,
-                    exponent: 3,
-                },
+                endurance: Endurance { value: 3, exponent: 3 },
             },
             JedecEcc::default(),
             JedecEcc::default(),
@@ -84,9 +77,7 @@ fn a_good_copy_is_found() {
 
 #[test]
 fn every_corruption_is_noticed() {
-    mangle(&jedec::emit(&sample()), |bytes| {
-        assert!(jedec::parse(bytes).is_err())
-    });
+    mangle(&jedec::emit(&sample()), |bytes| assert!(jedec::parse(bytes).is_err()));
 }
 
 proptest! {

@@ -60,10 +60,7 @@ fn vendors_exceptions() {
 #[test]
 fn hynix_spare_depends_on_the_jedec_signature() {
     let id = NandId::new(&hex("adde14a7424b")).unwrap();
-    assert_eq!(
-        short(&id.with_jedec_signature().geometry().unwrap()).1,
-        1664
-    );
+    assert_eq!(short(&id.with_jedec_signature().geometry().unwrap()).1, 1664);
     assert_eq!(short(&id.geometry().unwrap()).1, 448);
 }
 
@@ -81,33 +78,18 @@ fn repetition_and_zeros_are_not_part_of_the_id() {
 #[test]
 fn errors_name_the_byte() {
     let error = |id: &str| nand_id::parse(&hex(id)).unwrap_err().to_string();
-    assert_eq!(
-        error("2c"),
-        "byte 0x0: truncated: 2 bytes needed, 1 present"
-    );
+    assert_eq!(error("2c"), "byte 0x0: truncated: 2 bytes needed, 1 present");
     assert_eq!(error("0000"), "byte 0x0: unknown NAND manufacturer 0x00");
     assert_eq!(error("2c99"), "byte 0x1: unknown NAND device 0x99");
-    assert_eq!(
-        error("2cda"),
-        "byte 0x0: truncated: 4 bytes needed, 2 present"
-    );
-    assert_eq!(
-        error("ecd584025042"),
-        "byte 0x3: unknown Samsung spare size 0x02"
-    );
+    assert_eq!(error("2cda"), "byte 0x0: truncated: 4 bytes needed, 2 present");
+    assert_eq!(error("ecd584025042"), "byte 0x3: unknown Samsung spare size 0x02");
 }
 
 #[test]
 fn emit_is_the_inverse_of_the_common_rules() {
     let wanted = nand_id::parse(&hex("2cda801550")).unwrap();
-    assert_eq!(
-        nand_id::emit(0x2c, &wanted).unwrap().as_slice(),
-        hex("2cda001540")
-    );
-    let odd = NandIdGeometry {
-        oob_bytes: 100,
-        ..wanted
-    };
+    assert_eq!(nand_id::emit(0x2c, &wanted).unwrap().as_slice(), hex("2cda001540"));
+    let odd = NandIdGeometry { oob_bytes: 100, ..wanted };
     let error = nand_id::emit(0x2c, &odd).unwrap_err();
     assert_eq!(error.to_string(), "byte 0x3: oob_bytes out of range: 0x64");
 }

@@ -61,29 +61,16 @@ fn micron_page_of_the_data_sheet() {
     assert_eq!(parsed.model.as_str(), "MT29F2G08ABBEAHC");
     assert_eq!(parsed.jedec_id, 0x2C);
     assert_eq!((parsed.page_bytes, parsed.spare_bytes), (2048, 64));
-    assert_eq!(
-        (parsed.pages_per_block, parsed.blocks_per_lun, parsed.luns),
-        (64, 2048, 1)
-    );
+    assert_eq!((parsed.pages_per_block, parsed.blocks_per_lun, parsed.luns), (64, 2048, 1));
     assert_eq!(parsed.chip_bytes(), Some(256 << 20));
-    assert_eq!(
-        (parsed.address_cycles.column(), parsed.address_cycles.row()),
-        (2, 3)
-    );
+    assert_eq!((parsed.address_cycles.column(), parsed.address_cycles.row()), (2, 3));
     assert_eq!(parsed.max_bad_blocks_per_lun, 40);
     assert_eq!(parsed.endurance.cycles(), Some(100_000));
     assert_eq!((parsed.ecc_bits, parsed.planes()), (4, Some(2)));
-    assert_eq!(
-        (parsed.t_prog_us, parsed.t_bers_us, parsed.t_r_us),
-        (600, 3000, 25)
-    );
+    assert_eq!((parsed.t_prog_us, parsed.t_bers_us, parsed.t_r_us), (600, 3000, 25));
     assert_eq!(parsed.t_ccs_ns, 100);
     assert_eq!(parsed.sdr_modes.fastest(), Some(4));
-    assert!(
-        parsed
-            .commands
-            .contains(OnfiCommands::READ_UNIQUE_ID | OnfiCommands::READ_CACHE)
-    );
+    assert!(parsed.commands.contains(OnfiCommands::READ_UNIQUE_ID | OnfiCommands::READ_CACHE));
     assert_eq!(parsed.bus_width(), 8);
     assert_eq!(parsed.crc(), 0x1E57);
     assert_eq!(onfi::emit(&parsed).to_vec(), mt29f2g());
@@ -97,11 +84,7 @@ fn micron_page_with_an_extended_page() {
     bytes[253] = 0x01;
     let parsed = onfi::parse(&bytes).unwrap();
     assert_eq!(parsed.revision.newest(), Some((3, 0)));
-    assert!(
-        parsed
-            .features
-            .contains(OnfiFeatures::NV_DDR | OnfiFeatures::EXTENDED_PAGE)
-    );
+    assert!(parsed.features.contains(OnfiFeatures::NV_DDR | OnfiFeatures::EXTENDED_PAGE));
     assert_eq!((parsed.nv_ddr_modes, parsed.nv_ddr2_modes), (0x3F, 0x7F));
     assert_eq!(parsed.ecc_bits, 0xFF);
     assert_eq!(parsed.chip_bytes(), Some(16384 * 256 * 1048));
@@ -112,10 +95,7 @@ fn micron_page_with_an_extended_page() {
     let ecc = OnfiExtendedPage::parse(&extended).unwrap();
     let info = ecc.ecc.unwrap();
     assert_eq!((info.bits, info.codeword_bytes()), (24, Some(1024)));
-    assert_eq!(
-        (info.max_bad_blocks_per_lun, info.endurance.cycles()),
-        (100, Some(5000))
-    );
+    assert_eq!((info.max_bad_blocks_per_lun, info.endurance.cycles()), (100, Some(5000)));
     assert_eq!(ecc, OnfiExtendedPage::with_ecc(info));
     let mut out = [0xAA; 64];
     assert_eq!(ecc.emit(&mut out), Ok(48));
@@ -155,13 +135,7 @@ fn copies_are_written_one_after_another() {
     assert_eq!(onfi::emit_copies(&parsed, 3, &mut out), Ok(768));
     assert_eq!(out[..768], mt29f2g().repeat(3)[..]);
     let error = onfi::emit_copies(&parsed, 4, &mut out).unwrap_err();
-    assert_eq!(
-        error.reason,
-        Reason::NoRoom {
-            need: 1024,
-            have: 800
-        }
-    );
+    assert_eq!(error.reason, Reason::NoRoom { need: 1024, have: 800 });
 }
 
 #[test]
@@ -182,20 +156,13 @@ fn zero_geometry_is_refused() {
     let mut broken = onfi::parse(&mt29f2g()).unwrap();
     broken.pages_per_block = 0;
     let error = onfi::parse(&onfi::emit(&broken)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "byte 0x5c: pages_per_block out of range: 0x0"
-    );
+    assert_eq!(error.to_string(), "byte 0x5c: pages_per_block out of range: 0x0");
 }
 
 fn any_page() -> impl Strategy<Value = OnfiPage> {
     let geometry = (1u32.., 1u32.., 1u32.., 1u8.., any::<u16>());
     let bits = (any::<u16>(), any::<u16>(), any::<u16>(), 0u8..16, 0u8..16);
-    let rest = (
-        any::<[u8; 12]>(),
-        any::<[u16; 8]>(),
-        prop::array::uniform32(any::<u8>()),
-    );
+    let rest = (any::<[u8; 12]>(), any::<[u16; 8]>(), prop::array::uniform32(any::<u8>()));
     (geometry, bits, rest).prop_map(|(geometry, bits, (name, words, bytes))| {
         let mut vendor = [0; 88];
         vendor[..32].copy_from_slice(&bytes);
@@ -210,10 +177,7 @@ fn any_page() -> impl Strategy<Value = OnfiPage> {
             commands: OnfiCommands::from_bits(bits.2),
             address_cycles: AddressCycles::new(bits.3, bits.4).unwrap(),
             manufacturer: Text::from_bytes(name),
-            endurance: Endurance {
-                value: bytes[0],
-                exponent: bytes[1],
-            },
+            endurance: Endurance { value: bytes[0], exponent: bytes[1] },
             t_prog_us: words[0],
             t_bers_us: words[1],
             t_r_us: words[2],

@@ -7,8 +7,8 @@ mod common;
 use common::sfdp_dumps::{MX25UW51245G, SST26VF064B, W25Q01, W25Q128};
 use common::{dump, mangle};
 use floatgate_media::sfdp::{
-    self, Bfpt, BfptBasic, BfptDtr, BfptOctal, BfptTiming, FastRead, FourByte, Lines, Map,
-    OctalSequence, OtherTable, Profile1, Region, Sccr, SectorMap, Sfdp, Table,
+    self, Bfpt, BfptBasic, BfptDtr, BfptOctal, BfptTiming, FastRead, FourByte, Lines, Map, OctalSequence,
+    OtherTable, Profile1, Region, Sccr, SectorMap, Sfdp, Table,
 };
 use floatgate_media::{List, Reason};
 use proptest::prelude::*;
@@ -16,29 +16,15 @@ use proptest::prelude::*;
 #[test]
 fn density_codes() {
     let bytes = |density| {
-        let basic = BfptBasic {
-            density,
-            ..BfptBasic::default()
-        };
-        Bfpt {
-            basic,
-            ..Bfpt::default()
-        }
-        .capacity_bytes()
+        let basic = BfptBasic { density, ..BfptBasic::default() };
+        Bfpt { basic, ..Bfpt::default() }.capacity_bytes()
     };
     assert_eq!(bytes(0x07ff_ffff), Some(16 << 20));
     assert_eq!(bytes(0x8000_0020), Some(512 << 20));
     assert_eq!(bytes(0x8000_003f), Some(1 << 60));
-    assert_eq!(
-        (bytes(0x8000_0040), bytes(u32::MAX), bytes(6)),
-        (None, None, None)
-    );
+    assert_eq!((bytes(0x8000_0040), bytes(u32::MAX), bytes(6)), (None, None, None));
     for size in [1, 4096, 3 << 20, 256 << 20, 512 << 20, 1 << 40] {
-        assert_eq!(
-            bytes(Bfpt::density_code(size).unwrap()),
-            Some(size),
-            "{size}"
-        );
+        assert_eq!(bytes(Bfpt::density_code(size).unwrap()), Some(size), "{size}");
     }
     assert_eq!(Bfpt::density_code(0), None);
     assert_eq!(Bfpt::density_code((1 << 40) + 1), None);
@@ -47,25 +33,11 @@ fn density_codes() {
 /// Tables laid out for an invented chip.
 fn invented() -> Sfdp {
     let density = Bfpt::density_code(32 << 20).unwrap();
-    let basic = BfptBasic {
-        density,
-        ..BfptBasic::default()
-    };
+    let basic = BfptBasic { density, ..BfptBasic::default() };
     let octal = BfptOctal::default();
-    let timing = BfptTiming {
-        page_exponent: 8,
-        ..BfptTiming::default()
-    };
-    let dtr = BfptDtr {
-        has_4d: true,
-        ..BfptDtr::default()
-    };
-    let body = Bfpt {
-        basic,
-        timing: Some(timing),
-        octal: Some(octal),
-        dtr: Some(dtr),
-    };
+    let timing = BfptTiming { page_exponent: 8, ..BfptTiming::default() };
+    let dtr = BfptDtr { has_4d: true, ..BfptDtr::default() };
+    let body = Bfpt { basic, timing: Some(timing), octal: Some(octal), dtr: Some(dtr) };
     let mut sfdp = Sfdp {
         minor: 10,
         access_protocol: 0xff,
@@ -89,10 +61,7 @@ fn laid_out_tables_round_trip() {
     assert_eq!(sfdp::parse(&out[..end]), Ok(sfdp));
     assert_eq!(sfdp.bfpt.pointer, 64);
     let dtr = sfdp.bfpt.body.fast_read(Lines::D144);
-    assert_eq!(
-        (dtr, sfdp.bfpt.body.fast_read(Lines::D111)),
-        (Some(FastRead::default()), None)
-    );
+    assert_eq!((dtr, sfdp.bfpt.body.fast_read(Lines::D111)), (Some(FastRead::default()), None));
 }
 
 #[test]
@@ -102,60 +71,36 @@ fn emit_refuses_what_no_bits_hold() {
 
     let mut wide = invented();
     wide.bfpt.body.basic.read_144.wait_states = 32;
-    assert_eq!(
-        error(&wide, &mut out),
-        "byte 0x40: read_144 out of range: 0x20"
-    );
+    assert_eq!(error(&wide, &mut out), "byte 0x40: read_144 out of range: 0x20");
     let mut clash = invented();
     clash.bfpt.body.basic.reserved[1] = 1;
-    assert_eq!(
-        error(&clash, &mut out),
-        "byte 0x40: reserved bits out of range: 0x1"
-    );
+    assert_eq!(error(&clash, &mut out), "byte 0x40: reserved bits out of range: 0x1");
     let mut overlap = invented();
     overlap.sccr.as_mut().unwrap().pointer = 72;
     assert_eq!(error(&overlap, &mut out), "byte 0x48: tables overlap");
     let mut slots = invented();
     slots.sccr.as_mut().unwrap().slot = 1;
-    assert_eq!(
-        error(&slots, &mut out),
-        "byte 0x0: table slot out of range: 0x1"
-    );
+    assert_eq!(error(&slots, &mut out), "byte 0x0: table slot out of range: 0x1");
     let mut far = invented();
     far.bfpt.pointer = 1 << 24;
-    assert_eq!(
-        error(&far, &mut out),
-        "byte 0x0: table pointer out of range: 0x1000000"
-    );
+    assert_eq!(error(&far, &mut out), "byte 0x0: table pointer out of range: 0x1000000");
     let mut gap = invented();
     gap.bfpt.body.timing = None;
-    assert_eq!(
-        error(&gap, &mut out),
-        "byte 0x40: a BFPT part without those before it"
-    );
+    assert_eq!(error(&gap, &mut out), "byte 0x40: a BFPT part without those before it");
     let short = sfdp::emit(&invented(), &mut out[..100]).unwrap_err();
-    assert!(
-        matches!(short.reason, Reason::NoRoom { have: 100, .. }),
-        "{short}"
-    );
+    assert!(matches!(short.reason, Reason::NoRoom { have: 100, .. }), "{short}");
 }
 
 #[test]
 fn newest_bfpt_is_taken() {
     let mut sfdp = invented();
-    let old = OtherTable {
-        id: sfdp::id::BFPT,
-        dwords: List::from_slice(&[7; 9]).unwrap(),
-    };
+    let old = OtherTable { id: sfdp::id::BFPT, dwords: List::from_slice(&[7; 9]).unwrap() };
     sfdp.others = List::from_slice(&[Table::new(1, 0, old)]).unwrap();
     sfdp.lay_out().unwrap();
     // The old table's header comes first, as the standard wants.
     let slot = sfdp.others[0].slot;
     sfdp.bfpt.slot = slot;
-    let first = Table {
-        slot: 0,
-        ..sfdp.others[0]
-    };
+    let first = Table { slot: 0, ..sfdp.others[0] };
     sfdp.others = List::from_slice(&[first]).unwrap();
     let mut out = [0xff; 1024];
     let end = sfdp::emit(&sfdp, &mut out).unwrap();

@@ -92,19 +92,18 @@ impl<D: Mtd> Concat<D> {
         let mut done = Done::clean(now);
         let mut offset = 0;
         // An empty operation still goes to one part, which has its say on alignment.
-        while offset < len || (len == 0 && offset == 0) {
-            let (index, start) = self.part_at((addr + offset).min(self.geometry.size_bytes - 1));
-            let piece = (len - offset).min(self.end_of(index) - (addr + offset));
-            let local = addr + offset - start;
-            let next = each(&mut self.parts[index], done.at, local, offset as usize, piece)
+        loop {
+            let at = addr + offset;
+            let (index, start) = self.part_at(at.min(self.geometry.size_bytes - 1));
+            let piece = (len - offset).min(self.end_of(index) - at);
+            let next = each(&mut self.parts[index], done.at, at - start, offset as usize, piece)
                 .map_err(|e| shifted(e, start))?;
             done = done.then(next);
-            if len == 0 {
-                break;
-            }
             offset += piece;
+            if offset >= len {
+                return Ok(done);
+            }
         }
-        Ok(done)
     }
 
     /// Runs `each(part, address in the part)` on the part that holds the whole of `[addr, addr + len)`.

@@ -10,7 +10,7 @@
 //!
 //! And wrappers, devices themselves, which go on any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
 //!
-//! - [`partition`]: a window of whole erase blocks; [`concat`]: several devices end to end.
+//! - [`partition`]: a window of whole erase blocks; [`mod@concat`]: several devices end to end.
 //! - [`observe`]: tells an observer of every call. Two observers come with it: [`trace`] records the calls,
 //!   [`meter`] counts them by [`operation`] with their [`latency`] and breakdown.
 #![no_std]

@@ -99,7 +99,7 @@ impl DataPath {
 
     /// Host time that shows beyond `wire` time on the bus.
     #[inline]
-    fn excess(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
+    pub(crate) fn excess(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
         let host = self.host_time(bytes, dtr);
         if self.overlap { host.saturating_sub(wire) } else { host }
     }

@@ -1,6 +1,8 @@
-//! Serial NOR flash: what a part is ([`spec`]), what it says about itself ([`sfdp`]), the chip that executes its command set
-//! ([`chip`]), and the driver that finds out what it talks to and presents it as an MTD ([`driver`]).
+//! Serial NOR flash: what a part is ([`spec`], [`check`]), what it says about itself ([`sfdp`]), the chip that
+//! executes its command set ([`chip`]), and the driver that finds out what it talks to and presents it as an MTD
+//! ([`driver`]).
 
+pub mod check;
 pub mod chip;
 pub mod driver;
 pub mod sfdp;
@@ -9,6 +11,7 @@ pub mod spec;
 #[cfg(test)]
 mod test_parts;
 
+pub use check::BadSpec;
 pub use chip::SpiNor;
 pub use driver::{Options, ProbeError, SpiNorDriver};
 pub use spec::SpiNorSpec;

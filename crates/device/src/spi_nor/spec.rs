@@ -189,8 +189,10 @@ pub enum QuadEnable {
     None,
     /// Bit 6 of the status register (Macronix, ISSI).
     Sr1Bit6,
-    /// Bit 1 of status register 2 (Winbond, GigaDevice).
+    /// Bit 1 of status register 2, written by 31h (Winbond, GigaDevice).
     Sr2Bit1,
+    /// The same bit, written by 01h together with status register 1 (older parts).
+    Sr2Bit1By01,
 }
 
 /// Registers beside the status register: makers differ.
@@ -204,6 +206,9 @@ pub enum RegisterSet {
     Winbond,
     /// Configuration register 15h, security register 2Bh/2Fh with fail and suspend bits, CR2 71h/72h.
     Macronix,
+    /// Configuration register 35h, written by 01h behind the status register; fail bits in the status register itself,
+    /// cleared by 30h.
+    Spansion,
     /// Flag status register 70h/50h with fail and suspend bits, volatile configuration register 85h/81h.
     Micron,
 }
@@ -318,18 +323,6 @@ pub struct Suspend {
     pub latency_us: Nanos,
 }
 
-/// Why a specification describes no possible chip.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("impossible SPI NOR: {0}")]
-pub struct BadSpec(String);
-
-impl BadSpec {
-    /// A specification that another part of the house refuses.
-    pub(super) fn new(why: &dyn std::error::Error) -> Self {
-        Self(why.to_string())
-    }
-}
-
 impl SpiNorSpec {
     /// Erase types, smallest first.
     pub fn erase_types(&self) -> Vec<EraseType> {
@@ -347,57 +340,5 @@ impl SpiNorSpec {
     /// Highest clock for a mode, when the command has no limit of its own.
     pub fn max_hz(&self, mode: Mode) -> u64 {
         if mode.cmd.dtr || mode.addr.dtr || mode.data.dtr { self.max_dtr_hz } else { self.max_sdr_hz }
-    }
-
-    /// Checks what the type cannot express.
-    ///
-    /// # Errors
-    /// What is impossible, and why.
-    pub fn check(&self) -> Result<(), BadSpec> {
-        let bad = |why: &str| Err(BadSpec(why.to_owned()));
-        let size = self.geometry.size_bytes;
-        if !(3..=20).contains(&self.id.len()) {
-            return bad("an id has 3 to 20 bytes");
-        }
-        if !size.is_power_of_two() || size > 1 << 32 {
-            return bad("size_bytes must be a power of two up to 4 GiB");
-        }
-        if !self.geometry.page_bytes.is_power_of_two() || !self.geometry.banks.is_power_of_two() {
-            return bad("page_bytes and banks must be powers of two");
-        }
-        if self.reads.is_empty() || self.programs.is_empty() || self.erase.is_empty() {
-            return bad("reads, programs and erase must not be empty");
-        }
-        self.check_erase_types()?;
-        let all = [&self.reads, &self.reads_4b, &self.programs, &self.programs_4b];
-        if all.into_iter().flatten().any(|v| v.max_hz == 0 && self.max_hz(v.mode) == 0) {
-            return bad("max_dtr_hz is missing");
-        }
-        if all.into_iter().flatten().any(|v| v.mode.is_stateful()) && self.octal.is_none() {
-            return bad("a command in 8D-8D-8D needs [chip.octal]");
-        }
-        if matches!(self.octal, Some(Octal { switch: OctalSwitch::Sequence(_), .. })) {
-            return bad("a chip needs a register that switches its octal mode");
-        }
-        if matches!(self.otp, Some(OtpSpec::SecurityRegisters { regions: 4.., .. })) {
-            return bad("there are lock bits for three security registers");
-        }
-        Ok(())
-    }
-
-    fn check_erase_types(&self) -> Result<(), BadSpec> {
-        let largest = self.bank_bytes();
-        for (name, erase) in &self.erase {
-            let fits = erase.bytes.is_power_of_two() && u64::from(erase.bytes) <= largest;
-            if !fits || erase.bytes < self.geometry.page_bytes {
-                return Err(BadSpec(format!(
-                    "erase.{name}.bytes must be a power of two between a page and a bank"
-                )));
-            }
-            if erase.tail.is_some_and(|t| !(0.0..=1.0).contains(&t.p)) {
-                return Err(BadSpec(format!("erase.{name}.tail.p must lie between 0 and 1")));
-            }
-        }
-        Ok(())
     }
 }

@@ -155,11 +155,7 @@ pub(super) fn read_extended(
     let version = [head.major, head.minor];
     check_version(version).map_err(|reason| reason.at(query.view.offset(at + 3)))?;
     let body = at + HEAD;
-    let extended = if set == AMD {
-        read_amd(query, body, version)
-    } else {
-        read_intel(query, body, version)
-    };
+    let extended = if set == AMD { read_amd(query, body, version) } else { read_intel(query, body, version) };
     extended.map(Some)
 }
 
@@ -169,10 +165,7 @@ fn check_version([major, minor]: [u8; 2]) -> Result<(), Reason> {
         return Ok(());
     }
     let value = u64::from(u16::from_be_bytes([major, minor]));
-    Err(Reason::OutOfRange {
-        field: "extended table version",
-        value,
-    })
+    Err(Reason::OutOfRange { field: "extended table version", value })
 }
 
 fn read_intel(query: &View<'_>, at: usize, version: [u8; 2]) -> Result<Extended, MediaError> {
@@ -182,18 +175,11 @@ fn read_intel(query: &View<'_>, at: usize, version: [u8; 2]) -> Result<Extended,
         let field = query.chunk::<{ IntelProtection::SIZE }>(at + IntelTable::SIZE)?;
         protection = Some(IntelProtection::take(&field, 0));
     }
-    Ok(Extended::Intel {
-        version,
-        table,
-        protection,
-    })
+    Ok(Extended::Intel { version, table, protection })
 }
 
 fn read_amd(query: &View<'_>, at: usize, version: [u8; 2]) -> Result<Extended, MediaError> {
-    let mut table = AmdTable {
-        base: AmdBase::take(&query.chunk::<8>(at)?, 0),
-        ..AmdTable::default()
-    };
+    let mut table = AmdTable { base: AmdBase::take(&query.chunk::<8>(at)?, 0), ..AmdTable::default() };
     let mut next = at + AmdBase::SIZE;
     if version >= *b"11" {
         table.v11 = Some(AmdV11::take(&query.chunk::<3>(next)?, 0));
@@ -218,10 +204,7 @@ pub(super) fn write_extended(query: &mut ViewMut<'_>, cfi: &Cfi) -> Result<(), M
         return missing(cfi.extended.is_some() || (known && at != 0));
     };
     if at < query.next() {
-        return Err(Reason::Inconsistent {
-            what: "extended table overlaps the query",
-        }
-        .at(0));
+        return Err(Reason::Inconsistent { what: "extended table overlaps the query" }.at(0));
     }
     let (version, intel) = match extended {
         Extended::Intel { version, .. } => (*version, true),
@@ -232,18 +215,11 @@ pub(super) fn write_extended(query: &mut ViewMut<'_>, cfi: &Cfi) -> Result<(), M
     }
     check_version(version).map_err(|reason| reason.at(0))?;
     let [major, minor] = version;
-    query.put(
-        &Head {
-            signature: *b"PRI",
-            major,
-            minor,
-        },
-        at,
-    )?;
+    query.put(&Head { signature: *b"PRI", major, minor }, at)?;
     match extended {
-        Extended::Intel {
-            table, protection, ..
-        } => write_intel(query, at + HEAD, table, protection.as_ref()),
+        Extended::Intel { table, protection, .. } => {
+            write_intel(query, at + HEAD, table, protection.as_ref())
+        }
         Extended::Amd { table, .. } => write_amd(query, at + HEAD, version, table),
     }
 }
@@ -280,11 +256,7 @@ fn write_amd(
     version: [u8; 2],
     table: &AmdTable,
 ) -> Result<(), MediaError> {
-    let parts = [
-        table.v11.is_some(),
-        table.program_suspend.is_some(),
-        table.v15.is_some(),
-    ];
+    let parts = [table.v11.is_some(), table.program_suspend.is_some(), table.v15.is_some()];
     if parts != [version >= *b"11", version >= *b"13", version >= *b"15"] {
         let what = "AMD table parts do not match its version";
         return Err(Reason::Inconsistent { what }.at(0));

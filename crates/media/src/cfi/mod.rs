@@ -91,11 +91,7 @@ impl EraseRegion {
     /// Size of a block, bytes.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
-        if self.size_code == 0 {
-            128
-        } else {
-            256 * u32::from(self.size_code)
-        }
+        if self.size_code == 0 { 128 } else { 256 * u32::from(self.size_code) }
     }
 }
 
@@ -126,26 +122,16 @@ pub fn parse(bytes: &[u8], view: BusView) -> Result<Cfi, MediaError> {
     if identification.size_exponent > 63 {
         let value = u64::from(identification.size_exponent);
         let at = view.offset(QUERY_AT + 23);
-        return Err(Reason::OutOfRange {
-            field: "size_exponent",
-            value,
-        }
-        .at(at));
+        return Err(Reason::OutOfRange { field: "size_exponent", value }.at(at));
     }
     let mut regions = List::new();
     for index in 0..usize::from(identification.regions) {
         let at = REGIONS_AT + index * EraseRegion::SIZE;
         let region = EraseRegion::take(&query.chunk::<{ EraseRegion::SIZE }>(at)?, 0);
-        regions
-            .push(region, "erase regions")
-            .map_err(|reason| reason.at(view.offset(at)))?;
+        regions.push(region, "erase regions").map_err(|reason| reason.at(view.offset(at)))?;
     }
     let extended = read_extended(&query, &identification)?;
-    Ok(Cfi {
-        identification,
-        regions,
-        extended,
-    })
+    Ok(Cfi { identification, regions, extended })
 }
 
 /// Writes the query structure as a bus shows it, device address 0 first, and
@@ -172,11 +158,7 @@ pub fn emit(cfi: &Cfi, view: BusView, out: &mut [u8]) -> Result<usize, MediaErro
 
 /// 2^`exponent`, or `None` for 0 (not supported) and past 64 bits.
 fn power(exponent: u8) -> Option<u64> {
-    if exponent == 0 {
-        None
-    } else {
-        1u64.checked_shl(u32::from(exponent))
-    }
+    if exponent == 0 { None } else { 1u64.checked_shl(u32::from(exponent)) }
 }
 
 impl CfiIdentification {
@@ -231,14 +213,12 @@ impl CfiIdentification {
     /// Longest time to erase a block, ms.
     #[must_use]
     pub fn block_erase_max_ms(&self) -> Option<u64> {
-        self.block_erase_ms()?
-            .checked_mul(power(self.block_erase_max)?)
+        self.block_erase_ms()?.checked_mul(power(self.block_erase_max)?)
     }
 
     /// Longest time to erase the chip, ms.
     #[must_use]
     pub fn chip_erase_max_ms(&self) -> Option<u64> {
-        self.chip_erase_ms()?
-            .checked_mul(power(self.chip_erase_max)?)
+        self.chip_erase_ms()?.checked_mul(power(self.chip_erase_max)?)
     }
 }

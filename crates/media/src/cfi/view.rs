@@ -50,9 +50,7 @@ impl<'a> View<'a> {
     pub(super) fn chunk<const N: usize>(&self, address: usize) -> Result<[u8; N], MediaError> {
         let mut out = [0; N];
         for (index, place) in out.iter_mut().enumerate() {
-            *place = self
-                .byte(address + index)
-                .ok_or_else(|| self.short(address, N))?;
+            *place = self.byte(address + index).ok_or_else(|| self.short(address, N))?;
         }
         Ok(out)
     }
@@ -60,11 +58,7 @@ impl<'a> View<'a> {
     fn short(&self, address: usize, need: usize) -> MediaError {
         let offset = self.view.offset(address);
         let have = self.bytes.len().saturating_sub(offset);
-        Reason::Truncated {
-            need: self.view.offset(need),
-            have,
-        }
-        .at(offset)
+        Reason::Truncated { need: self.view.offset(need), have }.at(offset)
     }
 }
 

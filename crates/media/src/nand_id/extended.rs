@@ -32,10 +32,7 @@ pub(super) fn decode(id: &NandId) -> Result<Shape, MediaError> {
         HYNIX if len >= 6 && !slc => hynix(&common, fourth, id.device(), id.jedec),
         TOSHIBA if len >= 6 && slc && sixth & 7 == 6 && fifth & 0x80 == 0 => {
             // 24 nm SLC without correction on the die: 32 spare bytes for 512.
-            Ok(Shape {
-                oob_bytes: common.page_bytes / 16,
-                ..common
-            })
+            Ok(Shape { oob_bytes: common.page_bytes / 16, ..common })
         }
         _ => Ok(common),
     }
@@ -61,11 +58,7 @@ pub(super) fn encode(geometry: &NandIdGeometry) -> Result<[u8; 2], MediaError> {
     let cell = geometry.bits_per_cell.wrapping_sub(1);
     if cell > 3 {
         let value = u64::from(geometry.bits_per_cell);
-        return Err(Reason::OutOfRange {
-            field: "bits_per_cell",
-            value,
-        }
-        .at(2));
+        return Err(Reason::OutOfRange { field: "bits_per_cell", value }.at(2));
     }
     let wide = u8::from(geometry.bus_width == 16);
     Ok([cell << 2, wide << 6 | block << 4 | spare << 2 | page])
@@ -74,13 +67,7 @@ pub(super) fn encode(geometry: &NandIdGeometry) -> Result<[u8; 2], MediaError> {
 /// The exponent of `value` over `unit`, up to `max`.
 fn exponent(field: &'static str, value: u32, unit: u32, max: u8) -> Result<u8, MediaError> {
     let found = (0..=max).find(|shift| unit << shift == value);
-    found.ok_or_else(|| {
-        Reason::OutOfRange {
-            field,
-            value: u64::from(value),
-        }
-        .at(3)
-    })
+    found.ok_or_else(|| Reason::OutOfRange { field, value: u64::from(value) }.at(3))
 }
 
 /// Samsung MLC with six id bytes, since K9GAG08U0F.
@@ -112,29 +99,17 @@ fn hynix(common: &Shape, fourth: u8, device: u8, jedec: bool) -> Result<Shape, M
         (false, code) => (128 * KIB) << code,
     };
     let code = fourth >> 4 & 4 | fourth >> 2 & 3;
-    let spare = if jedec {
-        hynix_spare_jedec(code)
-    } else {
-        hynix_spare(code)
-    };
+    let spare = if jedec { hynix_spare_jedec(code) } else { hynix_spare(code) };
     let mut oob_bytes = spare.ok_or_else(|| undefined("Hynix spare size", fourth))?;
     if !jedec && device == 0xde {
         // The code counts for each 8 KiB of the page (H27UCG8T2B).
         oob_bytes *= (page_bytes / (8 * KIB)).max(1);
     }
-    Ok(Shape {
-        page_bytes,
-        oob_bytes,
-        block_bytes,
-        wide: false,
-        ..*common
-    })
+    Ok(Shape { page_bytes, oob_bytes, block_bytes, wide: false, ..*common })
 }
 
 fn hynix_spare(code: u8) -> Option<u32> {
-    [128, 224, 448, 64, 32, 16, 640]
-        .get(usize::from(code))
-        .copied()
+    [128, 224, 448, 64, 32, 16, 640].get(usize::from(code)).copied()
 }
 
 fn hynix_spare_jedec(code: u8) -> Option<u32> {
@@ -142,9 +117,5 @@ fn hynix_spare_jedec(code: u8) -> Option<u32> {
 }
 
 fn undefined(what: &'static str, fourth: u8) -> MediaError {
-    Reason::UnknownCode {
-        what,
-        code: u32::from(fourth),
-    }
-    .at(3)
+    Reason::UnknownCode { what, code: u32::from(fourth) }.at(3)
 }

@@ -52,29 +52,17 @@ impl NandId {
     pub fn new(read: &[u8]) -> Result<Self, MediaError> {
         let read = read.get(..MAX_ID_BYTES).unwrap_or(read);
         if read.len() < 2 {
-            return Err(Reason::Truncated {
-                need: 2,
-                have: read.len(),
-            }
-            .at(0));
+            return Err(Reason::Truncated { need: 2, have: read.len() }.at(0));
         }
         let len = id_length(read);
         if len == 0 {
-            return Err(Reason::UnknownCode {
-                what: "NAND manufacturer",
-                code: 0,
-            }
-            .at(0));
+            return Err(Reason::UnknownCode { what: "NAND manufacturer", code: 0 }.at(0));
         }
         let mut bytes = [0; MAX_ID_BYTES];
         for (place, byte) in bytes.iter_mut().zip(read) {
             *place = *byte;
         }
-        Ok(Self {
-            bytes,
-            len,
-            jedec: false,
-        })
+        Ok(Self { bytes, len, jedec: false })
     }
 
     /// The same id of a chip that answers READ ID at address 40h with "JEDEC".
@@ -82,10 +70,7 @@ impl NandId {
     /// Hynix chips that do encode their spare size in another way.
     #[must_use]
     pub const fn with_jedec_signature(self) -> Self {
-        Self {
-            jedec: true,
-            ..self
-        }
+        Self { jedec: true, ..self }
     }
 
     /// The id without repetition.
@@ -133,11 +118,7 @@ impl NandId {
         }
         let device = table::large_page(self.device()).ok_or_else(|| {
             let code = u32::from(self.device());
-            Reason::UnknownCode {
-                what: "NAND device",
-                code,
-            }
-            .at(1)
+            Reason::UnknownCode { what: "NAND device", code }.at(1)
         })?;
         let shape = extended::decode(self)?;
         Ok(finish(shape, device))
@@ -186,26 +167,15 @@ fn id_length(read: &[u8]) -> usize {
 /// # Errors
 ///
 /// [`Reason::OutOfRange`] naming the first size the common rules have no code for.
-pub fn emit(
-    manufacturer: u8,
-    geometry: &NandIdGeometry,
-) -> Result<List<u8, MAX_ID_BYTES>, MediaError> {
-    let device = table::device_code(geometry).ok_or_else(|| {
-        Reason::OutOfRange {
-            field: "chip_bytes",
-            value: geometry.chip_bytes,
-        }
-        .at(1)
-    })?;
+pub fn emit(manufacturer: u8, geometry: &NandIdGeometry) -> Result<List<u8, MAX_ID_BYTES>, MediaError> {
+    let device = table::device_code(geometry)
+        .ok_or_else(|| Reason::OutOfRange { field: "chip_bytes", value: geometry.chip_bytes }.at(1))?;
     let [third, fourth] = extended::encode(geometry)?;
     let id = [manufacturer, device, third, fourth, FIFTH];
     let made = List::from_slice(&id).ok_or_else(|| Reason::NoRoom { need: 5, have: 0 }.at(0))?;
     match parse(&id) {
         Ok(read) if read == *geometry => Ok(made),
-        _ => Err(Reason::Inconsistent {
-            what: "the vendor's rules read this id otherwise",
-        }
-        .at(0)),
+        _ => Err(Reason::Inconsistent { what: "the vendor's rules read this id otherwise" }.at(0)),
     }
 }
 

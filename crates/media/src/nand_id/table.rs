@@ -28,10 +28,7 @@ const MANUFACTURERS: [(u8, &str); 16] = [
 /// Name of a manufacturer code, if known.
 #[must_use]
 pub fn manufacturer_name(code: u8) -> Option<&'static str> {
-    MANUFACTURERS
-        .iter()
-        .find(|(known, _)| *known == code)
-        .map(|(_, name)| *name)
+    MANUFACTURERS.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
 
 /// Chip size and bus width of a device code.
@@ -49,19 +46,11 @@ impl Device {
 }
 
 const fn narrow(code: u8, mib: u32) -> Device {
-    Device {
-        code,
-        mib,
-        wide: false,
-    }
+    Device { code, mib, wide: false }
 }
 
 const fn wide(code: u8, mib: u32) -> Device {
-    Device {
-        code,
-        mib,
-        wide: true,
-    }
+    Device { code, mib, wide: true }
 }
 
 /// Chips with 512-byte pages and 8 KiB blocks.
@@ -139,20 +128,8 @@ struct FullId {
     mib: u32,
 }
 
-const fn full(
-    id: &'static [u8],
-    page_kib: u32,
-    oob_bytes: u32,
-    block_kib: u32,
-    mib: u32,
-) -> FullId {
-    FullId {
-        id,
-        page_bytes: page_kib * KIB,
-        oob_bytes,
-        block_bytes: block_kib * KIB,
-        mib,
-    }
+const fn full(id: &'static [u8], page_kib: u32, oob_bytes: u32, block_kib: u32, mib: u32) -> FullId {
+    FullId { id, page_bytes: page_kib * KIB, oob_bytes, block_bytes: block_kib * KIB, mib }
 }
 
 /// Chips whose id breaks their vendor's rules.

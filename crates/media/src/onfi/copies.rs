@@ -20,10 +20,7 @@ const VOTERS: usize = 3;
 pub fn parse_copies(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
     let mut copies = bytes.chunks_exact(PAGE_BYTES);
     let good = copies.find_map(|copy| match parse(copy) {
-        Err(MediaError {
-            reason: Reason::BadCrc { .. } | Reason::BadSignature { .. },
-            ..
-        }) => None,
+        Err(MediaError { reason: Reason::BadCrc { .. } | Reason::BadSignature { .. }, .. }) => None,
         settled => Some(settled),
     });
     match (good, voters(bytes)) {
@@ -41,11 +38,7 @@ pub fn parse_copies(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
 pub fn emit_copies(page: &OnfiPage, count: usize, out: &mut [u8]) -> Result<usize, MediaError> {
     let need = count.saturating_mul(PAGE_BYTES);
     if out.len() < need {
-        return Err(Reason::NoRoom {
-            need,
-            have: out.len(),
-        }
-        .at(0));
+        return Err(Reason::NoRoom { need, have: out.len() }.at(0));
     }
     let copy = emit(page);
     for index in 0..count {

@@ -73,14 +73,8 @@ impl OnfiExtendedPage {
     /// A page with one error correction section, the usual content.
     #[must_use]
     pub fn with_ecc(ecc: EccInfo) -> Self {
-        let section = Section {
-            kind: ECC_SECTION,
-            units: 1,
-        };
-        Self {
-            sections: List::from_slice(&[section]).unwrap_or_default(),
-            ecc: Some(ecc),
-        }
+        let section = Section { kind: ECC_SECTION, units: 1 };
+        Self { sections: List::from_slice(&[section]).unwrap_or_default(), ecc: Some(ecc) }
     }
 
     /// Length of the page, bytes; a multiple of 16.
@@ -112,17 +106,12 @@ impl OnfiExtendedPage {
         if at == bytes.len() {
             return Ok(page);
         }
-        Err(Reason::Inconsistent {
-            what: "sections do not fill the extended page",
-        }
-        .at(at))
+        Err(Reason::Inconsistent { what: "sections do not fill the extended page" }.at(at))
     }
 
     /// Keeps one section and what of it this crate understands.
     fn take_section(&mut self, section: Section, body: &[u8], at: usize) -> Result<(), MediaError> {
-        self.sections
-            .push(section, "sections")
-            .map_err(|reason| reason.at(at))?;
+        self.sections.push(section, "sections").map_err(|reason| reason.at(at))?;
         if section.kind == ECC_SECTION && self.ecc.is_none() {
             chunk::<{ EccInfo::SIZE }>(body, 0).map_err(|error| error.shifted(at))?;
             self.ecc = Some(EccInfo::take(body, 0));
@@ -139,9 +128,7 @@ impl OnfiExtendedPage {
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, MediaError> {
         let need = self.len_bytes();
         let have = out.len();
-        let page = out
-            .get_mut(..need)
-            .ok_or_else(|| Reason::NoRoom { need, have }.at(0))?;
+        let page = out.get_mut(..need).ok_or_else(|| Reason::NoRoom { need, have }.at(0))?;
         page.fill(0);
         store(page, 2, SIGNATURE.as_bytes());
         let mut sections = [Section::default(); SECTIONS];
@@ -149,10 +136,7 @@ impl OnfiExtendedPage {
             *place = *section;
         }
         if used(&sections).len() != self.sections.len() {
-            return Err(Reason::Inconsistent {
-                what: "an unused section among used ones",
-            }
-            .at(16));
+            return Err(Reason::Inconsistent { what: "an unused section among used ones" }.at(16));
         }
         sections.put(page, SECTIONS_AT);
         self.put_ecc(page)?;
@@ -198,9 +182,7 @@ impl Section {
 
 /// The sections before the first that is wholly zero.
 fn used(sections: &[Section; SECTIONS]) -> &[Section] {
-    let end = sections
-        .iter()
-        .position(|section| *section == Section::default());
+    let end = sections.iter().position(|section| *section == Section::default());
     sections.get(..end.unwrap_or(SECTIONS)).unwrap_or(&[])
 }
 

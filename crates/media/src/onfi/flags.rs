@@ -52,10 +52,7 @@ impl OnfiRevision {
     /// Micron raw NAND report zero there.
     #[must_use]
     pub fn newest(self) -> Option<(u8, u8)> {
-        VERSIONS
-            .iter()
-            .find(|(bit, _)| self.contains(*bit))
-            .map(|(_, version)| *version)
+        VERSIONS.iter().find(|(bit, _)| self.contains(*bit)).map(|(_, version)| *version)
     }
 }
 

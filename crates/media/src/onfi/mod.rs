@@ -7,8 +7,7 @@ mod flags;
 pub use copies::{emit_copies, parse_copies};
 pub use extended::{EccInfo, OnfiExtendedPage, Section};
 pub use flags::{
-    DriverStrength, MultiPlane, NvDdrFeatures, OnfiCommands, OnfiFeatures, OnfiRevision,
-    TimingModes,
+    DriverStrength, MultiPlane, NvDdrFeatures, OnfiCommands, OnfiFeatures, OnfiRevision, TimingModes,
 };
 
 use crate::crc;
@@ -223,11 +222,7 @@ impl OnfiPage {
     /// Data bus width, bits.
     #[must_use]
     pub fn bus_width(&self) -> u8 {
-        if self.features.contains(OnfiFeatures::BUS_16) {
-            16
-        } else {
-            8
-        }
+        if self.features.contains(OnfiFeatures::BUS_16) { 16 } else { 8 }
     }
 
     /// Length of the extended parameter page, bytes; 0 if there is none.

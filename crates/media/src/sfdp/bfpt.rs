@@ -201,19 +201,12 @@ impl Bfpt {
     fn check(&self) -> Result<(), MediaError> {
         if self.capacity_bytes().is_none() {
             let value = u64::from(self.basic.density);
-            return Err(Reason::OutOfRange {
-                field: "density",
-                value,
-            }
-            .at(4));
+            return Err(Reason::OutOfRange { field: "density", value }.at(4));
         }
-        let gap = (self.octal.is_some() && self.timing.is_none())
-            || (self.dtr.is_some() && self.octal.is_none());
+        let gap =
+            (self.octal.is_some() && self.timing.is_none()) || (self.dtr.is_some() && self.octal.is_none());
         if gap {
-            return Err(Reason::Inconsistent {
-                what: "a BFPT part without those before it",
-            }
-            .at(0));
+            return Err(Reason::Inconsistent { what: "a BFPT part without those before it" }.at(0));
         }
         Ok(())
     }
@@ -224,11 +217,7 @@ impl Bfpt {
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         let code = self.basic.density;
-        let bits = if code >> 31 == 0 {
-            u64::from(code) + 1
-        } else {
-            1u64.checked_shl(code & 0x7fff_ffff)?
-        };
+        let bits = if code >> 31 == 0 { u64::from(code) + 1 } else { 1u64.checked_shl(code & 0x7fff_ffff)? };
         (bits >= 8).then_some(bits / 8)
     }
 
@@ -246,8 +235,7 @@ impl Bfpt {
     /// Page size, bytes; 256 if the table does not say.
     #[must_use]
     pub fn page_bytes(&self) -> u32 {
-        self.timing
-            .map_or(256, |timing| 1 << (timing.page_exponent & 15))
+        self.timing.map_or(256, |timing| 1 << (timing.page_exponent & 15))
     }
 
     /// The fast read instruction for these lines, if the chip has one.
@@ -280,13 +268,8 @@ impl Bfpt {
     #[must_use]
     pub fn erase_typical_ms(&self) -> Option<[u32; 4]> {
         self.timing.map(|timing| {
-            [
-                timing.erase_1_time,
-                timing.erase_2_time,
-                timing.erase_3_time,
-                timing.erase_4_time,
-            ]
-            .map(timing::erase_ms)
+            [timing.erase_1_time, timing.erase_2_time, timing.erase_3_time, timing.erase_4_time]
+                .map(timing::erase_ms)
         })
     }
 }

@@ -72,10 +72,7 @@ pub struct FourByte {
 impl FourByte {
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let ([commands, opcodes], _) = split(dwords, 0)?;
-        Ok(Self {
-            commands: FourByteCommands::from_bits(*commands),
-            erase_opcodes: opcodes.to_le_bytes(),
-        })
+        Ok(Self { commands: FourByteCommands::from_bits(*commands), erase_opcodes: opcodes.to_le_bytes() })
     }
 
     pub(super) fn write(&self) -> Result<Words, MediaError> {

@@ -66,9 +66,7 @@ impl ParameterHeader {
         let mut words = Words::new();
         for word in body.as_chunks::<4>().0 {
             let word = u32::from_le_bytes(*word);
-            words
-                .push(word, "table DWORDs")
-                .map_err(|reason| reason.at(self.address()))?;
+            words.push(word, "table DWORDs").map_err(|reason| reason.at(self.address()))?;
         }
         Ok(words)
     }
@@ -93,13 +91,7 @@ impl<T> Table<T> {
     /// A table of revision `major`.`minor` that [`Sfdp::lay_out`](super::Sfdp::lay_out) places.
     #[must_use]
     pub const fn new(major: u8, minor: u8, body: T) -> Self {
-        Self {
-            slot: 0,
-            major,
-            minor,
-            pointer: 0,
-            body,
-        }
+        Self { slot: 0, major, minor, pointer: 0, body }
     }
 
     pub(super) fn from_header(slot: u8, header: &ParameterHeader, body: T) -> Self {
@@ -147,13 +139,7 @@ pub(super) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// A writer for `count` tables; their headers' bytes are taken from the start.
     pub(super) fn new(out: &'a mut [u8], count: usize) -> Result<Self, MediaError> {
-        let mut writer = Self {
-            out,
-            count,
-            taken: List::new(),
-            slots: 0,
-            end: 0,
-        };
+        let mut writer = Self { out, count, taken: List::new(), slots: 0, end: 0 };
         writer.take(0, HEADER_BYTES * (count + 1))?;
         Ok(writer)
     }
@@ -182,30 +168,14 @@ impl<'a> Writer<'a> {
         let length = u8::try_from(words.len()).unwrap_or(u8::MAX);
         let (major, minor) = (table.major, table.minor);
         let pointer = [low, middle, high];
-        ParameterHeader {
-            id_low,
-            minor,
-            major,
-            length,
-            pointer,
-            id_high,
-        }
-        .put(self.out, at);
+        ParameterHeader { id_low, minor, major, length, pointer, id_high }.put(self.out, at);
         Ok(())
     }
 
     fn pointer(&self, pointer: u32) -> Result<usize, MediaError> {
         let value = u64::from(pointer);
-        let place = usize::try_from(pointer)
-            .ok()
-            .filter(|_| pointer <= MAX_POINTER);
-        place.ok_or_else(|| {
-            Reason::OutOfRange {
-                field: "table pointer",
-                value,
-            }
-            .at(0)
-        })
+        let place = usize::try_from(pointer).ok().filter(|_| pointer <= MAX_POINTER);
+        place.ok_or_else(|| Reason::OutOfRange { field: "table pointer", value }.at(0))
     }
 
     /// Marks a slot as used and returns where its header stands.
@@ -213,11 +183,7 @@ impl<'a> Writer<'a> {
         let value = u64::from(slot);
         let bit = 1u32.checked_shl(u32::from(slot)).unwrap_or(0);
         if usize::from(slot) >= self.count || self.slots & bit != 0 {
-            return Err(Reason::OutOfRange {
-                field: "table slot",
-                value,
-            }
-            .at(0));
+            return Err(Reason::OutOfRange { field: "table slot", value }.at(0));
         }
         self.slots |= bit;
         Ok(HEADER_BYTES * (1 + usize::from(slot)))
@@ -229,20 +195,12 @@ impl<'a> Writer<'a> {
         if end > have {
             return Err(Reason::NoRoom { need: end, have }.at(0));
         }
-        let clash = self
-            .taken
-            .iter()
-            .any(|other| start < other.end && other.start < end);
+        let clash = self.taken.iter().any(|other| start < other.end && other.start < end);
         if clash {
-            return Err(Reason::Inconsistent {
-                what: "tables overlap",
-            }
-            .at(start));
+            return Err(Reason::Inconsistent { what: "tables overlap" }.at(start));
         }
         self.end = self.end.max(end);
         let extent = Extent { start, end };
-        self.taken
-            .push(extent, "tables")
-            .map_err(|reason| reason.at(start))
+        self.taken.push(extent, "tables").map_err(|reason| reason.at(start))
     }
 }

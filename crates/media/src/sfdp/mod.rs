@@ -103,19 +103,9 @@ pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
     let header = Header::take(chunk::<HEADER_BYTES>(bytes, 0)?, 0);
     major("SFDP", header.major, header.minor, 4)?;
     let count = header.more_headers.checked_add(1);
-    let last = count.ok_or_else(|| {
-        Reason::TooMany {
-            what: "headers",
-            max: 255,
-        }
-        .at(6)
-    })?;
+    let last = count.ok_or_else(|| Reason::TooMany { what: "headers", max: 255 }.at(6))?;
     let best = newest_bfpt(bytes, last)?;
-    let mut sfdp = Sfdp {
-        minor: header.minor,
-        access_protocol: header.access_protocol,
-        ..Sfdp::default()
-    };
+    let mut sfdp = Sfdp { minor: header.minor, access_protocol: header.access_protocol, ..Sfdp::default() };
     for slot in 0..last {
         let header = parameter_header(bytes, slot)?;
         if slot == best {
@@ -185,10 +175,7 @@ fn newest_bfpt(bytes: &[u8], count: u8) -> Result<u8, MediaError> {
     let mut newest = parameter_header(bytes, 0)?;
     let mut best = 0;
     if newest.id() != id::BFPT {
-        return Err(Reason::Missing {
-            what: "Basic Flash Parameter Table",
-        }
-        .at(HEADER_BYTES));
+        return Err(Reason::Missing { what: "Basic Flash Parameter Table" }.at(HEADER_BYTES));
     }
     major("BFPT", newest.major, newest.minor, HEADER_BYTES + 2)?;
     for slot in 1..count {
@@ -217,13 +204,7 @@ fn typed<T>(
 impl OtherTable {
     fn write(&self) -> Result<Words, MediaError> {
         let words = Words::from_slice(&self.dwords);
-        words.ok_or_else(|| {
-            Reason::TooMany {
-                what: "table DWORDs",
-                max: 255,
-            }
-            .at(0)
-        })
+        words.ok_or_else(|| Reason::TooMany { what: "table DWORDs", max: 255 }.at(0))
     }
 }
 
@@ -258,9 +239,7 @@ impl Sfdp {
         for table in &self.others {
             let mut table = *table;
             table.place(place, table.body.dwords.len());
-            others
-                .push(table, "tables")
-                .map_err(|reason| reason.at(0))?;
+            others.push(table, "tables").map_err(|reason| reason.at(0))?;
         }
         self.others = others;
         Ok(())
@@ -281,11 +260,7 @@ impl Sfdp {
     /// Keeps one table other than the BFPT.
     fn take(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         // A later major revision is another layout; the bytes are still worth keeping.
-        let known = if header.major == MAJOR {
-            header.id()
-        } else {
-            0
-        };
+        let known = if header.major == MAJOR { header.id() } else { 0 };
         match known {
             id::SECTOR_MAP if self.sector_map.is_none() => {
                 self.sector_map = Some(typed(bytes, slot, header, SectorMap::read)?);
@@ -307,29 +282,13 @@ impl Sfdp {
         Ok(())
     }
 
-    fn take_other(
-        &mut self,
-        bytes: &[u8],
-        slot: u8,
-        header: &ParameterHeader,
-    ) -> Result<(), MediaError> {
+    fn take_other(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         let at = header.address();
         let words = header.words(bytes)?;
         let dwords = List::from_slice(&words).ok_or_else(|| {
-            Reason::TooMany {
-                what: "DWORDs of an unknown table",
-                max: MAX_OTHER_DWORDS,
-            }
-            .at(at)
+            Reason::TooMany { what: "DWORDs of an unknown table", max: MAX_OTHER_DWORDS }.at(at)
         })?;
-        let table = Table::from_header(
-            slot,
-            header,
-            OtherTable {
-                id: header.id(),
-                dwords,
-            },
-        );
+        let table = Table::from_header(slot, header, OtherTable { id: header.id(), dwords });
         self.others
             .push(table, "unknown tables")
             .map_err(|reason| reason.at(HEADER_BYTES * (1 + usize::from(slot))))

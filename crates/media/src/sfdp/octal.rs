@@ -83,19 +83,12 @@ const SPEEDS: [u16; 13] = [0, 33, 50, 66, 80, 100, 133, 166, 200, 250, 266, 333,
 /// Clock of a speed code, MHz; `None` if unsupported, not characterised or reserved.
 #[must_use]
 pub fn speed_mhz(code: u8) -> Option<u16> {
-    SPEEDS
-        .get(usize::from(code))
-        .copied()
-        .filter(|speed| *speed > 0)
+    SPEEDS.get(usize::from(code)).copied().filter(|speed| *speed > 0)
 }
 
 impl BfptOctal {
     pub(super) fn fast_read(&self, lines: Lines) -> Option<FastRead> {
-        let read = if lines == Lines::S118 {
-            self.read_118
-        } else {
-            self.read_188
-        };
+        let read = if lines == Lines::S118 { self.read_118 } else { self.read_188 };
         // The table has no support bit for these two: erased and zeroed opcodes mean none.
         (read.opcode != 0 && read.opcode != 0xff).then_some(read)
     }

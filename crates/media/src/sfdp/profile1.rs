@@ -91,13 +91,7 @@ impl Profile1Commands {
             (133, self.dummy_133, self.pattern_133),
             (100, self.dummy_100, self.pattern_100),
         ]
-        .map(|(mhz, clocks, pattern)| {
-            (clocks > 0).then_some(DummySetting {
-                mhz,
-                clocks,
-                pattern,
-            })
-        })
+        .map(|(mhz, clocks, pattern)| (clocks > 0).then_some(DummySetting { mhz, clocks, pattern }))
     }
 }
 

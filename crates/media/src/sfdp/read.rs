@@ -16,11 +16,7 @@ pub struct FastRead {
 impl BitField for FastRead {
     fn decode(raw: u32) -> Self {
         let [low, opcode, _, _] = raw.to_le_bytes();
-        Self {
-            wait_states: low & 31,
-            mode_clocks: low >> 5,
-            opcode,
-        }
+        Self { wait_states: low & 31, mode_clocks: low >> 5, opcode }
     }
 
     fn encode(&self) -> Result<u32, u64> {
@@ -30,12 +26,7 @@ impl BitField for FastRead {
         if self.mode_clocks > 7 {
             return Err(u64::from(self.mode_clocks));
         }
-        Ok(u32::from_le_bytes([
-            self.mode_clocks << 5 | self.wait_states,
-            self.opcode,
-            0,
-            0,
-        ]))
+        Ok(u32::from_le_bytes([self.mode_clocks << 5 | self.wait_states, self.opcode, 0, 0]))
     }
 }
 
@@ -62,10 +53,7 @@ impl EraseType {
 impl BitField for EraseType {
     fn decode(raw: u32) -> Self {
         let [size_exponent, opcode, _, _] = raw.to_le_bytes();
-        Self {
-            size_exponent,
-            opcode,
-        }
+        Self { size_exponent, opcode }
     }
 
     fn encode(&self) -> Result<u32, u64> {

@@ -208,10 +208,7 @@ pub struct Sccr {
 impl Sccr {
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let (start, rest) = split(dwords, 0)?;
-        Ok(Self {
-            head: SccrHead::read(start),
-            tail: rest.first_chunk().map(SccrTail::read),
-        })
+        Ok(Self { head: SccrHead::read(start), tail: rest.first_chunk().map(SccrTail::read) })
     }
 
     pub(super) fn write(&self) -> Result<Words, MediaError> {

@@ -92,17 +92,8 @@ impl Map {
     #[must_use]
     pub fn new(id: u8, regions: &[Region], last: bool) -> Option<Self> {
         let more_regions = u8::try_from(regions.len().checked_sub(1)?).ok()?;
-        let head = MapHead {
-            last,
-            is_map: true,
-            id,
-            more_regions,
-            ..MapHead::default()
-        };
-        Some(Self {
-            head,
-            regions: List::from_slice(regions)?,
-        })
+        let head = MapHead { last, is_map: true, id, more_regions, ..MapHead::default() };
+        Some(Self { head, regions: List::from_slice(regions)? })
     }
 }
 
@@ -112,11 +103,7 @@ impl Region {
     pub fn new(bytes: u64, erase_types: u8) -> Option<Self> {
         let units = bytes.checked_sub(1)? / 256;
         let size_code = u32::try_from(units).ok().filter(|code| *code < 1 << 24)?;
-        bytes.is_multiple_of(256).then(|| Self {
-            erase_types,
-            size_code,
-            ..Self::default()
-        })
+        bytes.is_multiple_of(256).then(|| Self { erase_types, size_code, ..Self::default() })
     }
 }
 
@@ -125,10 +112,7 @@ impl SectorMap {
     #[must_use]
     pub fn uniform(bytes: u64, erase_types: u8) -> Option<Self> {
         let map = Map::new(0, &[Region::new(bytes, erase_types)?], true)?;
-        Some(Self {
-            maps: List::from_slice(&[map])?,
-            ..Self::default()
-        })
+        Some(Self { maps: List::from_slice(&[map])?, ..Self::default() })
     }
 
     /// The map of this number.
@@ -144,10 +128,7 @@ impl SectorMap {
         loop {
             let map = read_map(dwords, at)?;
             let last = map.head.last;
-            table
-                .maps
-                .push(map, "sector maps")
-                .map_err(|reason| reason.at(4 * at))?;
+            table.maps.push(map, "sector maps").map_err(|reason| reason.at(4 * at))?;
             at += 1 + map.regions.len();
             if last {
                 break;
@@ -163,9 +144,7 @@ impl SectorMap {
         let mut at = 0;
         while dwords.get(at).is_some_and(|word| word & MAP == 0) {
             let command = DetectionCommand::read(split(dwords, at)?.0);
-            self.commands
-                .push(command, "detection commands")
-                .map_err(|r| r.at(4 * at))?;
+            self.commands.push(command, "detection commands").map_err(|r| r.at(4 * at))?;
             at += DetectionCommand::DWORDS;
         }
         Ok(at)
@@ -192,9 +171,10 @@ impl SectorMap {
     /// Refuses flags and counts that do not match the lists.
     fn check(&self) -> Result<(), MediaError> {
         let commands = self.commands.iter().all(|command| !command.is_map);
-        let counts = self.maps.iter().all(|map| {
-            map.head.is_map && map.regions.len() == usize::from(map.head.more_regions) + 1
-        });
+        let counts = self
+            .maps
+            .iter()
+            .all(|map| map.head.is_map && map.regions.len() == usize::from(map.head.more_regions) + 1);
         let last = self
             .maps
             .split_last()
@@ -202,10 +182,7 @@ impl SectorMap {
         if commands && counts && last {
             return Ok(());
         }
-        Err(Reason::Inconsistent {
-            what: "sector map flags do not match its lists",
-        }
-        .at(0))
+        Err(Reason::Inconsistent { what: "sector map flags do not match its lists" }.at(0))
     }
 }
 
@@ -213,18 +190,13 @@ impl SectorMap {
 fn read_map(dwords: &[u32], at: usize) -> Result<Map, MediaError> {
     let head = MapHead::read(split(dwords, at)?.0);
     if !head.is_map {
-        return Err(Reason::Inconsistent {
-            what: "a detection command after a map",
-        }
-        .at(4 * at));
+        return Err(Reason::Inconsistent { what: "a detection command after a map" }.at(4 * at));
     }
     let mut regions = List::new();
     for index in 0..=usize::from(head.more_regions) {
         let place = at + 1 + index;
         let region = Region::read(split(dwords, place)?.0);
-        regions
-            .push(region, "sector map regions")
-            .map_err(|reason| reason.at(4 * place))?;
+        regions.push(region, "sector map regions").map_err(|reason| reason.at(4 * place))?;
     }
     Ok(Map { head, regions })
 }

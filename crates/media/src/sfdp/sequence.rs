@@ -16,27 +16,19 @@ impl CommandSequence {
     /// The bytes to send.
     #[must_use]
     pub fn sent(&self) -> &[u8] {
-        self.bytes
-            .get(..usize::from(self.length))
-            .unwrap_or(&self.bytes)
+        self.bytes.get(..usize::from(self.length)).unwrap_or(&self.bytes)
     }
 
     fn decode([first, second]: [u32; 2]) -> Self {
         // Within a DWORD the first byte sent is on top.
         let [length, a, b, c] = first.to_be_bytes();
         let [d, e, f, g] = second.to_be_bytes();
-        Self {
-            length,
-            bytes: [a, b, c, d, e, f, g],
-        }
+        Self { length, bytes: [a, b, c, d, e, f, g] }
     }
 
     fn encode(&self) -> [u32; 2] {
         let [a, b, c, d, e, f, g] = self.bytes;
-        [
-            u32::from_be_bytes([self.length, a, b, c]),
-            u32::from_be_bytes([d, e, f, g]),
-        ]
+        [u32::from_be_bytes([self.length, a, b, c]), u32::from_be_bytes([d, e, f, g])]
     }
 }
 
@@ -50,9 +42,7 @@ pub struct OctalSequence {
 impl OctalSequence {
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let ([a, b, c, d, e, f, g, h], _) = split(dwords, 0)?;
-        Ok(Self {
-            steps: [[*a, *b], [*c, *d], [*e, *f], [*g, *h]].map(CommandSequence::decode),
-        })
+        Ok(Self { steps: [[*a, *b], [*c, *d], [*e, *f], [*g, *h]].map(CommandSequence::decode) })
     }
 
     pub(super) fn write(&self) -> Result<Words, MediaError> {

@@ -5,10 +5,7 @@ use super::bfpt::BfptTiming;
 /// (count + 1) units: the lower `count_bits` are the count, the rest picks the unit.
 fn counted<const N: usize>(code: u8, count_bits: u32, units: [u32; N]) -> u32 {
     let count = u32::from(code) & ((1 << count_bits) - 1);
-    let unit = units
-        .get(usize::from(code >> count_bits))
-        .copied()
-        .unwrap_or(0);
+    let unit = units.get(usize::from(code >> count_bits)).copied().unwrap_or(0);
     (count + 1) * unit
 }
 

@@ -16,21 +16,15 @@ pub(super) fn append<const N: usize>(
 ) -> Result<(), MediaError> {
     let at = 4 * words.len();
     for word in part.map_err(|reason| reason.at(at))? {
-        words
-            .push(word, "table DWORDs")
-            .map_err(|reason| reason.at(at))?;
+        words.push(word, "table DWORDs").map_err(|reason| reason.at(at))?;
     }
     Ok(())
 }
 
 /// `N` DWORDs at DWORD `at` and those after them; offsets in errors are bytes.
-pub(super) fn split<const N: usize>(
-    dwords: &[u32],
-    at: usize,
-) -> Result<(&[u32; N], &[u32]), MediaError> {
+pub(super) fn split<const N: usize>(dwords: &[u32], at: usize) -> Result<(&[u32; N], &[u32]), MediaError> {
     let tail = dwords.get(at..).unwrap_or(&[]);
     let need = 4 * N;
     let have = 4 * tail.len();
-    tail.split_first_chunk()
-        .ok_or_else(|| Reason::Truncated { need, have }.at(4 * at))
+    tail.split_first_chunk().ok_or_else(|| Reason::Truncated { need, have }.at(4 * at))
 }

@@ -13,10 +13,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
         .map(|c| c.to_digit(16).expect("a hex digit"))
         .collect();
     assert!(digits.len().is_multiple_of(2), "whole bytes");
-    digits
-        .chunks(2)
-        .map(|pair| (pair[0] << 4 | pair[1]) as u8)
-        .collect()
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
 /// Bytes at addresses: lines of `address: bytes`, the rest filled with `fill`.

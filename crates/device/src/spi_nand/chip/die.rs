@@ -82,6 +82,8 @@ pub(super) struct Die {
 struct Cache {
     bytes: Vec<u8>,
     loaded: Loaded,
+    /// The bytes are still only in the array, which has not changed since: nothing was copied yet.
+    lazy: bool,
 }
 
 impl Die {
@@ -89,7 +91,7 @@ impl Die {
         let g = &spec.geometry;
         let raw = g.raw_page_bytes() as usize;
         let blocks = spec.blocks_per_die() as usize;
-        let cache = Cache { bytes: vec![0xFF; raw], loaded: Loaded::Nothing };
+        let cache = Cache { bytes: vec![0xFF; raw], loaded: Loaded::Nothing, lazy: false };
         Self {
             array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores),
             otp: otp::factory_pages(spec, options.seed, index),
@@ -208,7 +210,8 @@ impl Die {
         let cache = &mut self.caches[plane];
         cache.loaded = Loaded::Row(row);
         self.ecc.last = 0;
-        if !self.array.stores() && self.wrong.is_empty() {
+        cache.lazy = self.wrong.is_empty();
+        if cache.lazy {
             return;
         }
         self.array.read(row as usize, 0, &mut cache.bytes);
@@ -218,7 +221,7 @@ impl Die {
                 *byte ^= 1 << (bit % 8);
             }
         }
-        if let Some(code) = code.filter(|_| !self.wrong.is_empty()) {
+        if let Some(code) = code {
             self.correct(plane, code, page_bytes);
         }
     }
@@ -243,7 +246,9 @@ impl Die {
             out.copy_from_slice(&cache.bytes[column..column + out.len()]);
             return;
         };
-        if self.array.stores() {
+        if cache.lazy {
+            self.array.read(row as usize, column, out);
+        } else if self.array.stores() {
             out.copy_from_slice(&cache.bytes[column..column + out.len()]);
         }
         let g = &spec.geometry;
@@ -254,6 +259,17 @@ impl Die {
             && self.factory_bad.contains(&(row / g.pages_per_block))
         {
             out[marker - column] = 0;
+        }
+    }
+
+    /// Copies what caches still have in the array only, before the array or a cache changes.
+    pub(super) fn settle(&mut self) {
+        for cache in &mut self.caches {
+            if let Loaded::Row(row) = cache.loaded
+                && std::mem::take(&mut cache.lazy)
+            {
+                self.array.read(row as usize, 0, &mut cache.bytes);
+            }
         }
     }
 
@@ -278,6 +294,7 @@ impl Die {
 
     /// Bus to cache.
     pub(super) fn fill_cache(&mut self, plane: usize, column: usize, bytes: &[u8], keep: bool) {
+        self.settle();
         let cache = &mut self.caches[plane];
         if !keep && bytes.len() < cache.bytes.len() {
             cache.bytes.fill(0xFF);
@@ -315,6 +332,7 @@ impl Die {
 
     /// Cache to array.
     pub(super) fn program(&mut self, block: u32, page: u32, row: u32, plane: usize) {
+        self.settle();
         self.array.program(row as usize, 0, &self.caches[plane].bytes);
         self.leaks.remove(&(row as usize));
         let order = &mut self.order[block as usize];
@@ -327,6 +345,7 @@ impl Die {
 
     /// Overwrites the ECC bytes in the cache with what the on-die engine leaves there.
     pub(super) fn blank_ecc_bytes(&mut self, plane: usize, spec: &SpiNandSpec) {
+        self.settle();
         let oob = &mut self.caches[plane].bytes[spec.geometry.page_bytes as usize..];
         for range in spec.oob.ecc() {
             // Without codecs the ECC bytes are those of an erased page.
@@ -340,6 +359,7 @@ impl Die {
     }
 
     pub(super) fn erase(&mut self, block: u32, pages_per_block: u32) {
+        self.settle();
         self.array.erase(block as usize);
         self.order[block as usize] = Order::default();
         self.factory_bad.remove(&block);

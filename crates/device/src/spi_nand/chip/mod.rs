@@ -19,7 +19,7 @@ mod shape;
 use super::command as c;
 use super::spec::SpiNandSpec;
 use crate::array::Array;
-use crate::spi::{Data, SpiChip, SpiOp};
+use crate::spi::{Data, Mode, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
 use floatgate_mtd::Instant;
@@ -50,6 +50,8 @@ pub struct SpiNand {
     octal_dummy: u8,
     /// RESET ENABLE came just before.
     reset_armed: bool,
+    /// The read from cache that was checked last, while no register has changed since.
+    checked: Option<Checked>,
     /// Blocks that will fail, numbered over all dies.
     failing: Failing,
 }
@@ -59,6 +61,16 @@ pub struct SpiNand {
 struct Failing {
     program: BTreeSet<u32>,
     erase: BTreeSet<u32>,
+}
+
+/// What decides whether a read from cache is allowed, beside the registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Checked {
+    opcode: u8,
+    mode: Mode,
+    addr_bytes: u8,
+    dummy_cycles: u8,
+    hz: u32,
 }
 
 /// One operation as the chip sees it.
@@ -88,6 +100,7 @@ impl SpiNand {
             octal: false,
             octal_dummy: 0,
             reset_armed: false,
+            checked: None,
             failing: Failing::default(),
         };
         chip.power_up();
@@ -114,6 +127,7 @@ impl SpiNand {
     /// erased.
     pub fn inject(&mut self, page: u32, bit: u32) {
         if let Some((die, row)) = self.locate(page) {
+            die.settle();
             die.array.inject(row, bit);
         }
     }
@@ -150,6 +164,7 @@ impl SpiNand {
     }
 
     fn power_up(&mut self) {
+        self.checked = None;
         self.octal = false;
         self.octal_dummy = self.spec.octal.as_ref().map_or(0, |o| o.dummy_default);
         self.active = 0;

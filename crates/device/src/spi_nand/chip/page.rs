@@ -4,8 +4,9 @@ use super::super::command as c;
 use super::super::spec::{Continuous, ContinuousKind, LoadVariant};
 use super::die::{EccResult, Loaded};
 use super::shape::clock;
-use super::{Call, SpiNand};
+use super::{Call, Checked, SpiNand};
 use crate::ecc_engine::EccRequirement;
+use crate::spi::SpiOp;
 use crate::violation::Violation;
 use floatgate_mtd::Nanos;
 
@@ -81,7 +82,7 @@ impl SpiNand {
         if let Some(first) = self.die().stream {
             return self.stream(call, first, buf);
         }
-        self.find(self.spec.reads.iter().copied(), call, false)?;
+        self.check_read(call)?;
         self.idle(call.start)?;
         if self.continuous().is_some_and(|cont| cont.kind == ContinuousKind::Winbond) {
             return Err(Violation::Sequence("read with a column while the continuous mode is on"));
@@ -92,6 +93,18 @@ impl SpiNand {
             return Err(Violation::Sequence("read from a cache that holds nothing"));
         }
         die.read_cache(plane, column, buf, &self.spec);
+        Ok(())
+    }
+
+    /// Looks the operation up in the table of reads, unless it is the same as last time.
+    #[inline]
+    fn check_read(&mut self, call: Call<'_>) -> Result<(), Violation> {
+        let SpiOp { opcode, mode, addr_bytes, dummy_cycles, .. } = *call.op;
+        let this = Some(Checked { opcode, mode, addr_bytes, dummy_cycles, hz: call.hz });
+        if self.checked != this {
+            self.find(self.spec.reads.iter().copied(), call, false)?;
+            self.checked = this;
+        }
         Ok(())
     }
 
@@ -148,8 +161,7 @@ impl SpiNand {
 
     /// The bus has no wait cycles: a page may not pass faster than the array delivers the next one.
     fn array_keeps_up(&self, call: Call<'_>, t_page: Nanos) -> Result<(), Violation> {
-        let half_cycles =
-            crate::spi::SpiOp { len: self.spec.geometry.page_bytes, ..*call.op }.half_cycles()[3];
+        let half_cycles = SpiOp { len: self.spec.geometry.page_bytes, ..*call.op }.half_cycles()[3];
         let max = half_cycles.saturating_mul(500_000_000) / t_page.as_ns().max(1);
         clock(call.hz, u32::try_from(max).unwrap_or(u32::MAX))
     }

@@ -53,6 +53,7 @@ impl SpiNand {
             die.soft_reset(&self.spec);
             die.abort(call.end, length);
         }
+        self.checked = None;
         self.active = 0;
     }
 
@@ -109,6 +110,7 @@ impl SpiNand {
         let register = self.feature_shape(call)?;
         self.idle(call.start)?;
         let Some(&value) = buf.first() else { return Err(Violation::WrongMode(c::SET_FEATURE)) };
+        self.checked = None;
         let retry = self.spec.read_retry;
         let speed = self.spec.high_speed;
         let die = self.die();
@@ -148,6 +150,7 @@ impl SpiNand {
         if usize::from(die) >= self.dies.len() {
             return Err(Violation::BadAddress);
         }
+        self.checked = None;
         self.active = usize::from(die);
         Ok(())
     }
@@ -161,6 +164,7 @@ impl SpiNand {
         if !self.dies[self.active].write_enabled {
             return Err(Violation::NoWriteEnable);
         }
+        self.checked = None;
         if call.op.addr == octal.io_register {
             self.octal = match value {
                 v if v == octal.io_single => false,

@@ -69,12 +69,12 @@ impl SpiNand {
         if high == low { Ok(low) } else { Err(Violation::WrongMode(call.op.opcode)) }
     }
 
-    /// The variant of `variants` that `call` uses. `header` counts half cycles of address and dummy together when the
-    /// address is ignored (continuous reads).
-    pub(super) fn find<'v>(
+    /// The variant of `variants` that `call` uses. When the address is ignored (continuous reads), only the cycles of
+    /// address and dummies together count.
+    pub(super) fn find(
         &self,
         variants: impl Iterator<Item = Variant>,
-        call: Call<'v>,
+        call: Call<'_>,
         ignore_address: bool,
     ) -> Result<Variant, Violation> {
         let op = call.op;
@@ -93,7 +93,19 @@ impl SpiNand {
             return Err(Violation::WrongMode(op.opcode));
         }
         clock(call.hz, self.spec.variant_hz(&variant))?;
+        self.fast_enough(call, &variant)?;
         Ok(variant)
+    }
+
+    /// Reads in 8D-8D-8D from some clock on need a configuration bit.
+    fn fast_enough(&self, call: Call<'_>, variant: &Variant) -> Result<(), Violation> {
+        let Some(octal) = self.spec.octal.as_ref().filter(|_| variant.mode.is_stateful()) else {
+            return Ok(());
+        };
+        let below = u32::try_from(octal.fast_from_hz.saturating_sub(1)).unwrap_or(u32::MAX);
+        let enabled = self.dies[self.active].config >> octal.fast_config_bit & 1 != 0;
+        let reads = call.op.dir == Direction::In;
+        if reads && !enabled { clock(call.hz, below) } else { Ok(()) }
     }
 
     /// Whether the mode registers are set for a variant.

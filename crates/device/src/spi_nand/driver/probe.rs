@@ -152,6 +152,12 @@ impl<S: SpiMem> SpiNandDriver<S> {
             mask |= 1 << cont.config_bit;
             value |= flag(cont.kind == ContinuousKind::Winbond, 1 << cont.config_bit);
         }
+        if let Some(octal) = self.spec.octal.as_ref() {
+            let hz = u64::from(self.bus.clock(&self.read_op, true).hz());
+            let fast = choice.read.mode.is_stateful() && hz >= octal.fast_from_hz;
+            mask |= 1 << octal.fast_config_bit;
+            value |= flag(fast, 1 << octal.fast_config_bit);
+        }
         self.update_config(mask, value)?;
         if let Some(speed) = self.spec.high_speed {
             let on = flag(self.spec.needs_high_speed(&choice.read), 1 << speed.bit);

@@ -114,6 +114,16 @@ fn high_speed_reads_are_enabled_when_they_pay() {
     }
 }
 
+/// Random loads among equals, plain ones where only they are wide.
+#[test]
+fn program_loads_are_as_wide_as_the_limit_allows() {
+    for (mode, opcode) in [("1S-1S-1S", 0x84), ("1S-1S-8S", 0x82), ("1S-8S-8S", 0xC4), ("1S-1D-8D", 0x82)] {
+        assert_eq!(Rig::new(mode).driver("w35n01jw").load_operation().opcode, opcode, "{mode}");
+    }
+    let octal = Rig::new("8D-8D-8D").driver("w35n01jw").load_operation();
+    assert_eq!((octal.opcode, octal.mode), (0x84, Mode::OCTAL_DTR));
+}
+
 #[test]
 fn the_widest_common_mode_is_taken_without_a_limit() {
     let read_mode = |dtr, lanes, reset_pin| {

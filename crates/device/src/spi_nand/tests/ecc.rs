@@ -1,7 +1,8 @@
 //! Wrong bits: on-die and host ECC, read retry, OOB, bad blocks, OTP, failures.
 
-use super::rig::{Driver, Rig};
+use super::rig::{Driver, Rig, spec};
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::spi_nand::spec::EccStatus;
 use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion, Phase};
 
 fn written(rig: Rig, name: &str) -> (Driver, Vec<u8>) {
@@ -45,6 +46,21 @@ fn plain_status_reports_the_strength() {
     assert_eq!(read(&mut d, 0, 2048), (Ok((4, 4)), data[..2048].to_vec()));
 }
 
+/// Where makers hide how many bits were corrected.
+#[test]
+fn detail_registers_tell_the_number_of_bits() {
+    for status in [EccStatus::Macronix, EccStatus::WinbondDetail, EccStatus::Gigadevice] {
+        let mut spec = spec("mx35lf2ge4ad");
+        spec.ecc_status = status;
+        for wrong in 1..=4 {
+            let mut d = Rig::new("1S-1S-4S").custom(spec.clone());
+            d.write(d.ready_at(), 0, &[0; 2048]).unwrap();
+            (0..wrong).for_each(|bit| d.bus_mut().chip_mut().inject(0, bit * 5));
+            assert_eq!(read(&mut d, 0, 2048), (Ok((wrong, wrong)), vec![0; 2048]), "{status:?}");
+        }
+    }
+}
+
 #[test]
 fn software_ecc_corrects_on_the_host() {
     let ecc = EccProfile {
@@ -74,10 +90,10 @@ fn read_retry_finds_the_mode_that_reads_right() {
     let start = d.ready_at();
     let (outcome, got) = read(&mut d, 0, 2048);
     assert_eq!((outcome, got), (Ok((0, 0)), data[..2048].to_vec()));
-    let four_reads = Nanos::from_us(60) * 4;
+    let four_reads = spec("mx35lf2ge4ad").timing.t_rd_ecc_us * 4;
     assert!(d.ready_at().since(start) > four_reads);
     d.bus_mut().chip_mut().leak(0, &bits, 0);
-    assert_eq!(read(&mut d, 2048, 2048).0, Ok((0, 0)), "the normal mode is back");
+    assert_eq!(read(&mut d, 0, 2048).0, Ok((0, 0)), "the normal mode is back");
     d.bus_mut().chip_mut().leak(0, &bits, 77);
     assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
 }

@@ -186,6 +186,86 @@ fn four_lanes_need_quad_enable() {
     assert_eq!(b.read(0x6B, "1S-1S-4S", 8, 0), Err(Violation::WrongMode(0x6B)));
     b.set(0xB0, 0x11).unwrap();
     assert_eq!(b.read(0x6B, "1S-1S-4S", 8, 0), Ok([0xFF; 4]));
+    b.set(0xB0, 0x10).unwrap();
+    assert_eq!(b.read(0x6B, "1S-1S-4S", 8, 0), Err(Violation::WrongMode(0x6B)));
+}
+
+/// SR4 HS: with it reads of four lanes take eight dummies, without it four.
+#[test]
+fn the_high_speed_bit_decides_the_dummy_cycles() {
+    let mut b = Bench::unlocked("w25n01jw");
+    b.set(0xB0, 0x19).unwrap();
+    b.row(0x13, 0).unwrap();
+    assert_eq!(b.read(0xEB, "1S-4S-4S", 8, 0), Err(Violation::WrongMode(0xEB)));
+    assert_eq!(b.read(0xEB, "1S-4S-4S", 4, 0), Ok([0xFF; 4]));
+    b.set(0xD0, 0x04).unwrap();
+    assert_eq!(b.read(0xEB, "1S-4S-4S", 4, 0), Err(Violation::WrongMode(0xEB)));
+    assert_eq!(b.read(0xEB, "1S-4S-4S", 8, 0), Ok([0xFF; 4]));
+    assert_eq!(b.read(0x6B, "1S-1S-4S", 8, 0), Ok([0xFF; 4]), "others do not care");
+}
+
+/// Wrong bits that come up after the page was read are not in the cache.
+#[test]
+fn the_cache_keeps_what_the_array_had() {
+    let mut b = Bench::unlocked("w35n01jw");
+    b.set(0xB0, 0x08).unwrap();
+    b.row(0x13, 0).unwrap();
+    b.chip.inject(0, 0);
+    assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 0), Ok([0xFF; 4]));
+    b.row(0x13, 0).unwrap();
+    assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 0), Ok([0xFE, 0xFF, 0xFF, 0xFF]));
+}
+
+#[test]
+fn erasing_a_factory_bad_block_loses_its_marker() {
+    let mut b = Bench::unlocked("w35n01jw");
+    let options = ChipOptions { seed: 3, stores: true, bad_blocks: 1 };
+    b.chip = SpiNand::new(b.chip.spec().clone(), options);
+    b.set(0xA0, 0).unwrap();
+    let block = b.chip.factory_bad().next().unwrap();
+    assert!(block > 0);
+    b.row(0x13, block * 64).unwrap();
+    assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 4095), Ok([0xFF, 0x00, 0xFF, 0xFF]));
+    b.bare(0x06).unwrap();
+    b.row(0xD8, block * 64).unwrap();
+    b.row(0x13, block * 64).unwrap();
+    assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 4095), Ok([0xFF; 4]));
+    assert_eq!(b.chip.factory_bad().count(), 0);
+}
+
+/// Facts 5.1: HFREQ from 90 MHz in octal DTR.
+#[test]
+fn fast_octal_reads_need_their_bit() {
+    let octal = |opcode| SpiOp::command(opcode).mode(Mode::OCTAL_DTR);
+    let mut b = Bench::unlocked("w35n01jw");
+    b.vcr(1, 12).unwrap();
+    b.vcr(0, 0xC7).unwrap();
+    b.hz = 100_000_000;
+    b.run(octal(0x13).address(0, 2), Data::None).unwrap();
+    let read = octal(0x9D).address(0, 2).dummy(12).read(4);
+    let limit = Violation::ClockTooFast { hz: 100_000_000, max: 89_999_999 };
+    assert_eq!(b.run(read, Data::In(&mut [0; 4])), Err(limit));
+    let set = octal(0x1F).address(0xB0B0, 2).write(2);
+    b.run(set, Data::Out(&[0x19; 2])).unwrap();
+    assert_eq!(b.run(read, Data::In(&mut [0; 4])), Ok(()));
+}
+
+/// PAGE READ, some changed bytes, PROGRAM EXECUTE elsewhere: the source page stays as it was, also when it is erased
+/// in between.
+#[test]
+fn pages_are_moved_inside_the_chip() {
+    let mut b = Bench::unlocked("w35n01jw");
+    b.program(0).unwrap();
+    b.row(0x13, 0).unwrap();
+    b.bare(0x06).unwrap();
+    b.row(0xD8, 0).unwrap();
+    b.bare(0x06).unwrap();
+    b.load(1, &[0x11]).unwrap();
+    b.row(0x10, 64).unwrap();
+    b.row(0x13, 64).unwrap();
+    assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 0), Ok([0x55, 0x11, 0x55, 0x55]));
+    b.row(0x13, 0).unwrap();
+    assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 0), Ok([0xFF; 4]));
 }
 
 #[test]

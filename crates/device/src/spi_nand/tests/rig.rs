@@ -85,6 +85,13 @@ impl Rig {
         SpiNandDriver::probe(bus, &database(), HostProfile::default(), self.ecc, self.options)
     }
 
+    /// With a chip that no part file describes.
+    pub(super) fn custom(self, spec: SpiNandSpec) -> Driver {
+        let chip = SpiNand::new(Arc::new(spec.clone()), self.chip);
+        let bus = SpiController::new(self.profile, self.board, chip);
+        SpiNandDriver::probe(bus, &[spec], HostProfile::default(), self.ecc, self.options).unwrap()
+    }
+
     pub(super) fn driver(self, name: &str) -> Driver {
         self.probe(name).unwrap()
     }

@@ -1,6 +1,6 @@
 //! Probe, erase, write, read.
 
-use super::rig::Rig;
+use super::rig::{Rig, spec};
 use floatgate_mtd::{Instant, Mtd, Nanos, Phase};
 
 #[test]
@@ -30,6 +30,6 @@ fn a_page_read_takes_what_its_parts_take() {
     assert_eq!(cost[Phase::Command], Nanos::from_ns(2 * 8 * 40));
     assert_eq!(cost[Phase::Address], Nanos::from_ns((24 + 2) * 40));
     assert_eq!(cost[Phase::Data], Nanos::from_ns(4096 * 40));
-    assert_eq!(cost[Phase::Array], Nanos::from_us(50));
+    assert_eq!(cost[Phase::Array], spec("w35n01jw").timing.t_rd_ecc_us);
     assert_eq!(cost.total(), end.since(start));
 }

@@ -1,8 +1,8 @@
 //! Which command an operation is, and whether the chip takes it in this form.
 
-use super::super::spec::{OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
 use super::SpiNor;
 use crate::spi::{Direction, Mode, SpiOp, Variant};
+use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::violation::Violation;
 
 /// A command of this chip.
@@ -161,7 +161,7 @@ impl Commands {
             self.set(0x66, Cmd::ResetEnable);
             self.set(0x99, Cmd::Reset);
         }
-        if spec.addressing != super::super::spec::Addressing::Fixed {
+        if spec.addressing != crate::spi_nor::spec::Addressing::Fixed {
             self.register(0xB7, RegisterCmd::Enter4b);
             self.register(0xE9, RegisterCmd::Exit4b);
         }
@@ -187,6 +187,7 @@ impl Commands {
                 (0x71, R::ReadConfig2),
                 (0x72, R::WriteConfig2),
             ],
+            RegisterSet::Spansion => &[(0x35, R::ReadStatus2), (0x30, R::ClearFlagStatus)],
             RegisterSet::Micron => &[
                 (0x70, R::ReadFlagStatus),
                 (0x50, R::ClearFlagStatus),
@@ -310,6 +311,9 @@ impl SpiNor {
         if op.mode != if self.regs.octal { Mode::OCTAL_DTR } else { Mode::SINGLE } {
             return Err(wrong);
         }
+        if self.regs.octal && op.len & 1 != 0 {
+            return Err(Violation::Sequence("odd address or length in 8D-8D-8D"));
+        }
         check_direction(op, dir)?;
         let limit = if self.regs.octal { self.commands.max_dtr_hz } else { self.commands.max_sdr_hz };
         check_clock(hz, limit)?;
@@ -353,13 +357,14 @@ impl SpiNor {
         match self.spec.quad_enable {
             QuadEnable::None => true,
             QuadEnable::Sr1Bit6 => self.regs.sr1 & 1 << 6 != 0,
-            QuadEnable::Sr2Bit1 => self.regs.sr2 & 1 << 1 != 0,
+            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => self.regs.sr2 & 1 << 1 != 0,
         }
     }
 }
 
 impl Cmd {
-    /// Micron's configuration registers have addresses as long as those of the array; Macronix's always have four bytes.
+    /// Micron's configuration registers have addresses as long as those of the array; Macronix's always have four
+    /// bytes.
     fn is_vcr_access(self, set: RegisterSet) -> bool {
         let config = matches!(self, Self::Register(RegisterCmd::ReadConfig2 | RegisterCmd::WriteConfig2));
         config && set == RegisterSet::Micron

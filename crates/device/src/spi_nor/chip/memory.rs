@@ -1,9 +1,9 @@
 //! Reads, programs and erases of the array.
 
-use super::super::spec::{EraseType, RegisterSet};
 use super::SpiNor;
 use super::work::{Kind, Work, mix};
 use crate::spi::SpiOp;
+use crate::spi_nor::spec::{EraseType, RegisterSet};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
@@ -100,13 +100,13 @@ impl SpiNor {
         }
     }
 
-    /// Micron's fail bits stay until CLEAR FLAG STATUS; Macronix's tell about the last operation.
+    /// Micron's and Spansion's fail bits stay until they are cleared; Macronix's tell about the last operation.
     fn fail_bits_stay(&self) -> bool {
-        self.spec.registers == RegisterSet::Micron
+        matches!(self.spec.registers, RegisterSet::Micron | RegisterSet::Spansion)
     }
 
-    /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers use it for
-    /// padding; clearing more bits is fine (JFFS2 marks nodes obsolete that way).
+    /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers
+    /// use it for padding; clearing more bits is fine (JFFS2 marks nodes obsolete that way).
     fn check_erased(&self, row: usize, column: usize, bytes: &[u8]) -> Result<(), Violation> {
         let Some(old) = self.array.stored(row) else { return Ok(()) };
         let impossible = |(new, old): (&u8, &u8)| *new != 0xFF && new & !old != 0;

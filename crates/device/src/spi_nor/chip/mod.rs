@@ -1,11 +1,11 @@
 //! The simulated chip. It knows its command set and nothing else; who breaks a rule gets a [`Violation`], where silicon
 //! would ignore the command or spoil data.
 //!
-//! - [`decode`]: which command an operation is, and whether it may come in this mode, at this clock;
-//! - [`memory`]: reads, programs and erases of the array;
-//! - [`registers`]: status, configuration, mode switches;
-//! - [`otp`]: security registers and their kin;
-//! - [`work`]: what the chip does by itself, suspend, resume, reset.
+//! - `decode`: which command an operation is, and whether it may come in this mode, at this clock;
+//! - `memory`: reads, programs and erases of the array;
+//! - `registers`: status, configuration, mode switches;
+//! - `otp`: security registers and their kin;
+//! - `work`: what the chip does by itself, suspend, resume, reset.
 //!
 //! A program changes the array when its command ends, and keeps the chip busy from then on.
 
@@ -15,7 +15,8 @@ mod otp;
 mod registers;
 mod work;
 
-use super::spec::{BadSpec, EraseType, SpiNorSpec};
+use super::check::BadSpec;
+use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
@@ -107,6 +108,11 @@ impl SpiNor {
         } else {
             self.bad_blocks.remove(&block)
         };
+    }
+
+    /// Power goes away and comes back at `at`: as a reset by pin, on any package.
+    pub fn power_cycle(&mut self, at: Instant) {
+        self.reset(at);
     }
 
     /// Size of the smallest erase type: a block of the array.

@@ -1,11 +1,11 @@
 //! One-time-programmable areas, in the three ways that makers offer them.
 
-use super::super::spec::{OtpSpec, SpiNorSpec};
 use super::SpiNor;
 use super::decode::OtpCmd;
 use super::registers::LOCK_BITS;
 use super::work::{Kind, Work, mix};
 use crate::spi::{Data, SpiOp};
+use crate::spi_nor::spec::{OtpSpec, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
@@ -29,8 +29,8 @@ impl Otp {
                 (u32::from(regions) * region_bytes, 0)
             }
             Some(OtpSpec::Secured { user_bytes, factory_bytes }) => (user_bytes, factory_bytes),
-            // The control byte behind the data.
-            Some(OtpSpec::ControlByte { bytes }) => (bytes + 1, 0),
+            // The control byte behind the data, and a spare one: 8D-8D-8D moves two at a time.
+            Some(OtpSpec::ControlByte { bytes }) => (bytes + 2, 0),
         };
         let mut cells = vec![0xFF; user as usize];
         // The factory writes a number of its own into each chip.

@@ -1,11 +1,11 @@
 //! Status, configuration and mode.
 
-use super::super::spec::{Addressing, OctalSwitch, RegisterSet, SpiNorSpec};
 use super::SpiNor;
 use super::decode::RegisterCmd;
 use super::otp::Otp;
 use super::work::{Kind, Work};
 use crate::spi::{Data, SpiOp};
+use crate::spi_nor::spec::{Addressing, OctalSwitch, RegisterSet, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 use std::ops::Range;
@@ -95,7 +95,9 @@ impl SpiNor {
     fn register(&self, cmd: RegisterCmd, end: Instant, op: &SpiOp) -> Result<u8, Violation> {
         let busy = end < self.work.end;
         Ok(match cmd {
-            RegisterCmd::ReadStatus => self.regs.sr1 | flag(busy, WIP) | flag(self.regs.wel, WEL),
+            RegisterCmd::ReadStatus => {
+                self.regs.sr1 | flag(busy, WIP) | flag(self.regs.wel, WEL) | self.status_fail_bits(busy)
+            }
             RegisterCmd::ReadStatus2 if self.spec.registers == RegisterSet::Winbond => {
                 self.regs.sr2 | flag(self.suspended.is_some(), 1 << 7)
             }
@@ -110,6 +112,12 @@ impl SpiNor {
 
     fn is_suspended(&self, kind: Kind) -> bool {
         self.suspended.is_some_and(|s| s.work.kind == kind)
+    }
+
+    /// Spansion's status register: erase failed 5, program failed 6.
+    fn status_fail_bits(&self, busy: bool) -> u8 {
+        let here = self.spec.registers == RegisterSet::Spansion && !busy;
+        flag(here && self.regs.erase_failed, 1 << 5) | flag(here && self.regs.program_failed, 1 << 6)
     }
 
     /// Macronix RDSCUR: factory lock 0, lock-down 1, PSB 2, ESB 3, P_FAIL 5, E_FAIL 6.

@@ -416,6 +416,10 @@ fn impossible_specifications_are_refused() {
     assert!(change(&|s| s.geometry.banks = 3));
     assert!(change(&|s| s.erase.clear()));
     assert!(change(&|s| s.octal = None));
+    assert!(change(&|s| s.registers = crate::spi_nor::spec::RegisterSet::Plain));
+    assert!(change(&|s| s.geometry.page_bytes = 8192));
+    assert!(change(&|s| s.protection.iter_mut().for_each(|p| p.bp_bits.push(8))));
+    assert!(change(&|s| s.erase.values_mut().for_each(|e| e.bytes = 5000)));
 }
 
 proptest! {
@@ -423,9 +427,9 @@ proptest! {
     #[test]
     fn no_sequence_of_operations_panics(
         ops in prop::collection::vec((any::<u8>(), any::<u32>(), 0u8..5, 0u8..21, 0u32..300, 0u8..3, any::<bool>()), 1..60),
-        part in 0usize..4,
+        part in 0usize..5,
     ) {
-        let mut b = Bench::new(test_parts::ALL[part]);
+        let mut b = Bench::new(test_parts::ALL.get(part).unwrap_or(&test_parts::EVERY_MODE));
         for (opcode, addr, addr_bytes, dummy, len, dir, wide) in ops {
             let mut op = SpiOp::command(opcode).address(addr, addr_bytes).dummy(dummy);
             op.mode = if wide { Mode::OCTAL_DTR } else { Mode::SINGLE };

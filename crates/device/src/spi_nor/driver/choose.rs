@@ -1,9 +1,9 @@
 //! The fastest commands that chip, controller and board have in common.
 
-use super::super::spec::{Addressing, SpiNorSpec};
 use super::options::Options;
 use super::probe::ProbeError;
 use crate::spi::{Direction, Mode, SpiMem, SpiOp, Variant};
+use crate::spi_nor::spec::{Addressing, SpiNorSpec};
 use floatgate_mtd::Nanos;
 
 /// Bytes that three address bytes reach.
@@ -70,7 +70,8 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
         check_limit(bus, &reads, &eligible, limit)?;
         eligible.retain(|op| op.mode.data == limit.data);
     }
-    let offered = eligible.iter().map(|op| op.mode).collect();
+    let mut offered: Vec<Mode> = eligible.iter().map(|op| op.mode).collect();
+    offered.dedup();
     let read = *eligible.first().ok_or(ProbeError::NoCommand("read"))?;
     let programs = ops(spec, way, Direction::Out, [&spec.programs, &spec.programs_4b]);
     let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);
@@ -117,8 +118,8 @@ fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, len: u32) -> Ve
     found
 }
 
-/// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure something else
-/// than was asked for.
+/// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure
+/// something else than was asked for.
 fn check_limit(bus: &impl SpiMem, all: &[SpiOp], usable: &[SpiOp], limit: Mode) -> Result<(), ProbeError> {
     let reaches = |op: &SpiOp| op.mode.data == limit.data && op.mode.fits(limit);
     if usable.iter().any(reaches) {

@@ -1,9 +1,9 @@
-//! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because two may
-//! share the chip.
+//! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because
+//! two may share the chip.
 
-use super::super::spec::{RegisterSet, SpiNorSpec};
 use super::options::Options;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi_nor::spec::{RegisterSet, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
 
@@ -41,6 +41,24 @@ pub(super) struct Failures {
     program: u8,
     erase: u8,
     protected: u8,
+}
+
+/// How an operation reaches the chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// Through the direct mapping, if the controller has one.
+    Mapped,
+    /// As an operation of its own.
+    Plain,
+}
+
+impl Path {
+    fn write<S: SpiMem>(self, bus: &mut S, host: &mut Host, op: &SpiOp, data: &[u8]) -> Result<(), SpiError> {
+        match self {
+            Self::Mapped => bus.mapped(host, op, Data::Out(data)),
+            Self::Plain => bus.exec(host, op, Data::Out(data)),
+        }
+    }
 }
 
 /// Which kind of work failed.
@@ -97,6 +115,13 @@ impl Failures {
                 erase: 1 << 5,
                 protected: FSR_PROTECTED,
             }),
+            RegisterSet::Spansion => Some(Self {
+                read: register(0x05),
+                clear: Some(Ops::command(spec, 0x30, octal)),
+                program: 1 << 6,
+                erase: 1 << 5,
+                protected: 0,
+            }),
             RegisterSet::Macronix if options.check_security_register => {
                 Some(Self { read: register(0x2B), clear: None, program: 1 << 5, erase: 1 << 6, protected: 0 })
             }
@@ -144,21 +169,44 @@ impl<S: SpiMem> Engine<S> {
         self.bus.exec(host, op, data).map_err(|e| kind(e).at(addr, host.now()))
     }
 
-    /// Reads any bytes.
+    /// Reads any bytes of the array.
     #[inline]
     pub(super) fn read(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if buf.is_empty() {
             return Ok(());
         }
         if self.ops.octal && (addr | buf.len() as u64) & 1 != 0 {
-            return self.read_odd(host, addr, buf);
+            let template = self.ops.read;
+            return self.read_odd(host, &template, Path::Mapped, addr, buf);
         }
         let op = SpiOp { addr: addr as u32, len: buf.len() as u32, ..self.ops.read };
         self.bus.mapped(host, &op, Data::In(buf)).map_err(|e| kind(e).at(addr, host.now()))
     }
 
+    /// Reads by a plain operation from another place than the array.
+    pub(super) fn read_plain(
+        &mut self,
+        host: &mut Host,
+        template: &SpiOp,
+        addr: u64,
+        buf: &mut [u8],
+    ) -> Result<(), Error> {
+        if self.ops.octal && (addr | buf.len() as u64) & 1 != 0 {
+            return self.read_odd(host, template, Path::Plain, addr, buf);
+        }
+        let op = SpiOp { addr: addr as u32, len: buf.len() as u32, ..*template };
+        self.exec(host, &op, Data::In(buf), addr)
+    }
+
     /// In 8D-8D-8D two bytes travel per clock cycle: odd ends pass through a bounce buffer.
-    fn read_odd(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+    fn read_odd(
+        &mut self,
+        host: &mut Host,
+        template: &SpiOp,
+        path: Path,
+        addr: u64,
+        buf: &mut [u8],
+    ) -> Result<(), Error> {
         let (mut at, mut rest) = (addr, buf);
         while !rest.is_empty() {
             let skip = (at & 1) as usize;
@@ -168,8 +216,11 @@ impl<S: SpiMem> Engine<S> {
             let bounce = &mut self.bounce[..whole];
             // A device in timing-only mode leaves the buffer as it was, so the caller's bytes go in first.
             bounce[skip..skip + len].copy_from_slice(now);
-            let op = SpiOp { addr: at as u32 & !1, len: whole as u32, ..self.ops.read };
-            let outcome = self.bus.mapped(host, &op, Data::In(bounce));
+            let op = SpiOp { addr: at as u32 & !1, len: whole as u32, ..*template };
+            let outcome = match path {
+                Path::Mapped => self.bus.mapped(host, &op, Data::In(bounce)),
+                Path::Plain => self.bus.exec(host, &op, Data::In(bounce)),
+            };
             outcome.map_err(|e| kind(e).at(at, host.now()))?;
             now.copy_from_slice(&bounce[skip..skip + len]);
             (rest, at) = (later, at + len as u64);
@@ -195,10 +246,23 @@ impl<S: SpiMem> Engine<S> {
     }
 
     pub(super) fn start_program(&mut self, host: &mut Host, addr: u64, data: &[u8]) -> Result<(), Error> {
+        let template = self.ops.program;
+        self.start_write(host, &template, Path::Mapped, addr, data)
+    }
+
+    /// WRITE ENABLE and a command that programs, to the array or elsewhere.
+    pub(super) fn start_write(
+        &mut self,
+        host: &mut Host,
+        template: &SpiOp,
+        path: Path,
+        addr: u64,
+        data: &[u8],
+    ) -> Result<(), Error> {
         let enable = self.ops.write_enable;
         self.exec(host, &enable, Data::None, addr)?;
         let odd = self.ops.octal && (addr | data.len() as u64) & 1 != 0;
-        let template = SpiOp { addr: addr as u32, len: data.len() as u32, ..self.ops.program };
+        let op = SpiOp { addr: addr as u32, len: data.len() as u32, ..*template };
         let outcome = if odd {
             // FFh leaves a byte of the array as it is.
             let skip = (addr & 1) as usize;
@@ -206,10 +270,10 @@ impl<S: SpiMem> Engine<S> {
             let bounce = &mut self.bounce[..whole];
             (bounce[0], bounce[whole - 1]) = (0xFF, 0xFF);
             bounce[skip..skip + data.len()].copy_from_slice(data);
-            let op = SpiOp { addr: template.addr & !1, len: whole as u32, ..template };
-            self.bus.mapped(host, &op, Data::Out(bounce))
+            let op = SpiOp { addr: op.addr & !1, len: whole as u32, ..op };
+            path.write(&mut self.bus, host, &op, bounce)
         } else {
-            self.bus.mapped(host, &template, Data::Out(data))
+            path.write(&mut self.bus, host, &op, data)
         };
         outcome.map_err(|e| kind(e).at(addr, host.now()))
     }

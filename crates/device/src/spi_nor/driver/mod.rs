@@ -1,11 +1,11 @@
 //! The driver: finds out what chip it talks to and presents it as an MTD.
 //!
-//! - [`options`]: what the user may choose;
-//! - [`probe`]: READ ID, the catalogue, SFDP, mode switches; [`calibrate`]: the PHY;
-//! - [`choose`]: the fastest read and program commands that chip, controller and board have in common;
-//! - [`engine`]: reads, page programs, erases, status polls;
-//! - [`rww`]: two threads on one chip: reading while another bank is written, or while an erase is suspended;
-//! - [`otp`]: one-time-programmable areas.
+//! - `options`: what the user may choose;
+//! - `probe`: READ ID, the catalogue, SFDP, mode switches; `calibrate`: the PHY;
+//! - `choose`: the fastest read and program commands that chip, controller and board have in common;
+//! - `engine`: reads, page programs, erases, status polls;
+//! - `rww`: two threads on one chip: reading while another bank is written, or while an erase is suspended;
+//! - `otp`: one-time-programmable areas.
 
 mod calibrate;
 mod choose;
@@ -62,7 +62,8 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.phy
     }
 
-    /// The clock of the driver's thread: when probing was done, or the last call.
+    /// The clock of the driver's thread: when probing was done, or the last call. After a call of two threads it is the
+    /// writer's.
     pub const fn now(&self) -> Instant {
         self.host.now()
     }
@@ -80,6 +81,18 @@ impl<S: SpiMem> SpiNorDriver<S> {
     /// The controller, for breaking its chip on purpose.
     pub const fn bus_mut(&mut self) -> &mut S {
         &mut self.engine.bus
+    }
+
+    /// Gives the controller back with the chip as after power-on, so that a boot ROM finds what it expects (Linux
+    /// does so on shutdown): by 66h/99h, by the reset pin, or by E9h where only the address mode was changed. Also
+    /// says when.
+    ///
+    /// # Errors
+    /// When the chip refuses.
+    pub fn release(mut self, now: Instant) -> Result<(S, Instant), Error> {
+        self.host.resume(now);
+        self.engine.restore(&mut self.host)?;
+        Ok((self.engine.bus, self.host.now()))
     }
 
     fn begin(&mut self, now: Instant) {

@@ -1,5 +1,6 @@
 //! What the user may choose.
 
+use crate::host::HostProfile;
 use crate::units;
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
@@ -23,8 +24,8 @@ pub struct Options {
     /// Look at the fail bits of Macronix's security register after each program and erase. Linux 6.12 does not, and it
     /// costs one more operation. Micron's flag status register is always looked at.
     pub check_security_register: bool,
-    /// Read-while-write: pages that the writer programs before the reader waiting for the bus gets it. Linux does not order
-    /// this race (wake-up against a status loop without pauses): 0 is a fair lock.
+    /// Read-while-write: pages that the writer programs before the reader waiting for the bus gets it. Linux does not
+    /// order this race (wake-up against a status loop without pauses): 0 is a fair lock.
     pub reader_waits_pages: u32,
     /// Suspend an erase under way when a read asks for the chip, where the chip can.
     pub suspend_for_read: bool,
@@ -33,6 +34,15 @@ pub struct Options {
     pub pattern_addr: u64,
     /// Write the calibration pattern when that place is blank.
     pub write_pattern: bool,
+}
+
+impl Options {
+    /// With the pauses that this host really makes.
+    pub(super) fn on(mut self, host: &HostProfile) -> Self {
+        self.poll_initial_us = host.pause(self.poll_initial_us);
+        self.poll_interval_us = host.pause(self.poll_interval_us);
+        self
+    }
 }
 
 impl Default for Options {

@@ -1,9 +1,9 @@
 //! One-time-programmable areas, in the three ways that makers offer them.
 
-use super::super::spec::OtpSpec;
-use super::engine::{Engine, Job, Ops};
+use super::engine::{Engine, Job, Ops, Path};
 use super::otp_erasable;
 use crate::spi::{Data, SpiMem, SpiOp};
+use crate::spi_nor::spec::OtpSpec;
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos, OtpArea, OtpRegion};
 
@@ -116,8 +116,9 @@ impl<S: SpiMem> Engine<S> {
             return self.read(host, u64::from(at), buf);
         }
         let opcode = if otp_erasable(self.spec.otp) { 0x48 } else { 0x4B };
-        let op = self.otp_op(opcode, at).dummy(8).read(buf.len() as u32);
-        self.exec(host, &op, Data::In(buf), u64::from(at))
+        let dummy = self.spec.octal.filter(|_| self.ops.octal).map_or(8, |o| o.status_dummy);
+        let template = self.otp_op(opcode, at).dummy(dummy).read(0);
+        self.read_plain(host, &template, u64::from(at), buf)
     }
 
     pub(super) fn otp_read(
@@ -175,9 +176,8 @@ impl<S: SpiMem> Engine<S> {
         if self.is_secured() {
             return self.program(host, u64::from(at), data);
         }
-        self.enable(host)?;
-        let op = self.otp_op(0x42, at).write(data.len() as u32);
-        self.exec(host, &op, Data::Out(data), u64::from(at))?;
+        let template = self.otp_op(0x42, at).write(0);
+        self.start_write(host, &template, Path::Plain, u64::from(at), data)?;
         self.wait(host, u64::from(at), Job::Program, TIMEOUT)
     }
 
@@ -209,9 +209,9 @@ impl<S: SpiMem> Engine<S> {
                 let status2 = Ops::register_read(&self.spec, 0x35, false);
                 let mut value = [0];
                 self.exec(host, &status2, Data::In(&mut value), addr)?;
-                self.enable(host)?;
-                let op = Ops::command(&self.spec, 0x31, false).write(1);
-                self.exec(host, &op, Data::Out(&[value[0] | bits]), addr)?;
+                // Parts with status register 2 have no stateful mode.
+                let op = Ops::command(&self.spec, 0x31, false);
+                self.start_write(host, &op.write(1), Path::Plain, 0, &[value[0] | bits])?;
                 self.wait_ready(host, addr, TIMEOUT)
             }
             Some(OtpSpec::ControlByte { bytes }) => self.otp_program(host, bytes, &[0x00]),

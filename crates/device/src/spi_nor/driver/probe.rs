@@ -1,16 +1,16 @@
 //! Finding out what is there, and setting it up.
 
-use super::super::sfdp::{NotEnough, learn, merge};
-use super::super::spec::{OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use super::SpiNorDriver;
 use super::choose::{AddressWay, Choice, choose};
 use super::engine::{Engine, Failures, Ops, bounce};
 use super::options::Options;
 use crate::host::HostProfile;
-use crate::spi::{CmdExt, Data, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi::{Data, Direction, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi_nor::sfdp::{NotEnough, learn, merge};
+use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
-use floatgate_mtd::{Error, FlashKind, Geometry, Nanos, Phase};
+use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Phase};
 
 /// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
 const ID_BYTES: usize = 6;
@@ -100,19 +100,35 @@ impl<S: SpiMem> SpiNorDriver<S> {
     /// # Errors
     /// When nothing answers, when what answers is unknown, or when it cannot be used as asked.
     pub fn probe(
+        bus: S,
+        database: &[SpiNorSpec],
+        profile: HostProfile,
+        options: Options,
+    ) -> Result<Self, ProbeError> {
+        Self::probe_at(Instant::ZERO, bus, database, profile, options)
+    }
+
+    /// [`SpiNorDriver::probe`] on a rig that has been running until `now`.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn probe_at(
+        now: Instant,
         mut bus: S,
         database: &[SpiNorSpec],
         profile: HostProfile,
         options: Options,
     ) -> Result<Self, ProbeError> {
         let mut host = Host::default();
+        host.resume(now);
         reset(&mut bus, &mut host);
         let id = read_id(&mut bus, &mut host)?;
         let spec = identify(&mut bus, &mut host, database, &id)?;
         let choice = choose(&bus, &spec, &options)?;
+        let options = options.on(&profile);
         let mut engine = Engine {
             ops: Ops::of(&spec, &options, &choice, false),
-            chunk: u32::try_from(bus.max_transfer()).unwrap_or(u32::MAX).min(spec.geometry.page_bytes),
+            chunk: chunk(&bus, spec.geometry.page_bytes),
             erase_bytes: choice.erase_bytes,
             bounce: bounce(),
             bus,
@@ -123,6 +139,12 @@ impl<S: SpiMem> SpiNorDriver<S> {
         let phy = if engine.bus.wants_phy() { engine.calibrate(&mut host)? } else { PhyState::Uncalibrated };
         Ok(Self { host, profile, geometry: geometry(&engine), engine, phy })
     }
+}
+
+/// Data bytes of one page program: what the controller sends without releasing CS#, in whole bytes of 8D-8D-8D.
+fn chunk(bus: &impl SpiMem, page_bytes: u32) -> u32 {
+    let most = u32::try_from(bus.max_mapped(Direction::Out)).unwrap_or(u32::MAX);
+    (most & !1).max(1).min(page_bytes)
 }
 
 fn reset(bus: &mut impl SpiMem, host: &mut Host) {
@@ -242,10 +264,33 @@ impl<S: SpiMem> Engine<S> {
         self.set_dummy(host, choice)
     }
 
+    /// Undoes [`Engine::set_up`] as far as it is volatile.
+    pub(super) fn restore(&mut self, host: &mut Host) -> Result<(), Error> {
+        let four = self.ops.current_addr_bytes == 4;
+        let command = |engine: &Self, opcode| Ops::command(&engine.spec, opcode, engine.ops.octal);
+        if (self.ops.octal || four) && self.spec.soft_reset {
+            for opcode in [0x66, 0x99] {
+                let op = command(self, opcode);
+                self.exec(host, &op, Data::None, 0)?;
+            }
+        } else if self.ops.octal {
+            self.bus.pulse_reset(host);
+        } else if four {
+            if self.spec.addressing == Addressing::WrenEn4b {
+                let op = command(self, 0x06);
+                self.exec(host, &op, Data::None, 0)?;
+            }
+            let op = command(self, 0xE9);
+            return self.exec(host, &op, Data::None, 0);
+        }
+        host.spend(Resource::Cpu, Phase::Polling, RESET_PAUSE, "after reset");
+        Ok(())
+    }
+
     fn enter_4b(&mut self, host: &mut Host) -> Result<(), ProbeError> {
         let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, 0xB7, false));
         // Chips that need no write enable before B7h do not mind it (Linux does the same for all of Micron's).
-        if self.spec.addressing == super::super::spec::Addressing::WrenEn4b {
+        if self.spec.addressing == Addressing::WrenEn4b {
             self.bus.exec(host, &enable, Data::None)?;
         }
         self.bus.exec(host, &enter, Data::None)?;
@@ -254,33 +299,40 @@ impl<S: SpiMem> Engine<S> {
 
     /// Sets the quad enable bit if it is clear, by writing the register that holds it.
     fn enable_quad(&mut self, host: &mut Host) -> Result<(), ProbeError> {
-        let (read, write, bit) = match self.spec.quad_enable {
+        let (read, bit) = match self.spec.quad_enable {
             QuadEnable::None => return Ok(()),
-            QuadEnable::Sr1Bit6 => (0x05, 0x01, 1 << 6),
-            QuadEnable::Sr2Bit1 => (0x35, 0x31, 1 << 1),
+            QuadEnable::Sr1Bit6 => (0x05, 1 << 6),
+            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => (0x35, 1 << 1),
         };
         let value = self.register(host, read)?;
         if value & bit != 0 {
             return Ok(());
         }
-        self.write_register(host, write, value | bit)?;
+        match self.spec.quad_enable {
+            QuadEnable::Sr2Bit1 => self.write_register(host, 0x31, &[value | bit])?,
+            QuadEnable::Sr2Bit1By01 => {
+                let first = self.register(host, 0x05)?;
+                self.write_register(host, 0x01, &[first, value | bit])?;
+            }
+            QuadEnable::Sr1Bit6 | QuadEnable::None => self.write_register(host, 0x01, &[value | bit])?,
+        }
         if self.register(host, read)? & bit == 0 { Err(ProbeError::QuadEnableFailed) } else { Ok(()) }
     }
 
     /// Reads a register of one byte.
-    pub(super) fn register(&mut self, host: &mut Host, opcode: u8) -> Result<u8, SpiError> {
+    fn register(&mut self, host: &mut Host, opcode: u8) -> Result<u8, SpiError> {
         let op = Ops::register_read(&self.spec, opcode, self.ops.octal);
         let mut value = [0; 2];
         self.bus.exec(host, &op, Data::In(&mut value[..op.len as usize]))?;
         Ok(value[0])
     }
 
-    /// Writes a non-volatile register of one byte and waits.
-    pub(super) fn write_register(&mut self, host: &mut Host, opcode: u8, value: u8) -> Result<(), SpiError> {
+    /// Writes non-volatile registers and waits.
+    fn write_register(&mut self, host: &mut Host, opcode: u8, values: &[u8]) -> Result<(), SpiError> {
         let enable = self.ops.write_enable;
         self.bus.exec(host, &enable, Data::None)?;
-        let op = Ops::command(&self.spec, opcode, self.ops.octal).write(1);
-        self.bus.exec(host, &op, Data::Out(&[value]))?;
+        let op = Ops::command(&self.spec, opcode, self.ops.octal).write(values.len() as u32);
+        self.bus.exec(host, &op, Data::Out(values))?;
         let status = self.ops.status;
         let plan = PollPlan { initial: Nanos::ZERO, interval: Nanos::ZERO, timeout: REGISTER_TIMEOUT };
         self.bus.poll(host, &status, 1, 0, plan)?;
@@ -315,7 +367,8 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Runs the commands of an SFDP sequence: the first byte is the command, the last one data, those between an address.
+    /// Runs the commands of an SFDP sequence: the first byte is the command, the last one data, those between an
+    /// address.
     fn run_sequence(&mut self, host: &mut Host, sequence: &OctalSequence) -> Result<(), SpiError> {
         for step in &sequence.steps {
             match *step.sent() {
@@ -347,8 +400,7 @@ impl<S: SpiMem> Engine<S> {
         let mut got = [0; 2 * ID_BYTES];
         self.bus.exec(host, &op, Data::In(&mut got))?;
         // Macronix sends each byte twice.
-        let step = if octal.ext == CmdExt::Invert { 2 } else { 1 };
-        let same = got.iter().step_by(step).zip(&self.spec.id).all(|(a, b)| a == b);
-        if same { Ok(()) } else { Err(ProbeError::SwitchFailed(Mode::OCTAL_DTR)) }
+        let same = |step| got.iter().step_by(step).zip(&self.spec.id).all(|(a, b)| a == b);
+        if same(1) || same(2) { Ok(()) } else { Err(ProbeError::SwitchFailed(Mode::OCTAL_DTR)) }
     }
 }

@@ -1,9 +1,9 @@
 //! Two threads on one chip: one writes or erases, the other reads.
 //!
-//! The locks are those of Linux 6.12. A write holds its bank for the whole call, but the bus only while it sends WRITE ENABLE and
-//! a page, or one status read. A read holds the bus and its bank for the whole call, and gets in between two such
-//! exchanges if its bank is free; the writer's status reads wait meanwhile. Without read-while-write, or in the same bank, one call
-//! waits for the other.
+//! The locks are those of Linux 6.12. A write holds its bank for the whole call, but the bus only while it sends
+//! WRITE ENABLE and a page, or one status read. A read holds the bus and its bank for the whole call, and gets in
+//! between two such exchanges if its bank is free; the writer's status reads wait meanwhile. Without
+//! read-while-write, or in the same bank, one call waits for the other.
 
 use super::SpiNorDriver;
 use super::engine::{Engine, Job};
@@ -72,8 +72,8 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.finish(reader)
     }
 
-    /// One thread erases, another asks at `ask` to read. With [`super::Options::suspend_for_read`] an erase under way is
-    /// suspended for it; in another bank of a chip with read-while-write that is not necessary.
+    /// One thread erases, another asks at `ask` to read. With [`super::Options::suspend_for_read`] an erase under way
+    /// is suspended for it; in another bank of a chip with read-while-write that is not necessary.
     ///
     /// # Errors
     /// As [`floatgate_mtd::Mtd::erase`] and [`floatgate_mtd::Mtd::read`]; the first failure is returned.

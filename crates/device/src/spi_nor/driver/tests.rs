@@ -1,8 +1,8 @@
-use super::super::chip::SpiNor;
-use super::super::spec::SpiNorSpec;
-use super::super::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25Q128JV};
 use super::*;
 use crate::spi::{SpiController, SpiProfile};
+use crate::spi_nor::chip::SpiNor;
+use crate::spi_nor::spec::SpiNorSpec;
+use crate::spi_nor::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25Q128JV};
 use crate::timeline::Span;
 use floatgate_mtd::{ErrorKind, Nanos, Phase};
 
@@ -106,29 +106,5 @@ fn every_part_is_found_written_and_read() {
         let at = rig.erase(at, 0, 4096).unwrap().at;
         rig.read(at, 0, &mut got).unwrap();
         assert!(got.iter().all(|&b| b == 0xFF));
-    }
-}
-
-#[test]
-#[ignore]
-fn tmp_speed() {
-    for part in [W25Q128JV, MX25UW51245G] {
-        let mut setup = Setup::new(part).board("reset_pin = true");
-        setup.stores = false;
-        let mut rig = setup.ready();
-        let mut at = rig.now();
-        let mut buf = [0; 512];
-        #[allow(clippy::disallowed_methods)]
-        let t = std::time::Instant::now();
-        for i in 0..2_000_000u64 {
-            at = rig.read(at, (i % 32768) * 512, &mut buf).unwrap().at;
-        }
-        println!("{:?} per read {at}", t.elapsed() / 2_000_000);
-        #[allow(clippy::disallowed_methods)]
-        let t = std::time::Instant::now();
-        for i in 0..1_000_000u64 {
-            at = rig.write(at, (i % 32768) * 256, &buf[..256]).unwrap().at;
-        }
-        println!("{:?} per write {at}", t.elapsed() / 1_000_000);
     }
 }

@@ -1,8 +1,8 @@
 //! From a specification to the bytes behind READ SFDP.
 
-use super::super::spec::{Addressing, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};
+use crate::spi_nor::spec::{Addressing, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::units::TypMaxUs;
 use floatgate_media::error::MediaError;
 use floatgate_media::sfdp::{
@@ -99,7 +99,7 @@ fn basic(spec: &SpiNorSpec) -> BfptBasic {
     }
 }
 
-fn erase_type(kind: &super::super::spec::EraseType) -> EraseType {
+fn erase_type(kind: &crate::spi_nor::spec::EraseType) -> EraseType {
     EraseType { size_exponent: kind.bytes.trailing_zeros() as u8, opcode: kind.opcode }
 }
 
@@ -165,6 +165,7 @@ const fn quad_enable(bit: QuadEnable) -> sfdp::QuadEnable {
         QuadEnable::None => sfdp::QuadEnable::None,
         QuadEnable::Sr1Bit6 => sfdp::QuadEnable::Status1Bit6,
         QuadEnable::Sr2Bit1 => sfdp::QuadEnable::Status2Bit1Separate,
+        QuadEnable::Sr2Bit1By01 => sfdp::QuadEnable::Status2Bit1,
     }
 }
 

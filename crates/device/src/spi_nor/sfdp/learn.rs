@@ -1,11 +1,11 @@
 //! What a driver learns from SFDP alone.
 
-use super::super::spec::{
+use super::{FAST, PROGRAMS};
+use crate::spi::{CmdExt, Mode, Variant};
+use crate::spi_nor::spec::{
     Addressing, EraseType, NorGeometry, NorTiming, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec,
     Suspend,
 };
-use super::{FAST, PROGRAMS};
-use crate::spi::{CmdExt, Mode, Variant};
 use crate::units::TypMaxUs;
 use floatgate_media::error::MediaError;
 use floatgate_media::sfdp::{
@@ -175,9 +175,8 @@ fn quad_enable(timing: Option<&BfptTiming>) -> QuadEnable {
     use sfdp::QuadEnable as Q;
     match timing.map(|t| t.quad_enable) {
         Some(Q::Status1Bit6) => QuadEnable::Sr1Bit6,
-        Some(Q::Status2Bit1Cleared | Q::Status2Bit1Kept | Q::Status2Bit1 | Q::Status2Bit1Separate) => {
-            QuadEnable::Sr2Bit1
-        }
+        Some(Q::Status2Bit1Cleared | Q::Status2Bit1Kept | Q::Status2Bit1) => QuadEnable::Sr2Bit1By01,
+        Some(Q::Status2Bit1Separate) => QuadEnable::Sr2Bit1,
         _ => QuadEnable::None,
     }
 }

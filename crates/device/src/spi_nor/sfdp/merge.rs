@@ -1,11 +1,11 @@
 //! A chip that is both in the catalogue and has SFDP.
 
-use super::super::spec::{EraseType, SpiNorSpec};
 use crate::spi::Variant;
+use crate::spi_nor::spec::{EraseType, SpiNorSpec};
 use std::collections::BTreeMap;
 
-/// The catalogue's entry corrected by what the chip itself says: sizes and erase commands are the chip's, and reads that the
-/// catalogue does not know are added. Clock limits, times, OTP and the like stay the catalogue's.
+/// The catalogue's entry corrected by what the chip itself says: sizes and erase commands are the chip's, and reads
+/// that the catalogue does not know are added. Clock limits, times, OTP and the like stay the catalogue's.
 #[must_use]
 pub fn merge(mut known: SpiNorSpec, told: &SpiNorSpec) -> SpiNorSpec {
     known.geometry.size_bytes = told.geometry.size_bytes;

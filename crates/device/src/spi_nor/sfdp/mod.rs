@@ -1,6 +1,6 @@
-//! Between a part's specification and the SFDP tables that its chip answers with: [`emit`] for the chip, [`learn`] for the
-//! driver. What the tables cannot express (clock limits of most commands, programs on more than one lane with three
-//! address bytes, OTP, banks) only the catalogue knows.
+//! Between a part's specification and the SFDP tables that its chip answers with: [`emit`] for the chip, [`learn`]
+//! for the driver. What the tables cannot express (clock limits of most commands, programs on more than one lane with
+//! three address bytes, OTP, banks) only the catalogue knows.
 
 mod emit;
 mod learn;

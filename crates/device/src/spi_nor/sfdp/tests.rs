@@ -1,7 +1,7 @@
-use super::super::spec::{EraseType, Octal, OctalSwitch, SpiNorSpec};
-use super::super::test_parts;
 use super::*;
 use crate::spi::Variant;
+use crate::spi_nor::spec::{EraseType, Octal, OctalSwitch, SpiNorSpec};
+use crate::spi_nor::test_parts;
 
 fn tell(spec: &SpiNorSpec) -> SpiNorSpec {
     learn(&emit(spec).unwrap(), &spec.id).unwrap()
@@ -20,7 +20,7 @@ fn opcodes(spec: &SpiNorSpec) -> Vec<(u32, u8, Option<u8>)> {
 
 #[test]
 fn the_tables_of_every_part_tell_what_it_is() {
-    for part in test_parts::ALL {
+    for part in test_parts::ALL.into_iter().chain([test_parts::EVERY_MODE]) {
         let spec = test_parts::spec(part);
         let told = tell(&spec);
         assert_eq!(told.geometry.size_bytes, spec.geometry.size_bytes);

@@ -16,6 +16,17 @@ fn failures_have_a_name_a_place_and_a_time() {
     let at = rig.write(at, 0x300, &[0; 16]).unwrap().at;
     let error = rig.erase(at, 0x2000, 0x2000).unwrap_err();
     assert_eq!((error.kind, error.addr), (ErrorKind::EraseFailed, 0x3000));
+    let spansion = |s: &mut SpiNorSpec| {
+        s.registers = crate::spi_nor::spec::RegisterSet::Spansion;
+        s.otp = None;
+        s.quad_enable = crate::spi_nor::spec::QuadEnable::Sr2Bit1By01;
+    };
+    let mut rig = Setup::new(W25Q128JV).spec(spansion).ready();
+    rig.bus_mut().chip_mut().fail_program(0, true);
+    let at = rig.now();
+    let error = rig.write(at, 0, &[0; 4]).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ProgramFailed);
+    rig.write(error.at, 256, &[0; 4]).unwrap();
     // Winbond's chips do not tell; the data does.
     let mut silent = Setup::new(W25Q128JV).ready();
     silent.bus_mut().chip_mut().fail_program(0, true);
@@ -129,6 +140,8 @@ fn otp_areas_are_written_and_locked() {
     otp(MX25UW12845G, false, 1, 512, true, false);
     otp(MX25UW12845G, true, 1, 512, true, false);
     otp(MX25UW51245G, false, 1, 512, true, false);
+    otp(test_parts::EVERY_MODE, false, 1, 64, true, false);
+    otp(test_parts::EVERY_MODE, true, 1, 64, true, false);
 }
 
 #[test]
@@ -192,4 +205,50 @@ fn two_runs_are_the_same() {
         (at, rig.breakdown())
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn options_are_written_with_units() {
+    let text = "erase_bytes = '64 KiB'\npoll_interval_us = '1 ms'\nsuspend_for_read = true";
+    let options: Options = toml::from_str(text).unwrap();
+    assert_eq!((options.erase_bytes, options.poll_interval_us), (65536, Nanos::from_ms(1)));
+    assert!(options.suspend_for_read && options.write_pattern);
+    assert!(toml::from_str::<Options>("erase_byte = 1").unwrap_err().to_string().contains("erase_bytes"));
+}
+
+#[test]
+fn pauses_between_status_reads_are_slept_through() {
+    let profile = HostProfile { wakeup_us: Nanos::from_us(50), ..HostProfile::default() };
+    let options = Options { poll_interval_us: Nanos::from_ms(1), ..Options::default() };
+    let chip = SpiNor::new(test_parts::spec(W25Q128JV), 0, true).unwrap();
+    let bus = bus(chip, CONTROLLER, "clock_hz = '20 MHz'");
+    let mut rig = SpiNorDriver::probe(bus, &[test_parts::spec(W25Q128JV)], profile, options).unwrap();
+    let (at, before) = (rig.now(), rig.breakdown());
+    let done = rig.erase(at, 0, 4096).unwrap().at;
+    let cost = rig.breakdown() - before;
+    // 45 ms of erasing are seen by the 43rd pause of 1.05 ms.
+    assert_eq!(cost[Phase::Array], Nanos::from_ms(45));
+    assert!(
+        done.since(at) > Nanos::from_us(45_150) && done.since(at) < Nanos::from_us(45_250),
+        "{}",
+        done.since(at)
+    );
+}
+
+#[test]
+fn controllers_with_short_operations_split_programs() {
+    let mut setup = Setup::new(W25Q128JV);
+    setup.controller.push_str("max_transfer_bytes = 48\n");
+    let mut rig = setup.ready();
+    let data = bytes(600, 4);
+    let at = rig.now();
+    let before = rig.breakdown();
+    let at = rig.write(at, 100, &data).unwrap().at;
+    // 156 bytes to the end of the page, 256, 188: in pieces of 48.
+    let pieces = 4 + 6 + 4;
+    let array = (rig.breakdown() - before)[Phase::Array];
+    assert!(array > Nanos::from_us(30 * pieces) && array < Nanos::from_us(120 * pieces), "{array}");
+    let mut got = vec![0; 600];
+    rig.read(at, 100, &mut got).unwrap();
+    assert_eq!(got, data);
 }

@@ -178,3 +178,94 @@ fn the_phy_is_calibrated_and_used() {
     let error = phy().options(|o| o.write_pattern = false).probe().unwrap_err();
     assert_eq!(error, ProbeError::PatternPlace { addr: 0xFF_F000 });
 }
+
+/// Every stateless mode, with four-byte commands and with the address mode changed, by catalogue and by SFDP.
+#[test]
+fn every_mode_carries_data() {
+    let modes = [
+        "1-1-1", "1-1-2", "1-2-2", "1-1-4", "1-4-4", "1-1-8", "1-8-8", "1S-1D-1D", "1S-2D-2D", "1S-4D-4D",
+        "8D-8D-8D",
+    ];
+    for (limit, known) in modes.into_iter().flat_map(|m| [(m, true), (m, false)]) {
+        for small in [false, true] {
+            let mut setup = Setup::new(test_parts::EVERY_MODE).board("reset_pin = true");
+            setup = setup.board(&format!("mode = '{limit}'"));
+            if small {
+                setup = setup.spec(|s| s.geometry.size_bytes = 16 << 20);
+            }
+            setup.known = known;
+            let mut rig = setup.ready();
+            assert_eq!(rig.read_op().mode, limit.parse().unwrap());
+            assert_eq!(rig.read_op().addr_bytes, if small && limit != "8D-8D-8D" { 3 } else { 4 });
+            let data = bytes(1001, 1);
+            let at = rig.now();
+            let at = rig.write(at, 0xFF_0001, &data).unwrap().at;
+            let mut got = vec![0; 1001];
+            let at = rig.read(at, 0xFF_0001, &mut got).unwrap().at;
+            assert_eq!(got, data, "{limit} {known} {small}");
+            rig.erase(at, 0xFF_0000, 4096).unwrap();
+        }
+    }
+}
+
+#[test]
+fn more_lanes_and_double_rate_are_faster() {
+    let time = |mode: &str| {
+        let setup = Setup::new(test_parts::EVERY_MODE).board("reset_pin = true");
+        let mut rig = setup.board(&format!("mode = '{mode}'")).ready();
+        let at = rig.now();
+        rig.read(at, 0, &mut [0; 512]).unwrap().at.since(at)
+    };
+    let ladder = ["1-1-1", "1-1-2", "1-1-4", "1-4-4", "1-1-8", "1-8-8", "8D-8D-8D"].map(time);
+    assert!(ladder.is_sorted_by(|a, b| a > b), "{ladder:?}");
+    assert!(time("1S-4D-4D") < time("1-4-4"));
+    // Program commands follow the limit as well.
+    let rig = Setup::new(test_parts::EVERY_MODE).board("mode = '1-8-8'").ready();
+    assert_eq!((rig.program_op().opcode, rig.program_op().addr_bytes), (0x8E, 4));
+}
+
+#[test]
+fn the_quad_enable_bit_is_set_in_each_way() {
+    use crate::spi_nor::spec::QuadEnable;
+    for way in [QuadEnable::Sr1Bit6, QuadEnable::Sr2Bit1, QuadEnable::Sr2Bit1By01] {
+        for known in [true, false] {
+            let mut setup = Setup::new(W25Q128JV).spec(|s| s.quad_enable = way);
+            setup.known = known;
+            assert_eq!(mode(&setup.ready()), "1S-4S-4S", "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn no_eye_no_phy() {
+    let mut setup = Setup::new(MX25UW12845G).board("reset_pin = true").board("phy = true");
+    setup.controller.push_str(&PHY.replace("unstable_ps = 1000", "unstable_ps = 2900"));
+    let error = setup.probe().unwrap_err();
+    assert!(matches!(error, ProbeError::Spi(crate::spi::SpiError::NoEye { .. })), "{error}");
+}
+
+#[test]
+fn a_released_chip_is_found_again_without_its_reset_pin() {
+    let four_byte_mode = |s: &mut SpiNorSpec| s.erase.values_mut().for_each(|e| e.opcode_4b = None);
+    for (part, soft_reset, board) in [
+        (MX25UW12845G, true, "reset_pin = true"),
+        (MX25UW12845G, false, "reset_pin = true"),
+        (MX25UW51245G, false, ""),
+        (test_parts::EVERY_MODE, false, ""),
+        (W25Q128JV, true, ""),
+    ] {
+        let setup = Setup::new(part).spec(four_byte_mode).spec(|s| s.soft_reset = soft_reset).board(board);
+        let (spec, plain) = (setup.spec.clone(), Setup::new(part).board);
+        let mut rig = setup.ready();
+        let at = rig.now();
+        let at = rig.write(at, 300, b"kept").unwrap().at;
+        let (released, at) = rig.release(at).unwrap();
+        let bus = bus(released.chip().clone(), CONTROLLER, &plain);
+        let (profile, options) = (HostProfile::default(), Options::default());
+        let mut again = SpiNorDriver::probe_at(at, bus, &[spec], profile, options).unwrap();
+        let mut got = [0; 4];
+        let at = again.now();
+        again.read(at, 300, &mut got).unwrap();
+        assert_eq!(&got, b"kept");
+    }
+}

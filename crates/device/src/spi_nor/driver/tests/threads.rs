@@ -104,3 +104,27 @@ fn an_erase_is_suspended_for_a_read() {
     let banks = erase_and_read(Setup::new(MX25UW51245G), BANK, ask);
     assert!(banks.1 < ask + Nanos::from_us(50), "{banks:?}");
 }
+
+/// The Macronix host controller in an FPGA, as fitted to the ZC702 rows.
+const FPGA: &str = "reference_hz = '16.667 MHz'\nmax_hz = '16.667 MHz'\nlanes = 8\ndtr = true
+exec = { setup_us = 12, finish_us = 12 }
+rx = { ns_per_byte = 260, overlap = true }
+tx = { ns_per_byte = 260, overlap = true }\n";
+
+/// `flash_speed -b0 -k0` and `-k4096` of the talk: 7/7 ms in one die, 7/5 ms in two. That the reader loses the race
+/// for ten pages is fitted to the last figure.
+#[test]
+fn published_latencies() {
+    let latency = |bank: u64| {
+        let setup = Setup::new(MX25UW51245G).clock("16.667 MHz").board("mode = '1-1-1'");
+        let mut setup = setup.options(|o| o.reader_waits_pages = 10);
+        setup.controller = FPGA.to_owned();
+        let mut rig = setup.ready();
+        rig.profile = HostProfile { call_us: Nanos::from_us(215), ..HostProfile::default() };
+        let (written, got) = write_and_read(&mut rig, 0, bank);
+        // As flash_speed prints them.
+        (written.max(got).as_ns() / 1_000_000, got.as_ns() / 1_000_000)
+    };
+    assert_eq!(latency(0), (7, 7));
+    assert_eq!(latency(BANK), (7, 5));
+}

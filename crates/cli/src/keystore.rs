@@ -1,0 +1,67 @@
+//! `floatgate keystore`.
+
+use crate::common::{self, Outcome, SetupArgs};
+use floatgate_lab::keystore::{self, Driver, Line};
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate keystore
+  floatgate keystore --set firmware.tick_us=100
+  floatgate keystore --set chip=w25q128jv --json
+
+The test program of the Cryptech project: the whole chip is read, erased in three ways, verified, written and verified,
+once by a driver that waits a tick after each SPI call and once without these delays.")]
+pub(crate) struct Args {
+    /// A setup with a [firmware] table and a SPI NOR, or the path of a TOML file
+    #[arg(default_value = "stm32-n25q128a")]
+    setup: String,
+
+    /// Override any field: --set firmware.delay_ticks=0
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Seed: which subsectors are slow
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Both {
+    with_delays: Vec<Line>,
+    without_delays: Vec<Line>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let setup =
+        SetupArgs { setup: args.setup.clone(), set: args.set.clone(), seed: args.seed, bad_blocks: 0 };
+    let config = setup.open()?.config()?;
+    let both = Both {
+        with_delays: keystore::on(&config, Driver::WithDelays, args.seed)?,
+        without_delays: keystore::on(&config, Driver::WithoutDelays, args.seed)?,
+    };
+    if args.json {
+        return common::print_json(&both);
+    }
+    common::print(&floatgate_lab::run::title(&config));
+    common::print(&table(&both));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(both: &Both) -> String {
+    let mut table =
+        common::table(["test", "rounds", "with delays, s", "ms each", "without, s", "ms each", "faster"]);
+    for (slow, fast) in both.with_delays.iter().zip(&both.without_delays) {
+        let ((slow_s, slow_ms), (fast_s, fast_ms)) = (slow.printed(), fast.printed());
+        let factor = format!("x{:.1}", slow.ns as f64 / fast.ns.max(1) as f64);
+        let row = [slow.test.to_owned(), slow.rounds.to_string(), slow_s, slow_ms, fast_s, fast_ms, factor];
+        table.add_row(row);
+    }
+    common::numbers(&mut table, 1);
+    table.to_string()
+}

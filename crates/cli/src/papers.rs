@@ -1,0 +1,148 @@
+//! `floatgate papers`.
+
+use crate::common::{self, Failure, Outcome};
+use comfy_table::{Cell, Color};
+use floatgate_lab::config::{Library, Source};
+use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
+use floatgate_lab::plot;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate papers
+  floatgate papers P0
+  floatgate papers octal
+  floatgate papers --json
+  floatgate papers my-measurements.toml
+
+Exit status 1 when a row that is not a declared exception is outside its tolerance.")]
+pub(crate) struct Args {
+    /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
+    #[arg(default_value = "")]
+    table: String,
+
+    /// Only the summary
+    #[arg(long)]
+    summary: bool,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let papers = chosen(&args.table)?;
+    let report = papers::compare(&Library::built_in(), &papers)?;
+    let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    if args.json {
+        common::print_json(&report)?;
+        return Ok(code);
+    }
+    if !args.summary {
+        show(&papers, &report);
+    }
+    common::print(&summary(&report.summary));
+    for row in report.rows.iter().filter(|r| r.is_outside()) {
+        common::print(&format!("outside: {}/{}/{} {}", row.paper, row.table, row.row, percent(row.residual)));
+    }
+    Ok(code)
+}
+
+fn chosen(name: &str) -> Result<Vec<Paper>, Failure> {
+    let path = std::path::Path::new(name);
+    if path.extension().is_none_or(|e| e != "toml") {
+        return Ok(papers::select(papers::built_in()?, name)?);
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|e| Failure::new(format!("{name}: {e}"), "name a readable TOML file, or a table"))?;
+    let paper = papers::read(&Source::file(path, &bytes)?)?;
+    papers::check(&paper)?;
+    Ok(vec![paper])
+}
+
+fn show(papers: &[Paper], report: &Report) {
+    for paper in papers {
+        common::print(&format!("{}  {}\n", paper.paper, paper.title));
+        for table in &paper.tables {
+            let rows: Vec<&ReportRow> =
+                report.rows.iter().filter(|r| r.paper == paper.paper && r.table == table.name).collect();
+            common::print(&format!("{}: {}, {}", table.name, table.title, table.unit));
+            common::print(&format!("{}\n", rows_table(&rows)));
+        }
+    }
+    report.predictions.iter().for_each(prediction);
+}
+
+fn rows_table(rows: &[&ReportRow]) -> String {
+    let mut table = common::table(["row", "published", "simulated", "residual", "kind", "setup"]);
+    for row in rows {
+        let residual = Cell::new(percent(row.residual));
+        let residual = if row.is_outside() && common::colour() { residual.fg(Color::Red) } else { residual };
+        table.add_row(vec![
+            Cell::new(&row.row),
+            Cell::new(row.published),
+            Cell::new(figure(row.simulated)),
+            residual,
+            Cell::new(kind(row.kind)),
+            Cell::new(&row.setup),
+        ]);
+    }
+    common::numbers(&mut table, 1);
+    for column in table.column_iter_mut().skip(4) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    let reasons = rows.iter().filter_map(|r| r.reason.as_ref().map(|why| format!("\n  {}: {why}", r.row)));
+    reasons.fold(table.to_string(), |text, reason| text + &reason)
+}
+
+fn prediction(p: &ReportPrediction) {
+    common::print(&format!(
+        "{}: {} ({})\n  predicted {} {}, not published\n  {}{}\n",
+        p.name,
+        p.title,
+        p.setup,
+        figure(p.simulated.round()),
+        p.unit,
+        plot::breakdown_text(&p.breakdown_ns, common::width() - 2, common::colour()).replace('\n', "\n  "),
+        if p.note.is_empty() { String::new() } else { format!("\n  {}", p.note) }
+    ));
+}
+
+fn kind(kind: RowKind) -> &'static str {
+    match kind {
+        RowKind::Fitted => "fitted",
+        RowKind::Predicted => "predicted",
+        RowKind::Exception => "exception",
+    }
+}
+
+/// A figure without digits that mean nothing.
+fn figure(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", ratio * 100.0)
+}
+
+fn summary(s: &Summary) -> String {
+    let verdict = if s.holds() { "yes" } else { "no" };
+    format!(
+        "{} rows: {} predicted, {} fitted by {} parameters, {} declared exceptions\n\
+         residuals: median {:.1} % (predicted rows {:.1} %), worst {:.1} % ({})\n\
+         every row within its tolerance: {verdict}",
+        s.rows,
+        s.predicted,
+        s.fitted,
+        s.parameters,
+        s.exceptions,
+        s.median * 100.0,
+        s.median_predicted * 100.0,
+        s.worst * 100.0,
+        s.worst_row
+    )
+}

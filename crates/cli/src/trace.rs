@@ -1,0 +1,64 @@
+//! `floatgate trace`.
+
+use crate::common::{self, Outcome, SetupArgs};
+use clap::builder::PossibleValuesParser;
+use floatgate_lab::operation::{self, Operation, Traced};
+use floatgate_lab::plot;
+use floatgate_mtd::Nanos;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate trace am62a-w35n01jw read-page
+  floatgate trace am62a-w35n01jw read-block --set driver.continuous=true
+  floatgate trace rww-mx25uw51245g read-while-write --plot rww.svg
+  floatgate trace imx6-mx30lf2g18ac read-2-pages --json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    setup: SetupArgs,
+
+    /// What to do
+    #[arg(value_parser = PossibleValuesParser::new(Operation::ALL.map(|(name, _)| name)))]
+    operation: String,
+
+    /// Draw the waterfall into an SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let wanted = Operation::ALL.into_iter().find(|(name, _)| *name == args.operation);
+    let operation = wanted.map_or(Operation::ReadPage, |(_, operation)| operation);
+    let named = args.setup.open()?;
+    let traced = operation::trace(&named.library, &named.config()?, named.options, operation)?;
+    if let Some(path) = &args.plot {
+        let subtitle = format!("{}: {}", traced.chip, traced.link.read);
+        let title = format!("{} on {}", traced.operation, traced.title);
+        common::write_file(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
+    }
+    if args.json {
+        return common::print_json(&traced);
+    }
+    common::print(&text(&traced));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(traced: &Traced) -> String {
+    let (width, colour) = (common::width(), common::colour());
+    format!(
+        "{}\n{}: {}\n{} of {} bytes takes {}\n\n{}\n\n{}\n",
+        traced.title,
+        traced.chip,
+        traced.link.read,
+        traced.operation,
+        common::grouped(traced.bytes),
+        Nanos::from_ns(traced.ns),
+        plot::waterfall_text(&traced.spans, width, colour),
+        plot::breakdown_text(&traced.breakdown_ns, width, colour)
+    )
+}

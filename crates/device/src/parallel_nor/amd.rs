@@ -1,0 +1,405 @@
+//! Command set 0002 (AMD/Fujitsu/Spansion): unlock cycles, then a command.
+//!
+//! Stricter than silicon: a broken sequence is refused and forgotten; the query and the autoselect mode are left by reset
+//! before anything else; while the chip works only status reads, suspend and further blocks of an erase are taken.
+
+use super::cells::{Cells, Work};
+use super::load::Load;
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+
+/// What the last write cycles have begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Idle,
+    /// AAh was written; `erase`: as part of an erase.
+    Unlock1 { erase: bool },
+    /// AAh and 55h were written.
+    Unlock2 { erase: bool },
+    /// 80h was written.
+    EraseSetup,
+    /// A0h was written.
+    Program,
+    /// 25h was written; the number of words follows.
+    Count { block: u32 },
+    /// Words of the program buffer, then 29h.
+    Load,
+    /// A0h in the lock register set.
+    LockProgram,
+    /// 90h where 00h must follow.
+    Exit,
+}
+
+/// What reads show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Show {
+    #[default]
+    Array,
+    Autoselect,
+    Query,
+    SecuredSilicon,
+    LockRegister,
+}
+
+/// Status bits on DQ.
+const DQ7: u8 = 0x80;
+const DQ6: u8 = 0x40;
+const DQ5: u8 = 0x20;
+const DQ3: u8 = 0x08;
+
+/// Command interface of set 0002.
+#[derive(Clone, Debug)]
+pub(super) struct Amd {
+    step: Step,
+    show: Show,
+    load: Load,
+    toggle: bool,
+    /// DQ7 shows the inverse of this until a program is done.
+    last_bit7: u8,
+}
+
+impl Amd {
+    pub(super) fn new(cells: &Cells) -> Self {
+        Self {
+            step: Step::Idle,
+            show: Show::Array,
+            load: Load::new(cells.spec.geometry.buffer_bytes as usize),
+            toggle: false,
+            last_bit7: 0,
+        }
+    }
+
+    /// Device addresses of the unlock cycles: 555h and 2AAh where the chip counts words, as byte addresses.
+    fn unlock_at(cells: &Cells, second: bool) -> u32 {
+        let byte_mode = cells.spec.counts_words() && cells.width == 1;
+        match (second, byte_mode) {
+            (false, _) => cells.byte_address(0x555),
+            // In byte mode A-1 is compared too: the pattern goes on alternating.
+            (true, true) => 0x555,
+            (true, false) => cells.byte_address(0x2AA),
+        }
+    }
+
+    /// Only A10 to A0 (and A-1) are compared.
+    fn is_unlock(cells: &Cells, addr: u32, second: bool) -> bool {
+        let mask = if cells.spec.counts_words() { 0xFFF } else { 0x7FF };
+        addr & mask == Self::unlock_at(cells, second) & mask
+    }
+
+    pub(super) fn write(
+        &mut self,
+        cells: &mut Cells,
+        at: Instant,
+        addr: u32,
+        data: &[u8],
+    ) -> Result<(), Violation> {
+        let result = self.decode(cells, at, addr, data);
+        if result.is_err() {
+            self.step = Step::Idle;
+        }
+        result
+    }
+
+    fn decode(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        let command = data[0];
+        if cells.failed.is_some() {
+            return self.after_failure(cells, addr, command);
+        }
+        if cells.busy(at) {
+            return Self::while_busy(cells, at, addr, command);
+        }
+        let step = std::mem::take(&mut self.step);
+        match step {
+            Step::Idle => self.idle(cells, at, addr, command),
+            Step::Unlock1 { erase } if command == 0x55 && Self::is_unlock(cells, addr, true) => {
+                self.step = Step::Unlock2 { erase };
+                Ok(())
+            }
+            Step::Unlock1 { .. } => Err(Violation::Sequence("second unlock cycle missing")),
+            Step::Unlock2 { erase: true } => Self::erase(cells, at, addr, command),
+            Step::Unlock2 { erase: false } => self.command(cells, addr, command),
+            Step::EraseSetup if command == 0xAA && Self::is_unlock(cells, addr, false) => {
+                self.step = Step::Unlock1 { erase: true };
+                Ok(())
+            }
+            Step::EraseSetup => Err(Violation::Sequence("unlock cycles missing after 80h")),
+            Step::Program => self.program(cells, at, addr, data),
+            Step::Count { block } => self.count(cells, addr, block, command),
+            Step::Load => self.buffer(cells, at, addr, data),
+            Step::LockProgram => self.lock(cells, at, command),
+            Step::Exit if command == 0x00 => {
+                self.show = Show::Array;
+                Ok(())
+            }
+            Step::Exit => Err(Violation::Sequence("90h must be followed by 00h here")),
+        }
+    }
+
+    /// DQ5 stays until reset, or until the write-to-buffer abort reset, which begins with unlock cycles.
+    fn after_failure(&mut self, cells: &mut Cells, addr: u32, command: u8) -> Result<(), Violation> {
+        match (self.step, command) {
+            (Step::Idle | Step::Unlock2 { .. }, 0xF0) => {
+                cells.failed = None;
+                (self.step, self.show) = (Step::Idle, Show::Array);
+                Ok(())
+            }
+            (Step::Idle, 0xAA) if Self::is_unlock(cells, addr, false) => {
+                self.step = Step::Unlock1 { erase: false };
+                Ok(())
+            }
+            (Step::Unlock1 { .. }, 0x55) if Self::is_unlock(cells, addr, true) => {
+                self.step = Step::Unlock2 { erase: false };
+                Ok(())
+            }
+            _ => Err(Violation::Sequence("reset must follow a failure")),
+        }
+    }
+
+    fn while_busy(cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
+        let window = cells.job.as_ref().is_some_and(|job| job.work == Work::Erase && at < job.window);
+        match command {
+            0xB0 => cells.suspend(at),
+            0x30 if window => {
+                let block = cells.block(addr)?;
+                if cells.locked[block.index as usize] {
+                    return Err(Violation::Protected);
+                }
+                cells.erase(at, &block);
+                Ok(())
+            }
+            _ => Err(Violation::Busy),
+        }
+    }
+
+    fn idle(&mut self, cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
+        let modal = matches!(self.show, Show::Autoselect | Show::Query);
+        match (command, self.show) {
+            (0xF0, Show::SecuredSilicon | Show::LockRegister) => Ok(()),
+            (0xF0, _) => {
+                self.show = Show::Array;
+                Ok(())
+            }
+            (0xB0, _) => cells.suspend(at),
+            (0x30, Show::Array) => cells.resume(at),
+            (0xA0, Show::LockRegister) => {
+                self.step = Step::LockProgram;
+                Ok(())
+            }
+            (0x90, Show::LockRegister) => {
+                self.step = Step::Exit;
+                Ok(())
+            }
+            (_, Show::LockRegister) => Err(Violation::UnknownCommand(command)),
+            (0x98, Show::Array | Show::Autoselect) if cells.device_address(addr) & 0xFF == 0x55 => {
+                self.show = Show::Query;
+                Ok(())
+            }
+            (0xAA, _) if Self::is_unlock(cells, addr, false) => {
+                if modal {
+                    return Err(Violation::Sequence("query and autoselect are left by reset first"));
+                }
+                self.step = Step::Unlock1 { erase: false };
+                Ok(())
+            }
+            (0xAA | 0x98, _) => Err(Violation::Sequence("first cycle at the wrong address")),
+            (0x55 | 0xA0 | 0x25 | 0x80 | 0x90 | 0x88, _) => Err(Violation::Sequence("unlock cycles missing")),
+            _ => Err(Violation::UnknownCommand(command)),
+        }
+    }
+
+    /// The command after both unlock cycles.
+    fn command(&mut self, cells: &mut Cells, addr: u32, command: u8) -> Result<(), Violation> {
+        let otp = self.show == Show::SecuredSilicon;
+        if command == 0x25 && cells.spec.geometry.buffer_bytes > 0 && !otp {
+            let block = cells.block(addr)?;
+            self.step = Step::Count { block: block.start };
+            return Ok(());
+        }
+        if !Self::is_unlock(cells, addr, false) {
+            return Err(Violation::Sequence("command cycle at the wrong address"));
+        }
+        match command {
+            0xA0 => self.step = Step::Program,
+            0xF0 => self.show = Show::Array,
+            0x90 if otp => self.step = Step::Exit,
+            0x90 => self.show = Show::Autoselect,
+            0x80 if !otp => self.step = Step::EraseSetup,
+            0x88 | 0x40 if cells.spec.otp.is_some() && !otp => {
+                self.show = if command == 0x88 { Show::SecuredSilicon } else { Show::LockRegister };
+            }
+            _ => return Err(Violation::UnknownCommand(command)),
+        }
+        Ok(())
+    }
+
+    fn erase(cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
+        match command {
+            0x30 => {
+                let block = cells.block(addr)?;
+                cells.may_start(&block, Work::Erase)?;
+                if cells.locked[block.index as usize] {
+                    return Err(Violation::Protected);
+                }
+                cells.erase(at, &block);
+                Ok(())
+            }
+            0x10 if Self::is_unlock(cells, addr, false) => {
+                let whole = cells.block(0)?;
+                cells.may_start(&whole, Work::Erase)?;
+                if cells.locked.contains(&true) {
+                    return Err(Violation::Protected);
+                }
+                cells.erase_all(at);
+                Ok(())
+            }
+            _ => Err(Violation::Sequence("80h erases with 30h or 10h only")),
+        }
+    }
+
+    fn program(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        check_word(cells, addr, data)?;
+        self.last_bit7 = data[0] & DQ7;
+        if self.show == Show::SecuredSilicon {
+            return cells.program_otp(at, addr as usize, data);
+        }
+        let block = cells.block(addr)?;
+        cells.may_start(&block, Work::Program)?;
+        if cells.locked[block.index as usize] {
+            return Err(Violation::Protected);
+        }
+        cells.program(at, addr, data, data.len() as u32, false)
+    }
+
+    fn count(&mut self, cells: &Cells, addr: u32, block: u32, command: u8) -> Result<(), Violation> {
+        if cells.block(addr)?.start != block {
+            return Err(Violation::Sequence("word count for another block"));
+        }
+        let words = u32::from(command) + 1;
+        self.load.begin(block, words * cells.width)?;
+        self.step = Step::Load;
+        Ok(())
+    }
+
+    /// Buffer words, or the confirmation. A run of words may come as one call.
+    fn buffer(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        let block = cells.block(addr)?;
+        if block.start != self.load.block {
+            return Err(Violation::Sequence("buffer words or 29h in another block"));
+        }
+        if !self.load.full() {
+            check_aligned(cells, addr, data)?;
+            self.load.take(addr, data, cells.array.stores())?;
+            self.last_bit7 = data[data.len() - cells.width as usize] & DQ7;
+            self.step = Step::Load;
+            return Ok(());
+        }
+        if data[0] != 0x29 || data.len() > cells.width as usize {
+            return Err(Violation::Sequence("29h must follow the announced number of words"));
+        }
+        cells.may_start(&block, Work::Program)?;
+        if cells.locked[block.index as usize] {
+            return Err(Violation::Protected);
+        }
+        cells.program(at, self.load.start, self.load.data(), self.load.len, true)
+    }
+
+    /// Bit 0 of the lock register, programmed to 0, locks the secured silicon sector for good.
+    fn lock(&mut self, cells: &mut Cells, at: Instant, value: u8) -> Result<(), Violation> {
+        if value & 1 == 0 {
+            cells.otp.locked = true;
+        }
+        self.last_bit7 = value & DQ7;
+        let time = cells.spec.timing.t_word_us.typ;
+        cells.start(Work::Lock, at, time, false, 0..0);
+        Ok(())
+    }
+
+    /// A read of the bus; status while the chip works.
+    pub(super) fn read(
+        &mut self,
+        cells: &Cells,
+        at: Instant,
+        addr: u32,
+        out: &mut [u8],
+    ) -> Result<(), Violation> {
+        if !matches!(self.step, Step::Idle) {
+            return Err(Violation::Sequence("read in the middle of a command"));
+        }
+        if cells.busy(at) || cells.failed.is_some() {
+            if out.len() > cells.width as usize {
+                return Err(Violation::Busy);
+            }
+            let status = self.status(cells, at);
+            cells.show(u16::from(status), addr, out);
+            return Ok(());
+        }
+        match self.show {
+            Show::Array => cells.read(addr, out),
+            Show::SecuredSilicon => {
+                let start = addr as usize;
+                let bytes = cells.otp.bytes.get(start..start + out.len()).ok_or(Violation::BadAddress)?;
+                out.copy_from_slice(bytes);
+                Ok(())
+            }
+            Show::Query => Ok(()),
+            Show::Autoselect => {
+                cells.show(Self::autoselect(cells, addr)?, addr, out);
+                Ok(())
+            }
+            Show::LockRegister => {
+                cells.show(0xFFFE | u16::from(!cells.otp.locked), addr, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether reads show the query, which the chip keeps.
+    pub(super) fn shows_query(&self) -> bool {
+        self.show == Show::Query
+    }
+
+    fn autoselect(cells: &Cells, addr: u32) -> Result<u16, Violation> {
+        let block = cells.block(addr)?;
+        let device = cells.device_address(addr);
+        let otp = &cells.otp;
+        Ok(match (device & 0xFF, cells.id_code(device & 0xFF)) {
+            (_, Some(code)) => code,
+            (2, _) => cells.locked[block.index as usize].into(),
+            // DQ7: locked by the maker.
+            (3, _) => 0x19 | if otp.factory > 0 { u16::from(DQ7) } else { 0 },
+            _ => 0,
+        })
+    }
+
+    /// DQ7: inverse of the last word's, 0 while erasing. DQ6: toggles with each read. DQ5: longer than it may take.
+    /// DQ3: the erase takes no further blocks.
+    fn status(&mut self, cells: &Cells, at: Instant) -> u8 {
+        self.toggle = !self.toggle;
+        let toggle = if self.toggle { DQ6 } else { 0 };
+        let failed = if cells.failed.is_some() { DQ5 } else { 0 };
+        let work = cells.failed.or_else(|| cells.job.as_ref().map(|job| job.work));
+        let rest = match work {
+            Some(Work::Erase) => {
+                let open = cells.job.as_ref().is_some_and(|job| at < job.window);
+                if open { 0 } else { DQ3 }
+            }
+            _ => !self.last_bit7 & DQ7,
+        };
+        toggle | failed | rest
+    }
+}
+
+/// One aligned bus word.
+pub(super) fn check_word(cells: &Cells, addr: u32, data: &[u8]) -> Result<(), Violation> {
+    if data.len() > cells.width as usize {
+        return Err(Violation::Sequence("only program buffer words come in runs"));
+    }
+    check_aligned(cells, addr, data)
+}
+
+/// Whole bus words.
+pub(super) fn check_aligned(cells: &Cells, addr: u32, data: &[u8]) -> Result<(), Violation> {
+    let whole = addr.is_multiple_of(cells.width) && data.len().is_multiple_of(cells.width as usize);
+    if whole { Ok(()) } else { Err(Violation::Sequence("a bus cycle moves one aligned word")) }
+}

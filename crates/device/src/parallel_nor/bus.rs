@@ -1,0 +1,250 @@
+//! A memory controller with a parallel NOR chip behind it: what bus cycles cost.
+
+use super::chip::ParallelNor;
+use crate::spi::PollPlan;
+use crate::timeline::{Host, Resource, Span, Timeline};
+use crate::units;
+use crate::violation::Violation;
+use floatgate_mtd::{Instant, Nanos, Phase};
+use serde::Deserialize;
+
+/// A memory controller as data.
+///
+/// A cycle lasts as long as the chip needs (tACC, tPACC, tWC), no less than `t_cycle_ns`, rounded up to whole clocks,
+/// and `wait_states` clocks more. `access_ns` follows each cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NorProfile {
+    /// Clock of the bus state machine; cycles are whole clocks. 0 for a controller that times asynchronously.
+    #[serde(with = "units::hz")]
+    pub clock_hz: u64,
+    /// Shortest cycle that the controller makes.
+    #[serde(with = "units::ns")]
+    pub t_cycle_ns: Nanos,
+    /// Clocks added to each cycle (turnaround, chip select).
+    pub wait_states: u8,
+    /// The host's instruction and the bridges to the bus, per cycle, while the wires are idle.
+    #[serde(with = "units::ns")]
+    pub access_ns: Nanos,
+    /// The controller reads on in an open page (tPACC).
+    pub page_mode: bool,
+    /// Most bytes it reads in one go, a power of two (a cache line); 0 for no limit.
+    #[serde(with = "units::bytes")]
+    pub burst_bytes: u64,
+}
+
+/// The bus on the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NorBus {
+    /// Data bits wired: 8 or 16.
+    pub bits: u8,
+}
+
+/// What a driver sees of a memory-mapped chip: simulated here, real later.
+pub trait NorMem {
+    /// Bytes in a bus word: 1 or 2.
+    fn word_bytes(&self) -> u32;
+
+    /// Writes a command to byte address `addr`, in one cycle.
+    ///
+    /// # Errors
+    /// When the simulated chip refuses it; real ones never say.
+    fn command(&mut self, host: &mut Host, addr: u32, command: u8) -> Result<(), Violation>;
+
+    /// Writes words at ascending addresses, for programming: one word, or those of the program buffer.
+    ///
+    /// # Errors
+    /// As [`NorMem::command`].
+    fn program(&mut self, host: &mut Host, addr: u32, data: &[u8]) -> Result<(), Violation>;
+
+    /// Reads bytes from whatever the chip shows.
+    ///
+    /// # Errors
+    /// As [`NorMem::command`].
+    fn read(&mut self, host: &mut Host, addr: u32, buf: &mut [u8]) -> Result<(), Violation>;
+
+    /// Waits until a status read at `addr` could find the chip ready, as a driver with this plan would: a pause, then a
+    /// read, then pauses between further ones. Returns whether that was within the plan's time. The last read is left to
+    /// the caller.
+    fn wait(&mut self, host: &mut Host, plan: PollPlan) -> bool;
+
+    /// One status read, booked as polling.
+    ///
+    /// # Errors
+    /// As [`NorMem::command`].
+    fn status(&mut self, host: &mut Host, addr: u32) -> Result<u8, Violation>;
+}
+
+/// Picoseconds of each kind of cycle, `access_ns` left out.
+#[derive(Clone, Copy, Debug)]
+struct Cycles {
+    first_ps: u64,
+    next_ps: u64,
+    write_ps: u64,
+    /// Bytes after which a read is random again.
+    segment: u64,
+}
+
+/// A simulated memory controller with a simulated chip.
+#[derive(Clone, Debug)]
+pub struct NorController {
+    profile: NorProfile,
+    chip: ParallelNor,
+    word: u32,
+    bus: Timeline,
+    cycles: Cycles,
+    /// Until when the chip's work is recorded.
+    noted_until: Instant,
+}
+
+impl NorController {
+    /// Maps `chip` into the address space of a host. The chip was made for a bus of `bus.bits`.
+    pub fn new(profile: NorProfile, bus: NorBus, chip: ParallelNor) -> Self {
+        let word = u32::from(bus.bits / 8).max(1);
+        let timing = &chip.spec().timing;
+        let page = chip.spec().geometry.page_bytes;
+        let paged = profile.page_mode && page > u64::from(word);
+        let limit = if profile.burst_bytes == 0 { u64::MAX } else { profile.burst_bytes };
+        let cycle = |time: Nanos| cycle_ps(&profile, time);
+        let cycles = Cycles {
+            first_ps: cycle(timing.t_acc_ns),
+            next_ps: cycle(timing.t_pacc_ns),
+            write_ps: cycle(timing.t_wc_ns),
+            segment: if paged { page.min(limit).max(u64::from(word)) } else { u64::from(word) },
+        };
+        Self { profile, chip, word, bus: Timeline::default(), cycles, noted_until: Instant::ZERO }
+    }
+
+    /// The chip, for looking at what drivers cannot see.
+    pub const fn chip(&self) -> &ParallelNor {
+        &self.chip
+    }
+
+    /// The chip, for breaking it on purpose.
+    pub const fn chip_mut(&mut self) -> &mut ParallelNor {
+        &mut self.chip
+    }
+
+    /// The profile.
+    pub const fn profile(&self) -> &NorProfile {
+        &self.profile
+    }
+
+    /// Cycles, and time on the wires, of a read of `len` bytes at `addr`: a random access for each page (or burst)
+    /// touched, a page access for each further word.
+    fn read_time(&self, addr: u32, len: usize) -> (u64, Nanos) {
+        if len == 0 {
+            return (0, Nanos::ZERO);
+        }
+        let (from, to) = (u64::from(addr), u64::from(addr) + len as u64 - 1);
+        let span = |unit: u64| to / unit - from / unit + 1;
+        let words = span(u64::from(self.word));
+        let firsts = span(self.cycles.segment);
+        let ps = firsts * self.cycles.first_ps + (words - firsts) * self.cycles.next_ps;
+        (words, Nanos::from_ns(ps / 1000))
+    }
+
+    /// Records the chip's work, once for each time it began or was resumed.
+    fn note_work(&mut self, host: &mut Host) {
+        let Some(since) = self.chip.busy_since().filter(|&since| since >= self.noted_until) else { return };
+        let (end, what) = (self.chip.busy_until(), self.chip.busy_what());
+        host.note(Span { resource: Resource::Die(0), phase: Phase::Array, start: since, end, what });
+        self.noted_until = end;
+    }
+
+    /// Occupies the bus for `cycles` cycles that take `length`. Returns when the last one ends.
+    fn occupy(&mut self, host: &mut Host, cycles: u64, length: Nanos) -> Instant {
+        let (start, end) = self.bus.reserve(host.now(), length + self.profile.access_ns * cycles);
+        host.pass_until(start, Phase::Waiting);
+        end
+    }
+
+    /// Books cycles that take `length` on the wires and their cost on the host's side.
+    fn book(&self, host: &mut Host, phase: Phase, cycles: u64, length: Nanos, what: &'static str) {
+        host.spend(Resource::Bus, phase, length, what);
+        let cost = self.profile.access_ns * cycles;
+        host.spend(Resource::Controller, Phase::Controller, cost, "bridge, per access");
+    }
+
+    fn write(&mut self, host: &mut Host, phase: Phase, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        let cycles = (data.len() as u64).div_ceil(u64::from(self.word));
+        let length = Nanos::from_ns(cycles * self.cycles.write_ps / 1000);
+        let end = self.occupy(host, cycles, length);
+        let what = if phase == Phase::Command { "command" } else { "data in" };
+        let outcome = self.chip.write_run(end, addr, data);
+        self.book(host, phase, cycles, length, what);
+        outcome
+    }
+}
+
+fn cycle_ps(profile: &NorProfile, needed: Nanos) -> u64 {
+    let ps = needed.max(profile.t_cycle_ns).as_ns() * 1000;
+    if profile.clock_hz == 0 {
+        return ps;
+    }
+    // In units of clocks first: a clock period need not be whole picoseconds.
+    let clocks = (u128::from(ps) * u128::from(profile.clock_hz)).div_ceil(1_000_000_000_000);
+    let clocks = clocks + u128::from(profile.wait_states);
+    (clocks * 1_000_000_000_000 / u128::from(profile.clock_hz)) as u64
+}
+
+impl NorMem for NorController {
+    fn word_bytes(&self) -> u32 {
+        self.word
+    }
+
+    fn command(&mut self, host: &mut Host, addr: u32, command: u8) -> Result<(), Violation> {
+        let word = u16::from(command).to_le_bytes();
+        let width = self.word as usize;
+        self.write(host, Phase::Command, addr - addr % self.word, &word[..width])
+    }
+
+    fn program(&mut self, host: &mut Host, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        self.write(host, Phase::Data, addr, data)
+    }
+
+    #[inline]
+    fn read(&mut self, host: &mut Host, addr: u32, buf: &mut [u8]) -> Result<(), Violation> {
+        let (cycles, length) = self.read_time(addr, buf.len());
+        let end = self.occupy(host, cycles, length);
+        let outcome = self.chip.read(end, addr, buf);
+        self.book(host, Phase::Data, cycles, length, "data out");
+        outcome
+    }
+
+    /// The reads that find the chip busy are not run one by one: their number follows from when the chip is ready.
+    fn wait(&mut self, host: &mut Host, plan: PollPlan) -> bool {
+        let (start, ready) = (host.now(), self.chip.busy_until());
+        self.note_work(host);
+        let look = Nanos::from_ns(self.cycles.first_ps / 1000) + self.profile.access_ns;
+        let first = start + plan.initial;
+        let round = look + plan.interval;
+        let rounds = ready.since(first + look).as_ns().div_ceil(round.as_ns().max(1));
+        if plan.initial + round * rounds > plan.timeout {
+            let end = start + plan.timeout;
+            host.pass_until(ready.min(end), Phase::Array);
+            host.pass_until(end, Phase::Polling);
+            return false;
+        }
+        let last = first + round * rounds;
+        host.pass_until(ready.min(last), Phase::Array);
+        host.wait_until(last, Resource::Cpu, Phase::Polling, "pauses and status reads");
+        true
+    }
+
+    fn status(&mut self, host: &mut Host, addr: u32) -> Result<u8, Violation> {
+        let addr = addr - addr % self.word;
+        let (cycles, length) = self.read_time(addr, self.word as usize);
+        let end = self.occupy(host, cycles, length);
+        let start = host.now();
+        let mut word = [0; 2];
+        let width = self.word as usize;
+        let ready = self.chip.busy_until();
+        let outcome = self.chip.read(end, addr, &mut word[..width]);
+        host.note(Span { resource: Resource::Bus, phase: Phase::Polling, start, end, what: "status" });
+        host.pass_until(ready.min(end), Phase::Array);
+        host.pass_until(end, Phase::Polling);
+        outcome.map(|()| word[0])
+    }
+}

@@ -1,0 +1,162 @@
+//! The chip as its bus sees it: cycles that write, cycles that read.
+
+use super::amd::Amd;
+use super::cells::{Cells, Work};
+use super::intel::Intel;
+use super::query::query_bytes;
+use super::spec::{BadSpec, ParallelNorSpec};
+use crate::array::Array;
+use crate::violation::Violation;
+use floatgate_media::cfi::BusView;
+use floatgate_mtd::Instant;
+
+#[derive(Clone, Debug)]
+enum Commands {
+    Amd(Amd),
+    Intel(Intel),
+}
+
+/// A simulated parallel NOR chip. It knows bus cycles and nothing of drivers.
+///
+/// A power cut or a reset in the middle of an operation is not modelled here: array contents change when the operation
+/// begins, and cannot be read before it ends. A block that wear has broken ([`ParallelNor::break_block`]) keeps its
+/// contents; the operation takes its maximum time and then reports failure.
+#[derive(Clone, Debug)]
+pub struct ParallelNor {
+    cells: Cells,
+    commands: Commands,
+    query: Vec<u8>,
+}
+
+impl ParallelNor {
+    /// A new, erased chip on a bus of `bits` data bits. `stores` false gives a timing-only chip: it keeps no array data,
+    /// and reads of the array leave the buffer as it was.
+    ///
+    /// # Errors
+    /// [`BadSpec`] when the spec describes no possible chip, or not one for this bus.
+    pub fn new(spec: ParallelNorSpec, bits: u8, stores: bool) -> Result<Self, BadSpec> {
+        spec.check()?;
+        Cells::check_width(&spec, bits)?;
+        let view = match (bits, spec.counts_words()) {
+            (16, _) => BusView::X16,
+            (_, true) => BusView::X16AsX8,
+            (_, false) => BusView::X8,
+        };
+        let query = query_bytes(&spec, view)?;
+        let cells = Cells::new(spec, u32::from(bits / 8), stores);
+        let commands = if cells.is_amd() {
+            Commands::Amd(Amd::new(&cells))
+        } else {
+            Commands::Intel(Intel::new(&cells))
+        };
+        Ok(Self { cells, commands, query })
+    }
+
+    /// The chip's data.
+    pub const fn spec(&self) -> &ParallelNorSpec {
+        &self.cells.spec
+    }
+
+    /// The memory array, for looking at what drivers cannot see.
+    pub const fn array(&self) -> &Array {
+        &self.cells.array
+    }
+
+    /// The memory array, for breaking it on purpose.
+    pub const fn array_mut(&mut self) -> &mut Array {
+        &mut self.cells.array
+    }
+
+    /// Makes every further program and erase of the block at byte address `addr` fail, as wear does.
+    pub fn break_block(&mut self, addr: u32) {
+        if let Some(block) = self.cells.map.at(addr) {
+            self.cells.broken.insert(block.index);
+        }
+    }
+
+    /// Protects the block at byte address `addr`, as WP# or persistent protection bits do.
+    pub fn protect(&mut self, addr: u32) {
+        if let Some(block) = self.cells.map.at(addr) {
+            self.cells.locked[block.index as usize] = true;
+        }
+    }
+
+    /// When the work under way is over; in the past when idle.
+    pub fn busy_until(&self) -> Instant {
+        self.cells.job.as_ref().map_or(Instant::ZERO, |job| job.until)
+    }
+
+    /// When the work under way began or was resumed; `None` when there is none.
+    pub fn busy_since(&self) -> Option<Instant> {
+        self.cells.job.as_ref().map(|job| job.since)
+    }
+
+    /// What this work is, for pictures.
+    pub fn busy_what(&self) -> &'static str {
+        match self.cells.job.as_ref().map(|job| job.work) {
+            Some(Work::Program) => "tPROG",
+            Some(Work::Erase) => "tBERS",
+            Some(Work::Lock) => "lock bits",
+            None => "idle",
+        }
+    }
+
+    /// One cycle that writes `value` at byte address `addr` and ends at `at`.
+    ///
+    /// # Errors
+    /// The rule that the cycle breaks. The sequence it belongs to is forgotten.
+    pub fn write(&mut self, at: Instant, addr: u32, value: u16) -> Result<(), Violation> {
+        let bytes = value.to_le_bytes();
+        let width = self.cells.width as usize;
+        self.write_run(at, addr, &bytes[..width])
+    }
+
+    /// A run of cycles that write the words of `data`, the last of which ends at `at`. Only program buffer words come
+    /// in runs of more than one.
+    ///
+    /// # Errors
+    /// As [`ParallelNor::write`].
+    pub fn write_run(&mut self, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.cells.settle(at);
+        match &mut self.commands {
+            Commands::Amd(set) => set.write(&mut self.cells, at, addr, data),
+            Commands::Intel(set) => {
+                set.note_failure(&mut self.cells);
+                set.write(&mut self.cells, at, addr, data)
+            }
+        }
+    }
+
+    /// Read cycles for `out.len()` bytes from byte address `addr`, the last of which ends at `at`.
+    ///
+    /// # Errors
+    /// The rule that is broken: array data asked for while the chip shows its status, addresses beyond the end.
+    #[inline]
+    pub fn read(&mut self, at: Instant, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
+        self.cells.settle(at);
+        let query = match &mut self.commands {
+            Commands::Amd(set) => {
+                set.read(&self.cells, at, addr, out)?;
+                set.shows_query()
+            }
+            Commands::Intel(set) => {
+                set.note_failure(&mut self.cells);
+                set.read(&self.cells, at, addr, out)?;
+                set.shows_query()
+            }
+        };
+        if query && !self.cells.busy(at) {
+            self.show_query(addr, out);
+        }
+        Ok(())
+    }
+
+    fn show_query(&self, addr: u32, out: &mut [u8]) {
+        for (byte, at) in out.iter_mut().zip(addr as usize..) {
+            *byte = self.query.get(at).copied().unwrap_or(0);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The driver: finds out what the chip is from its CFI query, and speaks the command set that this names.
+//!
+//! Facts about order and pauses: Linux drivers/mtd/chips, cfi_cmdset_0001 and cfi_cmdset_0002.
+
+mod erase;
+mod otp;
+mod probe;
+mod program;
+mod suspend;
+
+pub use probe::{Identity, ProbeError};
+
+use super::bus::NorMem;
+use super::erase_map::EraseMap;
+use super::spec::CommandSet;
+use crate::host::HostProfile;
+use crate::spi::PollPlan;
+use crate::timeline::Host;
+use crate::violation::Violation;
+use floatgate_mtd::device::check_range;
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OtpArea, OtpRegion};
+use serde::Deserialize;
+
+/// How the driver uses the chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CfiOptions {
+    /// Program through the buffer when the chip has one.
+    pub buffered: bool,
+    /// Suspend a program or an erase for a read from another thread, where the chip can.
+    pub suspend: bool,
+    /// Command set 0002: hand over all blocks of an erase before the chip begins.
+    pub multi_erase: bool,
+    /// Command set 0002: erase the whole device with one command.
+    pub chip_erase: bool,
+    /// The operating system's tick, at which a long erase is polled (Linux: 1/HZ).
+    #[serde(with = "crate::units::us")]
+    pub tick_us: Nanos,
+}
+
+impl Default for CfiOptions {
+    fn default() -> Self {
+        Self {
+            buffered: true,
+            suspend: false,
+            multi_erase: false,
+            chip_erase: false,
+            tick_us: Nanos::from_ms(4),
+        }
+    }
+}
+
+/// Typical and longest times, as the query states them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    word: (Nanos, Nanos),
+    buffer: (Nanos, Nanos),
+    erase: (Nanos, Nanos),
+    chip_erase: (Nanos, Nanos),
+}
+
+/// The driver of a chip that answers a CFI query, over any memory-mapped bus.
+///
+/// The reported erase size is that of the largest blocks; on a chip with boot blocks, all small blocks in such a range
+/// are erased together. Bytes that do not fill a bus word are merged with what is in the flash, which costs a read.
+/// Timing-only chips cannot be merged with; only the time is right then.
+#[derive(Clone, Debug)]
+pub struct CfiDriver<B> {
+    bus: B,
+    host: Host,
+    profile: HostProfile,
+    options: CfiOptions,
+    identity: Identity,
+    geometry: Geometry,
+    map: EraseMap,
+    times: Times,
+    /// Bytes in one programming operation: buffer line or bus word.
+    line: u32,
+    /// Byte address of device address 1.
+    stride: u32,
+    /// Command set 0001: the chip shows its status until told otherwise.
+    shows_status: bool,
+}
+
+impl<B: NorMem> CfiDriver<B> {
+    /// The bus, for looking at what users of flash cannot see.
+    pub const fn bus(&self) -> &B {
+        &self.bus
+    }
+
+    /// The bus, for breaking things on purpose.
+    pub const fn bus_mut(&mut self) -> &mut B {
+        &mut self.bus
+    }
+
+    /// What was found.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The chip's erase blocks, small ones too.
+    pub const fn erase_map(&self) -> &EraseMap {
+        &self.map
+    }
+
+    /// The driver's thread, for recording spans.
+    pub const fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    fn is_amd(&self) -> bool {
+        self.identity.command_set == CommandSet::Amd
+    }
+
+    /// Byte address of a device address.
+    const fn at(&self, device: u32) -> u32 {
+        device * self.stride
+    }
+
+    fn command(&mut self, addr: u32, command: u8) -> Result<(), Error> {
+        let result = self.bus.command(&mut self.host, addr, command);
+        self.refused(result, addr)
+    }
+
+    fn load(&mut self, addr: u32, data: &[u8]) -> Result<(), Error> {
+        let result = self.bus.program(&mut self.host, addr, data);
+        self.refused(result, addr)
+    }
+
+    fn fetch(&mut self, addr: u32, buf: &mut [u8]) -> Result<(), Error> {
+        let result = self.bus.read(&mut self.host, addr, buf);
+        self.refused(result, addr)
+    }
+
+    fn status(&mut self, addr: u32) -> Result<u8, Error> {
+        let result = self.bus.status(&mut self.host, addr);
+        self.refused(result, addr)
+    }
+
+    fn refused<T>(&self, result: Result<T, Violation>, addr: u32) -> Result<T, Error> {
+        result.map_err(|v| v.kind().at(addr.into(), self.host.now()))
+    }
+
+    fn fail<T>(&self, kind: ErrorKind, addr: u32) -> Result<T, Error> {
+        Err(kind.at(addr.into(), self.host.now()))
+    }
+
+    /// Command set 0002: both unlock cycles, then `command` at the first one's address.
+    fn unlocked(&mut self, command: u8) -> Result<(), Error> {
+        let first = self.at(0x555);
+        self.unlock()?;
+        self.command(first, command)
+    }
+
+    fn unlock(&mut self) -> Result<(), Error> {
+        // In byte mode the address pattern goes on alternating in A-1: AAAh, 555h.
+        let second = if self.stride == 2 && self.bus.word_bytes() == 1 { 0x555 } else { self.at(0x2AA) };
+        self.command(self.at(0x555), 0xAA)?;
+        self.command(second, 0x55)
+    }
+
+    /// Makes the chip show its array.
+    fn show_array(&mut self) -> Result<(), Error> {
+        if self.shows_status {
+            self.command(0, 0xFF)?;
+            self.shows_status = false;
+        }
+        Ok(())
+    }
+
+    /// Pauses of a millisecond or more sleep and wake up late; shorter ones spin.
+    fn pause(&self, length: Nanos) -> Nanos {
+        if length < Nanos::from_ms(1) { length } else { length + self.profile.wakeup_us }
+    }
+
+    fn plan(&self, initial: Nanos, interval: Nanos, timeout: Nanos) -> PollPlan {
+        PollPlan { initial: self.pause(initial), interval: self.pause(interval), timeout }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.host.resume(now);
+        self.profile.call(&mut self.host);
+    }
+
+    fn done(&self) -> Done {
+        Done::clean(self.host.now())
+    }
+}
+
+impl<B: NorMem> Mtd for CfiDriver<B> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.begin(now);
+        check_range(self.host.now(), addr, buf.len() as u64, self.geometry.size_bytes)?;
+        self.show_array()?;
+        self.fetch(addr as u32, buf)?;
+        Ok(self.done())
+    }
+
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.begin(now);
+        check_range(self.host.now(), addr, data.len() as u64, self.geometry.size_bytes)?;
+        self.write_pieces(addr as u32, data)?;
+        Ok(self.done())
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.begin(now);
+        check_range(self.host.now(), addr, len, self.geometry.size_bytes)?;
+        self.erase_range(addr, len)?;
+        Ok(self.done())
+    }
+
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        usize::from(self.otp_bytes(area) > 0)
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.begin(now);
+        let region = self.otp_region(area, index)?;
+        Ok((region, self.host.now()))
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.begin(now);
+        self.read_otp(area, addr, buf)?;
+        Ok(self.done())
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.begin(now);
+        self.write_otp(addr, data)?;
+        Ok(self.done())
+    }
+
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.begin(now);
+        self.lock_otp(addr, len)?;
+        Ok(self.done())
+    }
+
+    /// With [`CfiOptions::suspend`] and a chip that can, the first program is suspended for the read; otherwise the read
+    /// follows the write.
+    fn read_while_write(
+        &mut self,
+        now: Instant,
+        write: (u64, &[u8]),
+        read: (u64, &mut [u8]),
+    ) -> Result<(Done, Done), Error> {
+        if self.options.suspend && self.identity.program_suspend {
+            return self.suspend_write(now, write, read);
+        }
+        let written = self.write(now, write.0, write.1)?;
+        let got = self.read(written.at, read.0, read.1)?;
+        Ok((written, got))
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}

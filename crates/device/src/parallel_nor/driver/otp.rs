@@ -1,0 +1,143 @@
+//! One-time-programmable bytes: the protection register of set 0001, the secured silicon sector of set 0002.
+
+use super::CfiDriver;
+use crate::parallel_nor::bus::NorMem;
+use floatgate_mtd::device::check_range;
+use floatgate_mtd::{Error, ErrorKind, OtpArea, OtpRegion};
+
+impl<B: NorMem> CfiDriver<B> {
+    pub(super) fn otp_bytes(&self, area: OtpArea) -> u64 {
+        self.identity.otp_bytes[area as usize].into()
+    }
+
+    fn check_otp(&self, area: OtpArea, addr: u64, len: u64) -> Result<(), Error> {
+        let size = self.otp_bytes(area);
+        if size == 0 {
+            return self.fail(ErrorKind::Unsupported("this chip has no such OTP area"), addr as u32);
+        }
+        check_range(self.host.now(), addr, len, size)
+    }
+
+    /// Where the bus shows byte `addr` of an area: the maker's bytes come first; in set 0001 behind the lock word.
+    fn otp_address(&self, area: OtpArea, addr: u64) -> u32 {
+        let before = if area == OtpArea::User { self.identity.otp_bytes[0] } else { 0 };
+        let base = if self.is_amd() { 0 } else { self.at(self.identity.otp_lock_word + 1) };
+        base + before + addr as u32
+    }
+
+    pub(super) fn otp_region(&mut self, area: OtpArea, index: usize) -> Result<OtpRegion, Error> {
+        self.check_otp(area, 0, 0)?;
+        if index > 0 {
+            return self.fail(ErrorKind::Unsupported("this OTP area has one region"), 0);
+        }
+        let locked = area == OtpArea::Factory || self.otp_locked()?;
+        Ok(OtpRegion { start: 0, len: self.otp_bytes(area), locked })
+    }
+
+    /// Whether the user's part is locked: bit 0 of set 0002's lock register, bit 1 of set 0001's lock word.
+    fn otp_locked(&mut self) -> Result<bool, Error> {
+        let mut word = [0; 2];
+        let width = self.bus.word_bytes() as usize;
+        if self.is_amd() {
+            self.unlocked(0x40)?;
+            self.fetch(0, &mut word[..width])?;
+            self.leave_set()?;
+            return Ok(word[0] & 1 == 0);
+        }
+        self.enter_otp()?;
+        self.fetch(self.at(self.identity.otp_lock_word), &mut word[..width])?;
+        self.leave_otp()?;
+        Ok(word[0] & 2 == 0)
+    }
+
+    fn enter_otp(&mut self) -> Result<(), Error> {
+        if self.is_amd() { self.unlocked(0x88) } else { self.command(0, 0x90) }
+    }
+
+    fn leave_otp(&mut self) -> Result<(), Error> {
+        if self.is_amd() {
+            self.unlocked(0x90)?;
+            return self.command(0, 0x00);
+        }
+        self.shows_status = false;
+        self.command(0, 0xFF)
+    }
+
+    /// Leaves the lock register set of set 0002.
+    fn leave_set(&mut self) -> Result<(), Error> {
+        self.command(0, 0x90)?;
+        self.command(0, 0x00)
+    }
+
+    pub(super) fn read_otp(&mut self, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        self.check_otp(area, addr, buf.len() as u64)?;
+        let from = self.otp_address(area, addr);
+        self.enter_otp()?;
+        let outcome = self.fetch(from, buf);
+        self.leave_otp()?;
+        outcome
+    }
+
+    pub(super) fn write_otp(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+        self.check_otp(OtpArea::User, addr, data.len() as u64)?;
+        if self.otp_locked()? {
+            return self.fail(ErrorKind::WriteProtected, addr as u32);
+        }
+        let word = u64::from(self.bus.word_bytes());
+        let (mut next, mut rest) = (addr, data);
+        while !rest.is_empty() {
+            let into = next % word;
+            let piece = ((word - into) as usize).min(rest.len());
+            let mut merged = [0xFF; 2];
+            let width = word as usize;
+            if piece < width {
+                self.read_otp(OtpArea::User, next - into, &mut merged[..width])?;
+            }
+            merged[into as usize..into as usize + piece].copy_from_slice(&rest[..piece]);
+            self.program_otp(next - into, &merged[..width])?;
+            next += piece as u64;
+            rest = &rest[piece..];
+        }
+        Ok(())
+    }
+
+    fn program_otp(&mut self, addr: u64, word: &[u8]) -> Result<(), Error> {
+        let to = self.otp_address(OtpArea::User, addr);
+        if self.is_amd() {
+            self.enter_otp()?;
+            self.unlocked(0xA0)?;
+        } else {
+            self.shows_status = true;
+            self.command(to, 0xC0)?;
+        }
+        let outcome = self
+            .load(to, word)
+            .and_then(|()| self.finish(to, self.program_plan(false), ErrorKind::ProgramFailed));
+        self.leave_otp()?;
+        // The sequence was forgotten with the refusal; the address to report is that in the area.
+        outcome.map_err(|error| Error { addr, ..error })
+    }
+
+    pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<(), Error> {
+        let size = self.otp_bytes(OtpArea::User);
+        self.check_otp(OtpArea::User, addr, len)?;
+        if (addr, len) != (0, size) {
+            return self.fail(ErrorKind::Unsupported("OTP bytes of this chip are locked all together"), 0);
+        }
+        let width = self.bus.word_bytes() as usize;
+        let plan = self.program_plan(false);
+        if self.is_amd() {
+            self.unlocked(0x40)?;
+            self.command(0, 0xA0)?;
+            self.load(0, &[0xFE, 0xFF][..width])?;
+            self.finish(0, plan, ErrorKind::ProgramFailed)?;
+            return self.leave_set();
+        }
+        let at = self.at(self.identity.otp_lock_word);
+        self.shows_status = true;
+        self.command(at, 0xC0)?;
+        self.load(at, &[0xFD, 0xFF][..width])?;
+        self.finish(at, plan, ErrorKind::ProgramFailed)?;
+        self.leave_otp()
+    }
+}

@@ -1,0 +1,277 @@
+//! Discovery, from the query's bytes alone.
+
+use super::{CfiDriver, CfiOptions, Times};
+use crate::host::HostProfile;
+use crate::parallel_nor::bus::NorMem;
+use crate::parallel_nor::erase_map::EraseMap;
+use crate::parallel_nor::spec::CommandSet;
+use crate::timeline::Host;
+use crate::violation::Violation;
+use floatgate_media::MediaError;
+use floatgate_media::cfi::{BusView, Cfi, CfiIdentification, Extended, parse};
+use floatgate_mtd::{FlashKind, Geometry, Instant, Nanos};
+
+/// Device addresses read: the query, the extended tables and what they point to (P30: extended table at 10Ah).
+const QUERY_DEVICE_ADDRESSES: usize = 0x180;
+
+/// Linux waits at least this long for a buffer, in case the query is wrong.
+const BUFFER_TIMEOUT_MIN: Nanos = Nanos::from_ms(2);
+
+/// Used where the query states no time (Linux cfi_cmdset_0001).
+const UNKNOWN_WORD: (Nanos, Nanos) = (Nanos::from_ms(50), Nanos::from_ms(400));
+const UNKNOWN_ERASE: (Nanos, Nanos) = (Nanos::from_ms(2000), Nanos::from_ms(16_000));
+
+/// What the driver learned of the chip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its language.
+    pub command_set: CommandSet,
+    /// Maker's code and device code; with an extended device code (7Eh) the codes at 0Eh and 0Fh.
+    pub id: Vec<u16>,
+    /// How the bus shows the query.
+    pub view: BusView,
+    /// The query.
+    pub cfi: Cfi,
+    /// An erase may be suspended for reads.
+    pub erase_suspend: bool,
+    /// A program may be suspended for reads.
+    pub program_suspend: bool,
+    /// Blocks are locked at power-on and unlocked one by one (command set 0001).
+    pub instant_lock: bool,
+    /// One-time-programmable bytes: the maker's and the user's.
+    pub otp_bytes: [u32; 2],
+    /// Command set 0001: device address of the protection register's lock word.
+    pub otp_lock_word: u32,
+}
+
+/// Why no driver could be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// Nothing answers a CFI query.
+    #[error("nothing on this bus answers a CFI query")]
+    NoChip,
+    /// The query is not well-formed.
+    #[error("the CFI query is not well-formed: {0}")]
+    BadQuery(#[from] MediaError),
+    /// The query names a command set that this driver does not speak.
+    #[error("command set {0:#06x} is not supported (0001 and 0002 are)")]
+    CommandSet(u16),
+    /// Sizes in the query contradict each other.
+    #[error("the erase regions of the CFI query hold {regions} bytes, the chip {size}")]
+    Sizes {
+        /// Bytes in all erase regions.
+        regions: u64,
+        /// Size of the chip.
+        size: u64,
+    },
+    /// The simulated chip refused a command.
+    #[error("the chip refuses: {0}")]
+    Refused(#[from] Violation),
+}
+
+impl<B: NorMem> CfiDriver<B> {
+    /// Finds out what chip is on the bus. The thread's time begins at `now`.
+    ///
+    /// # Errors
+    /// [`ProbeError`] when no chip answers, or one that this driver cannot use.
+    pub fn probe(
+        mut bus: B,
+        now: Instant,
+        profile: HostProfile,
+        options: CfiOptions,
+    ) -> Result<Self, ProbeError> {
+        let mut host = Host::default();
+        host.resume(now);
+        let (view, bytes) = read_query(&mut bus, &mut host)?;
+        let mut cfi = parse(&bytes, view)?;
+        let identity = identify(&mut bus, &mut host, view, &mut cfi)?;
+        let map = EraseMap::new(cfi.regions.iter().map(|r| (r.blocks(), r.block_bytes())));
+        let size = cfi.identification.chip_bytes().unwrap_or(0);
+        if map.size() != size || size == 0 || size > 1 << 31 {
+            return Err(ProbeError::Sizes { regions: map.size(), size });
+        }
+        let word = bus.word_bytes();
+        let buffer = cfi.identification.buffer_bytes().filter(|_| options.buffered);
+        let line = buffer.and_then(|n| u32::try_from(n).ok()).unwrap_or(word).max(word);
+        let geometry = geometry(&map, line);
+        let times = times(&cfi.identification);
+        let stride = view.offset(1) as u32;
+        let shows_status = false;
+        let mut driver =
+            Self { bus, host, profile, options, identity, geometry, map, times, line, stride, shows_status };
+        driver.unlock_all()?;
+        Ok(driver)
+    }
+
+    /// Chips that power up locked are unlocked, as Linux does (MTD_POWERUP_LOCK).
+    fn unlock_all(&mut self) -> Result<(), Violation> {
+        if !self.identity.instant_lock {
+            return Ok(());
+        }
+        for block in self.map.within(0, self.map.size()) {
+            self.bus.command(&mut self.host, block.start, 0x60)?;
+            self.bus.command(&mut self.host, block.start, 0xD0)?;
+        }
+        self.bus.command(&mut self.host, 0, 0xFF)
+    }
+}
+
+/// Asks in every way that fits the width of the bus, and reads what answers.
+fn read_query<B: NorMem>(bus: &mut B, host: &mut Host) -> Result<(BusView, Vec<u8>), ProbeError> {
+    let views: &[BusView] =
+        if bus.word_bytes() == 2 { &[BusView::X16] } else { &[BusView::X16AsX8, BusView::X8] };
+    for &view in views {
+        // Without knowing the chip, both resets are tried; one of them it does not know.
+        for reset in [0xF0, 0xFF] {
+            let _ = bus.command(host, 0, reset);
+        }
+        if bus.command(host, view.offset(0x55) as u32, 0x98).is_err() {
+            continue;
+        }
+        let mut bytes = vec![0; view.offset(QUERY_DEVICE_ADDRESSES)];
+        bus.read(host, 0, &mut bytes)?;
+        if b"QRY".iter().zip(0x10..).all(|(&want, at)| bytes[view.offset(at)] == want) {
+            return Ok((view, bytes));
+        }
+    }
+    Err(ProbeError::NoChip)
+}
+
+/// Leaves the query, reads the id codes, and takes from the extended table what the driver needs.
+fn identify<B: NorMem>(
+    bus: &mut B,
+    host: &mut Host,
+    view: BusView,
+    cfi: &mut Cfi,
+) -> Result<Identity, ProbeError> {
+    let base = Identity {
+        command_set: CommandSet::Amd,
+        id: Vec::new(),
+        view,
+        cfi: *cfi,
+        erase_suspend: false,
+        program_suspend: false,
+        instant_lock: false,
+        otp_bytes: [0; 2],
+        otp_lock_word: 0,
+    };
+    match cfi.identification.command_set {
+        1 => identify_intel(bus, host, base),
+        2 => {
+            order_regions(cfi);
+            identify_amd(bus, host, Identity { cfi: *cfi, ..base })
+        }
+        other => Err(ProbeError::CommandSet(other)),
+    }
+}
+
+/// Tables of command set 0002 list the boot blocks first even when they lie on top (flag 3).
+fn order_regions(cfi: &mut Cfi) {
+    if let Some(Extended::Amd { table, .. }) = &cfi.extended
+        && table.v11.is_some_and(|v| v.boot == 3)
+    {
+        let mut reversed: Vec<_> = cfi.regions.iter().copied().collect();
+        reversed.reverse();
+        cfi.regions = floatgate_media::List::from_slice(&reversed).unwrap_or_default();
+    }
+}
+
+fn code<B: NorMem>(bus: &mut B, host: &mut Host, view: BusView, device: usize) -> Result<u16, Violation> {
+    let mut word = [0; 2];
+    let width = bus.word_bytes() as usize;
+    bus.read(host, view.offset(device) as u32, &mut word[..width])?;
+    Ok(u16::from_le_bytes(word))
+}
+
+fn identify_intel<B: NorMem>(
+    bus: &mut B,
+    host: &mut Host,
+    mut found: Identity,
+) -> Result<Identity, ProbeError> {
+    bus.command(host, 0, 0x90)?;
+    found.id = vec![code(bus, host, found.view, 0)?, code(bus, host, found.view, 1)?];
+    bus.command(host, 0, 0xFF)?;
+    found.command_set = CommandSet::Intel;
+    if let Some(Extended::Intel { table, protection, .. }) = &found.cfi.extended {
+        found.erase_suspend = table.features & 1 << 1 != 0;
+        found.program_suspend = table.features & 1 << 2 != 0;
+        found.instant_lock = table.features & 1 << 5 != 0;
+        if let Some(register) = protection {
+            let bytes = |exponent: u8| if exponent == 0 { 0 } else { 1 << exponent.min(16) };
+            found.otp_bytes = [bytes(register.factory_exponent), bytes(register.user_exponent)];
+            found.otp_lock_word = register.lock_at.into();
+        }
+    }
+    Ok(found)
+}
+
+fn identify_amd<B: NorMem>(
+    bus: &mut B,
+    host: &mut Host,
+    mut found: Identity,
+) -> Result<Identity, ProbeError> {
+    let view = found.view;
+    let first = view.offset(0x555) as u32;
+    let second = if view == BusView::X16AsX8 { 0x555 } else { view.offset(0x2AA) as u32 };
+    for (addr, command) in [(0, 0xF0), (first, 0xAA), (second, 0x55), (first, 0x90)] {
+        bus.command(host, addr, command)?;
+    }
+    found.id = vec![code(bus, host, view, 0)?, code(bus, host, view, 1)?];
+    let extended = found.id[1] & 0xFF == 0x7E;
+    if extended {
+        found.id.extend([code(bus, host, view, 0x0E)?, code(bus, host, view, 0x0F)?]);
+    }
+    let by_maker = code(bus, host, view, 3)? & 0x80 != 0;
+    bus.command(host, 0, 0xF0)?;
+    if let Some(Extended::Amd { table, .. }) = &found.cfi.extended {
+        found.erase_suspend = table.base.erase_suspend > 0;
+        found.program_suspend = table.program_suspend.is_some_and(|p| p > 0);
+        // Before version 1.5 the table does not say. Chips with an extended id (S29GL, M29EW) have 256 bytes.
+        let otp = match table.v15 {
+            Some(v15) if v15.secure_exponent == 0 => 0,
+            Some(v15) => 1 << v15.secure_exponent.min(16),
+            None if extended => 256,
+            None => 0,
+        };
+        found.otp_bytes = if by_maker { [otp, 0] } else { [0, otp] };
+    }
+    Ok(found)
+}
+
+fn times(cfi: &CfiIdentification) -> Times {
+    let us = |value: Option<u64>| value.map(Nanos::from_us);
+    let ms = |value: Option<u64>| value.map(Nanos::from_ms);
+    let pair = |typ: Option<Nanos>, max: Option<Nanos>, unknown: (Nanos, Nanos)| match (typ, max) {
+        (Some(typ), Some(max)) => (typ, max),
+        (Some(typ), None) => (typ, typ * 8),
+        (None, _) => unknown,
+    };
+    let word = pair(us(cfi.word_us()), us(cfi.word_max_us()), UNKNOWN_WORD);
+    let buffer = pair(us(cfi.buffer_us()), us(cfi.buffer_max_us()), UNKNOWN_WORD);
+    let erase = pair(ms(cfi.block_erase_ms()), ms(cfi.block_erase_max_ms()), UNKNOWN_ERASE);
+    let chip_erase =
+        pair(ms(cfi.chip_erase_ms()), ms(cfi.chip_erase_max_ms()), (erase.0 * 512, erase.1 * 512));
+    Times {
+        word: (word.0, word.1.max(BUFFER_TIMEOUT_MIN)),
+        buffer: (buffer.0, buffer.1.max(BUFFER_TIMEOUT_MIN)),
+        erase,
+        chip_erase,
+    }
+}
+
+fn geometry(map: &EraseMap, line: u32) -> Geometry {
+    Geometry {
+        kind: FlashKind::Nor,
+        size_bytes: map.size(),
+        erase_bytes: map.largest(),
+        write_bytes: 1,
+        buffer_bytes: line,
+        sub_page_bytes: 1,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+    }
+}

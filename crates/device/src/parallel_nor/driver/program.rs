@@ -1,0 +1,147 @@
+//! Programming: words and buffer loads, and what follows.
+
+use super::CfiDriver;
+use crate::parallel_nor::bus::NorMem;
+use crate::spi::PollPlan;
+use floatgate_mtd::{Error, ErrorKind, Nanos};
+
+/// Command set 0002: toggles while the chip works.
+const DQ6: u8 = 0x40;
+/// Command set 0002: the operation took longer than it may.
+const DQ5: u8 = 0x20;
+
+/// Command set 0001: ready.
+const SR_READY: u8 = 0x80;
+const SR_ERASE_ERROR: u8 = 0x20;
+const SR_PROGRAM_ERROR: u8 = 0x10;
+const SR_VPP_LOW: u8 = 0x08;
+const SR_LOCKED: u8 = 0x02;
+
+impl<B: NorMem> CfiDriver<B> {
+    /// Programs `data` in pieces that lie in one buffer line each.
+    pub(super) fn write_pieces(&mut self, addr: u32, data: &[u8]) -> Result<(), Error> {
+        let (mut addr, mut rest) = (addr, data);
+        while !rest.is_empty() {
+            self.profile.page(&mut self.host);
+            let (len, plan) = self.start_piece(addr, rest)?;
+            self.finish(addr, plan, ErrorKind::ProgramFailed)?;
+            addr += len;
+            rest = &rest[len as usize..];
+        }
+        Ok(())
+    }
+
+    /// Starts to program the first piece of `data` at `addr`. Returns its length and how to wait for it.
+    pub(super) fn start_piece(&mut self, addr: u32, data: &[u8]) -> Result<(u32, PollPlan), Error> {
+        let word = self.bus.word_bytes();
+        let into_word = addr % word;
+        let len = data.len() as u32;
+        if into_word > 0 || len < word {
+            let piece = len.min(word - into_word);
+            let plan = self.start_merged(addr, &data[..piece as usize])?;
+            return Ok((piece, plan));
+        }
+        let room = self.line - addr % self.line;
+        let piece = len.min(room) / word * word;
+        let plan = self.start_words(addr, &data[..piece as usize])?;
+        Ok((piece, plan))
+    }
+
+    /// Part of a word: the rest of it is what the flash holds.
+    fn start_merged(&mut self, addr: u32, data: &[u8]) -> Result<PollPlan, Error> {
+        let word = self.bus.word_bytes();
+        let start = addr - addr % word;
+        let mut merged = [0xFF; 2];
+        self.show_array()?;
+        self.fetch(start, &mut merged[..word as usize])?;
+        let into = (addr - start) as usize;
+        merged[into..into + data.len()].copy_from_slice(data);
+        self.start_words(start, &merged[..word as usize])
+    }
+
+    /// Whole words in one line.
+    fn start_words(&mut self, addr: u32, data: &[u8]) -> Result<PollPlan, Error> {
+        let word = self.bus.word_bytes();
+        let buffered = self.line > word;
+        let words = data.len() as u32 / word;
+        match (self.is_amd(), buffered) {
+            (true, false) => {
+                self.unlocked(0xA0)?;
+                self.load(addr, data)?;
+            }
+            (true, true) => {
+                self.unlock()?;
+                self.command(addr, 0x25)?;
+                self.load_buffer(addr, words, data, 0x29)?;
+            }
+            (false, false) => {
+                self.shows_status = true;
+                self.command(addr, 0x40)?;
+                self.load(addr, data)?;
+            }
+            (false, true) => {
+                self.shows_status = true;
+                self.command(addr, 0xE8)?;
+                if self.status(addr)? & SR_READY == 0 {
+                    return self.fail(ErrorKind::Timeout, addr);
+                }
+                self.load_buffer(addr, words, data, 0xD0)?;
+            }
+        }
+        Ok(self.program_plan(buffered))
+    }
+
+    fn load_buffer(&mut self, addr: u32, words: u32, data: &[u8], confirm: u8) -> Result<(), Error> {
+        self.command(addr, (words - 1) as u8)?;
+        self.load(addr, data)?;
+        self.command(addr, confirm)
+    }
+
+    /// Set 0002 waits for the typical time of a word, also for a buffer; set 0001 looks at once. Both then look every
+    /// microsecond.
+    pub(super) fn program_plan(&self, buffered: bool) -> PollPlan {
+        let initial = if self.is_amd() { self.times.word.0 } else { Nanos::ZERO };
+        let timeout = if buffered { self.times.buffer.1 } else { self.times.word.1 };
+        self.plan(initial, Nanos::from_us(1), timeout)
+    }
+
+    /// Waits for the operation at `addr` and finds out how it ended; `failure` is what a failure means.
+    pub(super) fn finish(&mut self, addr: u32, plan: PollPlan, failure: ErrorKind) -> Result<(), Error> {
+        if !self.bus.wait(&mut self.host, plan) {
+            return self.fail(ErrorKind::Timeout, addr);
+        }
+        if self.is_amd() { self.verdict_amd(addr, failure) } else { self.verdict_intel(addr, failure) }
+    }
+
+    /// Two reads that agree in DQ6: done. If they differ and DQ5 is set, two further ones decide.
+    fn verdict_amd(&mut self, addr: u32, failure: ErrorKind) -> Result<(), Error> {
+        let toggles = |a: u8, b: u8| (a ^ b) & DQ6 != 0;
+        let (first, second) = (self.status(addr)?, self.status(addr)?);
+        if !toggles(first, second) {
+            return Ok(());
+        }
+        if second & DQ5 == 0 {
+            return self.fail(ErrorKind::Timeout, addr);
+        }
+        let (third, fourth) = (self.status(addr)?, self.status(addr)?);
+        if !toggles(third, fourth) {
+            return Ok(());
+        }
+        // The write-to-buffer abort reset works after any failure.
+        self.unlocked(0xF0)?;
+        self.fail(failure, addr)
+    }
+
+    fn verdict_intel(&mut self, addr: u32, failure: ErrorKind) -> Result<(), Error> {
+        let status = self.status(addr)?;
+        if status & SR_READY == 0 {
+            return self.fail(ErrorKind::Timeout, addr);
+        }
+        if status & (SR_ERASE_ERROR | SR_PROGRAM_ERROR | SR_VPP_LOW | SR_LOCKED) == 0 {
+            return Ok(());
+        }
+        self.command(addr, 0x50)?;
+        let locked = status & (SR_LOCKED | SR_VPP_LOW) != 0;
+        self.fail(if locked { ErrorKind::WriteProtected } else { failure }, addr)
+    }
+}

@@ -1,0 +1,327 @@
+//! Command set 0001 (Intel/Sharp): two-cycle commands and a status register.
+//!
+//! Stricter than silicon: a broken sequence is refused and forgotten instead of being noted in the status register; failures
+//! must be cleared (50h) before the next operation; array data is only read in read-array mode.
+
+use super::amd::{check_aligned, check_word};
+use super::cells::{Cells, Work};
+use super::load::Load;
+use super::spec::LockScheme;
+use crate::violation::Violation;
+use floatgate_mtd::{Instant, Nanos};
+
+/// What the first cycle has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Idle,
+    /// 40h was written.
+    Program,
+    /// E8h was written for the block at this address; the number of words follows.
+    Count { block: u32 },
+    /// Words of the program buffer, then D0h.
+    Load,
+    /// 20h was written for the block at this address.
+    Erase { block: u32 },
+    /// 60h was written.
+    Lock,
+    /// C0h was written.
+    Protection,
+}
+
+/// What reads show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Show {
+    #[default]
+    Array,
+    Status,
+    Id,
+    Query,
+}
+
+/// Status register bits.
+const READY: u8 = 0x80;
+const ERASE_SUSPENDED: u8 = 0x40;
+const ERASE_ERROR: u8 = 0x20;
+const PROGRAM_ERROR: u8 = 0x10;
+const PROGRAM_SUSPENDED: u8 = 0x04;
+const BLOCK_LOCKED: u8 = 0x02;
+
+/// Command interface of set 0001.
+#[derive(Clone, Debug)]
+pub(super) struct Intel {
+    step: Step,
+    show: Show,
+    load: Load,
+    /// Errors, kept until they are cleared.
+    errors: u8,
+}
+
+impl Intel {
+    pub(super) fn new(cells: &Cells) -> Self {
+        let load = Load::new(cells.spec.geometry.buffer_bytes as usize);
+        Self { step: Step::Idle, show: Show::Array, load, errors: 0 }
+    }
+
+    /// Moves a failure of the array to the status register.
+    pub(super) fn note_failure(&mut self, cells: &mut Cells) {
+        match cells.failed.take() {
+            Some(Work::Erase) => self.errors |= ERASE_ERROR,
+            Some(Work::Program | Work::Lock) => self.errors |= PROGRAM_ERROR,
+            None => {}
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        cells: &mut Cells,
+        at: Instant,
+        addr: u32,
+        data: &[u8],
+    ) -> Result<(), Violation> {
+        let result = self.decode(cells, at, addr, data);
+        if result.is_err() {
+            self.step = Step::Idle;
+        }
+        result
+    }
+
+    fn decode(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        let command = data[0];
+        if cells.busy(at) {
+            return match command {
+                0x70 => {
+                    self.show = Show::Status;
+                    Ok(())
+                }
+                0xB0 => cells.suspend(at),
+                _ => Err(Violation::Busy),
+            };
+        }
+        match std::mem::take(&mut self.step) {
+            Step::Idle => self.first(cells, at, addr, command),
+            Step::Program => self.program(cells, at, addr, data),
+            Step::Count { block } => self.count(cells, addr, block, command),
+            Step::Load => self.buffer(cells, at, addr, data),
+            Step::Erase { block } => self.erase(cells, at, addr, block, command),
+            Step::Lock => self.lock(cells, at, addr, command),
+            Step::Protection => Self::protect(cells, at, addr, data),
+        }
+    }
+
+    fn first(&mut self, cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
+        let step = match command {
+            0xFF => return self.mode(Show::Array),
+            0x70 => return self.mode(Show::Status),
+            0x90 => return self.mode(Show::Id),
+            0x98 => return self.mode(Show::Query),
+            0x50 => {
+                self.errors = 0;
+                return Ok(());
+            }
+            0xB0 => {
+                self.show = Show::Status;
+                return cells.suspend(at);
+            }
+            0xD0 => {
+                self.show = Show::Status;
+                return cells.resume(at);
+            }
+            0x40 | 0x10 => Step::Program,
+            0xE8 if cells.spec.geometry.buffer_bytes > 0 => Step::Count { block: cells.block(addr)?.start },
+            0x20 => Step::Erase { block: cells.block(addr)?.start },
+            0x60 if cells.spec.lock != LockScheme::None => Step::Lock,
+            0xC0 if cells.spec.otp.is_some() => Step::Protection,
+            _ => return Err(Violation::UnknownCommand(command)),
+        };
+        if self.errors != 0 {
+            return Err(Violation::Sequence("the status register must be cleared after a failure"));
+        }
+        (self.step, self.show) = (step, Show::Status);
+        Ok(())
+    }
+
+    fn mode(&mut self, show: Show) -> Result<(), Violation> {
+        self.show = show;
+        Ok(())
+    }
+
+    /// Whether a lock stands in the way; the status register then says so.
+    fn blocked(&mut self, cells: &Cells, block: u32, error: u8) -> bool {
+        let locked = cells.locked[block as usize];
+        if locked {
+            self.errors |= BLOCK_LOCKED | error;
+        }
+        locked
+    }
+
+    fn program(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        check_word(cells, addr, data)?;
+        let block = cells.block(addr)?;
+        cells.may_start(&block, Work::Program)?;
+        if self.blocked(cells, block.index, PROGRAM_ERROR) {
+            return Ok(());
+        }
+        cells.program(at, addr, data, data.len() as u32, false)
+    }
+
+    fn count(&mut self, cells: &Cells, addr: u32, block: u32, command: u8) -> Result<(), Violation> {
+        if cells.block(addr)?.start != block {
+            return Err(Violation::Sequence("word count for another block"));
+        }
+        self.load.begin(block, (u32::from(command) + 1) * cells.width)?;
+        self.step = Step::Load;
+        Ok(())
+    }
+
+    /// Buffer words, or the confirmation. A run of words may come as one call.
+    fn buffer(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        let block = cells.block(addr)?;
+        if block.start != self.load.block {
+            return Err(Violation::Sequence("buffer words or D0h in another block"));
+        }
+        if !self.load.full() {
+            check_aligned(cells, addr, data)?;
+            self.load.take(addr, data, cells.array.stores())?;
+            self.step = Step::Load;
+            return Ok(());
+        }
+        if data[0] != 0xD0 || data.len() > cells.width as usize {
+            return Err(Violation::Sequence("D0h must follow the announced number of words"));
+        }
+        cells.may_start(&block, Work::Program)?;
+        if self.blocked(cells, block.index, PROGRAM_ERROR) {
+            return Ok(());
+        }
+        cells.program(at, self.load.start, self.load.data(), self.load.len, true)
+    }
+
+    fn erase(
+        &mut self,
+        cells: &mut Cells,
+        at: Instant,
+        addr: u32,
+        named: u32,
+        command: u8,
+    ) -> Result<(), Violation> {
+        let block = cells.block(addr)?;
+        if command != 0xD0 || block.start != named {
+            return Err(Violation::Sequence("20h must be followed by D0h in the same block"));
+        }
+        cells.may_start(&block, Work::Erase)?;
+        if !self.blocked(cells, block.index, ERASE_ERROR) {
+            cells.erase(at, &block);
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self, cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
+        let block = cells.block(addr)?;
+        cells.may_start(&block, Work::Lock)?;
+        let legacy = cells.spec.lock == LockScheme::Legacy;
+        let timing = &cells.spec.timing;
+        let time = match command {
+            0x01 => timing.t_lock_us,
+            0xD0 => timing.t_unlock_us,
+            _ => return Err(Violation::Sequence("60h must be followed by 01h or D0h")),
+        };
+        let on = command == 0x01;
+        if legacy && !on {
+            cells.locked.fill(false);
+        } else {
+            cells.locked[block.index as usize] = on;
+        }
+        cells.start(Work::Lock, at, if legacy { time } else { Nanos::ZERO }, false, 0..0);
+        Ok(())
+    }
+
+    /// Programs the protection register. In its lock word, bit 1 programmed to 0 locks the user's part for good.
+    fn protect(cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
+        check_word(cells, addr, data)?;
+        cells.may_start(&cells.block(0)?, Work::Lock)?;
+        let lock_at = Self::lock_address(cells)?;
+        let Some(offset) = addr.checked_sub(lock_at) else { return Err(Violation::BadAddress) };
+        let word = cells.byte_address(1);
+        if offset >= word {
+            return cells.program_otp(at, (offset - word) as usize, data);
+        }
+        if offset == 0 && data[0] & 2 == 0 {
+            cells.otp.locked = true;
+        }
+        let time = cells.spec.timing.t_word_us.typ;
+        cells.start(Work::Lock, at, time, false, 0..0);
+        Ok(())
+    }
+
+    fn lock_address(cells: &Cells) -> Result<u32, Violation> {
+        let otp = cells.spec.otp.ok_or(Violation::UnknownCommand(0xC0))?;
+        Ok(cells.byte_address(otp.lock_word.into()))
+    }
+
+    /// A read of the bus.
+    pub(super) fn read(
+        &mut self,
+        cells: &Cells,
+        at: Instant,
+        addr: u32,
+        out: &mut [u8],
+    ) -> Result<(), Violation> {
+        // Between E8h and the word count, status reads show whether the buffer is free.
+        if !matches!(self.step, Step::Idle | Step::Count { .. }) {
+            return Err(Violation::Sequence("read in the middle of a command"));
+        }
+        if self.show == Show::Status || cells.busy(at) {
+            if out.len() > cells.width as usize {
+                return Err(Violation::Sequence("the chip shows its status, not the array"));
+            }
+            cells.show(u16::from(self.status(cells, at)), addr, out);
+            return Ok(());
+        }
+        match self.show {
+            Show::Id => Self::id(cells, addr, out),
+            Show::Query | Show::Status => Ok(()),
+            Show::Array => cells.read(addr, out),
+        }
+    }
+
+    /// Whether reads show the query, which the chip keeps.
+    pub(super) fn shows_query(&self) -> bool {
+        self.show == Show::Query
+    }
+
+    /// Id codes, the block's lock, and the protection register.
+    fn id(cells: &Cells, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
+        let block = cells.block(addr)?;
+        if let (Some(otp), 0) = (cells.spec.otp, block.index) {
+            let first = cells.byte_address(u32::from(otp.lock_word) + 1);
+            if let Some(offset) = addr.checked_sub(first).map(|n| n as usize)
+                && let Some(bytes) = cells.otp.bytes.get(offset..offset + out.len())
+            {
+                out.copy_from_slice(bytes);
+                return Ok(());
+            }
+            if cells.device_address(addr) == u32::from(otp.lock_word) {
+                let user = if cells.otp.locked { 0 } else { 2 };
+                let factory = u16::from(otp.factory_bytes == 0);
+                cells.show(0xFFFC | user | factory, addr, out);
+                return Ok(());
+            }
+        }
+        let device = cells.device_address(addr - block.start);
+        let word = match (block.index, cells.id_code(device)) {
+            (0, Some(code)) => code,
+            _ if device == 2 => cells.locked[block.index as usize].into(),
+            _ => 0,
+        };
+        cells.show(word, addr, out);
+        Ok(())
+    }
+
+    fn status(&self, cells: &Cells, at: Instant) -> u8 {
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        flag(!cells.busy(at), READY)
+            | flag(cells.suspended_erase.is_some(), ERASE_SUSPENDED)
+            | flag(cells.suspended_program.is_some(), PROGRAM_SUSPENDED)
+            | self.errors
+    }
+}

@@ -1,0 +1,39 @@
+//! Parallel NOR: a chip with an address bus, mapped into the host's address space, executable in place.
+//!
+//! In the order a read travels: [`CfiDriver`] (discovers the chip by its CFI query, speaks command set 0001 or 0002),
+//! [`NorController`] (bus cycles and what they cost), [`ParallelNor`] (the chip).
+//!
+//! Addresses are byte addresses as the host sees them. An x16 chip ignores bit 0; in byte mode it is the chip's A-1.
+//!
+//! The address is presented together with each data word: there are no address cycles. Read cycles (tACC, tPACC) are
+//! booked as [`Phase::Data`](floatgate_mtd::Phase::Data), cycles that write a command as `Command`, the array's work
+//! as `Array`, status reads as `Polling`.
+
+mod amd;
+mod bus;
+mod cells;
+mod chip;
+mod driver;
+mod erase_map;
+mod intel;
+mod load;
+mod query;
+mod spec;
+
+#[cfg(test)]
+mod chip_tests;
+#[cfg(test)]
+mod driver_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod test_parts;
+
+pub use bus::{NorBus, NorController, NorMem, NorProfile};
+pub use chip::ParallelNor;
+pub use driver::{CfiDriver, CfiOptions, Identity, ProbeError};
+pub use erase_map::{EraseBlock, EraseMap};
+pub use spec::{
+    BadSpec, BootBlocks, CfiCodes, CommandSet, Interface, LockScheme, NorFeatures, NorGeometry, NorOtp,
+    NorRegion, NorTiming, ParallelNorSpec,
+};

@@ -1,0 +1,415 @@
+//! The command set: which cycle may follow which.
+
+use super::lun::Queue;
+use super::{Output, RawNand};
+use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::timing::{BusTiming, DataInterface, T_FEAT};
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+
+/// A command that is waiting for its address cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// 00h (01h, 50h): column and row.
+    Read,
+    /// 05h: column.
+    Column,
+    /// 06h: column and row.
+    ColumnOfPlane,
+    /// 80h, 81h: column and row.
+    Program,
+    /// 85h after a copyback read: column and row.
+    CopybackProgram,
+    /// 85h within a program: column.
+    ColumnIn,
+    /// 60h: row.
+    Erase,
+    /// 78h: row.
+    StatusEnhanced,
+    /// 90h: one cycle.
+    Id,
+    /// ECh: one cycle.
+    ParameterPage,
+    /// EDh: one cycle.
+    UniqueId,
+    /// EEh: one cycle.
+    GetFeature,
+    /// EFh: one cycle.
+    SetFeature,
+    /// D4h: LUN and feature.
+    GetLunFeature,
+    /// D5h: LUN and feature.
+    SetLunFeature,
+}
+
+/// How far a sequence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Between sequences.
+    Idle,
+    /// The command has come, its address has not.
+    Wants(Wants),
+    /// A read's address has come, its confirm command has not.
+    ReadAt(RowAddress, usize),
+    /// A column has come, E0h has not.
+    ColumnAt(usize),
+    /// A program's address has come; data, 85h, 10h, 11h or 15h may follow.
+    Loading,
+    /// An erase's row has come; D0h, D1h or 60h may follow.
+    EraseAt(RowAddress),
+    /// A feature's address has come, its parameters have not. All LUNs when `lun` is `None`.
+    FeatureData { lun: Option<u8>, feature: u8 },
+}
+
+/// What the LUN's state must allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Program,
+    Erase,
+    Other,
+}
+
+const UNFINISHED: Violation = Violation::Sequence("the sequence before this command was not finished");
+
+impl RawNand {
+    pub(super) fn take_command(
+        &mut self,
+        at: Instant,
+        interface: DataInterface,
+        opcode: u8,
+    ) -> Result<(), Violation> {
+        if opcode == 0xFF {
+            self.reset(at);
+            return Ok(());
+        }
+        self.check_interface(interface)?;
+        if !self.awake {
+            return Err(Violation::Sequence("the first command after power-on is RESET (FFh)"));
+        }
+        let timing = interface.timing();
+        match self.step {
+            Step::Idle => self.first_command(at, timing, opcode),
+            Step::Wants(Wants::Read) => self.after_bare_00(at, timing, opcode),
+            Step::Wants(_) => Err(Violation::Sequence("address cycles are missing")),
+            Step::ReadAt(row, column) => self.confirm_read(at, timing, opcode, row, column),
+            Step::ColumnAt(column) if opcode == 0xE0 => {
+                self.column = column;
+                self.step = Step::Idle;
+                self.hold_data(at + timing.ccs, "data before tCCS was over");
+                Ok(())
+            }
+            Step::Loading => self.confirm_program(at, timing, opcode),
+            Step::EraseAt(row) => self.confirm_erase(at, timing, opcode, row),
+            Step::ColumnAt(_) | Step::FeatureData { .. } => Err(UNFINISHED),
+        }
+    }
+
+    /// 00h without address ends status output, and on small pages chooses where a program begins; the command after it
+    /// begins a sequence of its own.
+    fn after_bare_00(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
+        if matches!(opcode, 0x30 | 0x32 | 0x35) {
+            return Err(Violation::Sequence("address cycles are missing"));
+        }
+        self.step = Step::Idle;
+        self.first_command(at, timing, opcode)
+    }
+
+    fn first_command(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
+        match opcode {
+            0x70 => {
+                self.show_status();
+                self.hold_data(at + timing.whr, "data before tWHR was over");
+                Ok(())
+            }
+            0x78 if self.spec.onfi.is_some() || self.spec.jedec.is_some() || self.luns.len() > 1 => {
+                self.step = Step::Wants(Wants::StatusEnhanced);
+                Ok(())
+            }
+            0x31 | 0x3F if self.spec.read_cache => self.cached_read(at, timing, opcode == 0x31),
+            _ => self.begin(at, opcode),
+        }
+    }
+
+    /// Commands that wait for an address.
+    fn begin(&mut self, at: Instant, opcode: u8) -> Result<(), Violation> {
+        let small = self.spec.geometry.small_page();
+        let (wants, kind) = match opcode {
+            0x00 => (Wants::Read, Kind::Read),
+            0x01 | 0x50 if small => (Wants::Read, Kind::Read),
+            0x05 if !small => (Wants::Column, Kind::Read),
+            0x06 if self.spec.multi_plane => (Wants::ColumnOfPlane, Kind::Read),
+            0x80 => (Wants::Program, Kind::Program),
+            0x81 if self.spec.multi_plane => (Wants::Program, Kind::Program),
+            0x85 if self.spec.copyback => (Wants::CopybackProgram, Kind::Program),
+            0x60 => (Wants::Erase, Kind::Erase),
+            0x90 => (Wants::Id, Kind::Other),
+            0xEC if self.spec.onfi.is_some() || self.spec.jedec.is_some() => {
+                (Wants::ParameterPage, Kind::Other)
+            }
+            0xED if self.spec.onfi.is_some() || self.spec.jedec.is_some() => (Wants::UniqueId, Kind::Other),
+            0xEE if self.spec.features.get => (Wants::GetFeature, Kind::Other),
+            0xEF if self.spec.features.set => (Wants::SetFeature, Kind::Other),
+            0xD4 if self.spec.features.get && self.luns.len() > 1 => (Wants::GetLunFeature, Kind::Other),
+            0xD5 if self.spec.features.set && self.luns.len() > 1 => (Wants::SetLunFeature, Kind::Other),
+            _ => return Err(Violation::UnknownCommand(opcode)),
+        };
+        self.admit(at, kind)?;
+        self.step = Step::Wants(wants);
+        match opcode {
+            0x00 => self.enter_read(0),
+            0x01 => self.enter_read(self.spec.geometry.page_bytes / 2),
+            0x50 => self.enter_read(self.spec.geometry.page_bytes),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// 00h and its like end status output and choose the part of a small page.
+    fn enter_read(&mut self, pointer: u32) {
+        if self.output == Output::Status {
+            self.output = self.resume;
+        }
+        self.pointer = pointer;
+    }
+
+    /// Status until 00h: whatever data was to come before then comes again.
+    fn show_status(&mut self) {
+        if self.output != Output::Status {
+            self.resume = self.output;
+        }
+        self.output = Output::Status;
+    }
+
+    /// 01h holds for one operation only.
+    fn use_pointer(&mut self) {
+        if self.pointer < self.spec.geometry.page_bytes {
+            self.pointer = 0;
+        }
+    }
+
+    /// A command that names its LUN by address is checked when the address comes, unless there is only one.
+    fn admit(&self, at: Instant, kind: Kind) -> Result<(), Violation> {
+        if let [_] = self.luns.as_slice() {
+            return self.admit_lun(at, 0, kind);
+        }
+        if kind != Kind::Other {
+            return Ok(());
+        }
+        (0..self.luns.len()).try_for_each(|lun| self.admit_lun(at, lun, kind))
+    }
+
+    #[inline]
+    fn admit_lun(&self, at: Instant, lun: usize, kind: Kind) -> Result<(), Violation> {
+        let lun = &self.luns[lun];
+        if at < lun.ready {
+            return Err(Violation::Busy);
+        }
+        let expected = match lun.queue {
+            Queue::None => kind,
+            Queue::Reads => Kind::Read,
+            Queue::Programs => Kind::Program,
+            Queue::Erases => Kind::Erase,
+        };
+        if kind != expected {
+            return Err(Violation::Sequence("another multi-plane operation was begun and not finished"));
+        }
+        if lun.caching && kind != Kind::Read {
+            return Err(Violation::Sequence("a cached read was not ended with 3Fh"));
+        }
+        if at < lun.array_ready && !lun.caching && kind != Kind::Program {
+            return Err(Violation::Busy);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_address(
+        &mut self,
+        at: Instant,
+        interface: DataInterface,
+        bytes: &[u8],
+    ) -> Result<(), Violation> {
+        let Step::Wants(wants) = self.step else {
+            return Err(Violation::Sequence("address cycles without a command that takes them"));
+        };
+        let timing = interface.timing();
+        match wants {
+            Wants::Read => self.address_read(at, timing, bytes),
+            Wants::Column => {
+                self.step = Step::ColumnAt(self.column_of(bytes)?);
+                Ok(())
+            }
+            Wants::ColumnOfPlane => self.address_plane(at, bytes),
+            Wants::Program => self.address_program(at, timing, bytes),
+            Wants::CopybackProgram => self.address_copyback(at, timing, bytes),
+            Wants::ColumnIn => self.address_column_in(at, timing, bytes),
+            Wants::Erase => {
+                let row = self.row_of(bytes)?;
+                self.activate(at, row, Kind::Erase)?;
+                self.check_erase(row)?;
+                self.step = Step::EraseAt(row);
+                Ok(())
+            }
+            Wants::StatusEnhanced => {
+                let row = self.row_of(bytes)?;
+                self.active = row.lun as usize;
+                self.step = Step::Idle;
+                self.show_status();
+                self.hold_data(at + timing.whr, "data before tWHR was over");
+                Ok(())
+            }
+            Wants::Id => self.output_id(at, timing, bytes),
+            Wants::ParameterPage | Wants::UniqueId => {
+                self.output_pages(at, timing, bytes, wants == Wants::UniqueId)
+            }
+            Wants::GetFeature | Wants::SetFeature | Wants::GetLunFeature | Wants::SetLunFeature => {
+                self.address_feature(at, timing, wants, bytes)
+            }
+        }
+    }
+
+    /// A read's column and row; a small page is read at once.
+    #[inline]
+    fn address_read(&mut self, at: Instant, timing: &BusTiming, bytes: &[u8]) -> Result<(), Violation> {
+        let (column, row) = self.column_and_row(bytes)?;
+        self.activate(at, row, Kind::Read)?;
+        if self.spec.geometry.small_page() {
+            self.use_pointer();
+            return self.read_page(at, timing, row, column);
+        }
+        self.step = Step::ReadAt(row, column);
+        Ok(())
+    }
+
+    fn address_plane(&mut self, at: Instant, bytes: &[u8]) -> Result<(), Violation> {
+        let (column, row) = self.column_and_row(bytes)?;
+        self.activate(at, row, Kind::Read)?;
+        let plane = self.plane_of(row);
+        self.lun_mut().plane = plane;
+        self.step = Step::ColumnAt(column);
+        Ok(())
+    }
+
+    #[inline]
+    fn address_program(&mut self, at: Instant, timing: &BusTiming, bytes: &[u8]) -> Result<(), Violation> {
+        let (column, row) = self.column_and_row(bytes)?;
+        self.activate(at, row, Kind::Program)?;
+        self.begin_load(row, column)?;
+        self.use_pointer();
+        self.step = Step::Loading;
+        self.hold_data(at + timing.adl, "data before tADL was over");
+        Ok(())
+    }
+
+    fn address_copyback(&mut self, at: Instant, timing: &BusTiming, bytes: &[u8]) -> Result<(), Violation> {
+        let (column, row) = self.column_and_row(bytes)?;
+        self.activate(at, row, Kind::Program)?;
+        self.begin_copyback(row, column)?;
+        self.step = Step::Loading;
+        self.hold_data(at + timing.adl, "data before tADL was over");
+        Ok(())
+    }
+
+    fn address_column_in(&mut self, at: Instant, timing: &BusTiming, bytes: &[u8]) -> Result<(), Violation> {
+        let column = self.column_of(bytes)?;
+        self.set_load_column(column);
+        self.step = Step::Loading;
+        self.hold_data(at + timing.ccs, "data before tCCS was over");
+        Ok(())
+    }
+
+    /// The LUN of `row` becomes the active one, if its state allows this kind of command.
+    #[inline]
+    fn activate(&mut self, at: Instant, row: RowAddress, kind: Kind) -> Result<(), Violation> {
+        let lun = row.lun as usize;
+        if self.luns.len() > 1 {
+            self.admit_lun(at, lun, kind)?;
+        }
+        self.active = lun;
+        Ok(())
+    }
+
+    /// One column address.
+    fn column_of(&self, bytes: &[u8]) -> Result<usize, Violation> {
+        match bytes {
+            [low, high] if !self.spec.geometry.small_page() => {
+                self.check_column(u32::from(*low) | u32::from(*high) << 8)
+            }
+            _ => Err(Violation::Sequence("wrong number of address cycles")),
+        }
+    }
+
+    fn check_column(&self, column: u32) -> Result<usize, Violation> {
+        if column < self.spec.geometry.full_page() { Ok(column as usize) } else { Err(Violation::BadAddress) }
+    }
+
+    /// Column and row, as many cycles as the chip has.
+    #[inline]
+    fn column_and_row(&self, bytes: &[u8]) -> Result<(usize, RowAddress), Violation> {
+        match bytes {
+            [low, high, row @ ..] if !self.spec.geometry.small_page() => {
+                let column = self.check_column(u32::from(*low) | u32::from(*high) << 8)?;
+                Ok((column, self.row_of(row)?))
+            }
+            [column, row @ ..] if self.spec.geometry.small_page() => {
+                let column = self.check_column(self.pointer + u32::from(*column))?;
+                Ok((column, self.row_of(row)?))
+            }
+            _ => Err(Violation::Sequence("wrong number of address cycles")),
+        }
+    }
+
+    #[inline]
+    fn row_of(&self, bytes: &[u8]) -> Result<RowAddress, Violation> {
+        if bytes.len() != usize::from(self.map.cycles()) {
+            return Err(Violation::Sequence("wrong number of address cycles"));
+        }
+        let row = bytes.iter().rev().fold(0, |row, byte| row << 8 | u32::from(*byte));
+        self.map.decode(row).ok_or(Violation::BadAddress)
+    }
+
+    /// RESET: every operation is cut short, registers and queues are lost, NV-DDR falls back to SDR mode 0 (ONFI 4.2
+    /// section 4.1.2). What a program or an erase had done so far counts as done.
+    fn reset(&mut self, at: Instant) {
+        let start = at + DataInterface::POWER_ON.timing().wb;
+        self.awake = true;
+        self.step = Step::Idle;
+        self.output = Output::Register;
+        self.pointer = 0;
+        if matches!(self.interface, DataInterface::NvDdr(_)) {
+            self.interface = DataInterface::POWER_ON;
+        }
+        self.leave_otp();
+        for lun in 0..self.luns.len() {
+            self.active = lun;
+            self.luns[lun].empty_registers();
+            self.luns[lun].drop_queue();
+            let state = &mut self.luns[lun];
+            (state.fail, state.fail_before, state.chained) = (false, false, false);
+            self.busy(start, self.spec.timing.t_rst_us, "tRST");
+        }
+        self.active = 0;
+    }
+
+    #[inline]
+    pub(super) fn take_data(
+        &mut self,
+        at: Instant,
+        interface: DataInterface,
+        bytes: &[u8],
+    ) -> Result<(), Violation> {
+        if at < self.data_from {
+            return Err(Violation::Timing(self.data_rule));
+        }
+        match self.step {
+            Step::Loading => self.load(bytes),
+            Step::FeatureData { lun, feature } => self.set_feature(at, interface, lun, feature, bytes),
+            _ => Err(Violation::Sequence("data to the chip that no command asked for")),
+        }
+    }
+
+    /// Busy with a feature for tFEAT.
+    pub(super) fn feature_busy(&mut self, at: Instant, timing: &BusTiming) {
+        self.busy(at + timing.wb, T_FEAT, "tFEAT");
+    }
+}

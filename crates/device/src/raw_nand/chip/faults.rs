@@ -1,0 +1,109 @@
+//! Blocks that fail: from the start, or on purpose.
+
+use super::super::spec::RawNandSpec;
+use super::RawNand;
+use std::collections::BTreeMap;
+
+/// What a block does from now on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockFaults {
+    /// Programs report failure and leave the page undefined (here: unchanged).
+    pub program: bool,
+    /// Erases report failure and leave the block unchanged.
+    pub erase: bool,
+}
+
+/// Faults of one target, by block index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults {
+    blocks: BTreeMap<u32, BlockFaults>,
+    /// Factory-bad blocks, sorted.
+    factory: Vec<u32>,
+}
+
+/// The next number of a splitmix64 sequence (Steele, Lea, Flood 2014): small, and the same everywhere.
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+impl Faults {
+    /// The factory-bad blocks of target number `target`: they neither program nor erase.
+    pub(super) fn new(spec: &RawNandSpec, target: u32) -> Self {
+        let g = &spec.geometry;
+        let mut state = spec.factory_bad.seed ^ u64::from(target) << 32;
+        let mut factory = Vec::new();
+        for lun in 0..g.luns {
+            let first = lun * g.blocks_per_lun;
+            let wanted = factory.len() + spec.factory_bad.per_lun as usize;
+            while factory.len() < wanted {
+                let block = first + (next_random(&mut state) % u64::from(g.blocks_per_lun)) as u32;
+                if block != 0 && !factory.contains(&block) {
+                    factory.push(block);
+                }
+            }
+        }
+        factory.sort_unstable();
+        let dead = BlockFaults { program: true, erase: true };
+        Self { blocks: factory.iter().map(|block| (*block, dead)).collect(), factory }
+    }
+
+    #[inline]
+    pub(super) fn of(&self, block: u32) -> BlockFaults {
+        if self.blocks.is_empty() {
+            return BlockFaults::default();
+        }
+        self.blocks.get(&block).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn is_factory_bad(&self, block: u32) -> bool {
+        !self.factory.is_empty() && self.factory.binary_search(&block).is_ok()
+    }
+}
+
+impl RawNand {
+    /// Makes a block (counted over all LUNs of the target) fail from now on, or work again.
+    pub fn set_faults(&mut self, block: u32, faults: BlockFaults) {
+        if faults == BlockFaults::default() {
+            self.faults.blocks.remove(&block);
+        } else {
+            self.faults.blocks.insert(block, faults);
+        }
+    }
+
+    /// The blocks that were bad from the start, sorted.
+    pub fn factory_bad_blocks(&self) -> &[u32] {
+        &self.faults.factory
+    }
+
+    /// Writes the maker's marks.
+    pub(super) fn mark_factory_bad(&mut self) {
+        let g = self.spec.geometry;
+        let column = (g.page_bytes + self.spec.bad_block_marker.byte(&g)) as usize;
+        for block in self.faults.factory.clone() {
+            for place in &self.spec.bad_block_marker.pages {
+                let row = block * g.pages_per_block + place.page(g.pages_per_block);
+                self.array.program(row as usize, column, &[0]);
+            }
+        }
+    }
+
+    /// In timing-only mode the array holds no marks; they are shown all the same, so that a scan finds them.
+    pub(super) fn show_mark(&self, row: u32, column: usize, buf: &mut [u8]) {
+        let g = &self.spec.geometry;
+        let (block, page) = (row / g.pages_per_block, row % g.pages_per_block);
+        if !self.faults.is_factory_bad(block) {
+            return;
+        }
+        let marker = &self.spec.bad_block_marker;
+        let at = (g.page_bytes + marker.byte(g)) as usize;
+        let marked = marker.pages.iter().any(|place| place.page(g.pages_per_block) == page);
+        if let Some(byte) = at.checked_sub(column).and_then(|at| buf.get_mut(at)).filter(|_| marked) {
+            *byte = 0;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The state of one LUN: registers, busy times, results, features.
+
+use super::super::spec::{PLANES_MAX, RawNandSpec};
+use floatgate_mtd::Instant;
+
+/// What a page register holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Register {
+    /// Nothing defined.
+    #[default]
+    Empty,
+    /// A page of the array, by row index. The page is not copied: whatever changes the array empties the register.
+    Page(u32),
+    /// An OTP page.
+    Otp(u32),
+}
+
+/// Several planes wait for one confirm command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Queue {
+    #[default]
+    None,
+    Reads,
+    Programs,
+    Erases,
+}
+
+/// Bytes loaded for one plane's page.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    /// Where it goes; `Empty` while the plane is not part of the operation.
+    pub(super) target: Register,
+    /// Next byte to load.
+    pub(super) column: usize,
+    /// Loaded so far: one stretch.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// Page and OOB; empty in timing-only mode.
+    data: Vec<u8>,
+    full: usize,
+}
+
+impl Load {
+    fn new(full: usize, stores: bool) -> Self {
+        let data = if stores { vec![0xFF; full] } else { Vec::new() };
+        Self { target: Register::Empty, column: 0, start: 0, end: 0, data, full }
+    }
+
+    /// A new program of `target`: nothing loaded, all bits 1.
+    pub(super) fn begin(&mut self, target: Register, column: usize) {
+        self.target = target;
+        self.column = column;
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Fills the register with a page read by copyback.
+    pub(super) fn fill(&mut self, read: impl FnOnce(&mut [u8])) {
+        read(&mut self.data);
+        (self.start, self.end) = (0, self.full);
+    }
+
+    /// Loads bytes at the column; `false` when they reach beyond the page.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
+        let end = self.column + bytes.len();
+        if end > self.full {
+            return false;
+        }
+        if self.start == self.end {
+            (self.start, self.end) = (self.column, self.column);
+        }
+        if self.column < self.start || self.column > self.end {
+            self.pad();
+        }
+        if let Some(place) = self.data.get_mut(self.column..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.end = self.end.max(end);
+        self.column = end;
+        true
+    }
+
+    /// Makes the loaded stretch the whole page: what was not loaded stays 1.
+    fn pad(&mut self) {
+        if !self.data.is_empty() {
+            self.data[..self.start].fill(0xFF);
+            self.data[self.end..].fill(0xFF);
+        }
+        (self.start, self.end) = (0, self.full);
+    }
+
+    /// The loaded stretch: first column and bytes (none in timing-only mode).
+    pub(super) fn loaded(&self) -> (usize, &[u8]) {
+        (self.start, self.data.get(self.start..self.end).unwrap_or(&[]))
+    }
+}
+
+/// Feature addresses a chip knows, each with four parameters.
+#[derive(Clone, Debug)]
+pub(super) struct Features(Vec<(u8, [u8; 4])>);
+
+/// Feature address of the timing mode (ONFI 4.2 table 5-1).
+pub(super) const TIMING_MODE: u8 = 0x01;
+
+impl Features {
+    fn new(spec: &RawNandSpec) -> Self {
+        let mut known = vec![(TIMING_MODE, [0; 4])];
+        known.extend(spec.otp.map(|otp| (otp.feature, [0; 4])));
+        known.extend(spec.read_retry.map(|retry| (retry.feature, [0; 4])));
+        known.extend(spec.protection.map(|p| {
+            let first = if p.locked_at_power_on { p.lock_all } else { 0 };
+            (p.feature, [first, 0, 0, 0])
+        }));
+        Self(known)
+    }
+
+    pub(super) fn get(&self, address: u8) -> Option<[u8; 4]> {
+        self.0.iter().find(|f| f.0 == address).map(|f| f.1)
+    }
+
+    pub(super) fn set(&mut self, address: u8, value: [u8; 4]) {
+        if let Some(feature) = self.0.iter_mut().find(|f| f.0 == address) {
+            feature.1 = value;
+        }
+    }
+}
+
+/// One LUN.
+#[derive(Clone, Debug)]
+pub(super) struct Lun {
+    /// RDY: when the LUN takes commands again.
+    pub(super) ready: Instant,
+    /// ARDY: when its array is idle.
+    pub(super) array_ready: Instant,
+    /// Result of the last program or erase.
+    pub(super) fail: bool,
+    /// Result of the program before it, when that was a cached one.
+    pub(super) fail_before: bool,
+    /// The last program was a cached one: the next one's status shows its result too.
+    pub(super) chained: bool,
+    /// On-die ECC recommends to rewrite the page read last.
+    pub(super) rewrite: bool,
+    /// Page registers, one per plane.
+    pub(super) registers: [Register; PLANES_MAX as usize],
+    /// Plane whose register data comes from.
+    pub(super) plane: u8,
+    /// Row index in the data register behind a single-plane read: what a cached read gives next.
+    pub(super) behind: Option<u32>,
+    /// A cached read was begun and not ended.
+    pub(super) caching: bool,
+    /// Row index whose copy a copyback program may write.
+    pub(super) copyback: Option<u32>,
+    /// Loaded bytes, one per plane.
+    pub(super) loads: Vec<Load>,
+    /// What waits for a confirm command, and the rows or blocks queued.
+    pub(super) queue: Queue,
+    pub(super) queued: [Option<u32>; PLANES_MAX as usize],
+    pub(super) features: Features,
+}
+
+impl Lun {
+    pub(super) fn new(spec: &RawNandSpec, stores: bool) -> Self {
+        let full = spec.geometry.full_page() as usize;
+        Self {
+            ready: Instant::ZERO,
+            array_ready: Instant::ZERO,
+            fail: false,
+            fail_before: false,
+            chained: false,
+            rewrite: false,
+            registers: [Register::Empty; PLANES_MAX as usize],
+            plane: 0,
+            behind: None,
+            caching: false,
+            copyback: None,
+            loads: (0..spec.geometry.planes).map(|_| Load::new(full, stores)).collect(),
+            queue: Queue::None,
+            queued: [None; PLANES_MAX as usize],
+            features: Features::new(spec),
+        }
+    }
+
+    /// The register data comes from.
+    pub(super) fn register(&self) -> Register {
+        self.registers[usize::from(self.plane)]
+    }
+
+    /// Forgets registers and reads in progress: the array is about to change, or the LUN was reset.
+    #[inline]
+    pub(super) fn empty_registers(&mut self) {
+        self.registers = [Register::Empty; PLANES_MAX as usize];
+        self.behind = None;
+        self.caching = false;
+        self.copyback = None;
+    }
+
+    /// Drops what waits for a confirm command.
+    pub(super) fn drop_queue(&mut self) {
+        self.queue = Queue::None;
+        self.queued = [None; PLANES_MAX as usize];
+        for load in &mut self.loads {
+            load.target = Register::Empty;
+        }
+    }
+}

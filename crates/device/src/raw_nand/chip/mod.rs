@@ -1,0 +1,316 @@
+//! The simulated raw NAND chip: one target, with everything behind its CE#.
+//!
+//! Stricter than silicon. A cycle that breaks a rule is refused with a [`Violation`] and ends the sequence it belongs to;
+//! nothing else changes. Rules that silicon leaves to luck: the first command after power-on is RESET; bus cycles are no
+//! faster than the timing mode in force; tRR, tWHR, tCCS and tADL are kept; no sequence is left half done; a page is not
+//! programmed more often than NOP allows, nor out of order where that matters.
+//!
+//! In timing-only mode pages are not stored, hence NOP is not checked.
+
+mod command;
+mod faults;
+mod features;
+mod identify;
+mod lun;
+mod on_die;
+mod otp;
+mod program;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use faults::BlockFaults;
+
+use super::address::{RowAddress, RowMap};
+use super::bus::{NandChip, Work};
+use super::spec::{BadSpec, RawNandSpec};
+use super::timing::DataInterface;
+use crate::array::Array;
+use crate::violation::Violation;
+use command::Step;
+use faults::Faults;
+use floatgate_mtd::{Instant, Nanos};
+use lun::{Lun, Register};
+use otp::Otp;
+use std::sync::Arc;
+
+/// Where data cycles come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// The page register of the active LUN.
+    Register,
+    /// The status of the active LUN.
+    Status,
+    /// READ ID at this address.
+    Id(u8),
+    /// The parameter pages at this address.
+    ParameterPage(u8),
+    /// The unique id.
+    UniqueId,
+    /// Parameters of a feature.
+    Feature([u8; 4]),
+}
+
+/// A simulated raw NAND target.
+#[derive(Clone, Debug)]
+pub struct RawNand {
+    spec: Arc<RawNandSpec>,
+    map: RowMap,
+    array: Array,
+    otp: Otp,
+    luns: Vec<Lun>,
+    /// The LUN that was addressed last.
+    active: usize,
+    step: Step,
+    output: Output,
+    /// What 00h brings back after status output.
+    resume: Output,
+    /// Next byte of outputs other than the register.
+    position: usize,
+    /// Next column of the register.
+    column: usize,
+    /// First column that 00h, 01h or 50h chose (small pages).
+    pointer: u32,
+    /// Next page to program of each block, where pages must be programmed in order.
+    next_page: Vec<u16>,
+    parameter_pages: Arc<identify::ParameterPages>,
+    unique_id: [u8; 16],
+    /// The interface the host must not outrun.
+    interface: DataInterface,
+    /// Whether RESET was seen since power-on.
+    awake: bool,
+    /// No data cycle before this, and the timing parameter that says so.
+    data_from: Instant,
+    data_rule: &'static str,
+    work: [Option<Work>; 2],
+    faults: Faults,
+}
+
+impl RawNand {
+    /// The targets of a package, erased, not yet reset. `stores` false gives timing-only chips.
+    ///
+    /// # Errors
+    /// When the specification makes no sense.
+    pub fn package(spec: &RawNandSpec, stores: bool) -> Result<Vec<Self>, BadSpec> {
+        spec.check()?;
+        let shared = Arc::new(spec.clone());
+        let pages = Arc::new(identify::ParameterPages::new(spec)?);
+        Ok((0..spec.geometry.targets).map(|target| Self::new(&shared, &pages, target, stores)).collect())
+    }
+
+    fn new(
+        spec: &Arc<RawNandSpec>,
+        pages: &Arc<identify::ParameterPages>,
+        target: u32,
+        stores: bool,
+    ) -> Self {
+        let g = &spec.geometry;
+        let map = RowMap::new(g.pages_per_block, g.blocks_per_lun, g.luns);
+        let ordered = spec.in_order || g.bits_per_cell > 1;
+        let mut chip = Self {
+            map,
+            array: Array::new(
+                g.full_page() as usize,
+                g.pages_per_block as usize,
+                map.blocks() as usize,
+                stores,
+            ),
+            otp: Otp::new(spec, stores),
+            luns: (0..g.luns).map(|_| Lun::new(spec, stores)).collect(),
+            active: 0,
+            step: Step::Idle,
+            output: Output::Register,
+            resume: Output::Register,
+            position: 0,
+            column: 0,
+            pointer: 0,
+            next_page: if ordered { vec![0; map.blocks() as usize] } else { Vec::new() },
+            parameter_pages: Arc::clone(pages),
+            unique_id: identify::unique_id(spec, target),
+            interface: DataInterface::POWER_ON,
+            awake: false,
+            data_from: Instant::ZERO,
+            data_rule: "",
+            work: [None; 2],
+            faults: Faults::new(spec, target),
+            spec: Arc::clone(spec),
+        };
+        chip.mark_factory_bad();
+        chip
+    }
+
+    /// The array, for looking at what drivers cannot see. Rows are counted over all LUNs, OOB follows the data.
+    pub const fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The array, for injecting bit errors.
+    pub const fn array_mut(&mut self) -> &mut Array {
+        &mut self.array
+    }
+
+    /// What the chip was built from.
+    pub fn spec(&self) -> &RawNandSpec {
+        &self.spec
+    }
+
+    /// The data interface the chip expects.
+    pub const fn interface(&self) -> DataInterface {
+        self.interface
+    }
+
+    /// The read retry mode in force in a LUN, 0 for the normal one.
+    pub fn read_retry_mode(&self, lun: usize) -> u8 {
+        let feature = self.spec.read_retry.map(|retry| retry.feature);
+        let stored = feature.and_then(|feature| self.luns.get(lun)?.features.get(feature));
+        stored.map_or(0, |parameters| parameters[0])
+    }
+
+    #[inline]
+    fn lun(&self) -> &Lun {
+        &self.luns[self.active]
+    }
+
+    #[inline]
+    fn lun_mut(&mut self) -> &mut Lun {
+        &mut self.luns[self.active]
+    }
+
+    /// Whether cycles of `interface` are slow enough.
+    #[inline]
+    fn check_interface(&self, interface: DataInterface) -> Result<(), Violation> {
+        let within = match (interface, self.interface) {
+            (DataInterface::Sdr(used), DataInterface::Sdr(set)) => {
+                let limit =
+                    if self.spec.features.timing_mode { Some(set) } else { self.spec.sdr_modes.fastest() };
+                limit.is_some_and(|limit| used <= limit)
+            }
+            (DataInterface::NvDdr(used), DataInterface::NvDdr(set)) => used <= set,
+            _ => false,
+        };
+        if within {
+            Ok(())
+        } else {
+            Err(Violation::Timing("bus cycles faster than the timing mode in force"))
+        }
+    }
+
+    /// The active LUN is busy until `ready`, its array until `array_ready`; the work shows as one span.
+    #[inline]
+    fn busy(&mut self, start: Instant, length: Nanos, what: &'static str) {
+        let end = start + length;
+        let lun = self.lun_mut();
+        lun.ready = end;
+        lun.array_ready = end;
+        self.note_work(what, start, end);
+    }
+
+    #[inline]
+    fn note_work(&mut self, what: &'static str, start: Instant, end: Instant) {
+        let work = Some(Work { lun: self.active as u8, what, start, end });
+        if self.work[0].is_none() {
+            self.work[0] = work;
+        } else {
+            self.work[1] = work;
+        }
+    }
+
+    /// No data cycle before `at`.
+    #[inline]
+    const fn hold_data(&mut self, at: Instant, rule: &'static str) {
+        self.data_from = at;
+        self.data_rule = rule;
+    }
+
+    /// Ends the sequence in progress.
+    fn abandon(&mut self) {
+        self.step = Step::Idle;
+        self.lun_mut().drop_queue();
+    }
+
+    fn status(&self, at: Instant) -> u8 {
+        let lun = self.lun();
+        let (ready, idle) = (at >= lun.ready, at >= lun.array_ready);
+        u8::from(lun.fail && idle)
+            | u8::from(lun.fail_before && ready) << 1
+            | u8::from(lun.rewrite && idle) << 3
+            | u8::from(idle) << 5
+            | u8::from(ready) << 6
+            | u8::from(!self.all_locked()) << 7
+    }
+
+    fn plane_of(&self, at: RowAddress) -> u8 {
+        (at.block % self.spec.geometry.planes) as u8
+    }
+}
+
+impl NandChip for RawNand {
+    #[inline]
+    fn command(&mut self, at: Instant, interface: DataInterface, opcode: u8) -> Result<(), Violation> {
+        self.work = [None; 2];
+        let outcome = self.take_command(at, interface, opcode);
+        if outcome.is_err() {
+            self.abandon();
+        }
+        outcome
+    }
+
+    #[inline]
+    fn address(&mut self, at: Instant, interface: DataInterface, bytes: &[u8]) -> Result<(), Violation> {
+        self.work = [None; 2];
+        let outcome = self.check_interface(interface).and_then(|()| self.take_address(at, interface, bytes));
+        if outcome.is_err() {
+            self.abandon();
+        }
+        outcome
+    }
+
+    #[inline]
+    fn data_out(&mut self, at: Instant, interface: DataInterface, buf: &mut [u8]) -> Result<(), Violation> {
+        self.check_interface(interface)?;
+        let outcome = self.give_data(at, interface, buf);
+        if outcome.is_err() {
+            self.abandon();
+        }
+        outcome
+    }
+
+    #[inline]
+    fn data_in(&mut self, at: Instant, interface: DataInterface, bytes: &[u8]) -> Result<(), Violation> {
+        self.check_interface(interface)?;
+        let outcome = self.take_data(at, interface, bytes);
+        if outcome.is_err() {
+            self.abandon();
+        }
+        outcome
+    }
+
+    #[inline]
+    fn ready_at(&self) -> Instant {
+        match self.luns.as_slice() {
+            [only] => only.ready,
+            all => all.iter().map(|lun| lun.ready).max().unwrap_or(Instant::ZERO),
+        }
+    }
+
+    #[inline]
+    fn take_work(&mut self) -> [Option<Work>; 2] {
+        std::mem::take(&mut self.work)
+    }
+
+    fn luns(&self) -> u8 {
+        self.luns.len() as u8
+    }
+
+    #[inline]
+    fn wrong_bits(&self) -> &[u32] {
+        match self.lun().register() {
+            Register::Page(row) if !self.spec.ecc.on_die => self.array.flips(row as usize),
+            _ => &[],
+        }
+    }
+
+    fn keeps_data(&self) -> bool {
+        self.array.stores()
+    }
+}

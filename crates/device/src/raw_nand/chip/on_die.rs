@@ -1,0 +1,46 @@
+//! ECC in the chip (Toshiba BENAND): pages are corrected on their way out, the status tells how that went.
+//!
+//! FAIL: more wrong bits in a step than the code corrects. Bit 3: so many that the page should be rewritten.
+
+use super::RawNand;
+use super::lun::Register;
+
+impl RawNand {
+    /// Wrong bits of a page, step by step; what lies beyond the data (OOB) is a step of its own.
+    fn steps(&self, row: u32) -> impl Iterator<Item = &[u32]> {
+        let step_bits = self.spec.ecc.step_bytes * 8;
+        self.array.flips(row as usize).chunk_by(move |a, b| a / step_bits == b / step_bits)
+    }
+
+    /// Sets the status of a page that was read.
+    #[inline]
+    pub(super) fn judge_on_die(&mut self, register: Register) {
+        if !self.spec.ecc.on_die {
+            return;
+        }
+        let worst = match register {
+            Register::Page(row) => self.steps(row).map(<[u32]>::len).max().unwrap_or(0) as u32,
+            Register::Empty | Register::Otp(_) => 0,
+        };
+        let strength = self.spec.ecc.strength;
+        let lun = self.lun_mut();
+        lun.fail = worst > strength;
+        // Three quarters of the strength, as Linux's threshold.
+        lun.rewrite = !lun.fail && worst > 0 && worst * 4 >= strength * 3;
+    }
+
+    /// Corrects the bytes from `column` on, where the code can.
+    #[inline]
+    pub(super) fn correct_on_die(&self, row: u32, column: usize, buf: &mut [u8]) {
+        if !self.spec.ecc.on_die {
+            return;
+        }
+        let strength = self.spec.ecc.strength as usize;
+        for bit in self.steps(row).filter(|step| step.len() <= strength).flatten() {
+            let byte = (*bit as usize / 8).checked_sub(column).and_then(|at| buf.get_mut(at));
+            if let Some(byte) = byte {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! One-time-programmable pages.
+
+use crate::array::Array;
+use crate::raw_nand::spec::{NandOtp, RawNandSpec};
+use crate::violation::Violation;
+
+/// The OTP pages of a target.
+#[derive(Clone, Debug)]
+pub(super) struct Otp {
+    spec: Option<NandOtp>,
+    array: Array,
+    /// First parameter of the feature.
+    mode: u8,
+    locked: bool,
+}
+
+impl Otp {
+    pub(super) fn new(spec: &RawNandSpec, stores: bool) -> Self {
+        let pages = spec.otp.map_or(1, |otp| otp.pages.max(1)) as usize;
+        let array = Array::new(spec.geometry.full_page() as usize, pages, 1, stores);
+        Self { spec: spec.otp, array, mode: 0, locked: false }
+    }
+
+    pub(super) const fn set_mode(&mut self, first: u8) {
+        self.mode = first;
+    }
+
+    /// Whether row addresses mean OTP pages (or the lock) now.
+    #[inline]
+    pub(super) const fn visible(&self) -> bool {
+        self.mode != 0
+    }
+
+    fn locking(&self, row: u32) -> bool {
+        let lock = self.spec.and_then(|otp| otp.lock);
+        lock.is_some_and(|lock| lock.value == self.mode && lock.row == row)
+    }
+
+    /// Index of the OTP page at `row`; one past the last for the lock.
+    pub(super) fn page(&self, row: u32) -> Result<u32, Violation> {
+        let Some(otp) = self.spec else { return Err(Violation::BadAddress) };
+        if self.locking(row) {
+            return Ok(otp.pages);
+        }
+        match row.checked_sub(otp.first_page) {
+            Some(page) if page < otp.pages && self.mode == otp.value => Ok(page),
+            _ => Err(Violation::BadAddress),
+        }
+    }
+
+    /// What forbids a program of `row`.
+    pub(super) fn check_program(&self, row: u32) -> Result<(), Violation> {
+        let page = self.page(row)?;
+        if self.locked {
+            return Err(Violation::Protected);
+        }
+        self.check_nop(page)
+    }
+
+    fn check_nop(&self, page: u32) -> Result<(), Violation> {
+        let used = (page as usize) < self.array.rows() && self.array.programs(page as usize) >= Self::NOP;
+        if used { Err(Violation::NotErased) } else { Ok(()) }
+    }
+
+    /// Partial programs per OTP page: four, as SLC pages of the chips that have this area.
+    const NOP: u8 = 4;
+
+    pub(super) fn read(&self, page: u32, column: usize, buf: &mut [u8]) {
+        if (page as usize) < self.array.rows() {
+            self.array.read(page as usize, column, buf);
+        } else {
+            buf.fill(0xFF);
+        }
+    }
+
+    /// Programs a page, or locks the area. Returns whether that failed.
+    pub(super) fn program(&mut self, page: u32, column: usize, bytes: &[u8]) -> bool {
+        if (page as usize) < self.array.rows() {
+            self.array.program(page as usize, column, bytes);
+        } else {
+            self.locked = true;
+        }
+        false
+    }
+}

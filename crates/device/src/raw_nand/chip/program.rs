@@ -1,0 +1,215 @@
+//! Programs and erases.
+
+use super::RawNand;
+use super::command::{Step, Wants};
+use super::lun::{Queue, Register};
+use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::spec::PLANES_MAX;
+use crate::raw_nand::timing::BusTiming;
+use crate::violation::Violation;
+use floatgate_mtd::{Instant, Nanos};
+
+impl RawNand {
+    /// 80h and its address: the register of the row's plane is cleared for new data.
+    #[inline]
+    pub(super) fn begin_load(&mut self, row: RowAddress, column: usize) -> Result<(), Violation> {
+        self.check_program(row)?;
+        self.check_planes(row, Queue::Programs)?;
+        let (target, plane) = (self.target(row)?, usize::from(self.plane_of(row)));
+        let lun = self.lun_mut();
+        lun.empty_registers();
+        lun.plane = plane as u8;
+        lun.loads[plane].begin(target, column);
+        Ok(())
+    }
+
+    /// 85h after 35h: the register keeps the page that was read, bit errors included.
+    pub(super) fn begin_copyback(&mut self, row: RowAddress, column: usize) -> Result<(), Violation> {
+        let Some(source) = self.lun().copyback else {
+            return Err(Violation::Sequence("85h without a copyback read (35h)"));
+        };
+        let plane = u32::from(self.plane_of(row));
+        if source / self.spec.geometry.pages_per_block % self.spec.geometry.planes != plane {
+            return Err(Violation::Sequence("copyback from one plane to another"));
+        }
+        self.begin_load(row, column)?;
+        let array = &self.array;
+        let load = &mut self.luns[self.active].loads[plane as usize];
+        load.fill(|page| array.read(source as usize, 0, page));
+        Ok(())
+    }
+
+    /// What forbids a program of `row`.
+    #[inline]
+    fn check_program(&self, row: RowAddress) -> Result<(), Violation> {
+        if self.otp.visible() {
+            return self.otp.check_program(self.map.index(row));
+        }
+        if self.all_locked() {
+            return Err(Violation::Protected);
+        }
+        if self.array.programs(self.map.index(row) as usize) >= self.spec.nop {
+            return Err(Violation::NotErased);
+        }
+        let next = self.next_page.get(self.map.block_index(row) as usize).copied().unwrap_or(0);
+        // The same page again is NOP's business, an earlier one is out of order.
+        if row.page + 1 < u32::from(next) { Err(Violation::OutOfOrder) } else { Ok(()) }
+    }
+
+    pub(super) fn set_load_column(&mut self, column: usize) {
+        let lun = self.lun_mut();
+        let plane = usize::from(lun.plane);
+        lun.loads[plane].column = column;
+    }
+
+    #[inline]
+    pub(super) fn load(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+        let lun = self.lun_mut();
+        let plane = usize::from(lun.plane);
+        if lun.loads[plane].put(bytes) { Ok(()) } else { Err(Violation::BadAddress) }
+    }
+
+    #[inline]
+    pub(super) fn confirm_program(
+        &mut self,
+        at: Instant,
+        timing: &BusTiming,
+        opcode: u8,
+    ) -> Result<(), Violation> {
+        match opcode {
+            0x10 => self.program(at, timing, false),
+            0x15 if self.spec.program_cache && !self.otp.visible() => self.program(at, timing, true),
+            0x11 if self.spec.multi_plane && !self.otp.visible() => self.queue_program(at, timing),
+            0x85 if !self.spec.geometry.small_page() => {
+                self.step = Step::Wants(Wants::ColumnIn);
+                return Ok(());
+            }
+            _ => return Err(Violation::Sequence("a program was not followed by its confirm command")),
+        }
+        self.step = Step::Idle;
+        Ok(())
+    }
+
+    /// 11h: this plane's page is programmed together with the next one's.
+    fn queue_program(&mut self, at: Instant, timing: &BusTiming) {
+        let lun = self.lun_mut();
+        let plane = usize::from(lun.plane);
+        if let Register::Page(row) = lun.loads[plane].target {
+            lun.queued[plane] = Some(row);
+        }
+        lun.queue = Queue::Programs;
+        self.busy(at + timing.wb, self.spec.timing.t_dbsy_us, "tDBSY");
+    }
+
+    /// 10h or 15h: the loaded registers go to the array.
+    #[inline]
+    fn program(&mut self, at: Instant, timing: &BusTiming, cached: bool) {
+        let mut failed = false;
+        for plane in 0..self.lun().loads.len() {
+            failed |= self.program_plane(plane);
+        }
+        let lun = self.lun_mut();
+        lun.queue = Queue::None;
+        lun.queued = [None; PLANES_MAX as usize];
+        lun.fail_before = lun.fail && lun.chained;
+        lun.fail = failed;
+        (lun.chained, lun.rewrite) = (cached, false);
+        self.program_time(at + timing.wb, cached);
+    }
+
+    /// Programs what is loaded for one plane. Returns whether that failed.
+    #[inline]
+    fn program_plane(&mut self, plane: usize) -> bool {
+        let load = &mut self.luns[self.active].loads[plane];
+        let (start, bytes) = load.loaded();
+        let target = load.target;
+        let failed = match target {
+            Register::Empty => false,
+            Register::Otp(page) => self.otp.program(page, start, bytes),
+            Register::Page(row) => {
+                let block = row / self.spec.geometry.pages_per_block;
+                let failed = self.faults.of(block).program;
+                if !failed {
+                    self.array.program(row as usize, start, bytes);
+                }
+                if let Some(next) = self.next_page.get_mut(block as usize) {
+                    *next = (row % self.spec.geometry.pages_per_block) as u16 + 1;
+                }
+                failed
+            }
+        };
+        self.luns[self.active].loads[plane].target = Register::Empty;
+        failed
+    }
+
+    /// The array programs after whatever a cached program before this one still has to do. With 15h the LUN takes the
+    /// next page as soon as its register is free.
+    #[inline]
+    fn program_time(&mut self, start: Instant, cached: bool) {
+        let (t_cbsy, t_prog) = (self.spec.timing.t_cbsy_us, self.spec.timing.t_prog_us.typ);
+        let lun = self.lun_mut();
+        let begin = start.max(lun.array_ready);
+        let length = if cached { t_cbsy + t_prog } else { t_prog };
+        lun.array_ready = begin + length;
+        lun.ready = if cached { begin + t_cbsy } else { lun.array_ready };
+        self.note_work("tPROG", begin, begin + length);
+    }
+
+    /// What forbids an erase of `row`'s block.
+    pub(super) fn check_erase(&self, row: RowAddress) -> Result<(), Violation> {
+        if self.otp.visible() {
+            return Err(Violation::Sequence("erase while OTP pages are visible"));
+        }
+        if self.all_locked() {
+            return Err(Violation::Protected);
+        }
+        self.check_planes(row, Queue::Erases)
+    }
+
+    pub(super) fn confirm_erase(
+        &mut self,
+        at: Instant,
+        timing: &BusTiming,
+        opcode: u8,
+        row: RowAddress,
+    ) -> Result<(), Violation> {
+        match opcode {
+            0xD0 => {
+                self.queue_row(row, Queue::Erases)?;
+                self.erase(at, timing);
+                self.step = Step::Idle;
+            }
+            // With D1h (ONFI) or without (the makers' older way).
+            0xD1 | 0x60 if self.spec.multi_plane => {
+                self.queue_row(row, Queue::Erases)?;
+                let busy = if opcode == 0xD1 { self.spec.timing.t_dbsy_us } else { Nanos::ZERO };
+                self.step = if opcode == 0xD1 { Step::Idle } else { Step::Wants(Wants::Erase) };
+                self.busy(at + if opcode == 0xD1 { timing.wb } else { Nanos::ZERO }, busy, "tDBSY");
+            }
+            _ => return Err(Violation::Sequence("an erase's row was not followed by its confirm command")),
+        }
+        Ok(())
+    }
+
+    /// D0h: the queued blocks are erased together.
+    fn erase(&mut self, at: Instant, timing: &BusTiming) {
+        let queued = self.lun().queued;
+        let per_block = self.spec.geometry.pages_per_block;
+        let mut failed = false;
+        for block in queued.into_iter().flatten().map(|row| row / per_block) {
+            let fails = self.faults.of(block).erase;
+            failed |= fails;
+            if !fails {
+                self.array.erase(block as usize);
+            }
+            if let Some(next) = self.next_page.get_mut(block as usize) {
+                *next = 0;
+            }
+        }
+        let lun = self.lun_mut();
+        lun.drop_queue();
+        lun.empty_registers();
+        (lun.fail, lun.fail_before, lun.chained, lun.rewrite) = (failed, false, false, false);
+        self.busy(at + timing.wb, self.spec.timing.t_bers_us.typ, "tBERS");
+    }
+}

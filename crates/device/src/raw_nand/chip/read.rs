@@ -1,0 +1,229 @@
+//! Reads: array to register, register to bus.
+
+use super::command::Step;
+use super::lun::{Queue, Register};
+use super::{Output, RawNand};
+use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::timing::{BusTiming, DataInterface};
+use crate::violation::Violation;
+use floatgate_mtd::Instant;
+
+impl RawNand {
+    #[inline]
+    pub(super) fn confirm_read(
+        &mut self,
+        at: Instant,
+        timing: &BusTiming,
+        opcode: u8,
+        row: RowAddress,
+        column: usize,
+    ) -> Result<(), Violation> {
+        if self.lun().caching && opcode != 0x31 {
+            return Err(Violation::Sequence("a cached read was not ended with 3Fh"));
+        }
+        match opcode {
+            0x30 => self.read_page(at, timing, row, column),
+            0x31 if self.spec.read_cache => self.cached_read_at(at, timing, row),
+            0x32 if self.spec.multi_plane => self.queue_read(at, timing, row),
+            0x35 if self.spec.copyback => {
+                self.read_page(at, timing, row, column)?;
+                let index = self.map.index(row);
+                self.lun_mut().copyback = Some(index);
+                Ok(())
+            }
+            _ => Err(Violation::Sequence("a read's address was not followed by its confirm command")),
+        }
+    }
+
+    /// What a row address means in the mode the chip is in.
+    #[inline]
+    pub(super) fn target(&self, row: RowAddress) -> Result<Register, Violation> {
+        let index = self.map.index(row);
+        if self.otp.visible() { self.otp.page(index).map(Register::Otp) } else { Ok(Register::Page(index)) }
+    }
+
+    /// Array to register, with what 32h queued for other planes.
+    #[inline]
+    pub(super) fn read_page(
+        &mut self,
+        at: Instant,
+        timing: &BusTiming,
+        row: RowAddress,
+        column: usize,
+    ) -> Result<(), Violation> {
+        let register = self.target(row)?;
+        let plane = usize::from(self.plane_of(row));
+        let index = self.map.index(row);
+        let lun = &mut self.luns[self.active];
+        if lun.queue == Queue::Reads {
+            lun.queued[plane] = Some(index);
+            for (register, queued) in lun.registers.iter_mut().zip(lun.queued) {
+                *register = queued.map_or(Register::Empty, Register::Page);
+            }
+            lun.behind = None;
+            lun.drop_queue();
+        } else {
+            lun.registers[plane] = register;
+            lun.behind = matches!(register, Register::Page(_)).then_some(index);
+        }
+        lun.plane = plane as u8;
+        lun.copyback = None;
+        self.column = column;
+        self.step = Step::Idle;
+        self.output = Output::Register;
+        self.judge_on_die(register);
+        self.busy(at + timing.wb, self.spec.timing.t_r_us.typ, "tR");
+        self.hold_data(self.luns[self.active].ready + timing.rr, "data before tRR was over");
+        Ok(())
+    }
+
+    /// 32h: this plane's page is read together with the next one's.
+    fn queue_read(&mut self, at: Instant, timing: &BusTiming, row: RowAddress) -> Result<(), Violation> {
+        self.queue_row(row, Queue::Reads)?;
+        self.step = Step::Idle;
+        self.busy(at + timing.wb, self.spec.timing.t_dbsy_us, "tDBSY");
+        Ok(())
+    }
+
+    /// Queues a row for a multi-plane operation: one per plane, all in the same page.
+    pub(super) fn queue_row(&mut self, row: RowAddress, queue: Queue) -> Result<(), Violation> {
+        let (plane, index) = (usize::from(self.plane_of(row)), self.map.index(row));
+        self.check_planes(row, queue)?;
+        let lun = self.lun_mut();
+        lun.queue = queue;
+        lun.queued[plane] = Some(index);
+        Ok(())
+    }
+
+    /// ONFI 4.2 section 3.1.1: planes of one operation differ, their page addresses do not.
+    pub(super) fn check_planes(&self, row: RowAddress, queue: Queue) -> Result<(), Violation> {
+        let lun = self.lun();
+        if lun.queue == Queue::None {
+            return Ok(());
+        }
+        if lun.queued[usize::from(self.plane_of(row))].is_some() {
+            return Err(Violation::Sequence("two pages or blocks of one plane in a multi-plane operation"));
+        }
+        let per_block = self.spec.geometry.pages_per_block;
+        let same = |queued: u32| queued % per_block == row.page;
+        if queue != Queue::Erases && !lun.queued.iter().flatten().all(|queued| same(*queued)) {
+            return Err(Violation::Sequence("different page numbers in a multi-plane operation"));
+        }
+        Ok(())
+    }
+
+    /// 31h or 3Fh: the page behind comes to the register, and with 31h the array reads the next one meanwhile.
+    pub(super) fn cached_read(
+        &mut self,
+        at: Instant,
+        timing: &BusTiming,
+        go_on: bool,
+    ) -> Result<(), Violation> {
+        let per_block = self.spec.geometry.pages_per_block;
+        let lun = self.lun();
+        if at < lun.ready {
+            return Err(Violation::Busy);
+        }
+        let Some(current) = lun.behind else {
+            return Err(Violation::Sequence("a cached read without a page read before it"));
+        };
+        if !go_on && !lun.caching {
+            return Err(Violation::Sequence("3Fh without a cached read in progress"));
+        }
+        let next = current + 1;
+        if go_on && next.is_multiple_of(per_block) {
+            return Err(Violation::Sequence("a cached read beyond the end of the block"));
+        }
+        self.shift_register(at, timing, current, go_on.then_some(next));
+        Ok(())
+    }
+
+    /// 00h, address, 31h: as 31h, but the array reads the addressed page next.
+    fn cached_read_at(&mut self, at: Instant, timing: &BusTiming, row: RowAddress) -> Result<(), Violation> {
+        let Some(current) = self.lun().behind else {
+            return Err(Violation::Sequence("a cached read without a page read before it"));
+        };
+        if self.otp.visible() {
+            return Err(Violation::Sequence("cached reads of OTP pages"));
+        }
+        self.step = Step::Idle;
+        self.shift_register(at, timing, current, Some(self.map.index(row)));
+        Ok(())
+    }
+
+    /// Busy for tRCBSY, or for the rest of the tR that is still under way (facts 2.2); then the next read begins.
+    fn shift_register(&mut self, at: Instant, timing: &BusTiming, current: u32, next: Option<u32>) {
+        let start = at + timing.wb;
+        let (t_rcbsy, t_r) = (self.spec.timing.t_rcbsy_us, self.spec.timing.t_r_us.typ);
+        let planes = self.spec.geometry.planes;
+        let plane = current / self.spec.geometry.pages_per_block % planes;
+        let lun = self.lun_mut();
+        let array_free = lun.array_ready;
+        let ready = (start + t_rcbsy).max(array_free);
+        lun.registers[plane as usize] = Register::Page(current);
+        lun.plane = plane as u8;
+        lun.caching = next.is_some();
+        lun.behind = next;
+        lun.ready = ready;
+        lun.array_ready = if next.is_some() { ready + t_r } else { ready };
+        self.note_work("tRCBSY", start.max(array_free), ready);
+        if next.is_some() {
+            self.note_work("tR", ready, ready + t_r);
+        }
+        self.column = 0;
+        self.output = Output::Register;
+        self.hold_data(ready + timing.rr, "data before tRR was over");
+    }
+
+    #[inline]
+    pub(super) fn give_data(
+        &mut self,
+        at: Instant,
+        interface: DataInterface,
+        buf: &mut [u8],
+    ) -> Result<(), Violation> {
+        if at < self.data_from {
+            return Err(Violation::Timing(self.data_rule));
+        }
+        if !matches!(self.step, Step::Idle | Step::Wants(super::command::Wants::Read)) {
+            return Err(Violation::Sequence("data from the chip in the middle of another sequence"));
+        }
+        match self.output {
+            Output::Register => {
+                self.step = Step::Idle;
+                self.give_register(at, interface.timing(), buf)
+            }
+            Output::Status => {
+                buf.fill(self.status(at));
+                Ok(())
+            }
+            _ => self.give_bytes(at, buf),
+        }
+    }
+
+    #[inline]
+    fn give_register(&mut self, at: Instant, timing: &BusTiming, buf: &mut [u8]) -> Result<(), Violation> {
+        let lun = self.lun();
+        if at < lun.ready {
+            return Err(Violation::Busy);
+        }
+        if at < lun.ready + timing.rr && lun.ready > self.data_from {
+            return Err(Violation::Timing("data before tRR was over"));
+        }
+        let (column, end) = (self.column, self.column + buf.len());
+        if end > self.array.page_bytes() {
+            return Err(Violation::BadAddress);
+        }
+        match lun.register() {
+            Register::Empty => return Err(Violation::Sequence("data from a register that holds no page")),
+            Register::Otp(page) => self.otp.read(page, column, buf),
+            Register::Page(row) if self.array.stores() => {
+                self.array.read(row as usize, column, buf);
+                self.correct_on_die(row, column, buf);
+            }
+            Register::Page(row) => self.show_mark(row, column, buf),
+        }
+        self.column = end;
+        Ok(())
+    }
+}

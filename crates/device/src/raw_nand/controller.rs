@@ -1,0 +1,430 @@
+//! A parallel NAND controller: a profile (data) that turns operations into time, and chips on its wires.
+
+use super::bus::{Address, Instr, NandBus, NandChip, NandError};
+use super::timing::{BusTiming, DataInterface, Modes};
+use crate::spi::controller::{DataPath, OpCost};
+use crate::timeline::{Host, Resource, Span, Timeline};
+use crate::units;
+use floatgate_mtd::{Instant, Nanos, Phase};
+use serde::Deserialize;
+
+/// A controller as data.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandProfile {
+    /// SDR timing modes it can drive.
+    pub sdr_modes: Modes,
+    /// NV-DDR timing modes it can drive.
+    #[serde(default)]
+    pub nvddr_modes: Modes,
+    /// Cost of an operation beside the wires.
+    #[serde(default)]
+    pub op_cost: OpCost,
+    /// Added for each step of an operation (a descriptor of a DMA chain, a register write). Two data steps in a row are
+    /// one. In us.
+    #[serde(default, with = "units::us")]
+    pub step_us: Nanos,
+    /// From R/B# high until the controller (or the driver's interrupt handler) goes on, in us.
+    #[serde(default, with = "units::us")]
+    pub ready_us: Nanos,
+    /// Pause between status reads when R/B# is not wired, in us.
+    #[serde(default = "poll_interval", with = "units::us")]
+    pub poll_us: Nanos,
+    /// Data from chip to host.
+    #[serde(default)]
+    pub rx: DataPath,
+    /// Data from host to chip.
+    #[serde(default)]
+    pub tx: DataPath,
+    /// Time per byte that SDR takes at least, whatever the mode (facts 3.4: 80 MHz core, 5 and 8 clocks a byte).
+    #[serde(default)]
+    pub sdr_ns_per_byte: ReadWriteNs,
+    /// Most data bytes in one operation, 0 for no limit. Longer transfers cost further operations.
+    #[serde(default, with = "units::bytes")]
+    pub max_transfer_bytes: u64,
+    /// Whether it can issue 31h and 3Fh without address (Linux: the `exec_op` patterns of sequential cached reads).
+    #[serde(default = "yes")]
+    pub cached_reads: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Linux polls with 10 us pauses where there is no R/B# (`nand_soft_waitrdy`).
+const fn poll_interval() -> Nanos {
+    Nanos::from_us(10)
+}
+
+/// A time per byte for either direction, in nanoseconds (fractions allowed).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReadWriteNs {
+    /// From the chip.
+    pub read: f64,
+    /// To the chip.
+    pub write: f64,
+}
+
+/// The bus on the board.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NandBoard {
+    /// Clock of the data cycles, where the board or the controller's clock tree limits it: one byte a cycle in SDR, two in
+    /// NV-DDR. 0 for no limit.
+    #[serde(with = "units::hz")]
+    pub clock_hz: u64,
+    /// Fastest interface to use; the fastest common one when absent.
+    pub interface: Option<DataInterface>,
+    /// R/B# is not wired: the driver polls the status.
+    pub no_ready_pin: bool,
+}
+
+/// The costs in force: the interface's, and what clock and controller make of them.
+fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard) -> BusTiming {
+    let mut timing = *interface.timing();
+    let clock_ps = 1_000_000_000_000u64.checked_div(board.clock_hz).unwrap_or(0);
+    let floor = |ns: f64| (ns.clamp(0.0, 1e9) * 1e3).round() as u64;
+    match interface {
+        DataInterface::Sdr(_) => {
+            timing.read_ps = timing.read_ps.max(clock_ps).max(floor(profile.sdr_ns_per_byte.read));
+            timing.write_ps = timing.write_ps.max(clock_ps).max(floor(profile.sdr_ns_per_byte.write));
+            timing.cycle = timing.cycle.max(Nanos::from_ns(clock_ps / 1000));
+        }
+        DataInterface::NvDdr(_) => {
+            timing.read_ps = timing.read_ps.max(clock_ps / 2);
+            timing.write_ps = timing.write_ps.max(clock_ps / 2);
+        }
+    }
+    timing
+}
+
+/// A simulated controller with simulated chips on its wires, one per CE#.
+#[derive(Clone, Debug)]
+pub struct NandController<C> {
+    profile: NandProfile,
+    board: NandBoard,
+    chips: Vec<C>,
+    selected: usize,
+    interface: DataInterface,
+    timing: BusTiming,
+    bus: Timeline,
+}
+
+/// What came before a step, as far as delays depend on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Start,
+    Cmd(u8),
+    Addr(usize),
+    Ready,
+    Data,
+}
+
+impl<C: NandChip> NandController<C> {
+    /// Wires `chips` (one per CE#) to a controller on a board.
+    pub fn new(profile: NandProfile, board: NandBoard, chips: Vec<C>) -> Self {
+        let interface = DataInterface::POWER_ON;
+        let timing = effective(interface, &profile, &board);
+        Self { profile, board, chips, selected: 0, interface, timing, bus: Timeline::default() }
+    }
+
+    /// The chip behind a CE#, for looking at what drivers cannot see.
+    pub fn chip(&self, target: usize) -> Option<&C> {
+        self.chips.get(target)
+    }
+
+    /// The chip behind a CE#, for breaking it on purpose.
+    pub fn chip_mut(&mut self, target: usize) -> Option<&mut C> {
+        self.chips.get_mut(target)
+    }
+
+    /// The profile.
+    pub const fn profile(&self) -> &NandProfile {
+        &self.profile
+    }
+
+    /// The board.
+    pub const fn board(&self) -> &NandBoard {
+        &self.board
+    }
+
+    /// What cycles cost now.
+    pub const fn timing(&self) -> &BusTiming {
+        &self.timing
+    }
+
+    #[inline]
+    fn run(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError> {
+        let mut before = Before::Start;
+        for instr in instrs {
+            if !(before == Before::Data && matches!(instr, Instr::In(_) | Instr::Out(_))) {
+                host.spend(Resource::Controller, Phase::Controller, self.profile.step_us, "step");
+            }
+            before = self.step(host, instr, before)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn step(&mut self, host: &mut Host, instr: &mut Instr<'_>, before: Before) -> Result<Before, NandError> {
+        match instr {
+            Instr::Cmd(opcode) => self.command(host, *opcode),
+            Instr::Addr(address) => self.address(host, address),
+            Instr::Wait(timeout) => self.wait(host, *timeout, before),
+            Instr::In(buf) => self.data_in(host, buf, before, false),
+            Instr::RegIn(buf) => self.data_in(host, buf, before, true),
+            Instr::Out(bytes) => self.data_out(host, bytes, before, false),
+            Instr::RegOut(bytes) => self.data_out(host, bytes, before, true),
+        }
+    }
+
+    /// Takes the wires for `length`, after whoever has them now.
+    #[inline]
+    fn cycles(&mut self, host: &mut Host, length: Nanos, phase: Phase, what: &'static str) {
+        let (start, end) = self.bus.reserve(host.now(), length);
+        host.pass_until(start, Phase::Waiting);
+        host.wait_until(end, Resource::Bus, phase, what);
+    }
+
+    #[inline]
+    fn command(&mut self, host: &mut Host, opcode: u8) -> Result<Before, NandError> {
+        self.cycles(host, self.timing.cycle, Phase::Command, command_name(opcode));
+        if let Some(chip) = self.chips.get_mut(self.selected) {
+            chip.command(host.now(), self.interface, opcode)?;
+            self.note_work(host);
+        }
+        Ok(Before::Cmd(opcode))
+    }
+
+    #[inline]
+    fn address(&mut self, host: &mut Host, address: &Address) -> Result<Before, NandError> {
+        let bytes = address.bytes();
+        self.cycles(host, self.timing.cycle * bytes.len() as u64, Phase::Address, "address");
+        if let Some(chip) = self.chips.get_mut(self.selected) {
+            chip.address(host.now(), self.interface, bytes)?;
+            self.note_work(host);
+        }
+        Ok(Before::Addr(bytes.len()))
+    }
+
+    /// Records what the array began to do.
+    #[inline]
+    fn note_work(&mut self, host: &mut Host) {
+        if !host.is_recording() {
+            return;
+        }
+        let Some(chip) = self.chips.get_mut(self.selected) else { return };
+        let first = self.selected as u8 * chip.luns();
+        for work in chip.take_work().into_iter().flatten() {
+            let resource = Resource::Die(first + work.lun);
+            let (start, end) = (work.start, work.end);
+            host.note(Span { resource, phase: Phase::Array, start, end, what: work.what });
+        }
+    }
+
+    #[inline]
+    fn wait(&mut self, host: &mut Host, timeout: Nanos, before: Before) -> Result<Before, NandError> {
+        if !matches!(before, Before::Ready | Before::Start) {
+            self.cycles(host, self.timing.wb, Phase::Dummy, "tWB");
+        }
+        let ready = self.chips.get(self.selected).map_or(Instant::ZERO, NandChip::ready_at);
+        if ready > host.now() + timeout {
+            host.pass_until(host.now() + timeout, Phase::Array);
+            return Err(NandError::Timeout);
+        }
+        if self.board.no_ready_pin {
+            self.poll(host, ready, before)?;
+        } else {
+            host.pass_until(ready, Phase::Array);
+            host.spend(Resource::Cpu, Phase::Polling, self.profile.ready_us, "ready interrupt");
+        }
+        Ok(Before::Ready)
+    }
+
+    /// Status reads until the chip is ready. Those that find it busy are not run one by one: their number follows from
+    /// when it is ready. The last one is run, and 00h ends status output.
+    fn poll(&mut self, host: &mut Host, ready: Instant, before: Before) -> Result<(), NandError> {
+        let t = self.timing;
+        let op = t.cycle + t.whr + t.read(t.register_factor);
+        let round = op + self.profile.poll_us;
+        let first_sample = host.now() + t.cycle + t.whr;
+        let rounds = ready.since(first_sample).as_ns().div_ceil(round.as_ns().max(1));
+        let last = host.now() + round * rounds;
+        host.pass_until(ready.min(last), Phase::Array);
+        host.wait_until(last, Resource::Cpu, Phase::Polling, "status polls");
+        let mut status = [0];
+        self.cycles(host, t.cycle, Phase::Polling, "70h");
+        self.chip_command(host, 0x70)?;
+        self.cycles(host, t.whr, Phase::Polling, "tWHR");
+        if let Some(chip) = self.chips.get_mut(self.selected) {
+            chip.data_out(host.now(), self.interface, &mut status)?;
+        }
+        self.cycles(host, t.read(t.register_factor), Phase::Polling, "status");
+        // Only reads go on to data; a program or an erase leaves the chip in status output.
+        if matches!(before, Before::Cmd(0x10 | 0x15 | 0x11 | 0xD0 | 0xD1 | 0xFF)) {
+            return Ok(());
+        }
+        self.cycles(host, t.cycle, Phase::Polling, "00h");
+        self.chip_command(host, 0x00)
+    }
+
+    fn chip_command(&mut self, host: &Host, opcode: u8) -> Result<(), NandError> {
+        match self.chips.get_mut(self.selected) {
+            Some(chip) => Ok(chip.command(host.now(), self.interface, opcode)?),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn data_in(
+        &mut self,
+        host: &mut Host,
+        buf: &mut [u8],
+        before: Before,
+        register: bool,
+    ) -> Result<Before, NandError> {
+        let t = &self.timing;
+        let (turn, rule) = match before {
+            Before::Ready => (t.rr, "tRR"),
+            Before::Cmd(0xE0) => (t.ccs, "tCCS"),
+            Before::Cmd(_) | Before::Addr(_) => (t.whr, "tWHR"),
+            Before::Start | Before::Data => (Nanos::ZERO, ""),
+        };
+        self.cycles(host, turn, Phase::Dummy, rule);
+        match self.chips.get_mut(self.selected) {
+            Some(chip) => chip.data_out(host.now(), self.interface, buf)?,
+            // Nobody drives the bus; pull-ups do.
+            None => buf.fill(0xFF),
+        }
+        let len = buf.len() as u32;
+        let factor = if register { self.timing.register_factor } else { 1 };
+        let wire = self.timing.read(u64::from(len) * factor);
+        self.transfer(host, wire, len, true);
+        Ok(Before::Data)
+    }
+
+    #[inline]
+    fn data_out(
+        &mut self,
+        host: &mut Host,
+        bytes: &[u8],
+        before: Before,
+        register: bool,
+    ) -> Result<Before, NandError> {
+        let t = &self.timing;
+        let (turn, rule) = match before {
+            // A bare column takes one or two cycles, and is followed by tCCS; a row or a feature by tADL.
+            Before::Addr(2) => (t.ccs, "tCCS"),
+            Before::Addr(_) => (t.adl, "tADL"),
+            _ => (Nanos::ZERO, ""),
+        };
+        self.cycles(host, turn, Phase::Dummy, rule);
+        if let Some(chip) = self.chips.get_mut(self.selected) {
+            chip.data_in(host.now(), self.interface, bytes)?;
+        }
+        let len = bytes.len() as u32;
+        let factor = if register { self.timing.register_factor } else { 1 };
+        let wire = self.timing.write(u64::from(len) * factor);
+        self.transfer(host, wire, len, false);
+        Ok(Before::Data)
+    }
+
+    /// Data on the wires and through the controller.
+    #[inline]
+    fn transfer(&mut self, host: &mut Host, wire: Nanos, len: u32, reading: bool) {
+        self.cycles(host, wire, Phase::Data, "data");
+        let path = if reading { &self.profile.rx } else { &self.profile.tx };
+        let dtr = matches!(self.interface, DataInterface::NvDdr(_));
+        let excess = path.excess(len, dtr, wire);
+        host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
+        let limit = self.profile.max_transfer_bytes;
+        if limit != 0 && u64::from(len) > limit {
+            let further = (u64::from(len) - 1) / limit;
+            let cost = self.profile.op_cost.setup_us + self.profile.op_cost.finish_us;
+            host.spend(Resource::Controller, Phase::Controller, cost * further, "further operations");
+        }
+        self.bus.hold_until(host.now());
+    }
+}
+
+/// Names of command cycles in pictures.
+const fn command_name(opcode: u8) -> &'static str {
+    match opcode {
+        0x00 => "READ 00h",
+        0x05 => "RANDOM DATA OUT 05h",
+        0x10 => "PROGRAM 10h",
+        0x11 => "MULTI-PLANE 11h",
+        0x15 => "CACHE PROGRAM 15h",
+        0x30 => "READ 30h",
+        0x31 => "CACHE READ 31h",
+        0x3F => "CACHE READ END 3Fh",
+        0x60 => "ERASE 60h",
+        0x70 => "STATUS 70h",
+        0x80 => "PROGRAM 80h",
+        0x85 => "RANDOM DATA IN 85h",
+        0x90 => "READ ID 90h",
+        0xD0 => "ERASE D0h",
+        0xE0 => "RANDOM DATA OUT E0h",
+        0xEC => "READ PARAMETER PAGE ECh",
+        0xEE => "GET FEATURES EEh",
+        0xEF => "SET FEATURES EFh",
+        0xFF => "RESET FFh",
+        _ => "command",
+    }
+}
+
+impl<C: NandChip> NandBus for NandController<C> {
+    fn targets(&self) -> u8 {
+        self.chips.len() as u8
+    }
+
+    #[inline]
+    fn select(&mut self, target: u8) {
+        self.selected = usize::from(target);
+    }
+
+    fn supports(&self, interface: DataInterface) -> bool {
+        let can = match interface {
+            DataInterface::Sdr(mode) => self.profile.sdr_modes.contains(mode),
+            DataInterface::NvDdr(mode) => self.profile.nvddr_modes.contains(mode),
+        };
+        can && self.board.interface.is_none_or(|limit| interface <= limit)
+    }
+
+    fn cached_reads(&self) -> bool {
+        self.profile.cached_reads
+    }
+
+    fn interface(&self) -> DataInterface {
+        self.interface
+    }
+
+    fn set_interface(&mut self, _host: &mut Host, interface: DataInterface) -> Result<(), NandError> {
+        // Mode 0 is what every controller starts with.
+        if interface != DataInterface::POWER_ON && !self.supports(interface) {
+            return Err(NandError::NotSupported);
+        }
+        self.interface = interface;
+        self.timing = effective(interface, &self.profile, &self.board);
+        Ok(())
+    }
+
+    #[inline]
+    fn exec(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError> {
+        let cost = self.profile.op_cost;
+        host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
+        let outcome = self.run(host, instrs);
+        host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
+        outcome
+    }
+
+    #[inline]
+    fn wrong_bits(&self) -> &[u32] {
+        self.chips.get(self.selected).map_or(&[], NandChip::wrong_bits)
+    }
+
+    fn keeps_data(&self) -> bool {
+        self.chips.first().is_none_or(NandChip::keeps_data)
+    }
+}

@@ -1,0 +1,123 @@
+//! The bad block table in memory.
+
+use super::RawNandDriver;
+use crate::raw_nand::bus::NandBus;
+use floatgate_mtd::{Error, ErrorKind};
+
+/// What is known of a block. The numbers are Linux's in-memory codes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockState {
+    /// In use.
+    #[default]
+    Good,
+    /// Marked bad while in use.
+    Worn,
+    /// Kept for the bad block table itself.
+    Reserved,
+    /// Marked bad by its maker.
+    FactoryBad,
+}
+
+/// State of every block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    blocks: Vec<BlockState>,
+}
+
+impl Table {
+    pub(super) fn new(blocks: u32) -> Self {
+        Self { blocks: vec![BlockState::Good; blocks as usize] }
+    }
+
+    pub(super) fn get(&self, block: u32) -> BlockState {
+        self.blocks.get(block as usize).copied().unwrap_or_default()
+    }
+
+    pub(super) fn set(&mut self, block: u32, state: BlockState) {
+        if let Some(place) = self.blocks.get_mut(block as usize) {
+            *place = state;
+        }
+    }
+
+    /// Whether users must keep off the block: bad, or reserved.
+    #[inline]
+    pub(super) fn is_bad(&self, block: u32) -> bool {
+        self.get(block) != BlockState::Good
+    }
+}
+
+impl<B: NandBus> RawNandDriver<B> {
+    /// Block number of an address.
+    #[inline]
+    pub(super) fn block_of(&self, addr: u64) -> u32 {
+        (addr / u64::from(self.geometry.erase_bytes)) as u32
+    }
+
+    pub(super) fn block_addr(&self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.geometry.erase_bytes)
+    }
+
+    /// What is known of a block.
+    pub fn block_state(&self, block: u32) -> BlockState {
+        self.bbt.get(block)
+    }
+
+    /// Erasing a bad block would destroy its mark.
+    #[inline]
+    pub(super) fn refuse_bad(&self, addr: u64) -> Result<(), Error> {
+        if self.bbt.is_bad(self.block_of(addr)) { Err(self.error(ErrorKind::BadBlock, addr)) } else { Ok(()) }
+    }
+
+    /// Reads the maker's marks of every block.
+    pub(super) fn scan_markers(&mut self) -> Result<(), Error> {
+        for block in 0..self.geometry.blocks() {
+            if self.is_marked(block)? {
+                self.bbt.set(block, BlockState::FactoryBad);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block carries a bad block mark.
+    fn is_marked(&mut self, block: u32) -> Result<bool, Error> {
+        let marker = self.info.marker.byte(&self.info.geometry) as usize;
+        let mut oob = std::mem::take(&mut self.oob);
+        let mut found = Ok(false);
+        for index in 0..self.info.marker.pages.len() {
+            let page = self.info.marker.pages[index].page(self.rows.pages_per_block());
+            let addr = self.block_addr(block) + (u64::from(page) << self.page_shift);
+            // In timing-only mode nothing else fills the buffer.
+            oob[marker] = 0xFF;
+            let loaded = self.load_oob(self.page_at(addr), &mut oob);
+            match loaded {
+                Ok(()) if oob[marker] == 0xFF => {}
+                Ok(()) => found = Ok(true),
+                Err(error) => found = Err(self.failed(error, addr)),
+            }
+        }
+        self.oob = oob;
+        found
+    }
+
+    /// Writes the bad block mark, after an erase that may well fail: the mark must be readable whatever the block held.
+    pub(super) fn write_marker(&mut self, block: u32) -> Result<(), Error> {
+        let addr = self.block_addr(block);
+        let at = self.page_at(addr);
+        // The block is given up: an erase failure changes nothing.
+        let _ = self.erase_block(at);
+        let marker = self.info.marker.byte(&self.info.geometry) as usize;
+        let mut oob = self.blank_oob.clone();
+        oob[marker] = 0;
+        let blank = vec![0xFF; 1 << self.page_shift];
+        let mut result = Ok(());
+        for index in 0..self.info.marker.pages.len() {
+            let page = self.info.marker.pages[index].page(self.rows.pages_per_block());
+            let at = self.page_at(addr + (u64::from(page) << self.page_shift));
+            let (failed, _) = self.store_page(at, &blank, &oob, 0x10)?;
+            if failed {
+                result = Err(self.error(ErrorKind::ProgramFailed, at.addr));
+            }
+        }
+        result
+    }
+}

@@ -1,0 +1,77 @@
+//! Choosing the data interface: the fastest that chip and controller have in common.
+
+use super::discover::{T_RST, get_feature, reset, set_feature};
+use super::info::ChipInfo;
+use crate::raw_nand::bus::{NandBus, NandError};
+use crate::raw_nand::timing::DataInterface;
+use crate::timeline::Host;
+
+/// Feature address of the timing mode.
+const TIMING_MODE: u8 = 0x01;
+
+/// The best common interface: NV-DDR before SDR, higher modes first. NV-DDR has to be switched on by SET FEATURES; SDR
+/// modes may be used without, by chips that promise them and cannot be told.
+fn best<B: NandBus>(bus: &B, info: &ChipInfo) -> DataInterface {
+    let nvddr = info.nvddr_modes.fastest_first().map(DataInterface::NvDdr).filter(|_| info.timing_feature);
+    let sdr = info.sdr_modes.fastest_first().map(DataInterface::Sdr);
+    nvddr.chain(sdr).find(|interface| bus.supports(*interface)).unwrap_or(DataInterface::POWER_ON)
+}
+
+/// Switches all targets and the controller to the best interface, and checks with GET FEATURES where the chip has it. A
+/// chip that did not follow is reset, and everybody stays in SDR mode 0.
+pub(super) fn choose<B: NandBus>(
+    bus: &mut B,
+    host: &mut Host,
+    info: &ChipInfo,
+) -> Result<DataInterface, NandError> {
+    let wanted = best(bus, info);
+    if wanted == DataInterface::POWER_ON {
+        return Ok(wanted);
+    }
+    if tell(bus, host, info, wanted).is_ok() && confirmed(bus, host, info, wanted)? {
+        return Ok(wanted);
+    }
+    bus.set_interface(host, DataInterface::POWER_ON)?;
+    for target in 0..info.geometry.targets {
+        bus.select(target as u8);
+        reset(bus, host, T_RST)?;
+    }
+    bus.select(0);
+    Ok(DataInterface::POWER_ON)
+}
+
+fn tell<B: NandBus>(
+    bus: &mut B,
+    host: &mut Host,
+    info: &ChipInfo,
+    wanted: DataInterface,
+) -> Result<(), NandError> {
+    for target in (0..info.geometry.targets).filter(|_| info.timing_feature) {
+        bus.select(target as u8);
+        set_feature(bus, host, TIMING_MODE, wanted.feature())?;
+    }
+    Ok(())
+}
+
+/// Uses the interface, and asks every target whether it does too. A chip that is not in this interface does not
+/// understand the question.
+fn confirmed<B: NandBus>(
+    bus: &mut B,
+    host: &mut Host,
+    info: &ChipInfo,
+    wanted: DataInterface,
+) -> Result<bool, NandError> {
+    bus.set_interface(host, wanted)?;
+    if !info.timing_feature || !info.get_features {
+        return Ok(true);
+    }
+    for target in 0..info.geometry.targets {
+        bus.select(target as u8);
+        let answer = get_feature(bus, host, TIMING_MODE);
+        if !answer.is_ok_and(|parameters| parameters[0] == wanted.feature()) {
+            return Ok(false);
+        }
+    }
+    bus.select(0);
+    Ok(true)
+}

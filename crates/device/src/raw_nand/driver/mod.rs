@@ -1,0 +1,406 @@
+//! The raw NAND driver: finds out what the chip is, and speaks only commands to it.
+//!
+//! In order: `discover` reads id and parameter pages, `interface` chooses the fastest common data interface, `bbt` looks
+//! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
+
+mod bbt;
+mod discover;
+mod flash_bbt;
+mod info;
+mod interface;
+mod oob;
+mod otp;
+mod page;
+mod planes;
+mod range;
+#[cfg(test)]
+mod tests;
+
+pub use bbt::BlockState;
+pub use info::{ChipInfo, FoundBy};
+
+use super::address::RowMap;
+use super::bus::NandBus;
+use super::spec::RawNandSpec;
+use super::timing::DataInterface;
+use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
+use crate::host::HostProfile;
+use crate::timeline::Host;
+use bbt::Table;
+use floatgate_ecc::OobLayout;
+use floatgate_mtd::device::{check_aligned, check_range};
+use floatgate_mtd::{
+    Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, OobMode, OtpArea, OtpRegion,
+};
+use serde::Deserialize;
+
+/// Where bad blocks are looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BadBlocks {
+    /// The maker's marks are read at probe.
+    #[default]
+    Scan,
+    /// A table on flash is read at probe; made from the marks when there is none, and kept.
+    OnFlash,
+    /// Nowhere: every block counts as good.
+    Ignore,
+}
+
+/// Options of the driver: the `[driver]` table of a setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawNandOptions {
+    /// Cached sequential reads, where chip and controller can (Linux does since 6.3).
+    pub cached_reads: bool,
+    /// Cached programs of several pages (Linux does not).
+    pub cached_programs: bool,
+    /// Reads, programs and erases in two planes at once, where a call covers both blocks of a pair (Linux does not).
+    pub multi_plane: bool,
+    /// Bad blocks.
+    pub bad_blocks: BadBlocks,
+}
+
+impl Default for RawNandOptions {
+    /// What Linux does.
+    fn default() -> Self {
+        Self { cached_reads: true, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
+    }
+}
+
+/// Costs and engine that a driver runs with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawNandRig {
+    /// Costs of the host's software.
+    pub host: HostProfile,
+    /// ECC engine.
+    pub ecc: EccProfile,
+    /// Options.
+    pub options: RawNandOptions,
+}
+
+/// A raw NAND device.
+#[derive(Clone, Debug)]
+pub struct RawNandDriver<B> {
+    bus: B,
+    host: Host,
+    profile: HostProfile,
+    engine: EccEngine,
+    info: ChipInfo,
+    interface: DataInterface,
+    geometry: Geometry,
+    rows: RowMap,
+    layout: OobLayout,
+    page_shift: u32,
+    column_cycles: u8,
+    row_cycles: u8,
+    small_page: bool,
+    /// OOB bytes that every page read transfers, for the engine.
+    ecc_oob: usize,
+    sequential: bool,
+    cached_programs: bool,
+    multi_plane: bool,
+    bbt: Table,
+    /// Bad block tables on flash, per target; empty when there are none.
+    copies: Vec<flash_bbt::Copies>,
+    /// A lock that this driver set; the chip cannot be asked.
+    otp_locked: bool,
+    bounce: Vec<u8>,
+    oob: Vec<u8>,
+    blank_oob: Vec<u8>,
+}
+
+impl<B: NandBus> RawNandDriver<B> {
+    /// Finds the chip on `bus`, sets it up, and looks for bad blocks. `known` is the catalogue: what drivers know of chips
+    /// beyond what these say. Time starts at 0.
+    ///
+    /// # Errors
+    /// `DeviceLost` when nothing answers, `Unsupported` for chips or ECC that cannot be, and errors of the bus.
+    pub fn probe(mut bus: B, rig: RawNandRig, known: &[RawNandSpec]) -> Result<Self, Error> {
+        let mut host = Host::default();
+        let info = discover::discover(&mut bus, &mut host, known).map_err(|kind| kind.at(0, host.now()))?;
+        let interface = interface::choose(&mut bus, &mut host, &info)
+            .map_err(|error| discover::kind(error).at(0, host.now()))?;
+        let mut driver = Self::build(bus, host, rig, info, interface)?;
+        match rig.options.bad_blocks {
+            BadBlocks::Scan => driver.scan_markers()?,
+            BadBlocks::OnFlash => driver.load_flash_table()?,
+            BadBlocks::Ignore => {}
+        }
+        Ok(driver)
+    }
+
+    fn build(
+        bus: B,
+        host: Host,
+        rig: RawNandRig,
+        info: ChipInfo,
+        interface: DataInterface,
+    ) -> Result<Self, Error> {
+        let g = info.geometry;
+        let engine = EccEngine::new(rig.ecc, info.requirement());
+        if engine.kind() == EngineKind::OnDie && !info.ecc.on_die {
+            let kind =
+                ErrorKind::Unsupported("this chip does not correct by itself: choose another ECC engine");
+            return Err(kind.at(0, host.now()));
+        }
+        let layout = oob::layout(&g, &engine)
+            .map_err(|_| ErrorKind::Unsupported("ECC bytes do not fit into the OOB").at(0, host.now()))?;
+        let geometry = mtd_geometry(&info, &engine, &layout);
+        let rows = info.rows();
+        let options = rig.options;
+        Ok(Self {
+            // Linux leaves cached reads to chips without read retry: a page read again would break the sequence.
+            sequential: options.cached_reads
+                && info.read_cache
+                && info.read_retry.is_none()
+                && bus.cached_reads()
+                && engine.kind() != EngineKind::OnDie,
+            cached_programs: options.cached_programs && info.program_cache,
+            multi_plane: options.multi_plane
+                && info.multi_plane
+                && g.planes > 1
+                && engine.kind() != EngineKind::OnDie,
+            ecc_oob: if engine.on_host() { g.oob_bytes as usize } else { 0 },
+            bbt: Table::new(geometry.blocks()),
+            copies: Vec::new(),
+            otp_locked: false,
+            bounce: vec![0xFF; g.page_bytes as usize],
+            oob: vec![0xFF; g.oob_bytes as usize],
+            blank_oob: vec![0xFF; g.oob_bytes as usize],
+            page_shift: g.page_bytes.trailing_zeros(),
+            column_cycles: g.column_cycles(),
+            row_cycles: rows.cycles(),
+            small_page: g.small_page(),
+            profile: rig.host,
+            bus,
+            host,
+            engine,
+            info,
+            interface,
+            geometry,
+            rows,
+            layout,
+        })
+    }
+
+    /// The driver's clock: when the last call, or the probe, was over.
+    pub const fn now(&self) -> Instant {
+        self.host.now()
+    }
+
+    /// What the driver knows of the chip.
+    pub const fn info(&self) -> &ChipInfo {
+        &self.info
+    }
+
+    /// The data interface in use.
+    pub const fn interface(&self) -> DataInterface {
+        self.interface
+    }
+
+    /// Where ECC bytes and free bytes lie in the OOB.
+    pub const fn oob_layout(&self) -> &OobLayout {
+        &self.layout
+    }
+
+    /// Whether reads of several pages use cached sequential reads.
+    pub const fn reads_sequentially(&self) -> bool {
+        self.sequential
+    }
+
+    /// The controller, for looking behind the driver.
+    pub const fn bus(&self) -> &B {
+        &self.bus
+    }
+
+    /// The controller, for breaking things on purpose.
+    pub const fn bus_mut(&mut self) -> &mut B {
+        &mut self.bus
+    }
+
+    /// The foreground thread, for its spans.
+    pub const fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// Locks or unlocks all blocks with the chip's block protection feature (Macronix: A0h).
+    ///
+    /// # Errors
+    /// `Unsupported` where the chip has none.
+    pub fn protect(&mut self, now: Instant, locked: bool) -> Result<Done, Error> {
+        self.begin(now);
+        let Some(protection) = self.info.protection.filter(|_| self.info.set_features) else {
+            return Err(self.error(ErrorKind::Unsupported("this chip has no block protection feature"), 0));
+        };
+        let first = if locked { protection.lock_all } else { 0 };
+        for target in 0..self.info.geometry.targets {
+            let at = page::PageAt { addr: 0, target: target as u8, row: 0 };
+            self.set_feature_of(at, protection.feature, first)?;
+        }
+        Ok(Done::clean(self.host.now()))
+    }
+
+    /// One MTD call begins.
+    #[inline]
+    fn begin(&mut self, now: Instant) {
+        self.host.resume(now);
+        self.profile.call(&mut self.host);
+    }
+
+    /// The call's result so far, when it is over now.
+    #[inline]
+    fn clean(&self) -> Done {
+        Done::clean(self.host.now())
+    }
+}
+
+/// Sizes as users of the device see them.
+fn mtd_geometry(info: &ChipInfo, engine: &EccEngine, layout: &OobLayout) -> Geometry {
+    let g = &info.geometry;
+    let erase_bytes = g.page_bytes * g.pages_per_block;
+    let blocks = u64::from(g.blocks_per_target()) * u64::from(g.targets);
+    let code = engine.requirement();
+    let slc = g.bits_per_cell == 1;
+    // Each part of a page must hold whole ECC steps, and there are four at most (Linux: subpage_sft).
+    let parts = u32::from(info.nop).min(4).min(g.page_bytes / code.step_bytes.clamp(1, g.page_bytes));
+    let parts = if slc { 1 << parts.max(1).ilog2() } else { 1 };
+    Geometry {
+        kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
+        size_bytes: u64::from(erase_bytes) * blocks,
+        erase_bytes,
+        write_bytes: g.page_bytes,
+        buffer_bytes: g.page_bytes,
+        sub_page_bytes: g.page_bytes / parts,
+        oob_bytes: g.oob_bytes,
+        oob_free_bytes: layout.free_bytes(),
+        ecc_strength: code.strength,
+        ecc_step_bytes: code.step_bytes,
+        bitflip_threshold: Geometry::default_bitflip_threshold(code.strength),
+    }
+}
+
+impl<B: NandBus> Mtd for RawNandDriver<B> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
+        self.begin(now);
+        self.read_range(addr, buf)
+    }
+
+    #[inline]
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
+        check_aligned(now, addr, data.len() as u64, self.geometry.write_bytes)?;
+        self.begin(now);
+        self.check_protection(self.page_at(addr))?;
+        self.write_range(addr, data)?;
+        Ok(self.clean())
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        check_range(now, addr, len, self.geometry.size_bytes)?;
+        check_aligned(now, addr, len, self.geometry.erase_bytes)?;
+        self.begin(now);
+        self.check_protection(self.page_at(addr))?;
+        self.erase_range(addr, len)?;
+        Ok(self.clean())
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        check_range(now, addr, u64::from(self.geometry.write_bytes), self.geometry.size_bytes)?;
+        check_aligned(now, addr, 0, self.geometry.write_bytes)?;
+        self.begin(now);
+        let corrected = self.read_with_oob(addr, data, oob, mode)?;
+        Ok(Done { at: self.host.now(), bitflips_max: corrected.max, bitflips: corrected.total })
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        check_range(now, addr, u64::from(self.geometry.write_bytes), self.geometry.size_bytes)?;
+        check_aligned(now, addr, 0, self.geometry.write_bytes)?;
+        self.begin(now);
+        self.write_with_oob(addr, data, oob, mode)?;
+        Ok(self.clean())
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        check_range(now, addr, 1, self.geometry.size_bytes)?;
+        self.begin(now);
+        Ok((self.bbt.is_bad(self.block_of(addr)), self.host.now()))
+    }
+
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        check_range(now, addr, 1, self.geometry.size_bytes)?;
+        self.begin(now);
+        let block = self.block_of(addr);
+        if self.bbt.is_bad(block) {
+            return Ok(self.clean());
+        }
+        let marked = self.write_marker(block);
+        self.bbt.set(block, BlockState::Worn);
+        if self.copies.is_empty() {
+            marked?;
+        } else {
+            // The table on flash is what counts; the mark is a hint for other drivers.
+            self.update_flash_table(block / self.rows.blocks())?;
+        }
+        Ok(self.clean())
+    }
+
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        usize::from(area == OtpArea::User && self.otp().is_some())
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.begin(now);
+        match self.otp_region() {
+            Some(region) if area == OtpArea::User && index == 0 => Ok((region, self.host.now())),
+            _ => Err(self.error(NO_OTP, 0)),
+        }
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.begin(now);
+        if area != OtpArea::User {
+            return Err(self.error(NO_OTP, addr));
+        }
+        self.read_otp(addr, buf)?;
+        Ok(self.clean())
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.begin(now);
+        self.write_otp(addr, data)?;
+        Ok(self.clean())
+    }
+
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.begin(now);
+        self.lock_otp(addr, len)?;
+        Ok(self.clean())
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+const NO_OTP: ErrorKind = ErrorKind::Unsupported("this device has no such OTP area");

@@ -1,0 +1,104 @@
+//! Pages with their OOB: raw, in place, or only the free bytes.
+
+use super::RawNandDriver;
+use crate::ecc_engine::{Corrected, EccEngine, EngineKind};
+use crate::raw_nand::bus::NandBus;
+use crate::raw_nand::spec::NandGeometry;
+use floatgate_ecc::{LayoutError, OobLayout, bch_bytes, hamming_bytes};
+use floatgate_mtd::{Error, ErrorKind, OobMode};
+
+/// The layout that goes with an engine: Hamming for one bit, BCH for more, as Linux's software engines have them. Engines
+/// in hardware are given the same one.
+pub(super) fn layout(geometry: &NandGeometry, engine: &EccEngine) -> Result<OobLayout, LayoutError> {
+    let oob = geometry.oob_bytes;
+    if matches!(engine.kind(), EngineKind::None | EngineKind::OnDie) {
+        return Ok(OobLayout::no_ecc(oob));
+    }
+    let code = engine.requirement();
+    let steps = geometry.page_bytes / code.step_bytes.clamp(1, geometry.page_bytes);
+    if code.strength > 1 {
+        return OobLayout::large_page(oob, steps * bch_bytes(code.step_bytes, code.strength));
+    }
+    let bytes = steps * hamming_bytes(code.step_bytes);
+    if geometry.small_page() {
+        OobLayout::small_page(oob, bytes)
+    } else {
+        OobLayout::large_page_hamming(oob, bytes)
+    }
+}
+
+impl<B: NandBus> RawNandDriver<B> {
+    fn check_lengths(&self, addr: u64, data: usize, oob: usize, mode: OobMode) -> Result<(), Error> {
+        let limit = match mode {
+            OobMode::Auto => self.geometry.oob_free_bytes,
+            OobMode::Raw | OobMode::Place => self.geometry.oob_bytes,
+        };
+        let size = u64::from(limit);
+        if oob as u64 > size {
+            return Err(self.error(ErrorKind::OutOfRange { len: oob as u64, size }, addr));
+        }
+        if data != 0 && data != 1 << self.page_shift {
+            return Err(self.error(ErrorKind::Misaligned { unit: self.geometry.write_bytes }, addr));
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_with_oob(
+        &mut self,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Corrected, Error> {
+        self.check_lengths(addr, data.len(), oob.len(), mode)?;
+        let at = self.page_at(addr);
+        self.profile.page(&mut self.host);
+        let mut full = std::mem::take(&mut self.oob);
+        let loaded =
+            if data.is_empty() { self.load_oob(at, &mut full) } else { self.load_page(at, data, &mut full) };
+        if loaded.is_ok() && self.bus.keeps_data() {
+            match mode {
+                OobMode::Auto => self.layout.take_free(&full, oob),
+                OobMode::Raw | OobMode::Place => oob.copy_from_slice(&full[..oob.len()]),
+            }
+        }
+        self.oob = full;
+        loaded.map_err(|error| self.failed(error, addr))?;
+        if data.is_empty() || mode == OobMode::Raw {
+            return Ok(Corrected::default());
+        }
+        self.correct(at, data)
+    }
+
+    /// Without data only OOB bytes are programmed: the page register starts as all ones, and ones change nothing.
+    pub(super) fn write_with_oob(
+        &mut self,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<(), Error> {
+        self.check_lengths(addr, data.len(), oob.len(), mode)?;
+        let at = self.page_at(addr);
+        self.check_protection(at)?;
+        let mut full = self.blank_oob.clone();
+        match mode {
+            OobMode::Auto => self.layout.put_free(&mut full, oob),
+            OobMode::Raw | OobMode::Place => full[..oob.len()].copy_from_slice(oob),
+        }
+        if data.is_empty() {
+            let blank = vec![0xFF; 1 << self.page_shift];
+            return self.program_raw(at, &blank, &full);
+        }
+        match mode {
+            OobMode::Raw => self.program_raw(at, data, &full),
+            OobMode::Place | OobMode::Auto => self.write_page(at, data, &full),
+        }
+    }
+
+    fn program_raw(&mut self, at: super::page::PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
+        self.profile.page(&mut self.host);
+        let (failed, _) = self.store_page(at, data, oob, 0x10)?;
+        if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,97 @@
+//! One-time-programmable pages behind a feature (Macronix and Micron SLC: feature 90h).
+//!
+//! OTP pages are read and programmed without ECC, byte after byte, as Linux's Macronix code does.
+
+use super::RawNandDriver;
+use super::page::PageAt;
+use crate::raw_nand::bus::NandBus;
+use crate::raw_nand::spec::NandOtp;
+use floatgate_mtd::device::check_range;
+use floatgate_mtd::{Error, ErrorKind, OtpRegion};
+
+impl<B: NandBus> RawNandDriver<B> {
+    pub(super) fn otp(&self) -> Option<NandOtp> {
+        self.info.otp.filter(|_| self.info.set_features)
+    }
+
+    pub(super) fn otp_region(&self) -> Option<OtpRegion> {
+        let otp = self.otp()?;
+        let len = u64::from(otp.pages) * u64::from(otp.page_bytes);
+        Some(OtpRegion { start: 0, len, locked: self.otp_locked })
+    }
+
+    /// Runs `work` for each piece of `[addr, addr + len)` that lies in one OTP page, in OTP mode; the mode is left
+    /// whatever happens. `work` gets the page, the column, and which bytes of the range the piece is.
+    fn with_otp(
+        &mut self,
+        addr: u64,
+        len: usize,
+        mut work: impl FnMut(&mut Self, PageAt, usize, core::ops::Range<usize>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (Some(otp), Some(region)) = (self.otp(), self.otp_region()) else {
+            return Err(self.error(ErrorKind::Unsupported("this device has no such OTP area"), addr));
+        };
+        check_range(self.host.now(), addr, len as u64, region.len)?;
+        let home = PageAt { addr, target: 0, row: 0 };
+        self.set_feature_of(home, otp.feature, otp.value)?;
+        let mut result = Ok(());
+        let mut at = 0;
+        while at < len && result.is_ok() {
+            let position = addr + at as u64;
+            let page_bytes = u64::from(otp.page_bytes);
+            let (page, column) = ((position / page_bytes) as u32, (position % page_bytes) as usize);
+            let end = len.min(at + otp.page_bytes as usize - column);
+            let row = PageAt { addr: position, target: 0, row: otp.first_page + page };
+            self.profile.page(&mut self.host);
+            result = work(self, row, column, at..end);
+            at = end;
+        }
+        self.set_feature_of(home, otp.feature, 0)?;
+        result
+    }
+
+    pub(super) fn read_otp(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let page_bytes = 1usize << self.page_shift;
+        let mut page = vec![0xFF; page_bytes + self.info.geometry.oob_bytes as usize];
+        self.with_otp(addr, buf.len(), |driver, at, column, piece| {
+            let (data, oob) = page.split_at_mut(page_bytes);
+            driver.load_page(at, data, oob).map_err(|error| driver.failed(error, at.addr))?;
+            if driver.bus.keeps_data() {
+                let len = piece.len();
+                buf[piece].copy_from_slice(&page[column..column + len]);
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn write_otp(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+        let page_bytes = 1usize << self.page_shift;
+        let full = page_bytes + self.info.geometry.oob_bytes as usize;
+        self.with_otp(addr, data.len(), |driver, at, column, piece| {
+            let mut page = vec![0xFF; full];
+            page[column..column + piece.len()].copy_from_slice(&data[piece]);
+            let (body, oob) = page.split_at(page_bytes);
+            let (failed, _) = driver.store_page(at, body, oob, 0x10)?;
+            if failed { Err(driver.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
+        })
+    }
+
+    /// Locks the whole area: the chip has one lock, and no way to read it back (Linux: the same comment on MX30LFxG18AC).
+    pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<(), Error> {
+        let lock = self.otp().and_then(|otp| otp.lock.map(|lock| (otp, lock)));
+        let (Some((otp, lock)), Some(region)) = (lock, self.otp_region()) else {
+            return Err(self.error(ErrorKind::Unsupported("no known way to lock this OTP area"), addr));
+        };
+        check_range(self.host.now(), addr, len, region.len)?;
+        if (addr, len) != (region.start, region.len) {
+            return Err(self.error(ErrorKind::Unsupported("the OTP area has one lock for all of it"), addr));
+        }
+        let at = PageAt { addr, target: 0, row: lock.row };
+        self.set_feature_of(at, otp.feature, lock.value)?;
+        let zeros = vec![0; 1 << self.page_shift];
+        let outcome = self.store_page(at, &zeros, &[], 0x10);
+        self.set_feature_of(at, otp.feature, 0)?;
+        self.otp_locked |= outcome.as_ref().is_ok_and(|(failed, _)| !failed);
+        outcome.map(drop)
+    }
+}

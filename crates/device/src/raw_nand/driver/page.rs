@@ -1,0 +1,250 @@
+//! One page, one block: what goes over the bus.
+
+use super::RawNandDriver;
+use super::discover::{kind, set_feature};
+use crate::ecc_engine::{Corrected, EngineKind};
+use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
+use crate::timeline::Resource;
+use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
+
+/// Which page of which target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageAt {
+    /// Byte address, for errors.
+    pub(super) addr: u64,
+    /// CE#.
+    pub(super) target: u8,
+    /// Row address.
+    pub(super) row: u32,
+}
+
+/// Status bits (ONFI 4.2 section 5.13).
+const FAIL: u8 = 0x01;
+const FAIL_BEFORE: u8 = 0x02;
+/// Toshiba BENAND: so many bits were corrected that the page should be rewritten.
+const REWRITE: u8 = 0x08;
+const ARRAY_READY: u8 = 0x20;
+const NOT_PROTECTED: u8 = 0x80;
+
+/// Pause between status reads that look for ARDY.
+const SETTLE_POLL: Nanos = Nanos::from_us(50);
+
+impl<B: NandBus> RawNandDriver<B> {
+    /// The page that contains `addr`.
+    #[inline]
+    pub(super) fn page_at(&self, addr: u64) -> PageAt {
+        let page = (addr >> self.page_shift) as u32;
+        let per_block = self.rows.pages_per_block();
+        let (block, page) = (page / per_block, page % per_block);
+        let per_target = self.rows.blocks();
+        let (target, block) =
+            if block < per_target { (0, block) } else { (block / per_target, block % per_target) };
+        PageAt { addr, target: target as u8, row: self.rows.encode(block, page) }
+    }
+
+    #[inline]
+    pub(super) fn address(&self, column: u32, row: u32) -> Instr<'static> {
+        Instr::Addr(Address::new(column, self.column_cycles, row, self.row_cycles))
+    }
+
+    pub(super) fn row_address(&self, row: u32) -> Instr<'static> {
+        Instr::Addr(Address::new(0, 0, row, self.row_cycles))
+    }
+
+    #[cold]
+    pub(super) fn failed(&self, error: NandError, addr: u64) -> Error {
+        kind(error).at(addr, self.host.now())
+    }
+
+    #[cold]
+    pub(super) fn error(&self, kind: ErrorKind, addr: u64) -> Error {
+        kind.at(addr, self.host.now())
+    }
+
+    /// Reads a page: `data` and as much OOB as `oob` holds, uncorrected.
+    #[inline]
+    pub(super) fn load_page(&mut self, at: PageAt, data: &mut [u8], oob: &mut [u8]) -> Result<(), NandError> {
+        self.bus.select(at.target);
+        let (address, wait) = (self.address(0, at.row), Instr::Wait(self.info.t_r_max));
+        match (self.small_page, oob.is_empty()) {
+            (false, true) => self.bus.exec(
+                &mut self.host,
+                &mut [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(data)],
+            ),
+            (false, false) => self.bus.exec(
+                &mut self.host,
+                &mut [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(data), Instr::In(oob)],
+            ),
+            (true, _) => self.bus.exec(
+                &mut self.host,
+                &mut [Instr::Cmd(0x00), address, wait, Instr::In(data), Instr::In(oob)],
+            ),
+        }
+    }
+
+    /// Reads OOB bytes only.
+    pub(super) fn load_oob(&mut self, at: PageAt, oob: &mut [u8]) -> Result<(), NandError> {
+        self.bus.select(at.target);
+        let wait = Instr::Wait(self.info.t_r_max);
+        if self.small_page {
+            let address = self.address(0, at.row);
+            return self.bus.exec(&mut self.host, &mut [Instr::Cmd(0x50), address, wait, Instr::In(oob)]);
+        }
+        let address = self.address(self.info.geometry.page_bytes, at.row);
+        let mut steps = [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(oob)];
+        self.bus.exec(&mut self.host, &mut steps)
+    }
+
+    /// Reads a page and corrects it. The OOB comes along when the ECC engine needs its bytes; it then is in `self.oob`.
+    #[inline]
+    pub(super) fn read_page(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
+        self.profile.page(&mut self.host);
+        let mut oob = std::mem::take(&mut self.oob);
+        let loaded = self.load_page(at, data, &mut oob[..self.ecc_oob]);
+        self.oob = oob;
+        loaded.map_err(|error| self.failed(error, at.addr))?;
+        self.correct(at, data)
+    }
+
+    /// Corrects what was just read; where that fails, tries again with the chip's read retry modes.
+    #[inline]
+    pub(super) fn correct(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
+        if self.engine.kind() == EngineKind::OnDie {
+            return self.on_die_result(at);
+        }
+        match self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
+            Ok(corrected) => Ok(corrected),
+            Err(_) => self.retry(at, data),
+        }
+    }
+
+    /// What a chip that corrects by itself says of the page it read last. It does not count bits: when it recommends to
+    /// rewrite the page, the threshold counts as reached (Linux: `toshiba_nand_benand_eccstatus`).
+    fn on_die_result(&mut self, at: PageAt) -> Result<Corrected, Error> {
+        let status = self.status().map_err(|error| self.failed(error, at.addr))?;
+        if status & FAIL != 0 {
+            return Err(self.error(ErrorKind::Uncorrectable, at.addr));
+        }
+        let bits = if status & REWRITE == 0 { 0 } else { self.geometry.bitflip_threshold.max(1) };
+        Ok(Corrected { max: bits, total: bits })
+    }
+
+    /// Steps through the read retry modes, and back to the normal one (Linux: `nand_do_read_ops`).
+    #[cold]
+    fn retry(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
+        let Some(retry) = self.info.read_retry else {
+            return Err(self.error(ErrorKind::Uncorrectable, at.addr));
+        };
+        let mut outcome = Err(self.error(ErrorKind::Uncorrectable, at.addr));
+        for mode in 1..retry.modes {
+            self.set_feature_of(at, retry.feature, mode)?;
+            let loaded = self.load_page(at, data, &mut []);
+            loaded.map_err(|error| self.failed(error, at.addr))?;
+            if let Ok(corrected) = self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
+                outcome = Ok(corrected);
+                break;
+            }
+        }
+        self.set_feature_of(at, retry.feature, 0)?;
+        outcome.map_err(|_| self.error(ErrorKind::Uncorrectable, at.addr))
+    }
+
+    pub(super) fn set_feature_of(&mut self, at: PageAt, feature: u8, first: u8) -> Result<(), Error> {
+        self.bus.select(at.target);
+        let outcome = set_feature(&mut self.bus, &mut self.host, feature, first);
+        outcome.map_err(|error| self.failed(error, at.addr))
+    }
+
+    /// The status of the target selected last.
+    #[inline]
+    fn status(&mut self) -> Result<u8, NandError> {
+        let mut status = [0];
+        self.bus.exec(&mut self.host, &mut [Instr::Cmd(0x70), Instr::RegIn(&mut status)])?;
+        Ok(status[0])
+    }
+
+    /// Whether the status says that the last program or erase worked.
+    pub(super) fn succeeded(&mut self) -> Result<bool, NandError> {
+        Ok(self.status()? & FAIL == 0)
+    }
+
+    /// One status read before a write or an erase shows whether the chip is write protected (Linux: `nand_check_wp`).
+    #[inline]
+    pub(super) fn check_protection(&mut self, at: PageAt) -> Result<(), Error> {
+        self.bus.select(at.target);
+        match self.status() {
+            Ok(status) if status & NOT_PROTECTED != 0 => Ok(()),
+            Ok(_) => Err(self.error(ErrorKind::WriteProtected, at.addr)),
+            Err(error) => Err(self.failed(error, at.addr)),
+        }
+    }
+
+    /// Programs a page with its OOB. `confirm` is 10h, or 15h when the next page follows at once. Returns what the status
+    /// says of this program and of the cached one before it.
+    #[inline]
+    pub(super) fn store_page(
+        &mut self,
+        at: PageAt,
+        data: &[u8],
+        oob: &[u8],
+        confirm: u8,
+    ) -> Result<(bool, bool), Error> {
+        self.bus.select(at.target);
+        let (address, wait) =
+            (self.address(0, at.row), Instr::Wait(self.info.t_prog_max + self.info.t_prog_max));
+        let mut steps = [
+            Instr::Cmd(0x00),
+            Instr::Cmd(0x80),
+            address,
+            Instr::Out(data),
+            Instr::Out(oob),
+            Instr::Cmd(confirm),
+            wait,
+        ];
+        // 00h chooses the first part of a small page; large ones have no parts.
+        let from = usize::from(!self.small_page);
+        let programmed = self.bus.exec(&mut self.host, &mut steps[from..]).and_then(|()| self.status());
+        match programmed {
+            Ok(status) => Ok((status & FAIL != 0, status & FAIL_BEFORE != 0)),
+            Err(error) => Err(self.failed(error, at.addr)),
+        }
+    }
+
+    /// Waits until the array has finished what a cached program left it to do. R/B# does not tell: the status does.
+    #[cold]
+    pub(super) fn settle(&mut self, at: PageAt) -> Result<(), Error> {
+        let pause = self.profile.pause(SETTLE_POLL);
+        let end = self.host.now() + self.info.t_prog_max + self.info.t_prog_max + pause;
+        while self.host.now() < end {
+            match self.status() {
+                Ok(status) if status & ARRAY_READY != 0 => return Ok(()),
+                Ok(_) => self.host.spend(Resource::Cpu, Phase::Polling, pause, "sleep"),
+                Err(error) => return Err(self.failed(error, at.addr)),
+            }
+        }
+        Err(self.error(ErrorKind::Timeout, at.addr))
+    }
+
+    /// Encodes and programs a page.
+    #[inline]
+    pub(super) fn write_page(&mut self, at: PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
+        self.profile.page(&mut self.host);
+        self.engine.prepare(&mut self.host, data.len() as u32);
+        let (failed, _) = self.store_page(at, data, oob, 0x10)?;
+        if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
+    }
+
+    /// Erases a block.
+    pub(super) fn erase_block(&mut self, at: PageAt) -> Result<(), Error> {
+        self.profile.page(&mut self.host);
+        self.bus.select(at.target);
+        let (address, wait) = (self.row_address(at.row), Instr::Wait(self.info.t_bers_max));
+        let mut steps = [Instr::Cmd(0x60), address, Instr::Cmd(0xD0), wait];
+        let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.succeeded());
+        match erased {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.error(ErrorKind::EraseFailed, at.addr)),
+            Err(error) => Err(self.failed(error, at.addr)),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Two planes at once: the blocks of a pair (2n and 2n+1) lie in different planes, so that their pages with the same number
+//! are read and programmed together, and they are erased together. Linux does not do this.
+
+use super::RawNandDriver;
+use super::page::PageAt;
+use super::range::Outcome;
+use crate::raw_nand::bus::{Instr, NandBus};
+use floatgate_mtd::{Error, ErrorKind};
+
+impl<B: NandBus> RawNandDriver<B> {
+    /// Whether the block at `addr` and the next one are a pair of good blocks, and `len` bytes from `addr` on cover both.
+    #[inline]
+    pub(super) fn covers_pair(&self, addr: u64, len: u64) -> bool {
+        if !self.multi_plane || len < 2 * u64::from(self.geometry.erase_bytes) {
+            return false;
+        }
+        let block = self.block_of(addr);
+        addr == self.block_addr(block)
+            && (block % self.info.geometry.blocks_per_lun).is_multiple_of(2)
+            && !self.bbt.is_bad(block)
+            && !self.bbt.is_bad(block + 1)
+    }
+
+    /// The two pages with number `page` of the pair at `addr`.
+    fn page_pair(&self, addr: u64, page: usize) -> [PageAt; 2] {
+        let first = addr + ((page as u64) << self.page_shift);
+        [self.page_at(first), self.page_at(first + u64::from(self.geometry.erase_bytes))]
+    }
+
+    /// Reads both blocks of a pair: 00h-32h, 00h-30h, then each plane's register by 06h-E0h.
+    pub(super) fn read_pair(
+        &mut self,
+        addr: u64,
+        buf: &mut [u8],
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let mut oob = std::mem::take(&mut self.oob);
+        let (lower, upper) = buf.split_at_mut(buf.len() / 2);
+        let pages =
+            lower.chunks_exact_mut(1 << self.page_shift).zip(upper.chunks_exact_mut(1 << self.page_shift));
+        let mut result = Ok(());
+        for (index, (one, two)) in pages.enumerate() {
+            let pair = self.page_pair(addr, index);
+            result = self.read_page_pair(pair, [one, two], &mut oob[..self.ecc_oob], outcome);
+            if result.is_err() {
+                break;
+            }
+        }
+        self.oob = oob;
+        result
+    }
+
+    fn read_page_pair(
+        &mut self,
+        pair: [PageAt; 2],
+        data: [&mut [u8]; 2],
+        oob: &mut [u8],
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        self.profile.page(&mut self.host);
+        self.bus.select(pair[0].target);
+        let wait = || Instr::Wait(self.info.t_r_max);
+        let [one, two] = pair.map(|at| self.address(0, at.row));
+        let mut steps = [
+            Instr::Cmd(0x00),
+            one,
+            Instr::Cmd(0x32),
+            wait(),
+            Instr::Cmd(0x00),
+            two,
+            Instr::Cmd(0x30),
+            wait(),
+        ];
+        let read = self.bus.exec(&mut self.host, &mut steps);
+        read.map_err(|error| self.failed(error, pair[0].addr))?;
+        for (at, data) in pair.into_iter().zip(data) {
+            let address = self.address(0, at.row);
+            let mut steps =
+                [Instr::Cmd(0x06), address, Instr::Cmd(0xE0), Instr::In(data), Instr::In(&mut *oob)];
+            let moved = self.bus.exec(&mut self.host, &mut steps);
+            moved.map_err(|error| self.failed(error, at.addr))?;
+            let page = self.correct(at, data);
+            outcome.take(page)?;
+        }
+        Ok(())
+    }
+
+    /// Programs both blocks of a pair: 80h-11h, 80h-10h. A failure is reported at the first page of the two.
+    pub(super) fn write_pair(&mut self, addr: u64, data: &[u8], blank: &[u8]) -> Result<(), Error> {
+        let (lower, upper) = data.split_at(data.len() / 2);
+        let pages = lower.chunks_exact(1 << self.page_shift).zip(upper.chunks_exact(1 << self.page_shift));
+        for (index, (one, two)) in pages.enumerate() {
+            let pair = self.page_pair(addr, index);
+            self.profile.page(&mut self.host);
+            self.engine.prepare(&mut self.host, one.len() as u32);
+            self.queue_page(pair[0], one, blank)?;
+            self.engine.prepare(&mut self.host, two.len() as u32);
+            let (failed, _) = self.store_page(pair[1], two, blank, 0x10)?;
+            if failed {
+                return Err(self.error(ErrorKind::ProgramFailed, pair[0].addr));
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the first plane's page.
+    fn queue_page(&mut self, at: PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
+        self.bus.select(at.target);
+        let wait = Instr::Wait(self.info.t_prog_max);
+        let address = self.address(0, at.row);
+        let mut steps =
+            [Instr::Cmd(0x80), address, Instr::Out(data), Instr::Out(oob), Instr::Cmd(0x11), wait];
+        let queued = self.bus.exec(&mut self.host, &mut steps);
+        queued.map_err(|error| self.failed(error, at.addr))
+    }
+
+    /// Erases both blocks of a pair: 60h-D1h, 60h-D0h. Returns whether both succeeded.
+    pub(super) fn erase_pair(&mut self, addr: u64) -> Result<bool, Error> {
+        self.profile.page(&mut self.host);
+        let pair = self.page_pair(addr, 0);
+        self.bus.select(pair[0].target);
+        let [one, two] = pair.map(|at| self.row_address(at.row));
+        let wait = || Instr::Wait(self.info.t_bers_max);
+        let mut steps = [
+            Instr::Cmd(0x60),
+            one,
+            Instr::Cmd(0xD1),
+            wait(),
+            Instr::Cmd(0x60),
+            two,
+            Instr::Cmd(0xD0),
+            wait(),
+        ];
+        let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.succeeded());
+        erased.map_err(|error| self.failed(error, addr))
+    }
+}

@@ -1,0 +1,220 @@
+//! Reads, writes and erases of many pages.
+
+use super::RawNandDriver;
+use super::page::PageAt;
+use crate::ecc_engine::Corrected;
+use crate::raw_nand::bus::{Instr, NandBus};
+use floatgate_mtd::{Done, Error, ErrorKind};
+
+/// What a read of several pages has come to so far.
+#[derive(Default)]
+pub(super) struct Outcome {
+    done: Done,
+    failed: Option<Error>,
+}
+
+impl Outcome {
+    /// A page that cannot be corrected does not end the read: the other pages are read all the same.
+    #[inline]
+    pub(super) fn take(&mut self, page: Result<Corrected, Error>) -> Result<(), Error> {
+        match page {
+            Ok(corrected) => {
+                self.done.bitflips_max = self.done.bitflips_max.max(corrected.max);
+                self.done.bitflips += corrected.total;
+                Ok(())
+            }
+            Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                self.failed.get_or_insert(error);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<B: NandBus> RawNandDriver<B> {
+    /// Reads any range. Stretches of whole pages within a block go as cached sequential reads where both sides can.
+    #[inline]
+    pub(super) fn read_range(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        let page_bytes = 1usize << self.page_shift;
+        let mut outcome = Outcome::default();
+        let (mut addr, mut rest) = (addr, buf);
+        while !rest.is_empty() {
+            if self.covers_pair(addr, rest.len() as u64) {
+                let (now, later) = rest.split_at_mut(2 * self.geometry.erase_bytes as usize);
+                self.read_pair(addr, now, &mut outcome)?;
+                addr += now.len() as u64;
+                rest = later;
+                continue;
+            }
+            let column = addr as usize & (page_bytes - 1);
+            let pages = if column == 0 { self.pages_in_block(addr, rest.len()) } else { 0 };
+            let len = match pages {
+                0 => (page_bytes - column).min(rest.len()),
+                n if n > 1 && self.sequential => n * page_bytes,
+                _ => page_bytes,
+            };
+            let (now, later) = rest.split_at_mut(len);
+            if len > page_bytes {
+                self.read_sequence(addr, now, &mut outcome)?;
+            } else if len == page_bytes {
+                let page = self.read_page(self.page_at(addr), now);
+                outcome.take(page)?;
+            } else {
+                let page = self.read_part(addr, column, now);
+                outcome.take(page)?;
+            }
+            addr += len as u64;
+            rest = later;
+        }
+        outcome.done.at = self.host.now();
+        match outcome.failed {
+            Some(error) => Err(Error { at: self.host.now(), ..error }),
+            None => Ok(outcome.done),
+        }
+    }
+
+    /// Whole pages from `addr` (a page's start) on, at most to the end of the block.
+    #[inline]
+    fn pages_in_block(&self, addr: u64, len: usize) -> usize {
+        let page = (addr >> self.page_shift) as u32 % self.rows.pages_per_block();
+        (len >> self.page_shift).min((self.rows.pages_per_block() - page) as usize)
+    }
+
+    /// Part of a page: the page goes through a buffer, because the ECC needs all of it.
+    fn read_part(&mut self, addr: u64, column: usize, out: &mut [u8]) -> Result<Corrected, Error> {
+        let at = self.page_at(addr - column as u64);
+        let mut bounce = std::mem::take(&mut self.bounce);
+        let page = self.read_page(at, &mut bounce);
+        if self.bus.keeps_data() {
+            out.copy_from_slice(&bounce[column..column + out.len()]);
+        }
+        self.bounce = bounce;
+        page
+    }
+
+    /// Cached sequential read of whole pages of one block: 00h-30h, then 31h for each page, 3Fh for the last. The array
+    /// reads page n+1 while page n is transferred.
+    fn read_sequence(&mut self, addr: u64, buf: &mut [u8], outcome: &mut Outcome) -> Result<(), Error> {
+        let page_bytes = 1usize << self.page_shift;
+        let pages = buf.len() / page_bytes;
+        let mut oob = std::mem::take(&mut self.oob);
+        let mut at = self.page_at(addr);
+        let mut result = Ok(());
+        for (index, data) in buf.chunks_exact_mut(page_bytes).enumerate() {
+            self.profile.page(&mut self.host);
+            let last = index + 1 == pages;
+            result = self.sequence_page(at, index == 0, last, data, &mut oob[..self.ecc_oob]);
+            if result.is_err() {
+                break;
+            }
+            let page = match self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
+                Ok(corrected) => Ok(corrected),
+                Err(_) => Err(self.error(ErrorKind::Uncorrectable, at.addr)),
+            };
+            result = outcome.take(page);
+            at = PageAt { addr: at.addr + page_bytes as u64, row: at.row + 1, ..at };
+        }
+        self.oob = oob;
+        result
+    }
+
+    #[inline]
+    fn sequence_page(
+        &mut self,
+        at: PageAt,
+        first: bool,
+        last: bool,
+        data: &mut [u8],
+        oob: &mut [u8],
+    ) -> Result<(), Error> {
+        let wait = || Instr::Wait(self.info.t_r_max);
+        let mut steps = [
+            Instr::Cmd(0x00),
+            self.address(0, at.row),
+            Instr::Cmd(0x30),
+            wait(),
+            Instr::Cmd(if last { 0x3F } else { 0x31 }),
+            wait(),
+            Instr::In(data),
+            Instr::In(oob),
+        ];
+        if first {
+            self.bus.select(at.target);
+        }
+        let from = if first { 0 } else { 4 };
+        let to = if self.ecc_oob == 0 { 7 } else { 8 };
+        let outcome = self.bus.exec(&mut self.host, &mut steps[from..to]);
+        outcome.map_err(|error| self.failed(error, at.addr))
+    }
+
+    /// Writes whole pages, OOB bytes all 1.
+    #[inline]
+    pub(super) fn write_range(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+        let page_bytes = 1usize << self.page_shift;
+        let blank = std::mem::take(&mut self.blank_oob);
+        let mut result = Ok(());
+        let (mut addr, mut rest) = (addr, data);
+        while !rest.is_empty() && result.is_ok() {
+            let pages = self.pages_in_block(addr, rest.len());
+            let pair = self.covers_pair(addr, rest.len() as u64);
+            let run = match pages {
+                _ if pair => 2 * self.geometry.erase_bytes as usize,
+                n if n > 1 && self.cached_programs => n * page_bytes,
+                _ => page_bytes,
+            };
+            let (now, later) = rest.split_at(run);
+            result = if pair {
+                self.write_pair(addr, now, &blank)
+            } else if run > page_bytes {
+                self.write_sequence(addr, now, &blank)
+            } else {
+                self.write_page(self.page_at(addr), now, &blank)
+            };
+            addr += run as u64;
+            rest = later;
+        }
+        self.blank_oob = blank;
+        result
+    }
+
+    /// Cached program of whole pages of one block: 15h for each page, 10h for the last. The array programs page n while
+    /// page n+1 is transferred. A failure shows in the status of the page after it.
+    fn write_sequence(&mut self, addr: u64, data: &[u8], blank: &[u8]) -> Result<(), Error> {
+        let page_bytes = 1usize << self.page_shift;
+        let pages = data.len() / page_bytes;
+        for (index, page) in data.chunks_exact(page_bytes).enumerate() {
+            let at = self.page_at(addr + (index * page_bytes) as u64);
+            let last = index + 1 == pages;
+            self.profile.page(&mut self.host);
+            self.engine.prepare(&mut self.host, page_bytes as u32);
+            let (failed, before) = self.store_page(at, page, blank, if last { 0x10 } else { 0x15 })?;
+            if before {
+                self.settle(at)?;
+                return Err(self.error(ErrorKind::ProgramFailed, at.addr - page_bytes as u64));
+            }
+            if failed && last {
+                return Err(self.error(ErrorKind::ProgramFailed, at.addr));
+            }
+        }
+        Ok(())
+    }
+
+    /// Erases whole blocks, two at a time where planes allow it and the owner asked for it.
+    pub(super) fn erase_range(&mut self, addr: u64, len: u64) -> Result<(), Error> {
+        let block_bytes = u64::from(self.geometry.erase_bytes);
+        let end = addr + len;
+        let mut addr = addr;
+        while addr < end {
+            // When one of two fails, single erases tell which.
+            if self.covers_pair(addr, end - addr) && self.erase_pair(addr)? {
+                addr += 2 * block_bytes;
+                continue;
+            }
+            self.refuse_bad(addr)?;
+            self.erase_block(self.page_at(addr))?;
+            addr += block_bytes;
+        }
+        Ok(())
+    }
+}

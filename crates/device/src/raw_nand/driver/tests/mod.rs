@@ -1,0 +1,7 @@
+mod bad_blocks;
+mod basics;
+mod interface;
+mod liar;
+mod oob_otp;
+mod random;
+mod timing;

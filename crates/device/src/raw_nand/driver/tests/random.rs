@@ -1,0 +1,95 @@
+//! Any valid order of programs, erases and reads agrees with a plain array of bytes.
+
+use crate::raw_nand::driver::{BadBlocks, RawNandRig};
+use crate::raw_nand::spec::RawNandSpec;
+use crate::raw_nand::testing::{driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
+use floatgate_mtd::{Instant, Mtd};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write { block: u32, pages: u32, fill: u8 },
+    Erase { block: u32, blocks: u32 },
+    Read { addr: u64, len: usize },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (0..8u32, 1..30u32, any::<u8>()).prop_map(|(block, pages, fill)| Op::Write { block, pages, fill }),
+        (0..8u32, 1..4u32).prop_map(|(block, blocks)| Op::Erase { block, blocks }),
+        (any::<u64>(), 1..200_000usize).prop_map(|(addr, len)| Op::Read { addr, len }),
+    ]
+}
+
+fn small(mut spec: RawNandSpec) -> RawNandSpec {
+    (spec.geometry.blocks_per_lun, spec.geometry.pages_per_block) = (8 / spec.geometry.luns, 12);
+    spec.factory_bad.per_lun = 0;
+    spec
+}
+
+fn run(spec: &RawNandSpec, rig: RawNandRig, ops: &[Op]) {
+    let mut device = driver(spec, rig).unwrap();
+    let g = device.geometry().clone();
+    let (page, block_bytes) = (g.write_bytes as usize, g.erase_bytes as usize);
+    let mut model = vec![0xFF; g.size_bytes as usize];
+    let mut next = vec![0u32; g.blocks() as usize];
+    let mut now = device.now();
+    for op in ops {
+        match *op {
+            Op::Write { block, pages, fill } => {
+                let from = next[block as usize];
+                // Into the next block only when that one is erased.
+                let per_block = g.pages_per_block();
+                let after =
+                    if block + 1 < g.blocks() && next[block as usize + 1] == 0 { per_block } else { 0 };
+                let pages = pages.min(per_block - from + after);
+                let addr = block as usize * block_bytes + from as usize * page;
+                let data: Vec<u8> =
+                    (0..pages as usize * page).map(|i| (i as u8).wrapping_mul(fill)).collect();
+                now = device.write(now, addr as u64, &data).unwrap().at;
+                model[addr..addr + data.len()].copy_from_slice(&data);
+                next[block as usize] = per_block.min(from + pages);
+                if from + pages > per_block {
+                    next[block as usize + 1] = from + pages - per_block;
+                }
+            }
+            Op::Erase { block, blocks } => {
+                let end = (block + blocks).min(g.blocks());
+                let (from, to) = (block as usize * block_bytes, end as usize * block_bytes);
+                now = device.erase(now, from as u64, (to - from) as u64).unwrap().at;
+                model[from..to].fill(0xFF);
+                next[block as usize..end as usize].fill(0);
+            }
+            Op::Read { addr, len } => {
+                let from = (addr % g.size_bytes) as usize;
+                let mut out = vec![0; len.min(model.len() - from)];
+                now = device.read(now, from as u64, &mut out).unwrap().at;
+                assert!(out == model[from..from + out.len()]);
+            }
+        }
+    }
+    assert_eq!(device.breakdown().total(), device.now().since(Instant::ZERO));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_a_plain_array(ops in vec(op(), 1..24), fast in any::<bool>(), chip in 0..3usize) {
+        let spec = match chip {
+            0 => small(mx30lf2g18ac()),
+            1 => small(nand128w3a2bn()),
+            _ => {
+                let mut spec = small(nv_ddr());
+                spec.read_retry = None;
+                spec.geometry.page_bytes = 4096;
+                spec
+            }
+        };
+        let mut rig = rig();
+        rig.options.bad_blocks = BadBlocks::Ignore;
+        (rig.options.cached_programs, rig.options.multi_plane, rig.options.cached_reads) = (fast, fast, fast);
+        run(&spec, rig, &ops);
+    }
+}

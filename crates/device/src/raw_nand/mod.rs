@@ -1,0 +1,30 @@
+//! Raw (parallel) NAND.
+//!
+//! In the order a read travels:
+//!
+//! - [`driver`]: finds out what the chip is by its id and parameter pages, and speaks only commands to it;
+//! - [`controller`]: turns command, address and data cycles into time, waits for R/B# or polls;
+//! - [`timing`]: what a cycle costs in each ONFI data interface;
+//! - [`chip`]: the command set over a memory array, stricter than silicon;
+//! - [`spec`]: a chip as data.
+//!
+//! [`bus`] holds the two boundaries: [`NandBus`] between driver and controller, [`NandChip`] between controller and chip.
+
+pub mod address;
+pub mod bus;
+pub mod chip;
+pub mod controller;
+pub mod driver;
+pub mod spec;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod timing;
+
+pub use address::{RowAddress, RowMap};
+pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
+pub use chip::RawNand;
+pub use controller::{NandBoard, NandController, NandProfile};
+pub use driver::{RawNandDriver, RawNandOptions, RawNandRig};
+
+pub use spec::RawNandSpec;
+pub use timing::{BusTiming, DataInterface, Modes};

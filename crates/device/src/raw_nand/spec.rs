@@ -1,0 +1,517 @@
+//! A raw NAND chip as data: the `[chip]` table of a part file.
+
+use super::timing::Modes;
+use crate::ecc_engine::EccRequirement;
+use crate::units::{self, TypMaxUs};
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+
+/// Largest number of planes in a LUN (ONFI chips have 1, 2 or 4).
+pub const PLANES_MAX: u32 = 4;
+
+/// A raw NAND chip.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawNandSpec {
+    /// What READ ID (address 00h) answers; the bytes repeat after the last one.
+    pub id: Vec<u8>,
+    /// Sizes.
+    pub geometry: NandGeometry,
+    /// The correction it asks for.
+    pub ecc: NandEcc,
+    /// Array times.
+    pub timing: NandTiming,
+    /// SDR timing modes, as a list.
+    #[serde(default = "mode_0_only")]
+    pub sdr_modes: Modes,
+    /// NV-DDR timing modes, as a list.
+    #[serde(default)]
+    pub nvddr_modes: Modes,
+    /// ONFI parameter page, where the chip has one.
+    #[serde(default)]
+    pub onfi: Option<OnfiSpec>,
+    /// JEDEC parameter page, where the chip has one.
+    #[serde(default)]
+    pub jedec: Option<JedecSpec>,
+    /// GET and SET FEATURES, and how honest the parameter page is about them.
+    #[serde(default)]
+    pub features: FeatureSpec,
+    /// Cached reads: 31h, 3Fh.
+    #[serde(default)]
+    pub read_cache: bool,
+    /// Cached programs: 15h.
+    #[serde(default)]
+    pub program_cache: bool,
+    /// Copyback: 35h, 85h.
+    #[serde(default)]
+    pub copyback: bool,
+    /// Multi-plane reads, programs and erases.
+    #[serde(default)]
+    pub multi_plane: bool,
+    /// One-time-programmable pages.
+    #[serde(default)]
+    pub otp: Option<NandOtp>,
+    /// Block protection by a feature.
+    #[serde(default)]
+    pub protection: Option<Protection>,
+    /// Read retry by a feature.
+    #[serde(default)]
+    pub read_retry: Option<ReadRetry>,
+    /// Times a page may be programmed between erases.
+    #[serde(default = "one")]
+    pub nop: u8,
+    /// Whether pages of a block must be programmed in order. All chips with more than one bit a cell demand it.
+    #[serde(default)]
+    pub in_order: bool,
+    /// Where the maker marks bad blocks.
+    #[serde(default)]
+    pub bad_block_marker: BadBlockMarker,
+    /// Blocks that are bad from the start.
+    #[serde(default)]
+    pub factory_bad: FactoryBad,
+    /// Program/erase cycles that the data sheet promises, 0 when unknown.
+    #[serde(default)]
+    pub endurance_cycles: u64,
+    /// Data retention that the data sheet promises, in years, 0 when unknown.
+    #[serde(default)]
+    pub retention_years: u32,
+}
+
+const fn mode_0_only() -> Modes {
+    Modes::up_to(0)
+}
+
+const fn one() -> u8 {
+    1
+}
+
+/// Sizes of a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandGeometry {
+    /// Data bytes of a page.
+    #[serde(with = "bytes32")]
+    pub page_bytes: u32,
+    /// OOB bytes of a page.
+    #[serde(with = "bytes32")]
+    pub oob_bytes: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Blocks of a LUN.
+    pub blocks_per_lun: u32,
+    /// LUNs behind one CE#.
+    #[serde(default = "one32")]
+    pub luns: u32,
+    /// Chip enables (CE#) of the package; each has `luns` LUNs.
+    #[serde(default = "one32")]
+    pub targets: u32,
+    /// Planes of a LUN: block n lies in plane n modulo planes.
+    #[serde(default = "one32")]
+    pub planes: u32,
+    /// Bits a cell holds.
+    #[serde(default = "one")]
+    pub bits_per_cell: u8,
+    /// Blocks per LUN that may be bad over the chip's life.
+    #[serde(default)]
+    pub max_bad_blocks_per_lun: u32,
+}
+
+const fn one32() -> u32 {
+    1
+}
+
+/// Sizes below 4 GiB.
+mod bytes32 {
+    use serde::Deserializer;
+    use serde::de::Error;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+        let bytes = crate::units::bytes::deserialize(d)?;
+        u32::try_from(bytes).map_err(|_| D::Error::custom("a page is smaller than 4 GiB"))
+    }
+}
+
+impl NandGeometry {
+    /// Bytes of a page with its OOB.
+    pub const fn full_page(&self) -> u32 {
+        self.page_bytes + self.oob_bytes
+    }
+
+    /// Blocks behind one CE#.
+    pub const fn blocks_per_target(&self) -> u32 {
+        self.blocks_per_lun * self.luns
+    }
+
+    /// Whether commands 00h, 01h and 50h choose a third of the page, as chips with 512-byte pages do.
+    pub const fn small_page(&self) -> bool {
+        self.page_bytes <= 512
+    }
+
+    /// Column address cycles.
+    pub const fn column_cycles(&self) -> u8 {
+        if self.small_page() { 1 } else { 2 }
+    }
+}
+
+/// The correction a chip asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandEcc {
+    /// Bits per step.
+    pub strength: u32,
+    /// Bytes per step.
+    pub step_bytes: u32,
+    /// Whether the chip corrects by itself.
+    #[serde(default)]
+    pub on_die: bool,
+}
+
+impl From<NandEcc> for EccRequirement {
+    fn from(ecc: NandEcc) -> Self {
+        Self { strength: ecc.strength, step_bytes: ecc.step_bytes }
+    }
+}
+
+/// Array times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandTiming {
+    /// tR: array to register.
+    pub t_r_us: TypMaxUs,
+    /// tRCBSY: busy of a cached read whose page is already in the register.
+    #[serde(default = "t_rcbsy", with = "units::us")]
+    pub t_rcbsy_us: Nanos,
+    /// tPROG.
+    pub t_prog_us: TypMaxUs,
+    /// tCBSY: busy of a cached program when the array is idle.
+    #[serde(default = "t_cbsy", with = "units::us")]
+    pub t_cbsy_us: Nanos,
+    /// tDBSY: busy between the planes of a multi-plane operation.
+    #[serde(default = "t_dbsy", with = "units::us")]
+    pub t_dbsy_us: Nanos,
+    /// tBERS.
+    pub t_bers_us: TypMaxUs,
+    /// tRST of an idle chip.
+    #[serde(default = "t_rst", with = "units::us")]
+    pub t_rst_us: Nanos,
+}
+
+// Typical values of SLC data sheets (MX30LF, MT29F: tRCBSY 3 to 5, tCBSY 3 to 5, tDBSY 0.5, tRST 5 us).
+const fn t_rcbsy() -> Nanos {
+    Nanos::from_us(3)
+}
+
+const fn t_cbsy() -> Nanos {
+    Nanos::from_us(5)
+}
+
+const fn t_dbsy() -> Nanos {
+    Nanos::from_ns(500)
+}
+
+const fn t_rst() -> Nanos {
+    Nanos::from_us(5)
+}
+
+/// What the ONFI parameter page says beyond what follows from the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnfiSpec {
+    /// Revision, as in "2.3".
+    pub revision: String,
+    /// Manufacturer, at most 12 characters.
+    pub manufacturer: String,
+    /// Model, at most 20 characters.
+    pub model: String,
+    /// Copies of the page; at least 3.
+    #[serde(default = "three")]
+    pub copies: u8,
+}
+
+/// What the JEDEC parameter page says beyond what follows from the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JedecSpec {
+    /// Manufacturer, at most 12 characters.
+    pub manufacturer: String,
+    /// Model, at most 20 characters.
+    pub model: String,
+    /// Copies of the page; at least 3.
+    #[serde(default = "three")]
+    pub copies: u8,
+}
+
+const fn three() -> u8 {
+    3
+}
+
+/// GET and SET FEATURES.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FeatureSpec {
+    /// SET FEATURES (EFh) exists.
+    pub set: bool,
+    /// GET FEATURES (EEh) exists.
+    pub get: bool,
+    /// The parameter page says that both exist.
+    pub advertised: bool,
+    /// Setting the timing mode (feature 01h) has an effect and reads back. A chip without it runs at any mode it lists
+    /// (facts 1.2: Macronix' AC series).
+    pub timing_mode: bool,
+}
+
+impl Default for FeatureSpec {
+    /// A chip that does not know features at all.
+    fn default() -> Self {
+        Self { set: false, get: false, advertised: false, timing_mode: false }
+    }
+}
+
+/// One-time-programmable pages, reached while a feature is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandOtp {
+    /// Number of pages.
+    pub pages: u32,
+    /// Row of the first one.
+    pub first_page: u32,
+    /// Bytes of a page that count, OOB included where it does.
+    pub page_bytes: u32,
+    /// Feature address that switches the mode.
+    pub feature: u8,
+    /// Its first parameter while OTP pages are visible.
+    pub value: u8,
+    /// How the area is locked for good, where that is known.
+    #[serde(default)]
+    pub lock: Option<OtpLock>,
+}
+
+/// Locking OTP pages: programming a row while the feature has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtpLock {
+    /// First parameter of the feature.
+    pub value: u8,
+    /// Row to program.
+    pub row: u32,
+}
+
+/// Block protection by a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protection {
+    /// Feature address.
+    pub feature: u8,
+    /// First parameter that locks all blocks.
+    pub lock_all: u8,
+    /// Whether all blocks are locked after power-on (the PT pin is high).
+    #[serde(default)]
+    pub locked_at_power_on: bool,
+}
+
+/// Read retry by a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadRetry {
+    /// Feature address.
+    pub feature: u8,
+    /// Modes, the normal one (0) included.
+    pub modes: u8,
+}
+
+/// A page of a block in which the bad block marker may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkerPage {
+    /// The first page.
+    First,
+    /// The second page.
+    Second,
+    /// The last page.
+    Last,
+}
+
+impl MarkerPage {
+    /// Number of the page in a block of `pages_per_block`.
+    pub const fn page(self, pages_per_block: u32) -> u32 {
+        match self {
+            Self::First => 0,
+            Self::Second => 1,
+            Self::Last => pages_per_block - 1,
+        }
+    }
+}
+
+/// Where the maker marks bad blocks: a byte other than FFh.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BadBlockMarker {
+    /// Byte of the OOB; the usual one (5 on small pages, 0 on large ones) when absent.
+    pub oob_byte: Option<u32>,
+    /// Pages that carry it.
+    pub pages: Vec<MarkerPage>,
+}
+
+impl Default for BadBlockMarker {
+    fn default() -> Self {
+        Self { oob_byte: None, pages: vec![MarkerPage::First] }
+    }
+}
+
+impl BadBlockMarker {
+    /// Byte of the OOB on a chip of these sizes (Linux: NAND_BBM_POS_SMALL and NAND_BBM_POS_LARGE).
+    pub const fn byte(&self, geometry: &NandGeometry) -> u32 {
+        match self.oob_byte {
+            Some(byte) => byte,
+            None if geometry.small_page() => 5,
+            None => 0,
+        }
+    }
+}
+
+/// Blocks that are bad from the start. Block 0 never is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FactoryBad {
+    /// How many in each LUN; at most `max_bad_blocks_per_lun`.
+    pub per_lun: u32,
+    /// Which ones.
+    pub seed: u64,
+}
+
+/// A specification that no chip can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("chip.{field}: {problem}")]
+pub struct BadSpec {
+    /// Key in the file.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+impl RawNandSpec {
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// The first value that makes no sense.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        let g = &self.geometry;
+        let rows = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.pages_per_block);
+        let rules = [
+            (!self.id.is_empty() && self.id.len() <= 8, "id", "1 to 8 bytes"),
+            (
+                g.page_bytes >= 256 && g.page_bytes.is_power_of_two(),
+                "geometry.page_bytes",
+                "a power of two from 256",
+            ),
+            (g.page_bytes <= 65_536, "geometry.page_bytes", "at most 64 KiB"),
+            (
+                (8..=g.page_bytes.min(32_768)).contains(&g.oob_bytes),
+                "geometry.oob_bytes",
+                "from 8 bytes to a page or 32 KiB",
+            ),
+            ((2..=4096).contains(&g.pages_per_block), "geometry.pages_per_block", "2 to 4096"),
+            (g.blocks_per_lun > 0 && g.blocks_per_lun <= 1 << 20, "geometry.blocks_per_lun", "1 to 1048576"),
+            ((1..=8).contains(&g.luns), "geometry.luns", "1 to 8"),
+            ((1..=8).contains(&g.targets), "geometry.targets", "1 to 8"),
+            (matches!(g.planes, 1 | 2 | PLANES_MAX), "geometry.planes", "1, 2 or 4"),
+            (
+                g.blocks_per_lun.is_multiple_of(g.planes.max(1)),
+                "geometry.planes",
+                "must divide the number of blocks",
+            ),
+            ((1..=4).contains(&g.bits_per_cell), "geometry.bits_per_cell", "1 to 4"),
+            (rows < 1 << 28, "geometry", "more pages behind one CE# than four row cycles are used for"),
+            (self.ecc.step_bytes > 0, "ecc.step_bytes", "cannot be 0"),
+            (self.nop > 0, "nop", "cannot be 0"),
+            (self.sdr_modes.contains(0), "sdr_modes", "every chip has mode 0"),
+            (
+                self.factory_bad.per_lun <= g.max_bad_blocks_per_lun,
+                "factory_bad.per_lun",
+                "more than max_bad_blocks_per_lun",
+            ),
+            (self.factory_bad.per_lun < g.blocks_per_lun, "factory_bad.per_lun", "block 0 is always good"),
+            (!self.bad_block_marker.pages.is_empty(), "bad_block_marker.pages", "at least one page"),
+            (self.bad_block_marker.byte(g) < g.oob_bytes, "bad_block_marker.oob_byte", "beyond the OOB"),
+            (
+                self.otp.is_none_or(|o| o.page_bytes > 0 && o.page_bytes <= g.full_page()),
+                "otp.page_bytes",
+                "1 byte to a page with OOB",
+            ),
+        ];
+        match rules.into_iter().find(|rule| !rule.0) {
+            Some((_, field, problem)) => Err(BadSpec { field, problem }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether `answer` to READ ID is this chip's: all of its id bytes agree.
+    pub fn answers_to(&self, answer: &[u8]) -> bool {
+        answer.starts_with(&self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
+
+    #[test]
+    fn examples_make_sense() {
+        for spec in [mx30lf2g18ac(), nand128w3a2bn(), nv_ddr()] {
+            assert_eq!(spec.check(), Ok(()));
+        }
+        let spec = mx30lf2g18ac();
+        assert_eq!((spec.timing.t_rcbsy_us, spec.sdr_modes.fastest()), (Nanos::from_us(5), Some(5)));
+        assert_eq!((spec.geometry.full_page(), spec.bad_block_marker.byte(&spec.geometry)), (2112, 0));
+        assert_eq!(nand128w3a2bn().bad_block_marker.byte(&nand128w3a2bn().geometry), 5);
+    }
+
+    #[test]
+    fn impossible_chips_are_refused_by_name() {
+        type Break = fn(&mut RawNandSpec);
+        let breaks: [(&str, Break); 12] = [
+            ("id", |s| s.id.clear()),
+            ("geometry.page_bytes", |s| s.geometry.page_bytes = 2000),
+            ("geometry.oob_bytes", |s| s.geometry.oob_bytes = 0),
+            ("geometry.pages_per_block", |s| s.geometry.pages_per_block = 0),
+            ("geometry.blocks_per_lun", |s| s.geometry.blocks_per_lun = 0),
+            ("geometry.luns", |s| s.geometry.luns = 0),
+            ("geometry.planes", |s| s.geometry.planes = 3),
+            ("geometry.bits_per_cell", |s| s.geometry.bits_per_cell = 0),
+            ("nop", |s| s.nop = 0),
+            ("sdr_modes", |s| s.sdr_modes = Modes::NONE),
+            ("factory_bad.per_lun", |s| s.factory_bad.per_lun = 41),
+            ("bad_block_marker.oob_byte", |s| s.bad_block_marker.oob_byte = Some(64)),
+        ];
+        for (field, change) in breaks {
+            let mut spec = mx30lf2g18ac();
+            change(&mut spec);
+            assert_eq!(spec.check().unwrap_err().field, field);
+            assert!(crate::raw_nand::RawNand::package(&spec, false).is_err());
+        }
+    }
+
+    #[test]
+    fn texts_that_no_parameter_page_holds_are_refused() {
+        let mut spec = mx30lf2g18ac();
+        let mut try_onfi = |change: fn(&mut OnfiSpec)| {
+            spec.onfi = mx30lf2g18ac().onfi;
+            spec.onfi.as_mut().map(change);
+            crate::raw_nand::RawNand::package(&spec, false).unwrap_err().field
+        };
+        assert_eq!(try_onfi(|onfi| onfi.revision = "1.7".into()), "onfi.revision");
+        assert_eq!(try_onfi(|onfi| onfi.manufacturer = "a name too long".into()), "onfi.manufacturer");
+        assert_eq!(try_onfi(|onfi| onfi.model = "\u{e9}".into()), "onfi.model");
+        assert_eq!(try_onfi(|onfi| onfi.copies = 2), "onfi");
+    }
+
+    #[test]
+    fn unknown_keys_and_units_are_refused() {
+        let unknown = toml::from_str::<NandEcc>("strength = 1\nstep_bytes = 512\nstrenght = 2").unwrap_err();
+        assert!(unknown.to_string().contains("strenght"));
+        let unit = toml::from_str::<NandGeometry>("page_bytes = \"2 MHz\"").unwrap_err();
+        assert!(unit.to_string().contains("128 KiB"), "{unit}");
+        assert!(toml::from_str::<RawNandSpec>("sdr_modes = [6]").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! Chips, controllers and drivers for tests.
+
+use super::chip::RawNand;
+use super::controller::{NandBoard, NandController, NandProfile};
+use super::driver::{RawNandDriver, RawNandRig};
+use super::spec::RawNandSpec;
+use crate::ecc_engine::{EccProfile, EngineKind};
+use floatgate_mtd::Error;
+
+pub(crate) type Driver = RawNandDriver<NandController<RawNand>>;
+
+#[derive(serde::Deserialize)]
+struct Part {
+    chip: RawNandSpec,
+}
+
+fn part(text: &str) -> RawNandSpec {
+    toml::from_str::<Part>(text).unwrap().chip
+}
+
+/// The ONFI example: 2 KiB pages, quirky features.
+pub(crate) fn mx30lf2g18ac() -> RawNandSpec {
+    part(include_str!("../../../../parts/mx30lf2g18ac.toml"))
+}
+
+/// The example without any parameter page: 512-byte pages.
+pub(crate) fn nand128w3a2bn() -> RawNandSpec {
+    part(include_str!("../../../../parts/nand128w3a2bn.toml"))
+}
+
+/// An ONFI chip that honours features, with NV-DDR, few blocks, two LUNs and 16 KiB pages.
+pub(crate) fn nv_ddr() -> RawNandSpec {
+    part(
+        r#"
+        [chip]
+        id = [0x2C, 0x84, 0x64, 0x3C, 0xA5]
+        sdr_modes = [0, 1, 2, 3, 4, 5]
+        nvddr_modes = [0, 1, 2, 3, 4, 5]
+        read_cache = true
+        program_cache = true
+        copyback = true
+        multi_plane = true
+        read_retry = { feature = 0x89, modes = 4 }
+        endurance_cycles = 3000
+        [chip.geometry]
+        page_bytes = "16 KiB"
+        oob_bytes = 1216
+        pages_per_block = 12
+        blocks_per_lun = 10
+        luns = 2
+        planes = 2
+        bits_per_cell = 2
+        max_bad_blocks_per_lun = 4
+        [chip.ecc]
+        strength = 24
+        step_bytes = 1024
+        [chip.timing]
+        t_r_us = { typ = 50, max = 75 }
+        t_rcbsy_us = 3
+        t_prog_us = { typ = 500, max = 2000 }
+        t_bers_us = { typ = 3000, max = 10000 }
+        [chip.onfi]
+        revision = "3.0"
+        manufacturer = "MICRON"
+        model = "MT29F128G08"
+        [chip.features]
+        set = true
+        get = true
+        advertised = true
+        timing_mode = true
+        "#,
+    )
+}
+
+/// A controller that can do everything and costs nothing.
+pub(crate) fn ideal_controller() -> NandProfile {
+    toml::from_str("sdr_modes = [0, 1, 2, 3, 4, 5]\nnvddr_modes = [0, 1, 2, 3, 4, 5]").unwrap()
+}
+
+/// A driver whose host costs nothing and whose controller corrects on the fly.
+pub(crate) fn rig() -> RawNandRig {
+    let ecc = EccProfile { engine: EngineKind::Pipelined, ..EccProfile::default() };
+    RawNandRig { ecc, ..RawNandRig::default() }
+}
+
+pub(crate) fn wire(spec: &RawNandSpec, stores: bool) -> NandController<RawNand> {
+    let chips = RawNand::package(spec, stores).unwrap();
+    NandController::new(ideal_controller(), NandBoard::default(), chips)
+}
+
+/// A driver for `spec`, which is in the catalogue too.
+pub(crate) fn driver(spec: &RawNandSpec, rig: RawNandRig) -> Result<Driver, Error> {
+    RawNandDriver::probe(wire(spec, true), rig, std::slice::from_ref(spec))
+}

@@ -1,0 +1,170 @@
+//! A SPI NAND as data: the `[chip]` table of a part file.
+
+mod tables;
+
+pub use tables::{
+    ChipEcc, Continuous, ContinuousKind, EccStatus, HighSpeed, IdRead, LoadVariant, MARKER_BYTES, Octal,
+    OobLayout, OobRange, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
+};
+
+use crate::spi::{Mode, Variant};
+use crate::units;
+use serde::Deserialize;
+
+/// A SPI NAND.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiNandSpec {
+    /// Id bytes as READ ID delivers them.
+    pub id: Vec<u8>,
+    /// How READ ID is sent.
+    #[serde(default)]
+    pub id_read: IdRead,
+    /// Pages, blocks, dies.
+    pub geometry: SpiNandGeometry,
+    /// ECC.
+    pub ecc: ChipEcc,
+    /// Where its result is found.
+    #[serde(default)]
+    pub ecc_status: EccStatus,
+    /// What the OOB bytes are for.
+    pub oob: OobLayout,
+    /// Array times.
+    pub timing: SpiNandTiming,
+    /// Highest clock with all phases at single rate.
+    #[serde(with = "units::hz")]
+    pub sdr_hz: u64,
+    /// Highest clock with double rate in any phase; 0 without.
+    #[serde(default, with = "units::hz")]
+    pub dtr_hz: u64,
+    /// Reads from cache.
+    pub reads: Vec<Variant>,
+    /// Program loads.
+    pub loads: Vec<LoadVariant>,
+    /// Four lanes need configuration bit 0.
+    #[serde(default)]
+    pub quad_enable: bool,
+    /// Variants that need a mode bit.
+    #[serde(default)]
+    pub high_speed: Option<HighSpeed>,
+    /// Stateful octal mode.
+    #[serde(default)]
+    pub octal: Option<Octal>,
+    /// Continuous read.
+    #[serde(default)]
+    pub continuous: Option<Continuous>,
+    /// OTP pages.
+    #[serde(default)]
+    pub otp: Option<SpiNandOtp>,
+    /// Read retry.
+    #[serde(default)]
+    pub read_retry: Option<ReadRetry>,
+    /// Block protection register after power-up: all locked.
+    pub protection_reset: u8,
+    /// Configuration register after power-up.
+    pub config_reset: u8,
+    /// Programs of one page between erases.
+    #[serde(default = "four")]
+    pub nop: u8,
+    /// Erases per block.
+    #[serde(default)]
+    pub endurance_cycles: u32,
+    /// Data retention.
+    #[serde(default)]
+    pub retention_years: u32,
+    /// Peculiarities.
+    #[serde(default)]
+    pub quirks: SpiNandQuirks,
+}
+
+const fn four() -> u8 {
+    4
+}
+
+/// A spec that describes no possible chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {why}")]
+pub struct BadSpec {
+    /// Field, as in the part file.
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl SpiNandSpec {
+    /// Highest clock of an operation in `mode` that has no limit of its own.
+    pub fn max_hz(&self, mode: Mode) -> u32 {
+        let dtr = mode.cmd.dtr || mode.addr.dtr || mode.data.dtr;
+        u32::try_from(if dtr { self.dtr_hz } else { self.sdr_hz }).unwrap_or(u32::MAX)
+    }
+
+    /// Highest clock of `variant`.
+    pub fn variant_hz(&self, variant: &Variant) -> u32 {
+        let own = u32::try_from(variant.max_hz).unwrap_or(u32::MAX);
+        let chip = self.max_hz(variant.mode);
+        if own == 0 { chip } else { own.min(chip) }
+    }
+
+    /// Whether `variant` needs the high speed bit: it has more dummy cycles than another of its opcode.
+    pub fn needs_high_speed(&self, variant: &Variant) -> bool {
+        let fewer =
+            |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode && v.dummy < variant.dummy;
+        self.high_speed.is_some() && self.reads.iter().any(|v| fewer(&v))
+    }
+
+    /// Dies that are selected by command: each has its own registers, cache and array.
+    pub const fn selectable_dies(&self) -> u32 {
+        if self.quirks.die_select { self.geometry.luns } else { 1 }
+    }
+
+    /// Blocks behind one set of registers.
+    pub const fn blocks_per_die(&self) -> u32 {
+        self.geometry.blocks() / self.selectable_dies()
+    }
+
+    /// Checks what deserialisation cannot.
+    ///
+    /// # Errors
+    /// The first impossible value.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        let g = &self.geometry;
+        let oob_end = |r: OobRange| r.start + r.step * self.oob.sections.saturating_sub(1) + r.len;
+        let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
+        let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
+        let rules = [
+            ("chip.id", !self.id.is_empty() && self.id.len() <= 5, "an id has 1 to 5 bytes"),
+            (
+                "chip.geometry.page_bytes",
+                g.page_bytes.is_power_of_two() && g.page_bytes >= 512,
+                "a power of two from 512",
+            ),
+            (
+                "chip.geometry.oob_bytes",
+                (MARKER_BYTES..g.page_bytes).contains(&g.oob_bytes),
+                "from 2 to the page size",
+            ),
+            ("chip.geometry.pages_per_block", (1..=512).contains(&g.pages_per_block), "1 to 512"),
+            ("chip.geometry.blocks_per_lun", (1..=65_536).contains(&g.blocks_per_lun), "1 to 65536"),
+            ("chip.geometry.planes", g.planes.is_power_of_two() && g.planes <= 4, "1, 2 or 4"),
+            ("chip.geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
+            ("chip.ecc.step_bytes", self.ecc.step_bytes > 0, "at least 1"),
+            ("chip.oob.sections", self.oob.sections <= 64, "at most 64"),
+            ("chip.oob.user", oob_end(self.oob.user) <= g.oob_bytes, "reaches beyond the OOB"),
+            ("chip.oob.ecc", oob_end(self.oob.ecc) <= g.oob_bytes, "reaches beyond the OOB"),
+            ("chip.sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
+            ("chip.reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("chip.loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("chip.otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
+            ("chip.nop", self.nop > 0, "at least 1"),
+            (
+                "chip.octal",
+                self.octal.as_ref().is_none_or(octal_ok),
+                "needs an I/O mode and 2 to 4 row bytes",
+            ),
+        ];
+        match rules.into_iter().find(|rule| !rule.1) {
+            Some((key, _, why)) => Err(BadSpec { key, why }),
+            None => Ok(()),
+        }
+    }
+}

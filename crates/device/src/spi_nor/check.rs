@@ -1,0 +1,118 @@
+//! What the types of a specification cannot express.
+
+use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
+
+/// Largest program buffer.
+const PAGE_BYTES_MAX: u32 = 4096;
+/// Largest OTP area; parts have 64 to 1024 bytes.
+const OTP_BYTES_MAX: u32 = 1 << 16;
+
+impl OtpSpec {
+    fn largest_bytes(self) -> u32 {
+        match self {
+            Self::SecurityRegisters { region_bytes, .. } => region_bytes,
+            Self::Secured { user_bytes, factory_bytes } => user_bytes.max(factory_bytes),
+            Self::ControlByte { bytes } => bytes,
+        }
+    }
+}
+
+/// Why a specification describes no possible chip.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("impossible SPI NOR: {0}")]
+pub struct BadSpec(String);
+
+impl BadSpec {
+    /// A specification that another part of the house refuses.
+    pub(super) fn new(why: &dyn std::error::Error) -> Self {
+        Self(why.to_string())
+    }
+}
+
+impl SpiNorSpec {
+    /// Checks what the type cannot express.
+    ///
+    /// # Errors
+    /// What is impossible, and why.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        let bad = |why: &str| Err(BadSpec(why.to_owned()));
+        let size = self.geometry.size_bytes;
+        if !(3..=20).contains(&self.id.len()) {
+            return bad("an id has 3 to 20 bytes");
+        }
+        if !size.is_power_of_two() || size > 1 << 32 {
+            return bad("size_bytes must be a power of two up to 4 GiB");
+        }
+        if !self.geometry.page_bytes.is_power_of_two() || self.geometry.page_bytes > PAGE_BYTES_MAX {
+            return bad("page_bytes must be a power of two up to 4096");
+        }
+        if !self.geometry.banks.is_power_of_two() {
+            return bad("banks must be a power of two");
+        }
+        if self.reads.is_empty() || self.programs.is_empty() || self.erase.is_empty() {
+            return bad("reads, programs and erase must not be empty");
+        }
+        self.check_erase_types()?;
+        let all = [&self.reads, &self.reads_4b, &self.programs, &self.programs_4b];
+        if all.into_iter().flatten().any(|v| v.max_hz == 0 && self.max_hz(v.mode) == 0) {
+            return bad("max_dtr_hz is missing");
+        }
+        if all.into_iter().flatten().any(|v| v.mode.is_stateful()) && self.octal.is_none() {
+            return bad("a command in 8D-8D-8D needs [chip.octal]");
+        }
+        self.check_registers()
+    }
+
+    fn check_registers(&self) -> Result<(), BadSpec> {
+        let bad = |why: &str| Err(BadSpec(why.to_owned()));
+        let home = match self.octal.map(|o| o.switch) {
+            None => None,
+            Some(OctalSwitch::MacronixCr2) => Some(RegisterSet::Macronix),
+            Some(OctalSwitch::MicronVcr) => Some(RegisterSet::Micron),
+            Some(OctalSwitch::Sequence(_)) => {
+                return bad("a chip needs a register that switches its octal mode");
+            }
+        };
+        if home.is_some_and(|home| home != self.registers) {
+            return bad("octal.switch names a register that registers does not have");
+        }
+        if self.octal.is_some_and(|o| o.status_addr_bytes > 4) {
+            return bad("octal.status_addr_bytes must be at most 4");
+        }
+        let quad2 = matches!(self.quad_enable, QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01);
+        let has_second = matches!(self.registers, RegisterSet::Winbond | RegisterSet::Spansion);
+        if quad2 && !has_second {
+            return bad("quad_enable names a bit of status register 2, which registers does not have");
+        }
+        let bits = self.protection.iter().flat_map(|p| p.bp_bits.iter().copied().chain(p.tb_bit));
+        if bits.into_iter().any(|bit| !(2..=7).contains(&bit)) {
+            return bad("protection bits are bits 2 to 7 of the status register");
+        }
+        match self.otp {
+            Some(OtpSpec::SecurityRegisters { regions: 4.., .. }) => {
+                bad("there are lock bits for three security registers")
+            }
+            Some(OtpSpec::SecurityRegisters { .. }) if self.registers != RegisterSet::Winbond => {
+                bad("security registers are locked by status register 2, which registers does not have")
+            }
+            Some(otp) if otp.largest_bytes() > OTP_BYTES_MAX => bad("an OTP area has at most 64 KiB"),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_erase_types(&self) -> Result<(), BadSpec> {
+        let largest = self.bank_bytes();
+        for (name, erase) in &self.erase {
+            let fits = erase.bytes.is_power_of_two() && u64::from(erase.bytes) <= largest;
+            if !fits || erase.bytes < self.geometry.page_bytes {
+                return Err(BadSpec(format!(
+                    "erase.{name}.bytes must be a power of two between a page and a bank"
+                )));
+            }
+            if erase.tail.is_some_and(|t| !(0.0..=1.0).contains(&t.p)) {
+                return Err(BadSpec(format!("erase.{name}.tail.p must lie between 0 and 1")));
+            }
+        }
+        Ok(())
+    }
+}

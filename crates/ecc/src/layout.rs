@@ -1,0 +1,273 @@
+//! Where ECC bytes lie in the OOB, and which bytes are left to the user.
+//!
+//! The layouts are those of Linux's generic NAND code (facts 5), so that a page written here reads there:
+//!
+//! | layout | OOB | ECC bytes | free bytes |
+//! |---|---|---|---|
+//! | small page | 8 | 0..3 | 3..5, 6..8 |
+//! | small page | 16 | 0..4, 6.. | 8..16 |
+//! | large page | any | at the end | 2.. up to them |
+//! | large page, Hamming | 64 | from 40 | the rest from 2 |
+//! | large page, Hamming | 128 | from 80 | the rest from 2 |
+//! | in sections | n * 16 | the last bytes of each section | the others, without the marker |
+
+/// Bytes of the OOB that belong together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Region {
+    /// First byte.
+    pub offset: u32,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+impl Region {
+    const fn new(offset: u32, len: u32) -> Self {
+        Self { offset, len }
+    }
+
+    fn of<'a>(&self, oob: &'a [u8]) -> &'a [u8] {
+        let from = (self.offset as usize).min(oob.len());
+        &oob[from..(from + self.len as usize).min(oob.len())]
+    }
+
+    fn of_mut<'a>(&self, oob: &'a mut [u8]) -> &'a mut [u8] {
+        let from = (self.offset as usize).min(oob.len());
+        let to = (from + self.len as usize).min(oob.len());
+        &mut oob[from..to]
+    }
+}
+
+/// Why there is no such layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutError {
+    /// The ECC bytes do not fit beside the bad block marker.
+    NoRoom {
+        /// ECC bytes of a page.
+        ecc_bytes: u32,
+        /// Bytes of the OOB.
+        oob_bytes: u32,
+    },
+}
+
+impl core::fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NoRoom { ecc_bytes, oob_bytes } => {
+                write!(
+                    f,
+                    "{ecc_bytes} ECC bytes do not fit into an OOB of {oob_bytes} bytes beside the bad block marker"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for LayoutError {}
+
+/// Bytes at the start of a large page's OOB that belong to the bad block marker.
+const MARKER: u32 = 2;
+
+/// Most regions of either kind.
+const REGIONS: usize = 32;
+
+/// An OOB layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OobLayout {
+    ecc: Regions,
+    free: Regions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Regions {
+    list: [Region; REGIONS],
+    len: usize,
+}
+
+impl Regions {
+    fn new(regions: &[Region]) -> Self {
+        let mut all = Self { list: [Region::default(); REGIONS], len: 0 };
+        regions.iter().for_each(|region| all.push(*region));
+        all
+    }
+
+    /// Empty regions are left out.
+    fn push(&mut self, region: Region) {
+        if let Some(place) = self.list.get_mut(self.len).filter(|_| region.len > 0) {
+            *place = region;
+            self.len += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[Region] {
+        self.list.get(..self.len).unwrap_or(&[])
+    }
+}
+
+impl OobLayout {
+    /// The OOB of a 512-byte page (8 or 16 bytes) or of a 256-byte page.
+    ///
+    /// # Errors
+    /// `NoRoom`.
+    pub fn small_page(oob_bytes: u32, ecc_bytes: u32) -> Result<Self, LayoutError> {
+        let no_room = Err(LayoutError::NoRoom { ecc_bytes, oob_bytes });
+        if oob_bytes < 16 {
+            if oob_bytes < 8 || ecc_bytes > 3 {
+                return no_room;
+            }
+            let free = Regions::new(&[Region::new(3, 2), Region::new(6, 2)]);
+            return Ok(Self { ecc: Regions::new(&[Region::new(0, ecc_bytes)]), free });
+        }
+        if ecc_bytes > 6 {
+            return no_room;
+        }
+        let ecc =
+            Regions::new(&[Region::new(0, ecc_bytes.min(4)), Region::new(6, ecc_bytes.saturating_sub(4))]);
+        Ok(Self { ecc, free: Regions::new(&[Region::new(8, oob_bytes - 8)]) })
+    }
+
+    /// ECC bytes at the end of the OOB.
+    ///
+    /// # Errors
+    /// `NoRoom`.
+    pub fn large_page(oob_bytes: u32, ecc_bytes: u32) -> Result<Self, LayoutError> {
+        let Some(start) = oob_bytes.checked_sub(ecc_bytes).filter(|start| *start >= MARKER) else {
+            return Err(LayoutError::NoRoom { ecc_bytes, oob_bytes });
+        };
+        Ok(Self {
+            ecc: Regions::new(&[Region::new(start, ecc_bytes)]),
+            free: Regions::new(&[Region::new(MARKER, start - MARKER)]),
+        })
+    }
+
+    /// The older layout for one-bit Hamming codes: ECC bytes from 40 (OOB of 64 bytes) or 80 (128 bytes). Other sizes have
+    /// them at the end.
+    ///
+    /// # Errors
+    /// `NoRoom`.
+    pub fn large_page_hamming(oob_bytes: u32, ecc_bytes: u32) -> Result<Self, LayoutError> {
+        let start = match oob_bytes {
+            64 => 40,
+            128 => 80,
+            _ => return Self::large_page(oob_bytes, ecc_bytes),
+        };
+        let end = start + ecc_bytes;
+        if end > oob_bytes {
+            return Err(LayoutError::NoRoom { ecc_bytes, oob_bytes });
+        }
+        let free = [Region::new(MARKER, start - MARKER), Region::new(end, oob_bytes - end)];
+        Ok(Self { ecc: Regions::new(&[Region::new(start, ecc_bytes)]), free: Regions::new(&free) })
+    }
+
+    /// Sections of `section_bytes`, each with its `ecc_bytes` last; the first section starts with the marker (facts 1.1:
+    /// Winbond SPI NAND has 12 + 4).
+    ///
+    /// # Errors
+    /// `NoRoom`.
+    pub fn sections(oob_bytes: u32, section_bytes: u32, ecc_bytes: u32) -> Result<Self, LayoutError> {
+        let count = oob_bytes.checked_div(section_bytes).unwrap_or(0);
+        if count == 0 || count as usize > REGIONS || ecc_bytes + MARKER > section_bytes {
+            return Err(LayoutError::NoRoom { ecc_bytes, oob_bytes });
+        }
+        let mut layout = Self { ecc: Regions::new(&[]), free: Regions::new(&[]) };
+        for section in 0..count {
+            let (start, skip) = (section * section_bytes, if section == 0 { MARKER } else { 0 });
+            layout.ecc.push(Region::new(start + section_bytes - ecc_bytes, ecc_bytes));
+            layout.free.push(Region::new(start + skip, section_bytes - ecc_bytes - skip));
+        }
+        Ok(layout)
+    }
+
+    /// No ECC bytes: everything but the marker is free.
+    pub fn no_ecc(oob_bytes: u32) -> Self {
+        let free = Region::new(MARKER, oob_bytes.saturating_sub(MARKER));
+        Self { ecc: Regions::new(&[]), free: Regions::new(&[free]) }
+    }
+
+    /// Where the ECC bytes are, in order.
+    pub fn ecc(&self) -> &[Region] {
+        self.ecc.as_slice()
+    }
+
+    /// Where the user's bytes are, in order.
+    pub fn free(&self) -> &[Region] {
+        self.free.as_slice()
+    }
+
+    /// Number of the user's bytes.
+    pub fn free_bytes(&self) -> u32 {
+        self.free().iter().map(|region| region.len).sum()
+    }
+
+    /// Number of ECC bytes.
+    pub fn ecc_bytes(&self) -> u32 {
+        self.ecc().iter().map(|region| region.len).sum()
+    }
+
+    /// Spreads the user's `bytes` over the free regions of `oob`; those that find no place are left out.
+    pub fn put_free(&self, oob: &mut [u8], bytes: &[u8]) {
+        let mut rest = bytes;
+        for region in self.free() {
+            let place = region.of_mut(oob);
+            let (now, later) = rest.split_at(place.len().min(rest.len()));
+            place[..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+    }
+
+    /// Collects the free regions of `oob` into `out`.
+    pub fn take_free(&self, oob: &[u8], out: &mut [u8]) {
+        let mut at = 0;
+        for region in self.free() {
+            let found = region.of(oob);
+            let len = found.len().min(out.len() - at);
+            out[at..at + len].copy_from_slice(&found[..len]);
+            at += len;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(regions: &[Region]) -> [(u32, u32); 2] {
+        let get = |i: usize| regions.get(i).map_or((0, 0), |r| (r.offset, r.offset + r.len));
+        [get(0), get(1)]
+    }
+
+    #[test]
+    fn linux_layouts() {
+        let small = OobLayout::small_page(16, 6).unwrap();
+        assert_eq!((ranges(small.ecc()), ranges(small.free())), ([(0, 4), (6, 8)], [(8, 16), (0, 0)]));
+        let tiny = OobLayout::small_page(8, 3).unwrap();
+        assert_eq!((ranges(tiny.ecc()), ranges(tiny.free())), ([(0, 3), (0, 0)], [(3, 5), (6, 8)]));
+        let bch = OobLayout::large_page(64, 28).unwrap();
+        assert_eq!((ranges(bch.ecc()), ranges(bch.free())), ([(36, 64), (0, 0)], [(2, 36), (0, 0)]));
+        let old = OobLayout::large_page_hamming(64, 24).unwrap();
+        assert_eq!((ranges(old.ecc()), ranges(old.free())), ([(40, 64), (0, 0)], [(2, 40), (0, 0)]));
+        let old = OobLayout::large_page_hamming(128, 24).unwrap();
+        assert_eq!((ranges(old.ecc()), ranges(old.free())), ([(80, 104), (0, 0)], [(2, 80), (104, 128)]));
+        let winbond = OobLayout::sections(64, 16, 4).unwrap();
+        assert_eq!((winbond.ecc_bytes(), winbond.free_bytes()), (16, 46));
+    }
+
+    #[test]
+    fn too_many_ecc_bytes_find_no_room() {
+        assert!(OobLayout::large_page(64, 63).is_err());
+        assert!(OobLayout::large_page_hamming(64, 25).is_err());
+        assert!(OobLayout::small_page(16, 7).is_err());
+        assert!(OobLayout::sections(64, 0, 4).is_err());
+    }
+
+    #[test]
+    fn free_bytes_come_back_and_touch_nothing_else() {
+        let layout = OobLayout::large_page_hamming(128, 24).unwrap();
+        let bytes: [u8; 102] = core::array::from_fn(|i| i as u8);
+        let mut oob = [0xFF; 128];
+        layout.put_free(&mut oob, &bytes);
+        assert!(oob[..2].iter().chain(&oob[80..104]).all(|byte| *byte == 0xFF));
+        let mut back = [0; 102];
+        layout.take_free(&oob, &mut back);
+        assert_eq!(back, bytes);
+    }
+}

@@ -1,0 +1,161 @@
+//! One operation, recorded: what `floatgate trace` draws.
+
+use crate::config::{Config, Library};
+use crate::error::Error;
+use crate::rig::{self, Link, RigOptions};
+use floatgate_device::Span;
+use floatgate_mtd::{Breakdown, Error as FlashError, FlashKind, Instant, Mtd};
+use serde::Serialize;
+
+/// An operation to trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Read one page (512 bytes on NOR).
+    ReadPage,
+    /// Read two pages in one call.
+    Read2Pages,
+    /// Read an eraseblock in one call.
+    ReadBlock,
+    /// Write one page (512 bytes on NOR).
+    WritePage,
+    /// Write two pages in one call.
+    Write2Pages,
+    /// Write an eraseblock in one call.
+    WriteBlock,
+    /// Erase a block.
+    Erase,
+    /// Write a block of one bank while a block of another is read.
+    ReadWhileWrite,
+}
+
+impl Operation {
+    /// All, with their names on the command line.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("read-page", Self::ReadPage),
+        ("read-2-pages", Self::Read2Pages),
+        ("read-block", Self::ReadBlock),
+        ("write-page", Self::WritePage),
+        ("write-2-pages", Self::Write2Pages),
+        ("write-block", Self::WriteBlock),
+        ("erase", Self::Erase),
+        ("read-while-write", Self::ReadWhileWrite),
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Traced {
+    /// Title of the setup.
+    pub title: String,
+    /// Name of the chip.
+    pub chip: String,
+    /// How the driver speaks to it.
+    pub link: Link,
+    /// The operation.
+    pub operation: &'static str,
+    /// Bytes moved or erased.
+    pub bytes: u64,
+    /// Duration in ns.
+    pub ns: u64,
+    /// Where the foreground's time went, in ns; adds up to `ns`.
+    #[serde(serialize_with = "crate::speed::breakdown_ns")]
+    pub breakdown_ns: Breakdown,
+    /// What every resource did, times since the operation began.
+    #[serde(serialize_with = "spans")]
+    pub spans: Vec<Span>,
+}
+
+#[derive(Serialize)]
+struct SpanJson {
+    resource: String,
+    phase: &'static str,
+    start_ns: u64,
+    end_ns: u64,
+    what: &'static str,
+}
+
+fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_seq(spans.iter().map(|span| SpanJson {
+        resource: format!("{:?}", span.resource).to_lowercase(),
+        phase: span.phase.name(),
+        start_ns: span.start.as_ns(),
+        end_ns: span.end.as_ns(),
+        what: span.what,
+    }))
+}
+
+const NOR_PAGE_BYTES: u32 = 512;
+
+/// Runs one operation on a fresh rig and records it.
+///
+/// # Errors
+/// When the setup is wrong, the chip cannot be driven as asked, or the operation fails.
+pub fn trace(
+    library: &Library,
+    config: &Config,
+    options: RigOptions,
+    operation: Operation,
+) -> Result<Traced, Error> {
+    let mut rig = rig::wire(library, config, options)?;
+    let geometry = rig.device.geometry().clone();
+    let block = geometry.erase_bytes;
+    let page = if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes };
+    let bytes = match operation {
+        Operation::ReadPage | Operation::WritePage => page,
+        Operation::Read2Pages | Operation::Write2Pages => 2 * page,
+        _ => block,
+    };
+    let failed = || Error::flash(operation.name());
+    let mut data = vec![0x5A; bytes as usize];
+    let now = rig.now();
+    if !matches!(operation, Operation::WritePage | Operation::Write2Pages | Operation::WriteBlock) {
+        rig.device.write(now, 0, &data).map_err(failed())?;
+    }
+    let far = geometry.size_bytes / 2;
+    let before = rig.device.breakdown();
+    let start = rig.now();
+    let (outcome, mut spans) = rig.record(|device, now| perform(device, now, operation, &mut data, far));
+    let end = outcome.map_err(failed())?;
+    let origin = start.as_ns();
+    for span in &mut spans {
+        span.start = Instant::from_ns(span.start.as_ns().saturating_sub(origin));
+        span.end = Instant::from_ns(span.end.as_ns().saturating_sub(origin));
+    }
+    Ok(Traced {
+        title: crate::run::title(config),
+        chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
+        link: rig.device.link(),
+        operation: operation.name(),
+        bytes: u64::from(bytes),
+        ns: end.since(start).as_ns(),
+        breakdown_ns: rig.device.breakdown() - before,
+        spans,
+    })
+}
+
+fn perform(
+    device: &mut dyn rig::Device,
+    now: Instant,
+    operation: Operation,
+    data: &mut [u8],
+    far: u64,
+) -> Result<Instant, FlashError> {
+    let done = match operation {
+        Operation::ReadPage | Operation::Read2Pages | Operation::ReadBlock => device.read(now, 0, data)?,
+        Operation::WritePage | Operation::Write2Pages | Operation::WriteBlock => {
+            device.write(now, 0, data)?
+        }
+        Operation::Erase => device.erase(now, 0, data.len() as u64)?,
+        Operation::ReadWhileWrite => {
+            let written = data.to_vec();
+            let (write, read) = device.read_while_write(now, (far, &written), (0, data))?;
+            write.then(read)
+        }
+    };
+    Ok(done.at)
+}
