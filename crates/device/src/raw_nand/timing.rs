@@ -231,20 +231,22 @@ impl DataInterface {
 
 /// A text that is not a data interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a data interface: write \"sdr-0\" to \"sdr-5\" or \"nv-ddr-0\" to \"nv-ddr-5\"")]
+#[error("{0:?} is not a data interface: write sdr0 to sdr5 or nvddr0 to nvddr5")]
 pub struct BadInterface(String);
 
 impl FromStr for DataInterface {
     type Err = BadInterface;
 
     fn from_str(text: &str) -> Result<Self, BadInterface> {
-        let bad = || BadInterface(text.to_owned());
-        let (kind, mode) = text.rsplit_once('-').ok_or_else(bad)?;
-        let mode = mode.parse().ok().filter(|mode| *mode <= MODE_MAX).ok_or_else(bad)?;
-        match kind {
-            "sdr" => Ok(Self::Sdr(mode)),
-            "nv-ddr" => Ok(Self::NvDdr(mode)),
-            _ => Err(bad()),
+        let (kind, mode): (fn(u8) -> Self, &str) =
+            match (text.strip_prefix("sdr"), text.strip_prefix("nvddr")) {
+                (Some(mode), _) => (Self::Sdr, mode),
+                (_, Some(mode)) => (Self::NvDdr, mode),
+                _ => return Err(BadInterface(text.to_owned())),
+            };
+        match mode.as_bytes() {
+            [digit @ b'0'..=b'5'] => Ok(kind(digit - b'0')),
+            _ => Err(BadInterface(text.to_owned())),
         }
     }
 }
@@ -252,8 +254,8 @@ impl FromStr for DataInterface {
 impl fmt::Display for DataInterface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sdr(mode) => write!(f, "sdr-{mode}"),
-            Self::NvDdr(mode) => write!(f, "nv-ddr-{mode}"),
+            Self::Sdr(mode) => write!(f, "sdr{mode}"),
+            Self::NvDdr(mode) => write!(f, "nvddr{mode}"),
         }
     }
 }
@@ -357,7 +359,7 @@ mod tests {
             assert_eq!(interface.to_string().parse(), Ok(interface));
             assert_eq!(DataInterface::from_feature(interface.feature()), Some(interface));
         }
-        for bad in ["", "sdr", "sdr-6", "ddr-1", "sdr5", "nv-ddr-"] {
+        for bad in ["", "sdr", "sdr6", "ddr1", "sdr-5", "nvddr", "sdr05", "SDR5", "sdr+1"] {
             assert!(bad.parse::<DataInterface>().is_err(), "{bad}");
         }
         assert_eq!((DataInterface::from_feature(0x06), DataInterface::from_feature(0x21)), (None, None));

@@ -52,7 +52,7 @@ pub enum BadBlocks {
 #[serde(deny_unknown_fields, default)]
 pub struct RawNandOptions {
     /// Cached sequential reads, where chip and controller can (Linux does since 6.3).
-    pub cached_reads: bool,
+    pub continuous: bool,
     /// Cached programs of several pages (Linux does not).
     pub cached_programs: bool,
     /// Reads, programs and erases in two planes at once, where a call covers both blocks of a pair (Linux does not).
@@ -64,7 +64,7 @@ pub struct RawNandOptions {
 impl Default for RawNandOptions {
     /// What Linux does.
     fn default() -> Self {
-        Self { cached_reads: true, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
+        Self { continuous: true, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
     }
 }
 
@@ -151,7 +151,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let options = rig.options;
         Ok(Self {
             // Linux leaves cached reads to chips without read retry: a page read again would break the sequence.
-            sequential: options.cached_reads
+            sequential: options.continuous
                 && info.read_cache
                 && info.read_retry.is_none()
                 && bus.cached_reads()
@@ -184,8 +184,8 @@ impl<B: NandBus> RawNandDriver<B> {
         })
     }
 
-    /// The driver's clock: when the last call, or the probe, was over.
-    pub const fn now(&self) -> Instant {
+    /// When the driver was done with what it did last; after probing, when the device is ready for its first call.
+    pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
 

@@ -83,7 +83,7 @@ proptest! {
             Ok(mut device) => {
                 let size = device.geometry().size_bytes;
                 prop_assert!(size > 0);
-                let now = device.now();
+                let now = device.ready_at();
                 let _ = device.read(now, size - 1, &mut [0]);
                 let _ = device.erase(now, 0, u64::from(device.geometry().erase_bytes));
             }

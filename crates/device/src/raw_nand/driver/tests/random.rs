@@ -34,7 +34,7 @@ fn run(spec: &RawNandSpec, rig: RawNandRig, ops: &[Op]) {
     let (page, block_bytes) = (g.write_bytes as usize, g.erase_bytes as usize);
     let mut model = vec![0xFF; g.size_bytes as usize];
     let mut next = vec![0u32; g.blocks() as usize];
-    let mut now = device.now();
+    let mut now = device.ready_at();
     for op in ops {
         match *op {
             Op::Write { block, pages, fill } => {
@@ -69,7 +69,7 @@ fn run(spec: &RawNandSpec, rig: RawNandRig, ops: &[Op]) {
             }
         }
     }
-    assert_eq!(device.breakdown().total(), device.now().since(Instant::ZERO));
+    assert_eq!(device.breakdown().total(), device.ready_at().since(Instant::ZERO));
 }
 
 proptest! {
@@ -89,7 +89,7 @@ proptest! {
         };
         let mut rig = rig();
         rig.options.bad_blocks = BadBlocks::Ignore;
-        (rig.options.cached_programs, rig.options.multi_plane, rig.options.cached_reads) = (fast, fast, fast);
+        (rig.options.cached_programs, rig.options.multi_plane, rig.options.continuous) = (fast, fast, fast);
         run(&spec, rig, &ops);
     }
 }

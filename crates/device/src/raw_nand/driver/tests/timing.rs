@@ -24,7 +24,7 @@ fn no_ecc() -> RawNandRig {
 
 /// Time of one call.
 fn cost(device: &mut Driver, call: impl FnOnce(&mut Driver, Instant) -> Instant) -> Nanos {
-    let now = device.now();
+    let now = device.ready_at();
     call(device, now).since(now)
 }
 
@@ -158,7 +158,7 @@ fn two_planes_program_and_read_at_once() {
     let mut data = vec![0x11; 4 * (128 << 10)];
     for multi_plane in [false, true] {
         rig.options.multi_plane = multi_plane;
-        rig.options.cached_reads = false;
+        rig.options.continuous = false;
         let mut device = device(&mx30lf2g18ac(), SDR5, "", rig);
         let write = cost(&mut device, |device, now| device.write(now, 0, &data).unwrap().at);
         let read = cost(&mut device, |device, now| device.read(now, 0, &mut data).unwrap().at);
@@ -201,7 +201,7 @@ fn no_resource_does_two_things_at_once_and_the_books_balance() {
         let (page, block) =
             (device.geometry().write_bytes as usize, u64::from(device.geometry().erase_bytes));
         device.host_mut().record(true);
-        let start = device.now();
+        let start = device.ready_at();
         let before = device.breakdown();
         let mut buf = vec![0x3C; 5 * page];
         let at = device.erase(start, 0, 3 * block).unwrap().at;
