@@ -1,0 +1,328 @@
+//! The catalogue of parts: every file describes a possible chip, says where its numbers come from, and a driver finds the
+//! chip from its bytes alone.
+//!
+//! New part files join by themselves.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+use floatgate_device::parallel_nor::{Interface, ParallelNorSpec};
+use floatgate_device::raw_nand::RawNandSpec;
+use floatgate_device::spi_nand::SpiNandSpec;
+use floatgate_device::spi_nor::SpiNorSpec;
+use floatgate_lab::config::{Config, Kind, Library, Override, Part, Source};
+use floatgate_lab::rig::{Rig, RigOptions, chip_interfaces, chip_modes, wire};
+use floatgate_mtd::{FlashKind, Geometry};
+
+/// Ids that begin like another part's, and why that is as it should be. The driver takes the longest that matches.
+const SHARED_IDS: [(&str, &str, &str); 1] = [(
+    "n25q128a",
+    "mt25ql128aba",
+    "the successor kept the three JEDEC bytes; its extended bytes, which the older part has otherwise, tell it apart",
+)];
+
+/// Controller and bus that limit nothing, per kind of chip. Serial clocks are set to each chip's own limit where the
+/// fastest command is wanted.
+fn board(kind: &str) -> &'static str {
+    match kind {
+        "spi-nand" | "spi-nor" => {
+            r#"
+            controller = { reference_hz = "250 MHz", max_hz = "250 MHz", lanes = 8, dtr = true }
+            bus = { clock_hz = "10 MHz", lanes = 8, reset_pin = true }
+            "#
+        }
+        "raw-nand" => {
+            r#"
+            controller = { sdr_modes = [0, 1, 2, 3, 4, 5], nvddr_modes = [0, 1, 2, 3, 4, 5] }
+            bus = {}
+            "#
+        }
+        "parallel-nor" => {
+            r#"
+            controller = { page_mode = true }
+            bus = { bits = 16 }
+            "#
+        }
+        other => panic!("this test knows no kind of chip {other}"),
+    }
+}
+
+fn names(library: &Library) -> Vec<String> {
+    library.names(Kind::Part).map(str::to_owned).collect()
+}
+
+/// What kind of chip a part is.
+fn kind(library: &Library, name: &str) -> String {
+    let head = library.load(Kind::Part, name).unwrap().head;
+    head.get("kind").and_then(|kind| kind.as_text()).unwrap().to_owned()
+}
+
+/// The setup for a part on a board that limits nothing, in one of its profiles or (empty) none.
+fn config(library: &Library, name: &str, profile: &str, sets: &[String]) -> Config {
+    let profile = if profile.is_empty() { String::new() } else { format!(", profile = {profile:?}") };
+    let text = format!("chip = {{ base = {name:?}{profile} }}\n{}", board(&kind(library, name)));
+    let setup = library.setup_from(&Source::text("catalogue test", &text)).unwrap();
+    let sets = Override::parse_all(sets).unwrap();
+    library.resolve(&setup, &sets).unwrap_or_else(|e| panic!("{name}: {}", e.one_line()))
+}
+
+fn plain(library: &Library, name: &str) -> Config {
+    config(library, name, "", &[])
+}
+
+/// Parses and checks the chip of a setup, and returns the geometry that its driver must arrive at.
+fn expected(config: &Config) -> Geometry {
+    let name = &config.part().name;
+    match config.part().kind.as_str() {
+        "spi-nand" => {
+            let spec: SpiNandSpec = chip(config);
+            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
+            spi_nand(&spec)
+        }
+        "spi-nor" => {
+            let spec: SpiNorSpec = chip(config);
+            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
+            nor(spec.geometry.size_bytes, smallest_erase(&spec), spec.geometry.page_bytes)
+        }
+        "raw-nand" => {
+            let spec: RawNandSpec = chip(config);
+            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
+            raw_nand(&spec)
+        }
+        "parallel-nor" => {
+            let spec: ParallelNorSpec = chip(config);
+            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
+            let g = &spec.geometry;
+            let largest = g.regions.iter().map(|region| region.block_bytes).max().unwrap();
+            nor(g.size_bytes, largest as u32, (g.buffer_bytes as u32).max(2))
+        }
+        other => panic!("{name}: this test knows no kind {other}"),
+    }
+}
+
+fn chip<'de, T: serde::Deserialize<'de>>(config: &'de Config) -> T {
+    config.extract("chip").unwrap_or_else(|e| panic!("{}", e.one_line()))
+}
+
+/// The geometry of a NAND with one bit a cell whose ECC leaves `oob_free_bytes`.
+fn spi_nand(spec: &SpiNandSpec) -> Geometry {
+    let g = &spec.geometry;
+    assert_eq!(g.bits_per_cell, 1, "no serial NAND stores more");
+    Geometry {
+        kind: FlashKind::SlcNand,
+        size_bytes: u64::from(g.page_bytes)
+            * u64::from(g.pages_per_block)
+            * u64::from(g.blocks_per_lun)
+            * u64::from(g.luns),
+        erase_bytes: g.page_bytes * g.pages_per_block,
+        write_bytes: g.page_bytes,
+        buffer_bytes: g.page_bytes,
+        sub_page_bytes: g.page_bytes,
+        oob_bytes: g.oob_bytes,
+        // Without an engine of its own, the chip leaves all but the bad block marker to the host.
+        oob_free_bytes: if spec.ecc.on_die { spec.oob.free_bytes() } else { g.oob_bytes - 2 },
+        ecc_strength: spec.ecc.strength,
+        ecc_step_bytes: spec.ecc.step_bytes,
+        bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),
+    }
+}
+
+fn smallest_erase(spec: &SpiNorSpec) -> u32 {
+    spec.erase.values().map(|kind| kind.bytes).min().unwrap()
+}
+
+fn nor(size_bytes: u64, erase_bytes: u32, buffer_bytes: u32) -> Geometry {
+    Geometry {
+        kind: FlashKind::Nor,
+        size_bytes,
+        erase_bytes,
+        write_bytes: 1,
+        buffer_bytes,
+        sub_page_bytes: 1,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+    }
+}
+
+/// Bytes of a software code per page: Hamming for one bit (3 a step), BCH over GF(2^13) or, for 1 KiB, GF(2^14) else.
+fn code_bytes(spec: &RawNandSpec) -> u32 {
+    let (page, ecc) = (spec.geometry.page_bytes, spec.ecc);
+    let field = if ecc.step_bytes > 512 { 14 } else { 13 };
+    let step = if ecc.strength == 1 { 3 } else { (field * ecc.strength).div_ceil(8) };
+    if ecc.on_die { 0 } else { page / ecc.step_bytes * step }
+}
+
+fn raw_nand(spec: &RawNandSpec) -> Geometry {
+    let g = &spec.geometry;
+    let slc = g.bits_per_cell == 1;
+    let steps = g.page_bytes / spec.ecc.step_bytes;
+    let parts = if slc { 1 << u32::from(spec.nop).min(4).min(steps).ilog2() } else { 1 };
+    let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.targets);
+    Geometry {
+        kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
+        size_bytes: u64::from(g.page_bytes) * u64::from(g.pages_per_block) * blocks,
+        erase_bytes: g.page_bytes * g.pages_per_block,
+        write_bytes: g.page_bytes,
+        buffer_bytes: g.page_bytes,
+        sub_page_bytes: g.page_bytes / parts,
+        oob_bytes: g.oob_bytes,
+        // Small pages keep the eight bytes around the marker, large ones two, beside those of the code.
+        oob_free_bytes: if g.page_bytes == 512 { 8 } else { g.oob_bytes - 2 - code_bytes(spec) },
+        ecc_strength: spec.ecc.strength,
+        ecc_step_bytes: spec.ecc.step_bytes,
+        bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),
+    }
+}
+
+/// What lets a chip run as fast as it can: on serial buses the highest clock of its single-rate commands, which is what
+/// a board would ask for.
+fn fastest(config: &Config) -> Vec<String> {
+    match config.part().kind.as_str() {
+        "spi-nand" => vec![format!("bus.clock_hz={}", chip::<SpiNandSpec>(config).sdr_hz)],
+        "spi-nor" => vec![format!("bus.clock_hz={}", chip::<SpiNorSpec>(config).max_sdr_hz)],
+        _ => Vec::new(),
+    }
+}
+
+/// All bus modes, interfaces or widths of a chip, as overrides, with the mode that the link must then have.
+fn modes(config: &Config) -> Vec<(String, String)> {
+    match config.part().kind.as_str() {
+        "raw-nand" => {
+            let all = chip_interfaces(config).into_iter();
+            all.map(|interface| (format!("bus.interface={interface:?}"), interface)).collect()
+        }
+        "parallel-nor" => {
+            let widths: &[u8] = match chip::<ParallelNorSpec>(config).geometry.interface {
+                Interface::X8 => &[8],
+                Interface::X16 => &[16],
+                Interface::X8X16 => &[8, 16],
+            };
+            widths.iter().map(|bits| (format!("bus.bits={bits}"), String::new())).collect()
+        }
+        _ => {
+            let all = chip_modes(config).into_iter();
+            all.map(|mode| (format!("bus.mode=\"{mode}\""), mode.to_string())).collect()
+        }
+    }
+}
+
+/// Wires a part with an ECC engine that it can have, and further overrides.
+fn rig(library: &Library, name: &str, more: Vec<String>) -> Rig {
+    let on_die: bool = plain(library, name).extract_or_default("chip.ecc.on_die").unwrap();
+    let engine = if on_die { "on-die" } else { "software" };
+    let what = format!("{name} {}", more.join(" "));
+    let config = config(library, name, "", &[vec![format!("ecc.engine={engine:?}")], more].concat());
+    wire(library, &config, RigOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"))
+}
+
+/// Writes a page, reads it, erases its block, reads it again.
+fn round_trip(rig: &mut Rig, block: u64, what: &str) {
+    let geometry = rig.device.geometry().clone();
+    let at = block * u64::from(geometry.erase_bytes);
+    let page: Vec<u8> = (0..geometry.buffer_bytes).map(|i| (i * 7 + i / 256) as u8).collect();
+    let mut got = vec![0; page.len()];
+    let now = rig.now();
+    let now =
+        rig.device.erase(now, at, geometry.erase_bytes.into()).unwrap_or_else(|e| panic!("{what}: {e}")).at;
+    let now = rig.device.write(now, at, &page).unwrap_or_else(|e| panic!("{what}: {e}")).at;
+    let now = rig.device.read(now, at, &mut got).unwrap_or_else(|e| panic!("{what}: {e}")).at;
+    assert!(got == page, "{what}: block {block} reads other data than was written");
+    let now =
+        rig.device.erase(now, at, geometry.erase_bytes.into()).unwrap_or_else(|e| panic!("{what}: {e}")).at;
+    rig.device.read(now, at, &mut got).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert!(got.iter().all(|&byte| byte == 0xFF), "{what}: block {block} is not blank after its erase");
+}
+
+#[test]
+fn every_part_is_a_possible_chip() {
+    let library = Library::built_in();
+    for name in names(&library) {
+        assert_eq!(name, plain(&library, &name).part().name.to_lowercase(), "file and chip differ in name");
+        expected(&plain(&library, &name));
+        let profiles = library.load(Kind::Part, &name).unwrap().profiles;
+        for profile in profiles.as_table().into_iter().flat_map(|table| table.keys()) {
+            expected(&config(&library, &name, profile, &[]));
+        }
+    }
+}
+
+#[test]
+fn every_value_has_a_source_and_every_source_a_value() {
+    let library = Library::built_in();
+    for name in names(&library) {
+        let loaded = library.load(Kind::Part, &name).unwrap();
+        let part: Part = loaded.head.extract("").unwrap_or_else(|e| panic!("{}", e.one_line()));
+        let mut leaves = loaded.table.leaves("chip");
+        if loaded.profiles.as_table().is_some_and(|table| !table.is_empty()) {
+            leaves.extend(loaded.profiles.leaves("profile"));
+        }
+        for leaf in &leaves {
+            assert!(part.sources.iter().any(|source| source.covers(leaf)), "{name}: {leaf} has no source");
+        }
+        for source in &part.sources {
+            assert!(!source.from.is_empty(), "{name}: a source without a name");
+            for of in &source.of {
+                let below = |leaf: &String| leaf == of || leaf.starts_with(&format!("{of}."));
+                assert!(leaves.iter().any(below), "{name}: a source for {of}, which is not in the file");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_part_is_found_by_its_driver() {
+    let library = Library::built_in();
+    for name in names(&library) {
+        let mut rig = rig(&library, &name, fastest(&plain(&library, &name)));
+        let geometry = rig.device.geometry().clone();
+        assert_eq!(geometry, expected(&plain(&library, &name)), "{name}");
+        for block in [0, u64::from(geometry.blocks()) - 1] {
+            round_trip(&mut rig, block, &name);
+        }
+    }
+}
+
+#[test]
+fn every_mode_of_every_part_works() {
+    let library = Library::built_in();
+    for name in names(&library) {
+        for (set, mode) in modes(&plain(&library, &name)) {
+            let what = format!("{name} with {set}");
+            let mut rig = rig(&library, &name, vec![set]);
+            assert_eq!(rig.device.link().mode, mode, "{what}");
+            round_trip(&mut rig, 1, &what);
+        }
+    }
+}
+
+#[test]
+fn ids_are_unique_or_shared_for_a_reason() {
+    let library = Library::built_in();
+    let ids: Vec<(String, String, Vec<u8>)> = names(&library)
+        .into_iter()
+        .filter_map(|name| {
+            let config = plain(&library, &name);
+            // How READ ID is sent is part of a serial NAND's id. Parallel NOR is known by its CFI tables.
+            let way: String = config.extract_or_default("chip.id_read").unwrap();
+            let id = config.extract::<Vec<u8>>("chip.id").ok()?;
+            Some((name, format!("{} {way}", config.part().kind), id))
+        })
+        .collect();
+    let mut shared = Vec::new();
+    for (name, kind, id) in &ids {
+        for (other, _, _) in ids.iter().filter(|(n, k, i)| n != name && k == kind && i.starts_with(id)) {
+            let known = SHARED_IDS.iter().any(|(short, long, _)| short == name && long == other);
+            assert!(known, "the id of {other} begins like that of {name}");
+            shared.push(name.as_str());
+        }
+    }
+    for (short, _, _) in SHARED_IDS {
+        assert!(shared.contains(&short), "{short} shares its id with no part");
+    }
+}
