@@ -11,7 +11,7 @@ use floatgate_device::raw_nand::{
     DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
 use floatgate_device::spi::controller::SpiBus;
-use floatgate_device::spi::{Clock, Mode, SpiController, SpiMem, SpiOp, SpiProfile};
+use floatgate_device::spi::{Clock, Mode, SpiChip, SpiController, SpiMem, SpiOp, SpiProfile};
 use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
 use floatgate_device::{Host, Span};
@@ -159,12 +159,35 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
     Ok((config.extract("controller")?, config.extract("bus")?, config.extract_or_default("host")?))
 }
 
+/// Refuses clocks at which the board cannot work: above the chip's limit, or above what the controller samples untuned.
+fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) -> Result<(), ConfigError> {
+    let hz = bus.base_clock().hz();
+    let mhz = |hz: u64| hz as f64 / 1e6;
+    let refuse = |message: String, help: &str| Err(config.wrong("bus.clock_hz", message).help(help));
+    if u64::from(hz) > limit {
+        let message = format!("makes {:.2} MHz, and the chip ends at {:.2} MHz", mhz(hz.into()), mhz(limit));
+        return refuse(message, "lower bus.clock_hz");
+    }
+    match bus.untuned_hz() {
+        Some(most) if hz > most => refuse(
+            format!(
+                "makes {:.2} MHz, at which this controller reads wrong bits without its PHY: the data returns too late above {:.2} MHz",
+                mhz(hz.into()),
+                mhz(most.into())
+            ),
+            "lower bus.clock_hz and add bus.phy=true: the PHY then has a clock of its own, controller.phy.clock_hz",
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
     let spec: SpiNandSpec = config.extract("chip")?;
     spec.check().map_err(|bad| config.wrong(bad.key, bad.why))?;
     let (profile, bus, host) = spi_parts(config)?;
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
+    let limit = spec.sdr_hz;
     let parts = database(library, "spi-nand", &spec, |s: &SpiNandSpec| &s.id)?;
     let chip_options = floatgate_device::spi_nand::ChipOptions {
         seed: options.seed,
@@ -173,6 +196,7 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     };
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);
+    check_clock(config, &controller, limit)?;
     let driver =
         SpiNandDriver::probe(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))?;
     Ok(Box::new(driver))
@@ -182,9 +206,11 @@ fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Bo
     let spec: SpiNorSpec = config.extract("chip")?;
     let (profile, bus, host) = spi_parts(config)?;
     let driver: spi_nor::Options = config.extract_or_default("driver")?;
+    let limit = spec.max_sdr_hz;
     let parts = database(library, "spi-nor", &spec, |s: &SpiNorSpec| &s.id)?;
     let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = SpiController::new(profile, bus, chip);
+    check_clock(config, &controller, limit)?;
     let driver = SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;
     Ok(Box::new(driver))
 }

@@ -345,6 +345,13 @@ impl<C: SpiChip> SpiController<C> {
         self.base
     }
 
+    /// The highest clock at which single-rate data arrives intact without a calibrated PHY; `None` when the profile says
+    /// nothing of sampling.
+    pub fn untuned_hz(&self) -> Option<u32> {
+        let round_trip = self.profile.phy.as_ref()?.round_trip_ps.max(1);
+        Some(clip(1_000_000_000_000 / u64::from(round_trip)))
+    }
+
     fn uses_phy(&self, op: &SpiOp) -> bool {
         let limit = u64::from(op.max_hz);
         self.board.phy && self.profile.phy.as_ref().is_some_and(|p| limit == 0 || p.clock_hz <= limit)

@@ -41,6 +41,7 @@ pub(super) fn database() -> Vec<SpiNandSpec> {
 /// An octal double-rate controller that costs nothing and meets every clock.
 pub(super) fn controller() -> SpiProfile {
     SpiProfile {
+        mixed_rates: true,
         reference_hz: 200_000_000,
         divider: Divider::Exact,
         max_hz: 200_000_000,

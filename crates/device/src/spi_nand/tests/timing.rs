@@ -197,6 +197,7 @@ fn books_balance_and_resources_serve_one_at_a_time() {
 
 fn phy(unstable_ps: u32) -> PhyProfile {
     PhyProfile {
+        switch_us: Nanos::ZERO,
         taps: 512,
         tap_ps: 47,
         round_trip_ps: 16_600,
