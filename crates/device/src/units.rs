@@ -12,18 +12,23 @@ struct Dimension {
     name: &'static str,
     example: &'static str,
     units: &'static [(&'static str, f64)],
+    /// Largest value in base units that any field accepts.
+    largest: f64,
 }
 
 const TIME: Dimension = Dimension {
     name: "a time",
     example: "\"25 us\"",
     units: &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 6e10), ("h", 3.6e12)],
+    // 1000 s: no operation of any chip takes longer, and millions of them still add up in 64 bits.
+    largest: 1e12,
 };
 
 const FREQUENCY: Dimension = Dimension {
     name: "a frequency",
     example: "\"80 MHz\"",
     units: &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)],
+    largest: EXACT,
 };
 
 const SIZE: Dimension = Dimension {
@@ -38,10 +43,11 @@ const SIZE: Dimension = Dimension {
         ("MB", 1e6),
         ("GB", 1e9),
     ],
+    largest: EXACT,
 };
 
-/// Largest value in base units that any field accepts: 2^53, where `f64` stops being exact.
-const LARGEST: f64 = 9_007_199_254_740_992.0;
+/// 2^53, where `f64` stops being exact.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 struct Quantity {
     dimension: &'static Dimension,
@@ -54,7 +60,7 @@ impl Quantity {
         if !base.is_finite() || base < 0.0 {
             return Err(E::custom(format_args!("{} cannot be negative", self.dimension.name)));
         }
-        if base > LARGEST {
+        if base > self.dimension.largest {
             return Err(E::custom(format_args!("{} this large is impossible", self.dimension.name)));
         }
         Ok(base.round() as u64)

@@ -178,15 +178,19 @@ impl NorController {
     }
 }
 
+/// A memory cycle ends after 1 ms at the latest: far above any bus, and a whole chip's cycles still add up in 64 bits.
+const LONGEST_CYCLE_NS: u64 = 1_000_000;
+
 fn cycle_ps(profile: &NorProfile, needed: Nanos) -> u64 {
-    let ps = needed.max(profile.t_cycle_ns).as_ns() * 1000;
+    let ps = needed.max(profile.t_cycle_ns).as_ns().min(LONGEST_CYCLE_NS) * 1000;
     if profile.clock_hz == 0 {
         return ps;
     }
     // In units of clocks first: a clock period need not be whole picoseconds.
     let clocks = (u128::from(ps) * u128::from(profile.clock_hz)).div_ceil(1_000_000_000_000);
     let clocks = clocks + u128::from(profile.wait_states);
-    (clocks * 1_000_000_000_000 / u128::from(profile.clock_hz)) as u64
+    let ps = clocks * 1_000_000_000_000 / u128::from(profile.clock_hz);
+    ps.min(u128::from(LONGEST_CYCLE_NS * 1000)) as u64
 }
 
 impl NorMem for NorController {

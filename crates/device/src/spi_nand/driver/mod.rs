@@ -56,7 +56,7 @@ pub enum ProbeError {
     #[error("chip, controller and board have no {0} in common")]
     NoVariant(&'static str),
     /// The engine is the chip's, which has none.
-    #[error("the chip has no on-die ECC; choose another engine")]
+    #[error("the chip has no on-die ECC: set ecc.engine to software, external or pipelined")]
     NoOnDieEcc,
     /// The chip did not answer in the mode it was switched to.
     #[error("the chip does not answer after the switch to {0}")]

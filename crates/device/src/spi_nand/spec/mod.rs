@@ -128,7 +128,11 @@ impl SpiNandSpec {
     /// The first impossible value.
     pub fn check(&self) -> Result<(), BadSpec> {
         let g = &self.geometry;
-        let oob_end = |r: OobRange| r.start + r.step * self.oob.sections.saturating_sub(1) + r.len;
+        let oob_end = |r: OobRange| {
+            u64::from(r.start)
+                + u64::from(r.step) * u64::from(self.oob.sections.saturating_sub(1))
+                + u64::from(r.len)
+        };
         let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
         let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
         let rules = [
@@ -149,12 +153,13 @@ impl SpiNandSpec {
             ("chip.geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
             ("chip.ecc.step_bytes", self.ecc.step_bytes > 0, "at least 1"),
             ("chip.oob.sections", self.oob.sections <= 64, "at most 64"),
-            ("chip.oob.user", oob_end(self.oob.user) <= g.oob_bytes, "reaches beyond the OOB"),
-            ("chip.oob.ecc", oob_end(self.oob.ecc) <= g.oob_bytes, "reaches beyond the OOB"),
+            ("chip.oob.user", oob_end(self.oob.user) <= g.oob_bytes.into(), "reaches beyond the OOB"),
+            ("chip.oob.ecc", oob_end(self.oob.ecc) <= g.oob_bytes.into(), "reaches beyond the OOB"),
             ("chip.sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
             ("chip.reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
             ("chip.loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
             ("chip.otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
+            ("chip.otp.user_pages", self.otp.as_ref().is_none_or(|o| o.user_pages <= 256), "at most 256"),
             ("chip.nop", self.nop > 0, "at least 1"),
             (
                 "chip.octal",
