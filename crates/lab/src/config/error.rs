@@ -161,16 +161,20 @@ impl Diagnostic for ConfigError {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
-        self.0.help.as_ref().map(|help| Box::new(help) as Box<dyn Display>)
+        let unshown =
+            self.0.place.as_ref().filter(|place| !place.shows()).map(|place| format!("it is at {place}"));
+        let parts: Vec<&str> = unshown.iter().chain(&self.0.help).map(String::as_str).collect();
+        if parts.is_empty() { None } else { Some(Box::new(parts.join("; "))) }
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        let source: &Source = &self.0.place.as_ref()?.source;
+        let place = self.0.place.as_ref().filter(|place| place.shows())?;
+        let source: &Source = &place.source;
         Some(source)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let place = self.0.place.as_ref()?;
+        let place = self.0.place.as_ref().filter(|place| place.shows())?;
         let end = place.source.content().len();
         let span = place.span.start.min(end)..place.span.end.min(end);
         let label = LabeledSpan::new_with_span(Some(self.0.label.to_owned()), span);

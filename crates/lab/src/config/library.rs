@@ -2,12 +2,11 @@
 
 use super::error::{ConfigError, Problem};
 use super::nearest::{listed, nearest};
-use super::source::{MAX_BYTES, Origin, Source};
+use super::source::{Origin, Source};
 use include_dir::{Dir, include_dir};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
@@ -110,7 +109,7 @@ impl Library {
     /// # Errors
     /// An unknown name, with the nearest; a file that cannot be read.
     pub fn open(&self, kind: Kind, name: &str, by: Option<&Origin>) -> Result<Arc<Source>, ConfigError> {
-        let outcome = if is_path(name) { read(&locate(name, by)) } else { self.find(kind, name) };
+        let outcome = if is_path(name) { Source::read(&locate(name, by)) } else { self.find(kind, name) };
         outcome.map_err(|error| match by {
             Some(origin) if error.place().is_none() => error.at(origin.value_place()),
             _ => error,
@@ -155,24 +154,4 @@ fn locate(name: &str, by: Option<&Origin>) -> PathBuf {
         Some(folder) => folder.join(name),
         None => PathBuf::from(name),
     }
-}
-
-fn read(path: &Path) -> Result<Arc<Source>, ConfigError> {
-    let mut bytes = Vec::new();
-    // One byte more than allowed, so that an endless file is refused like a large one.
-    let most = MAX_BYTES as u64 + 1;
-    let outcome = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    match outcome {
-        Ok(_) => Source::file(path, &bytes),
-        Err(error) => Err(unreadable(path, &error)),
-    }
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
-    let reason = match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        _ => error.to_string(),
-    };
-    let message = format!("cannot read `{}`: {reason}", path.display());
-    ConfigError::new(Problem::Unreadable, message)
 }

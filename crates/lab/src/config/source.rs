@@ -2,12 +2,16 @@
 
 use super::error::{ConfigError, Problem};
 use miette::{MietteError, NamedSource, SourceCode, SourceSpan, SpanContents};
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Largest text that is read: the biggest part file is a hundredth of it.
 pub const MAX_BYTES: usize = 1 << 20;
+
+/// Longest line, in bytes, that a message quotes.
+const LONGEST_SHOWN: usize = 1000;
 
 /// A text with its name: a file, a file of the built-in catalogue, or an argument of the command line.
 #[derive(Debug)]
@@ -28,6 +32,21 @@ impl Source {
     /// More than [`MAX_BYTES`], or not UTF-8.
     pub fn bytes(name: &str, bytes: &[u8]) -> Result<Arc<Self>, ConfigError> {
         check_text(name, bytes).map(|text| Self::text(name, text))
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// No such file, more than [`MAX_BYTES`], or not UTF-8.
+    pub fn read(path: &Path) -> Result<Arc<Self>, ConfigError> {
+        let mut bytes = Vec::new();
+        // One byte more than allowed, so that an endless file is refused like a large one.
+        let most = MAX_BYTES as u64 + 1;
+        let outcome = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        match outcome {
+            Ok(_) => Self::file(path, &bytes),
+            Err(error) => Err(unreadable(path, &error)),
+        }
     }
 
     /// A file's content.
@@ -67,14 +86,27 @@ impl SourceCode for Source {
     }
 }
 
+fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
+    let (reason, help) = match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            let help = "a path starts from the folder of the file that names it, or from where you are; names of the \
+                        catalogue have no `/` and no `.toml`";
+            ("there is no such file".to_owned(), help)
+        }
+        _ => (error.to_string(), "name a TOML file that you can read"),
+    };
+    let message = format!("cannot read `{}`: {reason}", path.display());
+    ConfigError::new(Problem::Unreadable, message).help(help)
+}
+
 fn check_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ConfigError> {
     if bytes.len() > MAX_BYTES {
         let message = format!("`{name}` is larger than {} KiB", MAX_BYTES >> 10);
-        return Err(ConfigError::new(Problem::Limit, message));
+        return Err(ConfigError::new(Problem::Limit, message).help("name a TOML file"));
     }
     std::str::from_utf8(bytes).map_err(|e| {
         let message = format!("`{name}` is not a text file: byte {} is not UTF-8", e.valid_up_to());
-        ConfigError::new(Problem::Unreadable, message)
+        ConfigError::new(Problem::Unreadable, message).help("name a TOML file")
     })
 }
 
@@ -122,6 +154,15 @@ impl Place {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
         (line, before[line_start..].chars().count() + 1)
+    }
+
+    /// Whether the lines around it can be shown: not those of a text without line ends.
+    pub(super) fn shows(&self) -> bool {
+        let text = self.source.content().as_bytes();
+        let (start, end) = (self.span.start.min(text.len()), self.span.end.min(text.len()));
+        let before = text[..start].iter().rev().take_while(|&&byte| byte != b'\n').count();
+        let after = text[end..].iter().take_while(|&&byte| byte != b'\n').count();
+        before + (end - start) + after <= LONGEST_SHOWN
     }
 
     /// The text between, clamped to what there is.

@@ -232,11 +232,22 @@ fn chains_are_bounded() {
 #[test]
 fn unreadable_files_say_why() {
     let large = Source::bytes("large.toml", &vec![b'#'; MAX_BYTES + 1]).unwrap_err();
-    assert_eq!(large.one_line(), "`large.toml` is larger than 1024 KiB");
+    assert_eq!(large.one_line(), "`large.toml` is larger than 1024 KiB (name a TOML file)");
     let binary = Source::bytes("chip.bin", b"abc\xFF").unwrap_err();
-    assert_eq!(binary.one_line(), "`chip.bin` is not a text file: byte 3 is not UTF-8");
+    assert_eq!(binary.to_string(), "`chip.bin` is not a text file: byte 3 is not UTF-8");
     let missing = library().setup("./none.toml").unwrap_err();
-    assert_eq!(missing.one_line(), "cannot read `./none.toml`: there is no such file");
+    assert_eq!(missing.to_string(), "cannot read `./none.toml`: there is no such file");
+    assert!(missing.one_line().contains("a path starts from the folder"));
+}
+
+#[test]
+fn a_line_too_long_to_quote_is_only_named() {
+    let text = format!("chip = 'one'\na = {}1{}", "[".repeat(5000), "]".repeat(5000));
+    let error = library().setup_from(&Source::text("deep.toml", &text)).unwrap_err();
+    let mut shown = String::new();
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor());
+    handler.render_report(&mut shown, &error).unwrap();
+    assert!(shown.contains("it is at deep.toml:2:") && shown.len() < 500, "{shown}");
 }
 
 #[test]
