@@ -1,6 +1,6 @@
 //! What can go wrong between a name on the command line and a figure.
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Problem};
 use crate::rig::RigError;
 
 /// An error that a person should see, with what to do about it.
@@ -25,6 +25,14 @@ pub enum Error {
         what: String,
         /// What the device says.
         error: floatgate_mtd::Error,
+    },
+    /// Another error, with the row or combination that met it.
+    #[error("{place}: {error}")]
+    Within {
+        /// What met it.
+        place: String,
+        /// What it is.
+        error: Box<Error>,
     },
     /// Something asked for does not exist or makes no sense.
     #[error("{message}")]
@@ -56,10 +64,16 @@ impl Error {
         Self::Asked { message: message.into(), help: help.into() }
     }
 
+    /// Says what met it.
+    #[must_use]
+    pub fn within(self, place: impl Into<String>) -> Self {
+        Self::Within { place: place.into(), error: Box::new(self) }
+    }
+
     /// What to do about it, where that is known.
     fn help(&self) -> Option<String> {
         match self {
-            Self::Config(_) => None,
+            Self::Config(_) | Self::Within { .. } => None,
             Self::Probe { .. } => {
                 Some("change the bus, controller or chip with --set, or see `floatgate setups`".to_owned())
             }
@@ -74,11 +88,24 @@ impl Error {
     pub fn into_report(self) -> miette::Report {
         let help = self.help();
         match self {
-            Self::Config(error) => miette::Report::new(error),
+            Self::Config(error) => miette::Report::new(advised(error)),
+            Self::Within { place, error } => error.into_report().wrap_err(place),
             other => match help {
                 Some(help) => miette::miette!(help = help, "{other}"),
                 None => miette::miette!("{other}"),
             },
         }
+    }
+}
+
+/// Adds to a missing key where to look for an example.
+fn advised(error: ConfigError) -> ConfigError {
+    let report = error.report();
+    if error.problem() != Problem::MissingKey || report.help.is_some() {
+        return error;
+    }
+    match report.path.split('.').next() {
+        Some("chip") => error.help("`floatgate parts NAME --toml` prints a part that has it"),
+        _ => error.help("`floatgate setups NAME` prints a setup that has it, `floatgate setups` lists them"),
     }
 }

@@ -1,6 +1,6 @@
 //! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
 
-use crate::config::{Config, ConfigError, Kind, Library};
+use crate::config::{Config, ConfigError, Kind, Library, Problem};
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
@@ -108,6 +108,9 @@ pub enum RigError {
 /// The top-level keys of a setup.
 const KEYS: [&str; 9] = ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "firmware"];
 
+/// The kinds of chip.
+const KINDS: [&str; 4] = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"];
+
 /// Wires a rig from a setup. The driver's database is the library's parts, with the setup's own chip in place of the
 /// part that has its id.
 ///
@@ -115,18 +118,52 @@ const KEYS: [&str; 9] = ["title", "source", "chip", "controller", "bus", "host",
 /// When a value is wrong or missing, or the driver cannot use the chip.
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
     config.only_keys(&KEYS)?;
+    check_controller(config)?;
+    check_bad_blocks(config, options.bad_blocks)?;
     let device = match config.part().kind.as_str() {
         "spi-nand" => spi_nand(library, config, options)?,
         "spi-nor" => spi_nor(library, config, options)?,
         "raw-nand" => raw_nand(library, config, options)?,
         "parallel-nor" => parallel_nor(config, options)?,
         other => {
-            let kinds = "spi-nand, spi-nor, raw-nand, parallel-nor";
-            let message = format!("unknown kind of chip `{other}`; there are {kinds}");
+            let message = format!("unknown kind of chip `{other}`; there are {}", KINDS.join(", "));
             return Err(config.wrong("part.kind", message).into());
         }
     };
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
+}
+
+/// Refuses a controller for another kind of chip, before each of its keys would be called unknown.
+fn check_controller(config: &Config) -> Result<(), ConfigError> {
+    let has = |key: &str| config.tree().get("controller").is_some_and(|c| c.child(key).is_some());
+    let drives = match () {
+        () if has("reference_hz") => &["spi-nand", "spi-nor"][..],
+        () if has("sdr_modes") => &["raw-nand"],
+        () => return Ok(()),
+    };
+    let part = config.part();
+    if drives.contains(&part.kind.as_str()) || !KINDS.contains(&part.kind.as_str()) {
+        return Ok(());
+    }
+    let kinds = drives.join(" and ");
+    let message = format!("drives {kinds}, and {} is a {}", part.name, part.kind);
+    let help = format!("`floatgate parts --kind {}` lists chips for it; or choose another setup", drives[0]);
+    Err(config.wrong("controller", message).help(help))
+}
+
+/// Refuses more factory bad blocks than the maker allows.
+fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
+    let most = config.extract_or_default::<u32>("chip.geometry.max_bad_blocks_per_lun")?;
+    if wanted <= most {
+        return Ok(());
+    }
+    let name = &config.part().name;
+    let message = match config.part().kind.as_str() {
+        "spi-nor" | "parallel-nor" => format!("{name} is a NOR: it has no bad blocks"),
+        _ => format!("{wanted} bad blocks per LUN, and {name} leaves the factory with at most {most}"),
+    };
+    let help = "lower --bad-blocks, or raise chip.geometry.max_bad_blocks_per_lun";
+    Err(ConfigError::new(Problem::WrongValue, message).help(help))
 }
 
 /// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
@@ -156,7 +193,11 @@ fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
 
 /// The parts that all SPI setups share.
 fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), ConfigError> {
-    Ok((config.extract("controller")?, config.extract("bus")?, config.extract_or_default("host")?))
+    let bus: SpiBus = config.extract("bus")?;
+    if bus.clock_hz == 0 {
+        return Err(config.wrong("bus.clock_hz", "no data moves at 0 Hz"));
+    }
+    Ok((config.extract("controller")?, bus, config.extract_or_default("host")?))
 }
 
 /// Refuses clocks at which the board cannot work: above the chip's limit, or above what the controller samples untuned.
