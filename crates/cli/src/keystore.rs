@@ -33,6 +33,8 @@ pub(crate) struct Args {
 
 #[derive(Serialize)]
 struct Both {
+    title: String,
+    chip: String,
     with_delays: Vec<Line>,
     without_delays: Vec<Line>,
 }
@@ -42,13 +44,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         SetupArgs { setup: args.setup.clone(), set: args.set.clone(), seed: args.seed, bad_blocks: 0 };
     let config = setup.open()?.config()?;
     let both = Both {
+        title: floatgate_lab::run::title(&config),
+        chip: format!("{} {}", config.part().maker, config.part().name).trim().to_owned(),
         with_delays: keystore::on(&config, Driver::WithDelays, args.seed)?,
         without_delays: keystore::on(&config, Driver::WithoutDelays, args.seed)?,
     };
     if args.json {
         return common::print_json(&both);
     }
-    common::print(&floatgate_lab::run::title(&config));
+    common::print(&format!("{}\n{}", both.title, both.chip));
     common::print(&table(&both));
     Ok(ExitCode::SUCCESS)
 }

@@ -41,6 +41,26 @@ pub struct Firmware {
     pub poll_delay_ticks: u64,
 }
 
+impl Firmware {
+    /// The first value that makes no sense, and why.
+    fn impossible(&self) -> Option<(&'static str, &'static str)> {
+        let (byte, tick) = (Nanos::from_us(1000), Nanos::from_us(1_000_000));
+        let rules = [
+            (
+                "clock_hz",
+                (1..=u64::from(u32::MAX)).contains(&self.clock_hz),
+                "a SPI clock lies between 1 Hz and 4 GHz",
+            ),
+            ("tx_ns_per_byte", self.tx_ns_per_byte <= byte, "a byte takes at most 1 ms"),
+            ("rx_ns_per_byte", self.rx_ns_per_byte <= byte, "a byte takes at most 1 ms"),
+            ("tick_us", self.tick_us <= tick, "a tick takes at most 1 s"),
+            ("delay_ticks", self.delay_ticks <= 1000, "at most 1000 ticks"),
+            ("poll_delay_ticks", self.poll_delay_ticks <= 1000, "at most 1000 ticks"),
+        ];
+        rules.into_iter().find(|rule| !rule.1).map(|(key, _, why)| (key, why))
+    }
+}
+
 /// The two drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,6 +118,9 @@ pub enum Fault {
     },
 }
 
+/// What three address bytes reach.
+const LARGEST: u32 = 1 << 24;
+
 const PAGE: u32 = 256;
 const SUBSECTOR: u32 = 4096;
 const SECTOR: u32 = 65536;
@@ -140,12 +163,27 @@ pub fn run<C: SpiChip>(
 /// # Errors
 /// When the setup has neither, or the firmware meets a fault.
 pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error> {
-    let firmware: Firmware = config.extract("firmware")?;
     if config.part().kind != "spi-nor" {
-        return Err(config.wrong("chip", "the keystore test needs a SPI NOR").into());
+        let error = config
+            .wrong("chip", format!("the keystore test needs a SPI NOR, and this is {}", config.part().kind));
+        return Err(error.help("`floatgate parts --kind spi-nor` lists them").into());
+    }
+    if config.tree().get("firmware").is_none() {
+        let error = config.wrong("", "the keystore test needs a [firmware] table, and this setup has none");
+        return Err(error.help("`floatgate setups stm32-n25q128a` shows one").into());
+    }
+    let firmware: Firmware = config.extract("firmware")?;
+    if let Some((key, why)) = firmware.impossible() {
+        return Err(config.wrong(&format!("firmware.{key}"), why).into());
     }
     let spec: SpiNorSpec = config.extract("chip")?;
     let size = u32::try_from(spec.geometry.size_bytes).unwrap_or(u32::MAX);
+    if size > LARGEST {
+        let mib = spec.geometry.size_bytes >> 20;
+        let error = config
+            .wrong("chip", format!("the keystore test sends 3-byte addresses, and this chip has {mib} MiB"));
+        return Err(error.help("choose a chip of at most 16 MiB").into());
+    }
     let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.wrong("chip", bad))?;
     run(&mut chip, size, &firmware, driver).map_err(|fault| {
         Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
