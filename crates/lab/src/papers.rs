@@ -13,7 +13,7 @@ use floatgate_mtd::{Breakdown, OobMode, Phase};
 use include_dir::{Dir, include_dir};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../papers");
 
@@ -268,36 +268,53 @@ pub fn read(source: &std::sync::Arc<Source>) -> Result<Paper, ConfigError> {
     Node::parse(source)?.extract("")
 }
 
-/// Checks that fitted rows have a fit, and that predicted rows have none.
+/// Checks that the figures can be compared, that fitted rows have a fit, and that predicted rows have none.
 ///
 /// # Errors
-/// The first row that is not honest about it.
+/// The first row that makes no sense or is not honest about fits.
 pub fn check(paper: &Paper) -> Result<(), Error> {
+    let wrong = |what: String| Err(Error::asked(format!("{}: {what}", paper.paper), "correct the file"));
     let fitted: Vec<&String> = paper.fits.iter().flat_map(|f| &f.rows).collect();
     let mut names = Vec::new();
     for (table, row) in rows(paper) {
         let name = format!("{}/{}", table.name, row.row);
-        let has_fit = fitted.contains(&&name);
-        let wrong = match row.kind {
-            RowKind::Fitted if !has_fit => "is called fitted, but no [[fit]] names it",
-            RowKind::Predicted if has_fit => "is called predicted, but a [[fit]] uses it",
-            RowKind::Exception if row.reason.is_none() => "is an exception without a reason",
-            _ => "",
-        };
-        if !wrong.is_empty() {
-            return Err(Error::asked(
-                format!("{}: {name} {wrong}", paper.paper),
-                "correct the file in papers/",
-            ));
+        if let Some(why) = doubt(table, row).or_else(|| dishonesty(row.kind, row, fitted.contains(&&name))) {
+            return wrong(format!("{name} {why}"));
+        }
+        if names.contains(&name) {
+            return wrong(format!("there are two rows {name}"));
         }
         names.push(name);
     }
+    if names.is_empty() && paper.predictions.is_empty() {
+        return wrong("there is no row to compare".to_owned());
+    }
     match fitted.into_iter().find(|name| !names.contains(name)) {
-        Some(name) => Err(Error::asked(
-            format!("{}: a [[fit]] names the row {name:?}, which does not exist", paper.paper),
-            "correct the file in papers/",
-        )),
+        Some(name) => wrong(format!("a [[fit]] names the row {name:?}, which does not exist")),
         None => Ok(()),
+    }
+}
+
+/// What makes a row impossible to compare.
+fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
+    let tolerance = row.tolerance.unwrap_or(table.tolerance);
+    match row {
+        _ if row.published.is_nan() || row.published <= 0.0 => {
+            Some("has a published figure that is not above 0")
+        }
+        _ if tolerance.is_nan() || tolerance < 0.0 => Some("has a tolerance below 0"),
+        _ if table.blocks == 0 => Some("is measured over no block: set blocks to 1 or more"),
+        _ => None,
+    }
+}
+
+/// How a row and the fits contradict each other.
+fn dishonesty(kind: RowKind, row: &Row, has_fit: bool) -> Option<&'static str> {
+    match kind {
+        RowKind::Fitted if !has_fit => Some("is called fitted, but no [[fit]] names it"),
+        RowKind::Predicted if has_fit => Some("is called predicted, but a [[fit]] uses it"),
+        RowKind::Exception if row.reason.is_none() => Some("is an exception without a reason"),
+        _ => None,
     }
 }
 
@@ -362,18 +379,23 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
 /// # Errors
 /// When a setup cannot be wired, a measure is unknown, or an operation fails.
 pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
-    let mut jobs: BTreeMap<Job, Option<Outcome>> = BTreeMap::new();
+    let mut jobs = BTreeSet::new();
     for paper in papers {
         for (table, row) in rows(paper) {
-            jobs.insert(job(table, row), None);
+            jobs.insert(job(table, row));
         }
         for prediction in &paper.predictions {
-            jobs.insert(prediction_job(prediction), None);
+            jobs.insert(prediction_job(prediction));
         }
     }
-    let done: Result<BTreeMap<Job, Outcome>, Error> =
-        jobs.into_keys().par_bridge().map(|job| run(library, &job).map(|o| (job, o))).collect();
-    let done = done?;
+    let jobs: Vec<Job> = jobs.into_iter().collect();
+    let outcomes: Vec<Result<Outcome, Error>> = jobs.par_iter().map(|job| run(library, job)).collect();
+    let mut done = BTreeMap::new();
+    // In the jobs' order, so that of several errors always the same is reported.
+    for (job, outcome) in jobs.into_iter().zip(outcomes) {
+        let outcome = outcome.map_err(|error| error.within(place(papers, &job)))?;
+        done.insert(job, outcome);
+    }
     let mut report = Vec::new();
     let mut predictions = Vec::new();
     for paper in papers {
@@ -384,6 +406,18 @@ pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
     }
     let parameters = papers.iter().map(|p| p.fits.len()).sum();
     Ok(Report { summary: summarise(&report, parameters), rows: report, predictions })
+}
+
+/// The first row, or prediction, that needs this job.
+fn place(papers: &[Paper], wanted: &Job) -> String {
+    let of_rows = papers.iter().flat_map(|p| rows(p).map(move |(t, r)| (p, t, r)));
+    let mut of_rows = of_rows.filter(|(_, t, r)| job(t, r) == *wanted);
+    let mut predictions = papers.iter().flat_map(|p| p.predictions.iter().map(move |q| (p, q)));
+    match (of_rows.next(), predictions.find(|(_, q)| prediction_job(q) == *wanted)) {
+        (Some((p, t, r)), _) => format!("{}/{}/{}", p.paper, t.name, r.row),
+        (None, Some((p, q))) => format!("{}/{}", p.paper, q.name),
+        (None, None) => String::new(),
+    }
 }
 
 fn job(table: &Table, row: &Row) -> Job {
