@@ -65,17 +65,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn tests(&self) -> SpeedOptions {
-        let mut pages = self.pages.clone();
-        if self.continuous {
-            pages.extend((2..=16).chain([32, 64]));
-        }
-        pages.sort_unstable();
-        pages.dedup();
         SpeedOptions {
             first_block: self.first_block,
             blocks: self.count,
             skip: self.skip,
-            pages,
+            pages: self.pages.clone(),
+            continuous: self.continuous,
             secondary_block: self.secondary_block,
             only: None,
         }
@@ -134,13 +129,25 @@ fn body(run: &SpeedRun) -> String {
 }
 
 fn figure(test: &Measured) -> String {
+    let why_zero =
+        if is_too_short(test) { "; under 1 ms flash_speed prints 0: test more blocks, -c" } else { "" };
     format!(
-        "\n{} speed is {} KiB/s   (exactly {:.1}; {:.2} us each)\n",
+        "\n{} speed is {} KiB/s   (exactly {:.1}; {:.2} us each{why_zero})\n",
         test.name,
         test.printed_kib_s,
         test.exact_kib_s,
         test.us_per_call()
     )
+}
+
+/// Whether `flash_speed` prints 0 because its clock counts milliseconds.
+fn is_too_short(test: &Measured) -> bool {
+    test.ns < 1_000_000
+}
+
+/// What `flash_speed` prints, or the exact figure of a test that is too short for it.
+pub(crate) fn kib_s(test: &Measured) -> String {
+    if is_too_short(test) { format!("~{:.0}", test.exact_kib_s) } else { test.printed_kib_s.to_string() }
 }
 
 fn breakdown(test: &Measured) -> String {
@@ -151,8 +158,9 @@ fn breakdown(test: &Measured) -> String {
 fn bottleneck(advice: &Advice) -> String {
     let phase = Phase::ALL.into_iter().find(|p| p.name() == advice.bottleneck).unwrap_or(Phase::Cpu);
     let next = match &advice.next {
+        Some(n) if n.kib_s == 0 => format!("next: --set {} is x{:.2} as fast", n.set, n.factor),
         Some(n) => format!("next: --set {} gives {} KiB/s, x{:.2}", n.set, n.kib_s, n.factor),
-        None => "chip and controller offer nothing faster".to_owned(),
+        None => "chip, controller and board offer nothing faster".to_owned(),
     };
     format!("  bottleneck: {}, {:.1} %; {next}\n", explain(phase), advice.share_percent)
 }
@@ -173,7 +181,7 @@ fn latency_line(latency: &Latency) -> String {
 pub(crate) fn bar(test: &Measured) -> BarRow {
     BarRow {
         label: test.name.clone(),
-        note: format!("{} KiB/s", test.printed_kib_s),
+        note: format!("{} KiB/s", kib_s(test)),
         breakdown: test.breakdown_ns,
         calls: test.calls,
     }

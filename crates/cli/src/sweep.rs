@@ -61,7 +61,7 @@ fn table(rows: &[Row], sweeps: &[String]) -> String {
             Some(run) => {
                 cells.extend(COLUMNS.map(|name| {
                     let test = run.report.tests.iter().find(|t| t.name == name);
-                    test.map_or_else(String::new, |t| t.printed_kib_s.to_string())
+                    test.map_or_else(String::new, crate::speed::kib_s)
                 }));
                 cells.push(bottleneck(run));
             }

@@ -3,8 +3,9 @@
 use crate::config::{Config, Library};
 use crate::error::Error;
 use crate::rig::{self, Link, RigOptions};
-use floatgate_device::Span;
-use floatgate_mtd::{Breakdown, Error as FlashError, FlashKind, Instant, Mtd};
+use crate::speed;
+use floatgate_device::{Resource, Span};
+use floatgate_mtd::{Breakdown, Error as FlashError, Instant, Mtd};
 use serde::Serialize;
 
 /// An operation to trace.
@@ -81,7 +82,7 @@ struct SpanJson {
 
 fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> {
     s.collect_seq(spans.iter().map(|span| SpanJson {
-        resource: format!("{:?}", span.resource).to_lowercase(),
+        resource: resource(span.resource),
         phase: span.phase.name(),
         start_ns: span.start.as_ns(),
         end_ns: span.end.as_ns(),
@@ -89,7 +90,15 @@ fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> 
     }))
 }
 
-const NOR_PAGE_BYTES: u32 = 512;
+fn resource(resource: Resource) -> String {
+    match resource {
+        Resource::Cpu => "cpu".to_owned(),
+        Resource::Controller => "controller".to_owned(),
+        Resource::Ecc => "ecc".to_owned(),
+        Resource::Bus => "bus".to_owned(),
+        Resource::Die(n) => format!("die {n}"),
+    }
+}
 
 /// Runs one operation on a fresh rig and records it.
 ///
@@ -104,7 +113,7 @@ pub fn trace(
     let mut rig = rig::wire(library, config, options)?;
     let geometry = rig.device.geometry().clone();
     let block = geometry.erase_bytes;
-    let page = if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes };
+    let page = speed::page_bytes(&geometry);
     let bytes = match operation {
         Operation::ReadPage | Operation::WritePage => page,
         Operation::Read2Pages | Operation::Write2Pages => 2 * page,

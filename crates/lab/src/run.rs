@@ -1,12 +1,13 @@
 //! `speed` on a named setup: wire, measure, and say what would be faster.
 
-use crate::config::{Combination, Config, Library, Override, Setup};
+use crate::config::{Combination, Config, Library, Override, Problem, Setup};
 use crate::error::Error;
+use crate::plot;
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
-use floatgate_mtd::Phase;
+use floatgate_mtd::{Geometry, Phase};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything `floatgate speed` shows of one setup.
 #[derive(Clone, Debug, Serialize)]
@@ -63,13 +64,17 @@ pub fn measure(
 ) -> Result<SpeedRun, Error> {
     let mut rig = rig::wire(library, config, options)?;
     let now = rig.now();
+    check_tests(rig.device.geometry(), tests)?;
     let block_bytes = rig.device.geometry().erase_bytes;
     let report = speed::run(rig.device.as_mut(), now, tests).map_err(|error| {
-        match speed::beyond(&error, block_bytes) {
+        match speed::explained(&error, block_bytes) {
             Some(message) => Error::asked(message, "choose blocks with -b, -c, -s and -k"),
             None => Error::flash("speed")(error),
         }
     })?;
+    if report.good_blocks == 0 {
+        return Err(Error::asked("every chosen block is bad", "choose other blocks with -b, -c and -s"));
+    }
     Ok(SpeedRun {
         title: title(config),
         chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
@@ -77,6 +82,16 @@ pub fn measure(
         report,
         advice: Vec::new(),
     })
+}
+
+/// Refuses tests that make no sense on this device.
+fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
+    let (most, unit) = (geometry.erase_bytes / speed::page_bytes(geometry), tests.largest_unit());
+    if unit > most {
+        let message = format!("{unit} pages are more than the {most} of an eraseblock");
+        return Err(Error::asked(message, format!("read in units of 1 to {most} pages")));
+    }
+    Ok(())
 }
 
 /// The setup's title, or an empty text.
@@ -127,9 +142,15 @@ fn advise(test: &Measured, others: &[(String, SpeedRun)]) -> Advice {
     Advice {
         test: test.name.clone(),
         bottleneck: phase.name(),
-        share_percent: (test.share(phase) * 1000.0).round() / 10.0,
+        share_percent: share_percent(test, phase),
         next,
     }
+}
+
+/// A phase's share as the breakdown prints it: rounded so that all add up to 100.0.
+fn share_percent(test: &Measured, phase: Phase) -> f64 {
+    let shares = plot::percentages(&test.breakdown_ns);
+    shares.into_iter().find(|(p, _)| *p == phase).map_or(0.0, |(_, share)| share)
 }
 
 /// What a phase means, for the line that names the bottleneck.
@@ -160,6 +181,7 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
     sets.extend(interfaces.map(|i| format!("bus.interface={i}")));
     let has = |path: &str| config.tree().get(path).is_some();
     let is = |path: &str| config.extract::<bool>(path).unwrap_or(false);
+    sets.extend(faster_clocks(config, link).into_iter().map(|hz| format!("bus.clock_hz={hz}")));
     if has("controller.phy") && !is("bus.phy") {
         sets.push("bus.phy=true".to_owned());
     }
@@ -174,6 +196,24 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
     sets
 }
 
+/// Clocks worth trying on a SPI bus: twice and four times the present one, and what the chip allows at most. Those
+/// that the controller or the way of the data does not bear fail to wire.
+fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
+    let present = u64::from(link.clock_hz);
+    let hz = |path: &str| config.extract_or_default::<Hertz>(path).map_or(0, |hz| hz.0);
+    let most = ["chip.sdr_hz", "chip.max_sdr_hz"].map(hz).into_iter().fold(0, u64::max);
+    let asked = hz("bus.clock_hz");
+    [2 * present, 4 * present, most]
+        .into_iter()
+        .filter(|&hz| hz > asked && hz > present && present > 0)
+        .collect()
+}
+
+/// A clock in a setup or part.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct Hertz(#[serde(with = "floatgate_device::units::hz")] u64);
+
 /// A wired rig of a setup with overrides.
 ///
 /// # Errors
@@ -183,10 +223,10 @@ pub fn wire(library: &Library, setup: &Setup, sets: &[Override], options: RigOpt
 }
 
 /// Runs every combination of a sweep, on all cores; results are in the combinations' order. A combination that cannot
-/// be wired has the reason in its place.
+/// be had has the reason in its place.
 ///
 /// # Errors
-/// A wrong setup or override: the same for every combination, so the first is enough.
+/// A wrong setup or override, or the first combination's reason when none can be had.
 pub fn sweep(
     library: &Library,
     setup: &Setup,
@@ -199,10 +239,22 @@ pub fn sweep(
         let all: Vec<Override> = sets.iter().chain(&combination.overrides).cloned().collect();
         let config = library.resolve(setup, &all)?;
         match measure(library, &config, options, tests) {
-            Ok(run) => Ok(Ok(run)),
-            Err(Error::Config(error)) => Err(Error::Config(error)),
-            Err(other) => Ok(Err(other.to_string())),
+            Err(error) if !refuses_a_value(&error) => Err(error),
+            outcome => Ok(outcome),
         }
     };
-    combinations.par_iter().map(one).collect()
+    let outcomes: Result<Vec<Result<SpeedRun, Error>>, Error> = combinations.par_iter().map(one).collect();
+    let mut outcomes = outcomes?;
+    if !outcomes.is_empty() && outcomes.iter().all(Result::is_err) {
+        return outcomes.swap_remove(0).map(|_| Vec::new());
+    }
+    Ok(outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect())
+}
+
+/// Whether an error concerns one combination's value alone. An unknown key or name is wrong for the whole sweep.
+fn refuses_a_value(error: &Error) -> bool {
+    match error {
+        Error::Config(error) => error.problem() == Problem::WrongValue,
+        _ => true,
+    }
 }

@@ -4,7 +4,7 @@
 //! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
 //! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
 
-use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Instant, Mtd, Nanos, Phase};
+use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
 use serde::Serialize;
 
 /// What to run, as `flash_speed`'s options name it.
@@ -16,8 +16,10 @@ pub struct SpeedOptions {
     pub blocks: u32,
     /// Blocks skipped between two tested ones (`-s`).
     pub skip: u32,
-    /// Also read in units of these many pages (`-C` measures 2..16, 32, 64).
+    /// Also read in units of these many pages.
     pub pages: Vec<u32>,
+    /// Also read in units of 2 to 16, 32 and 64 pages, as far as an eraseblock has them (`-C`).
+    pub continuous: bool,
     /// Secondary block of the read-while-write latency test (`-k`).
     pub secondary_block: Option<u32>,
     /// Only this test, when the others are of no interest.
@@ -26,7 +28,26 @@ pub struct SpeedOptions {
 
 impl Default for SpeedOptions {
     fn default() -> Self {
-        Self { first_block: 0, blocks: 10, skip: 0, pages: Vec::new(), secondary_block: None, only: None }
+        Self {
+            first_block: 0,
+            blocks: 10,
+            skip: 0,
+            pages: Vec::new(),
+            continuous: false,
+            secondary_block: None,
+            only: None,
+        }
+    }
+}
+
+impl SpeedOptions {
+    /// The largest unit asked for, in pages.
+    pub fn largest_unit(&self) -> u32 {
+        let only = match self.only {
+            Some(Test::Write(n) | Test::Read(n)) => n,
+            _ => 0,
+        };
+        self.pages.iter().copied().fold(only, u32::max)
     }
 }
 
@@ -63,13 +84,15 @@ impl Test {
         let pages = match unit {
             "eraseblock" => Some(0),
             "page" => Some(1),
-            other => other.strip_suffix(" page").and_then(|n| n.parse().ok()),
+            other => other.strip_suffix(" page").and_then(|n| n.parse().ok()).filter(|&n| n > 0),
         };
         match what {
             "write" => pages.map(Self::Write),
             "read" => pages.map(Self::Read),
             "erase" if unit.is_empty() => Some(Self::Erase(1)),
-            "erase" => unit.strip_suffix('x').and_then(|n| n.parse().ok()).map(Self::Erase),
+            "erase" => {
+                unit.strip_suffix('x').and_then(|n| n.parse().ok()).filter(|&n| n > 0).map(Self::Erase)
+            }
             _ => None,
         }
     }
@@ -145,6 +168,11 @@ pub struct SpeedReport {
 /// `flash_speed` assumes this page size where sub-pages are single bytes.
 const NOR_PAGE_BYTES: u32 = 512;
 
+/// Bytes of a page as `flash_speed` takes it: the write unit, 512 on NOR.
+pub fn page_bytes(geometry: &Geometry) -> u32 {
+    if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes }
+}
+
 /// What `flash_speed` prints for `kib` KiB in `time`: both rounded down before dividing.
 pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
     let ms = time.as_ns() / 1_000_000;
@@ -186,8 +214,7 @@ struct Bench<'a, M: ?Sized> {
 impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
     fn prepare(mtd: &'a mut M, now: Instant, options: &SpeedOptions) -> Result<Self, Error> {
         let geometry = mtd.geometry();
-        let (block, size) = (geometry.erase_bytes, geometry.size_bytes);
-        let page = if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes };
+        let (block, size, page) = (geometry.erase_bytes, geometry.size_bytes, page_bytes(geometry));
         let mut bench = Self {
             mtd,
             now,
@@ -219,8 +246,14 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
         let mut plan =
             vec![Test::Write(0), Test::Read(0), Test::Write(1), Test::Read(1), Test::Write(2), Test::Read(2)];
         plan.retain(|t| !matches!(t, Test::Write(2) | Test::Read(2)) || self.pages_per_block() >= 2);
-        let wanted = options.pages.iter().filter(|&&n| n > 2 && n <= self.pages_per_block());
-        plan.extend(wanted.map(|&n| Test::Read(n)));
+        let mut pages = options.pages.clone();
+        if options.continuous {
+            pages.extend((2..=16).chain([32, 64]));
+        }
+        pages.retain(|&n| n > 2 && n <= self.pages_per_block());
+        pages.sort_unstable();
+        pages.dedup();
+        plan.extend(pages.into_iter().map(Test::Read));
         plan.push(Test::Erase(1));
         if self.erases_many {
             plan.extend((1..=6).map(|k| Test::Erase(1 << k)));
@@ -254,6 +287,10 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
     /// Moves every good block in units of `pages` pages; what is left of a block is neither moved nor counted.
     fn transfer(&mut self, pages: u32, write: bool) -> Result<(u64, u64, u64, u64), Error> {
         let pages = if pages == 0 { self.pages_per_block() } else { pages };
+        if pages > self.pages_per_block() {
+            let len = u64::from(pages) * u64::from(self.page);
+            return Err(ErrorKind::OutOfRange { len, size: u64::from(self.block) }.at(0, self.now));
+        }
         let unit = (pages * self.page) as usize;
         let units = self.pages_per_block() / pages;
         let mut bitflips = 0;
@@ -331,14 +368,15 @@ fn pattern(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A block beyond the device, in words.
-pub fn beyond(error: &Error, block_bytes: u32) -> Option<String> {
+/// An error that the choice of blocks explains, in words.
+pub fn explained(error: &Error, block_bytes: u32) -> Option<String> {
+    let block = error.addr / u64::from(block_bytes);
     match error.kind {
         ErrorKind::OutOfRange { size, .. } => Some(format!(
-            "block {} does not exist: the device has {} blocks",
-            error.addr / u64::from(block_bytes),
+            "block {block} does not exist: the device has {} blocks, from 0",
             size / u64::from(block_bytes)
         )),
+        ErrorKind::BadBlock => Some(format!("block {block} is bad")),
         _ => None,
     }
 }
@@ -361,6 +399,8 @@ mod tests {
         {
             assert_eq!(Test::from_name(&test.name()), Some(test), "{}", test.name());
         }
-        assert_eq!(Test::from_name("page fault"), None);
+        for nonsense in ["page fault", "0 page read", "-1 page read", "0x erase", "read", ""] {
+            assert_eq!(Test::from_name(nonsense), None, "{nonsense}");
+        }
     }
 }
