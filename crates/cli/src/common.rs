@@ -70,14 +70,14 @@ impl Failure {
 
     /// Prints the failure; the exit code for wrong usage or input.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("{:?}", self.report);
+        tell(&format!("{:?}", self.report));
         ExitCode::from(2)
     }
 }
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self { report: miette::Report::new(error) }
+        floatgate_lab::Error::from(error).into()
     }
 }
 
@@ -119,8 +119,13 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
         let _ = std::fs::remove_file(&beside);
         Failure::new(format!("{}: {e}", path.display()), "name a file in a folder that you can write to")
     })?;
-    eprintln!("wrote {}", path.display());
+    tell(&format!("wrote {}", path.display()));
     Ok(())
+}
+
+/// Prints to stderr. A closed pipe (`2>&1 | head`) is not an error.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// A table as the whole command draws them.
@@ -136,9 +141,7 @@ pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     ] {
         table.remove_style(part);
     }
-    if !std::io::stdout().is_terminal() {
-        table.set_width(u16::try_from(width()).unwrap_or(u16::MAX));
-    }
+    table.set_width(u16::try_from(width()).unwrap_or(u16::MAX));
     table.set_header(header);
     table
 }
@@ -150,9 +153,10 @@ pub(crate) fn numbers(table: &mut Table, from: usize) {
     }
 }
 
-/// Columns of the terminal; where that is unknown 110, or what COLUMNS says.
+/// What COLUMNS says, else the columns of the terminal, else 110.
 pub(crate) fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let told = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let columns = told.or_else(|| Table::new().width().map(usize::from));
     columns.unwrap_or(110).clamp(60, 400)
 }
 
@@ -172,4 +176,9 @@ pub(crate) fn grouped(n: u64) -> String {
         out.push(c);
     }
     out
+}
+
+/// A number with what is counted: `1 row`, `2 rows`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

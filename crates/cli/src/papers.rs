@@ -53,9 +53,7 @@ fn chosen(name: &str) -> Result<Vec<Paper>, Failure> {
     if path.extension().is_none_or(|e| e != "toml") {
         return Ok(papers::select(papers::built_in()?, name)?);
     }
-    let bytes = std::fs::read(path)
-        .map_err(|e| Failure::new(format!("{name}: {e}"), "name a readable TOML file, or a table"))?;
-    let paper = papers::read(&Source::file(path, &bytes)?)?;
+    let paper = papers::read(&Source::read(path)?)?;
     papers::check(&paper)?;
     Ok(vec![paper])
 }
@@ -126,20 +124,22 @@ fn figure(value: f64) -> String {
 }
 
 fn percent(ratio: f64) -> String {
-    format!("{:+.1} %", ratio * 100.0)
+    // Rounded first: what prints as zero has no sign.
+    let tenths = (ratio * 1000.0).round();
+    if tenths == 0.0 { "0.0 %".to_owned() } else { format!("{:+.1} %", tenths / 10.0) }
 }
 
 fn summary(s: &Summary) -> String {
     let verdict = if s.holds() { "yes" } else { "no" };
     format!(
-        "{} rows: {} predicted, {} fitted by {} parameters, {} declared exceptions\n\
+        "{}: {} predicted, {} fitted by {}, {}\n\
          residuals: median {:.1} % (predicted rows {:.1} %), worst {:.1} % ({})\n\
          every row within its tolerance: {verdict}",
-        s.rows,
+        common::count(s.rows, "row"),
         s.predicted,
         s.fitted,
-        s.parameters,
-        s.exceptions,
+        common::count(s.parameters, "parameter"),
+        common::count(s.exceptions, "declared exception"),
         s.median * 100.0,
         s.median_predicted * 100.0,
         s.worst * 100.0,

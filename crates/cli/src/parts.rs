@@ -17,11 +17,11 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// Only chips of this kind
-    #[arg(long, value_parser = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"])]
+    #[arg(long, conflicts_with = "name", value_parser = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"])]
     kind: Option<String>,
 
     /// Print the file itself
-    #[arg(long, requires = "name")]
+    #[arg(long, requires = "name", conflicts_with = "json")]
     toml: bool,
 
     /// Machine-readable output (schema: docs/json.md)
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     match &args.name {
         Some(name) if args.toml => {
+            library.load(Kind::Part, name)?;
             common::print(library.open(Kind::Part, name, None)?.content());
             Ok(ExitCode::SUCCESS)
         }
@@ -95,7 +96,8 @@ fn show(library: &Library, name: &str, json: bool) -> Outcome {
     let mut table = common::table(["field", "value", "source"]);
     for path in loaded.table.leaves("chip") {
         let value = path.strip_prefix("chip.").and_then(|inside| loaded.table.get(inside));
-        table.add_row([path.clone(), value.map_or_else(String::new, text), sources(&part, &path)]);
+        let shown = if path == "chip.id" { value.map(hex) } else { value.map(text) };
+        table.add_row([path.clone(), shown.unwrap_or_default(), sources(&part, &path)]);
     }
     common::print(&table.to_string());
     for (number, source) in (1..).zip(&part.sources) {
@@ -109,6 +111,17 @@ fn text(node: &Node) -> String {
     match serde_json::to_value(node).unwrap_or_default() {
         Value::Array(rows) if rows.iter().any(Value::is_object) => {
             rows.iter().map(row_text).collect::<Vec<_>>().join("\n")
+        }
+        other => plain(&other),
+    }
+}
+
+/// The bytes of an id, as data sheets write them.
+fn hex(node: &Node) -> String {
+    match serde_json::to_value(node).unwrap_or_default() {
+        Value::Array(bytes) if bytes.iter().all(Value::is_u64) => {
+            let bytes = bytes.iter().filter_map(Value::as_u64).map(|byte| format!("{byte:02X}h"));
+            bytes.collect::<Vec<_>>().join(" ")
         }
         other => plain(&other),
     }

@@ -39,6 +39,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             common::print_json(config.tree())
         }
         Some(name) => {
+            // A file of the user's own may be no setup at all.
+            library.resolve(&library.setup(name)?, &[])?;
             common::print(library.open(Kind::Setup, name, None)?.content());
             Ok(ExitCode::SUCCESS)
         }
