@@ -1,0 +1,79 @@
+//! Every example of every `--help` works as typed.
+
+use crate::support::{finish, floatgate, fresh, paper, scratch, stdout, subcommands};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The lines of a help text's example block.
+fn examples(help: &str) -> Vec<String> {
+    let block = help.split("Examples:\n").nth(1).unwrap_or_default();
+    let lines = block.lines().take_while(|line| line.starts_with("  "));
+    lines.map(|line| line.trim().to_owned()).filter(|line| line.starts_with("floatgate ")).collect()
+}
+
+/// A folder with what the examples take for granted: the user's files, and the folders that they write into.
+fn user_folder() -> PathBuf {
+    let folder = fresh("examples");
+    let setup = finish(floatgate().args(["setups", "am62a-w35n01jw"]).current_dir(&folder));
+    std::fs::write(folder.join("my-board.toml"), setup.out).unwrap();
+    std::fs::write(folder.join("my-measurements.toml"), paper(11_000.0)).unwrap();
+    folder
+}
+
+/// Makes the folder of a redirection's target.
+fn make_room(line: &str, home: &Path) {
+    if let Some((_, target)) = line.split_once(" > ") {
+        let target = target.strip_prefix("~/").unwrap_or(target);
+        std::fs::create_dir_all(home.join(target).parent().unwrap()).unwrap();
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn every_example_works_as_typed() {
+    let mut lines = examples(&stdout("--help"));
+    for command in subcommands() {
+        let own = examples(&stdout(&format!("{command} --help")));
+        assert!(!own.is_empty(), "`{command} --help` shows no example");
+        lines.extend(own);
+    }
+    assert!(lines.len() > 25, "the help texts have lost their examples");
+    let home = user_folder();
+    let binaries = Path::new(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    for line in lines {
+        make_room(&line, &home);
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", &line]).env("PATH", &path).env("HOME", &home).current_dir(&home);
+        let run = finish(&mut shell);
+        assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
+        let told = run.err.lines().all(|told| told.starts_with("wrote "));
+        assert!(told, "{line} complains:\n{}", run.err);
+        assert!(line.contains(" > ") || !run.out.is_empty(), "{line} prints nothing");
+    }
+    for written in ["my-chip.toml", "my-board.toml", "modes.svg", "rww.svg"] {
+        assert!(std::fs::metadata(home.join(written)).unwrap().len() > 100, "{written}");
+    }
+}
+
+#[test]
+fn a_chip_copied_from_the_catalogue_is_that_chip() {
+    let folder = scratch("copied-chip");
+    std::fs::write(folder.join("chip.toml"), stdout("parts w25n02jw --toml")).unwrap();
+    let of = |chip: &str| {
+        let args = ["speed", "ma35d1-w25n02jw", "-c1", "--set", chip];
+        finish(floatgate().args(args).current_dir(&folder)).out
+    };
+    assert!(of("chip=chip.toml").contains("KiB/s"));
+    assert_eq!(of("chip=chip.toml"), of("chip=w25n02jw"));
+    assert_eq!(of("chip=./chip.toml"), of("chip=W25N02JW"));
+}
+
+#[test]
+fn a_setup_copied_from_the_catalogue_is_that_setup() {
+    let folder = scratch("copied-setup");
+    std::fs::write(folder.join("board.toml"), stdout("setups stm32-n25q128a")).unwrap();
+    let of = |setup: &str| finish(floatgate().args(["keystore", setup]).current_dir(&folder)).out;
+    assert!(of("board.toml").contains("write page"));
+    assert_eq!(of("board.toml"), of("STM32-n25q128a"));
+}

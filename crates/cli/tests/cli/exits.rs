@@ -1,0 +1,124 @@
+//! Exit codes: 0 done, 1 a check found a problem, 2 wrong usage or input.
+
+use crate::support::{assert_refused, fresh, paper, run, run_in};
+
+/// Command lines that are wrong, each in its own way.
+const WRONG: [&str; 43] = [
+    "",
+    "nosuch",
+    "speed",
+    "speed nosuch",
+    "speed nosuch.toml",
+    "speed am62a-w35n01jw extra",
+    "speed am62a-w35n01jw --nosuch",
+    "speed am62a-w35n01jw -c 0",
+    "speed am62a-w35n01jw -c many",
+    "speed am62a-w35n01jw -b 100000",
+    "speed am62a-w35n01jw -b -1",
+    "speed am62a-w35n01jw -c 513",
+    "speed am62a-w35n01jw -k 512",
+    "speed am62a-w35n01jw --pages 65",
+    "speed am62a-w35n01jw --pages 0",
+    "speed am62a-w35n01jw --bad-blocks 11",
+    "speed nor-serialised --bad-blocks 1",
+    "speed am62a-w35n01jw --set chip=nosuch",
+    "speed am62a-w35n01jw --set controller=nosuch",
+    "speed am62a-w35n01jw --set controller=gpmi-imx6",
+    "speed am62a-w35n01jw --set bus.clock_hz=0",
+    "speed am62a-w35n01jw --set bus.clock_hz=25us",
+    "speed am62a-w35n01jw --set bus.reset_pin=false --set bus.mode=8D-8D-8D",
+    "speed nor-serialised --set bus.mode=1-4-4",
+    "speed am62a-w35n01jw --set bus.clock",
+    "speed am62a-w35n01jw --sweep bus.mode",
+    "speed am62a-w35n01jw --sweep bus.mode=",
+    "speed am62a-w35n01jw --sweep a=1,2",
+    "speed am62a-w35n01jw --sweep bus.mode=8x-8x-8x",
+    "speed am62a-w35n01jw --sweep chip=w35n01jw,nosuch",
+    "trace am62a-w35n01jw",
+    "trace am62a-w35n01jw read-pag",
+    "keystore am62a-w35n01jw",
+    "keystore nor-serialised",
+    "keystore --set chip=w25q256jv",
+    "keystore --set firmware.clock_hz=0",
+    "papers nosuch",
+    "papers nosuch.toml",
+    "parts nosuch",
+    "parts w35n01jw --kind spi-nand",
+    "parts --toml",
+    "setups nosuch",
+    "completions nosuch",
+];
+
+#[test]
+fn wrong_usage_and_input_exit_with_2() {
+    for line in WRONG {
+        assert_refused(&format!("floatgate {line}"), &run(line));
+    }
+}
+
+#[test]
+fn help_and_version_exit_with_0_on_stdout() {
+    for line in ["--help", "-h", "--version", "help speed", "speed --help", "papers --version"] {
+        let run = run(line);
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "floatgate {line}");
+        assert!(run.out.contains("floatgate"), "floatgate {line}");
+    }
+}
+
+#[test]
+fn papers_exits_with_1_when_a_row_is_outside_its_tolerance() {
+    let folder = fresh("papers-exit");
+    let code = |published: f64| {
+        std::fs::write(folder.join("mine.toml"), paper(published)).unwrap();
+        let run = run_in(&folder, ["papers", "mine.toml"]);
+        assert_eq!(run.err, "");
+        (run.code, run.out.contains("outside: mine/reads/page"), run.out.contains("tolerance: yes"))
+    };
+    assert_eq!(code(11_000.0), (Some(0), false, true));
+    assert_eq!(code(9_000.0), (Some(1), true, false));
+    for flag in ["--json", "--summary"] {
+        let run = run_in(&folder, ["papers", "mine.toml", flag]);
+        assert_eq!((run.code, run.err.as_str()), (Some(1), ""), "{flag}");
+    }
+}
+
+#[test]
+fn the_published_tables_come_out() {
+    let run = run("papers --summary");
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{}", run.out);
+}
+
+/// A paper that is wrong, and what the message must name.
+const WRONG_PAPERS: [(&str, &str, &str); 11] = [
+    ("page read", "page raed", "mine/reads/page"),
+    ("page read", "65 page read", "64 of an eraseblock"),
+    ("page read", "4000000000 page read", "64 of an eraseblock"),
+    ("page read", "0 page read", "0 page read"),
+    ("page read", "keystore with delays", "mine/reads/page"),
+    ("page read", "read ended after", "secondary block"),
+    ("am62a-w35n01jw", "am62a", "mine/reads/page"),
+    ("published = 11034", "published = 0", "not above 0"),
+    ("published = 11034", "publishd = 11034", "published"),
+    ("kind = 'predicted'", "kind = 'fitted'", "[[fit]]"),
+    ("kind = 'predicted'", "kind = 'guessed'", "predicted"),
+];
+
+#[test]
+fn a_wrong_paper_is_refused_with_its_place() {
+    let folder = fresh("papers-wrong");
+    for (right, wrong, named) in WRONG_PAPERS {
+        let text = paper(11_034.0).replace(right, wrong);
+        assert!(text.contains(wrong), "{right} is not in the paper");
+        std::fs::write(folder.join("mine.toml"), text).unwrap();
+        let run = run_in(&folder, ["papers", "mine.toml"]);
+        assert_refused(wrong, &run);
+        assert!(run.err.contains(named), "{wrong}: no {named:?} in\n{}", run.err);
+    }
+}
+
+#[test]
+fn an_empty_paper_proves_nothing() {
+    let folder = fresh("papers-empty");
+    std::fs::write(folder.join("mine.toml"), "paper = 'mine'\ntitle = ''\n").unwrap();
+    assert_refused("an empty paper", &run_in(&folder, ["papers", "mine.toml"]));
+}

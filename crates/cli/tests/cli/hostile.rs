@@ -1,0 +1,226 @@
+//! Arguments and files that nobody should give: they are refused, or harmless, and nothing panics.
+
+use crate::support::{PARALLEL_NOR, Run, assert_refused, finish, floatgate, fresh, run_in, stdout};
+use serde_json::Value;
+use std::path::Path;
+
+/// Every command line of one argument more than `{}` stands for.
+const HOLES: [&[&str]; 9] = [
+    &["speed", "{}"],
+    &["speed", "am62a-w35n01jw", "--set", "{}"],
+    &["speed", "am62a-w35n01jw", "--sweep", "{}"],
+    &["trace", "{}", "read-page"],
+    &["trace", "am62a-w35n01jw", "{}"],
+    &["keystore", "{}"],
+    &["papers", "{}"],
+    &["parts", "{}"],
+    &["setups", "{}"],
+];
+
+/// What goes into the holes: names, paths and overrides that cannot be right.
+const NASTY: [&str; 30] = [
+    "",
+    " ",
+    ".",
+    "..",
+    "/",
+    "./",
+    "folder.toml",
+    "binary.toml",
+    "empty.toml",
+    "deep.toml",
+    "dotted.toml",
+    "large.toml",
+    "loop.toml",
+    "missing.toml",
+    "no/such/folder.toml",
+    "two\nlines",
+    "=",
+    "==",
+    "a=",
+    "=b",
+    "bus.mode",
+    "bus..mode=1-1-1",
+    "chip=",
+    "chip=[",
+    "chip={a=1",
+    "chip=folder.toml",
+    "chip=loop.toml",
+    "\u{202e}\u{1F4A5}",
+    "--",
+    "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z=1",
+];
+
+fn folder() -> std::path::PathBuf {
+    let folder = fresh("hostile");
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
+    std::fs::create_dir_all(folder.join("folder.toml")).unwrap();
+    write("binary.toml", &[0x7F, b'E', b'L', b'F', 0xFF, 0xFE, 0]);
+    write("empty.toml", b"");
+    write("deep.toml", format!("a = {}{}", "[".repeat(100_000), "]".repeat(100_000)).as_bytes());
+    write("dotted.toml", format!("chip = 'w35n01jw'\n[{}]\nx = 1\n", vec!["a"; 5000].join(".")).as_bytes());
+    write("large.toml", &vec![b'#'; 3 << 20]);
+    write("loop.toml", b"base = 'loop.toml'\nkind = 'spi-nand'\nname = 'x'\n[chip]\nbase = 'loop.toml'\n");
+    folder
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let folder = folder();
+    for hole in HOLES {
+        for nasty in NASTY {
+            let args: Vec<&str> = hole.iter().map(|arg| if *arg == "{}" { nasty } else { arg }).collect();
+            if args == ["papers", ""] || args == ["parts", "--"] || args == ["setups", "--"] {
+                continue;
+            }
+            if nasty == "--" && hole.len() == 2 {
+                assert_harmless(&args, &run_in(&folder, &args));
+                continue;
+            }
+            assert_refused(&format!("{args:?}"), &run_in(&folder, &args));
+        }
+    }
+}
+
+/// Numbers at and beyond the borders of what fits.
+const NUMBERS: [&str; 12] = [
+    "-1",
+    "0",
+    "1",
+    "1.5",
+    "1e9",
+    "4294967295",
+    "4294967296",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999999999",
+    "NaN",
+    "0x10",
+];
+
+#[test]
+fn numbers_beyond_the_borders_do_no_harm() {
+    let folder = fresh("numbers");
+    for option in ["-b", "-c", "-s", "-k", "--pages", "--seed", "--bad-blocks"] {
+        for number in NUMBERS {
+            let args = ["speed", "imx6-mx30lf2g18ac", option, number];
+            assert_harmless(&args, &run_in(&folder, args));
+        }
+    }
+    let args = ["speed", "am62a-w35n01jw", "-s", "4294967295", "-c", "4294967295", "-b", "4294967295"];
+    assert_refused("blocks beyond 64 bits", &run_in(&folder, args));
+}
+
+/// Asserts that a run ended in an orderly way, whatever its outcome.
+fn assert_harmless<A: std::fmt::Debug>(args: &A, run: &Run) {
+    assert!(matches!(run.code, Some(0 | 2)), "{args:?}: {:?}\n{}", run.code, run.err);
+    assert_eq!(run.code == Some(2), run.out.is_empty(), "{args:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn arguments_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = OsStr::from_bytes(b"\xFF\xFE.toml");
+    for before in
+        [&["speed"][..], &["speed", "am62a-w35n01jw", "--set"], &["papers"], &["parts"], &["keystore"]]
+    {
+        let run = finish(floatgate().args(before).arg(bytes));
+        assert_refused(&format!("{before:?} and bytes"), &run);
+    }
+    // A path of bytes is a path all the same.
+    let folder = fresh("bytes");
+    let run = finish(
+        floatgate().args(["speed", "am62a-w35n01jw", "-c1", "--plot"]).arg(bytes).current_dir(&folder),
+    );
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(folder.join(bytes).is_file());
+}
+
+/// Dotted paths of a setup's numbers; of a list of tables those of its first.
+fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(table) => table.iter().for_each(|(key, value)| numbers(value, &below(key), found)),
+        Value::Array(list) => list.first().into_iter().for_each(|first| numbers(first, &below("0"), found)),
+        _ if path.starts_with("part.") => {}
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// Sets every field of `setup` to nothing, much and too much, and sees whether the binary survives.
+fn survives(folder: &Path, setup: &str) -> usize {
+    let tree: Value = serde_json::from_str(&run_in(folder, ["setups", setup, "--resolved"]).out).unwrap();
+    let mut paths = Vec::new();
+    numbers(&tree, "", &mut paths);
+    for path in &paths {
+        let set = |value: &str| format!("{path}={value}");
+        for value in ["0", "9007199254740993"] {
+            let args = ["trace", setup, "write-page", "--set", &set(value)];
+            assert_harmless(&args, &run_in(folder, args));
+        }
+        let args = ["speed", setup, "-c", "1", "--set", &set("1000000000")];
+        assert_harmless(&args, &run_in(folder, args));
+    }
+    paths.len()
+}
+
+#[test]
+fn no_value_of_the_firmware_is_fatal() {
+    let folder = fresh("firmware");
+    let fields = [
+        "clock_hz",
+        "call_us",
+        "tx_ns_per_byte",
+        "rx_ns_per_byte",
+        "compare_page_ns",
+        "tick_us",
+        "delay_ticks",
+    ];
+    for field in fields {
+        for value in ["0", "1", "1000000", "1000000000", "9007199254740993", "-1", "'1 h'"] {
+            let set = format!("firmware.{field}={value}");
+            let args = ["keystore", "--set", &set];
+            assert_harmless(&args, &run_in(&folder, args));
+        }
+    }
+}
+
+#[test]
+fn no_value_of_any_field_is_fatal() {
+    let folder = fresh("fields");
+    std::fs::write(folder.join("parallel.toml"), PARALLEL_NOR).unwrap();
+    let setups = ["am62a-w35n01jw", "zc702-mx25uw12845g", "imx6-mx30lf2g18ac", "./parallel.toml"];
+    std::thread::scope(|threads| {
+        for setup in setups {
+            let folder = &folder;
+            threads.spawn(move || assert!(survives(folder, setup) > 15, "{setup} has few fields"));
+        }
+    });
+}
+
+#[test]
+fn the_catalogue_has_no_part_that_a_suitable_setup_refuses() {
+    let folder = fresh("suitable");
+    std::fs::write(folder.join("parallel.toml"), PARALLEL_NOR).unwrap();
+    let spi = "controller = 'ideal-spi'\n[bus]\nclock_hz = '50 MHz'\nlanes = 8\nreset_pin = true\n";
+    std::fs::write(folder.join("nor.toml"), format!("chip = 'w25q128jv'\n{spi}")).unwrap();
+    // Not every SPI NAND corrects by itself; an engine on the host suits them all.
+    let ecc = "[ecc]\nengine = 'software'\ndecode_ns_per_kb = 1000\n";
+    std::fs::write(folder.join("nand.toml"), format!("chip = 'w25n01gv'\n{spi}{ecc}")).unwrap();
+    let kinds = [
+        ("spi-nand", "./nand.toml"),
+        ("spi-nor", "./nor.toml"),
+        ("raw-nand", "imx6-mx30lf2g18ac"),
+        ("parallel-nor", "./parallel.toml"),
+    ];
+    for (kind, setup) in kinds {
+        for part in crate::support::names(&format!("parts --kind {kind}"), "part") {
+            let chip = format!("chip={part}");
+            let run = run_in(&folder, ["speed", setup, "-c", "2", "--set", &chip]);
+            assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{part} on {setup}");
+        }
+    }
+    assert!(stdout("parts").contains("w35n01jw"));
+}

@@ -1,0 +1,226 @@
+//! `--json` is what docs/json.md says, key by key and type by type, in both directions.
+
+use crate::support::{names, run, stdout};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A key as documented.
+#[derive(Clone, Debug)]
+struct Key {
+    kind: String,
+    optional: bool,
+}
+
+/// Documented keys by path, of one section.
+type Section = BTreeMap<String, Key>;
+
+/// The tables of docs/json.md by the title above them.
+fn documented() -> BTreeMap<String, Section> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut sections: BTreeMap<String, Section> = BTreeMap::new();
+    let mut title = String::new();
+    for line in text.lines() {
+        if let Some(found) = line.strip_prefix("## ") {
+            title = found.to_owned();
+        } else if let Some(row) = line.strip_prefix("| `") {
+            let (path, rest) = row.split_once("` | ").unwrap();
+            let kind = rest.split(" |").next().unwrap();
+            let key = Key {
+                kind: kind.trim_end_matches(", optional").to_owned(),
+                optional: kind.ends_with(", optional"),
+            };
+            let before = sections.entry(title.clone()).or_default().insert(path.to_owned(), key);
+            assert!(before.is_none(), "docs/json.md has {path} twice under {title}");
+        }
+    }
+    sections
+}
+
+struct Checker<'a> {
+    docs: &'a BTreeMap<String, Section>,
+    section: &'a Section,
+    /// Documented paths that occurred.
+    seen: BTreeSet<String>,
+    line: String,
+}
+
+impl<'a> Checker<'a> {
+    fn new(docs: &'a BTreeMap<String, Section>, section: &str, line: &str) -> Self {
+        let section = docs.get(section).unwrap_or_else(|| panic!("docs/json.md has no section {section}"));
+        Self { docs, section, seen: BTreeSet::new(), line: line.to_owned() }
+    }
+
+    fn value(&mut self, path: &str, value: &Value) {
+        let Some(key) = self.section.get(path).cloned() else { return self.inside(path, value) };
+        self.seen.insert(path.to_owned());
+        let kind = match (key.kind.strip_suffix(" or null"), value) {
+            (Some(_), Value::Null) => return,
+            (Some(kind), _) => kind,
+            (None, _) => &key.kind,
+        };
+        match kind {
+            "object" => self.inside(path, value),
+            "breakdown" => self.nested("Breakdown", path, value),
+            "speed" => self.nested("speed", path, value),
+            kind => assert!(is(kind, value), "{}: {path} is no {kind}: {value}", self.line),
+        }
+    }
+
+    /// A table or list without a documented type of its own.
+    fn inside(&mut self, path: &str, value: &Value) {
+        match value {
+            Value::Object(table) => {
+                for (key, value) in table {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    self.value(&path, value);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| self.value(&format!("{path}[]"), value)),
+            _ => panic!("{}: {path} is not in docs/json.md", self.line),
+        }
+    }
+
+    fn nested(&self, section: &str, path: &str, value: &Value) {
+        let mut checker = Checker::new(self.docs, section, &format!("{} at {path}", self.line));
+        checker.inside("", value);
+        checker.required(value);
+    }
+
+    /// Asserts that every key that is not optional occurred, where the table that it stands in did.
+    fn required(&self, value: &Value) {
+        for (path, key) in self.section {
+            let (above, _) = path.rsplit_once('.').unwrap_or(("", path));
+            let reached = occurs(value, above);
+            assert!(
+                key.optional || !reached || self.seen.contains(path),
+                "{}: docs/json.md promises {path}",
+                self.line
+            );
+        }
+    }
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "any" => true,
+        "string" => value.is_string(),
+        "integer" => value.as_u64().is_some_and(|n| n < 1 << 53),
+        "number" => value.as_f64().is_some_and(f64::is_finite),
+        "string[]" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+        _ => panic!("docs/json.md has an unknown type {kind}"),
+    }
+}
+
+/// Whether anything stands at a path.
+fn occurs(value: &Value, path: &str) -> bool {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    match (first.strip_suffix("[]"), value) {
+        (_, Value::Null) => false,
+        (None, _) if first.is_empty() => true,
+        (None, Value::Object(table)) => table.get(first).is_some_and(|value| occurs(value, rest)),
+        (Some(""), Value::Array(list)) => list.iter().any(|value| occurs(value, rest)),
+        (Some(name), Value::Object(table)) => {
+            let list = table.get(name).and_then(Value::as_array);
+            list.is_some_and(|list| list.iter().any(|value| occurs(value, rest)))
+        }
+        _ => false,
+    }
+}
+
+fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSet<String> {
+    let value: Value = serde_json::from_str(&stdout(line)).unwrap();
+    let mut checker = Checker::new(docs, section, line);
+    checker.inside("", &value);
+    checker.required(&value);
+    checker.seen
+}
+
+/// Sections and command lines that together show every key.
+const LINES: [(&str, &str); 13] = [
+    ("speed", "speed am62a-w35n01jw -C --json"),
+    ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
+    ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
+    ("trace", "trace imx6-mx30lf2g18ac write-2-pages --json"),
+    ("trace", "trace rww-mx25uw51245g read-while-write --json"),
+    ("keystore", "keystore --json"),
+    ("papers", "papers --json"),
+    ("parts", "parts --json"),
+    ("parts NAME", "parts w35n01jw --json"),
+    ("setups", "setups --json"),
+    ("setups NAME", "setups am62a-w35n01jw --json"),
+    ("setups NAME", "setups stm32-n25q128a --resolved"),
+    ("setups NAME", "setups zynqmp-arasan-16k --resolved"),
+];
+
+#[test]
+fn output_and_documentation_have_the_same_keys() {
+    let docs = documented();
+    let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (section, line) in LINES {
+        seen.entry(section).or_default().extend(check(&docs, section, line));
+    }
+    for (section, keys) in &docs {
+        let Some(seen) = seen.get(section.as_str()) else {
+            assert_eq!(section, "Breakdown", "no command line shows {section}");
+            continue;
+        };
+        let never = keys.iter().filter(|(path, key)| !key.optional && !seen.contains(*path));
+        assert_eq!(never.map(|(path, _)| path).collect::<Vec<_>>(), [""; 0], "never seen in {section}");
+    }
+}
+
+#[test]
+fn every_board_and_chip_prints_what_is_documented() {
+    let docs = documented();
+    for setup in names("setups", "name") {
+        check(&docs, "speed", &format!("speed {setup} -c 2 --json"));
+        check(&docs, "setups NAME", &format!("setups {setup} --json"));
+        for operation in ["read-page", "erase"] {
+            check(&docs, "trace", &format!("trace {setup} {operation} --json"));
+        }
+    }
+    for part in names("parts", "part") {
+        check(&docs, "parts NAME", &format!("parts {part} --json"));
+    }
+}
+
+#[test]
+fn a_refused_combination_says_why() {
+    let line = "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json";
+    let rows: Value = serde_json::from_str(&stdout(line)).unwrap();
+    assert!(rows[0]["run"].is_object() && rows[0]["refused"].is_null(), "{rows}");
+    assert!(rows[1]["run"].is_null() && rows[1]["refused"].as_str().unwrap().contains("1S-4S-4S"), "{rows}");
+}
+
+#[test]
+fn the_kinds_of_rows_are_three_and_the_summary_counts_them() {
+    let report: Value = serde_json::from_str(&run("papers --json").out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count() as u64;
+    let summary = |key: &str| report["summary"][key].as_u64().unwrap();
+    assert_eq!(summary("rows"), rows.len() as u64);
+    assert_eq!(summary("fitted"), of("fitted"));
+    assert_eq!(summary("predicted"), of("predicted"));
+    assert_eq!(summary("exceptions"), of("exception"));
+    assert_eq!(of("fitted") + of("predicted") + of("exception"), rows.len() as u64);
+    for row in rows {
+        let (published, simulated) = (row["published"].as_f64().unwrap(), row["simulated"].as_f64().unwrap());
+        assert!((simulated / published - 1.0 - row["residual"].as_f64().unwrap()).abs() < 1e-12, "{row}");
+        assert!(
+            row["kind"] != "exception" || row["reason"].is_string(),
+            "an exception without a reason: {row}"
+        );
+    }
+}
+
+#[test]
+fn every_documented_command_is_the_whole_command_list() {
+    let docs = documented();
+    for command in crate::support::subcommands() {
+        let has_json = stdout(&format!("{command} --help")).contains("--json");
+        let documented = docs.keys().any(|section| section.split(' ').next() == Some(&command));
+        assert_eq!(has_json, documented, "docs/json.md and `{command} --help` differ on --json");
+    }
+}

@@ -1,0 +1,19 @@
+//! The command seen from outside: the built binary, its exit codes, its output and its files.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+mod breakdown;
+mod determinism;
+mod examples;
+mod exits;
+mod golden;
+mod hostile;
+mod json;
+mod output;
+mod plots;
+mod support;

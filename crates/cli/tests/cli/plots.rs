@@ -1,0 +1,61 @@
+//! `--plot` writes a whole picture or nothing.
+
+use crate::support::{assert_refused, fresh, run_in};
+use std::path::Path;
+
+const PLOTS: [&[&str]; 3] = [
+    &["speed", "am62a-w35n01jw", "--plot"],
+    &["speed", "am62a-w35n01jw", "--sweep", "bus.mode=1-1-1,1-8-8", "--plot"],
+    &["trace", "am62a-w35n01jw", "read-page", "--plot"],
+];
+
+fn entries(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn plot(folder: &Path, args: &[&str], file: &str) -> crate::support::Run {
+    run_in(folder, args.iter().copied().chain([file]))
+}
+
+#[test]
+fn a_picture_is_whole_and_alone() {
+    for args in PLOTS {
+        let folder = fresh("plot-whole");
+        assert_eq!(plot(&folder, args, "x.svg").code, Some(0));
+        assert_eq!(entries(&folder), ["x.svg"]);
+        let first = std::fs::read_to_string(folder.join("x.svg")).unwrap();
+        assert!(first.starts_with("<svg") && first.trim_end().ends_with("</svg>"), "{args:?}");
+        assert!(first.matches('<').count() == first.matches('>').count(), "{args:?}: a tag is open");
+        assert_eq!(plot(&folder, args, "x.svg").code, Some(0), "a file that is there is replaced");
+        assert_eq!(std::fs::read_to_string(folder.join("x.svg")).unwrap(), first);
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused_and_nothing_is_left() {
+    for args in PLOTS {
+        let folder = fresh("plot-refused");
+        std::fs::create_dir(folder.join("taken.svg")).unwrap();
+        std::fs::write(folder.join("file"), "x").unwrap();
+        for target in ["no/such/folder/x.svg", "file/x.svg", "taken.svg", "."] {
+            assert_refused(&format!("{args:?} {target}"), &plot(&folder, args, target));
+            assert_eq!(entries(&folder), ["file", "taken.svg"], "{target} left something behind");
+            assert_eq!(entries(&folder.join("taken.svg")), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn what_fails_before_leaves_an_old_picture_alone() {
+    let folder = fresh("plot-old");
+    std::fs::write(folder.join("x.svg"), "old").unwrap();
+    let args = ["speed", "am62a-w35n01jw", "-b", "100000", "--plot"];
+    assert_refused("blocks that do not exist", &plot(&folder, &args, "x.svg"));
+    assert_eq!(std::fs::read_to_string(folder.join("x.svg")).unwrap(), "old");
+    assert_eq!(entries(&folder), ["x.svg"]);
+}
