@@ -1,4 +1,5 @@
 //! Every command line in README.md and docs/tour.md works as typed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::path::PathBuf;
 use std::process::Command;
