@@ -301,6 +301,8 @@ pub struct SpiController<C> {
     chip: C,
     bus: Timeline,
     phy: PhyState,
+    /// Until when the chip's work is recorded.
+    noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
     /// Clock for operations without a limit of their own.
@@ -320,6 +322,7 @@ impl<C: SpiChip> SpiController<C> {
             chip,
             bus: Timeline::default(),
             phy: PhyState::Uncalibrated,
+            noted_until: Instant::ZERO,
             trial_tap: None,
             base,
             phy_clock,
@@ -381,6 +384,9 @@ impl<C: SpiChip> SpiController<C> {
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
+        if host.is_recording() {
+            self.note_read_ahead(host, start, start + (cmd + addr + dummy), wire);
+        }
         host.spend(Resource::Bus, Phase::Command, cmd, "command");
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
@@ -388,6 +394,22 @@ impl<C: SpiChip> SpiController<C> {
         host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
         host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
         refused
+    }
+
+    /// Records the array reads behind a continuous transfer that began at `start`, its data at `from` for `wire`.
+    #[cold]
+    fn note_read_ahead(&self, host: &mut Host, start: Instant, from: Instant, wire: Nanos) {
+        let Some(ahead) = self.chip.read_ahead(start) else { return };
+        let page = |n: u32| from + Nanos::from_ns(wire.as_ns() * u64::from(n) / u64::from(ahead.pages + 1));
+        for n in 0..ahead.pages {
+            host.note(Span {
+                resource: Resource::Die(self.chip.busy_die()),
+                phase: Phase::Array,
+                start: page(n),
+                end: (page(n) + ahead.each).min(page(n + 1)),
+                what: "tRD, behind the transfer",
+            });
+        }
     }
 
     fn transfer(
@@ -565,14 +587,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     ) -> Result<u8, SpiError> {
         let start = host.now();
         let ready = self.chip.busy_until();
-        let die = Resource::Die(self.chip.busy_die());
-        host.note(Span {
-            resource: die,
-            phase: Phase::Array,
-            start,
-            end: ready.min(start + plan.timeout),
-            what: self.chip.busy_what(),
-        });
+        self.note_work(host, ready.min(start + plan.timeout));
         let clock = self.clock(op, false);
         let cost = self.profile.exec;
         let op_time = cost.setup_us + clock.duration(op);
@@ -626,6 +641,18 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 }
 
 impl<C: SpiChip> SpiController<C> {
+    /// Records the chip's work up to `end`, from where it began or was recorded last.
+    #[inline]
+    fn note_work(&mut self, host: &mut Host, end: Instant) {
+        if !host.is_recording() {
+            return;
+        }
+        let resource = Resource::Die(self.chip.busy_die());
+        let (start, what) = (self.chip.busy_since().max(self.noted_until), self.chip.busy_what());
+        host.note(Span { resource, phase: Phase::Array, start, end, what });
+        self.noted_until = self.noted_until.max(end);
+    }
+
     /// Runs the status operation that sees the chip ready; all of its time that the array does not need is polling.
     fn last_poll(
         &mut self,

@@ -62,6 +62,7 @@ pub(super) struct Die {
     /// Bits of the last page read that are still wrong, for ECC on the host's side.
     wrong: Vec<u32>,
     pub(super) ecc: EccResult,
+    busy_since: Instant,
     busy_until: Instant,
     busy_what: &'static str,
     pub(super) protection: u8,
@@ -102,6 +103,7 @@ impl Die {
             leaks: BTreeMap::new(),
             wrong: Vec::new(),
             ecc: EccResult::default(),
+            busy_since: Instant::ZERO,
             busy_until: Instant::ZERO,
             busy_what: "",
             protection: 0,
@@ -155,12 +157,18 @@ impl Die {
         self.busy_until
     }
 
+    #[inline]
+    pub(super) const fn busy_since(&self) -> Instant {
+        self.busy_since
+    }
+
     pub(super) const fn busy_what(&self) -> &'static str {
         self.busy_what
     }
 
     #[inline]
     pub(super) fn work(&mut self, from: Instant, length: Nanos, what: &'static str) {
+        self.busy_since = from;
         self.busy_until = from + length;
         self.busy_what = what;
     }

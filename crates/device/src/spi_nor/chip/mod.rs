@@ -183,6 +183,11 @@ impl SpiChip for SpiNor {
         self.work.end
     }
 
+    #[inline]
+    fn busy_since(&self) -> Instant {
+        self.work.since
+    }
+
     fn busy_die(&self) -> u8 {
         self.work.bank
     }

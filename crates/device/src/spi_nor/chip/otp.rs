@@ -3,11 +3,11 @@
 use super::SpiNor;
 use super::decode::OtpCmd;
 use super::registers::LOCK_BITS;
-use super::work::{Kind, Work, mix};
+use super::work::{Work, mix};
 use crate::spi::{Data, SpiOp};
 use crate::spi_nor::spec::{OtpSpec, SpiNorSpec};
 use crate::violation::Violation;
-use floatgate_mtd::Instant;
+use floatgate_mtd::{Instant, Nanos};
 
 /// Contents and state of the area.
 #[derive(Clone, Debug, Default)]
@@ -119,14 +119,14 @@ impl SpiNor {
         for (old, new) in cells.iter_mut().zip(bytes) {
             *old &= new;
         }
-        self.otp_work(end + self.spec.timing.t_pp_us.typ);
+        self.otp_work(end, self.spec.timing.t_pp_us.typ);
         Ok(())
     }
 
-    fn otp_work(&mut self, end: Instant) {
+    fn otp_work(&mut self, end: Instant, length: Nanos) {
         self.regs.wel = false;
         (self.regs.program_failed, self.regs.erase_failed) = (false, false);
-        self.work = Work { kind: Kind::Other, ..Work::other(end, "OTP") };
+        self.work = Work::other(end, length, "OTP");
     }
 
     /// ERASE SECURITY REGISTER takes as long as the smallest erase.
@@ -142,14 +142,14 @@ impl SpiNor {
         let start = at - at % region_bytes as usize;
         self.otp.cells[start..start + region_bytes as usize].fill(0xFF);
         let time = self.erase_types.first().map_or(self.spec.timing.t_w_us.typ, |t| t.t_us.typ);
-        self.otp_work(end + time);
+        self.otp_work(end, time);
         Ok(())
     }
 
     fn lock_secured(&mut self, end: Instant) -> Result<(), Violation> {
         self.check_write_enable()?;
         self.otp.locked = true;
-        self.otp_work(end + self.spec.timing.t_w_us.typ);
+        self.otp_work(end, self.spec.timing.t_w_us.typ);
         Ok(())
     }
 

@@ -169,7 +169,7 @@ impl SpiNor {
             _ => return Err(Violation::WrongMode(op.opcode)),
         }
         self.regs.wel = false;
-        self.work = Work::other(end + self.spec.timing.t_w_us.typ, "tW");
+        self.work = Work::other(end, self.spec.timing.t_w_us.typ, "tW");
         Ok(())
     }
 

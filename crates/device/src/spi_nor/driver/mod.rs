@@ -62,8 +62,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.phy
     }
 
-    /// The clock of the driver's thread: when probing was done, or the last call. After a call of two threads it is the
-    /// writer's.
+    /// The clock of the driver's thread: when probing was done, or the last call.
     pub const fn now(&self) -> Instant {
         self.host.now()
     }
