@@ -387,7 +387,8 @@ impl<C: SpiChip> SpiController<C> {
         if host.is_recording() {
             self.note_read_ahead(host, start, start + (cmd + addr + dummy), wire);
         }
-        host.spend(Resource::Bus, Phase::Command, cmd, "command");
+        let name = if host.is_recording() { self.chip.command_name(op) } else { "" };
+        host.spend(Resource::Bus, Phase::Command, cmd, name);
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
         host.spend(Resource::Bus, Phase::Data, wire, "data");
