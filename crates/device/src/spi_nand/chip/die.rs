@@ -6,6 +6,7 @@ use super::ChipOptions;
 use super::otp;
 use crate::array::Array;
 use crate::ecc_engine::{EccRequirement, correct};
+use floatgate_ecc::OobLayout;
 use floatgate_mtd::{Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -355,9 +356,10 @@ impl Die {
     pub(super) fn blank_ecc_bytes(&mut self, plane: usize, spec: &SpiNandSpec) {
         self.settle();
         let oob = &mut self.caches[plane].bytes[spec.geometry.page_bytes as usize..];
-        for range in spec.oob.ecc() {
+        let layout = spec.oob.layout(spec.geometry.oob_bytes);
+        for region in layout.iter().flat_map(OobLayout::ecc) {
             // Without codecs the ECC bytes are those of an erased page.
-            oob[range].fill(0xFF);
+            region.of_mut(oob).fill(0xFF);
         }
     }
 
