@@ -136,6 +136,9 @@ pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     ] {
         table.remove_style(part);
     }
+    if !std::io::stdout().is_terminal() {
+        table.set_width(u16::try_from(width()).unwrap_or(u16::MAX));
+    }
     table.set_header(header);
     table
 }
@@ -147,10 +150,10 @@ pub(crate) fn numbers(table: &mut Table, from: usize) {
     }
 }
 
-/// Columns of the terminal, 100 elsewhere.
+/// Columns of the terminal; where that is unknown 110, or what COLUMNS says.
 pub(crate) fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    columns.unwrap_or(100).clamp(60, 160)
+    columns.unwrap_or(110).clamp(60, 400)
 }
 
 /// Whether to colour: on a terminal, unless NO_COLOR is set.

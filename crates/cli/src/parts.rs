@@ -3,6 +3,7 @@
 use crate::common::{self, Outcome};
 use floatgate_lab::config::{Kind, Library, Node, Part};
 use serde::Serialize;
+use serde_json::Value;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -103,8 +104,30 @@ fn show(library: &Library, name: &str, json: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A value on one line; of a list of tables one line each.
 fn text(node: &Node) -> String {
-    serde_json::to_string(node).unwrap_or_default().trim_matches('"').to_owned()
+    match serde_json::to_value(node).unwrap_or_default() {
+        Value::Array(rows) if rows.iter().any(Value::is_object) => {
+            rows.iter().map(row_text).collect::<Vec<_>>().join("\n")
+        }
+        other => plain(&other),
+    }
+}
+
+fn row_text(row: &Value) -> String {
+    let Value::Object(fields) = row else { return plain(row) };
+    let field = |(key, value): (&String, &Value)| match (key.as_str(), value.as_u64()) {
+        ("mode", _) => plain(value),
+        ("opcode", Some(opcode)) => format!("{opcode:02X}h"),
+        _ => format!("{key} {}", plain(value)),
+    };
+    let (mut mode, rest): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, _)| *key == "mode");
+    mode.extend(rest);
+    mode.into_iter().map(field).collect::<Vec<_>>().join(", ")
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn sources(part: &Part, path: &str) -> String {

@@ -115,6 +115,7 @@ const KEYS: [&str; 9] = ["title", "source", "chip", "controller", "bus", "host",
 /// When a value is wrong or missing, or the driver cannot use the chip.
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
     config.only_keys(&KEYS)?;
+    check_controller(config)?;
     let device = match config.part().kind.as_str() {
         "spi-nand" => spi_nand(library, config, options)?,
         "spi-nor" => spi_nor(library, config, options)?,
@@ -127,6 +128,24 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
         }
     };
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
+}
+
+/// A controller drives one kind of bus; its profile tells which by the fields it has.
+fn check_controller(config: &Config) -> Result<(), ConfigError> {
+    let has = |field: &str| config.tree().get(&format!("controller.{field}")).is_some();
+    let (part, spi, nand) = (config.part(), has("reference_hz"), has("sdr_modes"));
+    let drives = if spi { "SPI" } else { "raw NAND" };
+    let wrong = match part.kind.as_str() {
+        "spi-nand" | "spi-nor" => nand,
+        "raw-nand" => spi,
+        _ => spi || nand,
+    };
+    if !wrong {
+        return Ok(());
+    }
+    let message =
+        format!("this setup's controller drives {drives} chips, and {} is a {} chip", part.name, part.kind);
+    Err(config.wrong("controller", message).help("name a controller of the right kind too: --set controller=NAME, or take another setup (`floatgate setups`)"))
 }
 
 /// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
@@ -156,7 +175,14 @@ fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
 
 /// The parts that all SPI setups share.
 fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), ConfigError> {
-    Ok((config.extract("controller")?, config.extract("bus")?, config.extract_or_default("host")?))
+    let bus: SpiBus = config.extract("bus")?;
+    if !matches!(bus.lanes, 1 | 2 | 4 | 8) {
+        return Err(config.wrong("bus.lanes", format!("{} lanes: there are 1, 2, 4 or 8", bus.lanes)));
+    }
+    if bus.clock_hz == 0 {
+        return Err(config.wrong("bus.clock_hz", "the bus needs a clock"));
+    }
+    Ok((config.extract("controller")?, bus, config.extract_or_default("host")?))
 }
 
 /// Refuses clocks at which the board cannot work: above the chip's limit, or above what the controller samples untuned.

@@ -127,7 +127,10 @@ fn advise(test: &Measured, others: &[(String, SpeedRun)]) -> Advice {
     Advice {
         test: test.name.clone(),
         bottleneck: phase.name(),
-        share_percent: (test.share(phase) * 1000.0).round() / 10.0,
+        share_percent: crate::plot::percentages(&test.breakdown_ns)
+            .into_iter()
+            .find_map(|(p, percent)| (p == phase).then_some(percent))
+            .unwrap_or(0.0),
         next,
     }
 }

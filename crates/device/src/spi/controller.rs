@@ -196,9 +196,12 @@ pub struct SpiBus {
     /// Clock the board asks for (device tree: `spi-max-frequency`).
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Widest mode to use, command-address-data; the widest common one when absent.
+    /// The mode to use, command-address-data: a ceiling in each phase, whose data lanes and rate must be reached.
     #[serde(default)]
     pub mode: Option<Mode>,
+    /// The widest that board and software can do, where `mode` does not say; chips that reach less are used as they are.
+    #[serde(default)]
+    pub max_mode: Option<Mode>,
     /// Most lanes wired for data.
     #[serde(default = "eight")]
     pub lanes: u8,
@@ -234,7 +237,10 @@ pub trait SpiMem {
     /// Whether the chip's reset pin is wired.
     fn has_reset_pin(&self) -> bool;
 
-    /// The mode the board's owner asks for, if any.
+    /// The mode the board's owner asks for, if any: its data lanes and rate must be reached.
+    fn mode_asked(&self) -> Option<Mode>;
+
+    /// No phase may be wider than this.
     fn mode_limit(&self) -> Option<Mode>;
 
     /// Most data bytes in one operation.
@@ -381,7 +387,8 @@ impl<C: SpiChip> SpiController<C> {
         if host.is_recording() {
             self.note_read_ahead(host, start, start + (cmd + addr + dummy), wire);
         }
-        host.spend(Resource::Bus, Phase::Command, cmd, "command");
+        let name = if host.is_recording() { self.chip.command_name(op) } else { "" };
+        host.spend(Resource::Bus, Phase::Command, cmd, name);
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
         host.spend(Resource::Bus, Phase::Data, wire, "data");
@@ -497,8 +504,12 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         self.board.reset_pin
     }
 
-    fn mode_limit(&self) -> Option<Mode> {
+    fn mode_asked(&self) -> Option<Mode> {
         self.board.mode
+    }
+
+    fn mode_limit(&self) -> Option<Mode> {
+        self.board.mode.or(self.board.max_mode)
     }
 
     fn max_transfer(&self) -> usize {

@@ -52,6 +52,9 @@ pub trait SpiChip {
     /// What this work is, for pictures: `tR`, `tPROG`, `tBERS`.
     fn busy_what(&self) -> &'static str;
 
+    /// What an operation is, for pictures: `PAGE READ 13h`.
+    fn command_name(&self, op: &SpiOp) -> &'static str;
+
     /// The bits of the page read last that are still wrong (bit offsets in the page, sorted). Correction is by counting:
     /// an ECC engine on the host's side asks here instead of decoding.
     fn wrong_bits(&self) -> &[u32] {

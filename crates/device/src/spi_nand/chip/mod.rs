@@ -229,6 +229,10 @@ impl SpiChip for SpiNand {
         self.active as u8
     }
 
+    fn command_name(&self, op: &SpiOp) -> &'static str {
+        super::command::name(op)
+    }
+
     fn busy_what(&self) -> &'static str {
         self.dies[self.active].busy_what()
     }

@@ -1,0 +1,59 @@
+//! Every command line in README.md and docs/tour.md works as typed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Lines of `sh` blocks that start with `floatgate`.
+fn lines(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```sh";
+        } else if inside && line.starts_with("floatgate ") {
+            found.push(line.to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn the_tour_works_as_typed() {
+    let lines = lines("docs/tour.md");
+    assert!(lines.len() > 20, "the tour has lost its lines");
+    let folder = PathBuf::from(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap().to_owned();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    for line in lines {
+        let run = Command::new("sh").args(["-ec", &line]).env("PATH", &path).current_dir(root()).output();
+        let output = run.unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{line}\n{complaint}");
+    }
+}
+
+#[test]
+fn the_readme_has_exactly_two_commands() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let blocks: Vec<&str> = text.split("```sh\n").skip(1).filter_map(|b| b.split("\n```").next()).collect();
+    assert_eq!(blocks, ["cargo run --release -- speed am62a-w35n01jw", "./test"]);
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_floatgate")).args(args).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_readme_counts_right() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let rows = json(&["papers", "--json"])["summary"]["rows"].as_u64().unwrap();
+    let parts = json(&["parts", "--json"]).as_array().unwrap().len();
+    assert!(text.contains(&format!("{rows} published figures")), "there are {rows} published figures");
+    assert!(text.contains(&format!("{parts} raw NAND")), "there are {parts} parts");
+}
