@@ -25,11 +25,12 @@ use floatgate_mtd::{Concat, ErrorKind, Instant, Meter, Mtd, Operation, OtpArea, 
 use std::sync::Arc;
 
 /// One rig for each way in which chips keep OTP.
-const OTP: [(&str, usize); 9] = [
+const OTP: [(&str, usize); 10] = [
     ("am62a-w35n01jw", 1),
     ("quad SPI NAND", 1),
     ("SPI NAND, Macronix's continuous reads", 1),
     ("quad SPI NOR", 3),
+    ("SPI NOR, information rows", 4),
     ("SPI NOR above 16 MiB", 1),
     ("SPI NOR with flag status", 1),
     ("octal SPI NOR with banks", 1),

@@ -217,7 +217,7 @@ impl SpiOp {
     /// In 8D the command takes two bytes, one clock cycle.
     #[inline]
     pub const fn half_cycles(&self) -> [u64; 4] {
-        let cmd_bytes = if self.mode.cmd.dtr { 2 } else { 1 };
+        let cmd_bytes = if self.mode.cmd.dtr && self.mode.cmd.lanes == 8 { 2 } else { 1 };
         [
             self.mode.cmd.half_cycles(cmd_bytes),
             self.mode.addr.half_cycles(self.addr_bytes as u64),

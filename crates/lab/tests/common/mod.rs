@@ -24,7 +24,7 @@ const PARALLEL: &str = r#"
 "#;
 
 /// Name, board, chip and whatever else: what the library's own setups leave out.
-const MORE: [(&str, &str, &str); 17] = [
+const MORE: [(&str, &str, &str); 18] = [
     ("quad SPI NAND", SPI, "chip = 'w25n01gv'"),
     ("SPI NAND with two dies", SPI, "chip = 'w25m02gv'"),
     ("SPI NAND with two planes", SPI, "chip = 'mx35lf2ge4ab'"),
@@ -36,6 +36,7 @@ const MORE: [(&str, &str, &str); 17] = [
         "chip = 'mx35lf2g14ac'\necc = { engine = 'external', setup_us = 2, encode_ns_per_kb = 900, decode_ns_per_kb = 1100 }",
     ),
     ("quad SPI NOR", SPI, "chip = 'w25q128jv'"),
+    ("SPI NOR, information rows", SPI, "chip = 'is25lp256'"),
     ("SPI NOR above 16 MiB", SPI, "chip = 'mx66l51235f'"),
     ("SPI NOR with flag status", SPI, "chip = 'mt25qu512abb'"),
     ("octal SPI NOR with banks", SPI, "chip = 'mx25uw51245g'"),
