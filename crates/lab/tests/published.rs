@@ -7,6 +7,7 @@
 )]
 
 use floatgate_lab::config::{Kind, Library};
+use floatgate_lab::keystore::{self, Driver};
 use floatgate_lab::papers::{self, Paper, Report, ReportRow, Row, RowKind, Table};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -160,6 +161,26 @@ fn fitted_parameters_stand_where_they_are_said_to_stand() {
             let text = library.open(kind, file.strip_suffix(".toml").unwrap(), None).unwrap();
             let key = fit.parameter.rsplit('.').next().unwrap();
             assert!(text.content().contains(key), "{}: {} has no {key}", paper.paper, fit.file);
+        }
+    }
+}
+
+/// The second column of the keystore's table: ms each, cut off after two digits.
+#[test]
+fn the_keystore_prints_its_table() {
+    const BEFORE: [f64; 7] = [2.00, 70.93, 268.17, 45907.0, 2.00, 16.00, 2.00];
+    const AFTER: [f64; 7] = [0.23, 58.10, 259.13, 45907.0, 0.24, 0.37, 0.24];
+    let library = Library::built_in();
+    let config = library.resolve(&library.setup("stm32-n25q128a").unwrap(), &[]).unwrap();
+    for (driver, published) in [(Driver::WithDelays, BEFORE), (Driver::WithoutDelays, AFTER)] {
+        let lines = keystore::on(&config, driver, 0).unwrap();
+        let names: Vec<_> = lines.iter().map(|line| line.test).collect();
+        let rows = papers::select(documents(), "P2/before").unwrap();
+        let expected: Vec<_> = rows[0].tables[0].rows.iter().map(|row| &*row.row).collect();
+        assert_eq!(names, expected);
+        for (line, each) in lines.iter().zip(published) {
+            let printed: f64 = line.printed().1.parse().unwrap();
+            assert!((printed / each - 1.0).abs() <= 0.05, "{}: {printed} ms each, not {each}", line.test);
         }
     }
 }

@@ -14,7 +14,9 @@ use floatgate_lab::operation::{Operation, Traced, trace};
 use floatgate_lab::papers;
 use floatgate_lab::rig::{Rig, RigOptions};
 use floatgate_mtd::{FlashKind, Mtd, OtpArea, Phase};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 const WIRES: [Phase; 4] = [Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
 
@@ -35,19 +37,26 @@ fn length(span: &Span) -> u64 {
     span.end.since(span.start).as_ns()
 }
 
-/// Every setup and kind of rig with each operation.
-fn each(mut check: impl FnMut(&str, &str, Operation)) {
-    for name in names() {
-        for (what, operation) in Operation::ALL {
-            check(&name, &format!("{name}, {what}"), operation);
-        }
+/// Every setup and kind of rig with each operation, traced once for all tests.
+fn each(mut check: impl FnMut(&str, &str, Operation, &Traced)) {
+    static ALL: OnceLock<Vec<(String, Operation, Traced)>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let names = names();
+        let cases = names.iter().flat_map(|name| Operation::ALL.map(|(_, operation)| (name, operation)));
+        let cases: Vec<_> = cases.collect();
+        let run = |&(name, operation): &(&String, Operation)| {
+            (name.clone(), operation, traced(name, operation, RigOptions::default()))
+        };
+        cases.par_iter().map(run).collect()
+    });
+    for (name, operation, run) in all {
+        check(name, &format!("{name}, {}", operation.name()), *operation, run);
     }
 }
 
 #[test]
 fn nothing_happens_twice_at_once_on_one_resource() {
-    each(|name, what, operation| {
-        let run = traced(name, operation, RigOptions::default());
+    each(|_, what, _, run| {
         assert!(!run.spans.is_empty(), "{what}");
         for (resource, spans) in by_resource(&run.spans) {
             for pair in spans.windows(2) {
@@ -68,8 +77,7 @@ fn nothing_happens_twice_at_once_on_one_resource() {
 
 #[test]
 fn books_add_up() {
-    each(|name, what, operation| {
-        let run = traced(name, operation, RigOptions::default());
+    each(|_, what, operation, run| {
         assert!(run.ns > 0 && run.bytes > 0, "{what}");
         assert_eq!(run.breakdown_ns.total().as_ns(), run.ns, "{what}: {:?}", run.breakdown_ns);
         if operation == Operation::ReadWhileWrite {
@@ -95,8 +103,7 @@ fn books_add_up() {
 
 #[test]
 fn arrays_begin_where_their_command_ends() {
-    each(|name, what, operation| {
-        let run = traced(name, operation, RigOptions::default());
+    each(|name, what, operation, run| {
         if config(name, &[]).part().kind == "raw-nand" || operation == Operation::ReadWhileWrite {
             return;
         }
@@ -130,17 +137,14 @@ fn continuous_reads_show_the_hidden_array_reads() {
                 "{name}: {hidden:?} beside {data:?}"
             );
         }
-        assert_eq!(
-            run.breakdown_ns[Phase::Array].as_ns(),
-            length(&dies[0]).min(run.breakdown_ns[Phase::Array].as_ns())
-        );
+        let waited = run.breakdown_ns[Phase::Array].as_ns();
+        assert!(waited > 0 && waited <= length(&dies[0]), "{name}: only the first page is waited for");
     }
 }
 
 #[test]
 fn time_does_not_depend_on_data() {
-    each(|name, what, operation| {
-        let stored = traced(name, operation, RigOptions::default());
+    each(|name, what, operation, stored| {
         let timed = traced(name, operation, TIMING_ONLY);
         assert_eq!((stored.ns, stored.breakdown_ns), (timed.ns, timed.breakdown_ns), "{what}");
         assert_eq!(stored.spans, timed.spans, "{what}");
