@@ -4,19 +4,26 @@
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
-use floatgate_lab::config::{Library, Override};
-use floatgate_lab::papers;
+use floatgate_device::raw_nand::{
+    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+};
+use floatgate_lab::config::{Config, Library, Override, sweep};
 use floatgate_lab::rig::{self, Rig, RigOptions};
-use floatgate_mtd::{Instant, Mtd, Nanos};
+use floatgate_lab::speed::SpeedOptions;
+use floatgate_lab::{papers, run};
+use floatgate_mtd::{Instant, Mtd};
 
 fn main() {
     divan::main();
 }
 
+fn config(library: &Library, setup: &str, sets: &[&str]) -> Config {
+    library.resolve(&library.setup(setup).unwrap(), &Override::parse_all(sets).unwrap()).unwrap()
+}
+
 fn wire(setup: &str, sets: &[&str], stores: bool) -> Rig {
     let library = Library::built_in();
-    let config =
-        library.resolve(&library.setup(setup).unwrap(), &Override::parse_all(sets).unwrap()).unwrap();
+    let config = config(&library, setup, sets);
     rig::wire(&library, &config, RigOptions { stores, ..RigOptions::default() }).unwrap()
 }
 
@@ -38,22 +45,30 @@ fn timing_only_page_reads(bencher: Bencher<'_, '_>, setup: &str) {
     });
 }
 
-/// Write, read and verify a whole NAND of 1 Gbit, with data.
-#[divan::bench(args = ["am62a-nopm-w35n01jw", "imx6-1gbit"], sample_count = 5)]
-fn write_read_verify_1_gbit(bencher: Bencher<'_, '_>, setup: &str) {
-    let sets: &[&str] = if setup == "imx6-1gbit" { &["chip=mx30lf1g18ac"] } else { &[] };
-    let name = if setup == "imx6-1gbit" { "imx6-mx30lf2g18ac" } else { setup };
-    let size = wire(name, sets, true).device.geometry().size_bytes;
+/// Setup and overrides with a chip of 1 Gbit.
+fn gbit(kind: &str) -> (&'static str, &'static [&'static str]) {
+    match kind {
+        "spi-nand" => ("am62a-nopm-w35n01jw", &[]),
+        _ => ("imx6-mx30lf2g18ac", &["chip=mx30lf1g18ac"]),
+    }
+}
+
+/// Write, read and verify a whole NAND of 1 Gbit, with data. The device is new, so its memory comes from the operating
+/// system, as for any first write; giving it back is not counted.
+#[divan::bench(args = ["spi-nand", "raw-nand"], sample_count = 10)]
+fn write_read_verify_1_gbit(bencher: Bencher<'_, '_>, kind: &str) {
+    let (setup, sets) = gbit(kind);
+    let size = wire(setup, sets, true).device.geometry().size_bytes;
     bencher
         .counter(BytesCount::new(size))
-        .with_inputs(|| wire(name, sets, true))
-        .bench_local_values(|mut rig| write_read_verify(&mut rig));
+        .with_inputs(|| wire(setup, sets, true))
+        .bench_local_refs(write_read_verify);
 }
 
 fn write_read_verify(rig: &mut Rig) -> Instant {
     let geometry = rig.device.geometry().clone();
     let block = geometry.erase_bytes as usize;
-    let data: Vec<u8> = (0..block).map(|i| (i * 7 + i / 251) as u8).collect();
+    let data = pattern(block);
     let mut got = vec![0; block];
     let mut now = rig.now();
     for addr in (0..geometry.size_bytes).step_by(block) {
@@ -63,7 +78,64 @@ fn write_read_verify(rig: &mut Rig) -> Instant {
         now = rig.device.read(now, addr, &mut got).unwrap().at;
         assert_eq!(got, data);
     }
-    now + Nanos::ZERO
+    now
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+/// A raw NAND of 1 Gbit, full but for its last page.
+fn nearly_full() -> RawNandDriver<NandController<RawNand>> {
+    let library = Library::built_in();
+    let (setup, sets) = gbit("raw-nand");
+    let config = config(&library, setup, sets);
+    let spec: RawNandSpec = config.extract("chip").unwrap();
+    let profile: NandProfile = config.extract("controller").unwrap();
+    let board: NandBoard = config.extract_or_default("bus").unwrap();
+    let ecc = config.extract("ecc").unwrap();
+    let bus = NandController::new(profile, board, RawNand::package(&spec, true).unwrap());
+    let mut device = RawNandDriver::probe(bus, RawNandRig { ecc, ..RawNandRig::default() }, &[spec]).unwrap();
+    let geometry = device.geometry().clone();
+    let data = pattern((geometry.size_bytes - u64::from(geometry.write_bytes)) as usize);
+    let now = device.ready_at();
+    device.write(now, 0, &data).unwrap();
+    device
+}
+
+/// A copy of a full device: what a power-cut exploration does at each operation.
+#[divan::bench]
+fn clone_full_1_gbit(bencher: Bencher<'_, '_>) {
+    let device = nearly_full();
+    bencher.bench_local(|| device.clone());
+}
+
+/// The first write to such a copy.
+#[divan::bench]
+fn first_page_write_to_a_clone(bencher: Bencher<'_, '_>) {
+    let device = nearly_full();
+    let geometry = device.geometry().clone();
+    let last = geometry.size_bytes - u64::from(geometry.write_bytes);
+    let page = pattern(geometry.write_bytes as usize);
+    bencher
+        .with_inputs(|| device.clone())
+        .bench_local_refs(|fork| fork.write(fork.ready_at(), last, &page).unwrap().at);
+}
+
+/// `floatgate speed` of 1000 combinations, on all cores.
+#[divan::bench(sample_count = 3)]
+fn sweep_of_1000_combinations() -> usize {
+    let library = Library::built_in();
+    let setup = library.setup("am62a-nopm-w35n01jw").unwrap();
+    let axes = [
+        "bus.clock_hz=1e6,2e6,3e6,5e6,7e6,9e6,12e6,15e6,20e6,25e6",
+        "host.call_us=0,1,2,3,4,5,6,7,8,9",
+        "host.page_us=0,1,2,3,4,5,6,7,8,9",
+    ];
+    let options = RigOptions { stores: false, ..RigOptions::default() };
+    let combinations = sweep(&axes).unwrap();
+    let rows = run::sweep(&library, &setup, &[], options, &SpeedOptions::default(), &combinations).unwrap();
+    rows.into_iter().filter(|row| row.is_ok()).count()
 }
 
 /// All published tables.

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 The test program of the Cryptech project: the whole chip is read, erased in three ways, verified, written and verified,
 once by a driver that waits a tick after each SPI call and once without these delays.")]
 pub(crate) struct Args {
-    /// A setup with a [firmware] table and a SPI NOR, or the path of a TOML file
+    /// A setup with a firmware table and a SPI NOR, or the path of a TOML file
     #[arg(default_value = "stm32-n25q128a")]
     setup: String,
 

@@ -1,4 +1,5 @@
 //! Every command line in README.md and docs/tour.md works as typed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -41,4 +42,18 @@ fn the_readme_has_exactly_two_commands() {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
     let blocks: Vec<&str> = text.split("```sh\n").skip(1).filter_map(|b| b.split("\n```").next()).collect();
     assert_eq!(blocks, ["cargo run --release -- speed am62a-w35n01jw", "./test"]);
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_floatgate")).args(args).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_readme_counts_right() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let rows = json(&["papers", "--json"])["summary"]["rows"].as_u64().unwrap();
+    let parts = json(&["parts", "--json"]).as_array().unwrap().len();
+    assert!(text.contains(&format!("{rows} published figures")), "there are {rows} published figures");
+    assert!(text.contains(&format!("{parts} raw NAND")), "there are {parts} parts");
 }

@@ -30,7 +30,8 @@ impl Region {
         &oob[from..(from + self.len as usize).min(oob.len())]
     }
 
-    fn of_mut<'a>(&self, oob: &'a mut [u8]) -> &'a mut [u8] {
+    /// These bytes of an OOB, to be changed.
+    pub fn of_mut<'a>(&self, oob: &'a mut [u8]) -> &'a mut [u8] {
         let from = (self.offset as usize).min(oob.len());
         let to = (from + self.len as usize).min(oob.len());
         &mut oob[from..to]
@@ -65,10 +66,21 @@ impl core::fmt::Display for LayoutError {
 impl core::error::Error for LayoutError {}
 
 /// Bytes at the start of a large page's OOB that belong to the bad block marker.
-const MARKER: u32 = 2;
+pub const MARKER: u32 = 2;
 
 /// Most regions of either kind.
 const REGIONS: usize = 32;
+
+/// Bytes that come back at a stride, once a section.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stride {
+    /// First byte of the first section.
+    pub start: u32,
+    /// From section to section.
+    pub step: u32,
+    /// Bytes in each section.
+    pub len: u32,
+}
 
 /// An OOB layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,14 +177,32 @@ impl OobLayout {
     /// `NoRoom`.
     pub fn sections(oob_bytes: u32, section_bytes: u32, ecc_bytes: u32) -> Result<Self, LayoutError> {
         let count = oob_bytes.checked_div(section_bytes).unwrap_or(0);
-        if count == 0 || count as usize > REGIONS || ecc_bytes + MARKER > section_bytes {
+        if count == 0 || ecc_bytes + MARKER > section_bytes {
             return Err(LayoutError::NoRoom { ecc_bytes, oob_bytes });
+        }
+        let user = Stride { start: 0, step: section_bytes, len: section_bytes - ecc_bytes };
+        let ecc = Stride { start: user.len, step: section_bytes, len: ecc_bytes };
+        Self::strided(oob_bytes, count, user, ecc)
+    }
+
+    /// `count` sections, each with the user's bytes and the ECC's (length 0 where they are hidden) at a stride of their
+    /// own. The marker is nobody's.
+    ///
+    /// # Errors
+    /// `NoRoom` when a section reaches beyond the OOB, or there are more sections than any chip has.
+    pub fn strided(oob_bytes: u32, count: u32, user: Stride, ecc: Stride) -> Result<Self, LayoutError> {
+        let end = |s: Stride| {
+            u64::from(s.start) + u64::from(s.step) * u64::from(count.max(1) - 1) + u64::from(s.len)
+        };
+        if count == 0 || count as usize > REGIONS || end(user).max(end(ecc)) > u64::from(oob_bytes) {
+            return Err(LayoutError::NoRoom { ecc_bytes: ecc.len.saturating_mul(count), oob_bytes });
         }
         let mut layout = Self { ecc: Regions::new(&[]), free: Regions::new(&[]) };
         for section in 0..count {
-            let (start, skip) = (section * section_bytes, if section == 0 { MARKER } else { 0 });
-            layout.ecc.push(Region::new(start + section_bytes - ecc_bytes, ecc_bytes));
-            layout.free.push(Region::new(start + skip, section_bytes - ecc_bytes - skip));
+            let from = user.start + section * user.step;
+            let skip = MARKER.saturating_sub(from).min(user.len);
+            layout.free.push(Region::new(from + skip, user.len - skip));
+            layout.ecc.push(Region::new(ecc.start + section * ecc.step, ecc.len));
         }
         Ok(layout)
     }

@@ -8,4 +8,4 @@ pub mod code;
 pub mod layout;
 
 pub use code::{bch_bytes, hamming_bytes};
-pub use layout::{LayoutError, OobLayout, Region};
+pub use layout::{LayoutError, MARKER, OobLayout, Region, Stride};

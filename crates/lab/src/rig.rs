@@ -133,24 +133,6 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
 }
 
-/// Refuses a controller for another kind of chip, before each of its keys would be called unknown.
-fn check_controller(config: &Config) -> Result<(), ConfigError> {
-    let has = |key: &str| config.tree().get("controller").is_some_and(|c| c.child(key).is_some());
-    let drives = match () {
-        () if has("reference_hz") => &["spi-nand", "spi-nor"][..],
-        () if has("sdr_modes") => &["raw-nand"],
-        () => return Ok(()),
-    };
-    let part = config.part();
-    if drives.contains(&part.kind.as_str()) || !KINDS.contains(&part.kind.as_str()) {
-        return Ok(());
-    }
-    let kinds = drives.join(" and ");
-    let message = format!("drives {kinds}, and {} is a {}", part.name, part.kind);
-    let help = format!("`floatgate parts --kind {}` lists chips for it; or choose another setup", drives[0]);
-    Err(config.wrong("controller", message).help(help))
-}
-
 /// Refuses more factory bad blocks than the maker allows.
 fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
     let most = config.extract_or_default::<u32>("chip.geometry.max_bad_blocks_per_lun")?;
@@ -164,6 +146,26 @@ fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
     };
     let help = "lower --bad-blocks, or raise chip.geometry.max_bad_blocks_per_lun";
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
+}
+
+/// A controller drives one kind of bus; its profile tells which by the fields it has.
+fn check_controller(config: &Config) -> Result<(), ConfigError> {
+    let has = |field: &str| config.tree().get(&format!("controller.{field}")).is_some();
+    let (part, spi, nand) = (config.part(), has("reference_hz"), has("sdr_modes"));
+    let drives = if spi { "SPI" } else { "raw NAND" };
+    let wrong = match part.kind.as_str() {
+        "spi-nand" | "spi-nor" => nand,
+        "raw-nand" => spi,
+        "parallel-nor" => spi || nand,
+        // An unknown kind has a message of its own.
+        _ => false,
+    };
+    if !wrong {
+        return Ok(());
+    }
+    let message =
+        format!("this setup's controller drives {drives} chips, and {} is a {} chip", part.name, part.kind);
+    Err(config.wrong("controller", message).help("name a controller of the right kind too: --set controller=NAME, or take another setup (`floatgate setups`)"))
 }
 
 /// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
@@ -194,8 +196,11 @@ fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
 /// The parts that all SPI setups share.
 fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), ConfigError> {
     let bus: SpiBus = config.extract("bus")?;
+    if !matches!(bus.lanes, 1 | 2 | 4 | 8) {
+        return Err(config.wrong("bus.lanes", format!("{} lanes: there are 1, 2, 4 or 8", bus.lanes)));
+    }
     if bus.clock_hz == 0 {
-        return Err(config.wrong("bus.clock_hz", "no data moves at 0 Hz"));
+        return Err(config.wrong("bus.clock_hz", "the bus needs a clock"));
     }
     Ok((config.extract("controller")?, bus, config.extract_or_default("host")?))
 }

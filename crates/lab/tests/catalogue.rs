@@ -123,7 +123,11 @@ fn spi_nand(spec: &SpiNandSpec) -> Geometry {
         sub_page_bytes: g.page_bytes,
         oob_bytes: g.oob_bytes,
         // Without an engine of its own, the chip leaves all but the bad block marker to the host.
-        oob_free_bytes: if spec.ecc.on_die { spec.oob.free_bytes() } else { g.oob_bytes - 2 },
+        oob_free_bytes: if spec.ecc.on_die {
+            spec.oob.layout(spec.geometry.oob_bytes).map_or(0, |l| l.free_bytes())
+        } else {
+            g.oob_bytes - 2
+        },
         ecc_strength: spec.ecc.strength,
         ecc_step_bytes: spec.ecc.step_bytes,
         bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),

@@ -37,8 +37,8 @@ const ERRORS: [(&str, &str); 18] = [
 ];
 
 /// The files that the command lines above name.
-fn folder() -> PathBuf {
-    let folder = fresh("golden");
+fn folder(test: &str) -> PathBuf {
+    let folder = fresh(&format!("golden-{test}"));
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("no-bus.toml", "title = 'My board'\nchip = 'w35n01jw'\ncontroller = 'ideal-spi'\n");
     write("measure.toml", &crate::support::paper(11_034.0).replace("page read", "page raed"));
@@ -75,7 +75,7 @@ fn text(line: &str, run: &Run) -> String {
 }
 
 fn compare(cases: &[(&str, &str)], prefix: &str, code: i32) {
-    let folder = folder();
+    let folder = folder(prefix);
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut different = String::new();
     for (name, line) in cases {

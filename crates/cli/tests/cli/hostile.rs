@@ -1,6 +1,6 @@
 //! Arguments and files that nobody should give: they are refused, or harmless, and nothing panics.
 
-use crate::support::{PARALLEL_NOR, Run, assert_refused, finish, floatgate, fresh, run_in, stdout};
+use crate::support::{Run, assert_refused, finish, floatgate, fresh, run_in, stdout};
 use serde_json::Value;
 use std::path::Path;
 
@@ -190,8 +190,7 @@ fn no_value_of_the_firmware_is_fatal() {
 #[test]
 fn no_value_of_any_field_is_fatal() {
     let folder = fresh("fields");
-    std::fs::write(folder.join("parallel.toml"), PARALLEL_NOR).unwrap();
-    let setups = ["am62a-w35n01jw", "zc702-mx25uw12845g", "imx6-mx30lf2g18ac", "./parallel.toml"];
+    let setups = ["am62a-w35n01jw", "zc702-mx25uw12845g", "imx6-mx30lf2g18ac", "memory-bus-s29gl128p"];
     std::thread::scope(|threads| {
         for setup in setups {
             let folder = &folder;
@@ -203,7 +202,6 @@ fn no_value_of_any_field_is_fatal() {
 #[test]
 fn the_catalogue_has_no_part_that_a_suitable_setup_refuses() {
     let folder = fresh("suitable");
-    std::fs::write(folder.join("parallel.toml"), PARALLEL_NOR).unwrap();
     let spi = "controller = 'ideal-spi'\n[bus]\nclock_hz = '50 MHz'\nlanes = 8\nreset_pin = true\n";
     std::fs::write(folder.join("nor.toml"), format!("chip = 'w25q128jv'\n{spi}")).unwrap();
     // Not every SPI NAND corrects by itself; an engine on the host suits them all.
@@ -213,7 +211,7 @@ fn the_catalogue_has_no_part_that_a_suitable_setup_refuses() {
         ("spi-nand", "./nand.toml"),
         ("spi-nor", "./nor.toml"),
         ("raw-nand", "imx6-mx30lf2g18ac"),
-        ("parallel-nor", "./parallel.toml"),
+        ("parallel-nor", "memory-bus-s29gl128p"),
     ];
     for (kind, setup) in kinds {
         for part in crate::support::names(&format!("parts --kind {kind}"), "part") {

@@ -87,10 +87,6 @@ pub(crate) fn paper(published: f64) -> String {
     )
 }
 
-/// A setup with a parallel NOR; the catalogue's boards have none.
-pub(crate) const PARALLEL_NOR: &str = "title = 'A parallel NOR on a memory bus'\nchip = 's29gl128p'\n\n[controller]\n\
-    clock_hz = '100 MHz'\naccess_ns = 10\npage_mode = true\n\n[bus]\nbits = 16\n";
-
 /// Asserts that a run was refused as a person would like it: exit 2, nothing on stdout, a message, no panic.
 pub(crate) fn assert_refused(what: &str, run: &Run) {
     assert_eq!(run.code, Some(2), "{what}\n{}{}", run.out, run.err);

@@ -196,9 +196,12 @@ pub struct SpiBus {
     /// Clock the board asks for (device tree: `spi-max-frequency`).
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Widest mode to use, command-address-data; the widest common one when absent.
+    /// The mode to use, command-address-data: a ceiling in each phase, whose data lanes and rate must be reached.
     #[serde(default)]
     pub mode: Option<Mode>,
+    /// The widest that board and software can do, where `mode` does not say; chips that reach less are used as they are.
+    #[serde(default)]
+    pub max_mode: Option<Mode>,
     /// Most lanes wired for data.
     #[serde(default = "eight")]
     pub lanes: u8,
@@ -234,7 +237,10 @@ pub trait SpiMem {
     /// Whether the chip's reset pin is wired.
     fn has_reset_pin(&self) -> bool;
 
-    /// The mode the board's owner asks for, if any.
+    /// The mode the board's owner asks for, if any: its data lanes and rate must be reached.
+    fn mode_asked(&self) -> Option<Mode>;
+
+    /// No phase may be wider than this.
     fn mode_limit(&self) -> Option<Mode>;
 
     /// Most data bytes in one operation.
@@ -295,6 +301,8 @@ pub struct SpiController<C> {
     chip: C,
     bus: Timeline,
     phy: PhyState,
+    /// Until when the chip's work is recorded.
+    noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
     /// Clock for operations without a limit of their own.
@@ -314,6 +322,7 @@ impl<C: SpiChip> SpiController<C> {
             chip,
             bus: Timeline::default(),
             phy: PhyState::Uncalibrated,
+            noted_until: Instant::ZERO,
             trial_tap: None,
             base,
             phy_clock,
@@ -375,13 +384,33 @@ impl<C: SpiChip> SpiController<C> {
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
-        host.spend(Resource::Bus, Phase::Command, cmd, "command");
+        if host.is_recording() {
+            self.note_read_ahead(host, start, start + (cmd + addr + dummy), wire);
+        }
+        let name = if host.is_recording() { self.chip.command_name(op) } else { "" };
+        host.spend(Resource::Bus, Phase::Command, cmd, name);
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
         host.spend(Resource::Bus, Phase::Data, wire, "data");
         host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
         host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
         refused
+    }
+
+    /// Records the array reads behind a continuous transfer that began at `start`, its data at `from` for `wire`.
+    #[cold]
+    fn note_read_ahead(&self, host: &mut Host, start: Instant, from: Instant, wire: Nanos) {
+        let Some(ahead) = self.chip.read_ahead(start) else { return };
+        let page = |n: u32| from + Nanos::from_ns(wire.as_ns() * u64::from(n) / u64::from(ahead.pages + 1));
+        for n in 0..ahead.pages {
+            host.note(Span {
+                resource: Resource::Die(self.chip.busy_die()),
+                phase: Phase::Array,
+                start: page(n),
+                end: (page(n) + ahead.each).min(page(n + 1)),
+                what: "tRD, behind the transfer",
+            });
+        }
     }
 
     fn transfer(
@@ -475,8 +504,12 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         self.board.reset_pin
     }
 
-    fn mode_limit(&self) -> Option<Mode> {
+    fn mode_asked(&self) -> Option<Mode> {
         self.board.mode
+    }
+
+    fn mode_limit(&self) -> Option<Mode> {
+        self.board.mode.or(self.board.max_mode)
     }
 
     fn max_transfer(&self) -> usize {
@@ -555,14 +588,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     ) -> Result<u8, SpiError> {
         let start = host.now();
         let ready = self.chip.busy_until();
-        let die = Resource::Die(self.chip.busy_die());
-        host.note(Span {
-            resource: die,
-            phase: Phase::Array,
-            start,
-            end: ready.min(start + plan.timeout),
-            what: self.chip.busy_what(),
-        });
+        self.note_work(host, ready.min(start + plan.timeout));
         let clock = self.clock(op, false);
         let cost = self.profile.exec;
         let op_time = cost.setup_us + clock.duration(op);
@@ -616,6 +642,18 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 }
 
 impl<C: SpiChip> SpiController<C> {
+    /// Records the chip's work up to `end`, from where it began or was recorded last.
+    #[inline]
+    fn note_work(&mut self, host: &mut Host, end: Instant) {
+        if !host.is_recording() {
+            return;
+        }
+        let resource = Resource::Die(self.chip.busy_die());
+        let (start, what) = (self.chip.busy_since().max(self.noted_until), self.chip.busy_what());
+        host.note(Span { resource, phase: Phase::Array, start, end, what });
+        self.noted_until = self.noted_until.max(end);
+    }
+
     /// Runs the status operation that sees the chip ready; all of its time that the array does not need is polling.
     fn last_poll(
         &mut self,

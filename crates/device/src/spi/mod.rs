@@ -9,7 +9,16 @@ pub use op::{Clock, CmdExt, Data, Direction, Mode, SpiOp, Variant, Width};
 pub use phy::{PhyProfile, PhyState};
 
 use crate::violation::Violation;
-use floatgate_mtd::Instant;
+use floatgate_mtd::{Instant, Nanos};
+
+/// Pages that an array reads behind a continuous transfer: each while the page before it is on the wires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAhead {
+    /// Pages after the first.
+    pub pages: u32,
+    /// Time of the array for each.
+    pub each: Nanos,
+}
 
 /// A chip on a SPI bus. It sees operations bit by bit, so to speak: it knows nothing of drivers.
 pub trait SpiChip {
@@ -32,6 +41,9 @@ pub trait SpiChip {
     /// When the work that the status register shows as busy is over; in the past when idle.
     fn busy_until(&self) -> Instant;
 
+    /// When that work began: with the last clock of the command that asked for it.
+    fn busy_since(&self) -> Instant;
+
     /// The die or bank that this work occupies, for pictures.
     fn busy_die(&self) -> u8 {
         0
@@ -40,10 +52,19 @@ pub trait SpiChip {
     /// What this work is, for pictures: `tR`, `tPROG`, `tBERS`.
     fn busy_what(&self) -> &'static str;
 
+    /// What an operation is, for pictures: `PAGE READ 13h`.
+    fn command_name(&self, op: &SpiOp) -> &'static str;
+
     /// The bits of the page read last that are still wrong (bit offsets in the page, sorted). Correction is by counting:
     /// an ECC engine on the host's side asks here instead of decoding.
     fn wrong_bits(&self) -> &[u32] {
         &[]
+    }
+
+    /// What the array did while the operation that began at `start` moved data, for pictures.
+    fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {
+        let _ = start;
+        None
     }
 
     /// Pulses the reset pin, if the chip has one that is wired.

@@ -19,14 +19,11 @@ impl Width {
     /// One lane, single rate.
     pub const X1: Self = Self { lanes: 1, dtr: false };
 
-    /// Bits per half clock cycle times two: bits per full cycle.
-    const fn bits_per_cycle(self) -> u64 {
-        self.lanes as u64 * if self.dtr { 2 } else { 1 }
-    }
-
-    /// Half clock cycles for `bytes` bytes.
+    /// Half clock cycles for `bytes` bytes. Bits per cycle are a power of two, so that no operation divides.
+    #[inline]
     const fn half_cycles(self, bytes: u64) -> u64 {
-        (bytes * 16).div_ceil(self.bits_per_cycle())
+        let bits_per_cycle_log2 = self.lanes.trailing_zeros() + self.dtr as u32;
+        (bytes * 16 + (1 << bits_per_cycle_log2) - 1) >> bits_per_cycle_log2
     }
 
     /// Whether `self` needs no more lanes than `limit` and no double rate where `limit` has none.
@@ -218,8 +215,9 @@ impl SpiOp {
 
     /// Half clock cycles of each phase: command, address, dummy, data.
     /// In 8D the command takes two bytes, one clock cycle.
+    #[inline]
     pub const fn half_cycles(&self) -> [u64; 4] {
-        let cmd_bytes = if self.mode.cmd.dtr { 2 } else { 1 };
+        let cmd_bytes = if self.mode.cmd.dtr && self.mode.cmd.lanes == 8 { 2 } else { 1 };
         [
             self.mode.cmd.half_cycles(cmd_bytes),
             self.mode.addr.half_cycles(self.addr_bytes as u64),
@@ -284,6 +282,7 @@ impl Clock {
     }
 
     /// Time of the whole operation on the wires (Linux: `spi_mem_calc_op_duration`).
+    #[inline]
     pub fn duration(self, op: &SpiOp) -> Nanos {
         self.time(op.half_cycles().iter().sum())
     }

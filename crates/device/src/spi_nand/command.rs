@@ -1,5 +1,7 @@
 //! Opcodes, feature registers and their bits, as far as makers agree on them (Linux: `spinand.h`).
 
+use crate::spi::{Direction, SpiOp};
+
 pub(super) const RESET: u8 = 0xFF;
 pub(super) const RESET_ENABLE: u8 = 0x66;
 pub(super) const RESET_DEVICE: u8 = 0x99;
@@ -57,3 +59,20 @@ pub(super) const UNIQUE_ID_PAGE: u32 = 0;
 pub(super) const PARAMETER_PAGE: u32 = 1;
 /// First OTP page of the user.
 pub(super) const FIRST_USER_PAGE: u32 = 2;
+
+/// What an operation is, for pictures.
+pub(super) fn name(op: &SpiOp) -> &'static str {
+    match (op.opcode, op.dir) {
+        (RESET, _) => "RESET FFh",
+        (READ_ID, _) => "READ ID 9Fh",
+        (WRITE_ENABLE, _) => "WRITE ENABLE 06h",
+        (GET_FEATURE, _) => "GET FEATURE 0Fh",
+        (SET_FEATURE, _) => "SET FEATURE 1Fh",
+        (PAGE_READ, _) => "PAGE READ 13h",
+        (PROGRAM_EXECUTE, _) => "PROGRAM EXECUTE 10h",
+        (BLOCK_ERASE, Direction::None) => "BLOCK ERASE D8h",
+        (_, Direction::In) if op.len > 8 => "READ FROM CACHE",
+        (_, Direction::Out) if op.len > 8 => "PROGRAM LOAD",
+        _ => "command",
+    }
+}

@@ -1,6 +1,6 @@
 //! What the types of a specification cannot express.
 
-use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
+use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec};
 
 /// Largest program buffer.
 const PAGE_BYTES_MAX: u32 = 4096;
@@ -10,7 +10,9 @@ const OTP_BYTES_MAX: u32 = 1 << 16;
 impl OtpSpec {
     fn largest_bytes(self) -> u32 {
         match self {
-            Self::SecurityRegisters { region_bytes, .. } => region_bytes,
+            Self::SecurityRegisters { region_bytes, unique_id_bytes, .. } => {
+                region_bytes.max(unique_id_bytes)
+            }
             Self::Secured { user_bytes, factory_bytes } => user_bytes.max(factory_bytes),
             Self::ControlByte { bytes } => bytes,
         }
@@ -89,10 +91,14 @@ impl SpiNorSpec {
             return bad("protection bits are bits 2 to 7 of the status register");
         }
         match self.otp {
-            Some(OtpSpec::SecurityRegisters { regions: 4.., .. }) => {
-                bad("there are lock bits for three security registers")
+            Some(OtpSpec::SecurityRegisters { regions, family, .. })
+                if usize::from(regions) > family.locks() =>
+            {
+                bad("there are lock bits for three security registers, on ISSI's chips for four")
             }
-            Some(OtpSpec::SecurityRegisters { .. }) if self.registers != RegisterSet::Winbond => {
+            Some(OtpSpec::SecurityRegisters { family: SecurityFamily::Winbond, .. })
+                if self.registers != RegisterSet::Winbond =>
+            {
                 bad("security registers are locked by status register 2, which registers does not have")
             }
             Some(otp) if otp.largest_bytes() > OTP_BYTES_MAX => bad("an OTP area has at most 64 KiB"),

@@ -270,9 +270,9 @@ impl DummyControl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OtpSpec {
-    /// Security registers (read 48h, program 42h, erase 44h), each locked by a bit of status register 2.
+    /// Security registers (ISSI: information rows), each with a lock bit.
     SecurityRegisters {
-        /// Number of registers, at most three (LB1..3).
+        /// Number of registers; there are lock bits for three of Winbond's and four of ISSI's.
         regions: u8,
         /// Size of each.
         region_bytes: u32,
@@ -280,6 +280,12 @@ pub enum OtpSpec {
         base: u32,
         /// Distance of their addresses.
         stride: u32,
+        /// Commands and lock bits.
+        #[serde(default)]
+        family: SecurityFamily,
+        /// Length of the unique id that 4Bh reads after 32 dummy cycles, 0 without one.
+        #[serde(default)]
+        unique_id_bytes: u32,
     },
     /// Macronix: the secured area, reached by the usual reads and programs between B1h and C1h, locked as a whole by
     /// WRSCUR 2Fh. Its end belongs to the factory.
@@ -295,6 +301,65 @@ pub enum OtpSpec {
         bytes: u32,
     },
 }
+
+/// How security registers are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecurityFamily {
+    /// Read 48h, program 42h, erase 44h; locked by LB1..3, bits 3 to 5 of status register 2.
+    #[default]
+    Winbond,
+    /// Read 68h, program 62h, erase 64h; locked by IRL0..3, bits 4 to 7 of the function register 48h/42h.
+    Issi,
+}
+
+impl SecurityFamily {
+    /// Lock bits that there are.
+    pub(crate) const fn locks(self) -> usize {
+        match self {
+            Self::Winbond => 3,
+            Self::Issi => 4,
+        }
+    }
+
+    /// The lock bit of a register, in the byte that holds the lock bits.
+    pub(crate) const fn lock_bit(self, region: usize) -> u8 {
+        let first = match self {
+            Self::Winbond => 0x08,
+            Self::Issi => 0x10,
+        };
+        if region < self.locks() { first << region } else { 0 }
+    }
+
+    /// All lock bits.
+    pub(crate) const fn lock_mask(self) -> u8 {
+        match self {
+            Self::Winbond => 0b0011_1000,
+            Self::Issi => 0b1111_0000,
+        }
+    }
+
+    /// Commands that read, program and erase.
+    pub(crate) const fn commands(self) -> [u8; 3] {
+        match self {
+            Self::Winbond => [0x48, 0x42, 0x44],
+            Self::Issi => [0x68, 0x62, 0x64],
+        }
+    }
+
+    /// Commands that read and write the lock bits.
+    pub(crate) const fn lock_commands(self) -> [u8; 2] {
+        match self {
+            Self::Winbond => [0x35, 0x31],
+            Self::Issi => [0x48, 0x42],
+        }
+    }
+}
+
+/// READ UNIQUE ID.
+pub(crate) const UNIQUE_ID: u8 = 0x4B;
+/// Its dummy cycles; in four-byte address mode there are eight more, in place of the fourth address byte.
+pub(crate) const UNIQUE_ID_DUMMY: u8 = 32;
 
 /// Block protection: BP = n protects `unit << (n - 1)` bytes at the end of the chip, or at its start when TB is set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -6,6 +6,7 @@ use super::ChipOptions;
 use super::otp;
 use crate::array::Array;
 use crate::ecc_engine::{EccRequirement, correct};
+use floatgate_ecc::OobLayout;
 use floatgate_mtd::{Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,6 +63,7 @@ pub(super) struct Die {
     /// Bits of the last page read that are still wrong, for ECC on the host's side.
     wrong: Vec<u32>,
     pub(super) ecc: EccResult,
+    busy_since: Instant,
     busy_until: Instant,
     busy_what: &'static str,
     pub(super) protection: u8,
@@ -102,6 +104,7 @@ impl Die {
             leaks: BTreeMap::new(),
             wrong: Vec::new(),
             ecc: EccResult::default(),
+            busy_since: Instant::ZERO,
             busy_until: Instant::ZERO,
             busy_what: "",
             protection: 0,
@@ -155,12 +158,18 @@ impl Die {
         self.busy_until
     }
 
+    #[inline]
+    pub(super) const fn busy_since(&self) -> Instant {
+        self.busy_since
+    }
+
     pub(super) const fn busy_what(&self) -> &'static str {
         self.busy_what
     }
 
     #[inline]
     pub(super) fn work(&mut self, from: Instant, length: Nanos, what: &'static str) {
+        self.busy_since = from;
         self.busy_until = from + length;
         self.busy_what = what;
     }
@@ -347,9 +356,10 @@ impl Die {
     pub(super) fn blank_ecc_bytes(&mut self, plane: usize, spec: &SpiNandSpec) {
         self.settle();
         let oob = &mut self.caches[plane].bytes[spec.geometry.page_bytes as usize..];
-        for range in spec.oob.ecc() {
+        let layout = spec.oob.layout(spec.geometry.oob_bytes);
+        for region in layout.iter().flat_map(OobLayout::ecc) {
             // Without codecs the ECC bytes are those of an erased page.
-            oob[range].fill(0xFF);
+            region.of_mut(oob).fill(0xFF);
         }
     }
 

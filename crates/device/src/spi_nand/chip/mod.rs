@@ -19,7 +19,7 @@ mod shape;
 use super::command as c;
 use super::spec::SpiNandSpec;
 use crate::array::Array;
-use crate::spi::{Data, Mode, SpiChip, SpiOp};
+use crate::spi::{Data, Mode, ReadAhead, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
 use floatgate_mtd::Instant;
@@ -52,6 +52,8 @@ pub struct SpiNand {
     reset_armed: bool,
     /// The read from cache that was checked last, while no register has changed since.
     checked: Option<Checked>,
+    /// The continuous read that ran last: when it began, and what the array did behind it.
+    streamed: Option<(Instant, ReadAhead)>,
     /// Blocks that will fail, numbered over all dies.
     failing: Failing,
 }
@@ -101,6 +103,7 @@ impl SpiNand {
             octal_dummy: 0,
             reset_armed: false,
             checked: None,
+            streamed: None,
             failing: Failing::default(),
         };
         chip.power_up();
@@ -217,12 +220,25 @@ impl SpiChip for SpiNand {
         self.dies[self.active].busy_until()
     }
 
+    #[inline]
+    fn busy_since(&self) -> Instant {
+        self.dies[self.active].busy_since()
+    }
+
     fn busy_die(&self) -> u8 {
         self.active as u8
     }
 
+    fn command_name(&self, op: &SpiOp) -> &'static str {
+        super::command::name(op)
+    }
+
     fn busy_what(&self) -> &'static str {
         self.dies[self.active].busy_what()
+    }
+
+    fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {
+        self.streamed.filter(|(began, _)| *began == start).map(|(_, ahead)| ahead)
     }
 
     fn reset_pin(&mut self, at: Instant) {

@@ -6,7 +6,7 @@ use super::die::{EccResult, Loaded};
 use super::shape::clock;
 use super::{Call, Checked, SpiNand};
 use crate::ecc_engine::EccRequirement;
-use crate::spi::SpiOp;
+use crate::spi::{ReadAhead, SpiOp};
 use crate::violation::Violation;
 use floatgate_mtd::Nanos;
 
@@ -148,9 +148,11 @@ impl SpiNand {
         if first % g.pages_per_block + pages > g.pages_per_block {
             return Err(Violation::Sequence("continuous read beyond the end of the block"));
         }
+        let t_page = cont.t_page_us;
         if pages > 1 {
-            self.array_keeps_up(call, cont.t_page_us)?;
+            self.array_keeps_up(call, t_page)?;
         }
+        self.streamed = Some((call.start, ReadAhead { pages: pages - 1, each: t_page }));
         self.deliver(first, buf);
         let die = self.die();
         die.stream = None;

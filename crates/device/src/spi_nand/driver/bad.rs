@@ -1,9 +1,9 @@
 //! Bad blocks: factory markers, looked up when first asked for, and marks of our own.
 
 use super::super::command as c;
-use super::super::spec::MARKER_BYTES;
 use super::SpiNandDriver;
 use crate::spi::{SpiError, SpiMem};
+use floatgate_ecc::MARKER;
 use floatgate_mtd::Error;
 
 /// What is known of a block.
@@ -37,7 +37,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let oob = &mut page[column as usize..];
         oob.fill(0xFF);
         let outcome = self.read_cache(row, column, oob);
-        let marked = oob[..MARKER_BYTES as usize].iter().any(|&b| b != 0xFF);
+        let marked = oob[..MARKER as usize].iter().any(|&b| b != 0xFF);
         self.page = page;
         outcome?;
         self.restore_ecc()?;
@@ -57,7 +57,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.erase_row(block).map_err(|error| self.bus_error(error, at))?;
         let data_bytes = self.geometry.write_bytes as usize;
         self.page.fill(0xFF);
-        self.page[data_bytes..data_bytes + MARKER_BYTES as usize].fill(0);
+        self.page[data_bytes..data_bytes + MARKER as usize].fill(0);
         self.program_raw(at)
     }
 }

@@ -18,6 +18,7 @@ use crate::host::HostProfile;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
 use bad::BlockState;
+use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{
     Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion,
@@ -100,6 +101,8 @@ pub struct SpiNandDriver<S> {
     waits: Waits,
     spec: SpiNandSpec,
     geometry: Geometry,
+    /// Which OOB bytes are the user's.
+    oob: OobLayout,
     engine: EccEngine,
     lines: Lines,
     /// Templates: address and length are filled in.

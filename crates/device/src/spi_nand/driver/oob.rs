@@ -1,51 +1,31 @@
 //! Pages with their OOB, in the three modes of MTD.
 
 use super::super::command as c;
-use super::super::spec::{MARKER_BYTES, OobLayout, OobRange};
 use super::SpiNandDriver;
 use super::page::Outcome;
 use crate::ecc_engine::Corrected;
 use crate::spi::{SpiError, SpiMem};
+use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, OobMode};
 
-/// Copies the user's OOB bytes to their places.
-fn scatter(layout: Option<OobLayout>, from: &[u8], oob: &mut [u8]) {
+/// Copies the user's OOB bytes to their places; without a layout they keep them.
+fn scatter(layout: Option<&OobLayout>, from: &[u8], oob: &mut [u8]) {
     match layout {
         None => oob[..from.len()].copy_from_slice(from),
-        Some(layout) => {
-            let places = layout.free().flatten();
-            places.zip(from).for_each(|(at, byte)| oob[at] = *byte);
-        }
+        Some(layout) => layout.put_free(oob, from),
     }
 }
 
 /// Copies the user's OOB bytes from their places.
-fn gather(layout: Option<OobLayout>, oob: &[u8], to: &mut [u8]) {
+fn gather(layout: Option<&OobLayout>, oob: &[u8], to: &mut [u8]) {
     match layout {
         None => to.copy_from_slice(&oob[..to.len()]),
-        Some(layout) => {
-            let places = layout.free().flatten();
-            places.zip(to).for_each(|(at, byte)| *byte = oob[at]);
-        }
+        Some(layout) => layout.take_free(oob, to),
     }
 }
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// Where the free bytes are; `None` when bytes keep their place.
-    fn layout(&self, mode: OobMode) -> Option<OobLayout> {
-        let without_ecc = || {
-            let len = self.geometry.oob_bytes - MARKER_BYTES;
-            let user = OobRange { start: MARKER_BYTES, step: 0, len };
-            OobLayout { sections: 1, user, ecc: OobRange::default() }
-        };
-        match mode {
-            OobMode::Raw | OobMode::Place => None,
-            OobMode::Auto if self.on_die() => Some(self.spec.oob),
-            OobMode::Auto => Some(without_ecc()),
-        }
-    }
-
     pub(super) fn check_oob(
         &self,
         now: Instant,
@@ -73,7 +53,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         self.profile.page(&mut self.host);
-        let layout = self.layout(mode);
+        let layout = (mode == OobMode::Auto).then_some(self.oob);
+        let layout = layout.as_ref();
         let data_bytes = self.geometry.write_bytes as usize;
         let mut page = std::mem::take(&mut self.page);
         // What a timing-only device leaves alone stays the caller's.
@@ -119,7 +100,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         let data_bytes = self.geometry.write_bytes as usize;
-        let layout = self.layout(mode);
+        let layout = (mode == OobMode::Auto).then_some(self.oob);
+        let layout = layout.as_ref();
         self.page.fill(0xFF);
         self.page[..data.len()].copy_from_slice(data);
         scatter(layout, oob, &mut self.page[data_bytes..]);

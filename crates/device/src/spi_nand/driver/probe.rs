@@ -9,6 +9,7 @@ use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
 use crate::host::HostProfile;
 use crate::spi::{Data, Direction, Mode, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
+use floatgate_ecc::OobLayout;
 use floatgate_mtd::{FlashKind, Geometry};
 
 /// Most id bytes that any chip has (Linux: `SPINAND_MAX_ID_LEN`).
@@ -54,10 +55,17 @@ fn reset<S: SpiMem>(bus: &mut S, host: &mut Host, waits: &Waits) -> Result<(), S
     Ok(())
 }
 
-fn geometry(spec: &SpiNandSpec, engine: &EccEngine) -> Geometry {
+/// Which OOB bytes are the user's: what the on-die ECC leaves, or all but the marker.
+fn oob_layout(spec: &SpiNandSpec, engine: &EccEngine) -> OobLayout {
+    let bytes = spec.geometry.oob_bytes;
+    let on_die = matches!(engine.kind(), EngineKind::OnDie);
+    let layout = on_die.then(|| spec.oob.layout(bytes).ok()).flatten();
+    layout.unwrap_or_else(|| OobLayout::no_ecc(bytes))
+}
+
+fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry {
     let g = &spec.geometry;
     let ecc = engine.requirement();
-    let hidden = !matches!(engine.kind(), EngineKind::OnDie);
     Geometry {
         kind: if g.bits_per_cell > 1 { FlashKind::MlcNand } else { FlashKind::SlcNand },
         size_bytes: u64::from(g.block_bytes()) * u64::from(g.blocks()),
@@ -67,11 +75,7 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine) -> Geometry {
         // Linux offers no sub-pages on SPI NAND.
         sub_page_bytes: g.page_bytes,
         oob_bytes: g.oob_bytes,
-        oob_free_bytes: if hidden {
-            g.oob_bytes - super::super::spec::MARKER_BYTES
-        } else {
-            spec.oob.free_bytes()
-        },
+        oob_free_bytes: oob.free_bytes(),
         ecc_strength: ecc.strength,
         ecc_step_bytes: ecc.step_bytes,
         bitflip_threshold: Geometry::default_bitflip_threshold(ecc.strength),
@@ -100,6 +104,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let engine = EccEngine::new(ecc, spec.ecc.requirement());
         // Continuous reads deliver no OOB, which an engine on the host's side needs.
         let choice = choose(&bus, &spec, options.continuous && !engine.on_host())?;
+        let oob = oob_layout(&spec, &engine);
         let lines = Lines::single(&spec);
         let g = spec.geometry;
         let mut driver = Self {
@@ -107,7 +112,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
             host,
             profile,
             waits,
-            geometry: geometry(&spec, &engine),
+            geometry: geometry(&spec, &engine, &oob),
+            oob,
             engine,
             status_op: lines.get_feature(c::STATUS),
             lines,

@@ -58,7 +58,7 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
     let length = |v: &Variant| duration(bus, &operation(spec, v, Direction::In, page));
     refuse_without_reset_pin(bus, spec)?;
     let usable: Vec<&Variant> = spec.reads.iter().filter(|v| allowed(bus, spec, v.mode)).collect();
-    if let Some(limit) = bus.mode_limit()
+    if let Some(limit) = bus.mode_asked()
         && !usable.iter().any(|v| v.mode.data == limit.data)
     {
         return Err(out_of_reach(bus, spec, limit));
@@ -69,7 +69,7 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
 
 /// A stateful mode that is asked for by name is not silently replaced by a stateless one.
 fn refuse_without_reset_pin<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<(), ProbeError> {
-    let asked = bus.mode_limit().filter(|mode| mode.is_stateful() && !bus.has_reset_pin());
+    let asked = bus.mode_asked().filter(|mode| mode.is_stateful() && !bus.has_reset_pin());
     match asked {
         Some(mode) if bus.supports(mode) && spec.reads.iter().any(|v| v.mode == mode) => {
             Err(ProbeError::NoResetPin(mode))

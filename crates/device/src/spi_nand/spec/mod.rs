@@ -3,8 +3,8 @@
 mod tables;
 
 pub use tables::{
-    ChipEcc, Continuous, ContinuousKind, EccStatus, HighSpeed, IdRead, LoadVariant, MARKER_BYTES, Octal,
-    OobLayout, OobRange, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
+    ChipEcc, Continuous, ContinuousKind, EccStatus, HighSpeed, IdRead, LoadVariant, Octal, OobRange,
+    OobTable, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
 };
 
 use crate::spi::{Mode, Variant};
@@ -28,7 +28,7 @@ pub struct SpiNandSpec {
     #[serde(default)]
     pub ecc_status: EccStatus,
     /// What the OOB bytes are for.
-    pub oob: OobLayout,
+    pub oob: OobTable,
     /// Array times.
     pub timing: SpiNandTiming,
     /// Highest clock with all phases at single rate.
@@ -128,11 +128,6 @@ impl SpiNandSpec {
     /// The first impossible value.
     pub fn check(&self) -> Result<(), BadSpec> {
         let g = &self.geometry;
-        let oob_end = |r: OobRange| {
-            u64::from(r.start)
-                + u64::from(r.step) * u64::from(self.oob.sections.saturating_sub(1))
-                + u64::from(r.len)
-        };
         let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
         let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
         let rules = [
@@ -144,7 +139,7 @@ impl SpiNandSpec {
             ),
             (
                 "chip.geometry.oob_bytes",
-                (MARKER_BYTES..g.page_bytes).contains(&g.oob_bytes),
+                (floatgate_ecc::MARKER..g.page_bytes).contains(&g.oob_bytes),
                 "from 2 to the page size",
             ),
             ("chip.geometry.pages_per_block", (1..=512).contains(&g.pages_per_block), "1 to 512"),
@@ -152,9 +147,7 @@ impl SpiNandSpec {
             ("chip.geometry.planes", g.planes.is_power_of_two() && g.planes <= 4, "1, 2 or 4"),
             ("chip.geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
             ("chip.ecc.step_bytes", self.ecc.step_bytes > 0, "at least 1"),
-            ("chip.oob.sections", self.oob.sections <= 64, "at most 64"),
-            ("chip.oob.user", oob_end(self.oob.user) <= g.oob_bytes.into(), "reaches beyond the OOB"),
-            ("chip.oob.ecc", oob_end(self.oob.ecc) <= g.oob_bytes.into(), "reaches beyond the OOB"),
+            ("chip.oob", self.oob.layout(g.oob_bytes).is_ok(), "reaches beyond the OOB"),
             ("chip.sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
             ("chip.reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
             ("chip.loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),

@@ -3,6 +3,7 @@
 use crate::ecc_engine::EccRequirement;
 use crate::spi::{Mode, Variant};
 use crate::units::{self, TypMaxUs};
+use floatgate_ecc::{LayoutError, OobLayout, Stride};
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
@@ -126,10 +127,16 @@ pub struct OobRange {
     pub len: u32,
 }
 
-/// What the OOB bytes are for when the on-die ECC is on. Bytes 0 and 1 are the bad block marker.
+impl From<OobRange> for Stride {
+    fn from(range: OobRange) -> Self {
+        Self { start: range.start, step: range.step, len: range.len }
+    }
+}
+
+/// What the OOB bytes are for when the on-die ECC is on, as a part file says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OobLayout {
+pub struct OobTable {
     /// Number of sections.
     pub sections: u32,
     /// The user's bytes.
@@ -139,31 +146,14 @@ pub struct OobLayout {
     pub ecc: OobRange,
 }
 
-/// Bytes of the bad block marker, at the start of the OOB.
-pub const MARKER_BYTES: u32 = 2;
-
-impl OobLayout {
-    /// Ranges of free bytes, as offsets in the OOB: the user's without the bad block marker.
-    pub fn free(&self) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
-        sections(self.sections, self.user).map(|r| r.start.max(MARKER_BYTES as usize)..r.end)
+impl OobTable {
+    /// The layout of an OOB of `oob_bytes`.
+    ///
+    /// # Errors
+    /// When it reaches beyond them.
+    pub fn layout(&self, oob_bytes: u32) -> Result<OobLayout, LayoutError> {
+        OobLayout::strided(oob_bytes, self.sections, self.user.into(), self.ecc.into())
     }
-
-    /// Ranges of ECC bytes.
-    pub fn ecc(&self) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
-        sections(self.sections, self.ecc).filter(|r| !r.is_empty())
-    }
-
-    /// Number of free bytes.
-    pub fn free_bytes(&self) -> u32 {
-        self.free().map(|r| r.len() as u32).sum()
-    }
-}
-
-fn sections(count: u32, range: OobRange) -> impl Iterator<Item = core::ops::Range<usize>> {
-    (0..count).map(move |i| {
-        let start = (range.start + i * range.step) as usize;
-        start..start + range.len as usize
-    })
 }
 
 /// How long the array works.

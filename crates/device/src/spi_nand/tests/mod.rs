@@ -3,6 +3,7 @@
 mod discovery;
 mod ecc;
 mod illegal;
+mod memory;
 mod model;
 mod rig;
 mod slice;

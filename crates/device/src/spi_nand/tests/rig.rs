@@ -57,7 +57,14 @@ pub(super) fn controller() -> SpiProfile {
 }
 
 pub(super) fn board(clock_hz: u64, mode: Option<&str>) -> SpiBus {
-    SpiBus { clock_hz, mode: mode.map(|m| m.parse().unwrap()), lanes: 8, reset_pin: true, phy: false }
+    SpiBus {
+        clock_hz,
+        mode: mode.map(|m| m.parse().unwrap()),
+        max_mode: None,
+        lanes: 8,
+        reset_pin: true,
+        phy: false,
+    }
 }
 
 /// What a test varies.

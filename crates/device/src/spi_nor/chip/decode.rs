@@ -2,7 +2,9 @@
 
 use super::SpiNor;
 use crate::spi::{Direction, Mode, SpiOp, Variant};
-use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SpiNorSpec};
+use crate::spi_nor::spec::{
+    OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID, UNIQUE_ID_DUMMY,
+};
 use crate::violation::Violation;
 
 /// A command of this chip.
@@ -30,6 +32,7 @@ pub(super) enum OtpCmd {
     Read,
     Program,
     Erase,
+    UniqueId,
     Enter,
     Exit,
     Lock,
@@ -51,6 +54,8 @@ pub(super) enum RegisterCmd {
     ClearFlagStatus,
     ReadConfig2,
     WriteConfig2,
+    ReadFunction,
+    WriteFunction,
     Enter4b,
     Exit4b,
 }
@@ -203,8 +208,8 @@ impl Commands {
     fn add_otp(&mut self, otp: Option<OtpSpec>) {
         let commands: &[(u8, OtpCmd)] = match otp {
             None => &[],
-            Some(OtpSpec::SecurityRegisters { .. }) => {
-                &[(0x48, OtpCmd::Read), (0x42, OtpCmd::Program), (0x44, OtpCmd::Erase)]
+            Some(OtpSpec::SecurityRegisters { family, unique_id_bytes, .. }) => {
+                return self.add_security(family, unique_id_bytes > 0);
             }
             Some(OtpSpec::Secured { .. }) => {
                 &[(0xB1, OtpCmd::Enter), (0xC1, OtpCmd::Exit), (0x2F, OtpCmd::Lock)]
@@ -213,6 +218,21 @@ impl Commands {
         };
         for &(opcode, cmd) in commands {
             self.set(opcode, Cmd::Otp(cmd));
+        }
+    }
+
+    fn add_security(&mut self, family: SecurityFamily, unique_id: bool) {
+        let [read, program, erase] = family.commands();
+        self.set(read, Cmd::Otp(OtpCmd::Read));
+        self.set(program, Cmd::Otp(OtpCmd::Program));
+        self.set(erase, Cmd::Otp(OtpCmd::Erase));
+        if family == SecurityFamily::Issi {
+            let [read, write] = family.lock_commands();
+            self.register(read, RegisterCmd::ReadFunction);
+            self.register(write, RegisterCmd::WriteFunction);
+        }
+        if unique_id {
+            self.set(UNIQUE_ID, Cmd::Otp(OtpCmd::UniqueId));
         }
     }
 
@@ -246,11 +266,15 @@ impl Commands {
             Cmd::Erase(_) | Cmd::Otp(OtpCmd::Erase) => (None, Current, 0),
             Cmd::Otp(OtpCmd::Program) => (Out, Current, 0),
             Cmd::Otp(OtpCmd::Read) => (In, Current, 8),
+            Cmd::Otp(OtpCmd::UniqueId) => (In, No, UNIQUE_ID_DUMMY),
             Cmd::ReadSfdp => (In, Always(3), 8),
             Cmd::ReadId => (In, Status, 0),
             Cmd::Register(R::ReadConfig2) => (In, Always(4), 0),
             Cmd::Register(R::WriteConfig2) => (Out, Always(4), 0),
-            Cmd::Register(R::WriteStatus | R::WriteStatus2 | R::WriteStatus3) => (Out, No, 0),
+            Cmd::Register(R::WriteStatus | R::WriteStatus2 | R::WriteStatus3 | R::WriteFunction) => {
+                (Out, No, 0)
+            }
+            Cmd::Register(R::ReadFunction) => (In, No, 0),
             Cmd::Register(
                 R::ReadStatus | R::ReadStatus2 | R::ReadStatus3 | R::ReadSecurity | R::ReadFlagStatus,
             ) => (In, Status, 0),
@@ -304,6 +328,8 @@ impl SpiNor {
         }
         if self.regs.octal {
             (address, dummy) = self.octal_shape(cmd, dir, address);
+        } else if cmd == Cmd::Otp(OtpCmd::UniqueId) && self.regs.addr_4b {
+            dummy += 8;
         }
         if self.address_bytes(address) != op.addr_bytes || dummy != op.dummy_cycles {
             return Err(wrong);

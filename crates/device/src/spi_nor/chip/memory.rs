@@ -81,7 +81,12 @@ impl SpiNor {
         self.check_erased(row, 0, tail)?;
         self.finish_program(row, column, head, tail);
         let time = self.program_time(bytes.len() as u64);
-        self.begin(Kind::Program, start, page, end + time, "tPP");
+        self.begin(Work {
+            since: end,
+            end: end + time,
+            what: "tPP",
+            ..self.change(Kind::Program, start, page)
+        });
         Ok(())
     }
 
@@ -136,7 +141,7 @@ impl SpiNor {
         self.check_suspended(Kind::Erase, start, len)?;
         self.erase_range(start, len);
         let time = self.erase_time(&kind, start);
-        self.begin(Kind::Erase, start, len, end + time, "tE");
+        self.begin(Work { since: end, end: end + time, what: "tE", ..self.change(Kind::Erase, start, len) });
         Ok(())
     }
 
@@ -149,7 +154,7 @@ impl SpiNor {
         self.check_suspended(Kind::Erase, 0, size)?;
         self.erase_range(0, size);
         let time = self.spec.timing.t_ce_us.typ;
-        self.begin(Kind::Erase, 0, size, end + time, "tCE");
+        self.begin(Work { since: end, end: end + time, what: "tCE", ..self.change(Kind::Erase, 0, size) });
         Ok(())
     }
 
@@ -174,9 +179,14 @@ impl SpiNor {
         if slow { tail.us } else { kind.t_us.typ }
     }
 
-    fn begin(&mut self, kind: Kind, from: u64, len: u64, end: Instant, what: &'static str) {
+    /// Work on `len` bytes from `from`, its times left open.
+    fn change(&self, kind: Kind, from: u64, len: u64) -> Work {
+        Work { kind, from, to: from + len, bank: self.bank(from), ..Work::default() }
+    }
+
+    fn begin(&mut self, work: Work) {
         self.regs.wel = false;
-        self.work = Work { kind, from, to: from + len, bank: self.bank(from), end, what };
+        self.work = work;
     }
 
     pub(super) const fn check_write_enable(&self) -> Result<(), Violation> {

@@ -18,7 +18,7 @@ mod work;
 use super::check::BadSpec;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
-use crate::spi::{Data, SpiChip, SpiOp};
+use crate::spi::{Data, Direction, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
 use floatgate_mtd::Instant;
@@ -183,8 +183,26 @@ impl SpiChip for SpiNor {
         self.work.end
     }
 
+    #[inline]
+    fn busy_since(&self) -> Instant {
+        self.work.since
+    }
+
     fn busy_die(&self) -> u8 {
         self.work.bank
+    }
+
+    fn command_name(&self, op: &SpiOp) -> &'static str {
+        match (op.opcode, op.dir) {
+            (0x06, _) => "WRITE ENABLE 06h",
+            (0x05, _) => "READ STATUS 05h",
+            (0x9F, _) => "READ ID 9Fh",
+            (0x5A, _) => "READ SFDP 5Ah",
+            (_, Direction::In) => "READ",
+            (_, Direction::Out) => "PAGE PROGRAM",
+            (_, Direction::None) if op.addr_bytes > 0 => "ERASE",
+            _ => "command",
+        }
     }
 
     fn busy_what(&self) -> &'static str {

@@ -2,12 +2,11 @@
 
 use super::SpiNor;
 use super::decode::OtpCmd;
-use super::registers::LOCK_BITS;
-use super::work::{Kind, Work, mix};
+use super::work::{Work, mix};
 use crate::spi::{Data, SpiOp};
-use crate::spi_nor::spec::{OtpSpec, SpiNorSpec};
+use crate::spi_nor::spec::{OtpSpec, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;
-use floatgate_mtd::Instant;
+use floatgate_mtd::{Instant, Nanos};
 
 /// Contents and state of the area.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +24,8 @@ impl Otp {
     pub(super) fn new(spec: &SpiNorSpec, seed: u64) -> Self {
         let (user, factory) = match spec.otp {
             None => (0, 0),
-            Some(OtpSpec::SecurityRegisters { regions, region_bytes, .. }) => {
-                (u32::from(regions) * region_bytes, 0)
+            Some(OtpSpec::SecurityRegisters { regions, region_bytes, unique_id_bytes, .. }) => {
+                (u32::from(regions) * region_bytes, unique_id_bytes)
             }
             Some(OtpSpec::Secured { user_bytes, factory_bytes }) => (user_bytes, factory_bytes),
             // The control byte behind the data, and a spare one: 8D-8D-8D moves two at a time.
@@ -63,6 +62,12 @@ impl SpiNor {
                 self.program_otp(end, at, bytes)
             }
             (OtpCmd::Erase, Data::None) => self.erase_otp(end, op.addr),
+            (OtpCmd::UniqueId, Data::In(out)) => {
+                // What comes after the last byte begins again with the first.
+                let id = self.otp.cells[self.otp.user_bytes..].iter().cycle();
+                out.iter_mut().zip(id).for_each(|(byte, id)| *byte = *id);
+                Ok(())
+            }
             (OtpCmd::Enter, Data::None) => {
                 self.otp.entered = true;
                 Ok(())
@@ -79,7 +84,7 @@ impl SpiNor {
     /// Where an address lies in the area; the whole access must lie in one region.
     fn otp_index(&self, addr: u32, len: usize) -> Result<usize, Violation> {
         let inside = match self.spec.otp {
-            Some(OtpSpec::SecurityRegisters { regions, region_bytes, base, stride }) => {
+            Some(OtpSpec::SecurityRegisters { regions, region_bytes, base, stride, .. }) => {
                 let offset = addr.checked_sub(base).ok_or(Violation::BadAddress)?;
                 let (region, column) = (offset / stride.max(1), offset % stride.max(1));
                 let fits = region < u32::from(regions) && column as usize + len <= region_bytes as usize;
@@ -93,9 +98,12 @@ impl SpiNor {
     /// Whether the cell at `at` may not be written any more.
     fn otp_locked(&self, at: usize) -> bool {
         match self.spec.otp {
-            Some(OtpSpec::SecurityRegisters { region_bytes, .. }) => {
-                let region = at / (region_bytes as usize).max(1);
-                self.regs.sr2 & LOCK_BITS & (1 << 3) << region != 0
+            Some(OtpSpec::SecurityRegisters { region_bytes, family, .. }) => {
+                let bits = match family {
+                    SecurityFamily::Winbond => self.regs.sr2,
+                    SecurityFamily::Issi => self.regs.function,
+                };
+                bits & family.lock_bit(at / (region_bytes as usize).max(1)) != 0
             }
             Some(OtpSpec::Secured { .. }) => self.otp.locked || at >= self.otp.user_bytes,
             Some(OtpSpec::ControlByte { bytes }) => {
@@ -119,14 +127,14 @@ impl SpiNor {
         for (old, new) in cells.iter_mut().zip(bytes) {
             *old &= new;
         }
-        self.otp_work(end + self.spec.timing.t_pp_us.typ);
+        self.otp_work(end, self.spec.timing.t_pp_us.typ);
         Ok(())
     }
 
-    fn otp_work(&mut self, end: Instant) {
+    fn otp_work(&mut self, end: Instant, length: Nanos) {
         self.regs.wel = false;
         (self.regs.program_failed, self.regs.erase_failed) = (false, false);
-        self.work = Work { kind: Kind::Other, ..Work::other(end, "OTP") };
+        self.work = Work::other(end, length, "OTP");
     }
 
     /// ERASE SECURITY REGISTER takes as long as the smallest erase.
@@ -142,14 +150,14 @@ impl SpiNor {
         let start = at - at % region_bytes as usize;
         self.otp.cells[start..start + region_bytes as usize].fill(0xFF);
         let time = self.erase_types.first().map_or(self.spec.timing.t_w_us.typ, |t| t.t_us.typ);
-        self.otp_work(end + time);
+        self.otp_work(end, time);
         Ok(())
     }
 
     fn lock_secured(&mut self, end: Instant) -> Result<(), Violation> {
         self.check_write_enable()?;
         self.otp.locked = true;
-        self.otp_work(end + self.spec.timing.t_w_us.typ);
+        self.otp_work(end, self.spec.timing.t_w_us.typ);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::decode::RegisterCmd;
 use super::otp::Otp;
 use super::work::{Kind, Work};
 use crate::spi::{Data, SpiOp};
-use crate::spi_nor::spec::{Addressing, OctalSwitch, RegisterSet, SpiNorSpec};
+use crate::spi_nor::spec::{Addressing, OctalSwitch, RegisterSet, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const WIP: u8 = 1 << 0;
 /// Write enable latch (status register).
 const WEL: u8 = 1 << 1;
 /// Lock bits of the security registers LB1..3 (status register 2).
-pub(super) const LOCK_BITS: u8 = 0b0011_1000;
+const LOCK_BITS: u8 = SecurityFamily::Winbond.lock_mask();
 
 /// Registers and modes.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Registers {
     pub(super) sr1: u8,
     pub(super) sr2: u8,
     sr3: u8,
+    /// ISSI's function register: its lock bits are set for good.
+    pub(super) function: u8,
     pub(super) wel: bool,
     pub(super) program_failed: bool,
     pub(super) erase_failed: bool,
@@ -47,7 +49,8 @@ impl Registers {
     /// What is not kept without power is set to its default.
     pub(super) fn power_on(&mut self, spec: &SpiNorSpec) {
         let dummy = spec.dummy.as_ref().map_or(0, |d| d.default);
-        *self = Self { sr1: self.sr1, sr2: self.sr2, sr3: self.sr3, dummy, ..Self::default() };
+        let Self { sr1, sr2, sr3, function, .. } = *self;
+        *self = Self { sr1, sr2, sr3, function, dummy, ..Self::default() };
     }
 }
 
@@ -103,6 +106,7 @@ impl SpiNor {
             }
             RegisterCmd::ReadStatus2 => self.regs.sr2,
             RegisterCmd::ReadStatus3 => self.regs.sr3 | flag(self.regs.addr_4b, 1),
+            RegisterCmd::ReadFunction => self.regs.function,
             RegisterCmd::ReadSecurity => self.security_register(busy),
             RegisterCmd::ReadFlagStatus => self.flag_status(busy),
             RegisterCmd::ReadConfig2 => self.config2(op.addr)?,
@@ -161,6 +165,7 @@ impl SpiNor {
             }
             RegisterCmd::WriteStatus2 => self.set_sr2(first),
             RegisterCmd::WriteStatus3 => self.regs.sr3 = first & !1,
+            RegisterCmd::WriteFunction => self.regs.function |= first & SecurityFamily::Issi.lock_mask(),
             RegisterCmd::WriteConfig2 => {
                 self.write_config2(op, bytes)?;
                 self.regs.wel = false;
@@ -169,7 +174,7 @@ impl SpiNor {
             _ => return Err(Violation::WrongMode(op.opcode)),
         }
         self.regs.wel = false;
-        self.work = Work::other(end + self.spec.timing.t_w_us.typ, "tW");
+        self.work = Work::other(end, self.spec.timing.t_w_us.typ, "tW");
         Ok(())
     }
 

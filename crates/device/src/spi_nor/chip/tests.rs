@@ -404,6 +404,42 @@ fn security_registers_lock_for_good() {
 }
 
 #[test]
+fn information_rows_lock_for_good() {
+    let mut b = Bench::new(test_parts::IS25LP256);
+    let read = |addr| SpiOp::command(0x68).address(addr, 3).dummy(8).read(4);
+    let write = |addr| SpiOp::command(0x62).address(addr, 3);
+    b.cmd(0x06).unwrap();
+    b.put(write(0x3000), &[1, 2, 3, 4]).unwrap();
+    b.wait();
+    assert_eq!(b.get(read(0x3000)).unwrap(), [1, 2, 3, 4]);
+    assert_eq!(b.get(read(0x0000)).unwrap(), [0xFF; 4]);
+    assert_eq!(b.get(read(0x4000)), Err(Violation::BadAddress));
+    b.cmd(0x06).unwrap();
+    b.put(SpiOp::command(0x42), &[0x8F]).unwrap();
+    b.wait();
+    // Only lock bits are kept, and they stay.
+    assert_eq!(b.register(0x48), 0x80);
+    b.cmd(0x06).unwrap();
+    b.put(SpiOp::command(0x42), &[0]).unwrap();
+    b.wait();
+    assert_eq!(b.register(0x48), 0x80);
+    b.cmd(0x06).unwrap();
+    assert_eq!(b.put(write(0x3000), &[0]), Err(Violation::Protected));
+    assert_eq!(b.run(SpiOp::command(0x64).address(0x3000, 3), Data::None), Err(Violation::Protected));
+    b.put(write(0x2000), &[0]).unwrap();
+}
+
+#[test]
+fn the_unique_id_is_each_chips_own() {
+    let id = |len, dummy| SpiOp::command(0x4B).dummy(dummy).read(len);
+    let mut b = Bench::new(W25Q128JV);
+    let first = b.get(id(16, 32)).unwrap();
+    assert_eq!(first[..8], first[8..], "eight bytes, over and over");
+    assert!(first.iter().any(|&byte| byte != 0xFF && byte != 0));
+    assert_eq!(b.get(id(8, 8)), Err(Violation::WrongMode(0x4B)));
+}
+
+#[test]
 fn impossible_specifications_are_refused() {
     let change = |f: &dyn Fn(&mut SpiNorSpec)| {
         let mut spec = test_parts::spec(MX25UW12845G);

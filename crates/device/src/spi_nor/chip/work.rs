@@ -22,6 +22,7 @@ pub(super) struct Work {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) bank: u8,
+    pub(super) since: Instant,
     pub(super) end: Instant,
     pub(super) what: &'static str,
 }
@@ -34,9 +35,9 @@ pub(super) struct Suspended {
 }
 
 impl Work {
-    /// A register write, reset or pause until `end`.
-    pub(super) fn other(end: Instant, what: &'static str) -> Self {
-        Self { kind: Kind::Other, end, what, ..Self::default() }
+    /// A register write, reset or pause of `length`.
+    pub(super) fn other(since: Instant, length: Nanos, what: &'static str) -> Self {
+        Self { kind: Kind::Other, since, end: since + length, what, ..Self::default() }
     }
 
     pub(super) const fn overlaps(&self, addr: u64, len: u64) -> bool {
@@ -56,7 +57,7 @@ impl SpiNor {
         }
         self.suspended = Some(Suspended { work: self.work, left: self.work.end.since(end) });
         let bank = self.work.bank;
-        self.work = Work { bank, ..Work::other(end + spec.latency_us, "tSUS") };
+        self.work = Work { bank, ..Work::other(end, spec.latency_us, "tSUS") };
         Ok(())
     }
 
@@ -65,7 +66,7 @@ impl SpiNor {
         let Some(suspended) = self.suspended.take() else {
             return Err(Violation::Sequence("nothing is suspended"));
         };
-        self.work = Work { end: end + suspended.left, ..suspended.work };
+        self.work = Work { since: end, end: end + suspended.left, ..suspended.work };
         Ok(())
     }
 
@@ -80,7 +81,7 @@ impl SpiNor {
         }
         self.regs.power_on(&self.spec);
         self.otp.entered = false;
-        self.work = Work::other(at + self.spec.timing.t_rst_us, "tRST");
+        self.work = Work::other(at, self.spec.timing.t_rst_us, "tRST");
     }
 
     /// An interrupted program or erase: in each page that it covered, one bit in some byte reads wrong. A whole-chip

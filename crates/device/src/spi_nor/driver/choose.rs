@@ -66,9 +66,9 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     let len = u32::try_from(options.transfer_bytes).unwrap_or(u32::MAX).max(2) & !1;
     let reads = ops(spec, way, Direction::In, [&spec.reads, &spec.reads_4b]);
     let mut eligible = usable(bus, &reads, limit, len);
-    if let Some(limit) = limit {
-        check_limit(bus, &reads, &eligible, limit)?;
-        eligible.retain(|op| op.mode.data == limit.data);
+    if let Some(asked) = bus.mode_asked() {
+        check_limit(bus, &reads, &eligible, asked)?;
+        eligible.retain(|op| op.mode.data == asked.data);
     }
     let mut offered: Vec<Mode> = eligible.iter().map(|op| op.mode).collect();
     offered.dedup();

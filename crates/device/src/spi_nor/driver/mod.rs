@@ -18,7 +18,7 @@ mod rww;
 pub use options::Options;
 pub use probe::ProbeError;
 
-use super::spec::{OtpSpec, SpiNorSpec};
+use super::spec::SpiNorSpec;
 use crate::host::HostProfile;
 use crate::spi::{Mode, PhyState, SpiMem, SpiOp};
 use crate::timeline::Host;
@@ -62,8 +62,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.phy
     }
 
-    /// The clock of the driver's thread: when probing was done, or the last call. After a call of two threads it is the
-    /// writer's.
+    /// The clock of the driver's thread: when probing was done, or the last call.
     pub const fn now(&self) -> Instant {
         self.host.now()
     }
@@ -186,11 +185,6 @@ impl<S: SpiMem> Mtd for SpiNorDriver<S> {
     fn breakdown(&self) -> Breakdown {
         self.host.spent()
     }
-}
-
-/// Whether an OTP area of this kind can be erased.
-const fn otp_erasable(otp: Option<OtpSpec>) -> bool {
-    matches!(otp, Some(OtpSpec::SecurityRegisters { .. }))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! One-time-programmable areas, in the three ways that makers offer them.
 
 use super::engine::{Engine, Job, Ops, Path};
-use super::otp_erasable;
 use crate::spi::{Data, SpiMem, SpiOp};
-use crate::spi_nor::spec::OtpSpec;
+use crate::spi_nor::spec::{OtpSpec, SecurityFamily, UNIQUE_ID, UNIQUE_ID_DUMMY};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos, OtpArea, OtpRegion};
 
@@ -15,7 +14,13 @@ pub(super) fn regions(otp: Option<OtpSpec>, area: OtpArea) -> usize {
     match (otp, area) {
         (Some(OtpSpec::SecurityRegisters { regions, .. }), OtpArea::User) => usize::from(regions),
         (Some(OtpSpec::Secured { .. } | OtpSpec::ControlByte { .. }), OtpArea::User) => 1,
-        (Some(OtpSpec::Secured { factory_bytes: 1.., .. }), OtpArea::Factory) => 1,
+        (
+            Some(
+                OtpSpec::Secured { factory_bytes: 1.., .. }
+                | OtpSpec::SecurityRegisters { unique_id_bytes: 1.., .. },
+            ),
+            OtpArea::Factory,
+        ) => 1,
         _ => 0,
     }
 }
@@ -23,7 +28,8 @@ pub(super) fn regions(otp: Option<OtpSpec>, area: OtpArea) -> usize {
 /// Size of one region.
 fn region_len(otp: Option<OtpSpec>, area: OtpArea) -> u64 {
     u64::from(match (otp, area) {
-        (Some(OtpSpec::SecurityRegisters { region_bytes, .. }), _) => region_bytes,
+        (Some(OtpSpec::SecurityRegisters { unique_id_bytes, .. }), OtpArea::Factory) => unique_id_bytes,
+        (Some(OtpSpec::SecurityRegisters { region_bytes, .. }), OtpArea::User) => region_bytes,
         (Some(OtpSpec::Secured { factory_bytes, .. }), OtpArea::Factory) => factory_bytes,
         (Some(OtpSpec::Secured { user_bytes, .. }), OtpArea::User) => user_bytes,
         (Some(OtpSpec::ControlByte { bytes }), _) => bytes,
@@ -49,7 +55,9 @@ impl<S: SpiMem> Engine<S> {
     /// Asks the chip whether a user region is locked.
     fn otp_locked(&mut self, host: &mut Host, index: usize) -> Result<bool, Error> {
         let (opcode, bit) = match self.spec.otp {
-            Some(OtpSpec::SecurityRegisters { .. }) => (0x35, 1 << (3 + index)),
+            Some(OtpSpec::SecurityRegisters { family, .. }) => {
+                (family.lock_commands()[0], family.lock_bit(index))
+            }
             Some(OtpSpec::Secured { .. }) => (0x2B, 1 << 1),
             Some(OtpSpec::ControlByte { bytes }) => {
                 let mut control = [0xFF];
@@ -103,6 +111,24 @@ impl<S: SpiMem> Engine<S> {
         matches!(self.spec.otp, Some(OtpSpec::Secured { .. }))
     }
 
+    const fn security(&self) -> Option<SecurityFamily> {
+        match self.spec.otp {
+            Some(OtpSpec::SecurityRegisters { family, .. }) => Some(family),
+            _ => None,
+        }
+    }
+
+    /// The unique id has no address: what lies before `addr` is read as well.
+    fn read_unique_id(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let skip = addr as usize;
+        let mut id = vec![0; skip + buf.len()];
+        let dummy = UNIQUE_ID_DUMMY + if self.ops.current_addr_bytes == 4 { 8 } else { 0 };
+        let op = Ops::command(&self.spec, UNIQUE_ID, false).dummy(dummy).read(id.len() as u32);
+        self.exec(host, &op, Data::In(&mut id), addr)?;
+        buf.copy_from_slice(&id[skip..]);
+        Ok(())
+    }
+
     /// Security registers and Micron's area answer to commands of their own, on one lane.
     fn otp_op(&self, opcode: u8, at: u32) -> SpiOp {
         // As long as the address mode says; commands with four bytes of their own do not change it.
@@ -115,7 +141,7 @@ impl<S: SpiMem> Engine<S> {
         if self.is_secured() {
             return self.read(host, u64::from(at), buf);
         }
-        let opcode = if otp_erasable(self.spec.otp) { 0x48 } else { 0x4B };
+        let opcode = self.security().map_or(0x4B, |family| family.commands()[0]);
         let dummy = self.spec.octal.filter(|_| self.ops.octal).map_or(8, |o| o.status_dummy);
         let template = self.otp_op(opcode, at).dummy(dummy).read(0);
         self.read_plain(host, &template, u64::from(at), buf)
@@ -129,6 +155,9 @@ impl<S: SpiMem> Engine<S> {
         buf: &mut [u8],
     ) -> Result<(), Error> {
         self.otp_check(host, area, addr, buf.len() as u64)?;
+        if area == OtpArea::Factory && self.security().is_some() {
+            return self.read_unique_id(host, addr, buf);
+        }
         let shift = if area == OtpArea::Factory { region_len(self.spec.otp, OtpArea::User) } else { 0 };
         self.secured(host, |engine, host| {
             let (mut addr, mut rest) = (addr + shift, buf);
@@ -176,7 +205,8 @@ impl<S: SpiMem> Engine<S> {
         if self.is_secured() {
             return self.program(host, u64::from(at), data);
         }
-        let template = self.otp_op(0x42, at).write(0);
+        let opcode = self.security().map_or(0x42, |family| family.commands()[1]);
+        let template = self.otp_op(opcode, at).write(0);
         self.start_write(host, &template, Path::Plain, u64::from(at), data)?;
         self.wait(host, u64::from(at), Job::Program, TIMEOUT)
     }
@@ -188,13 +218,13 @@ impl<S: SpiMem> Engine<S> {
 
     pub(super) fn otp_erase(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
         let unit = self.otp_whole(host, addr, len)?;
-        if !otp_erasable(self.spec.otp) {
+        let Some(family) = self.security() else {
             return Err(ErrorKind::Unsupported("this OTP area cannot be erased").at(addr, host.now()));
-        }
+        };
         for region in (addr..addr + len).step_by(unit as usize) {
             self.enable(host)?;
             let (at, _) = self.otp_place(region, unit);
-            let op = self.otp_op(0x44, at);
+            let op = self.otp_op(family.commands()[2], at);
             self.exec(host, &op, Data::None, region)?;
             self.wait(host, region, Job::Erase, TIMEOUT)?;
         }
@@ -204,13 +234,15 @@ impl<S: SpiMem> Engine<S> {
     pub(super) fn otp_lock(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
         let unit = self.otp_whole(host, addr, len)?;
         match self.spec.otp {
-            Some(OtpSpec::SecurityRegisters { .. }) => {
-                let bits = (addr / unit..(addr + len) / unit).fold(0u8, |bits, region| bits | 8 << region);
-                let status2 = Ops::register_read(&self.spec, 0x35, false);
+            Some(OtpSpec::SecurityRegisters { family, .. }) => {
+                let bits = (addr / unit..(addr + len) / unit)
+                    .fold(0, |bits, region| bits | family.lock_bit(region as usize));
+                let [read, write] = family.lock_commands();
+                // Parts with security registers have no stateful mode.
+                let register = Ops::register_read(&self.spec, read, false);
                 let mut value = [0];
-                self.exec(host, &status2, Data::In(&mut value), addr)?;
-                // Parts with status register 2 have no stateful mode.
-                let op = Ops::command(&self.spec, 0x31, false);
+                self.exec(host, &register, Data::In(&mut value), addr)?;
+                let op = Ops::command(&self.spec, write, false);
                 self.start_write(host, &op.write(1), Path::Plain, 0, &[value[0] | bits])?;
                 self.wait_ready(host, addr, TIMEOUT)
             }

@@ -98,12 +98,18 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.finish(reader)
     }
 
-    /// The writer is through; a reader that has not got in reads now.
+    /// The writer is through; a reader that has not got in reads now. It is then the only thread left, so that its
+    /// time is what the call still takes.
     fn finish(&mut self, mut reader: Reader<'_>) -> Result<(Done, Done), Error> {
-        reader.run(&mut self.engine, self.host.now())?;
-        let done = (self.done(), Done::clean(reader.host.now()));
+        let written = self.done();
+        let mut read = Done::clean(reader.host.now());
+        if let Some(buf) = reader.buf.take() {
+            self.host.pass_until(reader.host.now(), Phase::Cpu);
+            self.engine.read(&mut self.host, reader.addr, buf)?;
+            read = self.done();
+        }
         self.host.join(reader.host);
-        Ok(done)
+        Ok((written, read))
     }
 }
 

@@ -79,3 +79,12 @@ fn written_pages_read_back_and_erase() {
         assert!(back.iter().all(|byte| *byte == 0xFF));
     }
 }
+
+#[test]
+fn one_page_written_holds_one_page() {
+    let mut device = driver(&mx30lf2g18ac(), rig()).unwrap();
+    let held = |device: &crate::raw_nand::testing::Driver| device.bus().chip(0).unwrap().array().held_bytes();
+    assert_eq!(held(&device), 0);
+    device.write(Instant::ZERO, 0, &[0x5A; 2048]).unwrap();
+    assert_eq!(held(&device), 2048 + 64);
+}

@@ -136,6 +136,7 @@ fn otp(part: &str, octal: bool, regions: usize, len: u64, locks_all: bool, erasa
 #[test]
 fn otp_areas_are_written_and_locked() {
     otp(W25Q128JV, false, 3, 256, false, true);
+    otp(test_parts::IS25LP256, false, 4, 256, false, true);
     otp(N25Q128A, false, 1, 64, true, false);
     otp(MX25UW12845G, false, 1, 512, true, false);
     otp(MX25UW12845G, true, 1, 512, true, false);
@@ -155,11 +156,29 @@ fn the_factory_area_is_each_chips_own() {
     let at = rig.otp_read(at, OtpArea::Factory, 0, &mut number).unwrap().at;
     assert!(number.iter().any(|&b| b != 0xFF));
     assert!(matches!(rig.otp_read(at, OtpArea::Factory, 512, &mut number), Err(Error { .. })));
-    let mut none = Setup::new(W25Q128JV).ready();
+    let mut none = Setup::new(N25Q128A).ready();
     let at = none.now();
     let error = none.otp_read(at, OtpArea::Factory, 0, &mut number).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Unsupported(_)));
     assert_eq!(none.otp_regions(OtpArea::Factory), 0);
+}
+
+/// Winbond's and ISSI's, by a command of its own.
+#[test]
+fn unique_ids_are_read_from_any_byte() {
+    for (part, len) in [(W25Q128JV, 8), (test_parts::IS25LP256, 16)] {
+        let mut rig = Setup::new(part).ready();
+        let at = rig.now();
+        let (region, at) = rig.otp_info(at, OtpArea::Factory, 0).unwrap();
+        assert_eq!(region, OtpRegion { start: 0, len, locked: true });
+        let (mut whole, mut tail) = (vec![0; len as usize], [0; 3]);
+        let at = rig.otp_read(at, OtpArea::Factory, 0, &mut whole).unwrap().at;
+        rig.otp_read(at, OtpArea::Factory, len - 3, &mut tail).unwrap();
+        assert_eq!(whole[len as usize - 3..], tail);
+        assert!(whole.iter().any(|&b| b != 0xFF));
+        let at = rig.now();
+        assert!(rig.otp_read(at, OtpArea::Factory, len, &mut tail).is_err());
+    }
 }
 
 pub(super) fn check_spans(spans: &[Span]) {

@@ -234,6 +234,9 @@ fn the_quad_enable_bit_is_set_in_each_way() {
             assert_eq!(mode(&setup.ready()), "1S-4S-4S", "{way:?}");
         }
     }
+    // Configuration register 1, the second byte of 01h.
+    let rig = Setup::new(test_parts::S25FL128S).ready();
+    assert_eq!((mode(&rig).as_str(), rig.program_op().opcode), ("1S-4S-4S", 0x32));
 }
 
 #[test]

@@ -1,0 +1,279 @@
+//! The published tables: every figure of the documents is there, is met, and would not be met by another chip.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+use floatgate_lab::config::{Kind, Library};
+use floatgate_lab::keystore::{self, Driver};
+use floatgate_lab::papers::{self, Paper, Report, ReportRow, Row, RowKind, Table};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// The figures of the talk (P0), table after table. Nobody drops a row by accident: they stand here once more.
+const RAYNAL_2025: [(&str, &[f64]); 11] = [
+    ("octal", &[2342.0, 10711.0, 10711.0, 2028.0, 7293.0]),
+    ("flexible-dummies", &[49.0, 25.0]),
+    ("flexible-dummies-measured", &[11377.0, 9516.0]),
+    ("phy", &[2342.0, 10711.0, 34133.0]),
+    ("single-dual-quad", &[1097.0, 1229.0, 1433.0, 2012.0, 2253.0]),
+    ("dtr", &[1097.0, 1229.0, 1433.0, 1568.0, 1681.0, 1810.0]),
+    ("continuous", &[15515.0, 15398.0, 15633.0, 15875.0, 16253.0, 18285.0]),
+    ("data-interface", &[8094.0, 7013.0, 16062.0, 24824.0]),
+    ("octal-dtr-nor", &[1040.0, 547.0, 1287.0, 664.0]),
+    ("serialised-nor", &[247.0, 902.0]),
+    ("read-while-write", &[7.0, 7.0, 7.0, 5.0]),
+];
+
+/// The keystore's seconds (P2): read page, erase subsector, sector, bulk, verify erase, write page, verify write.
+const SELKIRK_2017: [(&str, &[f64]); 2] = [
+    ("before", &[131.072, 290.548, 68.652, 45.907, 131.072, 1048.576, 131.072]),
+    ("after", &[15.681, 238.017, 66.339, 45.907, 16.073, 24.327, 16.073]),
+];
+
+/// The only row that no model of the board explains: 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
+const EXCEPTIONS: [(&str, &str, f64); 1] = [("P0", "flexible-dummies-measured", 9516.0)];
+
+/// `flash_speed -d` prints whole milliseconds: 7 may be anything to 7.99.
+const WHOLE_MS: &str = "read-while-write";
+
+fn documents() -> Vec<Paper> {
+    papers::built_in().unwrap()
+}
+
+fn report() -> &'static Report {
+    static REPORT: OnceLock<Report> = OnceLock::new();
+    REPORT.get_or_init(|| papers::compare(&Library::built_in(), &documents()).unwrap())
+}
+
+/// The rows of the two documents that the project promises to reproduce.
+fn promised() -> impl Iterator<Item = &'static ReportRow> {
+    report().rows.iter().filter(|row| row.paper == "P0" || row.paper == "P2")
+}
+
+fn name(row: &ReportRow) -> String {
+    format!("{}/{}/{}: {} for {}", row.paper, row.table, row.row, row.simulated, row.published)
+}
+
+fn median(mut sizes: Vec<f64>) -> f64 {
+    sizes.sort_by(f64::total_cmp);
+    let n = sizes.len();
+    f64::midpoint(sizes[(n - 1) / 2], sizes[n / 2])
+}
+
+#[test]
+fn every_published_figure_is_a_row() {
+    for (paper, tables) in [("P0", &RAYNAL_2025[..]), ("P2", &SELKIRK_2017[..])] {
+        let expected: BTreeMap<&str, Vec<f64>> = tables.iter().map(|(t, v)| (*t, v.to_vec())).collect();
+        let mut found: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for row in report().rows.iter().filter(|row| row.paper == paper) {
+            found.entry(&row.table).or_default().push(row.published);
+        }
+        assert_eq!(found, expected, "{paper}");
+    }
+}
+
+#[test]
+fn every_row_is_within_its_tolerance() {
+    for row in &report().rows {
+        assert!(!row.is_outside(), "{} is off by {:.1} %", name(row), row.residual * 100.0);
+        assert!((row.residual - (row.simulated / row.published - 1.0)).abs() < 1e-12, "{}", name(row));
+    }
+    assert!(report().summary.holds());
+}
+
+#[test]
+fn promised_rows_are_within_five_percent_and_two_at_the_median() {
+    let rows: Vec<_> = promised().filter(|row| row.kind != RowKind::Exception).collect();
+    for row in &rows {
+        let limit = if row.table == WHOLE_MS { 0.20 } else { 0.05 };
+        assert!(row.residual.abs() <= limit, "{} is off by {:.1} %", name(row), row.residual * 100.0);
+        assert!(row.tolerance <= limit, "{} allows itself {}", name(row), row.tolerance);
+    }
+    let size = |row: &&&ReportRow| row.residual.abs();
+    let all = median(rows.iter().map(|row| row.residual.abs()).collect());
+    let predicted = rows.iter().filter(|row| row.kind == RowKind::Predicted);
+    let predicted = median(predicted.map(|row| size(&row)).collect());
+    assert!(all <= 0.02, "median {all}");
+    assert!(predicted <= 0.02, "median of what was not fitted {predicted}");
+}
+
+#[test]
+fn only_known_rows_are_exceptions() {
+    let found: Vec<_> = report().rows.iter().filter(|row| row.kind == RowKind::Exception).collect();
+    for row in &found {
+        let known = |&(paper, table, value): &(&str, &str, f64)| {
+            (&*row.paper, &*row.table, row.published) == (paper, table, value)
+        };
+        assert!(EXCEPTIONS.iter().any(known), "{} is no known exception", name(row));
+        assert!(row.reason.as_ref().is_some_and(|reason| !reason.is_empty()), "{} has no reason", name(row));
+    }
+    assert_eq!(report().summary.exceptions, found.len());
+}
+
+#[test]
+fn the_summary_counts_what_is_there() {
+    let (rows, summary) = (&report().rows, &report().summary);
+    let count = |kind| rows.iter().filter(|row| row.kind == kind).count();
+    let fits: usize = documents().iter().map(|paper| paper.fits.len()).sum();
+    assert_eq!(summary.rows, rows.len());
+    assert_eq!(summary.fitted, count(RowKind::Fitted));
+    assert_eq!(summary.predicted, count(RowKind::Predicted));
+    assert_eq!(summary.parameters, fits);
+    assert_eq!(summary.rows, summary.fitted + summary.predicted + summary.exceptions);
+    assert!(summary.parameters < summary.rows, "as many parameters as rows explain nothing");
+    let sizes = rows.iter().filter(|row| row.kind != RowKind::Exception).map(|row| row.residual.abs());
+    assert!((summary.median - median(sizes.collect())).abs() < 1e-12);
+}
+
+fn rows_of(paper: &Paper) -> impl Iterator<Item = (&Table, &Row)> {
+    paper.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)))
+}
+
+/// A figure is not predicted when another row, fitted to, measures exactly the same.
+#[test]
+fn fits_are_honest() {
+    let mut seen: BTreeMap<String, (RowKind, String)> = BTreeMap::new();
+    for paper in documents() {
+        papers::check(&paper).unwrap();
+        for (table, row) in rows_of(&paper).filter(|(_, row)| row.kind != RowKind::Exception) {
+            // The tests of a keystore run are named by their rows.
+            let part = if row.measure.starts_with("keystore") { &*row.row } else { "" };
+            let setup = row.setup.as_ref().unwrap_or(&table.setup);
+            let run = format!("{setup} {:?} {} {:?} {part}", row.set, row.measure, row.secondary_block);
+            let this = (row.kind, format!("{}/{}/{}", paper.paper, table.name, row.row));
+            let first = seen.entry(run).or_insert_with(|| this.clone());
+            assert_eq!(first.0, this.0, "{} and {} are the same run", first.1, this.1);
+        }
+    }
+}
+
+/// A parameter of the fits must exist in the file that is said to hold it.
+#[test]
+fn fitted_parameters_stand_where_they_are_said_to_stand() {
+    let library = Library::built_in();
+    for paper in documents() {
+        for fit in &paper.fits {
+            let (folder, file) = fit.file.split_once('/').unwrap();
+            let kind = Kind::ALL.into_iter().find(|kind| kind.folder() == folder).unwrap();
+            let text = library.open(kind, file.strip_suffix(".toml").unwrap(), None).unwrap();
+            let key = fit.parameter.rsplit('.').next().unwrap();
+            assert!(text.content().contains(key), "{}: {} has no {key}", paper.paper, fit.file);
+        }
+    }
+}
+
+/// The second column of the keystore's table: ms each, cut off after two digits.
+#[test]
+fn the_keystore_prints_its_table() {
+    const BEFORE: [f64; 7] = [2.00, 70.93, 268.17, 45907.0, 2.00, 16.00, 2.00];
+    const AFTER: [f64; 7] = [0.23, 58.10, 259.13, 45907.0, 0.24, 0.37, 0.24];
+    let library = Library::built_in();
+    let config = library.resolve(&library.setup("stm32-n25q128a").unwrap(), &[]).unwrap();
+    for (driver, published) in [(Driver::WithDelays, BEFORE), (Driver::WithoutDelays, AFTER)] {
+        let lines = keystore::on(&config, driver, 0).unwrap();
+        let names: Vec<_> = lines.iter().map(|line| line.test).collect();
+        let rows = papers::select(documents(), "P2/before").unwrap();
+        let expected: Vec<_> = rows[0].tables[0].rows.iter().map(|row| &*row.row).collect();
+        assert_eq!(names, expected);
+        for (line, each) in lines.iter().zip(published) {
+            let printed: f64 = line.printed().1.parse().unwrap();
+            assert!((printed / each - 1.0).abs() <= 0.05, "{}: {printed} ms each, not {each}", line.test);
+        }
+    }
+}
+
+/// The announced combination: a figure, that adds up, and is faster than each of its parts.
+#[test]
+fn the_prediction_for_2026_adds_up() {
+    let prediction = report().predictions.iter().find(|p| p.name == "2026").unwrap();
+    let geometry_kib = 10.0 * 256.0;
+    let from_breakdown = geometry_kib / (prediction.breakdown_ns.total().as_ns() as f64 / 1e9);
+    assert!((prediction.simulated / from_breakdown - 1.0).abs() < 1e-9, "the breakdown is of another run");
+    let best =
+        promised().filter(|row| row.setup.contains("am62a")).map(|row| row.simulated).fold(0.0, f64::max);
+    assert!(prediction.simulated > best, "{} is not above {best}", prediction.simulated);
+    // 8 lanes at 111 MHz DTR carry 222 MB/s: nothing is faster than its bus.
+    assert!(prediction.simulated < 2.0 * 111_111_111.0 / 1024.0);
+}
+
+/// The catalogue with one line of a file changed.
+fn changed(kind: Kind, file: &str, from: &str, to: &str) -> Library {
+    let library = Library::built_in();
+    let text = library.open(kind, file, None).unwrap().content().to_owned();
+    assert_eq!(text.matches(from).count(), 1, "{file} says {from:?} once");
+    library.with(kind, file, text.replace(from, to))
+}
+
+/// The rows outside their tolerance, as `table/row`, when the catalogue is another.
+fn broken(library: &Library, tables: &str) -> Vec<String> {
+    let papers = papers::select(documents(), tables).unwrap();
+    let report = papers::compare(library, &papers).unwrap();
+    let outside = report.rows.iter().filter(|row| row.is_outside());
+    outside.map(|row| format!("{}/{}", row.table, row.row)).collect()
+}
+
+#[test]
+fn the_tables_are_met_by_these_chips_and_clocks_only() {
+    type Change = (Kind, &'static str, &'static str, &'static str, &'static str, &'static str);
+    let changes: [Change; 9] = [
+        (
+            Kind::Part,
+            "w35n01jw",
+            "t_rd_ecc_us = 40",
+            "t_rd_ecc_us = 120",
+            "P0/octal",
+            "octal/1-8-8 page read",
+        ),
+        (
+            Kind::Part,
+            "w35n01jw",
+            "t_prog_us = { typ = 258",
+            "t_prog_us = { typ = 400",
+            "P0/octal",
+            "octal/1-8-8 page write",
+        ),
+        (Kind::Setup, "am62a-w35n01jw", "\"25 MHz\"", "\"33 MHz\"", "P0/octal", "octal/1-1-1 page read"),
+        (Kind::Controller, "cadence-qspi-am62a", "\"even\"", "\"any\"", "P0/octal", "octal/1-1-1 page write"),
+        (
+            Kind::Controller,
+            "cadence-qspi-am62a",
+            "\nclock_hz = 166_666_667",
+            "\nclock_hz = 83_333_333",
+            "P0/phy",
+            "phy/octal, calibrated",
+        ),
+        (
+            Kind::Setup,
+            "ma35d1-w25n02jw",
+            "\"30 MHz\"",
+            "\"15 MHz\"",
+            "P0/single-dual-quad",
+            "single-dual-quad/1-1-1 page read",
+        ),
+        (
+            Kind::Setup,
+            "imx6-mx30lf2g18ac",
+            "\"33 MHz\"",
+            "\"25 MHz\"",
+            "P0/continuous",
+            "continuous/64 pages, continuous",
+        ),
+        (
+            Kind::Setup,
+            "zynqmp-arasan-16k",
+            "t_prog_us = { typ = 495",
+            "t_prog_us = { typ = 300",
+            "P0/data-interface",
+            "data-interface/NV-DDR mode 5 write",
+        ),
+        (Kind::Setup, "stm32-n25q128a", "tick_us = 1000", "tick_us = 1250", "P2/before", "before/write page"),
+    ];
+    for (kind, file, from, to, table, row) in changes {
+        let outside = broken(&changed(kind, file, from, to), table);
+        assert!(outside.iter().any(|r| r == row), "{file}: {from:?} -> {to:?} breaks {outside:?}, not {row}");
+    }
+    assert_eq!(broken(&Library::built_in(), ""), Vec::<String>::new());
+}

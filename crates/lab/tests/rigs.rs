@@ -1,0 +1,308 @@
+//! Whole rigs: timelines that never overlap, books that add up, time that does not depend on data, data that comes back.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+mod common;
+
+use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use floatgate_device::{Resource, Span};
+use floatgate_lab::operation::{Operation, Traced, trace};
+use floatgate_lab::papers;
+use floatgate_lab::rig::{Rig, RigOptions};
+use floatgate_mtd::{FlashKind, Mtd, OtpArea, Phase};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+const WIRES: [Phase; 4] = [Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
+
+fn traced(name: &str, operation: Operation, options: RigOptions) -> Traced {
+    let what = operation.name();
+    trace(library(), &config(name, &[]), options, operation).unwrap_or_else(|e| panic!("{name}, {what}: {e}"))
+}
+
+fn by_resource(spans: &[Span]) -> BTreeMap<Resource, Vec<Span>> {
+    let mut all: BTreeMap<Resource, Vec<Span>> = BTreeMap::new();
+    for span in spans {
+        all.entry(span.resource).or_default().push(*span);
+    }
+    all
+}
+
+fn length(span: &Span) -> u64 {
+    span.end.since(span.start).as_ns()
+}
+
+/// Every setup and kind of rig with each operation, traced once for all tests.
+fn each(mut check: impl FnMut(&str, &str, Operation, &Traced)) {
+    static ALL: OnceLock<Vec<(String, Operation, Traced)>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let names = names();
+        let cases = names.iter().flat_map(|name| Operation::ALL.map(|(_, operation)| (name, operation)));
+        let cases: Vec<_> = cases.collect();
+        let run = |&(name, operation): &(&String, Operation)| {
+            (name.clone(), operation, traced(name, operation, RigOptions::default()))
+        };
+        cases.par_iter().map(run).collect()
+    });
+    for (name, operation, run) in all {
+        check(name, &format!("{name}, {}", operation.name()), *operation, run);
+    }
+}
+
+#[test]
+fn nothing_happens_twice_at_once_on_one_resource() {
+    each(|_, what, _, run| {
+        assert!(!run.spans.is_empty(), "{what}");
+        for (resource, spans) in by_resource(&run.spans) {
+            for pair in spans.windows(2) {
+                assert!(
+                    pair[0].end <= pair[1].start,
+                    "{what}: {resource:?} does {:?} and {:?}",
+                    pair[0],
+                    pair[1]
+                );
+            }
+            for span in spans {
+                assert!(span.start < span.end && !span.what.is_empty(), "{what}: {span:?}");
+                assert!(span.end.as_ns() <= run.ns, "{what}: {span:?} is not over after {} ns", run.ns);
+            }
+        }
+    });
+}
+
+#[test]
+fn books_add_up() {
+    each(|_, what, operation, run| {
+        assert!(run.ns > 0 && run.bytes > 0, "{what}");
+        assert_eq!(run.breakdown_ns.total().as_ns(), run.ns, "{what}: {:?}", run.breakdown_ns);
+        if operation == Operation::ReadWhileWrite {
+            return;
+        }
+        for phase in WIRES {
+            let wires = run.spans.iter().filter(|s| s.resource == Resource::Bus && s.phase == phase);
+            let seen: u64 = wires.map(length).sum();
+            assert_eq!(
+                seen,
+                run.breakdown_ns[phase].as_ns(),
+                "{what}: {phase:?} on the wires and in the books"
+            );
+        }
+        let array: u64 =
+            run.spans.iter().filter(|s| matches!(s.resource, Resource::Die(_))).map(length).sum();
+        assert!(
+            run.breakdown_ns[Phase::Array].as_ns() <= array,
+            "{what}: waited longer than any array worked"
+        );
+    });
+}
+
+#[test]
+fn arrays_begin_where_their_command_ends() {
+    each(|name, what, operation, run| {
+        if config(name, &[]).part().kind == "raw-nand" || operation == Operation::ReadWhileWrite {
+            return;
+        }
+        // CS# stays low until a host that does not keep up has served its FIFO; a bridge ends its cycle.
+        let moves = |s: &&Span| {
+            s.resource == Resource::Bus || s.what.starts_with("FIFO") || s.what.starts_with("bridge")
+        };
+        let ends: Vec<_> = run.spans.iter().filter(moves).map(|s| s.end).collect();
+        for span in run.spans.iter().filter(|s| matches!(s.resource, Resource::Die(_))) {
+            let behind = span.what.contains("behind");
+            assert!(
+                behind || ends.contains(&span.start),
+                "{what}: nothing on the bus ends where {span:?} begins"
+            );
+        }
+    });
+}
+
+/// The pages of a continuous read but the first are read from the array while the page before is on the wires.
+#[test]
+fn continuous_reads_show_the_hidden_array_reads() {
+    for name in ["SPI NAND, Macronix's continuous reads", "SPI NAND, Winbond's continuous reads"] {
+        let run = traced(name, Operation::ReadBlock, RigOptions::default());
+        let pages = 64;
+        let dies = by_resource(&run.spans).remove(&Resource::Die(0)).unwrap();
+        assert_eq!(dies.len(), pages, "{name}");
+        let data = run.spans.iter().find(|s| s.phase == Phase::Data && length(s) > 100_000).unwrap();
+        for hidden in &dies[1..] {
+            assert!(
+                data.start <= hidden.start && hidden.end <= data.end,
+                "{name}: {hidden:?} beside {data:?}"
+            );
+        }
+        let waited = run.breakdown_ns[Phase::Array].as_ns();
+        assert!(waited > 0 && waited <= length(&dies[0]), "{name}: only the first page is waited for");
+    }
+}
+
+#[test]
+fn time_does_not_depend_on_data() {
+    each(|name, what, operation, stored| {
+        let timed = traced(name, operation, TIMING_ONLY);
+        assert_eq!((stored.ns, stored.breakdown_ns), (timed.ns, timed.breakdown_ns), "{what}");
+        assert_eq!(stored.spans, timed.spans, "{what}");
+    });
+}
+
+#[test]
+fn recording_takes_no_virtual_time() {
+    for name in names() {
+        let read = |record: bool| {
+            let mut rig = rig(&name);
+            let mut buf = vec![0; 4 * rig.device.geometry().buffer_bytes as usize];
+            rig.device.host().record(record);
+            let now = rig.now();
+            rig.device.read(now, 0, &mut buf).unwrap().at
+        };
+        assert_eq!(read(true), read(false), "{name}");
+    }
+}
+
+/// Everything that can be seen of a rig after some work: bytes, times, factory data, bad blocks.
+fn fingerprint(name: &str, seed: u64) -> (Vec<u8>, Vec<Span>, Vec<bool>) {
+    let bad_blocks = if config(name, &[]).part().kind.ends_with("nand") { 3 } else { 0 };
+    let mut rig = rig_of(&config(name, &[]), RigOptions { seed, stores: true, bad_blocks });
+    let mut seen = Vec::new();
+    if rig.device.otp_regions(OtpArea::Factory) > 0 {
+        let now = rig.now();
+        let (region, now) = rig.device.otp_info(now, OtpArea::Factory, 0).unwrap();
+        seen = vec![0; region.len.min(4096) as usize];
+        rig.device.otp_read(now, OtpArea::Factory, 0, &mut seen).unwrap();
+    }
+    let block = u64::from(rig.device.geometry().erase_bytes);
+    let bad = (0..64).map(|i| {
+        let now = rig.now();
+        rig.device.is_bad(now, i * block).unwrap().0
+    });
+    let bad = bad.collect();
+    let data = bytes(seed, rig.device.geometry().buffer_bytes as usize);
+    let (got, spans) = rig.record(|device, now| {
+        let now = device.erase(now, 0, block).unwrap().at;
+        let now = device.write(now, 0, &data).unwrap().at;
+        let mut got = vec![0; data.len()];
+        device.read(now, 0, &mut got).unwrap();
+        got
+    });
+    seen.extend(got);
+    (seen, spans, bad)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_times() {
+    for name in names() {
+        assert_eq!(fingerprint(&name, 7), fingerprint(&name, 7), "{name}");
+        assert_ne!(fingerprint(&name, 7).0, fingerprint(&name, 8).0, "{name}");
+    }
+}
+
+#[test]
+fn reports_do_not_depend_on_the_number_of_threads() {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let papers = papers::select(papers::built_in().unwrap(), "P0").unwrap();
+        let report = pool.install(|| papers::compare(library(), &papers)).unwrap();
+        serde_json::to_string(&report).unwrap()
+    };
+    let one = run(1);
+    assert_eq!(one, run(2));
+    assert_eq!(one, run(5));
+}
+
+/// `flash_speed`'s page, which on NOR is no unit of the chip.
+fn page(rig: &Rig) -> usize {
+    let geometry = rig.device.geometry();
+    if geometry.kind == FlashKind::Nor { 512 } else { geometry.write_bytes as usize }
+}
+
+#[test]
+fn what_was_written_comes_back() {
+    for name in names() {
+        let mut rig = rig(&name);
+        let (page, geometry) = (page(&rig), rig.device.geometry().clone());
+        let block = geometry.erase_bytes as usize;
+        // Two neighbours, which may be two planes, and the last one, which may be another die.
+        let last = u64::from(geometry.blocks() - 1) * block as u64;
+        let pair = bytes(1, 2 * block);
+        let single = bytes(2, block);
+        let mut now = rig.now();
+        now = rig.device.erase(now, 0, 2 * block as u64).unwrap().at;
+        now = rig.device.erase(now, last, block as u64).unwrap().at;
+        now = rig.device.write(now, 0, &pair).unwrap().at;
+        for (at, chunk) in (last..).step_by(page).zip(single.chunks(page)) {
+            now = rig.device.write(now, at, chunk).unwrap().at;
+        }
+        let mut read = |at: u64, len: usize| {
+            let mut got = vec![0; len];
+            now = rig.device.read(now, at, &mut got).unwrap().at;
+            got
+        };
+        assert!(read(0, 2 * block) == pair, "{name}: blocks 0 and 1");
+        assert!(read(last, block) == single, "{name}: the last block");
+        for (at, chunk) in (0..).step_by(page).zip(pair.chunks(page)) {
+            assert!(read(at, page) == chunk, "{name}: page at {at:#x}");
+        }
+        for (at, len) in [(13, 777), (page - 1, 2), (block - 5, 10), (block / 2 + 1, block)] {
+            assert!(read(at as u64, len) == pair[at..at + len], "{name}: {len} bytes at {at}");
+        }
+    }
+}
+
+/// What happens to an operation's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Slower,
+    Faster,
+}
+
+use Effect::{Faster, Slower};
+
+#[test]
+fn overrides_of_every_table_take_effect() {
+    use Operation::{Erase, ReadBlock, ReadPage, WritePage};
+    const BOARD: &str = "am62a-w35n01jw";
+    const NOR: &str = "parallel NOR, CFI 2";
+    let changes = [
+        (BOARD, "chip.timing.t_rd_ecc_us=100", ReadPage, Slower),
+        (BOARD, "chip.timing.t_prog_us={ typ = 100, max = 700 }", WritePage, Faster),
+        (BOARD, "chip.timing.t_bers_us={ typ = 5000, max = 9000 }", Erase, Slower),
+        (BOARD, "bus.mode=1-1-1", ReadPage, Slower),
+        (BOARD, "bus.clock_hz=12e6", ReadPage, Slower),
+        (BOARD, "bus.phy=true", ReadPage, Faster),
+        (BOARD, "controller.divider=any", ReadPage, Faster),
+        (BOARD, "controller.exec.setup_us=30", WritePage, Slower),
+        (BOARD, "controller.dirmap.window_bytes=1 KiB", ReadPage, Slower),
+        (BOARD, "controller.dirmap.read=false", ReadPage, Faster),
+        (BOARD, "controller.rx.ns_per_byte=200", ReadPage, Slower),
+        (BOARD, "host.call_us=50", ReadPage, Slower),
+        (BOARD, "host.wakeup_us=0", WritePage, Faster),
+        (BOARD, "driver.continuous=true", ReadBlock, Faster),
+        (BOARD, "ecc={ engine = 'software', decode_ns_per_kb = 50000 }", ReadPage, Slower),
+        ("imx6-mx30lf2g18ac", "bus.interface=sdr0", ReadPage, Slower),
+        ("imx6-mx30lf2g18ac", "bus.no_ready_pin=true", WritePage, Slower),
+        ("imx6-mx30lf2g18ac", "ecc.setup_us=40", ReadPage, Slower),
+        ("imx6-mx30lf2g18ac", "driver.continuous=false", ReadBlock, Slower),
+        ("imx6-mx30lf2g18ac", "controller.step_us=20", ReadPage, Slower),
+        ("zynqmp-arasan-16k", "ecc.engine=pipelined", ReadPage, Faster),
+        ("zynqmp-arasan-16k", "controller.nvddr_modes=[0]", ReadPage, Slower),
+        ("zc702-mx25uw12845g", "bus.reset_pin=false", ReadPage, Slower),
+        ("zc702-mx25uw12845g", "controller.rx.ns_per_byte=500", ReadPage, Slower),
+        ("zc702-mx25uw12845g", "driver.poll_interval_us=200", WritePage, Slower),
+        (NOR, "bus.bits=8", ReadPage, Slower),
+        (NOR, "controller.page_mode=false", ReadPage, Slower),
+        (NOR, "chip.timing.t_acc_ns=200", ReadPage, Slower),
+    ];
+    for (name, set, operation, effect) in changes {
+        let before = traced(name, operation, TIMING_ONLY).ns;
+        let changed = trace(library(), &config(name, &[set]), TIMING_ONLY, operation);
+        let after = changed.unwrap_or_else(|e| panic!("{name} {set}: {e}")).ns;
+        let seen = if after > before { Slower } else { Faster };
+        assert!(after != before && seen == effect, "{name} {set}: {before} ns before, {after} after");
+    }
+}

@@ -1,0 +1,321 @@
+//! What rigs keep: OTP areas, bad blocks, what wrappers pass on; and what a bus that was not tuned makes of data.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+mod common;
+
+use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use floatgate_device::Host;
+use floatgate_device::ecc_engine::EccProfile;
+use floatgate_device::host::HostProfile;
+use floatgate_device::raw_nand::{
+    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+};
+use floatgate_device::spi::controller::SpiBus;
+use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiProfile};
+use floatgate_device::spi_nand::{ChipOptions, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use floatgate_lab::config::Config;
+use floatgate_lab::rig::{Device, RigOptions, wire};
+use floatgate_lab::speed::{self, SpeedOptions, Test};
+use floatgate_mtd::{Concat, ErrorKind, Instant, Meter, Mtd, Operation, OtpArea, Partition, Trace};
+use std::sync::Arc;
+
+/// One rig for each way in which chips keep OTP.
+const OTP: [(&str, usize); 10] = [
+    ("am62a-w35n01jw", 1),
+    ("quad SPI NAND", 1),
+    ("SPI NAND, Macronix's continuous reads", 1),
+    ("quad SPI NOR", 3),
+    ("SPI NOR, information rows", 4),
+    ("SPI NOR above 16 MiB", 1),
+    ("SPI NOR with flag status", 1),
+    ("octal SPI NOR with banks", 1),
+    ("raw NAND with OTP", 1),
+    ("parallel NOR, CFI 2", 1),
+];
+
+fn blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0xFF)
+}
+
+/// Info, read, write, read, lock, refused: through `dyn Mtd`, as a tool would.
+fn otp_round_trip(name: &str, mtd: &mut dyn Mtd, now: Instant, regions: usize) {
+    let user = OtpArea::User;
+    assert_eq!(mtd.otp_regions(user), regions, "{name}");
+    let (region, now) = mtd.otp_info(now, user, 0).unwrap();
+    assert!(!region.locked && region.start == 0 && region.len > 0, "{name}: {region:?}");
+    let unit = mtd.geometry().write_bytes.max(2) as usize;
+    let (data, mut got) = (bytes(3, unit), vec![0; unit]);
+    let now = mtd.otp_read(now, user, 0, &mut got).unwrap().at;
+    assert!(blank(&got), "{name}: the user's area is not blank");
+    let now = mtd.otp_write(now, 0, &data).unwrap_or_else(|e| panic!("{name}: {e}")).at;
+    let now = mtd.otp_read(now, user, 0, &mut got).unwrap().at;
+    assert!(got == data, "{name}: OTP reads other data than was written");
+    let mut page = vec![0; unit];
+    let now = mtd.read(now, 0, &mut page).unwrap().at;
+    assert!(blank(&page), "{name}: OTP data went into the array");
+    let now = mtd.otp_lock(now, 0, region.len).unwrap_or_else(|e| panic!("{name}: {e}")).at;
+    let (region, now) = mtd.otp_info(now, user, 0).unwrap();
+    assert!(region.locked, "{name}: not locked");
+    let refused = mtd.otp_write(now, 0, &vec![0; unit]).unwrap_err();
+    assert!(
+        matches!(refused.kind, ErrorKind::WriteProtected | ErrorKind::ProgramFailed),
+        "{name}: a write after the lock gives {refused}"
+    );
+    let now = mtd.otp_read(refused.at, user, 0, &mut got).unwrap().at;
+    assert!(got == data, "{name}: the refused write changed data");
+    let beyond = mtd.otp_read(now, user, region.len * regions as u64, &mut got).unwrap_err();
+    assert!(matches!(beyond.kind, ErrorKind::OutOfRange { .. }), "{name}: {beyond}");
+    // The array works as before.
+    let block = u64::from(mtd.geometry().erase_bytes);
+    let page = bytes(4, unit.max(mtd.geometry().write_bytes as usize));
+    let mut back = vec![0; page.len()];
+    let now = mtd.erase(beyond.at, 0, block).unwrap().at;
+    let now = mtd.write(now, 0, &page).unwrap().at;
+    mtd.read(now, 0, &mut back).unwrap();
+    assert!(back == page, "{name}: the array is not back");
+}
+
+#[test]
+fn otp_is_written_once_and_locked() {
+    for (name, regions) in OTP {
+        let mut rig = rig(name);
+        let now = rig.now();
+        otp_round_trip(name, rig.device.as_mut(), now, regions);
+    }
+}
+
+#[test]
+fn the_factory_area_cannot_be_written() {
+    for name in names() {
+        let mut rig = rig(&name);
+        for index in 0..rig.device.otp_regions(OtpArea::Factory) {
+            let now = rig.now();
+            let (region, now) = rig.device.otp_info(now, OtpArea::Factory, index).unwrap();
+            assert!(region.locked, "{name}: {region:?}");
+            let mut id = vec![0xFF; region.len.min(64) as usize];
+            rig.device.otp_read(now, OtpArea::Factory, region.start, &mut id).unwrap();
+            assert!(!blank(&id), "{name}: no number from the factory");
+        }
+    }
+}
+
+const NANDS: [&str; 4] =
+    ["am62a-w35n01jw", "SPI NAND with two dies", "imx6-mx30lf2g18ac", "raw NAND, NV-DDR"];
+
+fn bad_of(mtd: &mut dyn Device) -> Vec<u32> {
+    let block = u64::from(mtd.geometry().erase_bytes);
+    let all = 0..mtd.geometry().blocks();
+    let is_bad = |&index: &u32| {
+        let now = mtd.host().now();
+        mtd.is_bad(now, u64::from(index) * block).unwrap().0
+    };
+    all.filter(is_bad).collect()
+}
+
+#[test]
+fn factory_bad_blocks_are_found_and_left_alone() {
+    for name in NANDS {
+        for stores in [true, false] {
+            let options = RigOptions { seed: 11, stores, bad_blocks: 10 };
+            let mut rig = rig_of(&config(name, &[]), options);
+            let bad = bad_of(rig.device.as_mut());
+            assert!(bad.len() >= 10, "{name}: {bad:?}");
+            assert!(!bad.contains(&0), "{name}: block 0 is good by promise");
+            let at = u64::from(bad[0]) * u64::from(rig.device.geometry().erase_bytes);
+            let now = rig.now();
+            let refused = rig.device.erase(now, at, rig.device.geometry().erase_bytes.into()).unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::BadBlock, "{name}");
+            assert_eq!(bad, bad_of(rig_of(&config(name, &[]), options).device.as_mut()), "{name}: same seed");
+            let other =
+                bad_of(rig_of(&config(name, &[]), RigOptions { seed: 12, ..options }).device.as_mut());
+            assert_ne!(bad, other, "{name}: another seed");
+        }
+    }
+}
+
+#[test]
+fn speed_skips_bad_blocks() {
+    for name in NANDS {
+        let mut rig = rig_of(&config(name, &[]), RigOptions { bad_blocks: 10, ..TIMING_ONLY });
+        let bad = bad_of(rig.device.as_mut());
+        let blocks = bad[2] + 1;
+        let options = SpeedOptions { blocks, only: Some(Test::Write(0)), ..SpeedOptions::default() };
+        let now = rig.now();
+        let block_bytes = rig.device.geometry().erase_bytes;
+        let report = speed::run(rig.device.as_mut(), now, &options).unwrap();
+        assert_eq!(report.good_blocks, blocks - 3, "{name}");
+        assert_eq!(report.tests[0].bytes, u64::from(blocks - 3) * u64::from(block_bytes), "{name}");
+    }
+}
+
+fn spi_nand(config: &Config, chip: SpiNand) -> SpiNandDriver<SpiController<SpiNand>> {
+    let profile: SpiProfile = config.extract("controller").unwrap();
+    let bus: SpiBus = config.extract("bus").unwrap();
+    let spec: SpiNandSpec = config.extract("chip").unwrap();
+    let controller = SpiController::new(profile, bus, chip);
+    let (host, options) = (HostProfile::default(), SpiNandOptions::default());
+    SpiNandDriver::probe(controller, &[spec], host, EccProfile::default(), options).unwrap()
+}
+
+fn raw_nand(config: &Config, chips: Vec<RawNand>, options: &str) -> RawNandDriver<NandController<RawNand>> {
+    let profile: NandProfile = config.extract("controller").unwrap();
+    let board: NandBoard = config.extract_or_default("bus").unwrap();
+    let spec: RawNandSpec = config.extract("chip").unwrap();
+    let ecc = config.extract_or_default("ecc").unwrap();
+    let controller = NandController::new(profile, board, chips);
+    let set = common::config("raw NAND", &[options]);
+    let rig = RawNandRig { ecc, options: set.extract_or_default("driver").unwrap(), ..RawNandRig::default() };
+    RawNandDriver::probe(controller, rig, &[spec]).unwrap()
+}
+
+/// Marks block 5 bad; the next driver of the same chip knows.
+#[test]
+fn marks_outlive_the_driver() {
+    let serial = config("am62a-w35n01jw", &[]);
+    let spec: SpiNandSpec = serial.extract("chip").unwrap();
+    let options = ChipOptions { seed: 0, stores: true, bad_blocks: 0 };
+    let mut driver = spi_nand(&serial, SpiNand::new(Arc::new(spec), options));
+    let at = 5 * u64::from(driver.geometry().erase_bytes);
+    let now = driver.mark_bad(driver.ready_at(), at).unwrap().at;
+    assert!(driver.is_bad(now, at).unwrap().0);
+    let mut next = spi_nand(&serial, driver.bus().chip().clone());
+    let now = next.ready_at();
+    assert!(next.is_bad(now, at).unwrap().0, "SPI NAND forgot");
+    assert!(!next.is_bad(now, 0).unwrap().0);
+
+    let parallel = config("imx6-mx30lf2g18ac", &[]);
+    let spec: RawNandSpec = parallel.extract("chip").unwrap();
+    for table in ["driver.bad_blocks=scan", "driver.bad_blocks=on-flash"] {
+        let mut driver = raw_nand(&parallel, RawNand::package(&spec, true).unwrap(), table);
+        let now = driver.host_mut().now();
+        let now = driver.mark_bad(now, at).unwrap().at;
+        assert!(driver.is_bad(now, at).unwrap().0, "{table}");
+        let mut next = raw_nand(&parallel, vec![driver.bus().chip(0).unwrap().clone()], table);
+        let now = next.host_mut().now();
+        assert!(next.is_bad(now, at).unwrap().0, "raw NAND forgot with {table}");
+        assert!(!next.is_bad(now, 0).unwrap().0);
+    }
+}
+
+/// The same work on a bare device and on a wrapped one: same bytes, same times.
+fn work(mtd: &mut dyn Mtd, now: Instant, block_at: u64) -> (Vec<u8>, Instant) {
+    let block = mtd.geometry().erase_bytes as usize;
+    let data = bytes(5, block);
+    let now = mtd.erase(now, block_at, block as u64).unwrap().at;
+    let now = mtd.write(now, block_at, &data).unwrap().at;
+    let mut got = vec![0; block];
+    let now = mtd.read(now, block_at, &mut got).unwrap().at;
+    assert!(got == data);
+    (got, now)
+}
+
+#[test]
+fn wrappers_keep_data_and_time() {
+    for name in names() {
+        let mut bare = rig(&name);
+        let (start, block) = (bare.now(), u64::from(bare.device.geometry().erase_bytes));
+        let expected = work(bare.device.as_mut(), start, 3 * block);
+        let spent = bare.device.breakdown();
+
+        let window = Partition::new(rig(&name).device, 2 * block, 4 * block).unwrap();
+        let mut wrapped = Trace::new(Meter::new(window), 16);
+        assert_eq!(work(&mut wrapped, start, block), expected, "{name}: partition, meter, trace");
+        assert_eq!(wrapped.breakdown(), spent, "{name}");
+        assert_eq!(wrapped.log().entries().len(), 3, "{name}");
+        let meter = wrapped.inner();
+        for operation in [Operation::Read, Operation::Write, Operation::Erase] {
+            let counter = meter.count(operation);
+            assert_eq!(
+                (counter.operations, counter.errors, counter.bytes),
+                (1, 0, block),
+                "{name}: {operation}"
+            );
+        }
+        let counted = Operation::ALL.map(|operation| meter.count(operation).spent.total().as_ns());
+        assert_eq!(counted.iter().sum::<u64>(), expected.1.since(start).as_ns(), "{name}");
+        let beyond = wrapped.read(expected.1, 4 * block, &mut [0]).unwrap_err();
+        assert!(matches!(beyond.kind, ErrorKind::OutOfRange { .. }), "{name}");
+    }
+}
+
+#[test]
+fn concatenated_devices_are_one() {
+    for name in ["am62a-w35n01jw", "raw NAND", "quad SPI NOR", "parallel NOR, CFI 2"] {
+        let mut whole = Concat::new(vec![rig(name).device, rig(name).device]).unwrap();
+        let (size, block) = (whole.geometry().size_bytes, u64::from(whole.geometry().erase_bytes));
+        assert_eq!(size, 2 * rig(name).device.geometry().size_bytes, "{name}");
+        let (start, data) = (rig(name).now(), bytes(6, 2 * block as usize));
+        // Across the joint.
+        let (before, at) = (whole.breakdown(), size / 2 - block);
+        let now = whole.erase(start, at, 2 * block).unwrap().at;
+        let now = whole.write(now, at, &data).unwrap().at;
+        let mut got = vec![0; data.len()];
+        let now = whole.read(now, at, &mut got).unwrap().at;
+        assert!(got == data, "{name}");
+        assert_eq!((whole.breakdown() - before).total(), now.since(start), "{name}");
+        let [mut first, mut second] = <[_; 2]>::try_from(whole.into_parts()).ok().unwrap();
+        let half = block as usize;
+        first.read(now, at, &mut got[..half]).unwrap();
+        second.read(now, 0, &mut got[half..]).unwrap();
+        assert!(got == data, "{name}: the halves");
+    }
+}
+
+/// The catalogue's AM62A with its PHY at 166 MHz, and a chip with a page of data.
+fn tunable() -> (SpiController<SpiNand>, SpiOp, Vec<u8>) {
+    let config = config("am62a-w35n01jw", &["bus.phy=true"]);
+    let spec: SpiNandSpec = config.extract("chip").unwrap();
+    let options = ChipOptions { seed: 0, stores: true, bad_blocks: 0 };
+    let mut driver = spi_nand(&config, SpiNand::new(Arc::new(spec), options));
+    let data = bytes(9, 4096);
+    let now = driver.write(driver.ready_at(), 0, &data).unwrap().at;
+    let mut got = vec![0; 4096];
+    driver.read(now, 0, &mut got).unwrap();
+    assert!(got == data && matches!(driver.bus().phy_state(), PhyState::Calibrated { .. }));
+    let op = SpiOp { addr: 0, len: 4096, ..driver.read_operation() };
+    // The same chip behind a controller that nobody has tuned. The page is still in its cache.
+    let controller = driver.bus();
+    let board: SpiBus = config.extract("bus").unwrap();
+    (SpiController::new(controller.profile().clone(), board, controller.chip().clone()), op, data)
+}
+
+#[test]
+fn an_untuned_phy_reads_wrong_bits() {
+    let (mut bus, op, data) = tunable();
+    let mut host = Host::default();
+    host.resume(Instant::from_ns(1_000_000_000));
+    let mut got = vec![0; data.len()];
+    bus.mapped(&mut host, &op, Data::In(&mut got)).unwrap();
+    assert_eq!(bus.clock(&op, true).hz(), 166_666_667);
+    assert!(got != data, "166 MHz without calibration cannot read right");
+    bus.calibrate(&mut host, &op, &data).unwrap();
+    bus.mapped(&mut host, &op, Data::In(&mut got)).unwrap();
+    assert!(got == data, "calibrated");
+    let PhyState::Calibrated { tap, eye: (from, to) } = bus.phy_state() else { panic!("not calibrated") };
+    assert!(
+        from < tap && tap < to && (tap - from).abs_diff(to - tap) <= 1,
+        "{tap} in the centre of {from}..{to}"
+    );
+}
+
+#[test]
+fn no_eye_and_too_fast_clocks_are_refused_with_a_reason() {
+    let refused = |sets: &[&str]| {
+        let config = config("am62a-w35n01jw", sets);
+        wire(library(), &config, RigOptions::default())
+            .err()
+            .unwrap_or_else(|| panic!("{sets:?}"))
+            .to_string()
+    };
+    let narrow = refused(&["bus.phy=true", "controller.phy.unstable_ps=5900"]);
+    assert!(narrow.contains("eye"), "{narrow}");
+    let fast = refused(&["bus.clock_hz=133e6"]);
+    assert!(fast.contains("MHz"), "{fast}");
+    let stateful = refused(&["bus.mode=8D-8D-8D", "bus.reset_pin=false"]);
+    assert!(stateful.contains("reset pin"), "{stateful}");
+}
