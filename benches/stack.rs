@@ -62,7 +62,7 @@ fn write_read_verify_1_gbit(bencher: Bencher<'_, '_>, kind: &str) {
     bencher
         .counter(BytesCount::new(size))
         .with_inputs(|| wire(setup, sets, true))
-        .bench_local_refs(|rig| write_read_verify(rig));
+        .bench_local_refs(write_read_verify);
 }
 
 fn write_read_verify(rig: &mut Rig) -> Instant {
