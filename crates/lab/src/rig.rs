@@ -17,7 +17,6 @@ use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
 use floatgate_device::{Host, Span};
 use floatgate_mtd::{Instant, Mtd};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 /// How the driver speaks to the chip, in words.
@@ -168,25 +167,34 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
     Err(config.wrong("controller", message).help("name a controller of the right kind too: --set controller=NAME, or take another setup (`floatgate setups`)"))
 }
 
-/// The specifications of all parts of one kind in the library, with `own` last and in place of those with its id.
-fn database<T: DeserializeOwned + Clone>(
-    library: &Library,
-    kind: &str,
-    own: &T,
-    id: impl Fn(&T) -> &[u8],
-) -> Result<Vec<T>, ConfigError> {
-    let mut all = Vec::new();
-    for name in library.names(Kind::Part) {
-        let part = library.load(Kind::Part, name)?;
-        if part.head.get("kind").and_then(|k| k.as_text()) == Some(kind) {
-            let spec: T = part.table.extract("")?;
-            if id(&spec) != id(own) {
-                all.push(spec);
+/// What drivers know of chips beyond what these say: the specifications of all parts of a library.
+#[derive(Default)]
+struct Catalogue {
+    spi_nand: Vec<SpiNandSpec>,
+    spi_nor: Vec<SpiNorSpec>,
+    raw_nand: Vec<RawNandSpec>,
+}
+
+impl Catalogue {
+    fn read(library: &Library) -> Result<Self, ConfigError> {
+        let mut all = Self::default();
+        for name in library.names(Kind::Part) {
+            let part = library.load(Kind::Part, name)?;
+            match part.head.get("kind").and_then(|kind| kind.as_text()) {
+                Some("spi-nand") => all.spi_nand.push(part.table.extract("")?),
+                Some("spi-nor") => all.spi_nor.push(part.table.extract("")?),
+                Some("raw-nand") => all.raw_nand.push(part.table.extract("")?),
+                _ => {}
             }
         }
+        Ok(all)
     }
-    all.push(own.clone());
-    Ok(all)
+}
+
+/// A driver's database: the catalogue, with `own` last and in place of those with its id.
+fn database<T: Clone>(catalogue: &[T], own: &T, id: impl Fn(&T) -> &[u8]) -> Vec<T> {
+    let others = catalogue.iter().filter(|spec| id(spec) != id(own));
+    others.chain([own]).cloned().collect()
 }
 
 fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
@@ -234,7 +242,7 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
     let limit = spec.sdr_hz;
-    let parts = database(library, "spi-nand", &spec, |s: &SpiNandSpec| &s.id)?;
+    let parts = database(&library.digest(Catalogue::read)?.spi_nand, &spec, |s| &s.id);
     let chip_options = floatgate_device::spi_nand::ChipOptions {
         seed: options.seed,
         stores: options.stores,
@@ -253,7 +261,7 @@ fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Bo
     let (profile, bus, host) = spi_parts(config)?;
     let driver: spi_nor::Options = config.extract_or_default("driver")?;
     let limit = spec.max_sdr_hz;
-    let parts = database(library, "spi-nor", &spec, |s: &SpiNorSpec| &s.id)?;
+    let parts = database(&library.digest(Catalogue::read)?.spi_nor, &spec, |s| &s.id);
     let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = SpiController::new(profile, bus, chip);
     check_clock(config, &controller, limit)?;
@@ -273,7 +281,7 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
         ecc: config.extract_or_default("ecc")?,
         options: config.extract_or_default("driver")?,
     };
-    let parts = database(library, "raw-nand", &spec, |s: &RawNandSpec| &s.id)?;
+    let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
     let chips = RawNand::package(&spec, options.stores)
         .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
     let controller = NandController::new(profile, bus, chips);

@@ -168,6 +168,9 @@ pub struct SpiProfile {
     /// Phases of one operation may differ in rate (1S-8D-8D). Some controllers take all phases single or all double.
     #[serde(default = "yes")]
     pub mixed_rates: bool,
+    /// The modes it can do, where lanes and rates do not say it all. Single lane is always among them.
+    #[serde(default)]
+    pub modes: Option<Vec<Mode>>,
     /// Cost of a plain operation beside the wires.
     #[serde(default)]
     pub exec: OpCost,
@@ -497,7 +500,9 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let wired = mode.data.lanes.max(mode.addr.lanes).max(mode.cmd.lanes) <= self.board.lanes;
         let phases = [mode.cmd, mode.addr, mode.data];
         let mixed = phases.iter().any(|w| w.dtr != mode.data.dtr);
-        wired && phases.into_iter().all(widest) && (self.profile.mixed_rates || !mixed)
+        let listed = |modes: &Vec<Mode>| mode == Mode::SINGLE || modes.contains(&mode);
+        let able = self.profile.modes.as_ref().is_none_or(listed) && (self.profile.mixed_rates || !mixed);
+        wired && able && phases.into_iter().all(widest)
     }
 
     fn has_reset_pin(&self) -> bool {

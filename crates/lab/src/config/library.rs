@@ -4,10 +4,11 @@ use super::error::{ConfigError, Problem};
 use super::nearest::{listed, nearest};
 use super::source::{Origin, Source};
 use include_dir::{Dir, include_dir};
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
 static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../setups");
@@ -66,6 +67,8 @@ impl Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     texts: BTreeMap<(Kind, String), Cow<'static, str>>,
+    /// What somebody made of all texts; shared by clones.
+    digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Library {
@@ -88,14 +91,33 @@ impl Library {
                 Some(((kind, name.to_lowercase()), Cow::Borrowed(file.contents_utf8()?)))
             })
         });
-        Self { texts: texts.collect() }
+        Self { texts: texts.collect(), digest: Arc::default() }
     }
 
     /// Adds a text, or replaces it.
     #[must_use]
     pub fn with(mut self, kind: Kind, name: &str, text: impl Into<Cow<'static, str>>) -> Self {
         self.texts.insert((kind, name.to_lowercase()), text.into());
+        self.digest = Arc::default();
         self
+    }
+
+    /// What `make` makes of all texts, made once: reading the whole catalogue takes longer than most uses of it.
+    ///
+    /// # Errors
+    /// Those of `make`; the next call tries again.
+    pub fn digest<T: Any + Send + Sync>(
+        &self,
+        make: impl FnOnce(&Self) -> Result<T, ConfigError>,
+    ) -> Result<Arc<T>, ConfigError> {
+        let known = self.digest.get().and_then(|digest| Arc::clone(digest).downcast().ok());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let made = Arc::new(make(self)?);
+        // Another thread may have been first: its digest is the same.
+        let _ = self.digest.set(Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+        Ok(made)
     }
 
     /// The names of a kind, sorted.
