@@ -34,7 +34,13 @@ const SELKIRK_2017: [(&str, &[f64]); 2] = [
 ];
 
 /// The only row that no model of the board explains: 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
-const EXCEPTIONS: [(&str, &str, f64); 1] = [("P0", "flexible-dummies-measured", 9516.0)];
+const EXCEPTIONS: [(&str, &str, f64); 4] = [
+    ("P0", "flexible-dummies-measured", 9516.0),
+    // One block read in 11 to 17 ms: the tool's millisecond alone is more than 5 %.
+    ("L0", "continuous-octal", 15058.0),
+    ("L0", "continuous-octal", 17066.0),
+    ("L0", "continuous-octal-dtr", 23272.0),
+];
 
 /// `flash_speed -d` prints whole milliseconds: 7 may be anything to 7.99.
 const WHOLE_MS: &str = "read-while-write";

@@ -59,6 +59,12 @@ impl Mode {
         self.cmd.lanes > 1 || self.cmd.dtr
     }
 
+    /// Whether this is what somebody who asked for `asked` means: its data lanes and rate, and wide commands if it has
+    /// them.
+    pub fn reaches(self, asked: Self) -> bool {
+        self.data == asked.data && (self.is_stateful() || !asked.is_stateful())
+    }
+
     /// Whether every phase fits into the corresponding phase of `limit`.
     pub const fn fits(self, limit: Self) -> bool {
         self.cmd.fits(limit.cmd) && self.addr.fits(limit.addr) && self.data.fits(limit.data)

@@ -59,7 +59,7 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
     refuse_without_reset_pin(bus, spec)?;
     let usable: Vec<&Variant> = spec.reads.iter().filter(|v| allowed(bus, spec, v.mode)).collect();
     if let Some(limit) = bus.mode_asked()
-        && !usable.iter().any(|v| v.mode.data == limit.data)
+        && !usable.iter().any(|v| v.mode.reaches(limit))
     {
         return Err(out_of_reach(bus, spec, limit));
     }

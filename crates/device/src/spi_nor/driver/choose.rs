@@ -68,7 +68,7 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     let mut eligible = usable(bus, &reads, limit, len);
     if let Some(asked) = bus.mode_asked() {
         check_limit(bus, &reads, &eligible, asked)?;
-        eligible.retain(|op| op.mode.data == asked.data);
+        eligible.retain(|op| op.mode.reaches(asked));
     }
     let mut offered: Vec<Mode> = eligible.iter().map(|op| op.mode).collect();
     offered.dedup();
@@ -121,7 +121,7 @@ fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, len: u32) -> Ve
 /// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure
 /// something else than was asked for.
 fn check_limit(bus: &impl SpiMem, all: &[SpiOp], usable: &[SpiOp], limit: Mode) -> Result<(), ProbeError> {
-    let reaches = |op: &SpiOp| op.mode.data == limit.data && op.mode.fits(limit);
+    let reaches = |op: &SpiOp| op.mode.reaches(limit) && op.mode.fits(limit);
     if usable.iter().any(reaches) {
         return Ok(());
     }
