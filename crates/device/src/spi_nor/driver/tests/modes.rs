@@ -23,7 +23,9 @@ fn the_fastest_common_mode_is_taken() {
 fn a_limit_is_a_ceiling_whose_data_phase_must_be_reached() {
     let limited = |limit: &str| Setup::new(W25Q128JV).board(&format!("mode = '{limit}'")).probe();
     assert_eq!(mode(&limited("1-1-4").unwrap()), "1S-1S-4S");
-    assert_eq!(mode(&limited("4-4-4").unwrap()), "1S-4S-4S");
+    assert_eq!(mode(&limited("1-4-4").unwrap()), "1S-4S-4S");
+    // Wide commands that are asked for are not silently replaced.
+    assert!(matches!(limited("4-4-4"), Err(ProbeError::ModeNotOffered { .. })));
     let Err(ProbeError::ModeNotOffered { offered, .. }) = limited("8-8-8") else { panic!("offered") };
     let offered: Vec<String> = offered.iter().map(Mode::to_string).collect();
     assert_eq!(offered, ["1S-1S-1S", "1S-1S-2S", "1S-1S-4S", "1S-2S-2S", "1S-4S-4S"]);
