@@ -404,7 +404,9 @@ pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
         }
         predictions.extend(paper.predictions.iter().filter_map(|p| report_prediction(paper, p, &done)));
     }
-    let parameters = papers.iter().map(|p| p.fits.len()).sum();
+    // A parameter that rows of two documents decided is one parameter.
+    let fits = papers.iter().flat_map(|p| &p.fits);
+    let parameters = fits.map(|f| (&f.file, &f.parameter)).collect::<BTreeSet<_>>().len();
     Ok(Report { summary: summarise(&report, parameters), rows: report, predictions })
 }
 

@@ -3,7 +3,7 @@
 use crate::config::{Combination, Config, Library, Override, Problem, Setup};
 use crate::error::Error;
 use crate::plot;
-use crate::rig::{self, Link, Rig, RigOptions};
+use crate::rig::{self, Link, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
 use floatgate_mtd::{Geometry, Phase};
 use rayon::prelude::*;
@@ -213,14 +213,6 @@ fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 struct Hertz(#[serde(with = "floatgate_device::units::hz")] u64);
-
-/// A wired rig of a setup with overrides.
-///
-/// # Errors
-/// When the setup is wrong or the chip cannot be driven as asked.
-pub fn wire(library: &Library, setup: &Setup, sets: &[Override], options: RigOptions) -> Result<Rig, Error> {
-    Ok(rig::wire(library, &library.resolve(setup, sets)?, options)?)
-}
 
 /// Runs every combination of a sweep, on all cores; results are in the combinations' order. A combination that cannot
 /// be had has the reason in its place.
