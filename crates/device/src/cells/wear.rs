@@ -197,6 +197,16 @@ impl Wear {
         BlockLife { end: (end as u64).max(CYCLE), program_scale: end * pace(), erase_scale: end * pace() }
     }
 
+    /// tPROG past the first few hundred cycles.
+    pub fn typical_program(&self) -> Nanos {
+        self.spec.program.time(self.spec.program.fresh)
+    }
+
+    /// tBERS of a new block.
+    pub fn typical_erase(&self) -> Nanos {
+        self.spec.erase.time(self.spec.erase.fresh)
+    }
+
     /// tPROG of a block at this wear.
     #[inline]
     pub fn program_time(&self, block: &BlockLife, wear: u64) -> Nanos {
