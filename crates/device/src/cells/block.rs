@@ -220,6 +220,15 @@ impl Cells {
         outcome
     }
 
+    /// What an erase that begins now would come to. A chip whose power may go meanwhile asks first, and erases at the end.
+    pub fn erase_outcome(&self, block: u32) -> Outcome {
+        let (wear, wears) = (&self.model.wear, self.profile.wear);
+        match self.history_of(block) {
+            Some(history) => history.erase(wear, wears),
+            None => History::new(&self.model, self.profile.cycles, block).erase(wear, wears),
+        }
+    }
+
     /// All pages of the block are erased now.
     fn forget(&mut self, block: u32) {
         open(&mut self.histories, &self.model, &self.profile, block).forget();

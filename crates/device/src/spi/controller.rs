@@ -614,7 +614,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 
     fn pulse_reset(&mut self, host: &mut Host) {
         if self.board.reset_pin {
-            self.chip.reset_pin(host.now());
+            // A host whose clock began anew does not reach back behind what the bus has seen.
+            self.chip.reset_pin(host.now().max(self.bus.busy_until()));
         }
     }
 
