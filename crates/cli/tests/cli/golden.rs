@@ -4,12 +4,16 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 10] = [
+const RESULTS: [(&str, &str); 14] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
     ("trace", "trace am62a-w35n01jw read-page"),
     ("keystore", "keystore"),
+    ("endurance", "endurance mt29f8g08maawc"),
+    ("endurance-all", "endurance --all --pages all --temperature 5"),
+    ("endurance-typical", "endurance w25n01jw --erase-only --blocks 3 --chips 2 --interleave 2"),
+    ("predict", "endurance mt29f8g08maawc --predict block.csv"),
     ("papers", "papers octal"),
     ("part", "parts w35n01jw"),
     ("part-mlc", "parts mt29f8g08maawc"),
@@ -17,7 +21,7 @@ const RESULTS: [(&str, &str); 10] = [
     ("setups", "setups"),
 ];
 
-const ERRORS: [(&str, &str); 20] = [
+const ERRORS: [(&str, &str); 23] = [
     ("unknown-setup", "speed am62a-w35n1jw"),
     ("unknown-part", "speed am62a-w35n01jw --set chip=w35n01j"),
     ("unknown-operation", "trace am62a-w35n01jw read-pag"),
@@ -38,6 +42,9 @@ const ERRORS: [(&str, &str); 20] = [
     ("no-firmware", "keystore nor-serialised"),
     ("unknown-measure", "papers measure.toml"),
     ("unknown-kind", "speed ./kind.toml"),
+    ("endurance-of-nor", "endurance w25q128jv"),
+    ("trace-line", "endurance mt29f8g08maawc --predict broken.csv"),
+    ("trace-of-another-chip", "endurance nand128w3a2bn --predict block.csv"),
 ];
 
 /// The files that the command lines above name.
@@ -46,6 +53,8 @@ fn folder(test: &str) -> PathBuf {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("no-bus.toml", "title = 'My board'\nchip = 'w35n01jw'\ncontroller = 'ideal-spi'\n");
     write("measure.toml", &crate::support::paper(11_034.0).replace("page read", "page raed"));
+    write("block.csv", "cycle,program_us,erase_us\n1000,650,2000\n50000,531,2899.5\n200000,490,4250\n");
+    write("broken.csv", "cycle,program_us,erase_us\n1000,650,2000\n900,650,2000\n");
     write("chip.toml", "kind = 'spi-nan'\nname = 'X'\n[chip]\nid = [1]\n");
     write(
         "kind.toml",
