@@ -15,14 +15,33 @@ mod generator;
 mod locator;
 mod remainder;
 mod roots;
+mod small;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};
+use crate::simd::Clmul;
 use alloc::vec::Vec;
-use field::Field;
-use generator::{MAX_WORDS, Words};
 use locator::Locator;
-use remainder::Remainder;
+use roots::Roots;
+
+pub(crate) use field::Field;
+#[cfg_attr(
+    not(all(feature = "std", target_arch = "x86_64")),
+    allow(unused_imports, reason = "for the module `simd`")
+)]
+pub(crate) use generator::{MAX_WORDS, Words, times_x};
+pub(crate) use remainder::Remainder;
+pub(crate) use roots::Positions;
+
+#[cfg(test)]
+#[cfg_attr(
+    not(all(feature = "std", target_arch = "x86_64")),
+    allow(unused_imports, reason = "for the module `simd`")
+)]
+pub(crate) use {
+    field::linux_polynomial,
+    generator::{generator, tail},
+};
 
 /// Syndromes of the strongest code.
 const MAX_SYNDROMES: usize = 2 * MAX_STRENGTH as usize;
@@ -34,7 +53,9 @@ pub struct Bch {
     /// Degree of the generator.
     check_bits: usize,
     ecc_bytes: usize,
-    remainder: Remainder,
+    max_data_bytes: usize,
+    encoder: Encoder,
+    roots: Roots,
     /// Row p: a^p, a^3p, a^5p..., what bit p of the remainder adds to the odd syndromes.
     syndromes: Vec<u16>,
     /// Added to the ECC bytes; all 0 but in a [`Codec`](crate::Codec).
@@ -56,29 +77,35 @@ impl Bch {
     /// # Errors
     /// As [`new`](Self::new), and for a polynomial that is not primitive.
     pub fn with_polynomial(polynomial: u32, t: u32) -> Result<Self, CodeError> {
+        Self::build(polynomial, t, usize::MAX)
+    }
+
+    /// The code of Linux's software NAND engine for a step: shorter tables, and a mask on all ECC bytes, so that an erased
+    /// step with erased ECC bytes is a codeword.
+    pub(crate) fn for_step(m: u32, t: u32, step_bytes: usize) -> Result<Self, CodeError> {
+        let mut bch = Self::build(field::linux_polynomial(m)?, t, step_bytes)?;
+        bch.mask = bch.encoder.remainder(&alloc::vec![0xFF; step_bytes]).map(|word| !word);
+        Ok(bch)
+    }
+
+    fn build(polynomial: u32, t: u32, most_data_bytes: usize) -> Result<Self, CodeError> {
         let field = Field::new(polynomial)?;
         code::check_bch(field.degree(), t)?;
         let generator = generator::generator(&field, t);
         let tail = generator::tail(&generator);
-        let bits = field.degree() * t;
-        let words = bits.div_ceil(64) as usize;
-        let check_bits = generator.len() - 1;
+        let (bits, check_bits) = (field.degree() * t, generator.len() - 1);
+        let max_data_bytes = most_data_bytes.min((field.order() - check_bits) / 8);
         Ok(Self {
             strength: t,
             check_bits,
             ecc_bytes: bits.div_ceil(8) as usize,
-            remainder: Remainder::new(&tail, words),
+            max_data_bytes,
+            encoder: Encoder::new(&tail, bits.div_ceil(64) as usize, max_data_bytes),
+            roots: Roots::new(&field, t as usize, 8 * max_data_bytes + check_bits),
             syndromes: syndrome_rows(&field, check_bits, t as usize),
             mask: [0; MAX_WORDS],
             field,
         })
-    }
-
-    /// Adds a mask to all ECC bytes: the one that makes an erased step with erased ECC bytes a codeword.
-    pub(crate) fn masked(mut self, step_bytes: usize) -> Self {
-        let erased = alloc::vec![0xFF; step_bytes];
-        self.mask = self.remainder.of(&erased).map(|word| !word);
-        self
     }
 
     /// Bits corrected.
@@ -92,12 +119,12 @@ impl Bch {
     }
 
     /// Most data bytes.
-    pub fn max_data_bytes(&self) -> usize {
-        (self.field.order() - self.check_bits) / 8
+    pub const fn max_data_bytes(&self) -> usize {
+        self.max_data_bytes
     }
 
     fn check_lengths(&self, data: usize, ecc: usize) {
-        assert!(data <= self.max_data_bytes(), "{data} data bytes in a code for {}", self.max_data_bytes());
+        assert!(data <= self.max_data_bytes, "{data} data bytes in a code for {}", self.max_data_bytes);
         assert_eq!(ecc, self.ecc_bytes, "ECC bytes");
     }
 
@@ -107,7 +134,7 @@ impl Bch {
     /// With more than [`max_data_bytes`](Self::max_data_bytes), or when `ecc` is not of [`ecc_bytes`](Self::ecc_bytes).
     pub fn encode(&self, data: &[u8], ecc: &mut [u8]) {
         self.check_lengths(data.len(), ecc.len());
-        self.store(&self.remainder.of(data), ecc);
+        self.store(&self.encoder.remainder(data), ecc);
     }
 
     fn store(&self, rest: &Words, ecc: &mut [u8]) {
@@ -127,7 +154,7 @@ impl Bch {
     /// As [`encode`](Self::encode).
     pub fn decode(&self, data: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         self.check_lengths(data.len(), ecc.len());
-        let right = self.remainder.of(data);
+        let right = self.encoder.remainder(data);
         let mut wrong = self.difference(&right, ecc);
         if wrong.iter().all(|word| *word == 0) {
             return Ok(0);
@@ -176,7 +203,7 @@ impl Bch {
         let locator = Locator::new(&self.field, syndromes)?;
         let bits = 8 * data.len() + self.check_bits;
         let mut positions = [0; MAX_STRENGTH as usize];
-        let found = roots::chien(&self.field, locator.coefficients(), bits, &mut positions)?;
+        let found = self.roots.find(&self.field, locator.coefficients(), bits, &mut positions)?;
         for position in found {
             self.flip(usize::from(*position), data, ecc);
         }
@@ -211,6 +238,26 @@ impl Bch {
         }
         for j in 0..out.len() {
             out[j] = if j % 2 == 0 { sums[j / 2] } else { self.field.square(out[j / 2]) };
+        }
+    }
+}
+
+/// What divides data by the generator.
+enum Encoder {
+    Portable(Remainder),
+    Clmul(Clmul),
+}
+
+impl Encoder {
+    fn new(tail: &Words, words: usize, data_bytes: usize) -> Self {
+        Clmul::new(tail, words, data_bytes)
+            .map_or_else(|| Self::Portable(Remainder::new(tail, words)), Self::Clmul)
+    }
+
+    fn remainder(&self, data: &[u8]) -> Words {
+        match self {
+            Self::Portable(remainder) => remainder.of(data),
+            Self::Clmul(clmul) => clmul.of(data),
         }
     }
 }
