@@ -4,13 +4,24 @@ use super::field::Field;
 use crate::Uncorrectable;
 use crate::code::MAX_STRENGTH;
 
-/// Coefficients of a locator, with room for what grows beyond the strength before it is found out.
-const MAX_LEN: usize = 2 * MAX_STRENGTH as usize + 2;
+/// Coefficients of a locator.
+const MAX_LEN: usize = MAX_STRENGTH as usize + 1;
 
 /// Polynomial with one root a^-p for each wrong bit p, and the constant coefficient 1.
 pub(crate) struct Locator {
     coefficients: [u16; MAX_LEN],
     degree: usize,
+}
+
+/// The register before the last change of length.
+struct Before {
+    /// Logarithms of its coefficients.
+    logs: [u16; MAX_LEN],
+    degree: usize,
+    /// Logarithm of its discrepancy.
+    discrepancy: usize,
+    /// Steps since.
+    age: usize,
 }
 
 impl Locator {
@@ -24,32 +35,49 @@ impl Locator {
     /// (Berlekamp 1968).
     pub(crate) fn new(field: &Field, syndromes: &[u16]) -> Result<Self, Uncorrectable> {
         let strength = syndromes.len() / 2;
-        let mut now = [0; MAX_LEN];
-        now[0] = 1;
-        let mut degree = 0;
-        // The register before the last change of length, shifted since, and its discrepancy.
-        let mut before = [0; MAX_LEN];
-        before[1] = 1;
-        let mut before_discrepancy = 1;
+        let mut logs = [0; 2 * MAX_STRENGTH as usize];
+        logs.iter_mut().zip(syndromes).for_each(|(log, syndrome)| *log = field.log(*syndrome) as u16);
+        let mut now = Self { coefficients: [0; MAX_LEN], degree: 0 };
+        now.coefficients[0] = 1;
+        let mut before = Before { logs: [0; MAX_LEN], degree: 0, discrepancy: 0, age: 1 };
         for at in (0..syndromes.len()).step_by(2) {
-            let discrepancy = (0..=degree).fold(0, |sum, i| sum ^ field.mul(now[i], syndromes[at - i]));
-            if discrepancy != 0 {
-                let old = now;
-                let factor = field.div(discrepancy, before_discrepancy);
-                now.iter_mut().zip(before).for_each(|(sum, term)| *sum ^= field.mul(factor, term));
-                if 2 * degree <= at {
-                    degree = at + 1 - degree;
-                    before = old;
-                    before_discrepancy = discrepancy;
-                }
+            let discrepancy = now.discrepancy(field, &logs[..=at]);
+            if discrepancy == 0 {
+                before.age += 2;
+                continue;
             }
+            let degree = now.degree.max(at + 1 - now.degree);
             if degree > strength {
                 return Err(Uncorrectable);
             }
-            before.copy_within(..MAX_LEN - 2, 2);
-            before[..2].fill(0);
+            let old = (degree > now.degree).then(|| now.keep(field, discrepancy));
+            now.correct(field, discrepancy, &before);
+            now.degree = degree;
+            before.age += 2;
+            before = old.unwrap_or(before);
         }
         // A register longer than its polynomial is that of no pattern of errors.
-        if now[degree] == 0 { Err(Uncorrectable) } else { Ok(Self { coefficients: now, degree }) }
+        if now.coefficients[now.degree] == 0 { Err(Uncorrectable) } else { Ok(now) }
+    }
+
+    /// What the register predicts for the last of the syndromes, and what that is: the difference. Takes logarithms.
+    fn discrepancy(&self, field: &Field, logs: &[u16]) -> u16 {
+        let terms = self.coefficients().iter().zip(logs.iter().rev());
+        terms.fold(0, |sum, (x, log)| sum ^ field.exp(field.log(*x) + usize::from(*log)))
+    }
+
+    fn keep(&self, field: &Field, discrepancy: u16) -> Before {
+        let mut logs = [0; MAX_LEN];
+        logs.iter_mut().zip(self.coefficients()).for_each(|(log, x)| *log = field.log(*x) as u16);
+        Before { logs, degree: self.degree, discrepancy: field.log(discrepancy), age: 2 }
+    }
+
+    /// Adds the earlier register, shifted and scaled so that the discrepancy goes.
+    fn correct(&mut self, field: &Field, discrepancy: u16, before: &Before) {
+        let factor = (field.log(discrepancy) + field.order() - before.discrepancy) % field.order();
+        let sums = self.coefficients[before.age..].iter_mut();
+        for (sum, log) in sums.zip(&before.logs[..=before.degree]) {
+            *sum ^= field.exp(factor + usize::from(*log));
+        }
     }
 }

@@ -16,13 +16,14 @@ mod locator;
 mod remainder;
 mod roots;
 mod small;
+mod syndromes;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};
 use crate::simd::Clmul;
-use alloc::vec::Vec;
 use locator::Locator;
 use roots::Roots;
+use syndromes::OddSyndromes;
 
 pub(crate) use field::Field;
 #[cfg_attr(
@@ -56,8 +57,7 @@ pub struct Bch {
     max_data_bytes: usize,
     encoder: Encoder,
     roots: Roots,
-    /// Row p: a^p, a^3p, a^5p..., what bit p of the remainder adds to the odd syndromes.
-    syndromes: Vec<u16>,
+    odd_syndromes: OddSyndromes,
     /// Added to the ECC bytes; all 0 but in a [`Codec`](crate::Codec).
     mask: Words,
 }
@@ -102,7 +102,7 @@ impl Bch {
             max_data_bytes,
             encoder: Encoder::new(&tail, bits.div_ceil(64) as usize, max_data_bytes),
             roots: Roots::new(&field, t as usize, 8 * max_data_bytes + check_bits),
-            syndromes: syndrome_rows(&field, check_bits, t as usize),
+            odd_syndromes: OddSyndromes::new(&field, check_bits, t as usize),
             mask: [0; MAX_WORDS],
             field,
         })
@@ -224,20 +224,10 @@ impl Bch {
 
     /// The values of a remainder at a^1 to a^2t. S_2j is S_j squared, as the coefficients are 0 or 1.
     fn syndromes(&self, rest: &Words, out: &mut [u16]) {
-        let odd = self.strength as usize;
-        let mut sums = [0; MAX_STRENGTH as usize];
-        let sums = &mut sums[..odd];
-        for (at, word) in rest.iter().enumerate() {
-            let mut word = *word;
-            while word != 0 {
-                let bit = word.leading_zeros() as usize;
-                word ^= 1 << (63 - bit);
-                let row = &self.syndromes[(64 * at + bit) * odd..][..odd];
-                sums.iter_mut().zip(row).for_each(|(sum, term)| *sum ^= term);
-            }
-        }
+        let mut odd = [0; MAX_STRENGTH as usize];
+        self.odd_syndromes.of(rest, &mut odd);
         for j in 0..out.len() {
-            out[j] = if j % 2 == 0 { sums[j / 2] } else { self.field.square(out[j / 2]) };
+            out[j] = if j % 2 == 0 { odd[j / 2] } else { self.field.square(out[j / 2]) };
         }
     }
 }
@@ -260,11 +250,4 @@ impl Encoder {
             Self::Clmul(clmul) => clmul.of(data),
         }
     }
-}
-
-/// What each check bit adds to the odd syndromes; the first row is that of the highest bit.
-fn syndrome_rows(field: &Field, check_bits: usize, strength: usize) -> Vec<u16> {
-    let powers = (0..check_bits).rev();
-    let row = |p: usize| (0..strength).map(move |j| field.exp((2 * j + 1) * p % field.order()));
-    powers.flat_map(row).collect()
 }
