@@ -20,7 +20,7 @@ struct Before {
     degree: usize,
     /// Logarithm of its discrepancy.
     discrepancy: usize,
-    /// Steps since.
+    /// Syndromes since.
     age: usize,
 }
 
@@ -50,11 +50,14 @@ impl Locator {
             if degree > strength {
                 return Err(Uncorrectable);
             }
-            let old = (degree > now.degree).then(|| now.keep(field, discrepancy));
-            now.correct(field, discrepancy, &before);
+            let terms = before.terms(field, discrepancy);
+            let sums = before.age..=before.age + before.degree;
+            if degree > now.degree {
+                before.become_copy_of(&now, field, discrepancy);
+            }
+            now.coefficients[sums].iter_mut().zip(terms).for_each(|(sum, term)| *sum ^= term);
             now.degree = degree;
             before.age += 2;
-            before = old.unwrap_or(before);
         }
         // A register longer than its polynomial is that of no pattern of errors.
         if now.coefficients[now.degree] == 0 { Err(Uncorrectable) } else { Ok(now) }
@@ -65,19 +68,21 @@ impl Locator {
         let terms = self.coefficients().iter().zip(logs.iter().rev());
         terms.fold(0, |sum, (x, log)| sum ^ field.exp(field.log(*x) + usize::from(*log)))
     }
+}
 
-    fn keep(&self, field: &Field, discrepancy: u16) -> Before {
-        let mut logs = [0; MAX_LEN];
-        logs.iter_mut().zip(self.coefficients()).for_each(|(log, x)| *log = field.log(*x) as u16);
-        Before { logs, degree: self.degree, discrepancy: field.log(discrepancy), age: 2 }
+impl Before {
+    /// The earlier register, scaled so that its discrepancy is the present one.
+    fn terms(&self, field: &Field, discrepancy: u16) -> [u16; MAX_LEN] {
+        let factor = (field.log(discrepancy) + field.order() - self.discrepancy) % field.order();
+        let mut terms = [0; MAX_LEN];
+        for (term, log) in terms.iter_mut().zip(&self.logs[..=self.degree]) {
+            *term = field.exp(factor + usize::from(*log));
+        }
+        terms
     }
 
-    /// Adds the earlier register, shifted and scaled so that the discrepancy goes.
-    fn correct(&mut self, field: &Field, discrepancy: u16, before: &Before) {
-        let factor = (field.log(discrepancy) + field.order() - before.discrepancy) % field.order();
-        let sums = self.coefficients[before.age..].iter_mut();
-        for (sum, log) in sums.zip(&before.logs[..=before.degree]) {
-            *sum ^= field.exp(factor + usize::from(*log));
-        }
+    fn become_copy_of(&mut self, now: &Locator, field: &Field, discrepancy: u16) {
+        self.logs.iter_mut().zip(now.coefficients()).for_each(|(log, x)| *log = field.log(*x) as u16);
+        (self.degree, self.discrepancy, self.age) = (now.degree, field.log(discrepancy), 0);
     }
 }
