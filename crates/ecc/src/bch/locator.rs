@@ -17,6 +17,7 @@ pub(crate) struct Locator {
 struct Before {
     /// Logarithms of its coefficients.
     logs: [u16; MAX_LEN],
+    terms: [u16; MAX_LEN],
     degree: usize,
     /// Logarithm of its discrepancy.
     discrepancy: usize,
@@ -30,37 +31,43 @@ impl Locator {
         &self.coefficients[..=self.degree]
     }
 
-    /// The shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the received word at
-    /// a^(j + 1), `2 * strength` of them. As the code is binary, every other discrepancy is 0 and is not looked at
-    /// (Berlekamp 1968).
-    pub(crate) fn new(field: &Field, syndromes: &[u16]) -> Result<Self, Uncorrectable> {
+    /// No errors.
+    pub(crate) const fn new() -> Self {
+        let mut coefficients = [0; MAX_LEN];
+        coefficients[0] = 1;
+        Self { coefficients, degree: 0 }
+    }
+
+    /// From no errors to the shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the
+    /// received word at a^(j + 1), `2 * strength` of them. As the code is binary, every other discrepancy is 0 and is not
+    /// looked at (Berlekamp 1968).
+    pub(crate) fn generate(&mut self, field: &Field, syndromes: &[u16]) -> Result<(), Uncorrectable> {
         let strength = syndromes.len() / 2;
         let mut logs = [0; 2 * MAX_STRENGTH as usize];
         logs.iter_mut().zip(syndromes).for_each(|(log, syndrome)| *log = field.log(*syndrome) as u16);
-        let mut now = Self { coefficients: [0; MAX_LEN], degree: 0 };
-        now.coefficients[0] = 1;
-        let mut before = Before { logs: [0; MAX_LEN], degree: 0, discrepancy: 0, age: 1 };
+        let mut before =
+            Before { logs: [0; MAX_LEN], terms: [0; MAX_LEN], degree: 0, discrepancy: 0, age: 1 };
         for at in (0..syndromes.len()).step_by(2) {
-            let discrepancy = now.discrepancy(field, &logs[..=at]);
+            let discrepancy = self.discrepancy(field, &logs[..=at]);
             if discrepancy == 0 {
                 before.age += 2;
                 continue;
             }
-            let degree = now.degree.max(at + 1 - now.degree);
+            let degree = self.degree.max(at + 1 - self.degree);
             if degree > strength {
                 return Err(Uncorrectable);
             }
-            let terms = before.terms(field, discrepancy);
+            before.scale(field, discrepancy);
             let sums = before.age..=before.age + before.degree;
-            if degree > now.degree {
-                before.become_copy_of(&now, field, discrepancy);
+            if degree > self.degree {
+                before.become_copy_of(self, field, discrepancy);
             }
-            now.coefficients[sums].iter_mut().zip(terms).for_each(|(sum, term)| *sum ^= term);
-            now.degree = degree;
+            self.coefficients[sums].iter_mut().zip(before.terms).for_each(|(sum, term)| *sum ^= term);
+            self.degree = degree;
             before.age += 2;
         }
         // A register longer than its polynomial is that of no pattern of errors.
-        if now.coefficients[now.degree] == 0 { Err(Uncorrectable) } else { Ok(now) }
+        if self.coefficients[self.degree] == 0 { Err(Uncorrectable) } else { Ok(()) }
     }
 
     /// What the register predicts for the last of the syndromes, and what that is: the difference. Takes logarithms.
@@ -71,14 +78,12 @@ impl Locator {
 }
 
 impl Before {
-    /// The earlier register, scaled so that its discrepancy is the present one.
-    fn terms(&self, field: &Field, discrepancy: u16) -> [u16; MAX_LEN] {
+    /// Writes the terms that make the discrepancy go when they are added `age` places up.
+    fn scale(&mut self, field: &Field, discrepancy: u16) {
         let factor = (field.log(discrepancy) + field.order() - self.discrepancy) % field.order();
-        let mut terms = [0; MAX_LEN];
-        for (term, log) in terms.iter_mut().zip(&self.logs[..=self.degree]) {
+        for (term, log) in self.terms.iter_mut().zip(&self.logs[..=self.degree]) {
             *term = field.exp(factor + usize::from(*log));
         }
-        terms
     }
 
     fn become_copy_of(&mut self, now: &Locator, field: &Field, discrepancy: u16) {

@@ -168,11 +168,15 @@ impl Bch {
     /// Check bits calculated from the data, and those received: where they differ.
     fn difference(&self, right: &Words, ecc: &[u8]) -> Words {
         let mut wrong = [0; MAX_WORDS];
-        for (at, bytes) in ecc.chunks(8).enumerate() {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            let unused = if bytes.len() == 8 { 0 } else { u64::MAX >> (8 * bytes.len()) };
-            wrong[at] = (right[at] ^ self.mask[at] ^ u64::from_be_bytes(padded)) & !unused;
+        let (whole, rest) = ecc.as_chunks();
+        let right = right.iter().zip(&self.mask).map(|(word, mask)| word ^ mask);
+        let last = rest.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56);
+        let received = whole.iter().map(|bytes| u64::from_be_bytes(*bytes)).chain([last]);
+        for (wrong, (right, received)) in wrong.iter_mut().zip(right.zip(received)) {
+            *wrong = right ^ received;
+        }
+        if let Some(word) = wrong.get_mut(whole.len()) {
+            *word &= !(u64::MAX >> (8 * rest.len()));
         }
         wrong
     }
@@ -200,7 +204,8 @@ impl Bch {
         let mut syndromes = [0; MAX_SYNDROMES];
         let syndromes = &mut syndromes[..2 * self.strength as usize];
         self.syndromes(wrong, syndromes);
-        let locator = Locator::new(&self.field, syndromes)?;
+        let mut locator = Locator::new();
+        locator.generate(&self.field, syndromes)?;
         let bits = 8 * data.len() + self.check_bits;
         let mut positions = [0; MAX_STRENGTH as usize];
         let found = self.roots.find(&self.field, locator.coefficients(), bits, &mut positions)?;

@@ -44,8 +44,9 @@ impl Roots {
     ) -> Result<&'a [u16], Uncorrectable> {
         let degree = locator.len() - 1;
         let found = match &self.search {
-            Some(search) if degree > SMALL => search.roots(field, locator, bits, positions),
-            _ => self.chien(field, locator, bits, positions),
+            _ if degree <= SMALL => self.small(field, &locator[1..], bits, positions),
+            Some(search) => search.roots(field, locator, bits, positions),
+            None => self.chien(field, locator, bits, positions),
         };
         if found == degree { Ok(&positions[..found]) } else { Err(Uncorrectable) }
     }

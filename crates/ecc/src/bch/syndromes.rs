@@ -5,23 +5,25 @@ use super::generator::Words;
 use crate::code::MAX_STRENGTH;
 use alloc::vec::Vec;
 
-/// What each bit of a remainder adds to the odd syndromes: bit p adds a^p, a^3p, a^5p...
+/// What each four bits of a remainder add to the odd syndromes: bit p adds a^p, a^3p, a^5p...
 pub(crate) struct OddSyndromes {
     /// Syndromes in a row: the strength, and some zeros, so that the rows of most codes are whole vectors.
     lanes: usize,
-    /// The first row is that of the highest bit.
+    /// 16 rows for the highest four bits of the remainder, one for each of their values, 16 for the next, and so on.
     rows: Vec<u16>,
 }
 
 impl OddSyndromes {
     pub(crate) fn new(field: &Field, check_bits: usize, strength: usize) -> Self {
         let lanes = [4, 8, 16, 24, 40].into_iter().find(|lanes| *lanes >= strength).unwrap_or(72);
-        let mut rows = alloc::vec![0; check_bits * lanes];
-        for (row, p) in rows.chunks_exact_mut(lanes).zip((0..check_bits).rev()) {
-            row[..strength]
-                .iter_mut()
-                .enumerate()
-                .for_each(|(j, x)| *x = field.exp((2 * j + 1) * p % field.order()));
+        let mut rows = alloc::vec![0; check_bits.div_ceil(4) * 16 * lanes];
+        for (at, row) in rows.chunks_exact_mut(lanes).enumerate() {
+            let (four, value) = (at / 16, at % 16);
+            for bit in (0..4).filter(|bit| value & 8 >> bit != 0) {
+                let Some(p) = check_bits.checked_sub(4 * four + bit + 1) else { break };
+                let powers = (0..strength).map(|j| field.exp((2 * j + 1) * p % field.order()));
+                row.iter_mut().zip(powers).for_each(|(sum, power)| *sum ^= power);
+            }
         }
         Self { lanes, rows }
     }
@@ -41,13 +43,9 @@ impl OddSyndromes {
     fn sum<const LANES: usize>(&self, rest: &Words, out: &mut [u16; MAX_STRENGTH as usize]) {
         let rows = self.rows.as_chunks::<LANES>().0;
         let mut sums = [0; LANES];
-        for (word, rows) in rest.iter().zip(rows.chunks(64)) {
-            let mut word = *word;
-            while word != 0 {
-                let bit = word.leading_zeros() as usize;
-                word ^= 1 << (63 - bit);
-                sums.iter_mut().zip(&rows[bit]).for_each(|(sum, term)| *sum ^= term);
-            }
+        for (at, rows) in rows.as_chunks::<16>().0.iter().enumerate() {
+            let four = rest[at / 16] >> (60 - 4 * (at % 16)) & 15;
+            sums.iter_mut().zip(rows[four as usize]).for_each(|(sum, term)| *sum ^= term);
         }
         out[..LANES].copy_from_slice(&sums);
     }
