@@ -7,42 +7,26 @@
 //! - encoding is a remainder of a division by the generator ([`remainder`]);
 //! - a received word with the remainder 0 is a codeword. Otherwise the remainder's values at the roots, the syndromes,
 //!   depend on the errors alone: S_j is the sum of a^jp over the wrong bits p;
-//! - the errors locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
+//! - the error locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
 //! - its roots say which bits to flip ([`roots`]).
 
-mod field;
-mod generator;
+pub(crate) mod field;
+pub(crate) mod generator;
 mod locator;
-mod remainder;
-mod roots;
+pub(crate) mod remainder;
+pub(crate) mod roots;
 mod small;
 mod syndromes;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};
 use crate::simd::Clmul;
+use field::Field;
+use generator::{MAX_WORDS, Words};
 use locator::Locator;
+use remainder::Remainder;
 use roots::Roots;
 use syndromes::OddSyndromes;
-
-pub(crate) use field::Field;
-#[cfg_attr(
-    not(all(feature = "std", target_arch = "x86_64")),
-    allow(unused_imports, reason = "for the module `simd`")
-)]
-pub(crate) use generator::{MAX_WORDS, Words, times_x};
-pub(crate) use remainder::Remainder;
-pub(crate) use roots::Positions;
-
-#[cfg(test)]
-#[cfg_attr(
-    not(all(feature = "std", target_arch = "x86_64")),
-    allow(unused_imports, reason = "for the module `simd`")
-)]
-pub(crate) use {
-    field::linux_polynomial,
-    generator::{generator, tail},
-};
 
 /// Syndromes of the strongest code.
 const MAX_SYNDROMES: usize = 2 * MAX_STRENGTH as usize;

@@ -105,7 +105,7 @@ fn divide(field: &Field, polynomial: &mut [u16], x: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bch::linux_polynomial;
+    use crate::bch::field::linux_polynomial;
     use alloc::vec;
 
     /// The locator of errors at `positions`: the product of all (1 + a^p X).

@@ -5,7 +5,7 @@
 //! Only their sum, one word longer than a remainder, is divided, by a product with the generator's inverse (Barrett 1986;
 //! Gopal et al., Fast CRC Computation Using PCLMULQDQ, Intel 2009).
 
-use crate::bch::{MAX_WORDS, Words, times_x};
+use crate::bch::generator::{MAX_WORDS, Words, times_x};
 use alloc::vec::Vec;
 use core::arch::x86_64::*;
 use std::is_x86_feature_detected;
@@ -76,7 +76,7 @@ impl Clmul {
         Self { kernel, rows, inverse, tail: whole }
     }
 
-    /// The remainder of `data`, as [`Remainder::of`](crate::bch::Remainder::of) has it.
+    /// The remainder of `data`, as [`Remainder::of`](crate::bch::remainder::Remainder::of) has it.
     pub(crate) fn of(&self, data: &[u8]) -> Words {
         // SAFETY: `new` looked whether the CPU has the kernel's instructions.
         unsafe { (self.kernel)(self, data) }
@@ -204,7 +204,9 @@ fn fold(x: __m512i) -> __m128i {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bch::{Field, Remainder, generator, linux_polynomial, tail};
+    use crate::bch::field::{Field, linux_polynomial};
+    use crate::bch::generator::{generator, tail};
+    use crate::bch::remainder::Remainder;
     use crate::noise;
 
     /// Every kernel this CPU has, every length of remainder, data of many lengths.

@@ -20,7 +20,9 @@ pub(crate) use absent::{Clmul, Search};
 /// Elsewhere there are no such values.
 #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
 mod absent {
-    use crate::bch::{Field, Positions, Words};
+    use crate::bch::field::Field;
+    use crate::bch::generator::Words;
+    use crate::bch::roots::Positions;
     use core::convert::Infallible;
 
     pub(crate) struct Clmul(Infallible);

@@ -5,7 +5,8 @@
 //! matrix for each odd o is the locator's value (the split of Fedorenko and Trifonov 2002), and the CPU multiplies 64 bytes
 //! by an 8 x 8 matrix at once.
 
-use crate::bch::{Field, Positions};
+use crate::bch::field::Field;
+use crate::bch::roots::Positions;
 use alloc::vec::Vec;
 use core::arch::x86_64::*;
 use std::is_x86_feature_detected;
