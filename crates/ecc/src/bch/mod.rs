@@ -8,7 +8,8 @@
 //! - a received word with the remainder 0 is a codeword. Otherwise the remainder's values at the roots, the syndromes,
 //!   depend on the errors alone: S_j is the sum of a^jp over the wrong bits p;
 //! - the error locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
-//! - its roots say which bits to flip ([`roots`]).
+//! - its roots say which bits to flip ([`roots`]): by formula ([`small`]), or after splitting
+//!   the locator into factors ([`trace`]).
 
 pub(crate) mod field;
 pub(crate) mod generator;
@@ -17,6 +18,7 @@ pub(crate) mod remainder;
 pub(crate) mod roots;
 mod small;
 mod syndromes;
+mod trace;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};

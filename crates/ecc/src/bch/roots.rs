@@ -44,61 +44,24 @@ impl Roots {
     ) -> Result<&'a [u16], Uncorrectable> {
         let degree = locator.len() - 1;
         let found = match &self.search {
-            _ if degree <= SMALL => self.small(field, &locator[1..], bits, positions),
-            Some(search) => search.roots(field, locator, bits, positions),
-            None => self.chien(field, locator, bits, positions),
+            Some(search) if degree > SMALL => search.roots(field, locator, bits, positions),
+            _ => self.split(field, locator, bits, positions),
         };
         if found == degree { Ok(&positions[..found]) } else { Err(Uncorrectable) }
     }
 
-    /// Looks at one position after the other (Chien 1964): from one to the next, term i changes by the factor a^-i. A root
-    /// found is divided out, which leaves fewer terms; the last four roots have formulas.
-    fn chien(&self, field: &Field, locator: &[u16], bits: usize, positions: &mut Positions) -> usize {
-        let mut rest = [0; MAX_STRENGTH as usize + 1];
-        rest[..locator.len()].copy_from_slice(locator);
-        let mut degree = locator.len() - 1;
-        let mut found = 0;
-        let mut terms = rest;
-        for position in 0..bits {
-            if degree <= SMALL {
-                break;
-            }
-            if terms[..=degree].iter().fold(0, |sum, term| sum ^ term) == 0 {
-                positions[found] = position as u16;
-                found += 1;
-                divide(field, &mut rest[..=degree], field.exp(position));
-                degree -= 1;
-                // The quotient's terms at this position.
-                for (i, term) in terms.iter_mut().enumerate().take(degree + 1) {
-                    *term = field.mul(rest[i], field.exp(field.order() - i * position % field.order()));
-                }
-            }
-            for (i, term) in terms.iter_mut().enumerate().take(degree + 1).skip(1) {
-                *term = field.mul(*term, field.exp(field.order() - i));
-            }
-        }
-        found + self.small(field, &rest[1..=degree], bits, &mut positions[found..])
-    }
-
     /// The roots' inverses a^p are the roots of the polynomial with the coefficients in reverse, which starts with 1.
-    fn small(&self, field: &Field, coefficients: &[u16], bits: usize, positions: &mut [u16]) -> usize {
-        let Some(roots) = self.solver.roots(field, coefficients) else { return 0 };
-        let mut found = 0;
-        for root in &roots[..coefficients.len()] {
-            let position = field.log(*root);
-            if position < bits {
-                positions[found] = position as u16;
-                found += 1;
-            }
+    fn split(&self, field: &Field, locator: &[u16], bits: usize, positions: &mut Positions) -> usize {
+        let degree = locator.len() - 1;
+        let positions = &mut positions[..degree];
+        if self.solver.all_roots(field, locator, 0, positions).is_none() {
+            return 0;
         }
-        found
-    }
-}
-
-/// Divides a polynomial, constant first, by 1 + `x` X, of which it is a multiple.
-fn divide(field: &Field, polynomial: &mut [u16], x: u16) {
-    for at in 1..polynomial.len() {
-        polynomial[at] ^= field.mul(x, polynomial[at - 1]);
+        positions.iter_mut().for_each(|root| *root = field.log(*root) as u16);
+        let within = positions.iter().filter(|position| usize::from(**position) < bits).count();
+        // Two roots in one place are no two errors.
+        let double = |at: usize| positions[..at].contains(&positions[at]);
+        if degree > SMALL && (1..degree).any(double) { 0 } else { within }
     }
 }
 

@@ -33,6 +33,7 @@ impl Solver {
     /// The roots of X^d + `c[0]` X^(d-1) + ... + `c[d-1]`, if there are d different ones, none of them 0.
     pub(crate) fn roots(&self, f: &Field, c: &[u16]) -> Option<Roots> {
         match *c {
+            [] => Some([0; 4]),
             [a] => Some([a, 0, 0, 0]),
             [a, b] => self.two(f, a, b).map(|[x, y]| [x, y, 0, 0]),
             [a, b, c] => self.three(f, a, b, c),
