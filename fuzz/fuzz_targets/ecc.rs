@@ -12,7 +12,7 @@ const CODES: [&str; 8] =
 static CODECS: LazyLock<Vec<Codec>> =
     LazyLock::new(|| CODES.iter().map(|name| Codec::new(name.parse().unwrap()).unwrap()).collect());
 
-/// The first byte picks the code and whether the rest are the bytes themselves, or their difference from a codeword.
+// The first byte picks the code and whether the rest are the bytes themselves, or their difference from a codeword.
 fuzz_target!(|input: &[u8]| {
     let Some((pick, bytes)) = input.split_first() else { return };
     let codec = &CODECS[usize::from(*pick) % CODES.len()];
