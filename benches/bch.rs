@@ -26,11 +26,11 @@ const CODES: [(&str, u32); 6] = [
 
 const PAGE_BYTES: usize = 4096;
 
-/// Pages of a run: so many that no branch predictor learns their errors, so few that they stay in the L2 cache.
-const PAGES: usize = 48;
+/// Pages of a run: so many that no branch predictor learns their errors, so few that a run is short.
+const PAGES: usize = 16;
 
 /// Rounds of each side; the best counts.
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 100;
 
 /// Length of a round, roughly: shorter than a scheduler lets a process run, so that some are not interrupted.
 const ROUND_NS: f64 = 1e6;
@@ -174,14 +174,20 @@ fn contest(ours: &mut Ours, theirs: &mut Option<Runner>, what: &str) -> (f64, Op
     best
 }
 
+/// Names on the command line choose codes and kinds of work; all of them if none is named.
+fn wanted(chosen: &[String], name: &str, what: &str) -> bool {
+    let allows = |names: &[&str], name: &str| {
+        let mut named = chosen.iter().filter(|arg| names.contains(&arg.as_str())).peekable();
+        named.peek().is_none() || named.any(|arg| arg == name)
+    };
+    allows(&CODES.map(|(name, _)| name), name) && allows(&WORK.map(|(what, _)| what), what)
+}
+
 fn main() {
     let judge = Bchlib::build().map_err(|reason| println!("no bchlib, so no ratios: {reason}\n")).ok();
     println!("| code | work | GB/s | us per 4 KiB page | bchlib GB/s | ratio | asked for |");
     println!("|---|---|---|---|---|---|---|");
-    // Names after `--` on the command line choose codes or kinds of work.
-    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let wanted =
-        |name: &str, what: &str| chosen.is_empty() || chosen.iter().any(|arg| arg == name || arg == what);
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
     for (name, degree) in CODES {
         let mut ours = Ours::new(name.parse().unwrap(), degree);
         let code = ours.codec.code();
@@ -189,7 +195,7 @@ fn main() {
             let steps = ours.steps(degree);
             judge.start(degree, code.strength(), code.step_bytes() as usize, &steps).unwrap()
         });
-        for (what, target) in WORK.into_iter().filter(|(what, _)| wanted(name, what)) {
+        for (what, target) in WORK.into_iter().filter(|(what, _)| wanted(&chosen, name, what)) {
             let (our_ns, their_ns) = contest(&mut ours, &mut theirs, what);
             let rate = |ns: f64| (PAGES * PAGE_BYTES) as f64 / ns;
             let us = our_ns / PAGES as f64 / 1e3;

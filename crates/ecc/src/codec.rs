@@ -121,3 +121,9 @@ impl core::fmt::Debug for Codec {
         f.debug_tuple("Codec").field(&self.code).finish()
     }
 }
+
+/// Codecs go to other threads.
+const _: () = {
+    const fn shared<T: Clone + Send + Sync>() {}
+    shared::<Codec>();
+};
