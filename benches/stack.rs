@@ -13,6 +13,10 @@ use floatgate_lab::speed::SpeedOptions;
 use floatgate_lab::{papers, run};
 use floatgate_mtd::{Instant, Mtd};
 
+/// The allocator of the `floatgate` command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

@@ -17,6 +17,11 @@ mod trace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Page data comes and goes in thousands of small buffers; this allocator takes memory in large pages, which a first
+/// write to a simulated chip shows most (docs/performance.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A workbench for flash storage: name a chip, a bus and a controller, and see how fast that is and where each
 /// microsecond goes.
 #[derive(Parser)]

@@ -10,6 +10,7 @@
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
 
 pub mod array;
+pub mod cells;
 pub mod ecc_engine;
 pub mod host;
 pub mod parallel_nor;

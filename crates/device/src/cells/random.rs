@@ -1,0 +1,118 @@
+//! Numbers that vary from chip to chip, block to block and bit to bit: hashes of a seed, the same on every machine.
+//!
+//! Logarithms and roots come from `libm`, whose results do not depend on the platform.
+
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The output function of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+#[inline]
+pub const fn mix(z: u64) -> u64 {
+    let z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+/// A number that belongs to `a` and `b` under a seed.
+#[inline]
+pub const fn hash(seed: u64, a: u64, b: u64) -> u64 {
+    mix(mix(seed.wrapping_add(GOLDEN).wrapping_add(a.wrapping_mul(0xD1B5_4A32_D192_ED03)))
+        .wrapping_add(b.wrapping_mul(GOLDEN)))
+}
+
+/// A hash as a number between 0 and 1, both excluded.
+#[inline]
+pub fn unit(hash: u64) -> f64 {
+    ((hash >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+}
+
+/// A sequence of random numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream(u64);
+
+impl Stream {
+    /// The sequence that starts from a hash.
+    pub const fn new(hash: u64) -> Self {
+        Self(hash)
+    }
+
+    /// The next 64 bits (splitmix64).
+    #[inline]
+    pub const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+
+    /// Uniform between 0 and 1, both excluded.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        unit(self.bits())
+    }
+
+    /// Exponential with mean 1.
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        -libm::log(self.unit())
+    }
+
+    /// Normal with mean 0 and deviation 1 (Box and Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = libm::sqrt(2.0 * self.exponential());
+        radius * libm::cos(core::f64::consts::TAU * self.unit())
+    }
+
+    /// Gamma with mean 1 and the given shape (Marsaglia and Tsang 2000; below shape 1 by their boost).
+    pub fn gamma(&mut self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            let boost = libm::pow(self.unit(), 1.0 / shape);
+            return self.gamma_from_1(shape + 1.0) * boost / shape;
+        }
+        self.gamma_from_1(shape) / shape
+    }
+
+    /// Gamma of scale 1 for a shape of at least 1.
+    fn gamma_from_1(&mut self, shape: f64) -> f64 {
+        let d = shape - 1.0 / 3.0;
+        let c = 1.0 / libm::sqrt(9.0 * d);
+        loop {
+            let x = self.normal();
+            let cube = 1.0 + c * x;
+            let v = cube * cube * cube;
+            if v > 0.0 && libm::log(self.unit()) < 0.5 * x * x + d - d * v + d * libm::log(v) {
+                return d * v;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(mut draw: impl FnMut() -> f64) -> (f64, f64) {
+        let all: Vec<f64> = (0..40_000).map(|_| draw()).collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        (mean, all.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / all.len() as f64)
+    }
+
+    #[test]
+    fn means_and_variances() {
+        let mut s = Stream::new(hash(1, 2, 3));
+        let near = |(mean, variance): (f64, f64), m: f64, v: f64| {
+            assert!((mean - m).abs() < 0.03 && (variance - v).abs() < 0.05 * v.max(0.4), "{mean} {variance}");
+        };
+        near(moments(|| s.unit()), 0.5, 1.0 / 12.0);
+        near(moments(|| s.exponential()), 1.0, 1.0);
+        near(moments(|| s.normal()), 0.0, 1.0);
+        near(moments(|| s.gamma(4.0)), 1.0, 0.25);
+        near(moments(|| s.gamma(0.5)), 1.0, 2.0);
+    }
+
+    #[test]
+    fn hashes_differ_in_every_argument() {
+        let one = hash(1, 2, 3);
+        assert!(
+            [hash(0, 2, 3), hash(1, 3, 3), hash(1, 2, 4), hash(1, 3, 2)].iter().all(|other| *other != one)
+        );
+        assert_eq!(one, hash(1, 2, 3));
+    }
+}
