@@ -15,7 +15,7 @@ use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_lab::config::{Config, Kind, Library, Override, Part, Source};
 use floatgate_lab::rig::{Rig, RigOptions, chip_interfaces, chip_modes, wire};
-use floatgate_mtd::{FlashKind, Geometry};
+use floatgate_mtd::{FlashKind, Geometry, Pairing};
 
 /// Ids that begin like another part's, and why that is as it should be. The driver takes the longest that matches.
 const SHARED_IDS: [(&str, &str, &str); 1] = [(
@@ -131,6 +131,7 @@ fn spi_nand(spec: &SpiNandSpec) -> Geometry {
         ecc_strength: spec.ecc.strength,
         ecc_step_bytes: spec.ecc.step_bytes,
         bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),
+        pairing: Pairing::NONE,
     }
 }
 
@@ -151,6 +152,7 @@ fn nor(size_bytes: u64, erase_bytes: u32, buffer_bytes: u32) -> Geometry {
         ecc_strength: 0,
         ecc_step_bytes: 0,
         bitflip_threshold: 0,
+        pairing: Pairing::NONE,
     }
 }
 
@@ -181,6 +183,7 @@ fn raw_nand(spec: &RawNandSpec) -> Geometry {
         ecc_strength: spec.ecc.strength,
         ecc_step_bytes: spec.ecc.step_bytes,
         bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),
+        pairing: spec.pairing(g.pages_per_block),
     }
 }
 

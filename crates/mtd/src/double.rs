@@ -4,6 +4,7 @@ use crate::account::{Breakdown, Phase};
 use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::{FlashKind, Geometry};
+use crate::pairing::{Pairing, PairingScheme};
 use crate::time::{Instant, Nanos};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -50,6 +51,7 @@ impl Double {
             ecc_strength: 4,
             ecc_step_bytes: 64,
             bitflip_threshold: 3,
+            pairing: Pairing::NONE,
         };
         Self {
             geometry,
@@ -62,6 +64,14 @@ impl Double {
             busy_until: Instant::ZERO,
             spent: Breakdown::default(),
         }
+    }
+
+    /// The same with two bits a cell.
+    pub(crate) fn mlc(scheme: PairingScheme) -> Self {
+        let mut device = Self::new();
+        device.geometry.kind = FlashKind::MlcNand;
+        device.geometry.pairing = Pairing::new(scheme, 4).unwrap();
+        device
     }
 
     /// Books `us` under `phase`, behind whatever the device still does.

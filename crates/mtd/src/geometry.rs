@@ -1,5 +1,7 @@
 //! Sizes of a flash device as its users see it.
 
+use crate::pairing::Pairing;
+
 /// What kind of flash sits behind an [`crate::Mtd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlashKind {
@@ -36,6 +38,8 @@ pub struct Geometry {
     pub ecc_step_bytes: u32,
     /// Corrected bits in one step from which a page should be moved (Linux: 3/4 of the strength, rounded up).
     pub bitflip_threshold: u32,
+    /// Which pages of a block share their cells; [`Pairing::NONE`] on all but MLC NAND.
+    pub pairing: Pairing,
 }
 
 impl Geometry {

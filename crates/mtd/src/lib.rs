@@ -4,13 +4,14 @@
 //!
 //! - [`time`]: virtual time. An operation takes `now` and says when it is done; no layer reads a clock.
 //! - [`account`]: where the time went, split over ten [`Phase`]s that add up to the whole.
-//! - [`geometry`]: sizes of pages, blocks, OOB areas.
+//! - [`geometry`]: sizes of pages, blocks, OOB areas; [`pairing`]: which pages of an MLC block share their cells.
 //! - [`device`]: the [`Mtd`] trait itself, a handful of calls plus the geometry.
 //! - [`error`]: what can go wrong, when and where. Corrected bit errors are data, not an error.
 //!
 //! And wrappers, devices themselves, which go on any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
 //!
-//! - [`partition`]: a window of whole erase blocks; [`mod@concat`]: several devices end to end.
+//! - [`partition`]: a window of whole erase blocks; [`mod@concat`]: several devices end to end; [`slc_mode`]: one page of
+//!   each pair of an MLC device.
 //! - [`observe`]: tells an observer of every call. Two observers come with it: [`trace`] records the calls,
 //!   [`meter`] counts them by [`operation`] with their [`latency`] and breakdown.
 #![no_std]
@@ -27,7 +28,9 @@ pub mod latency;
 pub mod meter;
 pub mod observe;
 pub mod operation;
+pub mod pairing;
 pub mod partition;
+pub mod slc_mode;
 pub mod time;
 pub mod trace;
 
@@ -44,6 +47,8 @@ pub use geometry::{FlashKind, Geometry};
 pub use latency::Latency;
 pub use meter::Meter;
 pub use operation::Operation;
+pub use pairing::{Group, PairPlace, Pairing, PairingError, PairingScheme};
 pub use partition::{Partition, PartitionError};
+pub use slc_mode::{SlcMode, SlcModeError};
 pub use time::{Instant, Nanos};
 pub use trace::Trace;

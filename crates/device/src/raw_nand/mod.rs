@@ -6,7 +6,7 @@
 //! - [`controller`]: turns command, address and data cycles into time, waits for R/B# or polls;
 //! - [`timing`]: what a cycle costs in each ONFI data interface;
 //! - [`chip`]: the command set over a memory array, stricter than silicon;
-//! - [`spec`]: a chip as data.
+//! - [`spec`]: a chip as data; [`mlc`]: what two bits a cell add to it.
 //!
 //! [`bus`] holds the two boundaries: [`NandBus`] between driver and controller, [`NandChip`] between controller and chip.
 
@@ -15,6 +15,7 @@ pub mod bus;
 pub mod chip;
 pub mod controller;
 pub mod driver;
+pub mod mlc;
 pub mod spec;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -26,5 +27,6 @@ pub use chip::RawNand;
 pub use controller::{NandBoard, NandController, NandProfile};
 pub use driver::{RawNandDriver, RawNandOptions, RawNandRig};
 
+pub use mlc::MlcSpec;
 pub use spec::RawNandSpec;
 pub use timing::{BusTiming, DataInterface, Modes};

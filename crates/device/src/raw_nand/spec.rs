@@ -1,9 +1,10 @@
 //! A raw NAND chip as data: the `[chip]` table of a part file.
 
+use super::mlc::MlcSpec;
 use super::timing::Modes;
 use crate::ecc_engine::EccRequirement;
 use crate::units::{self, TypMaxUs};
-use floatgate_mtd::Nanos;
+use floatgate_mtd::{Nanos, Pairing};
 use serde::Deserialize;
 
 /// Largest number of planes in a LUN (ONFI chips have 1, 2 or 4).
@@ -21,6 +22,9 @@ pub struct RawNandSpec {
     pub ecc: NandEcc,
     /// Array times.
     pub timing: NandTiming,
+    /// Paired pages, where a cell holds two bits and they are known.
+    #[serde(default)]
+    pub mlc: Option<MlcSpec>,
     /// SDR timing modes, as a list.
     #[serde(default = "mode_0_only")]
     pub sdr_modes: Modes,
@@ -441,8 +445,14 @@ impl RawNandSpec {
         ];
         match rules.into_iter().find(|rule| !rule.0) {
             Some((_, field, problem)) => Err(BadSpec { field, problem }),
-            None => Ok(()),
+            None => self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing)),
         }
+    }
+
+    /// Which pages share their cells, on blocks of `pages_per_block`; none where that is not known.
+    pub fn pairing(&self, pages_per_block: u32) -> Pairing {
+        let known = self.mlc.and_then(|mlc| Pairing::new(mlc.pairing, pages_per_block).ok());
+        known.unwrap_or(Pairing::NONE)
     }
 
     /// Whether `answer` to READ ID is this chip's: all of its id bytes agree.

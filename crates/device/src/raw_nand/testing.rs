@@ -3,9 +3,11 @@
 use super::chip::RawNand;
 use super::controller::{NandBoard, NandController, NandProfile};
 use super::driver::{RawNandDriver, RawNandRig};
+use super::mlc::MlcSpec;
 use super::spec::RawNandSpec;
 use crate::ecc_engine::{EccProfile, EngineKind};
-use floatgate_mtd::Error;
+use crate::units::TypMaxUs;
+use floatgate_mtd::{Error, Nanos, PairingScheme};
 
 pub(crate) type Driver = RawNandDriver<NandController<RawNand>>;
 
@@ -70,6 +72,14 @@ pub(crate) fn nv_ddr() -> RawNandSpec {
         timing_mode = true
         "#,
     )
+}
+
+/// The same with paired pages: LSB pages in 200 us, MSB pages in 800 us.
+pub(crate) fn mlc(pairing: PairingScheme) -> RawNandSpec {
+    let time = |typ, max| TypMaxUs { typ: Nanos::from_us(typ), max: Nanos::from_us(max) };
+    let (t_prog_lsb_us, t_prog_msb_us) = (time(200, 600), time(800, 2000));
+    let mlc = MlcSpec { pairing, t_prog_lsb_us, t_prog_msb_us, slc_endurance_factor: 5 };
+    RawNandSpec { mlc: Some(mlc), ..nv_ddr() }
 }
 
 /// A controller that can do everything and costs nothing.

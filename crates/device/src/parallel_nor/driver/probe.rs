@@ -9,7 +9,7 @@ use crate::timeline::Host;
 use crate::violation::Violation;
 use floatgate_media::MediaError;
 use floatgate_media::cfi::{BusView, Cfi, CfiIdentification, Extended, parse};
-use floatgate_mtd::{FlashKind, Geometry, Instant, Nanos};
+use floatgate_mtd::{FlashKind, Geometry, Instant, Nanos, Pairing};
 
 /// Device addresses read: the query, the extended tables and what they point to (P30: extended table at 10Ah).
 const QUERY_DEVICE_ADDRESSES: usize = 0x180;
@@ -273,5 +273,6 @@ fn geometry(map: &EraseMap, line: u32) -> Geometry {
         ecc_strength: 0,
         ecc_step_bytes: 0,
         bitflip_threshold: 0,
+        pairing: Pairing::NONE,
     }
 }

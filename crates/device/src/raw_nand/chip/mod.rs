@@ -23,6 +23,7 @@ pub use faults::BlockFaults;
 
 use super::address::{RowAddress, RowMap};
 use super::bus::{NandChip, Work};
+use super::mlc::ProgramTimes;
 use super::spec::{BadSpec, RawNandSpec};
 use super::timing::DataInterface;
 use crate::array::Array;
@@ -73,6 +74,7 @@ pub struct RawNand {
     pointer: u32,
     /// Next page to program of each block, where pages must be programmed in order.
     next_page: Vec<u16>,
+    program_times: ProgramTimes,
     parameter_pages: Arc<identify::ParameterPages>,
     unique_id: [u8; 16],
     /// The interface the host must not outrun.
@@ -125,6 +127,11 @@ impl RawNand {
             column: 0,
             pointer: 0,
             next_page: if ordered { vec![0; map.blocks() as usize] } else { Vec::new() },
+            program_times: ProgramTimes::new(
+                spec.pairing(g.pages_per_block),
+                spec.mlc.as_ref(),
+                &spec.timing,
+            ),
             parameter_pages: Arc::clone(pages),
             unique_id: identify::unique_id(spec, target),
             interface: DataInterface::POWER_ON,

@@ -104,6 +104,7 @@ impl RawNand {
     /// 10h or 15h: the loaded registers go to the array.
     #[inline]
     fn program(&mut self, at: Instant, timing: &BusTiming, cached: bool) {
+        let t_prog = self.t_prog();
         let mut failed = false;
         for plane in 0..self.lun().loads.len() {
             failed |= self.program_plane(plane);
@@ -114,7 +115,17 @@ impl RawNand {
         lun.fail_before = lun.fail && lun.chained;
         lun.fail = failed;
         (lun.chained, lun.rewrite) = (cached, false);
-        self.program_time(at + timing.wb, cached);
+        self.program_time(at + timing.wb, t_prog, cached);
+    }
+
+    /// tPROG of what is loaded. The planes' pages have the same number in their blocks, hence the same tPROG.
+    #[inline]
+    fn t_prog(&self) -> Nanos {
+        let row = self.lun().loads.iter().find_map(|load| match load.target {
+            Register::Page(row) => Some(row),
+            _ => None,
+        });
+        self.program_times.of(row, self.spec.geometry.pages_per_block)
     }
 
     /// Programs what is loaded for one plane. Returns whether that failed.
@@ -145,8 +156,8 @@ impl RawNand {
     /// The array programs after whatever a cached program before this one still has to do. With 15h the LUN takes the
     /// next page as soon as its register is free.
     #[inline]
-    fn program_time(&mut self, start: Instant, cached: bool) {
-        let (t_cbsy, t_prog) = (self.spec.timing.t_cbsy_us, self.spec.timing.t_prog_us.typ);
+    fn program_time(&mut self, start: Instant, t_prog: Nanos, cached: bool) {
+        let t_cbsy = self.spec.timing.t_cbsy_us;
         let lun = self.lun_mut();
         let begin = start.max(lun.array_ready);
         let length = if cached { t_cbsy + t_prog } else { t_prog };

@@ -9,7 +9,7 @@ use crate::raw_nand::timing::Modes;
 use floatgate_media::jedec::{JedecCommands, JedecFeatures, JedecPage};
 use floatgate_media::nand_id::{NandId, NandIdGeometry};
 use floatgate_media::onfi::{OnfiCommands, OnfiFeatures, OnfiPage};
-use floatgate_mtd::Nanos;
+use floatgate_mtd::{Nanos, Pairing};
 
 /// How a chip was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,8 @@ pub struct ChipInfo {
     pub nop: u8,
     /// Where bad blocks are marked.
     pub marker: BadBlockMarker,
+    /// Which pages of a block share their cells. No parameter page says it.
+    pub pairing: Pairing,
 }
 
 /// Longest time of any operation when nothing is known (Linux: `ONFI_DYN_TIMING_MAX`).
@@ -219,6 +221,7 @@ impl ChipInfo {
         // ONFI says of chips that correct by themselves only that the host need not.
         self.ecc = if self.ecc.on_die { spec.ecc } else { self.ecc };
         self.marker = spec.bad_block_marker.clone();
+        self.pairing = spec.pairing(self.geometry.pages_per_block);
         self
     }
 
@@ -255,6 +258,7 @@ impl ChipInfo {
             read_retry: None,
             nop: 1,
             marker: BadBlockMarker::default(),
+            pairing: Pairing::NONE,
         }
     }
 }

@@ -277,6 +277,7 @@ fn mtd_geometry(info: &ChipInfo, engine: &EccEngine, layout: &OobLayout) -> Geom
         ecc_strength: code.strength,
         ecc_step_bytes: code.step_bytes,
         bitflip_threshold: Geometry::default_bitflip_threshold(code.strength),
+        pairing: info.pairing,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::host::HostProfile;
 use crate::spi::{Data, Direction, Mode, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
 use floatgate_ecc::OobLayout;
-use floatgate_mtd::{FlashKind, Geometry};
+use floatgate_mtd::{FlashKind, Geometry, Pairing};
 
 /// Most id bytes that any chip has (Linux: `SPINAND_MAX_ID_LEN`).
 const ID_BYTES: usize = 5;
@@ -79,6 +79,7 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry
         ecc_strength: ecc.strength,
         ecc_step_bytes: ecc.step_bytes,
         bitflip_threshold: Geometry::default_bitflip_threshold(ecc.strength),
+        pairing: Pairing::NONE,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::spi_nor::sfdp::{NotEnough, learn, merge};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
-use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Phase};
+use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Pairing, Phase};
 
 /// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
 const ID_BYTES: usize = 6;
@@ -224,6 +224,7 @@ fn geometry<S>(engine: &Engine<S>) -> Geometry {
         ecc_strength: 0,
         ecc_step_bytes: 0,
         bitflip_threshold: 0,
+        pairing: Pairing::NONE,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command set, cycle by cycle.
 
 mod legal;
+mod mlc;
 mod random;
 mod refused;
 

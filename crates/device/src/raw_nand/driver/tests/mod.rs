@@ -4,4 +4,5 @@ mod interface;
 mod liar;
 mod oob_otp;
 mod random;
+mod slc_mode;
 mod timing;

@@ -1,0 +1,296 @@
+//! Which pages of a block share their cells: the pairing scheme of NAND with two bits a cell.
+//!
+//! A pair is two pages in the same cells. Its LSB page (Linux: group 0) is programmed first and fast, its MSB page (group 1)
+//! later and slowly, by moving the charge that the LSB page left there. A power cut in between takes both.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// A scheme by its name, for blocks of any size that it fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PairingScheme {
+    /// No page shares its cells (one bit a cell), or it is not known which do.
+    #[default]
+    None,
+    /// MSB page three after the LSB page, two at both ends: (0,2) (1,4) (3,6) (5,8) ... (123,126) (125,127).
+    ///
+    /// H27UCG8T2ETR-BC, TC58TEG5DCLTA00 (Linux 6.12 `drivers/mtd/nand/raw/nand_base.c`, where it has this name too).
+    Dist3,
+    /// The same for couples of pages, one on even and one on odd bit lines: six pages, four at both ends:
+    /// (0,4) (1,5) (2,8) (3,9) (6,12) (7,13) ... (251,255).
+    ///
+    /// H27UCG8T2BTR-BC (Linux 6.12 `include/linux/mtd/mtd.h`, from its data sheet); Samsung's and Micron's chips of 128 pages
+    /// a block from about 2007.
+    Dist6,
+}
+
+/// A name that no scheme has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown pairing scheme; known are `none`, `dist3`, `dist6`")]
+pub struct UnknownScheme;
+
+impl PairingScheme {
+    /// All schemes.
+    pub const ALL: [Self; 3] = [Self::None, Self::Dist3, Self::Dist6];
+
+    /// The name used in part files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Dist3 => "dist3",
+            Self::Dist6 => "dist6",
+        }
+    }
+
+    /// Neighbouring pages that belong together on one word line: the scheme is [`PairingScheme::Dist3`] in this unit.
+    const fn couple(self) -> u32 {
+        match self {
+            Self::None | Self::Dist3 => 1,
+            Self::Dist6 => 2,
+        }
+    }
+}
+
+impl fmt::Display for PairingScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PairingScheme {
+    type Err = UnknownScheme;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScheme> {
+        Self::ALL.into_iter().find(|scheme| scheme.name() == name).ok_or(UnknownScheme)
+    }
+}
+
+/// Which bit of the cells a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// The first, fast one (Linux: group 0).
+    Lsb,
+    /// The second, slow one (Linux: group 1).
+    Msb,
+}
+
+/// The place of a page among the pairs of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PairPlace {
+    /// Number of the pair, counted in the order of LSB pages.
+    pub pair: u32,
+    /// Which of its pages.
+    pub group: Group,
+}
+
+/// A scheme does not fit a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the pairing scheme {scheme} needs a multiple of {multiple} pages a block, at least {least}, not {pages_per_block}"
+)]
+pub struct PairingError {
+    /// The scheme.
+    pub scheme: PairingScheme,
+    /// Pages of the block it does not fit.
+    pub pages_per_block: u32,
+    /// What the number of pages must be a multiple of.
+    pub multiple: u32,
+    /// The smallest number of pages.
+    pub least: u32,
+}
+
+/// The pairing scheme of blocks of a given size.
+///
+/// Consistent both ways: [`Pairing::page_of`] is the inverse of [`Pairing::pair_of`] on every page. (Linux 6.12's
+/// `nand_pairing_dist3_get_info` puts the last page in group 0 of a pair that does not exist; its inverse is right.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pairing {
+    scheme: PairingScheme,
+    /// Pages of a block, 0 without a scheme.
+    pages: u32,
+}
+
+impl Pairing {
+    /// No page shares its cells.
+    pub const NONE: Self = Self { scheme: PairingScheme::None, pages: 0 };
+
+    /// `scheme` on blocks of `pages_per_block` pages.
+    ///
+    /// # Errors
+    /// When the scheme does not fit such blocks.
+    pub const fn new(scheme: PairingScheme, pages_per_block: u32) -> Result<Self, PairingError> {
+        if matches!(scheme, PairingScheme::None) {
+            return Ok(Self::NONE);
+        }
+        let (multiple, least) = (2 * scheme.couple(), 4 * scheme.couple());
+        if pages_per_block < least || !pages_per_block.is_multiple_of(multiple) {
+            return Err(PairingError { scheme, pages_per_block, multiple, least });
+        }
+        Ok(Self { scheme, pages: pages_per_block })
+    }
+
+    /// The scheme.
+    pub const fn scheme(self) -> PairingScheme {
+        self.scheme
+    }
+
+    /// Whether no page shares its cells.
+    pub const fn is_none(self) -> bool {
+        matches!(self.scheme, PairingScheme::None)
+    }
+
+    /// Whether `page` of a block is the first of its cells to be programmed. Without a scheme every page is.
+    #[inline]
+    pub const fn is_lsb(self, page: u32) -> bool {
+        let couple = self.scheme.couple();
+        let unit = page / couple;
+        self.is_none() || unit == 0 || (unit % 2 == 1 && unit != self.last_unit())
+    }
+
+    /// The pair and group of `page` of a block; nothing beyond the block. Without a scheme each page is a pair of its own.
+    pub const fn pair_of(self, page: u32) -> Option<PairPlace> {
+        if self.is_none() {
+            return Some(PairPlace { pair: page, group: Group::Lsb });
+        }
+        if page >= self.pages {
+            return None;
+        }
+        let couple = self.scheme.couple();
+        let (unit, side) = (page / couple, page % couple);
+        let (pair, group) = if self.is_lsb(page) {
+            (unit.div_ceil(2), Group::Lsb)
+        } else if unit == self.last_unit() {
+            (self.last_unit() / 2, Group::Msb)
+        } else {
+            (unit / 2 - 1, Group::Msb)
+        };
+        Some(PairPlace { pair: pair * couple + side, group })
+    }
+
+    /// The page at `place` of a block; nothing where the block has no such page.
+    #[inline]
+    pub const fn page_of(self, place: PairPlace) -> Option<u32> {
+        if self.is_none() {
+            return if matches!(place.group, Group::Lsb) { Some(place.pair) } else { None };
+        }
+        if place.pair >= self.pages / 2 {
+            return None;
+        }
+        let couple = self.scheme.couple();
+        let (pair, side) = (place.pair / couple, place.pair % couple);
+        let unit = match place.group {
+            Group::Lsb if pair == 0 => 0,
+            Group::Lsb => 2 * pair - 1,
+            Group::Msb if pair == self.last_unit() / 2 => self.last_unit(),
+            Group::Msb => 2 * pair + 2,
+        };
+        Some(unit * couple + side)
+    }
+
+    /// The other page in the cells of `page`, where there is one.
+    pub const fn partner(self, page: u32) -> Option<u32> {
+        if self.is_none() {
+            return None;
+        }
+        match self.pair_of(page) {
+            Some(PairPlace { pair, group: Group::Lsb }) => {
+                self.page_of(PairPlace { pair, group: Group::Msb })
+            }
+            Some(PairPlace { pair, group: Group::Msb }) => {
+                self.page_of(PairPlace { pair, group: Group::Lsb })
+            }
+            None => None,
+        }
+    }
+
+    /// The last page or couple of a block. It is an MSB one although its number is odd.
+    const fn last_unit(self) -> u32 {
+        (self.pages / self.scheme.couple()).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn pairs(scheme: PairingScheme, pages: u32) -> Vec<(u32, u32)> {
+        let pairing = Pairing::new(scheme, pages).unwrap();
+        let page = |pair, group| pairing.page_of(PairPlace { pair, group }).unwrap();
+        (0..pages / 2).map(|pair| (page(pair, Group::Lsb), page(pair, Group::Msb))).collect()
+    }
+
+    #[test]
+    fn dist3_is_linuxs_scheme() {
+        let pairs = pairs(PairingScheme::Dist3, 128);
+        assert_eq!(pairs[..4], [(0, 2), (1, 4), (3, 6), (5, 8)]);
+        assert_eq!(pairs[62..], [(123, 126), (125, 127)]);
+    }
+
+    #[test]
+    fn dist6_is_the_scheme_of_the_data_sheets() {
+        let long = pairs(PairingScheme::Dist6, 256);
+        assert_eq!(long[..6], [(0, 4), (1, 5), (2, 8), (3, 9), (6, 12), (7, 13)]);
+        assert_eq!(long[127], (251, 255));
+        assert_eq!(pairs(PairingScheme::Dist6, 128)[60..], [(118, 124), (119, 125), (122, 126), (123, 127)]);
+    }
+
+    /// Every block a chip can have (2 to 4096 pages): each page is in one pair, its LSB page first, and the way back leads
+    /// to it. What does not fit is refused.
+    #[test]
+    fn every_page_has_one_place_in_every_block() {
+        for scheme in [PairingScheme::Dist3, PairingScheme::Dist6] {
+            let (multiple, least) = if scheme == PairingScheme::Dist3 { (2, 4) } else { (4, 8) };
+            for pages in 0..=4096 {
+                let pairing = Pairing::new(scheme, pages);
+                assert_eq!(pairing.is_ok(), pages >= least && pages % multiple == 0, "{scheme} {pages}");
+                if let Ok(pairing) = pairing {
+                    check_block(pairing, pages);
+                }
+            }
+        }
+    }
+
+    fn check_block(pairing: Pairing, pages: u32) {
+        let mut seen = vec![0u32; pages as usize / 2];
+        let mut last_lsb = None;
+        for page in 0..pages {
+            let place = pairing.pair_of(page).unwrap();
+            assert_eq!(pairing.page_of(place), Some(page), "{pairing:?} {page}");
+            assert_eq!(pairing.is_lsb(page), place.group == Group::Lsb);
+            let partner = pairing.partner(page).unwrap();
+            assert_eq!(pairing.partner(partner), Some(page));
+            assert_eq!(pairing.pair_of(partner).unwrap().pair, place.pair);
+            assert_eq!(page < partner, place.group == Group::Lsb, "LSB pages come first");
+            seen[place.pair as usize] += 1;
+            if place.group == Group::Lsb {
+                assert!(last_lsb < Some(place.pair), "pairs count in the order of their LSB pages");
+                last_lsb = Some(place.pair);
+            }
+        }
+        assert!(seen.iter().all(|&pages| pages == 2));
+        assert_eq!((pairing.pair_of(pages), pairing.partner(pages)), (None, None));
+        for group in [Group::Lsb, Group::Msb] {
+            assert_eq!(pairing.page_of(PairPlace { pair: pages / 2, group }), None);
+        }
+    }
+
+    #[test]
+    fn without_a_scheme_each_page_is_alone() {
+        let none = Pairing::new(PairingScheme::None, 63).unwrap();
+        assert_eq!(none, Pairing::NONE);
+        assert_eq!(none.pair_of(7), Some(PairPlace { pair: 7, group: Group::Lsb }));
+        assert_eq!(none.page_of(PairPlace { pair: 7, group: Group::Lsb }), Some(7));
+        assert_eq!(none.page_of(PairPlace { pair: 7, group: Group::Msb }), None);
+        assert!(none.is_lsb(63) && none.partner(7).is_none());
+    }
+
+    #[test]
+    fn schemes_have_names() {
+        for scheme in PairingScheme::ALL {
+            assert_eq!(scheme.name().parse(), Ok(scheme));
+        }
+        assert_eq!("dist4".parse::<PairingScheme>(), Err(UnknownScheme));
+    }
+}
