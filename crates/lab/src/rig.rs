@@ -9,7 +9,8 @@ use floatgate_device::parallel_nor::{
 };
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig,
+    RawNandSpec,
 };
 use floatgate_device::spi::controller::SpiBus;
 use floatgate_device::spi::{Clock, Mode, SpiChip, SpiController, SpiMem, SpiOp, SpiProfile};
@@ -285,7 +286,9 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
         options: config.extract_or_default("driver")?,
     };
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
-    let chips = RawNand::package(&spec, options.stores)
+    let cells = config.extract_or_default("cells")?;
+    let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
+    let chips = RawNand::package(&spec, chip_options)
         .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
     let controller = NandController::new(profile, bus, chips);
     let driver = RawNandDriver::probe(controller, rig, &parts).map_err(|e| probe_error(config, e))?;

@@ -188,14 +188,20 @@ impl Cells {
         self.bounds[block as usize].reads
     }
 
-    /// Programs a page: how long that takes, and whether it fails. `now` is when it began.
+    /// Programs a page: how long that takes, and whether it fails. `now` is when it began. A page whose program failed is left in
+    /// between: cells that the last pulse did not move far enough read as erased.
     pub fn program(&mut self, row: u32, now: Instant) -> Outcome {
         let (block, page) = self.place(row);
         let days = self.days(now) as f32;
         let (model, profile) = (&self.model, &self.profile);
         let history = open(&mut self.histories, model, profile, block);
         history.note_program(page, days);
-        history.program(&model.wear, profile.wear)
+        let outcome = history.program(&model.wear, profile.wear);
+        if outcome.failed {
+            self.damage.insert(row, Damage::HalfProgrammed { done: GAVE_UP });
+            self.bounds[block as usize].reads_until = 0;
+        }
+        outcome
     }
 
     /// Erases a block: how long that takes, and whether it fails. A failed erase wears, and leaves the data.
@@ -443,6 +449,9 @@ impl History {
 const fn page_hash(key: u64, page: u32) -> u64 {
     mix(key ^ (page as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
+
+/// Where a program that fails gives up: an assumption, so many that no code corrects them.
+const GAVE_UP: f32 = 0.9;
 
 /// Share of an erase's pulses after which all cells read as erased.
 const LOOKS_ERASED: f32 = 0.8;
