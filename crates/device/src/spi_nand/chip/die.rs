@@ -292,6 +292,7 @@ impl Die {
 
     /// After a failed erase nobody knows what the block holds: order counts no more.
     pub(super) fn erase_undone(&mut self, block: u32) {
+        self.array.fail_erase(block as usize);
         self.order[block as usize] = Order::default();
     }
 }

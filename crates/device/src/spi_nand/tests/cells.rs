@@ -142,7 +142,7 @@ fn read_retry_rescues_what_lost_its_charge() {
         rig.chip.cells.cycles = 60_000;
         let mut d = rig.custom(chip);
         program(&mut d, 0, 4).unwrap();
-        d.bus_mut().chip_mut().cells_mut(0).unwrap().bake(365.0, 105.0);
+        d.bus_mut().chip_mut().cells_mut(0).unwrap().bake(3650.0, 125.0);
         (0..4).map(|page| read_page(&mut d, page)).collect::<Vec<_>>()
     };
     assert!(read(false).iter().all(|page| page.0 == Err(ErrorKind::Uncorrectable)));
@@ -233,8 +233,11 @@ fn step(d: &mut Driver, next: &mut [u32; 4], wait: &mut Nanos, op: &Op) -> Seen 
     let nothing = |now| Ok(Done::clean(now));
     let outcome = match *op {
         Op::Erase(block) => {
-            next[block as usize] = 0;
-            d.erase(now, u64::from(block) * block_bytes, block_bytes)
+            let outcome = d.erase(now, u64::from(block) * block_bytes, block_bytes);
+            if !outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::BadBlock) {
+                next[block as usize] = 0;
+            }
+            outcome
         }
         Op::Write(block, pages) => {
             let from = next[block as usize];

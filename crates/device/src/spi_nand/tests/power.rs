@@ -107,7 +107,8 @@ fn a_cut_erase_keeps_the_data_spoils_it_or_looks_done() {
 #[test]
 fn between_operations_power_takes_nothing_with_it() {
     let mut d = written(true);
-    d.bus_mut().cut_power_at(d.ready_at() + Nanos::from_us(3));
+    let soon = d.ready_at() + Nanos::from_us(3);
+    d.bus_mut().cut_power_at(soon);
     let (outcome, _) = page(&mut d, 0);
     assert_eq!(outcome, Err(ErrorKind::PowerLost));
     let mut after = reboot(&d);
