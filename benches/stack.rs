@@ -145,6 +145,6 @@ fn sweep_of_1000_combinations() -> usize {
 /// All published tables.
 #[divan::bench(sample_count = 5)]
 fn papers_whole() -> usize {
-    let report = papers::compare(&Library::built_in(), &papers::built_in().unwrap()).unwrap();
+    let report = papers::compare(&Library::built_in(), &papers::built_in().unwrap(), 0).unwrap();
     report.rows.len()
 }

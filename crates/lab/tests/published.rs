@@ -51,7 +51,7 @@ fn documents() -> Vec<Paper> {
 
 fn report() -> &'static Report {
     static REPORT: OnceLock<Report> = OnceLock::new();
-    REPORT.get_or_init(|| papers::compare(&Library::built_in(), &documents()).unwrap())
+    REPORT.get_or_init(|| papers::compare(&Library::built_in(), &documents(), 0).unwrap())
 }
 
 /// The rows of the two documents that the project promises to reproduce.
@@ -218,7 +218,7 @@ fn changed(kind: Kind, file: &str, from: &str, to: &str) -> Library {
 /// The rows outside their tolerance, as `table/row`, when the catalogue is another.
 fn broken(library: &Library, tables: &str) -> Vec<String> {
     let papers = papers::select(documents(), tables).unwrap();
-    let report = papers::compare(library, &papers).unwrap();
+    let report = papers::compare(library, &papers, 0).unwrap();
     let outside = report.rows.iter().filter(|row| row.is_outside());
     outside.map(|row| format!("{}/{}", row.table, row.row)).collect()
 }
