@@ -401,19 +401,3 @@ fn a_stream_may_not_outrun_the_array() {
     b.set(0xB0, 0x11).unwrap();
     assert_eq!(b.at_once(next, Data::None), Ok(()));
 }
-
-/// A reset ends an erase like a loss of power: too early, and the data is still there.
-#[test]
-fn a_reset_leaves_an_erase_half_done() {
-    for (share, first_byte) in [(10, 0x55), (90, 0xFF)] {
-        let mut b = Bench::unlocked("w35n01jw");
-        b.program(0).unwrap();
-        b.bare(0x06).unwrap();
-        b.row(0xD8, 0).unwrap();
-        let t_bers = b.chip.spec().timing.t_bers_us.typ;
-        b.now += Nanos::from_ns(t_bers.as_ns() * share / 100);
-        b.at_once(SpiOp::command(0xFF), Data::None).unwrap();
-        b.row(0x13, 0).unwrap();
-        assert_eq!(b.read(0x03, "1S-1S-1S", 8, 0).map(|bytes| bytes[0]), Ok(first_byte), "{share} %");
-    }
-}

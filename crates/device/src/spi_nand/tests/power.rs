@@ -2,6 +2,7 @@
 
 use super::rig::{Driver, Rig, database};
 use crate::host::HostProfile;
+use crate::spi::{Data, SpiChip, SpiOp};
 use crate::spi_nand::{ArrayTask, ArrayWork, SpiNandDriver};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, Mtd, Nanos, OobMode, Phase};
 
@@ -9,7 +10,7 @@ const BLOCK: u64 = 262_144;
 const PAGE: usize = 4096;
 
 fn pattern() -> Vec<u8> {
-    (0..2 * PAGE as u32).map(|i| (i * 7 >> 2) as u8).collect()
+    (0..2 * PAGE as u32).map(|i| ((i * 7) >> 2) as u8).collect()
 }
 
 /// Two pages written in block 1.
@@ -132,7 +133,7 @@ fn between_operations_power_takes_nothing_with_it() {
 fn chips_come_back_locked() {
     let mut d = written(true);
     let now = d.ready_at();
-    crate::spi::SpiChip::power_cut(d.bus_mut().chip_mut(), now);
+    d.bus_mut().chip_mut().power_cut(now);
     let refused = d.write(now + Nanos::from_ms(1), BLOCK + 2 * PAGE as u64, &pattern()[..PAGE]);
     assert_eq!(refused.err().unwrap().kind, ErrorKind::WriteProtected);
 }
@@ -160,4 +161,24 @@ fn raw_reads_show_what_is_left() {
     let wrong = wrong_bits(&raw, &pattern()[..PAGE]);
     assert!((100..16_384).contains(&wrong), "{wrong}");
     assert!((after.breakdown() - before)[Phase::Array] > Nanos::ZERO);
+}
+
+/// RESET while an erase is under way: too early, and the data is still there.
+#[test]
+fn a_reset_ends_an_erase_where_it_stands() {
+    for (share, erased) in [(0.1, false), (0.9, true)] {
+        let mut d = written(true);
+        let start = d.ready_at();
+        let chip = d.bus_mut().chip_mut();
+        let mut send = |at, op| chip.exec(at, at, 25_000_000, &op, Data::None).unwrap();
+        send(start, SpiOp::command(0x06));
+        send(start, SpiOp::command(0xD8).address(64, 3));
+        let work =
+            ArrayWork { task: ArrayTask::Erase, row: 64, start, end: start + d.spec().timing.t_bers_us.typ };
+        assert_eq!(d.bus().chip().last_work(0), Some(work));
+        let chip = d.bus_mut().chip_mut();
+        chip.exec(at(work, share), at(work, share), 25_000_000, &SpiOp::command(0xFF), Data::None).unwrap();
+        let held = chip.array(0).unwrap().stored(64).is_some();
+        assert_eq!(held, !erased, "{share}");
+    }
 }
