@@ -349,7 +349,8 @@ impl Cells {
                 / f64::from(g.pages_per_block),
             page: self.page_factor(block, page),
         };
-        weakened(self.model.errors.rber(&conditions), history.weak)
+        // An erased page reads as such; what is programmed into it does not hold.
+        weakened(self.model.errors.rber(&conditions), history.weak && at >= 0.0)
     }
 
     /// Pages of a pair share cells: the second one is read with more thresholds, and is wrong twice as often (facts 4.2). While it is

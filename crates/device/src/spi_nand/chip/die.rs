@@ -12,6 +12,7 @@ use crate::cells::random::hash;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::Instant;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a cache register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,13 @@ pub(super) struct Order {
     programs: u8,
 }
 
+/// Half of the data's bits are zero; the OOB, with the marker of bad blocks, is left erased.
+fn usual_page(spec: &SpiNandSpec) -> Arc<[u8]> {
+    let mut page = vec![0x55; spec.geometry.raw_page_bytes() as usize];
+    page[spec.geometry.page_bytes as usize..].fill(0xFF);
+    Arc::from(page)
+}
+
 /// Marks the seeds of cells.
 const CELLS: u64 = 0x43_45_4C_4C;
 
@@ -42,6 +50,8 @@ const CELLS: u64 = 0x43_45_4C_4C;
 pub(super) struct Die {
     pub(super) array: Array,
     pub(super) cells: Cells,
+    /// What stands for any programmed page in timing-only mode.
+    pub(super) usual_page: Option<Arc<[u8]>>,
     pub(super) otp: Array,
     pub(super) otp_locked: bool,
     /// One per plane.
@@ -90,6 +100,7 @@ impl Die {
         Self {
             array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores),
             cells: spec.cells(options.cells, hash(options.seed, u64::from(index), CELLS)),
+            usual_page: (!options.stores).then(|| usual_page(spec)),
             otp: otp::factory_pages(spec, options.seed, index),
             otp_locked: false,
             caches: vec![cache; g.planes as usize],
@@ -292,6 +303,7 @@ impl Die {
 
     /// After a failed erase nobody knows what the block holds: order counts no more.
     pub(super) fn erase_undone(&mut self, block: u32) {
+        self.array.fail_erase(block as usize);
         self.order[block as usize] = Order::default();
     }
 }

@@ -68,7 +68,7 @@ impl Die {
         self.wrong.clear();
         // The cells answer for the normal thresholds only.
         if self.cells.read(row, at) || self.lowered != 0.0 {
-            let stored = self.array.stored(row as usize);
+            let stored = self.array.stored(row as usize).or(self.usual_page.as_deref());
             self.cells.errors(row, at, self.lowered, stored, &mut self.wrong);
         }
         if self.array.flips(row as usize).is_empty() && self.leaks.is_empty() {
