@@ -1,9 +1,10 @@
 //! The search for roots by bit matrices.
 //!
 //! Squaring is linear over {0, 1}, so all terms of the locator whose exponents are an odd number o times a power of two are
-//! together a linear map of x^o: an m x m matrix of bits. With tables of x^o for all positions, one multiplication by a
-//! matrix for each odd o is the locator's value (the split of Fedorenko and Trifonov 2002), and the CPU multiplies 64 bytes
-//! by an 8 x 8 matrix at once.
+//! together a linear map of x^o: an m x m matrix of bits. With tables of x^o for all positions (all of them are looked at, as
+//! in Chien 1964), one multiplication by a matrix for each odd o is the locator's value (the split of Fedorenko and Trifonov
+//! 2002). With GFNI the CPU multiplies 64 bytes by an 8 x 8 matrix at once; with AVX2 it looks up 32 half bytes in tables of
+//! their products.
 
 use crate::bch::field::Field;
 use crate::bch::roots::Positions;
@@ -32,8 +33,30 @@ const MAX_ODD: usize = 36;
 /// Bits of an element, in whole bytes.
 const BITS: usize = 16;
 
-/// Tables for the search, on a CPU that has the instructions.
+/// What a matrix makes of each value of the four half bytes of an element, low byte and high byte.
+type Products = [[u8; 16]; 8];
+
+/// The instructions that a CPU has.
+#[derive(Clone, Copy, PartialEq)]
+enum Kernel {
+    Gfni,
+    Avx2,
+}
+
+impl Kernel {
+    fn of_this_cpu() -> Option<Self> {
+        let gfni = is_x86_feature_detected!("gfni")
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl");
+        let avx2 = is_x86_feature_detected!("avx2").then_some(Self::Avx2);
+        if gfni { Some(Self::Gfni) } else { avx2 }
+    }
+}
+
+/// Tables for the search, on a CPU that has the instructions of `kernel`.
 pub(crate) struct Search {
+    kernel: Kernel,
     /// Odd exponents up to the strength.
     odd: usize,
     /// For each run of positions, `odd` rows.
@@ -47,14 +70,10 @@ pub(crate) struct Search {
 impl Search {
     /// For locators up to degree `strength`, and positions below `bits`.
     pub(crate) fn new(field: &Field, strength: usize, bits: usize) -> Option<Self> {
-        let has = is_x86_feature_detected!("gfni")
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vl");
-        has.then(|| Self::tables(field, strength, bits))
+        Kernel::of_this_cpu().map(|kernel| Self::tables(kernel, field, strength, bits))
     }
 
-    fn tables(field: &Field, strength: usize, bits: usize) -> Self {
+    fn tables(kernel: Kernel, field: &Field, strength: usize, bits: usize) -> Self {
         let (odd, runs) = (strength.div_ceil(2), bits.div_ceil(RUN));
         let order = field.order();
         let mut powers =
@@ -71,35 +90,61 @@ impl Search {
         }
         let log = |power: usize, bit: usize| ((bit << power) % order) as u16;
         let logs = (0..=strength.ilog2() as usize).map(|power| core::array::from_fn(|bit| log(power, bit)));
-        Self { odd, powers, runs, logs: logs.collect() }
+        Self { kernel, odd, powers, runs, logs: logs.collect() }
     }
 
     /// The positions p below `bits` with `locator(a^-p) = 0`; their number.
     pub(crate) fn roots(&self, field: &Field, locator: &[u16], bits: usize, out: &mut Positions) -> usize {
         // SAFETY: `new` looked whether the CPU has the instructions.
-        unsafe { self.scan(field, locator, bits, out) }
+        match self.kernel {
+            Kernel::Gfni => unsafe { self.by_matrices(field, locator, bits, out) },
+            Kernel::Avx2 => unsafe { self.by_products(field, locator, bits, out) },
+        }
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,avx512vl")]
-    fn scan(&self, field: &Field, locator: &[u16], bits: usize, out: &mut Positions) -> usize {
+    fn by_matrices(&self, field: &Field, locator: &[u16], bits: usize, out: &mut Positions) -> usize {
         let mut matrices = [[0; 4]; MAX_ODD];
-        let matrices = &mut matrices[..(locator.len() / 2).min(self.odd)];
+        let matrices = &mut matrices[..locator.len() / 2];
         for (at, matrix) in matrices.iter_mut().enumerate() {
             *matrix = transpose(self.columns(field, locator, 2 * at + 1));
         }
-        let mut found = 0;
+        self.collect(locator, bits, out, |powers| multiply(locator[0], matrices, powers))
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn by_products(&self, field: &Field, locator: &[u16], bits: usize, out: &mut Positions) -> usize {
+        let mut tables = [[[0; 16]; 8]; MAX_ODD];
+        let tables = &mut tables[..locator.len() / 2];
+        for (at, table) in tables.iter_mut().enumerate() {
+            *table = products(self.columns(field, locator, 2 * at + 1));
+        }
+        self.collect(locator, bits, out, |powers| {
+            core::array::from_fn(|vector| look_up(locator[0], tables, powers, vector))
+        })
+    }
+
+    /// Writes the positions at which `zeros` finds the locator to be 0, run by run; their number.
+    fn collect(
+        &self,
+        locator: &[u16],
+        bits: usize,
+        out: &mut Positions,
+        zeros: impl Fn(&[Powers]) -> [u64; VECTORS],
+    ) -> usize {
+        let (mut found, degree) = (0, locator.len() - 1);
         for (run, powers) in self.powers.chunks_exact(self.odd).enumerate().take(self.runs) {
-            for (vector, mut zeros) in values(locator[0], matrices, powers).into_iter().enumerate() {
+            for (vector, mut zeros) in zeros(powers).into_iter().enumerate() {
                 while zeros != 0 {
                     let position = run * RUN + 64 * vector + zeros.trailing_zeros() as usize;
                     zeros &= zeros - 1;
-                    if position < bits && found < locator.len() - 1 {
+                    if position < bits && found < degree {
                         out[found] = position as u16;
                         found += 1;
                     }
                 }
             }
-            if found == locator.len() - 1 {
+            if found == degree {
                 break;
             }
         }
@@ -140,7 +185,7 @@ fn transpose(columns: [u16; BITS]) -> Matrix {
 
 /// For the positions of a run, bits that say where the locator is 0.
 #[target_feature(enable = "gfni,avx512f,avx512bw")]
-fn values(constant: u16, matrices: &[Matrix], powers: &[Powers]) -> [u64; VECTORS] {
+fn multiply(constant: u16, matrices: &[Matrix], powers: &[Powers]) -> [u64; VECTORS] {
     const XOR3: i32 = 0x96;
     let [low, high] = constant.to_le_bytes().map(|byte| _mm512_set1_epi8(byte.cast_signed()));
     let mut sums = [(low, high); VECTORS];
@@ -160,4 +205,87 @@ fn values(constant: u16, matrices: &[Matrix], powers: &[Powers]) -> [u64; VECTOR
         let any = _mm512_or_si512(low, high);
         _mm512_testn_epi8_mask(any, any)
     })
+}
+
+/// What the matrix with these columns makes of each half byte.
+fn products(columns: [u16; BITS]) -> Products {
+    let mut tables = [[0; 16]; 8];
+    for (half, columns) in columns.as_chunks::<4>().0.iter().enumerate() {
+        for value in 1..16_usize {
+            let without_lowest = value & (value - 1);
+            let [low, high] = columns[value.trailing_zeros() as usize].to_le_bytes();
+            tables[2 * half][value] = tables[2 * half][without_lowest] ^ low;
+            tables[2 * half + 1][value] = tables[2 * half + 1][without_lowest] ^ high;
+        }
+    }
+    tables
+}
+
+/// For 64 of the positions of a run, bits that say where the locator is 0.
+#[target_feature(enable = "avx2")]
+fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize) -> u64 {
+    let [low, high] = constant.to_le_bytes().map(|byte| _mm256_set1_epi8(byte.cast_signed()));
+    let half_byte = _mm256_set1_epi8(15);
+    let mut sums = [(low, high); 2];
+    for (tables, powers) in tables.iter().zip(powers) {
+        // SAFETY: a table is 16 bytes, and no alignment is needed.
+        let tables = tables
+            .each_ref()
+            .map(|table| _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) }));
+        for (at, (low, high)) in sums.iter_mut().enumerate() {
+            // SAFETY: both halves of 64 bytes are 32 bytes, and no alignment is needed.
+            let [x, y] = [&powers.low, &powers.high]
+                .map(|bytes| unsafe { _mm256_loadu_si256(bytes[vector].as_ptr().add(32 * at).cast()) });
+            let halves = [x, _mm256_srli_epi16(x, 4), y, _mm256_srli_epi16(y, 4)];
+            for (half, tables) in halves.into_iter().zip(tables.as_chunks::<2>().0) {
+                let half = _mm256_and_si256(half, half_byte);
+                *low = _mm256_xor_si256(*low, _mm256_shuffle_epi8(tables[0], half));
+                *high = _mm256_xor_si256(*high, _mm256_shuffle_epi8(tables[1], half));
+            }
+        }
+    }
+    let zero = sums.map(|(low, high)| {
+        let is_zero = _mm256_cmpeq_epi8(_mm256_or_si256(low, high), _mm256_setzero_si256());
+        u64::from(_mm256_movemask_epi8(is_zero).cast_unsigned())
+    });
+    zero[1] << 32 | zero[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bch::field::linux_polynomial;
+    use crate::code::MAX_STRENGTH;
+
+    /// Every kernel this CPU has, against the definition: the sum of all terms at each position.
+    #[test]
+    fn searches_find_what_evaluation_finds() {
+        let avx2 = is_x86_feature_detected!("avx2").then_some(Kernel::Avx2);
+        let kernels: Vec<Kernel> = [Kernel::of_this_cpu(), avx2].into_iter().flatten().collect();
+        for (degree, strength, bits) in [(13, 8, 4200), (14, 40, 8752), (15, 72, 32767), (9, 5, 511)] {
+            let field = Field::new(linux_polynomial(degree).unwrap()).unwrap();
+            let searches = kernels.iter().map(|kernel| Search::tables(*kernel, &field, strength, bits));
+            let searches: Vec<Search> = searches.collect();
+            for seed in 0..6 {
+                // Any polynomial has some roots.
+                let noise = crate::noise(seed, 2 * strength + 2);
+                let order = field.order() as u16;
+                let polynomial: Vec<u16> =
+                    noise.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes) & order).collect();
+                let value = |position: usize| {
+                    let x = field.exp((field.order() - position) % field.order());
+                    polynomial.iter().rev().fold(0, |sum, term| field.mul(sum, x) ^ term)
+                };
+                let expected: Vec<u16> = (0..bits)
+                    .filter(|position| value(*position) == 0)
+                    .map(|position| position as u16)
+                    .collect();
+                for search in &searches {
+                    let mut out = [0; MAX_STRENGTH as usize];
+                    let found = search.roots(&field, &polynomial, bits, &mut out);
+                    assert_eq!(out[..found], expected);
+                }
+            }
+        }
+    }
 }
