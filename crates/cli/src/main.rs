@@ -6,6 +6,7 @@
 
 mod common;
 mod completions;
+mod ecc;
 mod keystore;
 mod papers;
 mod parts;
@@ -47,6 +48,8 @@ enum Command {
     Keystore(keystore::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
+    /// Images for flash programmers, and dumps of real chips corrected
+    Ecc(ecc::Args),
     /// The catalogue of chips
     Parts(parts::Args),
     /// The catalogue of boards
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),
         Command::Papers(args) => papers::run(&args),
+        Command::Ecc(args) => ecc::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Completions(args) => completions::run(&args),
