@@ -32,6 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D
   floatgate trace am62a-w35n01jw read-page
   floatgate papers
+  floatgate ecc check dump.nand --part mt29f2g08aad
   floatgate parts w35n01jw")]
 struct Cli {
     #[command(subcommand)]

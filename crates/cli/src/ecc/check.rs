@@ -1,11 +1,13 @@
 //! `floatgate ecc check`.
 
-use super::files::Input;
+use super::files::{self, Input};
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
-use crate::common::Outcome;
-use floatgate_lab::ecc::{self, DecodeOptions, Dump};
+use crate::common::{Failure, Outcome};
+use floatgate_lab::ecc::{self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Scheme};
+use serde::Serialize;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -13,7 +15,7 @@ use std::path::PathBuf;
   floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
   floatgate ecc check dump.nand --part mt29f2g08aad --code bch4/512 --json
 
-Exit status 1 when something is uncorrectable.")]
+Exit status 1 when something is uncorrectable, or when no code fits.")]
 pub(crate) struct Args {
     /// The dump: pages with OOB, one after the other; - for stdin
     file: PathBuf,
@@ -36,17 +38,65 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What was found out.
+#[derive(Serialize)]
+pub(super) struct Checked {
+    /// How the code was found; none when it was given.
+    pub(super) detection: Option<Detection>,
+    /// None when no code fits.
+    pub(super) report: Option<DecodeReport>,
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(None, args.json)?;
-    let scheme = args.code.scheme(&args.geometry)?;
-    let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
-    let bar = input.progress();
-    let mut progress = |bytes| bar.set_position(bytes);
-    let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
-    let options = DecodeOptions { erased_threshold: args.erased_bitflips, ..DecodeOptions::default() };
-    let decoded = ecc::decode(&scheme, dump, None, options, &mut progress);
-    bar.finish_and_clear();
-    let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, None))?;
-    told.report(&report, || show::decoded(&report))?;
-    Ok(show::code(&report))
+    let (scheme, detection) = match args.code.code()? {
+        Some(_) => (Some(args.code.scheme(&args.geometry)?), None),
+        None => {
+            let detection = args.detect()?;
+            (detection.found().cloned(), Some(detection))
+        }
+    };
+    let report = scheme.map(|scheme| args.check(&scheme)).transpose()?;
+    let checked = Checked { detection, report };
+    told.report(&checked, || show::checked(&checked))?;
+    Ok(checked.report.as_ref().map_or(ExitCode::from(1), show::code))
+}
+
+impl Args {
+    fn check(&self, scheme: &Scheme) -> Result<DecodeReport, Failure> {
+        let options = DecodeOptions { erased_threshold: self.erased_bitflips, ..DecodeOptions::default() };
+        self.read(|dump, progress| ecc::decode(scheme, dump, None, options, progress))
+    }
+
+    fn detect(&self) -> Result<Detection, Failure> {
+        let layout = self.code.layout()?;
+        let (geometry, _) = self.geometry.open()?;
+        if self.apart.path().into_iter().chain([self.file.as_path()]).any(files::reads_once) {
+            return Err(Failure::new(
+                "to find out the code, the dump is read twice, which a pipe cannot be",
+                "give the code with --code, or name a file",
+            ));
+        }
+        if self.apart.only_ecc() {
+            return Err(Failure::new(
+                "how many ECC bytes a page has depends on the code",
+                "give it with --code, or the whole OOB with --oob",
+            ));
+        }
+        let sample = self.read(|dump, progress| ecc::sample(&geometry, dump, progress))?;
+        Ok(ecc::detect(&geometry, layout, &sample))
+    }
+
+    /// Reads the dump from its start.
+    fn read<T>(
+        &self,
+        work: impl FnOnce(Dump<'_>, &mut dyn FnMut(u64)) -> Result<T, EccError>,
+    ) -> Result<T, Failure> {
+        let (mut input, mut apart) = (Input::open(&self.file)?, self.apart.open()?);
+        let bar = input.progress();
+        let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
+        let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
+        bar.finish_and_clear();
+        outcome.map_err(|error| self.apart.failure(&error, &self.file, None))
+    }
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand
   floatgate ecc encode rootfs.ubi --page-size 2048 --oob-size 64 --code hamming/256 -o rootfs.nand
-  floatgate ecc encode rootfs.ubi --part mx30lf2g28ad --code bch8/512 --oob-only -o rootfs.oob
+  floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --oob-only -o rootfs.oob
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --ecc-only -o rootfs.ecc
 
 The last page is filled with FFh. Unused OOB bytes and bad block markers are FFh; so is all of an erased page.")]

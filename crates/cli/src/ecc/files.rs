@@ -45,6 +45,11 @@ pub(super) fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Whether what a path leads to is gone once it was read.
+pub(super) fn reads_once(path: &Path) -> bool {
+    is_pipe(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 /// What the library says about a file.
 pub(super) fn failure(path: &Path, error: &EccError) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), error.help())

@@ -107,7 +107,7 @@ fn no_code(asked: Option<Code>) -> Failure {
 }
 
 /// An error that is about no file.
-pub(super) fn plain(error: &EccError) -> Failure {
+fn plain(error: &EccError) -> Failure {
     Failure::new(error, error.help())
 }
 
@@ -121,6 +121,11 @@ impl ApartArgs {
     pub(super) fn apart<'a>(&self, input: &'a mut Option<Input>) -> Option<Apart<'a>> {
         let only_ecc = self.ecc_only;
         input.as_mut().map(|input| Apart { bytes: &mut input.reader, only_ecc })
+    }
+
+    /// Whether it has the ECC bytes alone.
+    pub(super) const fn only_ecc(&self) -> bool {
+        self.ecc_only
     }
 
     /// The file, if one is named.

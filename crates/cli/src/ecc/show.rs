@@ -1,9 +1,10 @@
 //! Reports for people.
 
+use super::check::Checked;
 use super::files::is_pipe;
 use crate::common::{self, Failure, grouped};
-use floatgate_lab::ecc::EncodeReport;
 use floatgate_lab::ecc::report::{BadBlockReport, DecodeReport};
+use floatgate_lab::ecc::{Candidate, Detection, EncodeReport};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -102,6 +103,48 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
     lines.extend(failures(report));
     lines.extend(advice(report));
     lines.join("\n")
+}
+
+pub(super) fn checked(checked: &Checked) -> String {
+    let mut lines: Vec<String> = checked.detection.iter().map(detected).collect();
+    lines.extend(checked.report.as_ref().map(decoded));
+    lines.join("\n\n")
+}
+
+fn detected(detection: &Detection) -> String {
+    let tried = format!(
+        "{} codes and layouts tried on {} with data",
+        detection.tried,
+        of(detection.sampled_pages, "page")
+    );
+    if detection.found().is_none() {
+        return format!(
+            "no code fits: {tried}\n\n{}\n\n{}",
+            candidates(&detection.candidates),
+            "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
+             bits or bytes\nin an order of its own, or scramble the data."
+        );
+    }
+    let fitting: Vec<Candidate> = detection.candidates.iter().filter(|c| c.fits).cloned().collect();
+    let several = match fitting.len() {
+        1 => "",
+        _ => {
+            "\nseveral fit: parts of the dump were written with different codes; what follows is by the first"
+        }
+    };
+    format!("{tried}\n\n{}{several}", candidates(&fitting))
+}
+
+fn candidates(candidates: &[Candidate]) -> String {
+    let mut table =
+        common::table(["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"]);
+    for c in candidates {
+        let evidence = format!("{} bits", c.evidence_bits);
+        let counts = [c.clean, c.corrected, c.uncorrectable].map(grouped);
+        table.add_row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
+    }
+    common::numbers(&mut table, 2);
+    table.to_string()
 }
 
 fn bad_blocks(bad: &BadBlockReport) -> String {

@@ -4,7 +4,7 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 8] = [
+const RESULTS: [(&str, &str); 11] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
@@ -13,9 +13,12 @@ const RESULTS: [(&str, &str); 8] = [
     ("papers", "papers octal"),
     ("part", "parts w35n01jw"),
     ("setups", "setups"),
+    ("ecc-encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand"),
+    ("ecc-decode", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi"),
+    ("ecc-check", "ecc check dump.nand --page-size 2048 --oob-size 64"),
 ];
 
-const ERRORS: [(&str, &str); 18] = [
+const ERRORS: [(&str, &str); 23] = [
     ("unknown-setup", "speed am62a-w35n1jw"),
     ("unknown-part", "speed am62a-w35n01jw --set chip=w35n01j"),
     ("unknown-operation", "trace am62a-w35n01jw read-pag"),
@@ -34,6 +37,11 @@ const ERRORS: [(&str, &str); 18] = [
     ("no-firmware", "keystore nor-serialised"),
     ("unknown-measure", "papers measure.toml"),
     ("unknown-kind", "speed ./kind.toml"),
+    ("ecc-no-code", "ecc decode dump.nand --part mx30lf2g28ad -o corrected.ubi"),
+    ("ecc-no-room", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch16/512 -o rootfs.nand"),
+    ("ecc-no-oob", "ecc check rootfs.ubi --part mt29f2g08aad --oob rootfs.ubi --code bch4/512"),
+    ("ecc-nor", "ecc encode rootfs.ubi --part w25q128jv --code bch4/512 -o rootfs.nand"),
+    ("ecc-same-file", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o ./dump.nand"),
 ];
 
 /// The files that the command lines above name.
@@ -41,6 +49,7 @@ fn folder(test: &str) -> PathBuf {
     let folder = fresh(&format!("golden-{test}"));
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("no-bus.toml", "title = 'My board'\nchip = 'w35n01jw'\ncontroller = 'ideal-spi'\n");
+    crate::support::dump_files(&folder);
     write("measure.toml", &crate::support::paper(11_034.0).replace("page read", "page raed"));
     write("chip.toml", "kind = 'spi-nan'\nname = 'X'\n[chip]\nid = [1]\n");
     write(

@@ -38,7 +38,7 @@ pub fn decode(
     options: DecodeOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<DecodeReport, EccError> {
-    let (mut pages, mut writer) = (Pages::new(scheme, dump), Writer::new(out));
+    let (mut pages, mut writer) = (Pages::new(scheme.geometry(), scheme.ecc_bytes(), dump), Writer::new(out));
     let shape = pages.shape();
     let (mut chunk, mut data) = (Chunk::default(), Vec::new());
     let (mut tally, mut rest_bytes) = (Tally::default(), 0);
@@ -53,19 +53,12 @@ pub fn decode(
         progress(pages.offset());
     }
     if tally.pages == 0 {
-        return Err(too_short(&pages));
+        return Err(pages.too_short());
     }
     let knows_bad = scheme.geometry().pages_per_block.is_some() && shape.has_markers();
     let bad_blocks = knows_bad.then(|| bad_blocks(&tally, options));
     let written_bytes = writer.offset();
     Ok(DecodeReport { bad_blocks, rest_bytes, written_bytes, ..tally.report(scheme) })
-}
-
-fn too_short(pages: &Pages<'_>) -> EccError {
-    match pages.offset() {
-        0 => EccError::Empty,
-        bytes => EccError::Short { bytes, page_bytes: pages.shape().offset(1) },
-    }
 }
 
 fn bad_blocks(tally: &Tally, options: DecodeOptions) -> BadBlockReport {
@@ -99,7 +92,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn group_pages(&self) -> usize {
-        Grouping::new(self.scheme).pages
+        Grouping::new(self.scheme.geometry()).pages
     }
 
     /// Corrects the chunk's pages into `data`, all cores at work; one tally per group, in order.

@@ -47,7 +47,7 @@ pub fn encode(
     progress: &mut dyn FnMut(u64),
 ) -> Result<EncodeReport, EccError> {
     let (mut reader, mut writer) = (Reader::new(data), Writer::new(Some(out)));
-    let want = Grouping::new(scheme).pages_per_chunk() * scheme.geometry().page_bytes as usize;
+    let want = Grouping::new(scheme.geometry()).pages_per_chunk() * scheme.geometry().page_bytes as usize;
     let (mut chunk, mut pages) = (Vec::new(), Vec::new());
     let mut report = EncodeReport {
         scheme: SchemeReport::new(scheme),
@@ -100,7 +100,7 @@ fn fits(scheme: &Scheme, pages: u64) -> Result<(), EccError> {
 /// Encodes whole pages into `out`; the number of erased ones.
 fn encode_chunk(scheme: &Scheme, form: Form, data: &[u8], out: &mut Vec<u8>) -> u64 {
     let geometry = scheme.geometry();
-    let (page, group) = (geometry.page_bytes as usize, Grouping::new(scheme).pages);
+    let (page, group) = (geometry.page_bytes as usize, Grouping::new(scheme.geometry()).pages);
     let stride = match form {
         Form::WithOob => geometry.full_page(),
         Form::OnlyOob => geometry.oob_bytes,

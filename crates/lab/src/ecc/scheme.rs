@@ -14,7 +14,7 @@ pub struct Scheme {
 
 /// Layouts that [`LayoutName::Linux`] may stand for. Two of them may be the same for a page; a Hamming code's own comes
 /// first for it.
-const fn concrete(code: Code) -> [LayoutName; 3] {
+pub(super) const fn usual_layouts(code: Code) -> [LayoutName; 3] {
     match code {
         Code::Hamming { .. } => [LayoutName::LargePageHamming, LayoutName::LargePage, LayoutName::SmallPage],
         Code::Bch { .. } => [LayoutName::LargePage, LayoutName::SmallPage, LayoutName::LargePageHamming],
@@ -37,7 +37,7 @@ impl Scheme {
         if layout.ecc_bytes() != ecc_bytes {
             return Err(EccError::Hidden { code: code.to_string(), layout: name.to_string(), ecc_bytes });
         }
-        let concrete = concrete(code).into_iter().find(|other| named(*other) == Ok(layout));
+        let concrete = usual_layouts(code).into_iter().find(|other| named(*other) == Ok(layout));
         let name = if name == LayoutName::Linux { concrete.unwrap_or(name) } else { name };
         Ok(Self { geometry, codec, layout, name })
     }

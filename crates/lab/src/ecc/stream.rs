@@ -1,6 +1,6 @@
 //! Files in chunks of whole groups of pages.
 
-use super::{EccError, Scheme};
+use super::{EccError, PageGeometry, Scheme};
 use std::io::{Read, Write};
 
 /// Bytes read at a time, rounded to whole groups.
@@ -33,8 +33,7 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    pub(super) fn new(scheme: &Scheme) -> Self {
-        let geometry = scheme.geometry();
+    pub(super) fn new(geometry: &PageGeometry) -> Self {
         let pages = geometry.pages_per_block.unwrap_or(PAGES_PER_GROUP) as usize;
         let group = pages * geometry.full_page() as usize;
         Self { pages, groups_per_chunk: (CHUNK / group).max(1) }
@@ -120,11 +119,10 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn new(scheme: &Scheme, apart: Option<&Apart<'_>>) -> Self {
-        let geometry = scheme.geometry();
+    fn new(geometry: &PageGeometry, ecc_bytes: u32, apart: Option<&Apart<'_>>) -> Self {
         let stride = if apart.is_some() { geometry.page_bytes } else { geometry.full_page() };
         let only_ecc = apart.is_some_and(|apart| apart.only_ecc);
-        let oob = if only_ecc { scheme.ecc_bytes() } else { geometry.oob_bytes } as usize;
+        let oob = if only_ecc { ecc_bytes } else { geometry.oob_bytes } as usize;
         let page_bytes = geometry.page_bytes as usize;
         Self { page_bytes, stride: stride as usize, apart: apart.map(|_| oob), only_ecc }
     }
@@ -170,12 +168,13 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(scheme: &Scheme, dump: Dump<'a>) -> Self {
+    /// The pages of `dump`, whose codes take `ecc_bytes` per page.
+    pub(super) fn new(geometry: &PageGeometry, ecc_bytes: u32, dump: Dump<'a>) -> Self {
         Self {
-            shape: Shape::new(scheme, dump.apart.as_ref()),
+            shape: Shape::new(geometry, ecc_bytes, dump.apart.as_ref()),
             main: Reader::new(dump.pages),
             apart: dump.apart.map(|apart| Reader::new(apart.bytes)),
-            pages_per_chunk: Grouping::new(scheme).pages_per_chunk(),
+            pages_per_chunk: Grouping::new(geometry).pages_per_chunk(),
             pages: 0,
         }
     }
@@ -188,6 +187,14 @@ impl<'a> Pages<'a> {
     /// Bytes read so far from the file with the pages.
     pub(super) const fn offset(&self) -> u64 {
         self.main.offset()
+    }
+
+    /// Why there was no whole page.
+    pub(super) const fn too_short(&self) -> EccError {
+        match self.main.offset() {
+            0 => EccError::Empty,
+            bytes => EccError::Short { bytes, page_bytes: self.shape.offset(1) },
+        }
     }
 
     /// Reads the next pages; false when there are none.
