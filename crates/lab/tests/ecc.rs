@@ -65,6 +65,40 @@ fn every_code_brings_the_data_back_clean() {
     }
 }
 
+/// ECC bytes of one page of `noise(1, ..)`, written by the BCH encoder of the Linux kernel (PyPI bchlib 2.1.3, its own
+/// choice of polynomial) and masked as the kernel's software engine does, so that FFh has FFh.
+const KERNEL: [(usize, usize, &str, &str); 3] = [
+    (2048, 64, "bch4/512", "a97737d368447f178f2701cde96f4183c39b33203fe44a2530c816ef"),
+    (
+        2048,
+        64,
+        "bch8/512",
+        "04229b8e8a7e1223d59bb7e04bd3f1f25624a330d534f250705ef8793521df47de0dfd6d7adb8ba989620dea02c6a049aa8d87c2",
+    ),
+    (
+        4096,
+        224,
+        "bch24/1024",
+        "fd362f78f36c9cdd7c8e395d3c6e9ac7b64190889d8aea60581a55a25f1e92e500af768e5387f1f435849f6a8568ec018b8a95a07aba1de7\
+         b2b96fc7ae769936eed3da95a695d841646cf2e8e9c1cd29c880c69e8d5cf6d58fd1708151fd883f7e5eccfba2e9f867cca9b0c34cbb8154\
+         60051eaec159a1fddfe860ae2bcacf9eab5342ca925a4e856658319e83858b1c2096c828042e215a9fa869a3f1f5b6171ffbda7502b26134",
+    ),
+];
+
+#[test]
+fn a_page_is_what_the_kernel_writes() {
+    for (page, oob, code, hex) in KERNEL {
+        let geometry = PageGeometry::new(page as u32, oob as u32, None).unwrap();
+        let scheme = Scheme::new(geometry, code.parse().unwrap(), LayoutName::Linux).unwrap();
+        let data = noise(1, page);
+        // Large pages: a marker and free bytes of FFh, the ECC bytes at the end.
+        let free = vec![0xFF; oob - hex.len() / 2];
+        let digits = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let ecc: Vec<u8> = (0..hex.len()).step_by(2).map(digits).collect();
+        assert!(encoded(&scheme, Form::WithOob, &data) == [data, free, ecc].concat(), "{code}");
+    }
+}
+
 #[test]
 fn the_last_page_is_filled_and_erased_pages_stay_erased() {
     for code in CODES {
