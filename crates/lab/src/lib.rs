@@ -4,7 +4,7 @@
 //! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
-//! - [`rig`]: a setup wired: chip, controller, driver.
+//! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`operation`]: one operation, recorded.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
@@ -16,6 +16,7 @@ pub mod error;
 pub mod keystore;
 pub mod operation;
 pub mod papers;
+pub mod partition;
 pub mod plot;
 pub mod rig;
 pub mod run;

@@ -1,6 +1,7 @@
 //! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
 
 use crate::config::{Config, ConfigError, Kind, Library, Problem};
+use crate::partition;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
@@ -105,7 +106,8 @@ pub enum RigError {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 9] = ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "firmware"];
+const KEYS: [&str; 10] =
+    ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "partition", "firmware"];
 
 /// The kinds of chip.
 const KINDS: [&str; 4] = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"];
@@ -129,6 +131,7 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
             return Err(config.wrong("part.kind", message).into());
         }
     };
+    let device = partition::apply(config, device)?;
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
 }
 

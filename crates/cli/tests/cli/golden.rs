@@ -4,7 +4,7 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 8] = [
+const RESULTS: [(&str, &str); 10] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
@@ -12,10 +12,12 @@ const RESULTS: [(&str, &str); 8] = [
     ("keystore", "keystore"),
     ("papers", "papers octal"),
     ("part", "parts w35n01jw"),
+    ("part-mlc", "parts mt29f8g08maawc"),
+    ("slc-mode", "speed chip-h27ucg8t2etr-bc --sweep partition.slc=true,false"),
     ("setups", "setups"),
 ];
 
-const ERRORS: [(&str, &str); 18] = [
+const ERRORS: [(&str, &str); 20] = [
     ("unknown-setup", "speed am62a-w35n1jw"),
     ("unknown-part", "speed am62a-w35n01jw --set chip=w35n01j"),
     ("unknown-operation", "trace am62a-w35n01jw read-pag"),
@@ -27,6 +29,8 @@ const ERRORS: [(&str, &str); 18] = [
     ("no-reset-pin", "speed am62a-w35n01jw --set bus.mode=8D-8D-8D --set bus.reset_pin=false"),
     ("no-such-mode", "speed nor-serialised --set bus.mode=1-4-4"),
     ("no-such-block", "speed am62a-w35n01jw -b 100000"),
+    ("no-slc-mode", "speed nand-mt29f2g08abaea --set partition.slc=true"),
+    ("mlc-mean", "speed chip-h27ucg8t2etr-bc --set chip.mlc.t_prog_msb_us.typ=3000"),
     ("no-block", "speed am62a-w35n01jw -c 0"),
     ("clock-too-high", "speed am62a-w35n01jw --set bus.clock_hz=166e6"),
     ("no-file", "speed ./nosuch.toml"),
