@@ -6,6 +6,7 @@
 
 mod common;
 mod completions;
+mod endurance;
 mod keystore;
 mod papers;
 mod parts;
@@ -45,6 +46,8 @@ enum Command {
     Trace(trace::Args),
     /// A microcontroller's keystore test, with and without delays in its driver
     Keystore(keystore::Args),
+    /// How many cycles blocks live, and how their times change on the way
+    Endurance(endurance::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
     /// The catalogue of chips
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),
+        Command::Endurance(args) => endurance::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),

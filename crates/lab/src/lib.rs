@@ -4,6 +4,7 @@
 //! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
+//! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`operation`]: one operation, recorded.
 //! - [`papers`]: published tables beside what is simulated.
@@ -12,6 +13,7 @@
 
 pub mod advise;
 pub mod config;
+pub mod endurance;
 pub mod error;
 pub mod keystore;
 pub mod operation;

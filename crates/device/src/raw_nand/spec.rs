@@ -2,6 +2,7 @@
 
 use super::mlc::MlcSpec;
 use super::timing::Modes;
+use crate::cells::WearSpec;
 use crate::ecc_engine::EccRequirement;
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::{Nanos, Pairing};
@@ -11,7 +12,7 @@ use serde::Deserialize;
 pub const PLANES_MAX: u32 = 4;
 
 /// A raw NAND chip.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawNandSpec {
     /// What READ ID (address 00h) answers; the bytes repeat after the last one.
@@ -79,6 +80,9 @@ pub struct RawNandSpec {
     /// Data retention that the data sheet promises, in years, 0 when unknown.
     #[serde(default)]
     pub retention_years: u32,
+    /// How its blocks wear, where somebody measured it.
+    #[serde(default)]
+    pub wear: Option<WearSpec>,
 }
 
 const fn mode_0_only() -> Modes {
@@ -443,10 +447,17 @@ impl RawNandSpec {
                 "1 byte to a page with OOB",
             ),
         ];
-        match rules.into_iter().find(|rule| !rule.0) {
-            Some((_, field, problem)) => Err(BadSpec { field, problem }),
-            None => self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing)),
+        if let Some((_, field, problem)) = rules.into_iter().find(|rule| !rule.0) {
+            return Err(BadSpec { field, problem });
         }
+        self.check_wear()?;
+        self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
+    }
+
+    fn check_wear(&self) -> Result<(), BadSpec> {
+        let wear = self.wear.map_or(Ok(()), |wear| wear.check());
+        // Fields of this error begin below `chip`.
+        wear.map_err(|(key, problem)| BadSpec { field: key.strip_prefix("chip.").unwrap_or(key), problem })
     }
 
     /// Which pages share their cells, on blocks of `pages_per_block`; none where that is not known.

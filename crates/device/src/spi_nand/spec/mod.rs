@@ -7,12 +7,13 @@ pub use tables::{
     OobTable, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
 };
 
+use crate::cells::WearSpec;
 use crate::spi::{Mode, Variant};
 use crate::units;
 use serde::Deserialize;
 
 /// A SPI NAND.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandSpec {
     /// Id bytes as READ ID delivers them.
@@ -72,6 +73,9 @@ pub struct SpiNandSpec {
     /// Data retention.
     #[serde(default)]
     pub retention_years: u32,
+    /// How its blocks wear, where somebody measured it.
+    #[serde(default)]
+    pub wear: Option<WearSpec>,
     /// Peculiarities.
     #[serde(default)]
     pub quirks: SpiNandQuirks,
@@ -160,9 +164,10 @@ impl SpiNandSpec {
                 "needs an I/O mode and 2 to 4 row bytes",
             ),
         ];
-        match rules.into_iter().find(|rule| !rule.1) {
-            Some((key, _, why)) => Err(BadSpec { key, why }),
-            None => Ok(()),
+        if let Some((key, _, why)) = rules.into_iter().find(|rule| !rule.1) {
+            return Err(BadSpec { key, why });
         }
+        let wear = self.wear.map_or(Ok(()), |wear| wear.check());
+        wear.map_err(|(key, why)| BadSpec { key, why })
     }
 }
