@@ -6,6 +6,7 @@
 
 mod common;
 mod completions;
+mod ecc;
 mod endurance;
 mod keystore;
 mod papers;
@@ -50,6 +51,8 @@ enum Command {
     Endurance(endurance::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
+    /// Images for flash programmers, and dumps of real chips corrected
+    Ecc(ecc::Args),
     /// The catalogue of chips
     Parts(parts::Args),
     /// The catalogue of boards
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Keystore(args) => keystore::run(&args),
         Command::Endurance(args) => endurance::run(&args),
         Command::Papers(args) => papers::run(&args),
+        Command::Ecc(args) => ecc::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Completions(args) => completions::run(&args),

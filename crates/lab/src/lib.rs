@@ -9,10 +9,12 @@
 //! - [`operation`]: one operation, recorded.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
+//! - [`ecc`]: images of raw NAND: data to pages with OOB and back, corrected and reported.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
 pub mod advise;
 pub mod config;
+pub mod ecc;
 pub mod endurance;
 pub mod error;
 pub mod keystore;
