@@ -1,5 +1,6 @@
 //! `floatgate ecc`. One file per subcommand.
 
+mod advise;
 mod check;
 mod decode;
 mod encode;
@@ -15,6 +16,7 @@ use crate::common::Outcome;
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
   floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
   floatgate ecc check dump.nand --part mt29f2g08aad --json
+  floatgate ecc advise mt29f8g08maawc
 
 Codes are hamming/256, hamming/512 and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them.")]
 pub(crate) struct Args {
@@ -30,6 +32,8 @@ enum Command {
     Decode(decode::Args),
     /// The report alone; without --code it finds out which code and layout fit
     Check(check::Args),
+    /// Which code a chip needs, and how often each gives up
+    Advise(advise::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -37,5 +41,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Encode(args) => encode::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Check(args) => check::run(args),
+        Command::Advise(args) => advise::run(args),
     }
 }
