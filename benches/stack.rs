@@ -5,7 +5,7 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use floatgate_device::raw_nand::{
-    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
 use floatgate_lab::config::{Config, Library, Override, sweep};
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
@@ -99,7 +99,7 @@ fn nearly_full() -> RawNandDriver<NandController<RawNand>> {
     let profile: NandProfile = config.extract("controller").unwrap();
     let board: NandBoard = config.extract_or_default("bus").unwrap();
     let ecc = config.extract("ecc").unwrap();
-    let bus = NandController::new(profile, board, RawNand::package(&spec, true).unwrap());
+    let bus = NandController::new(profile, board, RawNand::package(&spec, ChipOptions::default()).unwrap());
     let mut device = RawNandDriver::probe(bus, RawNandRig { ecc, ..RawNandRig::default() }, &[spec]).unwrap();
     let geometry = device.geometry().clone();
     let data = pattern((geometry.size_bytes - u64::from(geometry.write_bytes)) as usize);

@@ -69,6 +69,11 @@ impl Array {
 
     /// Reads `out.len()` bytes of a page from `column`, injected bit errors included. Columns beyond the page read 0xFF.
     pub fn read(&self, row: usize, column: usize, out: &mut [u8]) {
+        self.read_with(row, column, out, self.flips(row));
+    }
+
+    /// As [`Self::read`], with these bits of the page inverted instead of the injected ones.
+    pub fn read_with(&self, row: usize, column: usize, out: &mut [u8], wrong: &[u32]) {
         if !self.stores {
             return;
         }
@@ -80,7 +85,7 @@ impl Array {
             }
             None => out.fill(0xFF),
         }
-        for &bit in self.flips(row) {
+        for &bit in wrong {
             let byte = bit as usize / 8;
             if (column..column + inside).contains(&byte) {
                 out[byte - column] ^= 1 << (bit % 8);
@@ -123,6 +128,13 @@ impl Array {
             let first = (block * self.pages_per_block) as u32;
             let after = first + self.pages_per_block as u32;
             self.flips.retain(|row, _| !(first..after).contains(row));
+        }
+    }
+
+    /// An erase of the block failed: its data is still there, and its pages may be programmed again.
+    pub fn fail_erase(&mut self, block: usize) {
+        if let Some(block) = &mut self.blocks[block] {
+            Arc::make_mut(block).pages.iter_mut().for_each(|page| page.programs = 0);
         }
     }
 

@@ -11,6 +11,10 @@
 //! | large page, Hamming | 128 | from 80 | the rest from 2 |
 //! | in sections | n * 16 | the last bytes of each section | the others, without the marker |
 
+mod name;
+
+pub use name::LayoutName;
+
 /// Bytes of the OOB that belong together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
@@ -39,31 +43,20 @@ impl Region {
 }
 
 /// Why there is no such layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// The ECC bytes do not fit beside the bad block marker.
+    #[error("{ecc_bytes} ECC bytes do not fit into an OOB of {oob_bytes} bytes beside the bad block marker")]
     NoRoom {
         /// ECC bytes of a page.
         ecc_bytes: u32,
         /// Bytes of the OOB.
         oob_bytes: u32,
     },
+    /// Not the name of a layout.
+    #[error("not a layout: small-page, large-page, large-page-hamming, winbond, macronix or linux")]
+    Unknown,
 }
-
-impl core::fmt::Display for LayoutError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::NoRoom { ecc_bytes, oob_bytes } => {
-                write!(
-                    f,
-                    "{ecc_bytes} ECC bytes do not fit into an OOB of {oob_bytes} bytes beside the bad block marker"
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for LayoutError {}
 
 /// Bytes at the start of a large page's OOB that belong to the bad block marker.
 pub const MARKER: u32 = 2;
@@ -235,24 +228,42 @@ impl OobLayout {
 
     /// Spreads the user's `bytes` over the free regions of `oob`; those that find no place are left out.
     pub fn put_free(&self, oob: &mut [u8], bytes: &[u8]) {
-        let mut rest = bytes;
-        for region in self.free() {
-            let place = region.of_mut(oob);
-            let (now, later) = rest.split_at(place.len().min(rest.len()));
-            place[..now.len()].copy_from_slice(now);
-            rest = later;
-        }
+        spread(self.free(), oob, bytes);
     }
 
     /// Collects the free regions of `oob` into `out`.
     pub fn take_free(&self, oob: &[u8], out: &mut [u8]) {
-        let mut at = 0;
-        for region in self.free() {
-            let found = region.of(oob);
-            let len = found.len().min(out.len() - at);
-            out[at..at + len].copy_from_slice(&found[..len]);
-            at += len;
-        }
+        collect(self.free(), oob, out);
+    }
+
+    /// Spreads the ECC bytes of a page over the ECC regions of `oob`; those that find no place are left out.
+    pub fn put_ecc(&self, oob: &mut [u8], bytes: &[u8]) {
+        spread(self.ecc(), oob, bytes);
+    }
+
+    /// Collects the ECC regions of `oob` into `out`.
+    pub fn take_ecc(&self, oob: &[u8], out: &mut [u8]) {
+        collect(self.ecc(), oob, out);
+    }
+}
+
+fn spread(regions: &[Region], oob: &mut [u8], bytes: &[u8]) {
+    let mut rest = bytes;
+    for region in regions {
+        let place = region.of_mut(oob);
+        let (now, later) = rest.split_at(place.len().min(rest.len()));
+        place[..now.len()].copy_from_slice(now);
+        rest = later;
+    }
+}
+
+fn collect(regions: &[Region], oob: &[u8], out: &mut [u8]) {
+    let mut at = 0;
+    for region in regions {
+        let found = region.of(oob);
+        let len = found.len().min(out.len() - at);
+        out[at..at + len].copy_from_slice(&found[..len]);
+        at += len;
     }
 }
 
@@ -279,6 +290,19 @@ mod tests {
         assert_eq!((ranges(old.ecc()), ranges(old.free())), ([(80, 104), (0, 0)], [(2, 80), (104, 128)]));
         let winbond = OobLayout::sections(64, 16, 4).unwrap();
         assert_eq!((winbond.ecc_bytes(), winbond.free_bytes()), (16, 46));
+    }
+
+    #[test]
+    fn ecc_bytes_come_back_too() {
+        let layout = OobLayout::sections(64, 16, 4).unwrap();
+        let bytes: [u8; 16] = core::array::from_fn(|i| i as u8);
+        let mut oob = [0xFF; 64];
+        layout.put_ecc(&mut oob, &bytes);
+        assert_eq!(oob[44..48], [8, 9, 10, 11]);
+        assert!(oob[48..60].iter().all(|byte| *byte == 0xFF));
+        let mut back = [0; 16];
+        layout.take_ecc(&oob, &mut back);
+        assert_eq!(back, bytes);
     }
 
     #[test]

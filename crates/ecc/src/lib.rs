@@ -1,11 +1,38 @@
-//! Error correction for NAND, without I/O: how many bytes a code needs, and where they lie in the OOB.
+//! Error correction for NAND, without I/O: codes, how many bytes they need, and where those lie in the OOB.
 //!
-//! - [`code`]: sizes of the Hamming and BCH codes that Linux's software engines use.
+//! - [`code`]: codes by name, and their sizes.
+//! - [`codec`]: a code set up to encode and decode steps and pages, bit for bit as Linux's software engines do: the one-bit
+//!   Hamming code, or a BCH code ([`Bch`] is the bare one).
+//! - [`erased`]: pages that are erased, but for some bitflips.
 //! - [`layout`]: OOB layouts, bit-compatible with Linux's.
 #![no_std]
 
-pub mod code;
-pub mod layout;
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
-pub use code::{bch_bytes, hamming_bytes};
-pub use layout::{LayoutError, MARKER, OobLayout, Region, Stride};
+mod bch;
+pub mod code;
+pub mod codec;
+pub mod erased;
+mod hamming;
+pub mod layout;
+mod simd;
+
+pub use bch::Bch;
+pub use code::{Code, CodeError, bch_bytes, hamming_bytes};
+pub use codec::{Codec, Uncorrectable};
+pub use erased::{NotErased, check_erased};
+pub use layout::{LayoutError, LayoutName, MARKER, OobLayout, Region, Stride};
+
+/// Bytes that look random (splitmix64, Steele et al. 2014).
+#[cfg(test)]
+pub(crate) fn noise(seed: u64, len: usize) -> alloc::vec::Vec<u8> {
+    let word = |at: u64| {
+        let mut z = seed.wrapping_add((at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    };
+    (0..len as u64).map(|at| (word(at / 8) >> (8 * (at % 8))) as u8).collect()
+}

@@ -1,6 +1,6 @@
 //! `--json` is what docs/json.md says, key by key and type by type, in both directions.
 
-use crate::support::{names, run, scratch, stdout};
+use crate::support::{dump_files, names, run, scratch, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -64,6 +64,7 @@ impl<'a> Checker<'a> {
             "object" => self.inside(path, value),
             "breakdown" => self.nested("Breakdown", path, value),
             "speed" | "endurance" => self.nested(kind, path, value),
+            "decode" => self.nested("ecc decode", path, value),
             kind => assert!(is(kind, value), "{}: {path} is no {kind}: {value}", self.line),
         }
     }
@@ -142,7 +143,10 @@ fn with_traces(line: &str) -> String {
 
 fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSet<String> {
     let line = &with_traces(line);
-    let value: Value = serde_json::from_str(&stdout(line)).unwrap();
+    let run = run(line);
+    // 1: a check found a problem, and prints it.
+    assert!(matches!(run.code, Some(0 | 1)), "{line}\n{}", run.err);
+    let value: Value = serde_json::from_str(&run.out).unwrap();
     let mut checker = Checker::new(docs, section, line);
     checker.inside("", &value);
     checker.required(&value);
@@ -150,7 +154,7 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 19] = [
+const LINES: [(&str, &str); 23] = [
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
@@ -170,11 +174,22 @@ const LINES: [(&str, &str); 19] = [
     ("setups NAME", "setups am62a-w35n01jw --json"),
     ("setups NAME", "setups stm32-n25q128a --resolved"),
     ("setups NAME", "setups zynqmp-arasan-16k --resolved"),
+    ("ecc encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o json.nand --json"),
+    ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
+    ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
+    ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
 ];
 
 #[test]
 fn output_and_documentation_have_the_same_keys() {
     let docs = documented();
+    let folder = scratch("empty");
+    dump_files(&folder);
+    // A step with too many wrong bits, and a bad block.
+    let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();
+    dump.resize(128 * 2112, 0);
+    dump[30..40].fill(0x55);
+    std::fs::write(folder.join("bad.nand"), dump).unwrap();
     let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (section, line) in LINES {
         seen.entry(section).or_default().extend(check(&docs, section, line));

@@ -124,7 +124,8 @@ impl ErrorSpec {
     /// Key and problem.
     pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let rate = |x: f64| (0.0..=1.0).contains(&x);
-        let power = |p: Power| rate(p.rate) && (0.0..=5.0).contains(&p.cycles) && (0.0..=5.0).contains(&p.amount);
+        let power =
+            |p: Power| rate(p.rate) && (0.0..=5.0).contains(&p.cycles) && (0.0..=5.0).contains(&p.amount);
         let rules = [
             (rate(self.floor), "errors.floor", "a rate is between 0 and 1"),
             (power(self.wear), "errors.wear", "a rate between 0 and 1, exponents between 0 and 5"),
@@ -174,6 +175,12 @@ pub struct Conditions {
     pub programmed_after: f64,
     /// Factor of its kind: 1 for SLC.
     pub page: f64,
+}
+
+impl Conditions {
+    /// A new SLC page, just programmed.
+    pub const NEW: Self =
+        Self { cycles: 0.0, days: 0.0, reads_per_page: 0.0, programmed_after: 0.0, page: 1.0 };
 }
 
 /// A raw bit error rate, by cause.
@@ -236,18 +243,17 @@ mod tests {
         ErrorSpec::typical(Promise { ecc, endurance_cycles: 100_000, bits_per_cell: 1 })
     }
 
-    const NEW: Conditions =
-        Conditions { cycles: 100_000.0, days: 0.0, reads_per_page: 0.0, programmed_after: 0.0, page: 1.0 };
+    const WORN: Conditions = Conditions { cycles: 100_000.0, ..Conditions::NEW };
 
     #[test]
     fn the_code_asked_for_just_holds_when_the_promise_ends() {
         let tolerated = tail::tolerated_rber(4, 4096 + 56, 4096, UBER);
-        let year = slc().rber(&Conditions { days: 365.0, ..NEW }).total();
+        let year = slc().rber(&Conditions { days: 365.0, ..WORN }).total();
         assert!((year / tolerated - 1.0).abs() < 0.01, "{}", year / tolerated);
         // Ten years at a tenth of the cycles: retention is the same, wear less.
-        let ten = slc().rber(&Conditions { cycles: 10_000.0, days: 3650.0, ..NEW });
+        let ten = slc().rber(&Conditions { cycles: 10_000.0, days: 3650.0, ..WORN });
         assert!((ten.retention / tolerated - 0.5).abs() < 0.01);
-        let read = slc().rber(&Conditions { reads_per_page: 1e6 / 64.0, ..NEW });
+        let read = slc().rber(&Conditions { reads_per_page: 1e6 / 64.0, ..WORN });
         assert!((read.disturb / tolerated - 1.0).abs() < 0.01);
     }
 
@@ -262,11 +268,11 @@ mod tests {
 
     #[test]
     fn lower_thresholds_help_against_lost_charge_and_nothing_else() {
-        let old = slc().rber(&Conditions { days: 36_500.0, ..NEW });
+        let old = slc().rber(&Conditions { days: 365_000.0, ..WORN });
         let retried = old.with_threshold_lowered(0.5);
         assert!(retried.total() < old.total() / 2.0);
         assert!(old.with_threshold_lowered(4.0).total() > old.total());
-        let disturbed = slc().rber(&Conditions { reads_per_page: 1e6, ..NEW });
+        let disturbed = slc().rber(&Conditions { reads_per_page: 1e6, ..WORN });
         assert!(disturbed.with_threshold_lowered(0.5).total() > disturbed.total());
     }
 

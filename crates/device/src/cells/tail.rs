@@ -88,7 +88,14 @@ mod tests {
     /// Facts 4.2, for an UBER of 1e-15.
     #[test]
     fn published_tolerances() {
-        let rows = [(1, 512, 24, 7e-10), (4, 512, 52, 3.3e-6), (8, 512, 104, 5.5e-5), (16, 512, 208, 3.9e-4), (24, 1024, 336, 5.1e-4), (40, 1024, 560, 1.3e-3)];
+        let rows = [
+            (1, 512, 24, 7e-10),
+            (4, 512, 52, 3.3e-6),
+            (8, 512, 104, 5.5e-5),
+            (16, 512, 208, 3.9e-4),
+            (24, 1024, 336, 5.1e-4),
+            (40, 1024, 560, 1.3e-3),
+        ];
         for (strength, step, ecc, published) in rows {
             let rber = tolerated_rber(strength, step * 8 + ecc, step * 8, 1e-15);
             assert!((rber / published - 1.0).abs() < 0.05, "{strength}/{step}: {rber:e}");

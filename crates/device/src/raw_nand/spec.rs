@@ -2,7 +2,7 @@
 
 use super::mlc::MlcSpec;
 use super::timing::Modes;
-use crate::cells::WearSpec;
+use crate::cells::{ErrorSpec, Promise, WearSpec};
 use crate::ecc_engine::EccRequirement;
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::{Nanos, Pairing};
@@ -83,6 +83,9 @@ pub struct RawNandSpec {
     /// How its blocks wear, where somebody measured it.
     #[serde(default)]
     pub wear: Option<WearSpec>,
+    /// How often its bits are read wrong, where somebody measured it.
+    #[serde(default)]
+    pub errors: Option<ErrorSpec>,
 }
 
 const fn mode_0_only() -> Modes {
@@ -450,14 +453,44 @@ impl RawNandSpec {
         if let Some((_, field, problem)) = rules.into_iter().find(|rule| !rule.0) {
             return Err(BadSpec { field, problem });
         }
-        self.check_wear()?;
+        self.check_cells()?;
         self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
     }
 
-    fn check_wear(&self) -> Result<(), BadSpec> {
+    fn check_cells(&self) -> Result<(), BadSpec> {
         let wear = self.wear.map_or(Ok(()), |wear| wear.check());
+        let errors = self.errors.map_or(Ok(()), |errors| errors.check());
         // Fields of this error begin below `chip`.
-        wear.map_err(|(key, problem)| BadSpec { field: key.strip_prefix("chip.").unwrap_or(key), problem })
+        let below = |key: &'static str| key.strip_prefix("chip.").unwrap_or(key);
+        wear.and(errors).map_err(|(key, problem)| BadSpec { field: below(key), problem })
+    }
+
+    /// Program/erase cycles that blocks are rated for: what the data sheet promises, or where it is silent what chips of as
+    /// many bits a cell promise (Desnoyers, HotStorage 2009, table 1).
+    pub const fn rated_cycles(&self) -> u64 {
+        match (self.endurance_cycles, self.geometry.bits_per_cell) {
+            (0, 1) => 100_000,
+            (0, _) => 10_000,
+            (cycles, _) => cycles,
+        }
+    }
+
+    /// How blocks wear.
+    pub fn wear_spec(&self) -> WearSpec {
+        let typical =
+            || WearSpec::typical(self.geometry.bits_per_cell, self.timing.t_prog_us, self.timing.t_bers_us);
+        self.wear.unwrap_or_else(typical)
+    }
+
+    /// How bits are read wrong.
+    pub fn error_spec(&self) -> ErrorSpec {
+        self.errors.unwrap_or_else(|| {
+            ErrorSpec::typical(Promise {
+                ecc: self.ecc.into(),
+                endurance_cycles: self.rated_cycles(),
+                bits_per_cell: self.geometry.bits_per_cell,
+            })
+        })
     }
 
     /// Which pages share their cells, on blocks of `pages_per_block`; none where that is not known.
@@ -475,6 +508,7 @@ impl RawNandSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raw_nand::ChipOptions;
     use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
 
     #[test]
@@ -509,7 +543,7 @@ mod tests {
             let mut spec = mx30lf2g18ac();
             change(&mut spec);
             assert_eq!(spec.check().unwrap_err().field, field);
-            assert!(crate::raw_nand::RawNand::package(&spec, false).is_err());
+            assert!(crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).is_err());
         }
     }
 
@@ -519,7 +553,7 @@ mod tests {
         let mut try_onfi = |change: fn(&mut OnfiSpec)| {
             spec.onfi = mx30lf2g18ac().onfi;
             spec.onfi.as_mut().map(change);
-            crate::raw_nand::RawNand::package(&spec, false).unwrap_err().field
+            crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).unwrap_err().field
         };
         assert_eq!(try_onfi(|onfi| onfi.revision = "1.7".into()), "onfi.revision");
         assert_eq!(try_onfi(|onfi| onfi.manufacturer = "a name too long".into()), "onfi.manufacturer");

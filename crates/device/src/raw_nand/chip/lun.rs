@@ -141,6 +141,10 @@ pub(super) struct Lun {
     pub(super) rewrite: bool,
     /// Page registers, one per plane.
     pub(super) registers: [Register; PLANES_MAX as usize],
+    /// Bits of the pages in the registers that were read wrong, ascending.
+    pub(super) wrong: [Vec<u32>; PLANES_MAX as usize],
+    /// The same of the page that a cached read has the array read ahead.
+    pub(super) wrong_ahead: Vec<u32>,
     /// Plane whose register data comes from.
     pub(super) plane: u8,
     /// Row index in the data register behind a single-plane read: what a cached read gives next.
@@ -168,6 +172,8 @@ impl Lun {
             chained: false,
             rewrite: false,
             registers: [Register::Empty; PLANES_MAX as usize],
+            wrong: Default::default(),
+            wrong_ahead: Vec::new(),
             plane: 0,
             behind: None,
             caching: false,
@@ -182,6 +188,12 @@ impl Lun {
     /// The register data comes from.
     pub(super) fn register(&self) -> Register {
         self.registers[usize::from(self.plane)]
+    }
+
+    /// Its wrong bits.
+    #[inline]
+    pub(super) fn wrong(&self) -> &[u32] {
+        &self.wrong[usize::from(self.plane)]
     }
 
     /// Forgets registers and reads in progress: the array is about to change, or the LUN was reset.

@@ -1,0 +1,467 @@
+//! What each block went through, and what its cells do now.
+//!
+//! **Reading is cheap when nothing is wrong.** Each bit has a hazard of its own, drawn once per erase: it reads wrong when the page's
+//! hazard (`-ln(1 - rber)`) exceeds it. The smallest of a page follows from one hash; a bound on the page's hazard is kept per block, with
+//! the number of reads and the time up to which it holds. A read compares two integers with the bound, and a hash with a threshold.
+//! Only when the hash lies below are bits looked at.
+//!
+//! As the hazards stay, a page read twice has the same errors, and more of them as it ages. Bits within [`super::errors::UNSTABLE`] of the
+//! page's hazard are read either way, differently each time.
+
+use super::errors::{Damage, Sampler};
+use super::random::{hash, mix};
+use super::rber::{Conditions, ErrorSpec, Rber};
+use super::wear::{BlockLife, CYCLE, Wear, stress};
+use floatgate_mtd::{Instant, Nanos, Pairing};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the cells of a setup have behind them: the `[cells]` table.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CellsProfile {
+    /// Blocks wear, their times change, and they fail at the end.
+    pub wear: bool,
+    /// Bits are read wrong.
+    pub errors: bool,
+    /// Cycles that every block has behind it.
+    pub cycles: u32,
+    /// Temperature in degrees Celsius.
+    pub temperature_c: f64,
+}
+
+impl Default for CellsProfile {
+    /// A chip that was tried out: typical times hold (see [`super::wear`]).
+    fn default() -> Self {
+        Self { wear: true, errors: true, cycles: 500, temperature_c: 25.0 }
+    }
+}
+
+/// Sizes the model needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellsGeometry {
+    /// Bytes of a page with its OOB.
+    pub page_bytes: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Blocks.
+    pub blocks: u32,
+    /// Pages that share cells.
+    pub pairing: Pairing,
+    /// Factor on bit error rates while only one page of a pair is programmed (pSLC).
+    pub half_pair: f64,
+}
+
+/// What all blocks have in common.
+#[derive(Debug)]
+struct Model {
+    geometry: CellsGeometry,
+    wear: Wear,
+    errors: ErrorSpec,
+    seed: u64,
+}
+
+/// Decides reads of one block; a copy is made with every clone of the device, so it is small.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bound {
+    /// Hash of the block and its erase.
+    key: u64,
+    /// A page whose hash is not below has no wrong bit.
+    threshold: u64,
+    /// Until then.
+    until: Instant,
+    /// Reads since the erase.
+    reads: u32,
+    /// Up to so many of them.
+    reads_until: u32,
+}
+
+/// What a block went through.
+#[derive(Clone, Debug)]
+struct History {
+    wear: u64,
+    cycles: u32,
+    life: BlockLife,
+    /// Pages programmed since the erase.
+    programs: u32,
+    /// When each page was programmed, in days of retention; negative while it is erased.
+    programmed: Box<[f32]>,
+    /// The least of them; infinite while all are erased.
+    oldest: f32,
+    /// Erased by a pulse that was cut short: cells do not hold.
+    weak: bool,
+}
+
+/// The cells of a chip.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    model: Arc<Model>,
+    profile: CellsProfile,
+    /// Retention days that passed before `since`.
+    aged_days: f64,
+    since: Instant,
+    /// Days of retention per nanosecond at the present temperature.
+    pace: f64,
+    bounds: Vec<Bound>,
+    histories: Vec<Option<Arc<History>>>,
+    /// Pages that a loss of power left in between, by row.
+    damage: BTreeMap<u32, Damage>,
+}
+
+/// What an operation on the cells comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How long the array takes.
+    pub time: Nanos,
+    /// The status says so.
+    pub failed: bool,
+}
+
+const NS_PER_DAY: f64 = 86_400e9;
+
+impl Cells {
+    /// The cells of a new chip with this seed.
+    pub fn new(
+        geometry: CellsGeometry,
+        wear: Wear,
+        errors: ErrorSpec,
+        profile: CellsProfile,
+        seed: u64,
+    ) -> Self {
+        let pace = errors.acceleration(profile.temperature_c) / NS_PER_DAY;
+        let blocks = geometry.blocks as usize;
+        Self {
+            model: Arc::new(Model { geometry, wear, errors, seed }),
+            profile,
+            aged_days: 0.0,
+            since: Instant::ZERO,
+            pace,
+            bounds: vec![Bound::default(); blocks],
+            histories: vec![None; blocks],
+            damage: BTreeMap::new(),
+        }
+    }
+
+    /// The wear model.
+    pub fn wear(&self) -> &Wear {
+        &self.model.wear
+    }
+
+    /// The error model.
+    pub fn error_model(&self) -> &ErrorSpec {
+        &self.model.errors
+    }
+
+    /// The profile in force.
+    pub const fn profile(&self) -> &CellsProfile {
+        &self.profile
+    }
+
+    /// From `now` on it is this warm.
+    pub fn set_temperature(&mut self, now: Instant, temperature_c: f64) {
+        self.aged_days = self.days(now);
+        self.since = now;
+        self.profile.temperature_c = temperature_c;
+        self.pace = self.model.errors.acceleration(temperature_c) / NS_PER_DAY;
+        self.bounds.iter_mut().for_each(|bound| bound.reads_until = 0);
+    }
+
+    /// Lets all programmed pages lose charge for so many days at a temperature, as in an oven or on a shelf; the clock does not move.
+    pub fn bake(&mut self, days: f64, temperature_c: f64) {
+        self.aged_days += days.max(0.0) * self.model.errors.acceleration(temperature_c);
+        self.bounds.iter_mut().for_each(|bound| bound.reads_until = 0);
+    }
+
+    /// Days of retention since the chip was made, at the reference temperature.
+    fn days(&self, now: Instant) -> f64 {
+        self.aged_days + now.since(self.since).as_ns() as f64 * self.pace
+    }
+
+    /// Cycles that a block has behind it.
+    pub fn cycles(&self, block: u32) -> u32 {
+        self.histories[block as usize].as_ref().map_or(self.profile.cycles, |h| h.cycles)
+    }
+
+    /// Reads of a block since its erase.
+    pub fn reads(&self, block: u32) -> u32 {
+        self.bounds[block as usize].reads
+    }
+
+    /// Programs a page: how long that takes, and whether it fails. `now` is when it began. A page whose program failed is left in
+    /// between: cells that the last pulse did not move far enough read as erased.
+    pub fn program(&mut self, row: u32, now: Instant) -> Outcome {
+        let (block, page) = self.place(row);
+        let days = self.days(now) as f32;
+        let (model, profile) = (&self.model, &self.profile);
+        let history = open(&mut self.histories, model, profile, block);
+        history.note_program(page, days);
+        let outcome = history.program(&model.wear, profile.wear);
+        if outcome.failed {
+            self.damage.insert(row, Damage::HalfProgrammed { done: GAVE_UP });
+            self.bounds[block as usize].reads_until = 0;
+        }
+        outcome
+    }
+
+    /// Erases a block: how long that takes, and whether it fails. A failed erase wears, and leaves the data.
+    pub fn erase(&mut self, block: u32) -> Outcome {
+        let (model, profile) = (&self.model, &self.profile);
+        let history = open(&mut self.histories, model, profile, block);
+        let outcome = history.erase(&model.wear, profile.wear);
+        if profile.wear {
+            history.wear += stress(profile.temperature_c, history.programs, model.geometry.pages_per_block);
+        }
+        history.cycles += 1;
+        self.bounds[block as usize] = Bound::default();
+        if !outcome.failed {
+            self.forget(block);
+        }
+        outcome
+    }
+
+    /// What an erase that begins now would come to. A chip whose power may go meanwhile asks first, and erases at the end.
+    pub fn erase_outcome(&self, block: u32) -> Outcome {
+        let (wear, wears) = (&self.model.wear, self.profile.wear);
+        match self.history_of(block) {
+            Some(history) => history.erase(wear, wears),
+            None => History::new(&self.model, self.profile.cycles, block).erase(wear, wears),
+        }
+    }
+
+    /// All pages of the block are erased now.
+    fn forget(&mut self, block: u32) {
+        open(&mut self.histories, &self.model, &self.profile, block).forget();
+        if !self.damage.is_empty() {
+            let pages = self.model.geometry.pages_per_block;
+            self.damage.retain(|row, _| row / pages != block);
+        }
+    }
+
+    /// Power went away while a page was programmed, when the share `done` of its pulses was over. The page under the same cells, if it was
+    /// programmed, is lost with it.
+    pub fn cut_program(&mut self, row: u32, done: f32, now: Instant) {
+        let (block, page) = self.place(row);
+        let partner = self.model.geometry.pairing.partner(page).filter(|partner| *partner < page);
+        let lost = partner.filter(|p| self.is_programmed(block, *p));
+        self.program(row, now);
+        self.damage.insert(row, Damage::HalfProgrammed { done });
+        if let Some(partner) = lost {
+            let first = block * self.model.geometry.pages_per_block;
+            self.damage.insert(first + partner, Damage::PartnerMoved { done });
+        }
+        self.bounds[block as usize].reads_until = 0;
+    }
+
+    /// Power went away while a block was erased, when the share `done` of its pulses was over. Returns whether all its cells read as
+    /// erased: the array then forgets its data. They do not hold well until the next whole erase.
+    pub fn cut_erase(&mut self, block: u32, done: f32) -> bool {
+        let pages = self.model.geometry.pages_per_block;
+        open(&mut self.histories, &self.model, &self.profile, block).cycles += 1;
+        self.bounds[block as usize] = Bound::default();
+        let looks_erased = done >= LOOKS_ERASED;
+        if looks_erased {
+            self.forget(block);
+            open(&mut self.histories, &self.model, &self.profile, block).weak = true;
+        } else {
+            let damaged = (0..pages).filter(|page| self.is_programmed(block, *page)).collect::<Vec<u32>>();
+            let rows = damaged.iter().map(|page| (block * pages + page, Damage::HalfErased { done }));
+            self.damage.extend(rows);
+        }
+        looks_erased
+    }
+
+    fn is_programmed(&self, block: u32, page: u32) -> bool {
+        self.history_of(block).is_some_and(|h| h.programmed[page as usize] >= 0.0)
+    }
+
+    fn history_of(&self, block: u32) -> Option<&History> {
+        self.histories[block as usize].as_deref()
+    }
+
+    #[inline]
+    fn place(&self, row: u32) -> (u32, u32) {
+        let pages = self.model.geometry.pages_per_block;
+        (row / pages, row % pages)
+    }
+
+    /// A page comes to the register: counts the read, and says whether any bit of it may be wrong. If so, [`Self::errors`] tells which.
+    #[inline]
+    pub fn read(&mut self, row: u32, now: Instant) -> bool {
+        let (block, page) = self.place(row);
+        let bound = &mut self.bounds[block as usize];
+        bound.reads = bound.reads.saturating_add(1);
+        if bound.reads >= bound.reads_until || now > bound.until {
+            self.bound(block, now);
+        }
+        let bound = &self.bounds[block as usize];
+        page_hash(bound.key, page) < bound.threshold
+    }
+
+    /// Finds a bound on the hazards of a block's pages that holds for a while.
+    #[cold]
+    fn bound(&mut self, block: u32, now: Instant) {
+        let g = self.model.geometry;
+        let mut bound = self.bounds[block as usize];
+        bound.reads_until = bound.reads + bound.reads / 2 + 1024;
+        let ahead = Nanos::from_ns((now.since(Instant::ZERO).as_ns() / 4).max(3_600_000_000_000));
+        bound.until = now + ahead;
+        bound.key = hash(self.model.seed, u64::from(block), u64::from(self.cycles(block)));
+        let history = self.history_of(block);
+        let oldest = history.map_or(f64::INFINITY, |h| f64::from(h.oldest)).min(self.days(now));
+        let worst = Conditions {
+            cycles: f64::from(self.cycles(block)),
+            days: self.days(bound.until) - oldest,
+            reads_per_page: f64::from(bound.reads_until) / f64::from(g.pages_per_block),
+            programmed_after: 1.0,
+            page: if g.pairing.is_none() { 1.0 } else { MSB },
+        };
+        let weak = history.is_some_and(|h| h.weak);
+        let rate = weakened(self.model.errors.rber(&worst), weak).total();
+        let first_row = block * g.pages_per_block;
+        let damaged = self.damage.range(first_row..first_row + g.pages_per_block).next().is_some();
+        bound.threshold = match (self.profile.errors, damaged) {
+            (_, true) => u64::MAX,
+            (true, false) => self.sampler().threshold(rate),
+            (false, false) => 0,
+        };
+        self.bounds[block as usize] = bound;
+    }
+
+    fn sampler(&self) -> Sampler {
+        Sampler { bits: self.model.geometry.page_bytes * 8, dispersion: self.model.errors.dispersion }
+    }
+
+    /// The bit error rate of a page, by cause.
+    pub fn rber(&self, row: u32, now: Instant) -> Rber {
+        let g = &self.model.geometry;
+        let (block, page) = self.place(row);
+        let Some(history) = self.history_of(block) else {
+            let erased = Conditions { cycles: f64::from(self.profile.cycles), ..Conditions::NEW };
+            return self.model.errors.rber(&erased);
+        };
+        let at = history.programmed[page as usize];
+        let conditions = Conditions {
+            cycles: f64::from(history.cycles),
+            days: if at < 0.0 { 0.0 } else { (self.days(now) - f64::from(at)).max(0.0) },
+            reads_per_page: f64::from(self.bounds[block as usize].reads) / f64::from(g.pages_per_block),
+            programmed_after: f64::from(history.programs.saturating_sub(page + 1))
+                / f64::from(g.pages_per_block),
+            page: self.page_factor(block, page),
+        };
+        // An erased page reads as such; what is programmed into it does not hold.
+        weakened(self.model.errors.rber(&conditions), history.weak && at >= 0.0)
+    }
+
+    /// Pages of a pair share cells: the second one is read with more thresholds, and is wrong twice as often (facts 4.2). While it is
+    /// not programmed, the first has the cells for itself.
+    fn page_factor(&self, block: u32, page: u32) -> f64 {
+        let g = &self.model.geometry;
+        match g.pairing.partner(page) {
+            None if g.pairing.is_none() => 1.0,
+            Some(partner) if g.pairing.is_lsb(page) && !self.is_programmed(block, partner) => {
+                LSB * g.half_pair
+            }
+            _ if g.pairing.is_lsb(page) => LSB,
+            _ => MSB,
+        }
+    }
+
+    /// The bits of a page that are read wrong now, ascending, with the read thresholds lowered by so many deviations. `stored` is the page as
+    /// it was to be; without it (timing only) half of the bits count as programmed.
+    pub fn errors(&self, row: u32, now: Instant, lowered: f64, stored: Option<&[u8]>, out: &mut Vec<u32>) {
+        out.clear();
+        let (block, page) = self.place(row);
+        let bound = &self.bounds[block as usize];
+        let rber = self.rber(row, now);
+        let rate = if lowered == 0.0 { rber } else { rber.with_threshold_lowered(lowered) }.total();
+        let hash = page_hash(bound.key, page);
+        if self.profile.errors {
+            self.sampler().errors(rate, hash, bound.reads, out);
+        }
+        if let Some(damage) = self.damage.get(&row) {
+            damage.errors(hash, bound.reads, self.model.geometry.page_bytes * 8, stored, out);
+        }
+        out.sort_unstable();
+        out.dedup();
+    }
+}
+
+/// A block's history, to be written.
+fn open<'a>(
+    all: &'a mut [Option<Arc<History>>],
+    model: &Model,
+    profile: &CellsProfile,
+    block: u32,
+) -> &'a mut History {
+    let slot = &mut all[block as usize];
+    Arc::make_mut(slot.get_or_insert_with(|| Arc::new(History::new(model, profile.cycles, block))))
+}
+
+impl History {
+    fn new(model: &Model, cycles: u32, block: u32) -> Self {
+        let pages = model.geometry.pages_per_block as usize;
+        Self {
+            wear: u64::from(cycles) * CYCLE,
+            cycles,
+            life: model.wear.block(model.seed, block),
+            programs: 0,
+            programmed: vec![-1.0; pages].into_boxed_slice(),
+            oldest: f32::INFINITY,
+            weak: false,
+        }
+    }
+
+    fn note_program(&mut self, page: u32, days: f32) {
+        let at = &mut self.programmed[page as usize];
+        if *at < 0.0 {
+            *at = days;
+            self.programs += 1;
+            self.oldest = self.oldest.min(days);
+        }
+    }
+
+    fn forget(&mut self) {
+        self.programs = 0;
+        self.programmed.fill(-1.0);
+        self.oldest = f32::INFINITY;
+        self.weak = false;
+    }
+
+    fn program(&self, wear: &Wear, wears: bool) -> Outcome {
+        if !wears {
+            return Outcome { time: wear.typical_program(), failed: false };
+        }
+        let failed = Wear::is_dead(&self.life, self.wear);
+        Outcome { time: wear.program_time(&self.life, self.wear), failed }
+    }
+
+    fn erase(&self, wear: &Wear, wears: bool) -> Outcome {
+        if !wears {
+            return Outcome { time: wear.typical_erase(), failed: false };
+        }
+        let failed = Wear::is_dead(&self.life, self.wear);
+        Outcome { time: wear.erase_time(&self.life, self.wear), failed }
+    }
+}
+
+/// The hash that decides on a page since its block's erase.
+#[inline]
+const fn page_hash(key: u64, page: u32) -> u64 {
+    mix(key ^ (page as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03))
+}
+
+/// Where a program that fails gives up: an assumption, so many that no code corrects them.
+const GAVE_UP: f32 = 0.9;
+
+/// Share of an erase's pulses after which all cells read as erased.
+const LOOKS_ERASED: f32 = 0.8;
+
+/// Factors of the pages of a pair: the second is wrong twice as often (facts 4.2), the mean is 1.
+const LSB: f64 = 2.0 / 3.0;
+const MSB: f64 = 4.0 / 3.0;
+
+/// Cells that were not driven deep enough by an erase: assumed, from "reads as erased, does not hold".
+fn weakened(rber: Rber, weak: bool) -> Rber {
+    if weak { Rber { steady: rber.steady + 1e-3, retention: rber.retention * 10.0, ..rber } } else { rber }
+}

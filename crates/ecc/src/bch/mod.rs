@@ -1,0 +1,244 @@
+//! Binary BCH codes (Bose and Ray-Chaudhuri 1960, Hocquenghem 1959), bit for bit as Linux's BCH library has them.
+//!
+//! A word of bits is a polynomial: the first byte's highest bit is the highest coefficient. A codeword is data, then check
+//! bits, and a multiple of the generator polynomial, whose roots are a^1 to a^2t in a field of 2^m elements
+//! ([`field`], [`generator`]). So
+//!
+//! - encoding is a remainder of a division by the generator ([`remainder`]);
+//! - a received word with the remainder 0 is a codeword. Otherwise the remainder's values at the roots, the syndromes,
+//!   depend on the errors alone: S_j is the sum of a^jp over the wrong bits p;
+//! - the error locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
+//! - its roots say which bits to flip ([`roots`]): by formula ([`small`]), or after splitting
+//!   the locator into factors ([`trace`]).
+
+pub(crate) mod field;
+pub(crate) mod generator;
+mod locator;
+pub(crate) mod remainder;
+pub(crate) mod roots;
+mod small;
+mod syndromes;
+mod trace;
+
+use crate::Uncorrectable;
+use crate::code::{self, CodeError, MAX_STRENGTH};
+use crate::simd::Clmul;
+use field::Field;
+use generator::{MAX_WORDS, Words};
+use locator::Locator;
+use remainder::Remainder;
+use roots::Roots;
+use syndromes::OddSyndromes;
+
+/// Syndromes of the strongest code.
+const MAX_SYNDROMES: usize = 2 * MAX_STRENGTH as usize;
+
+/// A bare BCH code, for data of any length that fits: the ECC bytes of Linux's `bch_encode`, before any mask.
+pub struct Bch {
+    field: Field,
+    strength: u32,
+    /// Degree of the generator.
+    check_bits: usize,
+    ecc_bytes: usize,
+    max_data_bytes: usize,
+    encoder: Encoder,
+    roots: Roots,
+    odd_syndromes: OddSyndromes,
+    /// Added to the ECC bytes; all 0 but in a [`Codec`](crate::Codec).
+    mask: Words,
+}
+
+impl Bch {
+    /// The code over the field of 2^`m` elements that corrects `t` bits, with the primitive polynomial that Linux takes:
+    /// 8219 (0x201B) for m = 13, 16427 (0x402B) for m = 14.
+    ///
+    /// # Errors
+    /// m not in 5 to 15, t not in 1 to 72, or no room for data.
+    pub fn new(m: u32, t: u32) -> Result<Self, CodeError> {
+        Self::with_polynomial(field::linux_polynomial(m)?, t)
+    }
+
+    /// The same with another primitive polynomial, its coefficients as bits, such as 17475 (0x4443) for m = 14.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and for a polynomial that is not primitive.
+    pub fn with_polynomial(polynomial: u32, t: u32) -> Result<Self, CodeError> {
+        Self::build(polynomial, t, usize::MAX)
+    }
+
+    /// The code of Linux's software NAND engine for a step: shorter tables, and a mask on all ECC bytes, so that an erased
+    /// step with erased ECC bytes is a codeword.
+    pub(crate) fn for_step(m: u32, t: u32, step_bytes: usize) -> Result<Self, CodeError> {
+        let mut bch = Self::build(field::linux_polynomial(m)?, t, step_bytes)?;
+        bch.mask = bch.encoder.remainder(&alloc::vec![0xFF; step_bytes]).map(|word| !word);
+        Ok(bch)
+    }
+
+    fn build(polynomial: u32, t: u32, most_data_bytes: usize) -> Result<Self, CodeError> {
+        let field = Field::new(polynomial)?;
+        code::check_bch(field.degree(), t)?;
+        let generator = generator::generator(&field, t);
+        let tail = generator::tail(&generator);
+        let (bits, check_bits) = (field.degree() * t, generator.len() - 1);
+        let max_data_bytes = most_data_bytes.min((field.order() - check_bits) / 8);
+        Ok(Self {
+            strength: t,
+            check_bits,
+            ecc_bytes: bits.div_ceil(8) as usize,
+            max_data_bytes,
+            encoder: Encoder::new(&tail, bits.div_ceil(64) as usize, max_data_bytes),
+            roots: Roots::new(&field, t as usize, 8 * max_data_bytes + check_bits),
+            odd_syndromes: OddSyndromes::new(&field, check_bits, t as usize),
+            mask: [0; MAX_WORDS],
+            field,
+        })
+    }
+
+    /// Bits corrected.
+    pub const fn strength(&self) -> u32 {
+        self.strength
+    }
+
+    /// ECC bytes: m * t bits, in whole bytes.
+    pub const fn ecc_bytes(&self) -> usize {
+        self.ecc_bytes
+    }
+
+    /// Most data bytes.
+    pub const fn max_data_bytes(&self) -> usize {
+        self.max_data_bytes
+    }
+
+    fn check_lengths(&self, data: usize, ecc: usize) {
+        assert!(data <= self.max_data_bytes, "{data} data bytes in a code for {}", self.max_data_bytes);
+        assert_eq!(ecc, self.ecc_bytes, "ECC bytes");
+    }
+
+    /// Writes the ECC bytes of `data`.
+    ///
+    /// # Panics
+    /// With more than [`max_data_bytes`](Self::max_data_bytes), or when `ecc` is not of [`ecc_bytes`](Self::ecc_bytes).
+    pub fn encode(&self, data: &[u8], ecc: &mut [u8]) {
+        self.check_lengths(data.len(), ecc.len());
+        self.store(&self.encoder.remainder(data), ecc);
+    }
+
+    fn store(&self, rest: &Words, ecc: &mut [u8]) {
+        for (bytes, (word, mask)) in ecc.chunks_mut(8).zip(rest.iter().zip(&self.mask)) {
+            bytes.copy_from_slice(&(word ^ mask).to_be_bytes()[..bytes.len()]);
+        }
+    }
+
+    /// Repairs `data` and `ecc`; the number of bits that were wrong. Bits of the last ECC byte that belong to no check bit
+    /// become what encoding writes there, and do not count.
+    ///
+    /// # Errors
+    /// `Uncorrectable`: more errors than the code corrects, and not so many that another codeword is as near. Nothing is
+    /// changed.
+    ///
+    /// # Panics
+    /// As [`encode`](Self::encode).
+    pub fn decode(&self, data: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
+        self.check_lengths(data.len(), ecc.len());
+        let right = self.encoder.remainder(data);
+        let mut wrong = self.difference(&right, ecc);
+        if wrong.iter().all(|word| *word == 0) {
+            return Ok(0);
+        }
+        self.clear_padding(&mut wrong);
+        let flipped = self.repair(&wrong, data, ecc)?;
+        self.write_padding(ecc);
+        Ok(flipped)
+    }
+
+    /// Check bits calculated from the data, and those received: where they differ.
+    fn difference(&self, right: &Words, ecc: &[u8]) -> Words {
+        let mut wrong = [0; MAX_WORDS];
+        let (whole, rest) = ecc.as_chunks();
+        let right = right.iter().zip(&self.mask).map(|(word, mask)| word ^ mask);
+        let last = rest.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56);
+        let received = whole.iter().map(|bytes| u64::from_be_bytes(*bytes)).chain([last]);
+        for (wrong, (right, received)) in wrong.iter_mut().zip(right.zip(received)) {
+            *wrong = right ^ received;
+        }
+        if let Some(word) = wrong.get_mut(whole.len()) {
+            *word &= !(u64::MAX >> (8 * rest.len()));
+        }
+        wrong
+    }
+
+    /// Bits after the check bits say nothing.
+    fn clear_padding(&self, wrong: &mut Words) {
+        for (at, word) in wrong.iter_mut().enumerate() {
+            let left = self.check_bits.saturating_sub(64 * at);
+            if left < 64 {
+                *word &= !(u64::MAX >> left);
+            }
+        }
+    }
+
+    fn write_padding(&self, ecc: &mut [u8]) {
+        for (at, byte) in ecc.iter_mut().enumerate().skip(self.check_bits / 8) {
+            let unused = 0xFF >> self.check_bits.saturating_sub(8 * at);
+            let mask = self.mask[at / 8].to_be_bytes()[at % 8];
+            *byte = *byte & !unused | mask & unused;
+        }
+    }
+
+    /// Flips the wrong bits; their number.
+    fn repair(&self, wrong: &Words, data: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
+        let mut syndromes = [0; MAX_SYNDROMES];
+        let syndromes = &mut syndromes[..2 * self.strength as usize];
+        self.syndromes(wrong, syndromes);
+        let mut locator = Locator::new();
+        locator.generate(&self.field, syndromes)?;
+        let bits = 8 * data.len() + self.check_bits;
+        let mut positions = [0; MAX_STRENGTH as usize];
+        let found = self.roots.find(&self.field, locator.coefficients(), bits, &mut positions)?;
+        for position in found {
+            self.flip(usize::from(*position), data, ecc);
+        }
+        Ok(found.len() as u32)
+    }
+
+    /// Flips the bit that is the coefficient of X^`position`.
+    fn flip(&self, position: usize, data: &mut [u8], ecc: &mut [u8]) {
+        let (bytes, bit) = match self.check_bits.checked_sub(position + 1) {
+            Some(bit) => (ecc, bit),
+            None => {
+                let bit = 8 * data.len() - 1 - (position - self.check_bits);
+                (data, bit)
+            }
+        };
+        bytes[bit / 8] ^= 0x80 >> (bit % 8);
+    }
+
+    /// The values of a remainder at a^1 to a^2t. S_2j is S_j squared, as the coefficients are 0 or 1.
+    fn syndromes(&self, rest: &Words, out: &mut [u16]) {
+        let mut odd = [0; MAX_STRENGTH as usize];
+        self.odd_syndromes.of(rest, &mut odd);
+        for j in 0..out.len() {
+            out[j] = if j % 2 == 0 { odd[j / 2] } else { self.field.square(out[j / 2]) };
+        }
+    }
+}
+
+/// What divides data by the generator.
+enum Encoder {
+    Portable(Remainder),
+    Clmul(Clmul),
+}
+
+impl Encoder {
+    fn new(tail: &Words, words: usize, data_bytes: usize) -> Self {
+        Clmul::new(tail, words, data_bytes)
+            .map_or_else(|| Self::Portable(Remainder::new(tail, words)), Self::Clmul)
+    }
+
+    fn remainder(&self, data: &[u8]) -> Words {
+        match self {
+            Self::Portable(remainder) => remainder.of(data),
+            Self::Clmul(clmul) => clmul.of(data),
+        }
+    }
+}
