@@ -1,18 +1,24 @@
 //! `floatgate endurance`.
 
+mod predict;
 mod show;
 
 use crate::common::{self, Failure, Outcome};
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
+use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Report, Subject};
+use floatgate_lab::plot::{self, Figure};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate endurance mt29f8g08maawc
   floatgate endurance --all
+  floatgate endurance --all --plot desnoyers
   floatgate endurance mt29f8g08maawc --pages all --temperature 5
+  floatgate endurance mt29f8g08maawc --example-trace 0.4 > block.csv
+  floatgate endurance mt29f8g08maawc --predict block.csv
   floatgate endurance mx30lf2g18ac --blocks 100 --chips 4 --seed 7
   floatgate endurance hy27us08121a --set chip.wear.life_spread=0.5 --json
 
@@ -62,6 +68,18 @@ pub(crate) struct Args {
     /// Write this many blocks in turn (it makes no difference either)
     #[arg(long, value_name = "BLOCKS", default_value_t = 1)]
     interleave: u32,
+
+    /// How much life a block has left: its measured times, as CSV (cycle,program_us,erase_us) or JSON
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["all", "plot"])]
+    predict: Option<PathBuf>,
+
+    /// Print the times of a simulated block up to this share of its life: an example for --predict
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["all", "plot", "predict", "json"])]
+    example_trace: Option<f64>,
+
+    /// Draw the paper's figures: FILE.svg holds all three, any other name begins the names of three files
+    #[arg(long, value_name = "FILE.svg|PREFIX")]
+    plot: Option<PathBuf>,
 
     /// Machine-readable output (schema: docs/json.md)
     #[arg(long)]
@@ -119,7 +137,16 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(file) = &args.predict {
+        return predict::run(args, file);
+    }
+    if let Some(share) = args.example_trace {
+        return predict::example(args, share);
+    }
     let reports = endurance::run_all(&args.subjects()?, &args.experiment())?;
+    if let Some(path) = &args.plot {
+        draw(path, &reports)?;
+    }
     match (reports.as_slice(), args.json) {
         ([report], true) if !args.all => return common::print_json(report),
         (reports, true) => return common::print_json(&reports),
@@ -127,4 +154,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
         (reports, false) => common::print(&show::all(reports)),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// All figures in one file, or one file each: PREFIX-endurance.svg, PREFIX-wear.svg, PREFIX-latency.svg.
+fn draw(path: &Path, reports: &[Report]) -> Result<(), Failure> {
+    if path.extension().is_some_and(|e| e == "svg") {
+        return common::write_file(path, &plot::wear_figures(reports, &Figure::ALL));
+    }
+    if path.file_name().is_none() {
+        return Err(Failure::new(
+            format!("{} begins no file name", path.display()),
+            "name FILE.svg, or a prefix such as chips",
+        ));
+    }
+    for figure in Figure::ALL {
+        let mut file = path.as_os_str().to_owned();
+        file.push(format!("-{}.svg", figure.name()));
+        common::write_file(Path::new(&file), &plot::wear_figures(reports, &[figure]))?;
+    }
+    Ok(())
 }

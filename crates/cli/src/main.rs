@@ -6,6 +6,7 @@
 
 mod common;
 mod completions;
+mod ecc;
 mod endurance;
 mod keystore;
 mod papers;
@@ -32,6 +33,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D
   floatgate trace am62a-w35n01jw read-page
   floatgate papers
+  floatgate ecc check dump.nand --part mt29f2g08aad
   floatgate parts w35n01jw")]
 struct Cli {
     #[command(subcommand)]
@@ -50,6 +52,8 @@ enum Command {
     Endurance(endurance::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
+    /// Images for flash programmers, and dumps of real chips corrected
+    Ecc(ecc::Args),
     /// The catalogue of chips
     Parts(parts::Args),
     /// The catalogue of boards
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Keystore(args) => keystore::run(&args),
         Command::Endurance(args) => endurance::run(&args),
         Command::Papers(args) => papers::run(&args),
+        Command::Ecc(args) => ecc::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let papers = chosen(&args.table)?;
-    let report = papers::compare(&Library::built_in(), &papers, args.seed)?;
+    let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
     if args.json {
         common::print_json(&report)?;

@@ -194,6 +194,16 @@ impl Wear {
         self.life / CYCLE as f64
     }
 
+    /// Shares of a block's scale at which one program pulse less is needed, ascending.
+    pub fn program_changes(&self) -> &[f64] {
+        &self.program_at
+    }
+
+    /// Shares at which one erase pulse more is needed, ascending.
+    pub fn erase_changes(&self) -> &[f64] {
+        &self.erase_at
+    }
+
     /// Draws what is special about block `block` of the chip with this seed.
     pub fn block(&self, seed: u64, block: u32) -> BlockLife {
         let mut random = Stream::new(hash(seed, u64::from(block), WEAR));

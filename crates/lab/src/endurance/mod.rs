@@ -6,9 +6,11 @@
 //! - [`Subject`]: a chip as the experiment needs it.
 //! - [`Experiment`]: how many blocks, how they are treated; [`life`]: the life of one.
 //! - [`run`], [`Report`]: what came out.
+//! - [`predict`]: how much life a block has left, from its times.
 
 mod latency;
 mod life;
+pub mod predict;
 mod report;
 mod subject;
 

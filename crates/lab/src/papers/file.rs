@@ -225,11 +225,10 @@ fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
     let tolerance = row.tolerance.unwrap_or(table.tolerance);
     match row.says() {
         None => Some("needs a published figure, or published_min and published_max"),
-        // Also refuses what is not a number.
-        Some(Published::Figure(figure)) if !(figure > 0.0) => {
+        Some(Published::Figure(figure)) if figure.is_nan() || figure <= 0.0 => {
             Some("has a published figure that is not above 0")
         }
-        Some(Published::Range(min, max)) if !(min > 0.0 && min <= max) => {
+        Some(Published::Range(min, max)) if min.is_nan() || min <= 0.0 || max.is_nan() || max < min => {
             Some("has a published range that is not above 0 and ascending")
         }
         _ if tolerance.is_nan() || tolerance < 0.0 => Some("has a tolerance below 0"),

@@ -63,12 +63,19 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
     Ok(kept)
 }
 
-/// Simulates every row. Rows run on all cores; the result does not depend on their number. `seed` chooses the chips and blocks of
-/// the rows on endurance.
+/// Simulates every row. Rows run on all cores; the result does not depend on their number.
 ///
 /// # Errors
 /// When a setup cannot be wired, a measure is unknown, or an operation fails.
-pub fn compare(library: &Library, papers: &[Paper], seed: u64) -> Result<Report, Error> {
+pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
+    compare_seeded(library, papers, 0)
+}
+
+/// As [`compare`], with other chips and blocks in the rows on endurance.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<Report, Error> {
     let mut jobs = BTreeSet::new();
     for paper in papers {
         for (table, row) in rows(paper) {
