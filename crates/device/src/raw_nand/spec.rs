@@ -433,7 +433,8 @@ impl RawNandSpec {
             ),
             ((1..=4).contains(&g.bits_per_cell), "geometry.bits_per_cell", "1 to 4"),
             (rows < 1 << 28, "geometry", "more pages behind one CE# than four row cycles are used for"),
-            (self.ecc.step_bytes > 0, "ecc.step_bytes", "cannot be 0"),
+            (self.ecc.strength <= 1024, "ecc.strength", "at most 1024 bits"),
+            ((1..=g.page_bytes).contains(&self.ecc.step_bytes), "ecc.step_bytes", "from 1 to the page size"),
             (self.nop > 0, "nop", "cannot be 0"),
             (self.sdr_modes.contains(0), "sdr_modes", "every chip has mode 0"),
             (
