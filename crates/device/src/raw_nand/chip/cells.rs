@@ -54,7 +54,7 @@ impl RawNand {
             if several { 0..lun.loads.len() } else { usize::from(lun.plane)..usize::from(lun.plane) + 1 };
         for (register, wrong) in lun.registers[planes.clone()].iter().zip(&mut lun.wrong[planes]) {
             match register {
-                Register::Page(row) => sense(&mut self.cells, &self.array, *row, at, 0.0, wrong),
+                Register::Page(row) => sense(&mut self.cells, &self.array, *row, at, lun.lowered, wrong),
                 Register::Empty | Register::Otp(_) => wrong.clear(),
             }
         }
@@ -63,8 +63,8 @@ impl RawNand {
     /// A cached read has the array read `row` ahead.
     #[inline]
     pub(super) fn sense_ahead(&mut self, row: u32, at: Instant) {
-        let wrong = &mut self.luns[self.active].wrong_ahead;
-        sense(&mut self.cells, &self.array, row, at, 0.0, wrong);
+        let lun = &mut self.luns[self.active];
+        sense(&mut self.cells, &self.array, row, at, lun.lowered, &mut lun.wrong_ahead);
     }
 
     /// Programs the cells of a page. `broken` blocks fail by themselves, after as long as usual.
