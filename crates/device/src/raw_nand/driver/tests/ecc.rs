@@ -133,8 +133,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Runs one operation; reads give what was reported and the bytes.
-fn run(device: &mut Driver, op: &Op) -> Option<(Result<(u32, u32), ErrorKind>, Vec<u8>)> {
+/// What a read reported, and the bytes.
+type ReadResult = (Result<(u32, u32), ErrorKind>, Vec<u8>);
+
+/// Runs one operation; reads have a result.
+fn run(device: &mut Driver, op: &Op) -> Option<ReadResult> {
     let addr = |page: u8| u64::from(page) * 2048;
     // Whether the chip allows it is the same for both drivers.
     match *op {
