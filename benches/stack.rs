@@ -8,6 +8,7 @@ use floatgate_device::raw_nand::{
     ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
 use floatgate_lab::config::{Config, Library, Override, sweep};
+use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
 use floatgate_lab::rig::{self, Rig, RigOptions};
 use floatgate_lab::speed::SpeedOptions;
 use floatgate_lab::{papers, run};
@@ -147,4 +148,12 @@ fn sweep_of_1000_combinations() -> usize {
 fn papers_whole() -> usize {
     let report = papers::compare(&Library::built_in(), &papers::built_in().unwrap()).unwrap();
     report.rows.len()
+}
+
+/// `floatgate endurance --all`: whole lives of 10 blocks of each of the eight chips.
+#[divan::bench]
+fn endurance_of_8_chips(bencher: Bencher<'_, '_>) {
+    let library = Library::built_in();
+    let subjects = PAPER_CHIPS.map(|part| Subject::new(&library, part, &[]).unwrap());
+    bencher.bench_local(|| endurance::run_all(&subjects, &Experiment::default()).unwrap());
 }

@@ -1,6 +1,8 @@
 //! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
 
 use crate::config::{Config, ConfigError, Kind, Library, Problem};
+use crate::partition;
+use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
@@ -106,8 +108,19 @@ pub enum RigError {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 10] =
-    ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "firmware", "cells"];
+const KEYS: [&str; 11] = [
+    "title",
+    "source",
+    "chip",
+    "controller",
+    "bus",
+    "host",
+    "ecc",
+    "driver",
+    "partition",
+    "firmware",
+    "cells",
+];
 
 /// The kinds of chip.
 const KINDS: [&str; 4] = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"];
@@ -131,6 +144,7 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
             return Err(config.wrong("part.kind", message).into());
         }
     };
+    let device = partition::apply(config, device)?;
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
 }
 
@@ -239,7 +253,7 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
 
 fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
     let spec: SpiNandSpec = config.extract("chip")?;
-    spec.check().map_err(|bad| config.wrong(bad.key, bad.why))?;
+    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
     let (profile, bus, host) = spi_parts(config)?;
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
@@ -249,6 +263,7 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
         seed: options.seed,
         stores: options.stores,
         bad_blocks: options.bad_blocks,
+        cells: config.extract_or_default::<CellsProfile>("cells")?,
     };
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);

@@ -15,7 +15,7 @@ use crate::time::Instant;
 #[non_exhaustive]
 pub enum SlcModeError {
     /// Each page has cells of its own: nothing to gain.
-    #[error("the flash has one bit a cell already; slc-mode is for MLC NAND")]
+    #[error("no page shares its cells, slc-mode would gain nothing; it is for MLC NAND")]
     NotMlc,
     /// It is not known which pages share their cells.
     #[error("the pairing scheme of the chip is not known; slc-mode needs it to avoid the MSB pages")]

@@ -228,6 +228,15 @@ impl Cells {
         outcome
     }
 
+    /// What an erase that begins now would come to. A chip whose power may go meanwhile asks first, and erases at the end.
+    pub fn erase_outcome(&self, block: u32) -> Outcome {
+        let (wear, wears) = (&self.model.wear, self.profile.wear);
+        match self.history_of(block) {
+            Some(history) => history.erase(wear, wears),
+            None => History::new(&self.model, self.profile.cycles, block).erase(wear, wears),
+        }
+    }
+
     /// All pages of the block are erased now.
     fn forget(&mut self, block: u32) {
         open(&mut self.histories, &self.model, &self.profile, block).forget();
@@ -379,7 +388,8 @@ impl Cells {
                 / f64::from(g.pages_per_block),
             page: self.page_factor(block, page),
         };
-        weakened(self.model.errors.rber(&conditions), history.weak)
+        // An erased page reads as such; what is programmed into it does not hold.
+        weakened(self.model.errors.rber(&conditions), history.weak && at >= 0.0)
     }
 
     /// Pages of a pair share cells: the second one is read with more thresholds, and is wrong twice as often (facts 4.2). While it is

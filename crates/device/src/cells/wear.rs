@@ -172,9 +172,10 @@ impl Wear {
     pub fn new(spec: WearSpec, endurance_cycles: u64) -> Self {
         let faster = f64::from(spec.program.fresh - spec.program.worn.min(spec.program.fresh));
         let slower = f64::from(spec.erase.worn.max(spec.erase.fresh) - spec.erase.fresh);
-        // A pulse is saved or added when all of it is: fresh times then hold for thousands of cycles, as Desnoyers 2009
-        // found (means over the first 10 000 align closely with the makers' typical values).
-        let share = |k: u32, all: f64, exponent: f64| libm::pow(f64::from(k) / all, 1.0 / exponent);
+        // A pulse is saved or added when all of it is: fresh times then hold for thousands of cycles, as Desnoyers 2009 found (means
+        // over the first 10 000 align closely with the makers' typical values). Half a pulse beyond the last is never reached, so that
+        // the worn times are there well before the end.
+        let share = |k: u32, all: f64, exponent: f64| libm::pow(f64::from(k) / (all + 0.5), 1.0 / exponent);
         Self {
             spec,
             life: endurance_cycles.max(1) as f64 * spec.life_factor * CYCLE as f64,
@@ -191,6 +192,16 @@ impl Wear {
     /// Mean life of a block in cycles.
     pub fn mean_life_cycles(&self) -> f64 {
         self.life / CYCLE as f64
+    }
+
+    /// Shares of a block's scale at which one program pulse less is needed, ascending.
+    pub fn program_changes(&self) -> &[f64] {
+        &self.program_at
+    }
+
+    /// Shares at which one erase pulse more is needed, ascending.
+    pub fn erase_changes(&self) -> &[f64] {
+        &self.erase_at
     }
 
     /// Draws what is special about block `block` of the chip with this seed.

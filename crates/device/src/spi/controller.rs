@@ -31,6 +31,9 @@ pub enum SpiError {
         /// The clock that was tried.
         hz: u32,
     },
+    /// Power went away before the operation was over.
+    #[error("power lost")]
+    PowerLost,
     /// Calibration was asked of a controller without PHY.
     #[error("the controller has no PHY to calibrate")]
     NoPhy,
@@ -308,6 +311,8 @@ pub struct SpiController<C> {
     noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
+    /// When power goes away.
+    power_until: Instant,
     /// Clock for operations without a limit of their own.
     base: Clock,
     phy_clock: Clock,
@@ -327,6 +332,7 @@ impl<C: SpiChip> SpiController<C> {
             phy: PhyState::Uncalibrated,
             noted_until: Instant::ZERO,
             trial_tap: None,
+            power_until: ALWAYS,
             base,
             phy_clock,
         }
@@ -340,6 +346,25 @@ impl<C: SpiChip> SpiController<C> {
     /// The chip, for breaking it on purpose.
     pub const fn chip_mut(&mut self) -> &mut C {
         &mut self.chip
+    }
+
+    /// Power goes away at `at`, and is back at once: the operation or poll under way then fails with
+    /// [`SpiError::PowerLost`], and the chip is as after power-on, its array as far as it had come. The driver has to be
+    /// probed anew.
+    pub const fn cut_power_at(&mut self, at: Instant) {
+        self.power_until = at;
+    }
+
+    /// Takes controller and chip through the cut that was ordered.
+    #[cold]
+    fn lose_power(&mut self, host: &mut Host) -> SpiError {
+        let at = std::mem::replace(&mut self.power_until, ALWAYS);
+        let ready = self.chip.busy_until();
+        host.pass_until(ready.min(at), Phase::Array);
+        host.pass_until(at, Phase::Waiting);
+        self.chip.power_cut(at);
+        self.phy = PhyState::Uncalibrated;
+        SpiError::PowerLost
     }
 
     /// The profile.
@@ -385,6 +410,9 @@ impl<C: SpiChip> SpiController<C> {
         // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
         let excess = path.excess(op.len, op.mode.data.dtr, wire);
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
+        if end > self.power_until {
+            return Err(self.lose_power(host));
+        }
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
         if host.is_recording() {
@@ -479,6 +507,9 @@ impl<C: SpiChip> SpiController<C> {
         }
     }
 }
+
+/// Power stays.
+const ALWAYS: Instant = Instant::from_ns(u64::MAX);
 
 /// Wrong bits: what a sampler outside the eye delivers. Neighbouring bits shift into each other.
 fn garble(buf: &mut [u8]) {
@@ -593,7 +624,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     ) -> Result<u8, SpiError> {
         let start = host.now();
         let ready = self.chip.busy_until();
-        self.note_work(host, ready.min(start + plan.timeout));
+        self.note_work(host, ready.min(start + plan.timeout).min(self.power_until));
         let clock = self.clock(op, false);
         let cost = self.profile.exec;
         let op_time = cost.setup_us + clock.duration(op);
@@ -602,11 +633,16 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         // Status is sampled at the end of the operation; the first sample not before `ready` sees it.
         let late = ready.since(first + op_time);
         let rounds = late.as_ns().div_ceil(round.as_ns().max(1));
-        if round * rounds + plan.initial > plan.timeout {
+        let timeout = round * rounds + plan.initial > plan.timeout;
+        let last = first + round * rounds;
+        let over = if timeout { start + plan.timeout } else { last + op_time };
+        if over > self.power_until {
+            return Err(self.lose_power(host));
+        }
+        if timeout {
             host.pass_until(start + plan.timeout, Phase::Polling);
             return Err(SpiError::Timeout);
         }
-        let last = first + round * rounds;
         host.pass_until(ready.min(last), Phase::Array);
         host.wait_until(last, Resource::Cpu, Phase::Polling, "sleep and status polls");
         self.last_poll(host, op, mask, value, ready)
@@ -614,7 +650,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 
     fn pulse_reset(&mut self, host: &mut Host) {
         if self.board.reset_pin {
-            self.chip.reset_pin(host.now());
+            // A host whose clock began anew does not reach back behind what the bus has seen.
+            self.chip.reset_pin(host.now().max(self.bus.busy_until()));
         }
     }
 

@@ -1,0 +1,104 @@
+//! MLC chips of the catalogue, whole and in slc-mode.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+mod common;
+
+use common::{TIMING_ONLY, bytes, config, library, rig_of};
+use floatgate_lab::config::{Kind, Override, Source};
+use floatgate_lab::rig::{Rig, RigOptions, wire};
+use floatgate_mtd::{FlashKind, Mtd};
+
+const BOARD: &str = "chip-h27ucg8t2etr-bc";
+const SLC: &str = "partition.slc=true";
+
+/// An MLC chip on the board's controller, with the ECC that it asks for.
+fn board(chip: &str, sets: &[&str], options: RigOptions) -> Rig {
+    let text = format!("chip = '{chip}'\ncontroller = 'sunxi-nand'\necc.engine = 'pipelined'");
+    let setup = library().setup_from(&Source::text("board", &text)).unwrap();
+    let config = library().resolve(&setup, &Override::parse_all(sets).unwrap()).unwrap();
+    rig_of(&config, options)
+}
+
+/// All parts of which pages are paired.
+fn paired() -> Vec<String> {
+    let mlc = |name: &&str| library().load(Kind::Part, name).unwrap().table.get("mlc").is_some();
+    library().names(Kind::Part).filter(mlc).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_chip_with_more_than_one_bit_a_cell_says_which_pages_are_paired() {
+    for name in library().names(Kind::Part) {
+        let table = library().load(Kind::Part, name).unwrap().table;
+        let bits: u32 = table.extract_or_default("geometry.bits_per_cell").unwrap();
+        assert_eq!(bits > 1, table.get("mlc").is_some(), "{name}");
+    }
+    assert!(paired().len() >= 4);
+}
+
+#[test]
+fn the_boards_root_file_system_has_the_size_that_linux_shows() {
+    // "the rootfs partition starts at physical 0x1000000 ... exposes 4,286,578,688 logical bytes": 4 blocks are for booting.
+    let g = rig_of(&config(BOARD, &[]), TIMING_ONLY).device.geometry().clone();
+    assert_eq!(g.size_bytes - 4 * u64::from(g.erase_bytes), 4_286_578_688);
+    assert_eq!((g.kind, g.erase_bytes, g.write_bytes), (FlashKind::SlcNand, 2 << 20, 16 << 10));
+}
+
+#[test]
+fn data_comes_back_in_slc_mode_on_every_paired_chip() {
+    for chip in paired() {
+        let mut rig = board(&chip, &[SLC], RigOptions { bad_blocks: 3, ..RigOptions::default() });
+        let block = u64::from(rig.device.geometry().erase_bytes);
+        let data = bytes(7, block as usize);
+        let mut now = rig.now();
+        let good: Vec<u64> = (1..rig.device.geometry().blocks().into())
+            .map(|number| number * block)
+            .filter(|&addr| !rig.device.is_bad(now, addr).unwrap().0)
+            .take(2)
+            .collect();
+        for &addr in &good {
+            now = rig.device.erase(now, addr, block).unwrap().at;
+            now = rig.device.write(now, addr, &data).unwrap().at;
+        }
+        for &addr in &good {
+            let mut back = vec![0; data.len()];
+            now = rig.device.read(now, addr, &mut back).unwrap().at;
+            assert!(back == data, "{chip} {addr:#x}");
+        }
+    }
+}
+
+/// Writing a whole block takes as long with LSB and MSB pages apart as it does without: within the 10 % that a part may be
+/// off, and slc-mode's half takes less than half.
+#[test]
+fn a_block_takes_the_mean_and_slc_mode_less_than_half() {
+    for chip in paired() {
+        let block = |rig: &mut Rig| {
+            let (len, now) = (rig.device.geometry().erase_bytes as usize, rig.now());
+            rig.device.write(now, 0, &vec![0; len]).unwrap().at.since(now).as_ns()
+        };
+        let apart = block(&mut board(&chip, &[], TIMING_ONLY));
+        let half = block(&mut board(&chip, &[SLC], TIMING_ONLY));
+        let part = library().load(Kind::Part, &chip).unwrap();
+        let typ: f64 = part.table.extract("timing.t_prog_us.typ").unwrap();
+        let even = format!("chip.mlc.t_prog_lsb_us.typ={typ}");
+        let odd = format!("chip.mlc.t_prog_msb_us.typ={typ}");
+        let mean = block(&mut board(&chip, &[&even, &odd], TIMING_ONLY));
+        assert!(apart.abs_diff(mean) * 10 <= mean, "{chip}: {apart} and {mean} ns");
+        assert!(half * 2 < apart, "{chip}: {half} and {apart} ns");
+    }
+}
+
+#[test]
+fn chips_with_one_bit_a_cell_have_no_slc_mode() {
+    for setup in ["nand-mt29f2g08abaea", "am62a-w35n01jw", "memory-bus-s29gl128p"] {
+        let error = wire(library(), &config(setup, &["partition.slc=true"]), TIMING_ONLY).err().unwrap();
+        assert!(error.to_string().contains("no page shares its cells"), "{setup}: {error}");
+        // Asking for what there is changes nothing.
+        assert!(wire(library(), &config(setup, &["partition.slc=false"]), TIMING_ONLY).is_ok());
+    }
+}
