@@ -96,7 +96,9 @@ fn an_error_that_nobody_reads_is_still_exit_2() {
 #[test]
 fn every_command_is_in_the_help_and_explains_its_arguments() {
     let commands = subcommands();
-    for expected in ["speed", "trace", "keystore", "endurance", "papers", "ecc", "parts", "setups", "completions"] {
+    for expected in
+        ["speed", "trace", "keystore", "endurance", "papers", "ecc", "parts", "setups", "completions"]
+    {
         assert!(commands.iter().any(|command| command == expected), "{expected} is not in the help");
     }
     for command in commands {

@@ -328,6 +328,12 @@ impl Cells {
     #[inline]
     pub fn read(&mut self, row: u32, now: Instant) -> bool {
         let (block, page) = self.place(row);
+        self.read_page(block, page, now)
+    }
+
+    /// As [`Self::read`], for those who know block and page.
+    #[inline]
+    pub fn read_page(&mut self, block: u32, page: u32, now: Instant) -> bool {
         let bound = &mut self.bounds[block as usize];
         bound.reads = bound.reads.saturating_add(1);
         if bound.reads >= bound.reads_until || now > bound.until {

@@ -104,7 +104,7 @@ fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard)
 pub enum PowerCut {
     /// At this time.
     At(Instant),
-    /// In the program or erase of this number, counted from 1 as they are begun, when this share of it is over.
+    /// In the program or erase of this number, counted from 1 as they are begun from now on, when this share of it is over.
     During {
         /// Number of the operation.
         operation: u64,
@@ -121,6 +121,8 @@ struct Power {
     /// In which operation it goes: how many from now on, and at which share.
     cut_in: Option<(u64, f64)>,
     lost: bool,
+    /// Any of the above: otherwise operations need not look.
+    watched: bool,
 }
 
 /// A simulated controller with simulated chips on its wires, one per CE#.
@@ -192,13 +194,12 @@ impl<C: NandChip> NandController<C> {
     /// [`NandError::PowerLost`], until [`Self::power_on`].
     pub fn cut_power(&mut self, cut: Option<PowerCut>) {
         let lost = self.power.lost;
-        self.power = match cut {
-            None => Power { lost, ..Power::default() },
-            Some(PowerCut::At(at)) => Power { cut_at: Some(at), cut_in: None, lost },
-            Some(PowerCut::During { operation, share }) => {
-                Power { cut_at: None, cut_in: Some((operation, share.clamp(0.0, 1.0))), lost }
-            }
+        let (cut_at, cut_in) = match cut {
+            None => (None, None),
+            Some(PowerCut::At(at)) => (Some(at), None),
+            Some(PowerCut::During { operation, share }) => (None, Some((operation, share.clamp(0.0, 1.0)))),
         };
+        self.power = Power { cut_at, cut_in, lost, watched: lost || cut.is_some() };
     }
 
     /// Power is back. Whoever drove the chips must find them anew.
@@ -214,12 +215,12 @@ impl<C: NandChip> NandController<C> {
     }
 
     /// Power is lost if its time has come.
-    #[inline]
+    #[cold]
     fn check_power(&mut self, now: Instant) -> Result<(), NandError> {
         match self.power.cut_at {
             Some(at) if at <= now => {
                 self.chips.iter_mut().for_each(|chip| chip.power_cut(at));
-                self.power = Power { lost: true, ..Power::default() };
+                self.power = Power { lost: true, watched: true, ..Power::default() };
                 Err(NandError::PowerLost)
             }
             _ if self.power.lost => Err(NandError::PowerLost),
@@ -246,7 +247,9 @@ impl<C: NandChip> NandController<C> {
     fn run(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError> {
         let mut before = Before::Start;
         for instr in instrs {
-            self.check_power(host.now())?;
+            if self.power.watched {
+                self.check_power(host.now())?;
+            }
             if !(before == Before::Data && matches!(instr, Instr::In(_) | Instr::Out(_))) {
                 host.spend(Resource::Controller, Phase::Controller, self.profile.step_us, "step");
             }
@@ -282,7 +285,7 @@ impl<C: NandChip> NandController<C> {
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.command(host.now(), self.interface, opcode)?;
             self.note_work(host);
-            if self.power.cut_in.is_some() {
+            if self.power.watched {
                 self.count_operation(opcode);
             }
         }
@@ -321,7 +324,9 @@ impl<C: NandChip> NandController<C> {
             self.cycles(host, self.timing.wb, Phase::Dummy, "tWB");
         }
         let ready = self.chips.get(self.selected).map_or(Instant::ZERO, NandChip::ready_at);
-        if let Some(cut) = self.power.cut_at.filter(|cut| *cut < ready) {
+        if self.power.watched
+            && let Some(cut) = self.power.cut_at.filter(|cut| *cut < ready)
+        {
             host.pass_until(cut, Phase::Array);
             return self.check_power(cut).map(|()| Before::Ready);
         }
