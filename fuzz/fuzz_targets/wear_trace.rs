@@ -10,13 +10,15 @@ use std::sync::LazyLock;
 static CHIP: LazyLock<Option<Subject>> =
     LazyLock::new(|| Subject::new(&Library::built_in(), "mt29f8g08maawc", &[]).ok());
 
-fuzz_target!(|text: &str| match (parse(text), &*CHIP) {
-    (Err(error), _) => assert!(!error.to_string().is_empty()),
-    (Ok(samples), Some(chip)) => {
-        if let Ok(prediction) = predict(chip, &Experiment::default(), &samples) {
-            let r = prediction.remaining;
-            assert!(r.low <= r.median && r.median <= r.high && r.low >= 0.0, "{r:?}");
+fuzz_target!(|text: &str| {
+    match (parse(text), &*CHIP) {
+        (Err(error), _) => assert!(!error.to_string().is_empty()),
+        (Ok(samples), Some(chip)) => {
+            if let Ok(prediction) = predict(chip, &Experiment::default(), &samples) {
+                let r = prediction.remaining;
+                assert!(r.low <= r.median && r.median <= r.high && r.low >= 0.0, "{r:?}");
+            }
         }
+        (Ok(_), None) => {}
     }
-    (Ok(_), None) => {}
 });

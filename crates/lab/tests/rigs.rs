@@ -207,7 +207,7 @@ fn reports_do_not_depend_on_the_number_of_threads() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let papers = papers::select(papers::built_in().unwrap(), "P0").unwrap();
-        let report = pool.install(|| papers::compare(library(), &papers, 0)).unwrap();
+        let report = pool.install(|| papers::compare(library(), &papers)).unwrap();
         serde_json::to_string(&report).unwrap()
     };
     let one = run(1);

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     bad_blocks: String,
 
     /// Most bits of an erased step that may read 0; as many as the code corrects when absent
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
     erased_bitflips: Option<u32>,
 
     /// Where to: a file, which is there whole or not at all; - for stdout, then the report goes to stderr

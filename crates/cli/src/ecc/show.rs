@@ -193,7 +193,9 @@ fn failures(report: &DecodeReport) -> Option<String> {
     } else {
         String::new()
     };
-    Some(format!("\n{table}{more}"))
+    let fate =
+        if report.written_bytes > 0 { "\nwhat is uncorrectable was written as it was read" } else { "" };
+    Some(format!("\n{table}{more}{fate}"))
 }
 
 /// What a result that is not good means, and what to try.

@@ -57,6 +57,8 @@ fn what_is_uncorrectable_is_exit_1_and_written_as_read() {
         assert!(run.out.contains("1 uncorrectable") && run.out.contains("0x840"), "{}", run.out);
     }
     let (back, image) = (read(&folder, "back"), read(&folder, "rootfs.ubi"));
+    let told = ecc(&folder, &["decode", "dump.nand", "-o", "back"]).out;
+    assert!(told.contains("written as it was read"), "{told}");
     assert!(back[2048..2048 + 512] == dump[2112..2112 + 512]);
     assert!(back[..2048] == image[..2048] && back[2560..] == image[2560..]);
 }

@@ -3,6 +3,7 @@
 use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyProfile, PhyState, widest_eye};
 use super::{SpiChip, Violation};
+use crate::power::{Power, PowerCut};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
 use floatgate_mtd::{Instant, Nanos, Phase};
@@ -311,8 +312,7 @@ pub struct SpiController<C> {
     noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
-    /// When power goes away.
-    power_until: Instant,
+    power: Power,
     /// Clock for operations without a limit of their own.
     base: Clock,
     phy_clock: Clock,
@@ -332,7 +332,7 @@ impl<C: SpiChip> SpiController<C> {
             phy: PhyState::Uncalibrated,
             noted_until: Instant::ZERO,
             trial_tap: None,
-            power_until: ALWAYS,
+            power: Power::default(),
             base,
             phy_clock,
         }
@@ -348,23 +348,42 @@ impl<C: SpiChip> SpiController<C> {
         &mut self.chip
     }
 
-    /// Power goes away at `at`, and is back at once: the operation or poll under way then fails with
-    /// [`SpiError::PowerLost`], and the chip is as after power-on, its array as far as it had come. The driver has to be
-    /// probed anew.
-    pub const fn cut_power_at(&mut self, at: Instant) {
-        self.power_until = at;
+    /// Power of chip and controller goes away then; never, with `None`. From that time on every operation fails with
+    /// [`SpiError::PowerLost`], until [`Self::power_on`].
+    pub fn cut_power(&mut self, cut: Option<PowerCut>) {
+        self.power.order(cut);
     }
 
-    /// Takes controller and chip through the cut that was ordered.
+    /// Power is back. Whoever drove the chip must find it anew.
+    pub fn power_on(&mut self) {
+        self.power = Power::default();
+        self.phy = PhyState::Uncalibrated;
+    }
+
+    /// Whether power was lost.
+    pub const fn power_lost(&self) -> bool {
+        self.power.lost
+    }
+
+    /// Takes the chip through the cut that was ordered.
     #[cold]
     fn lose_power(&mut self, host: &mut Host) -> SpiError {
-        let at = std::mem::replace(&mut self.power_until, ALWAYS);
-        let ready = self.chip.busy_until();
-        host.pass_until(ready.min(at), Phase::Array);
-        host.pass_until(at, Phase::Waiting);
-        self.chip.power_cut(at);
-        self.phy = PhyState::Uncalibrated;
+        let at = self.power.until;
+        if !std::mem::replace(&mut self.power, Power::LOST).lost {
+            host.pass_until(self.chip.busy_until().min(at), Phase::Array);
+            host.pass_until(at, Phase::Waiting);
+            self.chip.power_cut(at);
+        }
         SpiError::PowerLost
+    }
+
+    /// The operation that ended at `end` may have begun a program or an erase.
+    #[cold]
+    fn count_operation(&mut self, end: Instant) {
+        let reads = matches!(self.chip.busy_what(), "tRD" | "tR");
+        if self.chip.busy_since() == end && self.chip.busy_until() > end && !reads {
+            self.power.count(end, self.chip.busy_until());
+        }
     }
 
     /// The profile.
@@ -410,11 +429,14 @@ impl<C: SpiChip> SpiController<C> {
         // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
         let excess = path.excess(op.len, op.mode.data.dtr, wire);
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
-        if end > self.power_until {
+        if end > self.power.until {
             return Err(self.lose_power(host));
         }
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
+        if self.power.counts() {
+            self.count_operation(end);
+        }
         if host.is_recording() {
             self.note_read_ahead(host, start, start + (cmd + addr + dummy), wire);
         }
@@ -507,9 +529,6 @@ impl<C: SpiChip> SpiController<C> {
         }
     }
 }
-
-/// Power stays.
-const ALWAYS: Instant = Instant::from_ns(u64::MAX);
 
 /// Wrong bits: what a sampler outside the eye delivers. Neighbouring bits shift into each other.
 fn garble(buf: &mut [u8]) {
@@ -624,7 +643,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     ) -> Result<u8, SpiError> {
         let start = host.now();
         let ready = self.chip.busy_until();
-        self.note_work(host, ready.min(start + plan.timeout).min(self.power_until));
+        self.note_work(host, ready.min(start + plan.timeout).min(self.power.until));
         let clock = self.clock(op, false);
         let cost = self.profile.exec;
         let op_time = cost.setup_us + clock.duration(op);
@@ -636,7 +655,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let timeout = round * rounds + plan.initial > plan.timeout;
         let last = first + round * rounds;
         let over = if timeout { start + plan.timeout } else { last + op_time };
-        if over > self.power_until {
+        if over > self.power.until {
             return Err(self.lose_power(host));
         }
         if timeout {

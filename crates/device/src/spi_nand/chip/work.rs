@@ -87,7 +87,8 @@ impl Die {
     /// Leaves in the cells what a task that ends at `at` has come to.
     fn interrupt(&mut self, at: Instant) {
         let work = self.work;
-        if work.end <= at {
+        // Behind a new controller the clock begins anew: what began later than `at` was over long ago.
+        if work.end <= at || at < work.start {
             self.finish_erase();
             return;
         }
