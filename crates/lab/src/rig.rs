@@ -134,6 +134,7 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     config.only_keys(&KEYS)?;
     check_controller(config)?;
     check_bad_blocks(config, options.bad_blocks)?;
+    check_cells(config)?;
     let device = match config.part().kind.as_str() {
         "spi-nand" => spi_nand(library, config, options)?,
         "spi-nor" => spi_nor(library, config, options)?,
@@ -161,6 +162,20 @@ fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
     };
     let help = "lower --bad-blocks, or raise chip.geometry.max_bad_blocks_per_lun";
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
+}
+
+/// Only NANDs have cells that wear and forget, at temperatures at which chips work or are baked.
+fn check_cells(config: &Config) -> Result<(), ConfigError> {
+    let nor = matches!(config.part().kind.as_str(), "spi-nor" | "parallel-nor");
+    if nor && config.tree().get("cells").is_some() {
+        let message = format!("{} is a NOR: its cells neither wear nor forget here", config.part().name);
+        return Err(config.wrong("cells", message));
+    }
+    let temperature_c = config.extract_or_default::<CellsProfile>("cells")?.temperature_c;
+    if (-55.0..=150.0).contains(&temperature_c) {
+        return Ok(());
+    }
+    Err(config.wrong("cells.temperature_c", format!("{temperature_c} C: chips stand -55 to 150")))
 }
 
 /// A controller drives one kind of bus; its profile tells which by the fields it has.
@@ -299,7 +314,7 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
         options: config.extract_or_default("driver")?,
     };
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
-    let cells = config.extract_or_default("cells")?;
+    let cells = config.extract_or_default::<CellsProfile>("cells")?;
     let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
     let chips = RawNand::package(&spec, chip_options)
         .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;

@@ -13,7 +13,7 @@ use floatgate_device::Host;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::raw_nand::{
-    ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
 use floatgate_device::spi::controller::SpiBus;
 use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiProfile};
@@ -191,7 +191,11 @@ fn marks_outlive_the_driver() {
     let parallel = config("imx6-mx30lf2g18ac", &[]);
     let spec: RawNandSpec = parallel.extract("chip").unwrap();
     for table in ["driver.bad_blocks=scan", "driver.bad_blocks=on-flash"] {
-        let mut driver = raw_nand(&parallel, RawNand::package(&spec, ChipOptions::default()).unwrap(), table);
+        let mut driver = raw_nand(
+            &parallel,
+            RawNand::package(&spec, floatgate_device::raw_nand::ChipOptions::default()).unwrap(),
+            table,
+        );
         let now = driver.host_mut().now();
         let now = driver.mark_bad(now, at).unwrap().at;
         assert!(driver.is_bad(now, at).unwrap().0, "{table}");

@@ -93,6 +93,14 @@ struct History {
     weak: bool,
 }
 
+/// A block's state at some time.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockState {
+    bound: Bound,
+    history: Option<Arc<History>>,
+    damage: Vec<(u32, Damage)>,
+}
+
 /// The cells of a chip.
 #[derive(Clone, Debug)]
 pub struct Cells {
@@ -271,6 +279,37 @@ impl Cells {
         looks_erased
     }
 
+    /// A program never took place: the page is as erased as before.
+    pub fn undo_program(&mut self, row: u32) {
+        let (block, page) = self.place(row);
+        let history = open(&mut self.histories, &self.model, &self.profile, block);
+        let at = &mut history.programmed[page as usize];
+        if *at >= 0.0 {
+            *at = -1.0;
+            history.programs -= 1;
+        }
+        self.damage.remove(&row);
+    }
+
+    /// The state of a block, for [`Self::restore`].
+    pub(crate) fn block_state(&self, block: u32) -> BlockState {
+        let pages = self.model.geometry.pages_per_block;
+        let damage = self.damage.range(block * pages..(block + 1) * pages);
+        BlockState {
+            bound: self.bounds[block as usize],
+            history: self.histories[block as usize].clone(),
+            damage: damage.map(|(row, damage)| (*row, *damage)).collect(),
+        }
+    }
+
+    /// The block is as it was then.
+    pub(crate) fn restore(&mut self, block: u32, state: BlockState) {
+        self.forget(block);
+        self.bounds[block as usize] = state.bound;
+        self.histories[block as usize] = state.history;
+        self.damage.extend(state.damage);
+    }
+
     fn is_programmed(&self, block: u32, page: u32) -> bool {
         self.history_of(block).is_some_and(|h| h.programmed[page as usize] >= 0.0)
     }
@@ -289,6 +328,12 @@ impl Cells {
     #[inline]
     pub fn read(&mut self, row: u32, now: Instant) -> bool {
         let (block, page) = self.place(row);
+        self.read_page(block, page, now)
+    }
+
+    /// As [`Self::read`], for those who know block and page.
+    #[inline]
+    pub fn read_page(&mut self, block: u32, page: u32, now: Instant) -> bool {
         let bound = &mut self.bounds[block as usize];
         bound.reads = bound.reads.saturating_add(1);
         if bound.reads >= bound.reads_until || now > bound.until {

@@ -59,7 +59,7 @@ pub struct RawNandSpec {
     /// Block protection by a feature.
     #[serde(default)]
     pub protection: Option<Protection>,
-    /// Read retry by a feature.
+    /// Read retry.
     #[serde(default)]
     pub read_retry: Option<ReadRetry>,
     /// Times a page may be programmed between erases.
@@ -320,14 +320,76 @@ pub struct Protection {
     pub locked_at_power_on: bool,
 }
 
-/// Read retry by a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// How a read retry mode is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetryKind {
+    /// As the first parameter of a feature (Micron and Macronix: 89h).
+    #[default]
+    Feature,
+    /// By values of registers, between commands 36h and 16h (Hynix; Linux: nand_hynix.c).
+    Hynix,
+}
+
+/// Read retry: modes in which pages are read with other thresholds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
+    /// How a mode is set.
+    #[serde(default)]
+    pub kind: RetryKind,
     /// Feature address.
+    #[serde(default)]
     pub feature: u8,
     /// Modes, the normal one (0) included.
     pub modes: u8,
+    /// By how many standard deviations of the cells' threshold voltage each mode lowers the read thresholds; three tenths
+    /// times the mode when empty (an assumption: makers publish no figures).
+    #[serde(default)]
+    pub lowered: Vec<f64>,
+    /// Addresses of the registers (Hynix).
+    #[serde(default)]
+    pub registers: Vec<u8>,
+    /// Their values in each mode (Hynix).
+    #[serde(default)]
+    pub values: Vec<Vec<u8>>,
+}
+
+impl ReadRetry {
+    /// By how much a mode lowers the read thresholds; not at all where there is no such mode.
+    pub fn lowered(&self, mode: u8) -> f64 {
+        match self.lowered.get(usize::from(mode)) {
+            Some(lowered) => *lowered,
+            None if self.lowered.is_empty() && mode < self.modes => 0.3 * f64::from(mode),
+            None => 0.0,
+        }
+    }
+
+    fn check(&self) -> Result<(), BadSpec> {
+        let modes = usize::from(self.modes);
+        let possible = |lowered: &f64| (-4.0..=4.0).contains(lowered);
+        let full = |values: &Vec<u8>| values.len() == self.registers.len();
+        let rules = [
+            (
+                self.lowered.is_empty() || self.lowered.len() == modes && self.lowered[0] == 0.0,
+                "read_retry.lowered",
+                "one value per mode, the first 0",
+            ),
+            (self.lowered.iter().all(possible), "read_retry.lowered", "-4 to 4 deviations"),
+            (
+                self.kind == RetryKind::Feature || !self.registers.is_empty(),
+                "read_retry.registers",
+                "at least one",
+            ),
+            (
+                self.kind == RetryKind::Feature || self.values.len() == modes && self.values.iter().all(full),
+                "read_retry.values",
+                "one value per register in each mode",
+            ),
+        ];
+        let broken = rules.into_iter().find(|rule| !rule.0);
+        broken.map_or(Ok(()), |(_, field, problem)| Err(BadSpec { field, problem }))
+    }
 }
 
 /// A page of a block in which the bad block marker may be.
@@ -455,6 +517,7 @@ impl RawNandSpec {
             return Err(BadSpec { field, problem });
         }
         self.check_cells()?;
+        self.read_retry.as_ref().map_or(Ok(()), ReadRetry::check)?;
         self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
     }
 

@@ -49,22 +49,28 @@ impl RawNand {
     /// The page that was just asked for comes to its register, or those of all planes do.
     #[inline]
     pub(super) fn sense_registers(&mut self, at: Instant, several: bool) {
+        if several {
+            (0..self.lun().loads.len()).for_each(|plane| self.sense_register(at, plane));
+        } else {
+            self.sense_register(at, usize::from(self.lun().plane));
+        }
+    }
+
+    #[inline]
+    fn sense_register(&mut self, at: Instant, plane: usize) {
         let lun = &mut self.luns[self.active];
-        let planes =
-            if several { 0..lun.loads.len() } else { usize::from(lun.plane)..usize::from(lun.plane) + 1 };
-        for (register, wrong) in lun.registers[planes.clone()].iter().zip(&mut lun.wrong[planes]) {
-            match register {
-                Register::Page(row) => sense(&mut self.cells, &self.array, *row, at, 0.0, wrong),
-                Register::Empty | Register::Otp(_) => wrong.clear(),
-            }
+        let wrong = &mut lun.wrong[plane];
+        match lun.registers[plane] {
+            Register::Page(row) => sense(&mut self.cells, &self.array, row, at, lun.lowered, wrong),
+            Register::Empty | Register::Otp(_) => wrong.clear(),
         }
     }
 
     /// A cached read has the array read `row` ahead.
     #[inline]
     pub(super) fn sense_ahead(&mut self, row: u32, at: Instant) {
-        let wrong = &mut self.luns[self.active].wrong_ahead;
-        sense(&mut self.cells, &self.array, row, at, 0.0, wrong);
+        let lun = &mut self.luns[self.active];
+        sense(&mut self.cells, &self.array, row, at, lun.lowered, &mut lun.wrong_ahead);
     }
 
     /// Programs the cells of a page. `broken` blocks fail by themselves, after as long as usual.

@@ -1,6 +1,7 @@
 //! The state of one LUN: registers, busy times, results, features.
 
-use super::super::spec::{PLANES_MAX, RawNandSpec};
+use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
+use super::power::Operation;
 use floatgate_mtd::Instant;
 
 /// What a page register holds.
@@ -105,7 +106,8 @@ impl Features {
     fn new(spec: &RawNandSpec) -> Self {
         let mut known = vec![(TIMING_MODE, [0; 4])];
         known.extend(spec.otp.map(|otp| (otp.feature, [0; 4])));
-        known.extend(spec.read_retry.map(|retry| (retry.feature, [0; 4])));
+        let retry = spec.read_retry.as_ref().filter(|retry| retry.kind == RetryKind::Feature);
+        known.extend(retry.map(|retry| (retry.feature, [0; 4])));
         known.extend(spec.protection.map(|p| {
             let first = if p.locked_at_power_on { p.lock_all } else { 0 };
             (p.feature, [first, 0, 0, 0])
@@ -159,6 +161,12 @@ pub(super) struct Lun {
     pub(super) queue: Queue,
     pub(super) queued: [Option<u32>; PLANES_MAX as usize],
     pub(super) features: Features,
+    /// Programs and erases that may not have finished.
+    pub(super) operations: Vec<Operation>,
+    /// Read retry mode set by registers.
+    pub(super) retry_mode: u8,
+    /// By how much the read retry mode in force lowers the read thresholds, in deviations.
+    pub(super) lowered: f64,
 }
 
 impl Lun {
@@ -182,6 +190,9 @@ impl Lun {
             queue: Queue::None,
             queued: [None; PLANES_MAX as usize],
             features: Features::new(spec),
+            operations: Vec::new(),
+            retry_mode: 0,
+            lowered: 0.0,
         }
     }
 

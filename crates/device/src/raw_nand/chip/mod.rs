@@ -15,8 +15,10 @@ mod identify;
 mod lun;
 mod on_die;
 mod otp;
+mod power;
 mod program;
 mod read;
+mod retry;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +27,7 @@ pub use faults::BlockFaults;
 use super::address::{RowAddress, RowMap};
 use super::bus::{NandChip, Work};
 use super::mlc::ProgramTimes;
-use super::spec::{BadSpec, RawNandSpec};
+use super::spec::{BadSpec, RawNandSpec, RetryKind};
 use super::timing::DataInterface;
 use crate::array::Array;
 use crate::cells::{Cells, CellsProfile};
@@ -113,6 +115,8 @@ pub struct RawNand {
     data_rule: &'static str,
     work: [Option<Work>; 2],
     faults: Faults,
+    /// Values of the read retry registers, until 16h applies them.
+    retry_values: Vec<u8>,
 }
 
 impl RawNand {
@@ -169,6 +173,7 @@ impl RawNand {
             data_rule: "",
             work: [None; 2],
             faults: Faults::new(spec, target),
+            retry_values: Vec::new(),
             spec: Arc::clone(spec),
         };
         chip.mark_factory_bad();
@@ -207,9 +212,11 @@ impl RawNand {
 
     /// The read retry mode in force in a LUN, 0 for the normal one.
     pub fn read_retry_mode(&self, lun: usize) -> u8 {
-        let feature = self.spec.read_retry.map(|retry| retry.feature);
-        let stored = feature.and_then(|feature| self.luns.get(lun)?.features.get(feature));
-        stored.map_or(0, |parameters| parameters[0])
+        let (Some(retry), Some(lun)) = (&self.spec.read_retry, self.luns.get(lun)) else { return 0 };
+        match retry.kind {
+            RetryKind::Hynix => lun.retry_mode,
+            RetryKind::Feature => lun.features.get(retry.feature).map_or(0, |parameters| parameters[0]),
+        }
     }
 
     #[inline]
@@ -354,6 +361,18 @@ impl NandChip for RawNand {
             Register::Page(_) if !self.spec.ecc.on_die => self.lun().wrong(),
             _ => &[],
         }
+    }
+
+    fn power_cut(&mut self, at: Instant) {
+        Self::power_cut(self, at);
+    }
+
+    fn last_operation(&self) -> Option<(Instant, Instant)> {
+        self.last_operation_time()
+    }
+
+    fn is_as_programmed(&self) -> bool {
+        matches!(self.lun().register(), Register::Page(row) if self.array.is_as_programmed(row as usize))
     }
 
     fn keeps_data(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::RawNand;
 use super::command::{Step, Wants};
 use super::lun::{Queue, Register};
+use super::power::Cut;
 use crate::cells::Outcome;
 use crate::raw_nand::address::RowAddress;
 use crate::raw_nand::spec::PLANES_MAX;
@@ -108,7 +109,9 @@ impl RawNand {
     fn program(&mut self, at: Instant, timing: &BusTiming, cached: bool) {
         let begin = (at + timing.wb).max(self.lun().array_ready);
         let mut all = Outcome { time: Nanos::ZERO, failed: false };
-        for plane in 0..self.lun().loads.len() {
+        let mut rows = [None; PLANES_MAX as usize];
+        for (plane, row) in rows.iter_mut().enumerate().take(self.lun().loads.len()) {
+            *row = self.row_to_program(plane);
             let one = self.program_plane(plane, begin);
             all = Outcome { time: all.time.max(one.time), failed: all.failed || one.failed };
         }
@@ -119,6 +122,21 @@ impl RawNand {
         lun.fail = all.failed;
         (lun.chained, lun.rewrite) = (cached, false);
         self.program_time(begin, all.time, cached);
+        let end = self.lun().array_ready;
+        let cuts = rows.into_iter().flatten().map(|row| Cut::Program { row });
+        self.begin_operations(at, (begin, end), cuts);
+    }
+
+    /// The row that a plane's program will change.
+    #[inline]
+    fn row_to_program(&self, plane: usize) -> Option<u32> {
+        match self.lun().loads[plane].target {
+            Register::Page(row) => {
+                let block = row / self.spec.geometry.pages_per_block;
+                (!self.faults.of(block).program).then_some(row)
+            }
+            Register::Empty | Register::Otp(_) => None,
+        }
     }
 
     /// Programs what is loaded for one plane.
@@ -199,7 +217,10 @@ impl RawNand {
         let queued = self.lun().queued;
         let per_block = self.spec.geometry.pages_per_block;
         let mut all = Outcome { time: Nanos::ZERO, failed: false };
-        for block in queued.into_iter().flatten().map(|row| row / per_block) {
+        let mut cuts = [const { None }; PLANES_MAX as usize];
+        let blocks = queued.into_iter().flatten().map(|row| row / per_block);
+        for (block, cut) in blocks.zip(&mut cuts) {
+            *cut = (!self.faults.of(block).erase).then(|| self.before_erase(block));
             let one = self.erase_cells(block);
             all = Outcome { time: all.time.max(one.time), failed: all.failed || one.failed };
             if one.failed {
@@ -215,6 +236,8 @@ impl RawNand {
         lun.drop_queue();
         lun.empty_registers();
         (lun.fail, lun.fail_before, lun.chained, lun.rewrite) = (all.failed, false, false, false);
-        self.busy(at + timing.wb, all.time, "tBERS");
+        let start = at + timing.wb;
+        self.busy(start, all.time, "tBERS");
+        self.begin_operations(at, (start, start + all.time), cuts.into_iter().flatten());
     }
 }

@@ -34,11 +34,16 @@ fn bad(device: &Driver) -> Vec<u32> {
     (0..device.geometry().blocks()).filter(bad).collect()
 }
 
+/// A chip on a new controller, with a new driver.
+pub(super) fn probe_again(chip: RawNand, rig: RawNandRig) -> Driver {
+    let spec = chip.spec().clone();
+    let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
+    RawNandDriver::probe(bus, rig, &[spec]).unwrap()
+}
+
 /// The same chips, on another controller, after a power cycle.
 fn again(device: &Driver, rig: RawNandRig) -> Driver {
-    let chip = device.bus().chip(0).unwrap();
-    let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip.clone()]);
-    RawNandDriver::probe(bus, rig, &[chip.spec().clone()]).unwrap()
+    probe_again(device.bus().chip(0).unwrap().clone(), rig)
 }
 
 #[test]
