@@ -89,11 +89,10 @@ mod tests {
         assert_eq!(cycles(&life), block.end.div_ceil(CYCLE));
         let (first, last) = (life[0], life[life.len() - 1]);
         assert_eq!((first.program.as_ns(), first.erase.as_ns()), (333_750, 2_000_000));
-        // The last pulses are saved and added at the very end, behind the last cycle.
-        assert_eq!((last.program.as_ns(), last.erase.as_ns()), (30_000 + 6 * 33_750, 200_000 + 11 * 450_000));
-        // The second erase pulse more comes at (2 / 8)^(1 / 0.62) = 0.1069 of the life.
+        assert_eq!((last.program.as_ns(), last.erase.as_ns()), (30_000 + 5 * 33_750, 200_000 + 12 * 450_000));
+        // The second erase pulse more comes at (2 / 8.5)^(1 / 0.62) = 0.0969 of the life.
         let second = life.iter().find(|s| s.erase.as_ns() == 2_900_000).unwrap();
-        assert_eq!(second.from, (block.end as f64 * 0.25_f64.powf(1.0 / 0.62) / 1000.0).ceil() as u64);
+        assert_eq!(second.from, (block.end as f64 * (2.0_f64 / 8.5).powf(1.0 / 0.62) / 1000.0).ceil() as u64);
     }
 
     proptest! {
