@@ -57,6 +57,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     let chip = Chip::named(&library, &args.chip, &Override::parse_all(&args.set)?)?;
     let advice = advise::advise(chip, args.use_()?, &args.codes()?);
+    if let Some(path) = &args.plot {
+        common::write_file(path, &advise::picture(&advice))?;
+    }
     if args.json {
         return common::print_json(&advice);
     }

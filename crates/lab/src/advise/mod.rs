@@ -3,8 +3,10 @@
 //! The bit error rates are those of the chip's error model ([`ErrorSpec`]): measured where the part says so, else what its data sheet
 //! promises. A page is lost when any of its codewords holds more wrong bits than the code corrects.
 
+mod picture;
 mod table;
 
+pub use picture::picture;
 pub use table::{Point, Series};
 
 use crate::config::{Config, ConfigError, Library, Override, Source};

@@ -3,6 +3,7 @@
 //! - [`Ink`]: the one table of colours and glyphs per [`Phase`](floatgate_mtd::Phase); all pictures use it.
 //! - [`percentages`], [`breakdown_text`]: shares that add up to 100.0 as printed.
 //! - [`bars`]: one stacked bar per test or sweep combination.
+//! - [`curves`]: curves on logarithmic axes.
 //! - [`wear_figures`]: how long chips live, and how their times change.
 //! - [`waterfall_svg`], [`waterfall_text`]: one operation on the timelines of its resources.
 //!
@@ -12,9 +13,12 @@
 mod axis;
 mod bars;
 mod canvas;
+mod curves;
 mod lanes;
+mod legend;
 mod palette;
 mod pen;
+mod scale;
 mod share;
 mod table;
 mod terminal;
@@ -23,6 +27,7 @@ mod waterfall;
 mod wear;
 
 pub use bars::{BarRow, Scale, bars};
+pub use curves::{Chart, Curve, curves};
 pub use palette::{Ink, ink};
 pub use share::{breakdown_text, percentages};
 pub use terminal::waterfall_text;

@@ -32,7 +32,12 @@ const fn three(l: &Latency) -> [f64; 3] {
 pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
     let y =
         heading(canvas, y, Figure::Latency, &format!("Array times over the life; {}", treatment(reports)));
-    let top = keys(canvas, y, &MOMENTS.map(|(phase, meaning)| (ink(phase).rgb, meaning.to_owned()))) + 20;
+    let top = keys(
+        canvas,
+        y,
+        WIDTH - MARGIN,
+        &MOMENTS.map(|(phase, meaning)| (ink(phase).rgb, meaning.to_owned())),
+    ) + 20;
     names(canvas, top, reports);
     let left = MARGIN + NAMES;
     let wide = (WIDTH - MARGIN - 10 - left - 2 * GAP) / 3;

@@ -20,7 +20,8 @@ pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
         (TEXT, "median"),
         (FAINT, "what the data sheet promises"),
     ];
-    let top = keys(canvas, y, &meanings.map(|(colour, meaning)| (colour, meaning.to_owned())));
+    let top =
+        keys(canvas, y, WIDTH - MARGIN, &meanings.map(|(colour, meaning)| (colour, meaning.to_owned())));
     let bottom = top + rows(reports);
     let cycles =
         || reports.iter().flat_map(|r| [r.nominal_cycles, r.life.min, r.life.max]).map(|c| c.max(1) as f64);

@@ -1,16 +1,16 @@
 //! The figures of Desnoyers, HotStorage 2009, drawn from what was simulated: how long chips live, how their times change with
 //! wear, and what operations take.
 
-mod axis;
 mod latency;
 mod lives;
 mod trace;
 
-use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
-use super::palette::{AXIS, FAINT, GRID, Rgb, TEXT, ink};
-use super::text_width::{width, wrap};
+use super::canvas::{Anchor, Canvas, LABEL, MARGIN, Type};
+use super::legend::{grid, keys};
+use super::palette::{FAINT, Rgb, TEXT, ink};
+use super::scale::Scale;
+use super::text_width::wrap;
 use crate::endurance::Report;
-use axis::Scale;
 use floatgate_mtd::Phase;
 
 /// A figure of the paper.
@@ -79,26 +79,6 @@ fn heading(canvas: &mut Canvas, y: i32, figure: Figure, subtitle: &str) -> i32 {
     y + 6
 }
 
-/// Colours with their meanings. Returns the y below them.
-fn keys(canvas: &mut Canvas, y: i32, entries: &[(Rgb, String)]) -> i32 {
-    let (mut x, mut y) = (MARGIN, y);
-    for (colour, meaning) in entries {
-        let needs = 18 + width(meaning, LABEL);
-        if x > MARGIN && x + needs > WIDTH - MARGIN {
-            (x, y) = (MARGIN, y + 20);
-        }
-        canvas.fill(Area { x, y: y + 1, w: 12, h: 12 }, *colour, String::new());
-        canvas.text_within(
-            (x + 18, y + 7),
-            meaning,
-            Type::new(LABEL, TEXT, Anchor::Left),
-            WIDTH - MARGIN - x - 18,
-        );
-        x += needs + 16;
-    }
-    y + 24
-}
-
 /// The colour of the chip with this number.
 fn colour(chip: usize) -> Rgb {
     ink(Phase::ALL[chip % Phase::ALL.len()]).rgb
@@ -110,18 +90,6 @@ fn names(canvas: &mut Canvas, top: i32, reports: &[Report]) {
         let at = (MARGIN + NAMES - 12, top + row * ROW + ROW / 2);
         canvas.text_within(at, &report.chip, Type::new(LABEL, TEXT, Anchor::Right), NAMES - 12);
     }
-}
-
-/// Vertical grid lines with labels below, and what they count.
-fn grid(canvas: &mut Canvas, scale: &Scale, (top, bottom): (i32, i32), caption: &str) {
-    for (value, label) in scale.ticks() {
-        let x = scale.at(value);
-        canvas.line((x, top), (x, bottom + 4), GRID);
-        canvas.text((x, bottom + 12), &label, Type::new(SMALL, FAINT, Anchor::Middle));
-    }
-    canvas.line((scale.from, bottom), (scale.to, bottom), AXIS);
-    let middle = i32::midpoint(scale.from, scale.to);
-    canvas.text((middle, bottom + 27), caption, Type::new(SMALL, FAINT, Anchor::Middle));
 }
 
 /// How many rows' height.

@@ -1,7 +1,8 @@
 //! Wear-related latency: program and erase times against cycles, on a logarithmic axis.
 
-use super::super::canvas::{Anchor, Area, Canvas, MARGIN, SMALL, Type};
-use super::super::palette::{FAINT, GRID, Rgb};
+use super::super::canvas::{Area, Canvas, MARGIN};
+use super::super::legend::levels;
+use super::super::palette::Rgb;
 use super::{Figure, Scale, WIDTH, colour, grid, heading, keys, treatment};
 use crate::endurance::{Point, Report};
 
@@ -16,7 +17,7 @@ pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
     let subtitle = format!("Of the block with the median life; {}", treatment(reports));
     let y = heading(canvas, y, Figure::Wear, &subtitle);
     let chips: Vec<_> = reports.iter().enumerate().map(|(i, r)| (colour(i), r.chip.clone())).collect();
-    let mut top = keys(canvas, y, &chips) + 8;
+    let mut top = keys(canvas, y, WIDTH - MARGIN, &chips) + 8;
     let last = reports.iter().flat_map(|r| r.trace.points.last()).map(|p| p.cycle).max().unwrap_or(1);
     let x = Scale::log((MARGIN + LABELS, WIDTH - MARGIN - EDGE), 10.0, last.max(10) as f64);
     if reports.iter().any(|r| r.program.is_some()) {
@@ -39,10 +40,7 @@ fn panel(canvas: &mut Canvas, top: i32, x: &Scale, reports: &[Report], (name, ti
         [] | [_] => Scale::linear((bottom, top), max),
         _ => Scale::log((bottom, top), min, max),
     };
-    for (value, label) in y.ticks() {
-        canvas.line((x.from, y.at(value)), (x.to, y.at(value)), GRID);
-        canvas.text((x.from - 8, y.at(value)), &label, Type::new(SMALL, FAINT, Anchor::Right));
-    }
+    levels(canvas, x, &y);
     grid(canvas, x, (top, bottom), &format!("{name}, against cycles"));
     for (i, report) in reports.iter().enumerate() {
         let steps: Vec<(i32, i32)> =

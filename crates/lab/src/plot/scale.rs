@@ -1,5 +1,8 @@
 //! Linear and logarithmic scales.
 
+/// Below this a logarithmic scale sees 0.
+const SMALLEST: f64 = 1e-30;
+
 /// From values to px.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
@@ -15,7 +18,8 @@ pub(super) struct Scale {
 impl Scale {
     /// A logarithmic scale over whole decades that hold `min` (above 0) and `max`.
     pub(super) fn log((from, to): (i32, i32), min: f64, max: f64) -> Self {
-        let (low, high) = (libm::floor(libm::log10(min.max(1e-9))), libm::ceil(libm::log10(max.max(1e-9))));
+        let (low, high) =
+            (libm::floor(libm::log10(min.max(SMALLEST))), libm::ceil(libm::log10(max.max(SMALLEST))));
         Self { from, to, min: low, max: high.max(low + 1.0), log: true }
     }
 
@@ -28,7 +32,7 @@ impl Scale {
 
     /// Px of a value; what lies outside is drawn at the border.
     pub(super) fn at(&self, value: f64) -> i32 {
-        let value = if self.log { libm::log10(value.max(1e-9)) } else { value };
+        let value = if self.log { libm::log10(value.max(SMALLEST)) } else { value };
         let share = ((value - self.min) / (self.max - self.min)).clamp(0.0, 1.0);
         self.from + libm::round(share * f64::from(self.to - self.from)) as i32
     }
@@ -61,8 +65,11 @@ fn round_step(max: f64, most: f64) -> f64 {
     power * [1.0, 2.0, 5.0].iter().find(fits).copied().unwrap_or(10.0)
 }
 
-/// A round number in few letters: 20k, 1M.
+/// A round number in few letters: 20k, 1M, 1e-6.
 fn short(value: f64) -> String {
+    if value > 0.0 && value < 1e-3 {
+        return format!("{value:.0e}");
+    }
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let (scale, unit) = units.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0, ""));
     let text = format!("{:.3}", value / scale);
@@ -86,6 +93,6 @@ mod tests {
         let linear = Scale::linear((100, 200), 6500.0);
         assert_eq!(labels(&linear), "0 2k 4k 6k 8k");
         assert_eq!(linear.at(4000.0), 150);
-        assert_eq!(labels(&Scale::linear((0, 9), 0.0)), "0 0");
+        assert_eq!(labels(&Scale::linear((0, 9), 0.0)), "0 1e-9");
     }
 }

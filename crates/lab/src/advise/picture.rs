@@ -1,0 +1,35 @@
+//! Lost pages against cycles, a curve per code.
+
+use super::Advice;
+use crate::plot::{Chart, Curve, curves};
+
+/// Fewer lost pages per page read than this are not drawn: nobody reads 1e20 pages.
+const FLOOR: f64 = 1e-20;
+
+/// The advice as an SVG document.
+pub fn picture(advice: &Advice) -> String {
+    let against = advice.series.iter().filter(|series| series.against == "cycles");
+    let curve = |(i, name): (usize, &String), points: &[super::Point]| Curve {
+        name: name.clone(),
+        points: points.iter().filter_map(|p| Some((p.at, *p.lost_pages.get(i)?))).collect(),
+    };
+    let all: Vec<Curve> =
+        against.flat_map(|s| s.codes.iter().enumerate().map(|named| curve(named, &s.points))).collect();
+    let (chip, use_) = (&advice.chip, &advice.use_);
+    let subtitle = format!(
+        "{} years at {} C between program and read, {} reads of the block; bit errors {}",
+        use_.years,
+        use_.temperature_c,
+        use_.reads,
+        if chip.measured { "as measured" } else { "as the data sheet promises" }
+    );
+    let title = format!("{}: pages that a code gives up on", chip.chip);
+    let chart = Chart {
+        title: &title,
+        subtitle: &subtitle,
+        axes: ("program and erase cycles", "lost pages per page read"),
+        mark: Some((chip.endurance_cycles as f64, "rated")),
+        floor: FLOOR,
+    };
+    curves(&all, &chart)
+}
