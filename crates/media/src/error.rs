@@ -148,3 +148,16 @@ impl MediaError {
         Self { offset: self.offset.saturating_add(base), reason: self.reason }
     }
 }
+
+/// `Ok` if `good`, else that `field` holds an impossible `value` at byte `at`.
+pub(crate) fn require(
+    good: bool,
+    at: usize,
+    field: &'static str,
+    value: impl Into<u64>,
+) -> Result<(), MediaError> {
+    if good {
+        return Ok(());
+    }
+    Err(Reason::OutOfRange { field, value: value.into() }.at(at))
+}

@@ -10,6 +10,7 @@
 //! | [`cfi`] | Common Flash Interface query | JESD68.01, JEP137 |
 //! | [`nand_id`] | raw NAND READ ID bytes | vendors' data sheets |
 //! | [`ubi`] | UBI headers, volume table, fastmap | `docs/spec/ubi.md` |
+//! | [`ubifs`] | UBIFS nodes, keys, LEB properties tree | `docs/spec/ubifs.md` |
 //!
 //! No parser panics, allocates or does I/O; what is wrong comes back as a
 //! [`MediaError`] naming the byte. Struct fields hold the codes stored on the
@@ -28,6 +29,7 @@ pub mod onfi;
 pub mod sfdp;
 mod text;
 pub mod ubi;
+pub mod ubifs;
 mod units;
 mod wire;
 

@@ -91,7 +91,7 @@ macro_rules! integer {
     )* };
 }
 
-integer!(u8, u16, u32, u64);
+integer!(u8, u16, u32, u64, i64);
 
 macro_rules! array_of {
     ($order:ident) => {

@@ -1,8 +1,8 @@
 //! The erase counter (EC) header, first in every PEB: `docs/spec/ubi.md#erase-counter-header`.
 
-use super::header::{HEADER_BYTES, Kind, ReadFlips, open, require, seal};
+use super::header::{HEADER_BYTES, Kind, ReadFlips, open, seal};
 use super::{Geometry, MAX_ERASE_COUNT};
-use crate::error::MediaError;
+use crate::error::{MediaError, require};
 use crate::wire::{BigWire, layout};
 
 /// "UBI#".

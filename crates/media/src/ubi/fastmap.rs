@@ -1,9 +1,8 @@
 //! Fastmap, which stands for a scan of all headers: `docs/spec/ubi.md#fastmap`.
 
-use super::header::require;
 use super::{MAX_VOLUMES, VolumeType};
 use crate::crc;
-use crate::error::{MediaError, Reason};
+use crate::error::{MediaError, Reason, require};
 use crate::wire::{BigWire, layout, span};
 
 /// Version of the format.

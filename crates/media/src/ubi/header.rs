@@ -95,16 +95,3 @@ pub(super) fn check_signs<const N: usize>(fields: [(usize, &'static str, u32); N
         None => Ok(()),
     }
 }
-
-/// `Ok` if `good`, else that `field` holds an impossible `value` at byte `at`.
-pub(super) fn require(
-    good: bool,
-    at: usize,
-    field: &'static str,
-    value: impl Into<u64>,
-) -> Result<(), MediaError> {
-    if good {
-        return Ok(());
-    }
-    Err(Reason::OutOfRange { field, value: value.into() }.at(at))
-}

@@ -1,8 +1,8 @@
 //! The volume identifier (VID) header of a mapped PEB: `docs/spec/ubi.md#volume-identifier-header`.
 
-use super::header::{HEADER_BYTES, Kind, ReadFlips, check_signs, open, require, seal};
+use super::header::{HEADER_BYTES, Kind, ReadFlips, check_signs, open, seal};
 use super::{Geometry, INTERNAL_VOLUMES, MAX_VOLUMES};
-use crate::error::MediaError;
+use crate::error::{MediaError, require};
 use crate::wire::{BigWire, codes, layout};
 
 /// "UBI!".

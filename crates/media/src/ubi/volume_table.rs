@@ -1,9 +1,9 @@
 //! The volume table, a copy in each LEB of the layout volume: `docs/spec/ubi.md#volume-table`.
 
-use super::header::{check_signs, require};
+use super::header::check_signs;
 use super::{Geometry, MAX_NAME_BYTES, MAX_VOLUMES, VolumeType};
 use crate::crc;
-use crate::error::{MediaError, Reason};
+use crate::error::{MediaError, Reason, require};
 use crate::flags::flags;
 use crate::wire::{BigWire, layout, room, span};
 
