@@ -94,7 +94,7 @@ pub enum Reason {
         minor: u8,
     },
     /// A format version other than those this crate knows.
-    #[error("{what} version {found}: {known} is known")]
+    #[error("unsupported {what} version {found}: {known} is the newest known")]
     WrongVersion {
         /// Which structure.
         what: &'static str,
