@@ -9,6 +9,7 @@ use floatgate_media::Reason;
 use floatgate_media::ubifs::lpt::{
     Geometry, Kind, LebProperties, LebSpace, Lsave, Ltab, Nnode, Parameters, Place, Pnode, nnode_number,
 };
+use floatgate_media::ubifs::{Frame, Limits, Master, Node, Superblock};
 use proptest::prelude::*;
 
 macro_rules! sample {
@@ -122,6 +123,54 @@ fn reemits(bytes: &[u8], emit: impl FnOnce(&mut [u8]) -> usize) {
     let mut out = [0xAA; 500];
     assert_eq!(emit(&mut out), bytes.len());
     assert_eq!(out[..bytes.len()], *bytes);
+}
+
+fn kernel() -> (Superblock, Master) {
+    let node = |bytes| Frame::parse(bytes).unwrap().node().unwrap();
+    let superblock = node(include_bytes!("samples/ubifs_node/superblock_kernel.bin"));
+    match (superblock, node(include_bytes!("samples/ubifs_node/master_kernel.bin"))) {
+        (Node::Superblock(superblock), Node::Master(master)) => (superblock, master),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The leaves under a node, in order; `path` is its level and column.
+fn leaves(leb: &[u8], geometry: &Geometry, place: Place, path: (u32, u32), out: &mut Vec<Pnode>) {
+    let (level, column) = path;
+    let bytes = &leb[place.offset as usize..];
+    if level == 0 {
+        let node = Pnode::parse(bytes, geometry).unwrap();
+        node.check(geometry, column).unwrap();
+        return out.push(node);
+    }
+    let node = Nnode::parse(bytes, geometry).unwrap();
+    node.check(geometry, level, nnode_number(geometry.height() - level, column)).unwrap();
+    for (index, child) in (0..).zip(node.children) {
+        if let Some(place) = child {
+            leaves(leb, geometry, place, (level - 1, 4 * column + index), out);
+        }
+    }
+}
+
+#[test]
+fn tree_of_the_kernel_adds_up_to_what_its_master_node_says() {
+    let leb = include_bytes!("samples/ubifs/kernel_lpt_leb.bin");
+    let (superblock, master) = kernel();
+    let limits = Limits::new(&superblock).unwrap();
+    assert_eq!(master.check(&limits), Ok(()));
+    let geometry = &limits.lpt_geometry;
+    let root = Place { lnum: master.lpt_lnum, offset: master.lpt_offset };
+    let mut pnodes = Vec::new();
+    leaves(leb, geometry, root, (geometry.height(), 0), &mut pnodes);
+    assert_eq!(pnodes.len(), geometry.pnode_count() as usize);
+    let lebs: Vec<_> = pnodes.iter().flat_map(|node| node.lebs).take(limits.main_lebs() as usize).collect();
+    let sum = |bytes: fn(&LebProperties) -> u32| lebs.iter().map(|leb| u64::from(bytes(leb))).sum::<u64>();
+    assert_eq!((sum(|leb| leb.free), sum(|leb| leb.dirty)), (master.free_bytes, master.dirty_bytes));
+    let count = |is: fn(&&LebProperties) -> bool| lebs.iter().filter(is).count() as u32;
+    assert_eq!(count(|leb| leb.index), master.index_lebs);
+    assert_eq!(count(|leb| leb.free == 15_872), master.empty_lebs);
+    let table = Ltab::parse(&leb[master.ltab_offset as usize..], geometry).unwrap();
+    assert_eq!(table.lebs().count(), 2);
 }
 
 #[test]

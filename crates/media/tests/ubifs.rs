@@ -180,6 +180,8 @@ fn erased_corrupt_and_impossible_nodes_are_told_apart() {
         Frame::parse(&bytes).unwrap_err()
     };
     assert_eq!(error(&|bytes| bytes.fill(0xFF)), Reason::Erased.at(0));
+    assert_eq!(Frame::parse(&[0xFF; 8]), Err(Reason::Erased.at(0)));
+    assert_eq!(Frame::parse(&[0xFF; 3]), Err(Reason::Truncated { need: 4, have: 3 }.at(0)));
     assert_eq!(
         error(&|bytes| bytes.fill(0xCE)),
         Reason::BadMagic { what: "node", expected: 0x0610_1831, found: 0xCECE_CECE }.at(0)

@@ -2,8 +2,9 @@
 //!
 //! Its nodes are packed bit by bit, as tightly as the [`Geometry`] allows: [`Pnode`]s are the leaves,
 //! [`Nnode`]s lead to them, [`Ltab`] is the tree's table of its own LEBs and [`Lsave`] its save table.
-//! The small model is rewritten whole at each commit; in the big model nodes carry a number and are
-//! written on their own. Tables of the bits: `docs/spec/ubifs.md#leb-properties-tree`.
+//! A commit writes the nodes that changed. When its area fills up, the small model (a tree of at most a
+//! LEB) is written anew as a whole; the big model moves the nodes of one LEB, for which they carry a
+//! number. Tables of the bits: `docs/spec/ubifs.md#leb-properties-tree`.
 
 mod geometry;
 mod node;
