@@ -216,7 +216,6 @@ fn lengths_that_contradict_each_other_are_refused() {
 /// An inode, with one field changed, has to be refused at that field.
 #[test]
 fn impossible_inodes_are_refused() {
-    let limits = limits();
     let Node::Inode(good) = parse(sample!("inode_regular")).unwrap().1 else { panic!("no inode") };
     let file = good.inode;
     let cases = [
@@ -231,7 +230,7 @@ fn impossible_inodes_are_refused() {
         (Inode { mode: 0o040_755, flags: InodeFlags::XATTR, ..file }, 104),
     ];
     for (inode, offset) in cases {
-        assert_eq!(InodeNode { inode, data: &[] }.check(&limits).unwrap_err().offset, offset, "{inode:?}");
+        assert_eq!(InodeNode { inode, data: &[] }.check().unwrap_err().offset, offset, "{inode:?}");
     }
     // A deletion keeps the number of bytes and drops the bytes.
     let deleted = InodeNode { inode: Inode { links: 0, data_len: 8, ..file }, data: &[] };

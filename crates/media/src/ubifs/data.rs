@@ -1,8 +1,8 @@
 //! Data nodes, a block of a file each: `docs/spec/ubifs.md#data-node`.
 
+use super::BLOCK_BYTES;
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
-use super::{BLOCK_BYTES, Limits};
 use crate::error::{MediaError, require};
 use crate::wire::{Wire, codes, layout, store};
 
@@ -60,7 +60,7 @@ impl<'a> DataNode<'a> {
     /// # Errors
     ///
     /// An empty block or one of more than 4096 bytes, an unknown compression.
-    pub fn check(&self, _: &Limits) -> Result<(), MediaError> {
+    pub fn check(&self) -> Result<(), MediaError> {
         let size = self.block.size;
         require((1..=BLOCK_BYTES).contains(&size), SIZE_AT, "block size", size)?;
         self.block.compression.known("compression", COMPRESSION_AT).map(drop)

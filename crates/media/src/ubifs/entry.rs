@@ -2,7 +2,7 @@
 
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
-use super::{FileType, Limits, MAX_NAME_BYTES};
+use super::{FileType, MAX_NAME_BYTES};
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire, layout, span, store};
 
@@ -61,7 +61,7 @@ impl<'a> EntryNode<'a> {
     /// # Errors
     ///
     /// The first of these that is impossible.
-    pub fn check(&self, _: &Limits) -> Result<(), MediaError> {
+    pub fn check(&self) -> Result<(), MediaError> {
         let inode = self.entry.inode;
         require(inode <= u64::from(u32::MAX), INODE_AT, "inode number", inode)?;
         self.entry.file_type.known("file type", FILE_TYPE_AT)?;

@@ -3,7 +3,7 @@
 use super::data::Compression;
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
-use super::{Limits, MAX_FILE_BYTES, MAX_INODE_DATA};
+use super::{MAX_FILE_BYTES, MAX_INODE_DATA};
 use crate::error::{MediaError, Reason, require};
 use crate::flags::flags;
 use crate::wire::{Wire, codes, layout, store};
@@ -225,7 +225,7 @@ impl<'a> InodeNode<'a> {
     /// # Errors
     ///
     /// The first that is impossible: size, compression, extended attributes, mode, attached bytes.
-    pub fn check(&self, _: &Limits) -> Result<(), MediaError> {
+    pub fn check(&self) -> Result<(), MediaError> {
         let inode = &self.inode;
         require(inode.size <= MAX_FILE_BYTES, SIZE_AT, "file size", inode.size)?;
         inode.compression.known("compression", COMPRESSION_AT)?;

@@ -50,7 +50,7 @@ impl Truncation {
     /// # Errors
     ///
     /// The size that is impossible.
-    pub fn check(&self, _: &Limits) -> Result<(), MediaError> {
+    pub fn check(&self) -> Result<(), MediaError> {
         require(self.old_size <= MAX_FILE_BYTES, 40, "old size", self.old_size)?;
         require(self.new_size < self.old_size, 48, "new size", self.new_size)
     }

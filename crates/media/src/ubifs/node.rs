@@ -69,10 +69,10 @@ impl<'a> Node<'a> {
     /// The first field that is impossible, with its offset in the node.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         match self {
-            Self::Inode(node) => node.check(limits),
-            Self::Data(node) => node.check(limits),
-            Self::Entry(node) => node.check(limits),
-            Self::Truncation(node) => node.check(limits),
+            Self::Inode(node) => node.check(),
+            Self::Data(node) => node.check(),
+            Self::Entry(node) => node.check(),
+            Self::Truncation(node) => node.check(),
             Self::Padding(node) => node.check(limits),
             Self::Superblock(node) => node.check(),
             Self::Master(node) => node.check(limits),

@@ -2,12 +2,10 @@
 
 use super::header::fixed_nodes;
 use super::{Branch, NON_DATA_HEADS};
-use super::{
-    Compression, FORMAT_VERSION, HashAlgorithm, KeyHash, LOG_LEB, MAX_HASH_BYTES, index::IndexNode, key::Key,
-};
+use super::{Compression, FORMAT_VERSION, HashAlgorithm, KeyHash, LOG_LEB, MAX_HASH_BYTES, index::IndexNode};
 use crate::error::{MediaError, Reason, require};
 use crate::flags::flags;
-use crate::wire::{Wire, layout};
+use crate::wire::layout;
 
 /// Oldest version of the format that Linux reads.
 const OLDEST_VERSION: u32 = 3;
@@ -235,7 +233,4 @@ impl Superblock {
     }
 }
 
-const _: () = {
-    assert!(Superblock::HMAC_AT + MAX_HASH_BYTES == 192);
-    assert!(<Key as Wire>::WIDTH == 8);
-};
+const _: () = assert!(Superblock::HMAC_AT + MAX_HASH_BYTES == 192, "the field behind it");
