@@ -172,6 +172,28 @@ fn files_of_mkfs_are_what_they_were() {
 }
 
 #[test]
+fn encrypted_files_keep_what_cannot_be_read() {
+    for sample in [
+        &sample!("entry_xattr")[..],
+        sample!("inode_xattr"),
+        sample!("entry_encrypted"),
+        sample!("data_encrypted"),
+    ] {
+        let (stamp, node) = parse(sample).unwrap();
+        assert_eq!(node.check(&limits()), Ok(()));
+        assert_eq!(emit(stamp, &node), sample);
+    }
+    let Node::Entry(context) = parse(sample!("entry_xattr")).unwrap().1 else { panic!("no entry") };
+    // The attribute "c" holds what Linux needs to decrypt, beside the key.
+    assert_eq!((context.entry.key.key_type(), context.name), (KeyType::XattrEntry, &b"c"[..]));
+    let Node::Inode(value) = parse(sample!("inode_xattr")).unwrap().1 else { panic!("no inode") };
+    assert!(value.inode.is_xattr() && u64::from(value.inode.key.inum()) == context.entry.inode);
+    assert_eq!(value.data.len(), 28);
+    let Node::Data(data) = parse(sample!("data_encrypted")).unwrap().1 else { panic!("no data") };
+    assert_eq!((data.block.size, data.block.compressed_size, data.data.len()), (13, 13, 16));
+}
+
+#[test]
 fn erased_corrupt_and_impossible_nodes_are_told_apart() {
     let good = sample!("commit_start");
     let error = |change: &dyn Fn(&mut Vec<u8>)| {
