@@ -7,6 +7,11 @@ default:
 test:
     ./test
 
+# only the tests that Linux's kernel judges, in a guest
+kernel:
+    tests/kernel/judge --prepare
+    cargo test -p floatgate --test kernel -- --ignored
+
 # benchmarks, side by side
 bench:
     cargo bench

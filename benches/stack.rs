@@ -5,9 +5,10 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use floatgate_device::raw_nand::{
-    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
 use floatgate_lab::config::{Config, Library, Override, sweep};
+use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
 use floatgate_lab::rig::{self, Rig, RigOptions};
 use floatgate_lab::speed::SpeedOptions;
 use floatgate_lab::{papers, run};
@@ -98,7 +99,7 @@ fn nearly_full() -> RawNandDriver<NandController<RawNand>> {
     let profile: NandProfile = config.extract("controller").unwrap();
     let board: NandBoard = config.extract_or_default("bus").unwrap();
     let ecc = config.extract("ecc").unwrap();
-    let bus = NandController::new(profile, board, RawNand::package(&spec, true).unwrap());
+    let bus = NandController::new(profile, board, RawNand::package(&spec, ChipOptions::default()).unwrap());
     let mut device = RawNandDriver::probe(bus, RawNandRig { ecc, ..RawNandRig::default() }, &[spec]).unwrap();
     let geometry = device.geometry().clone();
     let data = pattern((geometry.size_bytes - u64::from(geometry.write_bytes)) as usize);
@@ -147,4 +148,12 @@ fn sweep_of_1000_combinations() -> usize {
 fn papers_whole() -> usize {
     let report = papers::compare(&Library::built_in(), &papers::built_in().unwrap()).unwrap();
     report.rows.len()
+}
+
+/// `floatgate endurance --all`: whole lives of 10 blocks of each of the eight chips.
+#[divan::bench]
+fn endurance_of_8_chips(bencher: Bencher<'_, '_>) {
+    let library = Library::built_in();
+    let subjects = PAPER_CHIPS.map(|part| Subject::new(&library, part, &[]).unwrap());
+    bencher.bench_local(|| endurance::run_all(&subjects, &Experiment::default()).unwrap());
 }

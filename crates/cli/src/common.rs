@@ -124,7 +124,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Prints to stderr. A closed pipe (`2>&1 | head`) is not an error.
-fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 

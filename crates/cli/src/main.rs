@@ -6,6 +6,8 @@
 
 mod common;
 mod completions;
+mod ecc;
+mod endurance;
 mod keystore;
 mod papers;
 mod parts;
@@ -31,6 +33,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D
   floatgate trace am62a-w35n01jw read-page
   floatgate papers
+  floatgate ecc check dump.nand --part mt29f2g08aad
   floatgate parts w35n01jw")]
 struct Cli {
     #[command(subcommand)]
@@ -45,8 +48,12 @@ enum Command {
     Trace(trace::Args),
     /// A microcontroller's keystore test, with and without delays in its driver
     Keystore(keystore::Args),
+    /// How many cycles blocks live, and how their times change on the way
+    Endurance(endurance::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
+    /// Images for flash programmers, and dumps of real chips corrected
+    Ecc(ecc::Args),
     /// The catalogue of chips
     Parts(parts::Args),
     /// The catalogue of boards
@@ -60,7 +67,9 @@ fn main() -> ExitCode {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),
+        Command::Endurance(args) => endurance::run(&args),
         Command::Papers(args) => papers::run(&args),
+        Command::Ecc(args) => ecc::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -12,6 +12,7 @@ use std::process::ExitCode;
   floatgate papers
   floatgate papers P0
   floatgate papers octal
+  floatgate papers P3 --seed 7
   floatgate papers --json
   floatgate papers my-measurements.toml
 
@@ -20,6 +21,10 @@ pub(crate) struct Args {
     /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
     #[arg(default_value = "")]
     table: String,
+
+    /// Seed of the chips and blocks of the rows on endurance
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
 
     /// Only the summary
     #[arg(long)]
@@ -32,7 +37,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let papers = chosen(&args.table)?;
-    let report = papers::compare(&Library::built_in(), &papers)?;
+    let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
     if args.json {
         common::print_json(&report)?;
@@ -78,7 +83,7 @@ fn rows_table(rows: &[&ReportRow]) -> String {
         let residual = if row.is_outside() && common::colour() { residual.fg(Color::Red) } else { residual };
         table.add_row(vec![
             Cell::new(&row.row),
-            Cell::new(row.published),
+            Cell::new(published(row)),
             Cell::new(figure(row.simulated)),
             residual,
             Cell::new(kind(row.kind)),
@@ -111,6 +116,14 @@ fn kind(kind: RowKind) -> &'static str {
         RowKind::Fitted => "fitted",
         RowKind::Predicted => "predicted",
         RowKind::Exception => "exception",
+    }
+}
+
+/// The published figure, or the ends of its range.
+fn published(row: &ReportRow) -> String {
+    match (row.published_min, row.published_max) {
+        (Some(min), Some(max)) => format!("{min} to {max}"),
+        _ => row.published.to_string(),
     }
 }
 

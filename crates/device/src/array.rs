@@ -23,12 +23,18 @@ struct Block {
     pages: Vec<Page>,
 }
 
+/// What a block held at some time.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockContent(Option<Arc<Block>>);
+
 #[derive(Clone, Debug, Default)]
 struct Page {
     /// `None` while erased.
     data: Option<Arc<[u8]>>,
     /// Programs since the last erase.
     programs: u8,
+    /// A program found it programmed already.
+    mixed: bool,
 }
 
 impl Array {
@@ -62,6 +68,11 @@ impl Array {
         self.page(row).map_or(0, |p| p.programs)
     }
 
+    /// Whether the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
+    pub fn is_as_programmed(&self, row: usize) -> bool {
+        self.page(row).is_some_and(|page| page.data.is_some() && !page.mixed)
+    }
+
     /// The stored page, `None` while it is erased (or nothing is stored). Injected errors are not applied.
     pub fn stored(&self, row: usize) -> Option<&[u8]> {
         self.page(row)?.data.as_deref()
@@ -69,6 +80,11 @@ impl Array {
 
     /// Reads `out.len()` bytes of a page from `column`, injected bit errors included. Columns beyond the page read 0xFF.
     pub fn read(&self, row: usize, column: usize, out: &mut [u8]) {
+        self.read_with(row, column, out, self.flips(row));
+    }
+
+    /// As [`Self::read`], with these bits of the page inverted instead of the injected ones.
+    pub fn read_with(&self, row: usize, column: usize, out: &mut [u8], wrong: &[u32]) {
         if !self.stores {
             return;
         }
@@ -80,7 +96,7 @@ impl Array {
             }
             None => out.fill(0xFF),
         }
-        for &bit in self.flips(row) {
+        for &bit in wrong {
             let byte = bit as usize / 8;
             if (column..column + inside).contains(&byte) {
                 out[byte - column] ^= 1 << (bit % 8);
@@ -108,6 +124,7 @@ impl Array {
                 page.data = Some(Arc::from(fresh));
             }
             Some(data) => {
+                page.mixed = true;
                 let target = Arc::make_mut(data);
                 for (old, new) in target[column..].iter_mut().zip(bytes) {
                     *old &= new;
@@ -123,6 +140,31 @@ impl Array {
             let first = (block * self.pages_per_block) as u32;
             let after = first + self.pages_per_block as u32;
             self.flips.retain(|row, _| !(first..after).contains(row));
+        }
+    }
+
+    /// The first program of an erased page never took place.
+    pub fn undo_program(&mut self, row: usize) {
+        let (block, page) = (row / self.pages_per_block, row % self.pages_per_block);
+        if let Some(block) = &mut self.blocks[block] {
+            Arc::make_mut(block).pages[page] = Page::default();
+        }
+    }
+
+    /// What a block holds, injected errors aside. Nothing is copied.
+    pub(crate) fn content(&self, block: usize) -> BlockContent {
+        BlockContent(self.blocks[block].clone())
+    }
+
+    /// The block holds this again.
+    pub(crate) fn restore(&mut self, block: usize, content: BlockContent) {
+        self.blocks[block] = content.0;
+    }
+
+    /// An erase of the block failed: its data is still there, and its pages may be programmed again.
+    pub fn fail_erase(&mut self, block: usize) {
+        if let Some(block) = &mut self.blocks[block] {
+            Arc::make_mut(block).pages.iter_mut().for_each(|page| page.programs = 0);
         }
     }
 

@@ -1,13 +1,22 @@
 //! ECC engines: where a page is encoded before it is programmed and corrected after it is read, and what that costs.
 //!
-//! The three calls are those of Linux's ECC API: init ([`EccEngine::new`]), prepare, finish. The codecs are not part of
-//! this layer: the engine learns from the simulated chip which bits are wrong, counts them per step, and repairs the
-//! steps that the code could.
+//! Codes are those of Linux's software engines, Hamming and BCH, whoever computes them: hardware engines have codes and
+//! layouts of their own makers, of which most are not published. An engine tells of its result what [`Reports`] says.
+//!
+//! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. Where none are kept (timing only), wrong bits are counted step
+//! by step, which comes to the same as long as no step has more of them than the code corrects. Beyond that a decoder may find
+//! another codeword near by, which counting does not know. [`EccEngine::finish`] counts too, over the data alone.
+
+mod page_code;
+
+pub use page_code::{PageCode, PageCodeError};
 
 use crate::timeline::{Host, Resource, Timeline};
 use crate::units;
-use floatgate_mtd::{Nanos, Phase};
+use floatgate_mtd::{Geometry, Nanos, Phase};
+use page_code::Scratch;
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// Where the ECC is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -24,6 +33,19 @@ pub enum EngineKind {
     External,
     /// On the CPU.
     Software,
+}
+
+/// What an engine tells of a page it corrected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reports {
+    /// How many bits were wrong in each step.
+    #[default]
+    Bits,
+    /// Only whether the bitflip threshold was reached. MTD users then see either no bitflips or as many as the threshold.
+    Threshold,
+    /// Only whether it could be corrected. MTD users never see bitflips: nothing is scrubbed in time.
+    PassFail,
 }
 
 /// An ECC engine as data.
@@ -47,6 +69,8 @@ pub struct EccProfile {
     /// Finding and correcting, per wrong bit, in us.
     #[serde(with = "units::us")]
     pub correct_us_per_bit: Nanos,
+    /// What it tells of its result.
+    pub reports: Reports,
 }
 
 mod optional_bytes {
@@ -82,12 +106,25 @@ pub struct Corrected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncorrectable;
 
+/// What is known of a page that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageRead<'a> {
+    /// Its bytes: they are decoded.
+    Bytes,
+    /// It is a codeword, without any wrong bit: decoding would find nothing.
+    Clean,
+    /// There are no bytes, but these bits of the page are wrong (offsets, ascending, OOB after the data).
+    Counted(&'a [u32]),
+}
+
 /// An engine set up for one chip.
 #[derive(Clone, Debug)]
 pub struct EccEngine {
     profile: EccProfile,
     requirement: EccRequirement,
     timeline: Timeline,
+    code: Option<Arc<PageCode>>,
+    scratch: Scratch,
 }
 
 impl EccEngine {
@@ -97,7 +134,25 @@ impl EccEngine {
             strength: profile.strength.unwrap_or(chip.strength),
             step_bytes: profile.step_bytes.unwrap_or(chip.step_bytes).max(1),
         };
-        Self { profile, requirement, timeline: Timeline::default() }
+        Self { profile, requirement, timeline: Timeline::default(), code: None, scratch: Scratch::default() }
+    }
+
+    /// Sets up the code for pages of these sizes, where correction happens on the host's side.
+    ///
+    /// # Errors
+    /// When there is no such code, or its bytes find no place in the OOB.
+    pub fn set_up(&mut self, page_bytes: u32, oob_bytes: u32) -> Result<(), PageCodeError> {
+        if self.on_host() {
+            let code = PageCode::linux(self.requirement, page_bytes, oob_bytes)?;
+            self.scratch = code.scratch();
+            self.code = Some(Arc::new(code));
+        }
+        Ok(())
+    }
+
+    /// The code in force, where correction happens on the host's side.
+    pub fn code(&self) -> Option<&PageCode> {
+        self.code.as_deref()
     }
 
     /// Where the ECC is computed.
@@ -124,6 +179,66 @@ impl EccEngine {
         self.work(host, bytes, self.profile.encode_ns_per_kb, "ECC encode");
     }
 
+    /// Before a page is programmed: puts the ECC bytes of `data` into `oob`. [`Self::prepare`] takes the time.
+    pub fn encode(&mut self, data: &[u8], oob: &mut [u8]) {
+        if let Some(code) = &self.code {
+            code.encode(data, oob, &mut self.scratch);
+        }
+    }
+
+    /// After a page was read: corrects `data`, and the ECC bytes in `oob`.
+    ///
+    /// # Errors
+    /// [`Uncorrectable`] when any step holds too many wrong bits; the other steps are corrected all the same.
+    #[inline]
+    pub fn decode(
+        &mut self,
+        host: &mut Host,
+        data: &mut [u8],
+        oob: &mut [u8],
+        read: PageRead<'_>,
+    ) -> Result<Corrected, Uncorrectable> {
+        self.work(host, data.len() as u32, self.profile.decode_ns_per_kb, "ECC decode");
+        match read {
+            PageRead::Clean | PageRead::Counted([]) => Ok(Corrected::default()),
+            PageRead::Bytes | PageRead::Counted(_) => self.correct_page(host, data, oob, read),
+        }
+    }
+
+    fn correct_page(
+        &mut self,
+        host: &mut Host,
+        data: &mut [u8],
+        oob: &mut [u8],
+        read: PageRead<'_>,
+    ) -> Result<Corrected, Uncorrectable> {
+        let Some(code) = &self.code else { return Ok(Corrected::default()) };
+        let tally = match read {
+            PageRead::Counted(wrong) => code.count(wrong, &mut self.scratch),
+            PageRead::Bytes | PageRead::Clean => code.decode(data, oob, &mut self.scratch),
+        };
+        self.book_correction(host, tally.corrected.total);
+        if tally.lost_steps == 0 { Ok(self.reported(tally.corrected)) } else { Err(Uncorrectable) }
+    }
+
+    /// What the engine tells of a correction.
+    fn reported(&self, corrected: Corrected) -> Corrected {
+        let threshold = Geometry::default_bitflip_threshold(self.requirement.strength);
+        match self.profile.reports {
+            Reports::Bits => corrected,
+            Reports::Threshold if corrected.max >= threshold => {
+                Corrected { max: threshold, total: threshold }
+            }
+            Reports::Threshold | Reports::PassFail => Corrected::default(),
+        }
+    }
+
+    fn book_correction(&self, host: &mut Host, bits: u32) {
+        let resource =
+            if self.profile.engine == EngineKind::Software { Resource::Cpu } else { Resource::Ecc };
+        host.spend(resource, Phase::Ecc, self.profile.correct_us_per_bit * u64::from(bits), "ECC correct");
+    }
+
     /// After a page was read into `data`: corrects the bits listed in `flips` (bit offsets in the page, sorted; those
     /// beyond `data` are OOB and are not counted).
     ///
@@ -141,11 +256,8 @@ impl EccEngine {
             return Ok(Corrected::default());
         }
         let fixed = correct(self.requirement, data, flips);
-        let bits = fixed.map_or(0, |c| c.total);
-        let resource =
-            if self.profile.engine == EngineKind::Software { Resource::Cpu } else { Resource::Ecc };
-        host.spend(resource, Phase::Ecc, self.profile.correct_us_per_bit * u64::from(bits), "ECC correct");
-        fixed
+        self.book_correction(host, fixed.map_or(0, |c| c.total));
+        fixed.map(|corrected| self.reported(corrected))
     }
 
     #[inline]
@@ -217,5 +329,24 @@ mod tests {
         assert_eq!(host.spent()[Phase::Ecc], Nanos::from_us(2));
         EccEngine::new(EccProfile::default(), chip).prepare(&mut host, 2000);
         assert_eq!(host.spent().total(), Nanos::from_us(2));
+    }
+
+    #[test]
+    fn engines_tell_what_they_can() {
+        let told = |reports, wrong: u32| {
+            let profile = EccProfile { engine: EngineKind::Pipelined, reports, ..EccProfile::default() };
+            let mut engine = EccEngine::new(profile, EccRequirement { strength: 8, step_bytes: 512 });
+            engine.set_up(2048, 64).unwrap();
+            let mut oob = [0xFF; 64];
+            let mut data = [0x5A; 2048];
+            engine.encode(&data, &mut oob);
+            (0..wrong).for_each(|bit| data[bit as usize * 9] ^= 0x10);
+            let result = engine.decode(&mut Host::default(), &mut data, &mut oob, PageRead::Bytes);
+            assert_eq!(result.is_ok(), data == [0x5A; 2048]);
+            result.map(|corrected| corrected.max)
+        };
+        assert_eq!([5, 8].map(|n| told(Reports::Bits, n)), [Ok(5), Ok(8)]);
+        assert_eq!([5, 6, 8].map(|n| told(Reports::Threshold, n)), [Ok(0), Ok(6), Ok(6)]);
+        assert_eq!([8, 9].map(|n| told(Reports::PassFail, n)), [Ok(0), Err(Uncorrectable)]);
     }
 }

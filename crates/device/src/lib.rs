@@ -14,6 +14,7 @@ pub mod cells;
 pub mod ecc_engine;
 pub mod host;
 pub mod parallel_nor;
+pub mod power;
 pub mod raw_nand;
 pub mod spi;
 pub mod spi_nand;

@@ -29,8 +29,8 @@ impl Codec {
         let bch = match code {
             Code::Hamming { .. } => None,
             Code::Bch { strength, step_bytes } => {
-                let bch = Bch::new(bch_degree(step_bytes), strength)?;
-                Some(Arc::new(bch.masked(step_bytes as usize)))
+                let bch = Bch::for_step(bch_degree(step_bytes), strength, step_bytes as usize)?;
+                Some(Arc::new(bch))
             }
         };
         Ok(Self { code, bch })
@@ -121,3 +121,9 @@ impl core::fmt::Debug for Codec {
         f.debug_tuple("Codec").field(&self.code).finish()
     }
 }
+
+/// Codecs go to other threads.
+const _: () = {
+    const fn shared<T: Clone + Send + Sync>() {}
+    shared::<Codec>();
+};

@@ -8,6 +8,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod bch;
 pub mod code;
@@ -15,6 +17,7 @@ pub mod codec;
 pub mod erased;
 mod hamming;
 pub mod layout;
+mod simd;
 
 pub use bch::Bch;
 pub use code::{Code, CodeError, bch_bytes, hamming_bytes};

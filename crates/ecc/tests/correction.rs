@@ -154,3 +154,68 @@ fn what_is_not_repaired_is_not_touched() {
         }
     }
 }
+
+/// Every pattern of up to t errors in short words.
+#[test]
+fn every_pattern_of_a_short_code_is_repaired() {
+    for (m, t, len) in [(8, 1, 20), (8, 2, 20), (8, 3, 6), (9, 2, 20)] {
+        let bch = Bch::new(m, t).unwrap();
+        let data = noise(2, len);
+        let mut ecc = vec![0; bch.ecc_bytes()];
+        bch.encode(&data, &mut ecc);
+        let bits = 8 * len + (m * t) as usize;
+        for pattern in patterns(bits, t as usize) {
+            let (mut got, mut got_ecc) = (data.clone(), ecc.clone());
+            pattern.iter().for_each(|bit| flip(&mut got, &mut got_ecc, *bit));
+            assert_eq!(bch.decode(&mut got, &mut got_ecc), Ok(pattern.len() as u32), "{pattern:?}");
+            assert!(got == data && got_ecc == ecc, "{pattern:?}");
+        }
+    }
+}
+
+/// Sets of up to `most` numbers below `limit`.
+fn patterns(limit: usize, most: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![vec![]];
+    let mut from = 0;
+    for _ in 0..most {
+        let to = all.len();
+        for at in from..to {
+            let next = all[at].last().map_or(0, |last| last + 1);
+            all.extend((next..limit).map(|bit| [&all[at][..], &[bit]].concat()).collect::<Vec<_>>());
+        }
+        from = to;
+    }
+    all
+}
+
+/// t + 1 errors are miscorrected if they are t + 1 of the 2t + 1 bits of a codeword (a shorter one there is not), since then
+/// the other t are nearer. A word of n bits has about C(n, 2t + 1) / 2^mt such codewords, each holds C(2t + 1, t) of the
+/// C(n, t + 1) patterns: a share of C(n - t - 1, t) / 2^mt, or (n / 2^m)^t / t!: the second factor of a perfectly packed
+/// code, the first for the positions that a shortened one does not have.
+#[test]
+fn one_error_too_many_is_miscorrected_as_often_as_theory_says() {
+    const TRIALS: usize = 40_000;
+    let mut noise = Noise(99);
+    for t in 1_u32..=4 {
+        let codec = codec(&format!("bch{t}/512"));
+        let (data, ecc) = encoded(&codec, 3);
+        let n = 4096 + 13 * t;
+        let share = (0..t).fold(1.0, |share, i| share * f64::from(n - t - 1 - i) / f64::from((i + 1) << 13));
+        let mut miscorrected = 0;
+        for _ in 0..TRIALS {
+            let (mut got, mut got_ecc) = (data.clone(), ecc.clone());
+            let wrong = noise.distinct(t as usize + 1, n as usize);
+            wrong.into_iter().for_each(|bit| flip(&mut got, &mut got_ecc, bit));
+            if let Ok(found) = codec.decode(&mut got, &mut got_ecc) {
+                let mut valid = vec![0; ecc.len()];
+                codec.encode(&got, &mut valid);
+                assert!(found == t && valid == got_ecc && got != data);
+                miscorrected += 1;
+            }
+        }
+        let expected = share * TRIALS as f64;
+        let deviation = (expected * (1.0 - share)).sqrt();
+        let off = (f64::from(miscorrected) - expected) / deviation;
+        assert!(off.abs() < 4.0, "t = {t}: {miscorrected} of {TRIALS}, {expected:.1} expected");
+    }
+}

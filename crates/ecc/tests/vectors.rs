@@ -50,3 +50,25 @@ fn codecs_add_the_mask_of_erased_steps() {
         assert!(ecc.iter().all(|byte| *byte == 0xFF));
     }
 }
+
+fn hamming_data(step_bytes: usize, what: &str) -> Vec<u8> {
+    let Some(bit) = what.strip_prefix("bit") else { return noise(what.parse().unwrap(), step_bytes) };
+    let bit: usize = bit.parse().unwrap();
+    let mut data = vec![0; step_bytes];
+    data[bit / 8] = 1 << (bit % 8);
+    data
+}
+
+#[test]
+fn hamming_bytes_are_the_kernels() {
+    let mut count = 0;
+    for row in rows(include_str!("vectors/hamming.txt")) {
+        let step_bytes: u32 = row[0].parse().unwrap();
+        let codec = Codec::new(Code::Hamming { step_bytes }).unwrap();
+        let mut ecc = [0; 3];
+        codec.encode(&hamming_data(step_bytes as usize, row[1]), &mut ecc);
+        assert_eq!(ecc[..], unhex(row[2]), "{} {}", row[0], row[1]);
+        count += 1;
+    }
+    assert_eq!(count, 51);
+}

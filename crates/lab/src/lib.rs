@@ -1,15 +1,21 @@
 //! The laboratory: setups wired into rigs, what is measured on them, and how it is shown.
 //!
+//! - [`advise`]: which ECC a chip needs.
 //! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
+//! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`operation`]: one operation, recorded.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
+//! - [`ecc`]: images of raw NAND: data to pages with OOB and back, corrected and reported.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
+pub mod advise;
 pub mod config;
+pub mod ecc;
+pub mod endurance;
 pub mod error;
 pub mod keystore;
 pub mod operation;

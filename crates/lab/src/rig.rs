@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ConfigError, Kind, Library, Problem};
 use crate::partition;
+use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
@@ -9,7 +10,8 @@ use floatgate_device::parallel_nor::{
 };
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig,
+    RawNandSpec,
 };
 use floatgate_device::spi::controller::SpiBus;
 use floatgate_device::spi::{Clock, Mode, SpiChip, SpiController, SpiMem, SpiOp, SpiProfile};
@@ -106,8 +108,19 @@ pub enum RigError {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 10] =
-    ["title", "source", "chip", "controller", "bus", "host", "ecc", "driver", "partition", "firmware"];
+const KEYS: [&str; 11] = [
+    "title",
+    "source",
+    "chip",
+    "controller",
+    "bus",
+    "host",
+    "ecc",
+    "driver",
+    "partition",
+    "firmware",
+    "cells",
+];
 
 /// The kinds of chip.
 const KINDS: [&str; 4] = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"];
@@ -121,6 +134,7 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     config.only_keys(&KEYS)?;
     check_controller(config)?;
     check_bad_blocks(config, options.bad_blocks)?;
+    check_cells(config)?;
     let device = match config.part().kind.as_str() {
         "spi-nand" => spi_nand(library, config, options)?,
         "spi-nor" => spi_nor(library, config, options)?,
@@ -148,6 +162,20 @@ fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
     };
     let help = "lower --bad-blocks, or raise chip.geometry.max_bad_blocks_per_lun";
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
+}
+
+/// Only NANDs have cells that wear and forget, at temperatures at which chips work or are baked.
+fn check_cells(config: &Config) -> Result<(), ConfigError> {
+    let nor = matches!(config.part().kind.as_str(), "spi-nor" | "parallel-nor");
+    if nor && config.tree().get("cells").is_some() {
+        let message = format!("{} is a NOR: its cells neither wear nor forget here", config.part().name);
+        return Err(config.wrong("cells", message));
+    }
+    let temperature_c = config.extract_or_default::<CellsProfile>("cells")?.temperature_c;
+    if (-55.0..=150.0).contains(&temperature_c) {
+        return Ok(());
+    }
+    Err(config.wrong("cells.temperature_c", format!("{temperature_c} C: chips stand -55 to 150")))
 }
 
 /// A controller drives one kind of bus; its profile tells which by the fields it has.
@@ -240,7 +268,7 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
 
 fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
     let spec: SpiNandSpec = config.extract("chip")?;
-    spec.check().map_err(|bad| config.wrong(bad.key, bad.why))?;
+    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
     let (profile, bus, host) = spi_parts(config)?;
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
@@ -250,6 +278,7 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
         seed: options.seed,
         stores: options.stores,
         bad_blocks: options.bad_blocks,
+        cells: config.extract_or_default::<CellsProfile>("cells")?,
     };
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);
@@ -285,7 +314,9 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
         options: config.extract_or_default("driver")?,
     };
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
-    let chips = RawNand::package(&spec, options.stores)
+    let cells = config.extract_or_default::<CellsProfile>("cells")?;
+    let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
+    let chips = RawNand::package(&spec, chip_options)
         .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
     let controller = NandController::new(profile, bus, chips);
     let driver = RawNandDriver::probe(controller, rig, &parts).map_err(|e| probe_error(config, e))?;

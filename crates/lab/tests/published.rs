@@ -34,12 +34,16 @@ const SELKIRK_2017: [(&str, &[f64]); 2] = [
 ];
 
 /// The only row that no model of the board explains: 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
-const EXCEPTIONS: [(&str, &str, f64); 4] = [
+const EXCEPTIONS: [(&str, &str, f64); 7] = [
     ("P0", "flexible-dummies-measured", 9516.0),
     // One block read in 11 to 17 ms: the tool's millisecond alone is more than 5 %.
     ("L0", "continuous-octal", 15058.0),
     ("L0", "continuous-octal", 17066.0),
     ("L0", "continuous-octal-dtr", 23272.0),
+    // "Often 10 to 100 times nominal, with a few outliers": three chips below 10.
+    ("P3", "life", 10.0),
+    ("P3", "life", 10.0),
+    ("P3", "life", 10.0),
 ];
 
 /// `flash_speed -d` prints whole milliseconds: 7 may be anything to 7.99.
@@ -116,7 +120,7 @@ fn only_known_rows_are_exceptions() {
         assert!(EXCEPTIONS.iter().any(known), "{} is no known exception", name(row));
         assert!(row.reason.as_ref().is_some_and(|reason| !reason.is_empty()), "{} has no reason", name(row));
     }
-    assert_eq!(report().summary.exceptions, found.len());
+    assert_eq!((report().summary.exceptions, EXCEPTIONS.len()), (found.len(), found.len()));
 }
 
 #[test]
@@ -132,7 +136,8 @@ fn the_summary_counts_what_is_there() {
     assert_eq!(summary.parameters, fits);
     assert_eq!(summary.rows, summary.fitted + summary.predicted + summary.exceptions);
     assert!(summary.parameters < summary.rows, "as many parameters as rows explain nothing");
-    let sizes = rows.iter().filter(|row| row.kind != RowKind::Exception).map(|row| row.residual.abs());
+    let exact = rows.iter().filter(|row| row.kind != RowKind::Exception && row.published_min.is_none());
+    let sizes = exact.map(|row| row.residual.abs());
     assert!((summary.median - median(sizes.collect())).abs() < 1e-12);
 }
 
@@ -165,9 +170,16 @@ fn fitted_parameters_stand_where_they_are_said_to_stand() {
     for paper in documents() {
         for fit in &paper.fits {
             let (folder, file) = fit.file.split_once('/').unwrap();
+            let key = fit.parameter.rsplit('.').next().unwrap();
+            // A constant of a model stands in its source.
+            if folder == "crates" {
+                let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&fit.file);
+                let text = std::fs::read_to_string(path).unwrap();
+                assert!(text.contains(key), "{}: {} has no {key}", paper.paper, fit.file);
+                continue;
+            }
             let kind = Kind::ALL.into_iter().find(|kind| kind.folder() == folder).unwrap();
             let text = library.open(kind, file.strip_suffix(".toml").unwrap(), None).unwrap();
-            let key = fit.parameter.rsplit('.').next().unwrap();
             assert!(text.content().contains(key), "{}: {} has no {key}", paper.paper, fit.file);
         }
     }

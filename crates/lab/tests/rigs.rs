@@ -306,3 +306,30 @@ fn overrides_of_every_table_take_effect() {
         assert!(after != before && seen == effect, "{name} {set}: {before} ns before, {after} after");
     }
 }
+
+/// The cells of a setup: worn chips erase more slowly and program faster; what cannot be is refused by name.
+#[test]
+fn setups_have_cells() {
+    let times = |name: &str, sets: &[&str]| {
+        let mut rig = rig_of(&config(name, sets), TIMING_ONLY);
+        let (page, block) = (rig.device.geometry().write_bytes, rig.device.geometry().erase_bytes);
+        let start = rig.now();
+        let written = rig.device.write(start, 0, &vec![0; page as usize]).unwrap().at;
+        let erased = rig.device.erase(written, 0, block.into()).unwrap().at;
+        (written.since(start), erased.since(written))
+    };
+    for name in ["imx6-mx30lf2g18ac", "ma35d1-w25n02jw"] {
+        let new = times(name, &[]);
+        let warm = times(name, &["cells.temperature_c=85"]);
+        assert_eq!(new, warm, "{name}: heat changes no time");
+        let worn = times(name, &["cells.cycles=300000", "cells.temperature_c=85"]);
+        assert!(worn.0 < new.0 && worn.1 > new.1, "{name}: {worn:?}, new {new:?}");
+    }
+    let refused = |name: &str, set: &str| {
+        let problem = floatgate_lab::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err();
+        problem.map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused("imx6-mx30lf2g18ac", "cells.temperature_c=1000").contains("-55 to 150"));
+    assert!(refused("imx6-mx30lf2g18ac", "cells.cicles=1").contains("cicles"));
+    assert!(refused("zc702-mx25uw12845g", "cells.cycles=1").contains("NOR"));
+}

@@ -17,7 +17,7 @@ use floatgate_device::raw_nand::{
 };
 use floatgate_device::spi::controller::SpiBus;
 use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiProfile};
-use floatgate_device::spi_nand::{ChipOptions, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use floatgate_lab::config::Config;
 use floatgate_lab::rig::{Device, RigOptions, wire};
 use floatgate_lab::speed::{self, SpeedOptions, Test};
@@ -178,7 +178,7 @@ fn raw_nand(config: &Config, chips: Vec<RawNand>, options: &str) -> RawNandDrive
 fn marks_outlive_the_driver() {
     let serial = config("am62a-w35n01jw", &[]);
     let spec: SpiNandSpec = serial.extract("chip").unwrap();
-    let options = ChipOptions { seed: 0, stores: true, bad_blocks: 0 };
+    let options = spi_nand::ChipOptions { stores: true, ..spi_nand::ChipOptions::default() };
     let mut driver = spi_nand(&serial, SpiNand::new(Arc::new(spec), options));
     let at = 5 * u64::from(driver.geometry().erase_bytes);
     let now = driver.mark_bad(driver.ready_at(), at).unwrap().at;
@@ -191,7 +191,11 @@ fn marks_outlive_the_driver() {
     let parallel = config("imx6-mx30lf2g18ac", &[]);
     let spec: RawNandSpec = parallel.extract("chip").unwrap();
     for table in ["driver.bad_blocks=scan", "driver.bad_blocks=on-flash"] {
-        let mut driver = raw_nand(&parallel, RawNand::package(&spec, true).unwrap(), table);
+        let mut driver = raw_nand(
+            &parallel,
+            RawNand::package(&spec, floatgate_device::raw_nand::ChipOptions::default()).unwrap(),
+            table,
+        );
         let now = driver.host_mut().now();
         let now = driver.mark_bad(now, at).unwrap().at;
         assert!(driver.is_bad(now, at).unwrap().0, "{table}");
@@ -270,7 +274,7 @@ fn concatenated_devices_are_one() {
 fn tunable() -> (SpiController<SpiNand>, SpiOp, Vec<u8>) {
     let config = config("am62a-w35n01jw", &["bus.phy=true"]);
     let spec: SpiNandSpec = config.extract("chip").unwrap();
-    let options = ChipOptions { seed: 0, stores: true, bad_blocks: 0 };
+    let options = spi_nand::ChipOptions { stores: true, ..spi_nand::ChipOptions::default() };
     let mut driver = spi_nand(&config, SpiNand::new(Arc::new(spec), options));
     let data = bytes(9, 4096);
     let now = driver.write(driver.ready_at(), 0, &data).unwrap().at;

@@ -22,6 +22,12 @@ impl Done {
         Self { at, bitflips_max: 0, bitflips: 0 }
     }
 
+    /// Whether what was read should be moved to another block: in some ECC step as many bits were corrected as the bitflip
+    /// threshold says (Linux: a read then returns -EUCLEAN, and UBI scrubs the block).
+    pub const fn wants_scrub(&self, geometry: &Geometry) -> bool {
+        geometry.bitflip_threshold > 0 && self.bitflips_max >= geometry.bitflip_threshold
+    }
+
     /// This result followed by `next`: the later time, the bit errors of both.
     #[must_use]
     pub fn then(self, next: Self) -> Self {

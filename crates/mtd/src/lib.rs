@@ -14,6 +14,8 @@
 //!   each pair of an MLC device.
 //! - [`observe`]: tells an observer of every call. Two observers come with it: [`trace`] records the calls,
 //!   [`meter`] counts them by [`operation`] with their [`latency`] and breakdown.
+//!
+//! [`replace`] moves the data of a failing block.
 #![no_std]
 
 extern crate alloc;
@@ -30,6 +32,7 @@ pub mod observe;
 pub mod operation;
 pub mod pairing;
 pub mod partition;
+pub mod replace;
 pub mod slc_mode;
 pub mod time;
 pub mod trace;
@@ -49,6 +52,7 @@ pub use meter::Meter;
 pub use operation::Operation;
 pub use pairing::{Group, PairPlace, Pairing, PairingError, PairingScheme};
 pub use partition::{Partition, PartitionError};
+pub use replace::{Replaced, replace_block};
 pub use slc_mode::{SlcMode, SlcModeError};
 pub use time::{Instant, Nanos};
 pub use trace::Trace;

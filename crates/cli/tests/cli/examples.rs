@@ -17,6 +17,7 @@ fn user_folder() -> PathBuf {
     let setup = finish(floatgate().args(["setups", "am62a-w35n01jw"]).current_dir(&folder));
     std::fs::write(folder.join("my-board.toml"), setup.out).unwrap();
     std::fs::write(folder.join("my-measurements.toml"), paper(11_000.0)).unwrap();
+    crate::support::dump_files(&folder);
     folder
 }
 
@@ -35,6 +36,11 @@ fn every_example_works_as_typed() {
     for command in subcommands() {
         let own = examples(&stdout(&format!("{command} --help")));
         assert!(!own.is_empty(), "`{command} --help` shows no example");
+        lines.extend(own);
+    }
+    for command in ["ecc encode", "ecc decode", "ecc check"] {
+        let own = examples(&stdout(&format!("{command} --help")));
+        assert!(own.len() > 2, "`{command} --help` shows no examples");
         lines.extend(own);
     }
     assert!(lines.len() > 25, "the help texts have lost their examples");

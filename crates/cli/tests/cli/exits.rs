@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 43] = [
+const WRONG: [&str; 56] = [
     "",
     "nosuch",
     "speed",
@@ -40,6 +40,19 @@ const WRONG: [&str; 43] = [
     "keystore nor-serialised",
     "keystore --set chip=w25q256jv",
     "keystore --set firmware.clock_hz=0",
+    "endurance",
+    "endurance nosuch",
+    "endurance am62a-w35n01jw",
+    "endurance w25q128jv",
+    "endurance s29gl128p",
+    "endurance mt29f8g08maawc --all",
+    "endurance mt29f8g08maawc --blocks 0",
+    "endurance mt29f8g08maawc --blocks 1000000 --chips 2",
+    "endurance mt29f8g08maawc --temperature 300",
+    "endurance mt29f8g08maawc --interleave 11",
+    "endurance mt29f8g08maawc --pages 2",
+    "endurance mt29f8g08maawc --predict nosuch.csv",
+    "endurance mt29f8g08maawc --example-trace 2",
     "papers nosuch",
     "papers nosuch.toml",
     "parts nosuch",

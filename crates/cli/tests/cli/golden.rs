@@ -4,20 +4,27 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 10] = [
+const RESULTS: [(&str, &str); 17] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
     ("trace", "trace am62a-w35n01jw read-page"),
     ("keystore", "keystore"),
+    ("endurance", "endurance mt29f8g08maawc"),
+    ("endurance-all", "endurance --all --pages all --temperature 5"),
+    ("endurance-typical", "endurance w25n01jw --erase-only --blocks 3 --chips 2 --interleave 2"),
+    ("predict", "endurance mt29f8g08maawc --predict block.csv"),
     ("papers", "papers octal"),
     ("part", "parts w35n01jw"),
     ("part-mlc", "parts mt29f8g08maawc"),
     ("slc-mode", "speed chip-h27ucg8t2etr-bc --sweep partition.slc=true,false"),
     ("setups", "setups"),
+    ("ecc-encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand"),
+    ("ecc-decode", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi"),
+    ("ecc-check", "ecc check dump.nand --page-size 2048 --oob-size 64"),
 ];
 
-const ERRORS: [(&str, &str); 20] = [
+const ERRORS: [(&str, &str); 28] = [
     ("unknown-setup", "speed am62a-w35n1jw"),
     ("unknown-part", "speed am62a-w35n01jw --set chip=w35n01j"),
     ("unknown-operation", "trace am62a-w35n01jw read-pag"),
@@ -38,6 +45,14 @@ const ERRORS: [(&str, &str); 20] = [
     ("no-firmware", "keystore nor-serialised"),
     ("unknown-measure", "papers measure.toml"),
     ("unknown-kind", "speed ./kind.toml"),
+    ("endurance-of-nor", "endurance w25q128jv"),
+    ("trace-line", "endurance mt29f8g08maawc --predict broken.csv"),
+    ("trace-of-another-chip", "endurance nand128w3a2bn --predict block.csv"),
+    ("ecc-no-code", "ecc decode dump.nand --part mx30lf2g28ad -o corrected.ubi"),
+    ("ecc-no-room", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch16/512 -o rootfs.nand"),
+    ("ecc-no-oob", "ecc check rootfs.ubi --part mt29f2g08aad --oob rootfs.ubi --code bch4/512"),
+    ("ecc-nor", "ecc encode rootfs.ubi --part w25q128jv --code bch4/512 -o rootfs.nand"),
+    ("ecc-same-file", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o ./dump.nand"),
 ];
 
 /// The files that the command lines above name.
@@ -45,7 +60,10 @@ fn folder(test: &str) -> PathBuf {
     let folder = fresh(&format!("golden-{test}"));
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("no-bus.toml", "title = 'My board'\nchip = 'w35n01jw'\ncontroller = 'ideal-spi'\n");
+    crate::support::dump_files(&folder);
     write("measure.toml", &crate::support::paper(11_034.0).replace("page read", "page raed"));
+    write("block.csv", "cycle,program_us,erase_us\n1000,650,2000\n50000,531,2899.5\n200000,490,4250\n");
+    write("broken.csv", "cycle,program_us,erase_us\n1000,650,2000\n900,650,2000\n");
     write("chip.toml", "kind = 'spi-nan'\nname = 'X'\n[chip]\nid = [1]\n");
     write(
         "kind.toml",

@@ -5,13 +5,16 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 9] = [
+const HOLES: [&[&str]; 12] = [
     &["speed", "{}"],
     &["speed", "am62a-w35n01jw", "--set", "{}"],
     &["speed", "am62a-w35n01jw", "--sweep", "{}"],
     &["trace", "{}", "read-page"],
     &["trace", "am62a-w35n01jw", "{}"],
     &["keystore", "{}"],
+    &["endurance", "{}"],
+    &["endurance", "mt29f8g08maawc", "--set", "{}"],
+    &["endurance", "mt29f8g08maawc", "--predict", "{}"],
     &["papers", "{}"],
     &["parts", "{}"],
     &["setups", "{}"],
@@ -107,6 +110,12 @@ fn numbers_beyond_the_borders_do_no_harm() {
             assert_harmless(&args, &run_in(&folder, args));
         }
     }
+    for option in ["--blocks", "--chips", "--seed", "--temperature", "--interleave", "--example-trace"] {
+        for number in NUMBERS.into_iter().filter(|n| *n != "4294967295") {
+            let args = ["endurance", "mt29f8g08maawc", option, number];
+            assert_harmless(&args, &run_in(&folder, args));
+        }
+    }
     let args = ["speed", "am62a-w35n01jw", "-s", "4294967295", "-c", "4294967295", "-b", "4294967295"];
     assert_refused("blocks beyond 64 bits", &run_in(&folder, args));
 }
@@ -123,9 +132,14 @@ fn arguments_need_not_be_text() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let bytes = OsStr::from_bytes(b"\xFF\xFE.toml");
-    for before in
-        [&["speed"][..], &["speed", "am62a-w35n01jw", "--set"], &["papers"], &["parts"], &["keystore"]]
-    {
+    for before in [
+        &["speed"][..],
+        &["speed", "am62a-w35n01jw", "--set"],
+        &["papers"],
+        &["parts"],
+        &["keystore"],
+        &["endurance"],
+    ] {
         let run = finish(floatgate().args(before).arg(bytes));
         assert_refused(&format!("{before:?} and bytes"), &run);
     }
@@ -197,6 +211,27 @@ fn no_value_of_any_field_is_fatal() {
             threads.spawn(move || assert!(survives(folder, setup) > 15, "{setup} has few fields"));
         }
     });
+}
+
+#[test]
+fn no_value_of_the_wear_is_fatal() {
+    let folder = fresh("wear");
+    let tree: Value =
+        serde_json::from_str(&run_in(&folder, ["parts", "mt29f8g08maawc", "--json"]).out).unwrap();
+    let mut paths = Vec::new();
+    numbers(&tree["chip"], "chip", &mut paths);
+    let wear = ["break_in_cycles", "program_exponent", "erase_exponent", "pace_spread"];
+    paths.extend(wear.map(|key| format!("chip.wear.{key}")));
+    std::fs::write(folder.join("block.csv"), "1000,650,2000\n200000,490,4250\n").unwrap();
+    for path in paths {
+        for value in ["0", "-1", "1e-9", "2", "1000000000", "9007199254740993", "nan", "inf"] {
+            let set = format!("{path}={value}");
+            for with in [["--blocks", "3"], ["--predict", "block.csv"]] {
+                let args = ["endurance", "mt29f8g08maawc", "--set", &set, with[0], with[1]];
+                assert_harmless(&args, &run_in(&folder, args));
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `--json` is what docs/json.md says, key by key and type by type, in both directions.
 
-use crate::support::{names, run, stdout};
+use crate::support::{dump_files, names, run, scratch, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -63,7 +63,8 @@ impl<'a> Checker<'a> {
         match kind {
             "object" => self.inside(path, value),
             "breakdown" => self.nested("Breakdown", path, value),
-            "speed" => self.nested("speed", path, value),
+            "speed" | "endurance" => self.nested(kind, path, value),
+            "decode" => self.nested("ecc decode", path, value),
             kind => assert!(is(kind, value), "{}: {path} is no {kind}: {value}", self.line),
         }
     }
@@ -129,8 +130,23 @@ fn occurs(value: &Value, path: &str) -> bool {
     }
 }
 
+/// Writes measured times, with and without cycles, and puts their files' names in place of TRACE and TIMES.
+fn with_traces(line: &str) -> String {
+    let folder = scratch("json-traces");
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).unwrap();
+        folder.join(name).to_str().unwrap().to_owned()
+    };
+    let trace = file("trace.csv", "cycle,program_us,erase_us\n1000,650,2000\n200000,490,4250\n");
+    line.replace("TRACE", &trace).replace("TIMES", &file("times.csv", "erase_us\n3000\n"))
+}
+
 fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSet<String> {
-    let value: Value = serde_json::from_str(&stdout(line)).unwrap();
+    let line = &with_traces(line);
+    let run = run(line);
+    // 1: a check found a problem, and prints it.
+    assert!(matches!(run.code, Some(0 | 1)), "{line}\n{}", run.err);
+    let value: Value = serde_json::from_str(&run.out).unwrap();
     let mut checker = Checker::new(docs, section, line);
     checker.inside("", &value);
     checker.required(&value);
@@ -138,13 +154,19 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 13] = [
+const LINES: [(&str, &str); 23] = [
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
     ("trace", "trace imx6-mx30lf2g18ac write-2-pages --json"),
     ("trace", "trace rww-mx25uw51245g read-while-write --json"),
     ("keystore", "keystore --json"),
+    ("endurance", "endurance mt29f8g08maawc --json"),
+    ("endurance", "endurance mx30lf2g18ac --erase-only --blocks 1 --json"),
+    ("endurance --all", "endurance --all --chips 2 --json"),
+    ("endurance --predict", "endurance mt29f8g08maawc --predict TRACE --json"),
+    ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
+    ("papers", "papers P0 --json"),
     ("papers", "papers --json"),
     ("parts", "parts --json"),
     ("parts NAME", "parts w35n01jw --json"),
@@ -152,11 +174,22 @@ const LINES: [(&str, &str); 13] = [
     ("setups NAME", "setups am62a-w35n01jw --json"),
     ("setups NAME", "setups stm32-n25q128a --resolved"),
     ("setups NAME", "setups zynqmp-arasan-16k --resolved"),
+    ("ecc encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o json.nand --json"),
+    ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
+    ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
+    ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
 ];
 
 #[test]
 fn output_and_documentation_have_the_same_keys() {
     let docs = documented();
+    let folder = scratch("empty");
+    dump_files(&folder);
+    // A step with too many wrong bits, and a bad block.
+    let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();
+    dump.resize(128 * 2112, 0);
+    dump[30..40].fill(0x55);
+    std::fs::write(folder.join("bad.nand"), dump).unwrap();
     let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (section, line) in LINES {
         seen.entry(section).or_default().extend(check(&docs, section, line));

@@ -9,6 +9,7 @@
 
 mod breakdown;
 mod determinism;
+mod ecc;
 mod examples;
 mod exits;
 mod golden;

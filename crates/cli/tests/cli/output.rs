@@ -4,11 +4,13 @@ use crate::support::{finish, floatgate, fresh, run_in, stdout, subcommands};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-const LINES: [&str; 9] = [
+const LINES: [&str; 11] = [
     "speed am62a-w35n01jw",
     "speed am62a-w35n01jw --sweep bus.mode=1-1-1,8D-8D-8D",
     "trace am62a-w35n01jw read-page",
     "keystore",
+    "endurance mt29f8g08maawc",
+    "endurance --all",
     "papers",
     "parts",
     "parts w35n01jw",
@@ -94,7 +96,9 @@ fn an_error_that_nobody_reads_is_still_exit_2() {
 #[test]
 fn every_command_is_in_the_help_and_explains_its_arguments() {
     let commands = subcommands();
-    for expected in ["speed", "trace", "keystore", "papers", "parts", "setups", "completions"] {
+    for expected in
+        ["speed", "trace", "keystore", "endurance", "papers", "ecc", "parts", "setups", "completions"]
+    {
         assert!(commands.iter().any(|command| command == expected), "{expected} is not in the help");
     }
     for command in commands {

@@ -3,10 +3,11 @@
 use crate::support::{assert_refused, fresh, run_in};
 use std::path::Path;
 
-const PLOTS: [&[&str]; 3] = [
+const PLOTS: [&[&str]; 4] = [
     &["speed", "am62a-w35n01jw", "--plot"],
     &["speed", "am62a-w35n01jw", "--sweep", "bus.mode=1-1-1,1-8-8", "--plot"],
     &["trace", "am62a-w35n01jw", "read-page", "--plot"],
+    &["endurance", "mt29f8g08maawc", "--plot"],
 ];
 
 fn entries(folder: &Path) -> Vec<String> {
@@ -58,4 +59,16 @@ fn what_fails_before_leaves_an_old_picture_alone() {
     assert_refused("blocks that do not exist", &plot(&folder, &args, "x.svg"));
     assert_eq!(std::fs::read_to_string(folder.join("x.svg")).unwrap(), "old");
     assert_eq!(entries(&folder), ["x.svg"]);
+}
+
+#[test]
+fn a_prefix_begins_the_names_of_the_three_figures_of_the_paper() {
+    let folder = fresh("plot-prefix");
+    assert_eq!(plot(&folder, &["endurance", "--all", "--plot"], "chips").code, Some(0));
+    assert_eq!(entries(&folder), ["chips-endurance.svg", "chips-latency.svg", "chips-wear.svg"]);
+    assert_eq!(plot(&folder, &["endurance", "--all", "--plot"], "all.svg").code, Some(0));
+    let all = std::fs::read_to_string(folder.join("all.svg")).unwrap();
+    for title in ["Endurance by device", "Wear-related latency", "Read, write and erase latency by device"] {
+        assert!(all.contains(title), "{title}");
+    }
 }

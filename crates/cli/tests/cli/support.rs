@@ -79,6 +79,32 @@ pub(crate) fn subcommands() -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
+/// Puts an image and a dump of it into a folder, as a user has them: `rootfs.ubi` (40 pages of 2 KiB, some of them
+/// erased), `rootfs.oob` and `dump.nand` with some wrong bits. The OOB is for bch4/512 in pages of 2048 + 64 bytes.
+pub(crate) fn dump_files(folder: &Path) {
+    // Bytes that look random; a linear congruential generator is enough (Knuth's MMIX).
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let mut data: Vec<u8> = (0..40 * 2048).map(|_| next()).collect();
+    data[10 * 2048..14 * 2048].fill(0xFF);
+    std::fs::write(folder.join("rootfs.ubi"), &data).unwrap();
+    let encode = |more: &[&str]| {
+        let args = ["ecc", "encode", "rootfs.ubi", "--part", "mt29f2g08aad", "--code", "bch4/512"];
+        let run = finish(floatgate().args(args).args(more).current_dir(folder));
+        assert_eq!(run.code, Some(0), "{}", run.err);
+    };
+    encode(&["--oob-only", "-o", "rootfs.oob"]);
+    encode(&["-o", "dump.nand"]);
+    let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();
+    for (page, bit) in [(3, 100), (3, 101), (7, 9000), (11, 5), (39, 8 * 2100 + 7)] {
+        dump[page * 2112 + bit / 8] ^= 1 << (bit % 8);
+    }
+    std::fs::write(folder.join("dump.nand"), &dump).unwrap();
+}
+
 /// A table of measurements of a user, whose only row is `published` and simulates 11034 KiB/s.
 pub(crate) fn paper(published: f64) -> String {
     format!(

@@ -93,6 +93,14 @@ struct History {
     weak: bool,
 }
 
+/// A block's state at some time.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockState {
+    bound: Bound,
+    history: Option<Arc<History>>,
+    damage: Vec<(u32, Damage)>,
+}
+
 /// The cells of a chip.
 #[derive(Clone, Debug)]
 pub struct Cells {
@@ -188,14 +196,20 @@ impl Cells {
         self.bounds[block as usize].reads
     }
 
-    /// Programs a page: how long that takes, and whether it fails. `now` is when it began.
+    /// Programs a page: how long that takes, and whether it fails. `now` is when it began. A page whose program failed is left in
+    /// between: cells that the last pulse did not move far enough read as erased.
     pub fn program(&mut self, row: u32, now: Instant) -> Outcome {
         let (block, page) = self.place(row);
         let days = self.days(now) as f32;
         let (model, profile) = (&self.model, &self.profile);
         let history = open(&mut self.histories, model, profile, block);
         history.note_program(page, days);
-        history.program(&model.wear, profile.wear)
+        let outcome = history.program(&model.wear, profile.wear);
+        if outcome.failed {
+            self.damage.insert(row, Damage::HalfProgrammed { done: GAVE_UP });
+            self.bounds[block as usize].reads_until = 0;
+        }
+        outcome
     }
 
     /// Erases a block: how long that takes, and whether it fails. A failed erase wears, and leaves the data.
@@ -212,6 +226,15 @@ impl Cells {
             self.forget(block);
         }
         outcome
+    }
+
+    /// What an erase that begins now would come to. A chip whose power may go meanwhile asks first, and erases at the end.
+    pub fn erase_outcome(&self, block: u32) -> Outcome {
+        let (wear, wears) = (&self.model.wear, self.profile.wear);
+        match self.history_of(block) {
+            Some(history) => history.erase(wear, wears),
+            None => History::new(&self.model, self.profile.cycles, block).erase(wear, wears),
+        }
     }
 
     /// All pages of the block are erased now.
@@ -256,6 +279,37 @@ impl Cells {
         looks_erased
     }
 
+    /// A program never took place: the page is as erased as before.
+    pub fn undo_program(&mut self, row: u32) {
+        let (block, page) = self.place(row);
+        let history = open(&mut self.histories, &self.model, &self.profile, block);
+        let at = &mut history.programmed[page as usize];
+        if *at >= 0.0 {
+            *at = -1.0;
+            history.programs -= 1;
+        }
+        self.damage.remove(&row);
+    }
+
+    /// The state of a block, for [`Self::restore`].
+    pub(crate) fn block_state(&self, block: u32) -> BlockState {
+        let pages = self.model.geometry.pages_per_block;
+        let damage = self.damage.range(block * pages..(block + 1) * pages);
+        BlockState {
+            bound: self.bounds[block as usize],
+            history: self.histories[block as usize].clone(),
+            damage: damage.map(|(row, damage)| (*row, *damage)).collect(),
+        }
+    }
+
+    /// The block is as it was then.
+    pub(crate) fn restore(&mut self, block: u32, state: BlockState) {
+        self.forget(block);
+        self.bounds[block as usize] = state.bound;
+        self.histories[block as usize] = state.history;
+        self.damage.extend(state.damage);
+    }
+
     fn is_programmed(&self, block: u32, page: u32) -> bool {
         self.history_of(block).is_some_and(|h| h.programmed[page as usize] >= 0.0)
     }
@@ -274,6 +328,12 @@ impl Cells {
     #[inline]
     pub fn read(&mut self, row: u32, now: Instant) -> bool {
         let (block, page) = self.place(row);
+        self.read_page(block, page, now)
+    }
+
+    /// As [`Self::read`], for those who know block and page.
+    #[inline]
+    pub fn read_page(&mut self, block: u32, page: u32, now: Instant) -> bool {
         let bound = &mut self.bounds[block as usize];
         bound.reads = bound.reads.saturating_add(1);
         if bound.reads >= bound.reads_until || now > bound.until {
@@ -334,7 +394,8 @@ impl Cells {
                 / f64::from(g.pages_per_block),
             page: self.page_factor(block, page),
         };
-        weakened(self.model.errors.rber(&conditions), history.weak)
+        // An erased page reads as such; what is programmed into it does not hold.
+        weakened(self.model.errors.rber(&conditions), history.weak && at >= 0.0)
     }
 
     /// Pages of a pair share cells: the second one is read with more thresholds, and is wrong twice as often (facts 4.2). While it is
@@ -434,6 +495,9 @@ impl History {
 const fn page_hash(key: u64, page: u32) -> u64 {
     mix(key ^ (page as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
+
+/// Where a program that fails gives up: an assumption, so many that no code corrects them.
+const GAVE_UP: f32 = 0.9;
 
 /// Share of an erase's pulses after which all cells read as erased.
 const LOOKS_ERASED: f32 = 0.8;

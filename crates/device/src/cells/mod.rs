@@ -15,6 +15,7 @@ pub mod tail;
 mod tests;
 pub mod wear;
 
+pub(crate) use block::BlockState;
 pub use block::{Cells, CellsGeometry, CellsProfile, Outcome};
 pub use rber::{Conditions, ErrorSpec, Promise, Rber};
 pub use wear::{BlockLife, CYCLE, Pulses, Wear, WearSpec, stress};

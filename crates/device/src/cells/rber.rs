@@ -88,9 +88,11 @@ impl ErrorSpec {
     /// From the data sheet alone: see the module.
     pub fn typical(promise: Promise) -> Self {
         let Promise { ecc, endurance_cycles, bits_per_cell } = promise;
-        let data_bits = ecc.step_bytes.max(1) * 8;
-        let check_bits = floatgate_ecc::bch_bytes(ecc.step_bytes.max(1), ecc.strength.max(1)) * 8;
-        let tolerated = tail::tolerated_rber(ecc.strength.max(1), data_bits + check_bits, data_bits, UBER);
+        // Steps are pages at most, and pages 64 KiB; strengths that no step has room for are the check's business.
+        let (step_bytes, strength) = (ecc.step_bytes.clamp(1, 1 << 16), ecc.strength.clamp(1, 1 << 12));
+        let data_bits = step_bytes * 8;
+        let check_bits = floatgate_ecc::bch_bytes(step_bytes, strength) * 8;
+        let tolerated = tail::tolerated_rber(strength, data_bits + check_bits, data_bits, UBER);
         let rated = endurance_cycles.max(1) as f64;
         let slc = bits_per_cell == 1;
         // Facts 4.2: exponents 1.5 and 1.7; 1 year at rated cycles and 10 years at a tenth of them are the same rate when both

@@ -64,6 +64,9 @@ pub enum NandError {
     /// R/B# or the status never said ready.
     #[error("the chip did not become ready in time")]
     Timeout,
+    /// Power went away.
+    #[error("power lost")]
+    PowerLost,
 }
 
 /// A parallel NAND controller with its chips: simulated here, real later.
@@ -95,9 +98,12 @@ pub trait NandBus {
     /// When controller or chip refuse; what came before the refused step has happened.
     fn exec(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError>;
 
-    /// The wrong bits (offsets in the page, sorted) of the page whose bytes were read last. Only a simulation knows; it
-    /// stands in for the codec, which would find them.
-    fn wrong_bits(&self) -> &[u32];
+    /// The wrong bits (offsets in the page, sorted) of the page whose bytes were read last. `None` where nobody knows, as on
+    /// real hardware: bytes are then decoded, which finds the same, only slower.
+    fn wrong_bits(&self) -> Option<&[u32]>;
+
+    /// Whether that page is known to hold just what one program wrote.
+    fn is_as_programmed(&self) -> bool;
 
     /// Whether page bytes are stored at all; `false` in timing-only mode.
     fn keeps_data(&self) -> bool;
@@ -151,11 +157,20 @@ pub trait NandChip {
     /// Takes the work that began since the last call, for pictures.
     fn take_work(&mut self) -> [Option<Work>; 2];
 
+    /// Power goes away at `at`, and comes back.
+    fn power_cut(&mut self, at: Instant);
+
+    /// When the program or erase that began last starts and ends.
+    fn last_operation(&self) -> Option<(Instant, Instant)>;
+
     /// LUNs behind this CE#.
     fn luns(&self) -> u8;
 
     /// Wrong bits of the page whose bytes were read last.
     fn wrong_bits(&self) -> &[u32];
+
+    /// Whether that page holds just what one program wrote.
+    fn is_as_programmed(&self) -> bool;
 
     /// Whether page bytes are stored.
     fn keeps_data(&self) -> bool;

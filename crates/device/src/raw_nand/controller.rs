@@ -99,6 +99,32 @@ fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard)
     timing
 }
 
+/// When power goes away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PowerCut {
+    /// At this time.
+    At(Instant),
+    /// In the program or erase of this number, counted from 1 as they are begun from now on, when this share of it is over.
+    During {
+        /// Number of the operation.
+        operation: u64,
+        /// 0 to 1.
+        share: f64,
+    },
+}
+
+/// Power of controller and chips.
+#[derive(Clone, Copy, Debug, Default)]
+struct Power {
+    /// When it goes, where that is known.
+    cut_at: Option<Instant>,
+    /// In which operation it goes: how many from now on, and at which share.
+    cut_in: Option<(u64, f64)>,
+    lost: bool,
+    /// Any of the above: otherwise operations need not look.
+    watched: bool,
+}
+
 /// A simulated controller with simulated chips on its wires, one per CE#.
 #[derive(Clone, Debug)]
 pub struct NandController<C> {
@@ -109,6 +135,7 @@ pub struct NandController<C> {
     interface: DataInterface,
     timing: BusTiming,
     bus: Timeline,
+    power: Power,
 }
 
 /// What came before a step, as far as delays depend on it.
@@ -126,7 +153,16 @@ impl<C: NandChip> NandController<C> {
     pub fn new(profile: NandProfile, board: NandBoard, chips: Vec<C>) -> Self {
         let interface = DataInterface::POWER_ON;
         let timing = effective(interface, &profile, &board);
-        Self { profile, board, chips, selected: 0, interface, timing, bus: Timeline::default() }
+        Self {
+            profile,
+            board,
+            chips,
+            selected: 0,
+            interface,
+            timing,
+            bus: Timeline::default(),
+            power: Power::default(),
+        }
     }
 
     /// The chip behind a CE#, for looking at what drivers cannot see.
@@ -154,10 +190,66 @@ impl<C: NandChip> NandController<C> {
         &self.timing
     }
 
+    /// Power of chips and controller goes away then; never, with `None`. From that time on every operation fails with
+    /// [`NandError::PowerLost`], until [`Self::power_on`].
+    pub fn cut_power(&mut self, cut: Option<PowerCut>) {
+        let lost = self.power.lost;
+        let (cut_at, cut_in) = match cut {
+            None => (None, None),
+            Some(PowerCut::At(at)) => (Some(at), None),
+            Some(PowerCut::During { operation, share }) => (None, Some((operation, share.clamp(0.0, 1.0)))),
+        };
+        self.power = Power { cut_at, cut_in, lost, watched: lost || cut.is_some() };
+    }
+
+    /// Power is back. Whoever drove the chips must find them anew.
+    pub fn power_on(&mut self) {
+        self.power = Power::default();
+        self.interface = DataInterface::POWER_ON;
+        self.timing = effective(self.interface, &self.profile, &self.board);
+    }
+
+    /// Whether power was lost.
+    pub const fn power_lost(&self) -> bool {
+        self.power.lost
+    }
+
+    /// Power is lost if its time has come.
+    #[cold]
+    fn check_power(&mut self, now: Instant) -> Result<(), NandError> {
+        match self.power.cut_at {
+            Some(at) if at <= now => {
+                self.chips.iter_mut().for_each(|chip| chip.power_cut(at));
+                self.power = Power { lost: true, watched: true, ..Power::default() };
+                Err(NandError::PowerLost)
+            }
+            _ if self.power.lost => Err(NandError::PowerLost),
+            _ => Ok(()),
+        }
+    }
+
+    /// A command was taken: it may be the one in whose operation power goes.
+    #[cold]
+    fn count_operation(&mut self, opcode: u8) {
+        let Some((operation, share)) = self.power.cut_in.filter(|_| matches!(opcode, 0x10 | 0x15 | 0xD0))
+        else {
+            return;
+        };
+        self.power.cut_in = Some((operation.saturating_sub(1), share));
+        let time = self.chips.get(self.selected).and_then(NandChip::last_operation);
+        if let (1, Some((start, end))) = (operation, time) {
+            let done = end.since(start).as_ns() as f64 * share;
+            self.power.cut_at = Some(start + Nanos::from_ns(done as u64));
+        }
+    }
+
     #[inline]
     fn run(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError> {
         let mut before = Before::Start;
         for instr in instrs {
+            if self.power.watched {
+                self.check_power(host.now())?;
+            }
             if !(before == Before::Data && matches!(instr, Instr::In(_) | Instr::Out(_))) {
                 host.spend(Resource::Controller, Phase::Controller, self.profile.step_us, "step");
             }
@@ -193,6 +285,9 @@ impl<C: NandChip> NandController<C> {
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.command(host.now(), self.interface, opcode)?;
             self.note_work(host);
+            if self.power.watched {
+                self.count_operation(opcode);
+            }
         }
         Ok(Before::Cmd(opcode))
     }
@@ -229,6 +324,12 @@ impl<C: NandChip> NandController<C> {
             self.cycles(host, self.timing.wb, Phase::Dummy, "tWB");
         }
         let ready = self.chips.get(self.selected).map_or(Instant::ZERO, NandChip::ready_at);
+        if self.power.watched
+            && let Some(cut) = self.power.cut_at.filter(|cut| *cut < ready)
+        {
+            host.pass_until(cut, Phase::Array);
+            return self.check_power(cut).map(|()| Before::Ready);
+        }
         if ready > host.now() + timeout {
             host.pass_until(host.now() + timeout, Phase::Array);
             return Err(NandError::Timeout);
@@ -420,8 +521,12 @@ impl<C: NandChip> NandBus for NandController<C> {
     }
 
     #[inline]
-    fn wrong_bits(&self) -> &[u32] {
-        self.chips.get(self.selected).map_or(&[], NandChip::wrong_bits)
+    fn wrong_bits(&self) -> Option<&[u32]> {
+        Some(self.chips.get(self.selected).map_or(&[], NandChip::wrong_bits))
+    }
+
+    fn is_as_programmed(&self) -> bool {
+        self.chips.get(self.selected).is_some_and(NandChip::is_as_programmed)
     }
 
     fn keeps_data(&self) -> bool {

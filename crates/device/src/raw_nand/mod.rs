@@ -23,8 +23,8 @@ pub mod timing;
 
 pub use address::{RowAddress, RowMap};
 pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
-pub use chip::RawNand;
-pub use controller::{NandBoard, NandController, NandProfile};
+pub use chip::{ChipOptions, RawNand};
+pub use controller::{NandBoard, NandController, NandProfile, PowerCut};
 pub use driver::{RawNandDriver, RawNandOptions, RawNandRig};
 
 pub use mlc::MlcSpec;

@@ -2,6 +2,7 @@
 
 use super::mlc::MlcSpec;
 use super::timing::Modes;
+use crate::cells::{ErrorSpec, Promise, WearSpec};
 use crate::ecc_engine::EccRequirement;
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::{Nanos, Pairing};
@@ -11,7 +12,7 @@ use serde::Deserialize;
 pub const PLANES_MAX: u32 = 4;
 
 /// A raw NAND chip.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawNandSpec {
     /// What READ ID (address 00h) answers; the bytes repeat after the last one.
@@ -58,7 +59,7 @@ pub struct RawNandSpec {
     /// Block protection by a feature.
     #[serde(default)]
     pub protection: Option<Protection>,
-    /// Read retry by a feature.
+    /// Read retry.
     #[serde(default)]
     pub read_retry: Option<ReadRetry>,
     /// Times a page may be programmed between erases.
@@ -79,6 +80,12 @@ pub struct RawNandSpec {
     /// Data retention that the data sheet promises, in years, 0 when unknown.
     #[serde(default)]
     pub retention_years: u32,
+    /// How its blocks wear, where somebody measured it.
+    #[serde(default)]
+    pub wear: Option<WearSpec>,
+    /// How often its bits are read wrong, where somebody measured it.
+    #[serde(default)]
+    pub errors: Option<ErrorSpec>,
 }
 
 const fn mode_0_only() -> Modes {
@@ -313,14 +320,76 @@ pub struct Protection {
     pub locked_at_power_on: bool,
 }
 
-/// Read retry by a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// How a read retry mode is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetryKind {
+    /// As the first parameter of a feature (Micron and Macronix: 89h).
+    #[default]
+    Feature,
+    /// By values of registers, between commands 36h and 16h (Hynix; Linux: nand_hynix.c).
+    Hynix,
+}
+
+/// Read retry: modes in which pages are read with other thresholds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
+    /// How a mode is set.
+    #[serde(default)]
+    pub kind: RetryKind,
     /// Feature address.
+    #[serde(default)]
     pub feature: u8,
     /// Modes, the normal one (0) included.
     pub modes: u8,
+    /// By how many standard deviations of the cells' threshold voltage each mode lowers the read thresholds; three tenths
+    /// times the mode when empty (an assumption: makers publish no figures).
+    #[serde(default)]
+    pub lowered: Vec<f64>,
+    /// Addresses of the registers (Hynix).
+    #[serde(default)]
+    pub registers: Vec<u8>,
+    /// Their values in each mode (Hynix).
+    #[serde(default)]
+    pub values: Vec<Vec<u8>>,
+}
+
+impl ReadRetry {
+    /// By how much a mode lowers the read thresholds; not at all where there is no such mode.
+    pub fn lowered(&self, mode: u8) -> f64 {
+        match self.lowered.get(usize::from(mode)) {
+            Some(lowered) => *lowered,
+            None if self.lowered.is_empty() && mode < self.modes => 0.3 * f64::from(mode),
+            None => 0.0,
+        }
+    }
+
+    fn check(&self) -> Result<(), BadSpec> {
+        let modes = usize::from(self.modes);
+        let possible = |lowered: &f64| (-4.0..=4.0).contains(lowered);
+        let full = |values: &Vec<u8>| values.len() == self.registers.len();
+        let rules = [
+            (
+                self.lowered.is_empty() || self.lowered.len() == modes && self.lowered[0] == 0.0,
+                "read_retry.lowered",
+                "one value per mode, the first 0",
+            ),
+            (self.lowered.iter().all(possible), "read_retry.lowered", "-4 to 4 deviations"),
+            (
+                self.kind == RetryKind::Feature || !self.registers.is_empty(),
+                "read_retry.registers",
+                "at least one",
+            ),
+            (
+                self.kind == RetryKind::Feature || self.values.len() == modes && self.values.iter().all(full),
+                "read_retry.values",
+                "one value per register in each mode",
+            ),
+        ];
+        let broken = rules.into_iter().find(|rule| !rule.0);
+        broken.map_or(Ok(()), |(_, field, problem)| Err(BadSpec { field, problem }))
+    }
 }
 
 /// A page of a block in which the bad block marker may be.
@@ -426,7 +495,8 @@ impl RawNandSpec {
             ),
             ((1..=4).contains(&g.bits_per_cell), "geometry.bits_per_cell", "1 to 4"),
             (rows < 1 << 28, "geometry", "more pages behind one CE# than four row cycles are used for"),
-            (self.ecc.step_bytes > 0, "ecc.step_bytes", "cannot be 0"),
+            (self.ecc.strength <= 1024, "ecc.strength", "at most 1024 bits"),
+            ((1..=g.page_bytes).contains(&self.ecc.step_bytes), "ecc.step_bytes", "from 1 to the page size"),
             (self.nop > 0, "nop", "cannot be 0"),
             (self.sdr_modes.contains(0), "sdr_modes", "every chip has mode 0"),
             (
@@ -443,10 +513,48 @@ impl RawNandSpec {
                 "1 byte to a page with OOB",
             ),
         ];
-        match rules.into_iter().find(|rule| !rule.0) {
-            Some((_, field, problem)) => Err(BadSpec { field, problem }),
-            None => self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing)),
+        if let Some((_, field, problem)) = rules.into_iter().find(|rule| !rule.0) {
+            return Err(BadSpec { field, problem });
         }
+        self.check_cells()?;
+        self.read_retry.as_ref().map_or(Ok(()), ReadRetry::check)?;
+        self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
+    }
+
+    fn check_cells(&self) -> Result<(), BadSpec> {
+        let wear = self.wear.map_or(Ok(()), |wear| wear.check());
+        let errors = self.errors.map_or(Ok(()), |errors| errors.check());
+        // Fields of this error begin below `chip`.
+        let below = |key: &'static str| key.strip_prefix("chip.").unwrap_or(key);
+        wear.and(errors).map_err(|(key, problem)| BadSpec { field: below(key), problem })
+    }
+
+    /// Program/erase cycles that blocks are rated for: what the data sheet promises, or where it is silent what chips of as
+    /// many bits a cell promise (Desnoyers, HotStorage 2009, table 1).
+    pub const fn rated_cycles(&self) -> u64 {
+        match (self.endurance_cycles, self.geometry.bits_per_cell) {
+            (0, 1) => 100_000,
+            (0, _) => 10_000,
+            (cycles, _) => cycles,
+        }
+    }
+
+    /// How blocks wear.
+    pub fn wear_spec(&self) -> WearSpec {
+        let typical =
+            || WearSpec::typical(self.geometry.bits_per_cell, self.timing.t_prog_us, self.timing.t_bers_us);
+        self.wear.unwrap_or_else(typical)
+    }
+
+    /// How bits are read wrong.
+    pub fn error_spec(&self) -> ErrorSpec {
+        self.errors.unwrap_or_else(|| {
+            ErrorSpec::typical(Promise {
+                ecc: self.ecc.into(),
+                endurance_cycles: self.rated_cycles(),
+                bits_per_cell: self.geometry.bits_per_cell,
+            })
+        })
     }
 
     /// Which pages share their cells, on blocks of `pages_per_block`; none where that is not known.
@@ -464,6 +572,7 @@ impl RawNandSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raw_nand::ChipOptions;
     use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
 
     #[test]
@@ -498,7 +607,7 @@ mod tests {
             let mut spec = mx30lf2g18ac();
             change(&mut spec);
             assert_eq!(spec.check().unwrap_err().field, field);
-            assert!(crate::raw_nand::RawNand::package(&spec, false).is_err());
+            assert!(crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).is_err());
         }
     }
 
@@ -508,7 +617,7 @@ mod tests {
         let mut try_onfi = |change: fn(&mut OnfiSpec)| {
             spec.onfi = mx30lf2g18ac().onfi;
             spec.onfi.as_mut().map(change);
-            crate::raw_nand::RawNand::package(&spec, false).unwrap_err().field
+            crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).unwrap_err().field
         };
         assert_eq!(try_onfi(|onfi| onfi.revision = "1.7".into()), "onfi.revision");
         assert_eq!(try_onfi(|onfi| onfi.manufacturer = "a name too long".into()), "onfi.manufacturer");

@@ -1,6 +1,6 @@
 //! Chips, controllers and drivers for tests.
 
-use super::chip::RawNand;
+use super::chip::{ChipOptions, RawNand};
 use super::controller::{NandBoard, NandController, NandProfile};
 use super::driver::{RawNandDriver, RawNandRig};
 use super::mlc::MlcSpec;
@@ -43,7 +43,7 @@ pub(crate) fn nv_ddr() -> RawNandSpec {
         copyback = true
         multi_plane = true
         read_retry = { feature = 0x89, modes = 4 }
-        endurance_cycles = 3000
+        endurance_cycles = 30_000
         [chip.geometry]
         page_bytes = "16 KiB"
         oob_bytes = 1216
@@ -94,7 +94,7 @@ pub(crate) fn rig() -> RawNandRig {
 }
 
 pub(crate) fn wire(spec: &RawNandSpec, stores: bool) -> NandController<RawNand> {
-    let chips = RawNand::package(spec, stores).unwrap();
+    let chips = RawNand::package(spec, ChipOptions { stores, ..ChipOptions::default() }).unwrap();
     NandController::new(ideal_controller(), NandBoard::default(), chips)
 }
 

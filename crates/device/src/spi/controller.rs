@@ -3,6 +3,7 @@
 use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyProfile, PhyState, widest_eye};
 use super::{SpiChip, Violation};
+use crate::power::{Power, PowerCut};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
 use floatgate_mtd::{Instant, Nanos, Phase};
@@ -31,6 +32,9 @@ pub enum SpiError {
         /// The clock that was tried.
         hz: u32,
     },
+    /// Power went away before the operation was over.
+    #[error("power lost")]
+    PowerLost,
     /// Calibration was asked of a controller without PHY.
     #[error("the controller has no PHY to calibrate")]
     NoPhy,
@@ -308,6 +312,7 @@ pub struct SpiController<C> {
     noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
+    power: Power,
     /// Clock for operations without a limit of their own.
     base: Clock,
     phy_clock: Clock,
@@ -327,6 +332,7 @@ impl<C: SpiChip> SpiController<C> {
             phy: PhyState::Uncalibrated,
             noted_until: Instant::ZERO,
             trial_tap: None,
+            power: Power::default(),
             base,
             phy_clock,
         }
@@ -340,6 +346,44 @@ impl<C: SpiChip> SpiController<C> {
     /// The chip, for breaking it on purpose.
     pub const fn chip_mut(&mut self) -> &mut C {
         &mut self.chip
+    }
+
+    /// Power of chip and controller goes away then; never, with `None`. From that time on every operation fails with
+    /// [`SpiError::PowerLost`], until [`Self::power_on`].
+    pub fn cut_power(&mut self, cut: Option<PowerCut>) {
+        self.power.order(cut);
+    }
+
+    /// Power is back. Whoever drove the chip must find it anew.
+    pub fn power_on(&mut self) {
+        self.power = Power::default();
+        self.phy = PhyState::Uncalibrated;
+    }
+
+    /// Whether power was lost.
+    pub const fn power_lost(&self) -> bool {
+        self.power.lost
+    }
+
+    /// Takes the chip through the cut that was ordered.
+    #[cold]
+    fn lose_power(&mut self, host: &mut Host) -> SpiError {
+        let at = self.power.until;
+        if !std::mem::replace(&mut self.power, Power::LOST).lost {
+            host.pass_until(self.chip.busy_until().min(at), Phase::Array);
+            host.pass_until(at, Phase::Waiting);
+            self.chip.power_cut(at);
+        }
+        SpiError::PowerLost
+    }
+
+    /// The operation that ended at `end` may have begun a program or an erase.
+    #[cold]
+    fn count_operation(&mut self, end: Instant) {
+        let reads = matches!(self.chip.busy_what(), "tRD" | "tR");
+        if self.chip.busy_since() == end && self.chip.busy_until() > end && !reads {
+            self.power.count(end, self.chip.busy_until());
+        }
     }
 
     /// The profile.
@@ -385,8 +429,14 @@ impl<C: SpiChip> SpiController<C> {
         // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
         let excess = path.excess(op.len, op.mode.data.dtr, wire);
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
+        if end > self.power.until {
+            return Err(self.lose_power(host));
+        }
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
+        if self.power.counts() {
+            self.count_operation(end);
+        }
         if host.is_recording() {
             self.note_read_ahead(host, start, start + (cmd + addr + dummy), wire);
         }
@@ -593,7 +643,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     ) -> Result<u8, SpiError> {
         let start = host.now();
         let ready = self.chip.busy_until();
-        self.note_work(host, ready.min(start + plan.timeout));
+        self.note_work(host, ready.min(start + plan.timeout).min(self.power.until));
         let clock = self.clock(op, false);
         let cost = self.profile.exec;
         let op_time = cost.setup_us + clock.duration(op);
@@ -602,11 +652,16 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         // Status is sampled at the end of the operation; the first sample not before `ready` sees it.
         let late = ready.since(first + op_time);
         let rounds = late.as_ns().div_ceil(round.as_ns().max(1));
-        if round * rounds + plan.initial > plan.timeout {
+        let timeout = round * rounds + plan.initial > plan.timeout;
+        let last = first + round * rounds;
+        let over = if timeout { start + plan.timeout } else { last + op_time };
+        if over > self.power.until {
+            return Err(self.lose_power(host));
+        }
+        if timeout {
             host.pass_until(start + plan.timeout, Phase::Polling);
             return Err(SpiError::Timeout);
         }
-        let last = first + round * rounds;
         host.pass_until(ready.min(last), Phase::Array);
         host.wait_until(last, Resource::Cpu, Phase::Polling, "sleep and status polls");
         self.last_poll(host, op, mask, value, ready)
@@ -614,7 +669,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 
     fn pulse_reset(&mut self, host: &mut Host) {
         if self.board.reset_pin {
-            self.chip.reset_pin(host.now());
+            // A host whose clock began anew does not reach back behind what the bus has seen.
+            self.chip.reset_pin(host.now().max(self.bus.busy_until()));
         }
     }
 

@@ -69,4 +69,10 @@ pub trait SpiChip {
 
     /// Pulses the reset pin, if the chip has one that is wired.
     fn reset_pin(&mut self, at: Instant);
+
+    /// Power goes away at `at` and comes back: what the array was doing is left as far as it had come, registers are as
+    /// after power-on.
+    fn power_cut(&mut self, at: Instant) {
+        self.reset_pin(at);
+    }
 }

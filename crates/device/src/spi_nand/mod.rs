@@ -11,6 +11,6 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use chip::{ChipOptions, SpiNand};
+pub use chip::{ArrayTask, ArrayWork, ChipOptions, SpiNand};
 pub use driver::{ProbeError, SpiNandDriver, SpiNandOptions};
 pub use spec::SpiNandSpec;

@@ -56,12 +56,12 @@ impl Field {
         self.log.len() - 1
     }
 
-    /// a^i, for i below twice the order.
+    /// a^i, for i below twice the order; from there on 0, up to four times.
     pub(crate) fn exp(&self, i: usize) -> u16 {
         self.exp[i]
     }
 
-    /// The logarithm of x, which is not 0.
+    /// The logarithm of x. That of 0 gives 0 again in [`exp`](Self::exp) of any sum of two.
     pub(crate) fn log(&self, x: u16) -> usize {
         self.log[usize::from(x)].into()
     }
@@ -77,6 +77,23 @@ impl Field {
     /// x / y, y not 0.
     pub(crate) fn div(&self, x: u16, y: u16) -> u16 {
         self.exp[self.log(x) + self.order() - self.log(y)]
+    }
+
+    /// Half the logarithm, which the order, an odd number, makes even.
+    pub(crate) fn sqrt(&self, x: u16) -> u16 {
+        if x == 0 {
+            return 0;
+        }
+        let log = self.log(x);
+        self.exp[(log + (log & 1) * self.order()) / 2]
+    }
+
+    /// A third of the logarithm, if any. Without it there is no cube root, or just one that is not 0.
+    pub(crate) fn cube_root(&self, x: u16) -> Option<u16> {
+        let log = self.log(x);
+        let thirds = [log, log + self.order(), log + 2 * self.order()];
+        let third = thirds.into_iter().find(|log| log % 3 == 0).filter(|_| x != 0)?;
+        Some(self.exp[third / 3])
     }
 }
 

@@ -4,13 +4,25 @@ use super::field::Field;
 use crate::Uncorrectable;
 use crate::code::MAX_STRENGTH;
 
-/// Coefficients of a locator, with room for what grows beyond the strength before it is found out.
-const MAX_LEN: usize = 2 * MAX_STRENGTH as usize + 2;
+/// Coefficients of a locator.
+const MAX_LEN: usize = MAX_STRENGTH as usize + 1;
 
 /// Polynomial with one root a^-p for each wrong bit p, and the constant coefficient 1.
 pub(crate) struct Locator {
     coefficients: [u16; MAX_LEN],
     degree: usize,
+}
+
+/// The register before the last change of length.
+struct Before {
+    /// Logarithms of its coefficients.
+    logs: [u16; MAX_LEN],
+    terms: [u16; MAX_LEN],
+    degree: usize,
+    /// Logarithm of its discrepancy.
+    discrepancy: usize,
+    /// Syndromes since.
+    age: usize,
 }
 
 impl Locator {
@@ -19,37 +31,63 @@ impl Locator {
         &self.coefficients[..=self.degree]
     }
 
-    /// The shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the received word at
-    /// a^(j + 1), `2 * strength` of them. As the code is binary, every other discrepancy is 0 and is not looked at
-    /// (Berlekamp 1968).
-    pub(crate) fn new(field: &Field, syndromes: &[u16]) -> Result<Self, Uncorrectable> {
+    /// No errors.
+    pub(crate) const fn new() -> Self {
+        let mut coefficients = [0; MAX_LEN];
+        coefficients[0] = 1;
+        Self { coefficients, degree: 0 }
+    }
+
+    /// From no errors to the shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the
+    /// received word at a^(j + 1), `2 * strength` of them. As the code is binary, every other discrepancy is 0 and is not
+    /// looked at (Berlekamp 1968).
+    pub(crate) fn generate(&mut self, field: &Field, syndromes: &[u16]) -> Result<(), Uncorrectable> {
         let strength = syndromes.len() / 2;
-        let mut now = [0; MAX_LEN];
-        now[0] = 1;
-        let mut degree = 0;
-        // The register before the last change of length, shifted since, and its discrepancy.
-        let mut before = [0; MAX_LEN];
-        before[1] = 1;
-        let mut before_discrepancy = 1;
+        let mut logs = [0; 2 * MAX_STRENGTH as usize];
+        logs.iter_mut().zip(syndromes).for_each(|(log, syndrome)| *log = field.log(*syndrome) as u16);
+        let mut before =
+            Before { logs: [0; MAX_LEN], terms: [0; MAX_LEN], degree: 0, discrepancy: 0, age: 1 };
         for at in (0..syndromes.len()).step_by(2) {
-            let discrepancy = (0..=degree).fold(0, |sum, i| sum ^ field.mul(now[i], syndromes[at - i]));
-            if discrepancy != 0 {
-                let old = now;
-                let factor = field.div(discrepancy, before_discrepancy);
-                now.iter_mut().zip(before).for_each(|(sum, term)| *sum ^= field.mul(factor, term));
-                if 2 * degree <= at {
-                    degree = at + 1 - degree;
-                    before = old;
-                    before_discrepancy = discrepancy;
-                }
+            let discrepancy = self.discrepancy(field, &logs[..=at]);
+            if discrepancy == 0 {
+                before.age += 2;
+                continue;
             }
+            let degree = self.degree.max(at + 1 - self.degree);
             if degree > strength {
                 return Err(Uncorrectable);
             }
-            before.copy_within(..MAX_LEN - 2, 2);
-            before[..2].fill(0);
+            before.scale(field, discrepancy);
+            let sums = before.age..=before.age + before.degree;
+            if degree > self.degree {
+                before.become_copy_of(self, field, discrepancy);
+            }
+            self.coefficients[sums].iter_mut().zip(before.terms).for_each(|(sum, term)| *sum ^= term);
+            self.degree = degree;
+            before.age += 2;
         }
         // A register longer than its polynomial is that of no pattern of errors.
-        if now[degree] == 0 { Err(Uncorrectable) } else { Ok(Self { coefficients: now, degree }) }
+        if self.coefficients[self.degree] == 0 { Err(Uncorrectable) } else { Ok(()) }
+    }
+
+    /// What the register predicts for the last of the syndromes, and what that is: the difference. Takes logarithms.
+    fn discrepancy(&self, field: &Field, logs: &[u16]) -> u16 {
+        let terms = self.coefficients().iter().zip(logs.iter().rev());
+        terms.fold(0, |sum, (x, log)| sum ^ field.exp(field.log(*x) + usize::from(*log)))
+    }
+}
+
+impl Before {
+    /// Writes the terms that make the discrepancy go when they are added `age` places up.
+    fn scale(&mut self, field: &Field, discrepancy: u16) {
+        let factor = (field.log(discrepancy) + field.order() - self.discrepancy) % field.order();
+        for (term, log) in self.terms.iter_mut().zip(&self.logs[..=self.degree]) {
+            *term = field.exp(factor + usize::from(*log));
+        }
+    }
+
+    fn become_copy_of(&mut self, now: &Locator, field: &Field, discrepancy: u16) {
+        self.logs.iter_mut().zip(now.coefficients()).for_each(|(log, x)| *log = field.log(*x) as u16);
+        (self.degree, self.discrepancy, self.age) = (now.degree, field.log(discrepancy), 0);
     }
 }

@@ -7,22 +7,28 @@
 //! - encoding is a remainder of a division by the generator ([`remainder`]);
 //! - a received word with the remainder 0 is a codeword. Otherwise the remainder's values at the roots, the syndromes,
 //!   depend on the errors alone: S_j is the sum of a^jp over the wrong bits p;
-//! - the errors locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
-//! - its roots say which bits to flip ([`roots`]).
+//! - the error locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
+//! - its roots say which bits to flip ([`roots`]): by formula ([`small`]), or after splitting
+//!   the locator into factors ([`trace`]).
 
-mod field;
-mod generator;
+pub(crate) mod field;
+pub(crate) mod generator;
 mod locator;
-mod remainder;
-mod roots;
+pub(crate) mod remainder;
+pub(crate) mod roots;
+mod small;
+mod syndromes;
+mod trace;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};
-use alloc::vec::Vec;
+use crate::simd::Clmul;
 use field::Field;
 use generator::{MAX_WORDS, Words};
 use locator::Locator;
 use remainder::Remainder;
+use roots::Roots;
+use syndromes::OddSyndromes;
 
 /// Syndromes of the strongest code.
 const MAX_SYNDROMES: usize = 2 * MAX_STRENGTH as usize;
@@ -34,9 +40,10 @@ pub struct Bch {
     /// Degree of the generator.
     check_bits: usize,
     ecc_bytes: usize,
-    remainder: Remainder,
-    /// Row p: a^p, a^3p, a^5p..., what bit p of the remainder adds to the odd syndromes.
-    syndromes: Vec<u16>,
+    max_data_bytes: usize,
+    encoder: Encoder,
+    roots: Roots,
+    odd_syndromes: OddSyndromes,
     /// Added to the ECC bytes; all 0 but in a [`Codec`](crate::Codec).
     mask: Words,
 }
@@ -56,29 +63,35 @@ impl Bch {
     /// # Errors
     /// As [`new`](Self::new), and for a polynomial that is not primitive.
     pub fn with_polynomial(polynomial: u32, t: u32) -> Result<Self, CodeError> {
+        Self::build(polynomial, t, usize::MAX)
+    }
+
+    /// The code of Linux's software NAND engine for a step: shorter tables, and a mask on all ECC bytes, so that an erased
+    /// step with erased ECC bytes is a codeword.
+    pub(crate) fn for_step(m: u32, t: u32, step_bytes: usize) -> Result<Self, CodeError> {
+        let mut bch = Self::build(field::linux_polynomial(m)?, t, step_bytes)?;
+        bch.mask = bch.encoder.remainder(&alloc::vec![0xFF; step_bytes]).map(|word| !word);
+        Ok(bch)
+    }
+
+    fn build(polynomial: u32, t: u32, most_data_bytes: usize) -> Result<Self, CodeError> {
         let field = Field::new(polynomial)?;
         code::check_bch(field.degree(), t)?;
         let generator = generator::generator(&field, t);
         let tail = generator::tail(&generator);
-        let bits = field.degree() * t;
-        let words = bits.div_ceil(64) as usize;
-        let check_bits = generator.len() - 1;
+        let (bits, check_bits) = (field.degree() * t, generator.len() - 1);
+        let max_data_bytes = most_data_bytes.min((field.order() - check_bits) / 8);
         Ok(Self {
             strength: t,
             check_bits,
             ecc_bytes: bits.div_ceil(8) as usize,
-            remainder: Remainder::new(&tail, words),
-            syndromes: syndrome_rows(&field, check_bits, t as usize),
+            max_data_bytes,
+            encoder: Encoder::new(&tail, bits.div_ceil(64) as usize, max_data_bytes),
+            roots: Roots::new(&field, t as usize, 8 * max_data_bytes + check_bits),
+            odd_syndromes: OddSyndromes::new(&field, check_bits, t as usize),
             mask: [0; MAX_WORDS],
             field,
         })
-    }
-
-    /// Adds a mask to all ECC bytes: the one that makes an erased step with erased ECC bytes a codeword.
-    pub(crate) fn masked(mut self, step_bytes: usize) -> Self {
-        let erased = alloc::vec![0xFF; step_bytes];
-        self.mask = self.remainder.of(&erased).map(|word| !word);
-        self
     }
 
     /// Bits corrected.
@@ -92,12 +105,12 @@ impl Bch {
     }
 
     /// Most data bytes.
-    pub fn max_data_bytes(&self) -> usize {
-        (self.field.order() - self.check_bits) / 8
+    pub const fn max_data_bytes(&self) -> usize {
+        self.max_data_bytes
     }
 
     fn check_lengths(&self, data: usize, ecc: usize) {
-        assert!(data <= self.max_data_bytes(), "{data} data bytes in a code for {}", self.max_data_bytes());
+        assert!(data <= self.max_data_bytes, "{data} data bytes in a code for {}", self.max_data_bytes);
         assert_eq!(ecc, self.ecc_bytes, "ECC bytes");
     }
 
@@ -107,7 +120,7 @@ impl Bch {
     /// With more than [`max_data_bytes`](Self::max_data_bytes), or when `ecc` is not of [`ecc_bytes`](Self::ecc_bytes).
     pub fn encode(&self, data: &[u8], ecc: &mut [u8]) {
         self.check_lengths(data.len(), ecc.len());
-        self.store(&self.remainder.of(data), ecc);
+        self.store(&self.encoder.remainder(data), ecc);
     }
 
     fn store(&self, rest: &Words, ecc: &mut [u8]) {
@@ -127,7 +140,7 @@ impl Bch {
     /// As [`encode`](Self::encode).
     pub fn decode(&self, data: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         self.check_lengths(data.len(), ecc.len());
-        let right = self.remainder.of(data);
+        let right = self.encoder.remainder(data);
         let mut wrong = self.difference(&right, ecc);
         if wrong.iter().all(|word| *word == 0) {
             return Ok(0);
@@ -141,11 +154,15 @@ impl Bch {
     /// Check bits calculated from the data, and those received: where they differ.
     fn difference(&self, right: &Words, ecc: &[u8]) -> Words {
         let mut wrong = [0; MAX_WORDS];
-        for (at, bytes) in ecc.chunks(8).enumerate() {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            let unused = if bytes.len() == 8 { 0 } else { u64::MAX >> (8 * bytes.len()) };
-            wrong[at] = (right[at] ^ self.mask[at] ^ u64::from_be_bytes(padded)) & !unused;
+        let (whole, rest) = ecc.as_chunks();
+        let right = right.iter().zip(&self.mask).map(|(word, mask)| word ^ mask);
+        let last = rest.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56);
+        let received = whole.iter().map(|bytes| u64::from_be_bytes(*bytes)).chain([last]);
+        for (wrong, (right, received)) in wrong.iter_mut().zip(right.zip(received)) {
+            *wrong = right ^ received;
+        }
+        if let Some(word) = wrong.get_mut(whole.len()) {
+            *word &= !(u64::MAX >> (8 * rest.len()));
         }
         wrong
     }
@@ -173,10 +190,11 @@ impl Bch {
         let mut syndromes = [0; MAX_SYNDROMES];
         let syndromes = &mut syndromes[..2 * self.strength as usize];
         self.syndromes(wrong, syndromes);
-        let locator = Locator::new(&self.field, syndromes)?;
+        let mut locator = Locator::new();
+        locator.generate(&self.field, syndromes)?;
         let bits = 8 * data.len() + self.check_bits;
         let mut positions = [0; MAX_STRENGTH as usize];
-        let found = roots::chien(&self.field, locator.coefficients(), bits, &mut positions)?;
+        let found = self.roots.find(&self.field, locator.coefficients(), bits, &mut positions)?;
         for position in found {
             self.flip(usize::from(*position), data, ecc);
         }
@@ -197,27 +215,30 @@ impl Bch {
 
     /// The values of a remainder at a^1 to a^2t. S_2j is S_j squared, as the coefficients are 0 or 1.
     fn syndromes(&self, rest: &Words, out: &mut [u16]) {
-        let odd = self.strength as usize;
-        let mut sums = [0; MAX_STRENGTH as usize];
-        let sums = &mut sums[..odd];
-        for (at, word) in rest.iter().enumerate() {
-            let mut word = *word;
-            while word != 0 {
-                let bit = word.leading_zeros() as usize;
-                word ^= 1 << (63 - bit);
-                let row = &self.syndromes[(64 * at + bit) * odd..][..odd];
-                sums.iter_mut().zip(row).for_each(|(sum, term)| *sum ^= term);
-            }
-        }
+        let mut odd = [0; MAX_STRENGTH as usize];
+        self.odd_syndromes.of(rest, &mut odd);
         for j in 0..out.len() {
-            out[j] = if j % 2 == 0 { sums[j / 2] } else { self.field.square(out[j / 2]) };
+            out[j] = if j % 2 == 0 { odd[j / 2] } else { self.field.square(out[j / 2]) };
         }
     }
 }
 
-/// What each check bit adds to the odd syndromes; the first row is that of the highest bit.
-fn syndrome_rows(field: &Field, check_bits: usize, strength: usize) -> Vec<u16> {
-    let powers = (0..check_bits).rev();
-    let row = |p: usize| (0..strength).map(move |j| field.exp((2 * j + 1) * p % field.order()));
-    powers.flat_map(row).collect()
+/// What divides data by the generator.
+enum Encoder {
+    Portable(Remainder),
+    Clmul(Clmul),
+}
+
+impl Encoder {
+    fn new(tail: &Words, words: usize, data_bytes: usize) -> Self {
+        Clmul::new(tail, words, data_bytes)
+            .map_or_else(|| Self::Portable(Remainder::new(tail, words)), Self::Clmul)
+    }
+
+    fn remainder(&self, data: &[u8]) -> Words {
+        match self {
+            Self::Portable(remainder) => remainder.of(data),
+            Self::Clmul(clmul) => clmul.of(data),
+        }
+    }
 }

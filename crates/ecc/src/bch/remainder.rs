@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 /// For each byte of a word of data, and each value of it, what it leaves.
 pub(crate) struct Remainder {
+    /// Words of a row: those of the remainder, and some zeros, so that the compiler knows the lengths of all rows.
     words: usize,
     /// Rows of `words` words: 256 of the first byte of a data word, 256 of the second, and so on.
     rows: Vec<u64>,
@@ -13,7 +14,8 @@ pub(crate) struct Remainder {
 
 impl Remainder {
     /// `words` is the length of the remainder.
-    pub(crate) fn new(tail: &[u64], words: usize) -> Self {
+    pub(crate) fn new(tail: &Words, words: usize) -> Self {
+        let words = [1, 2, 4, 6, 9].into_iter().find(|most| *most >= words).unwrap_or(MAX_WORDS);
         let mut rows = vec![0; 8 * 256 * words];
         let mut power = tail[..words].to_vec();
         for bit in 0..64 {
@@ -30,24 +32,37 @@ impl Remainder {
 
     /// The remainder of `data`, first byte and highest bit first.
     pub(crate) fn of(&self, data: &[u8]) -> Words {
-        let mut rest = [0; MAX_WORDS];
+        match self.words {
+            1 => self.divide::<1>(data),
+            2 => self.divide::<2>(data),
+            4 => self.divide::<4>(data),
+            6 => self.divide::<6>(data),
+            9 => self.divide::<9>(data),
+            _ => self.divide::<MAX_WORDS>(data),
+        }
+    }
+
+    fn divide<const W: usize>(&self, data: &[u8]) -> Words {
         // Zeros before the first byte change nothing.
         let (head, body) = data.split_at(data.len() % 8);
         let mut first = [0; 8];
         first[8 - head.len()..].copy_from_slice(head);
-        self.step(&mut rest, first);
-        body.as_chunks().0.iter().for_each(|word| self.step(&mut rest, *word));
-        rest
+        let rows = self.rows.as_chunks().0;
+        let rest = core::iter::once(&first)
+            .chain(body.as_chunks().0)
+            .fold([0; W], |rest, word| step(rows, rest, *word));
+        let mut words = [0; MAX_WORDS];
+        words[..W].copy_from_slice(&rest);
+        words
     }
+}
 
-    /// `rest` becomes what is left of it, followed by a word of data.
-    fn step(&self, rest: &mut Words, data: [u8; 8]) {
-        let out = (rest[0] ^ u64::from_be_bytes(data)).to_be_bytes();
-        rest.copy_within(1..self.words, 0);
-        rest[self.words - 1] = 0;
-        for (byte, value) in out.into_iter().enumerate() {
-            let row = &self.rows[(256 * byte + usize::from(value)) * self.words..][..self.words];
-            rest.iter_mut().zip(row).for_each(|(sum, word)| *sum ^= word);
-        }
+/// What is left of `rest`, followed by a word of data.
+fn step<const W: usize>(rows: &[[u64; W]], rest: [u64; W], data: [u8; 8]) -> [u64; W] {
+    let out = (rest[0] ^ u64::from_be_bytes(data)).to_be_bytes();
+    let mut next = core::array::from_fn(|at| if at + 1 < W { rest[at + 1] } else { 0 });
+    for (rows, value) in rows.as_chunks::<256>().0.iter().zip(out) {
+        next.iter_mut().zip(rows[usize::from(value)]).for_each(|(sum, word)| *sum ^= word);
     }
+    next
 }

@@ -1,37 +1,121 @@
 //! From the error locator polynomial to the wrong bits.
 
 use super::field::Field;
+use super::small::Solver;
 use crate::Uncorrectable;
 use crate::code::MAX_STRENGTH;
+use crate::simd::Search;
 
 /// Positions of wrong bits.
 pub(crate) type Positions = [u16; MAX_STRENGTH as usize];
 
-/// The positions p below `bits` with `locator(a^-p) = 0`, one after the other (Chien 1964): from one position to the next
-/// each term i changes by the factor a^-i.
-///
-/// # Errors
-/// `Uncorrectable` when there are fewer than the locator's degree: some error lies outside the word.
-pub(crate) fn chien<'a>(
-    field: &Field,
-    locator: &[u16],
-    bits: usize,
-    positions: &'a mut Positions,
-) -> Result<&'a [u16], Uncorrectable> {
-    let mut terms = [0; MAX_STRENGTH as usize + 1];
-    terms[..locator.len()].copy_from_slice(locator);
-    let mut found = 0;
-    for position in 0..bits {
-        if terms.iter().fold(0, |sum, term| sum ^ term) == 0 {
-            positions[found] = position as u16;
-            found += 1;
-            if found == locator.len() - 1 {
-                break;
+/// Degree up to which roots are found by formula.
+const SMALL: usize = 4;
+
+/// What finds roots.
+pub(crate) struct Roots {
+    solver: Solver,
+    search: Option<Search>,
+}
+
+impl Roots {
+    /// For locators up to degree `strength` and words of up to `bits`.
+    pub(crate) fn new(field: &Field, strength: usize, bits: usize) -> Self {
+        let search = if strength > SMALL { Search::new(field, strength, bits) } else { None };
+        Self { solver: Solver::new(field), search }
+    }
+
+    /// The same without vector instructions.
+    #[cfg(test)]
+    pub(crate) fn portable(field: &Field) -> Self {
+        Self { solver: Solver::new(field), search: None }
+    }
+
+    /// The positions p below `bits` with `locator(a^-p) = 0`.
+    ///
+    /// # Errors
+    /// `Uncorrectable` when there are fewer than the locator's degree: some error lies outside the word.
+    pub(crate) fn find<'a>(
+        &self,
+        field: &Field,
+        locator: &[u16],
+        bits: usize,
+        positions: &'a mut Positions,
+    ) -> Result<&'a [u16], Uncorrectable> {
+        let degree = locator.len() - 1;
+        let found = match &self.search {
+            Some(search) if degree > SMALL => search.roots(field, locator, bits, positions),
+            _ => self.split(field, locator, bits, positions),
+        };
+        if found == degree { Ok(&positions[..found]) } else { Err(Uncorrectable) }
+    }
+
+    /// The roots' inverses a^p are the roots of the polynomial with the coefficients in reverse, which starts with 1.
+    fn split(&self, field: &Field, locator: &[u16], bits: usize, positions: &mut Positions) -> usize {
+        let degree = locator.len() - 1;
+        let positions = &mut positions[..degree];
+        if self.solver.all_roots(field, locator, 0, positions).is_none() {
+            return 0;
+        }
+        positions.iter_mut().for_each(|root| *root = field.log(*root) as u16);
+        let within = positions.iter().filter(|position| usize::from(**position) < bits).count();
+        // Two roots in one place are no two errors.
+        let double = |at: usize| positions[..at].contains(&positions[at]);
+        if degree > SMALL && (1..degree).any(double) { 0 } else { within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bch::field::linux_polynomial;
+    use alloc::vec;
+
+    /// The locator of errors at `positions`: the product of all (1 + a^p X).
+    fn locator(field: &Field, positions: &[usize]) -> vec::Vec<u16> {
+        let mut product = vec![1];
+        for position in positions {
+            product.push(0);
+            for at in (1..product.len()).rev() {
+                product[at] ^= field.mul(product[at - 1], field.exp(*position));
             }
         }
-        for (i, term) in terms.iter_mut().enumerate().take(locator.len()).skip(1) {
-            *term = field.mul(*term, field.exp(field.order() - i));
+        product
+    }
+
+    /// All ways find the same positions: those that went in, unless one lies outside the word.
+    #[test]
+    fn both_searches_find_the_positions() {
+        for (degree, strength, bits) in
+            [(13, 8, 4200), (13, 5, 256), (14, 24, 8528), (14, 72, 16383), (9, 7, 511)]
+        {
+            let field = Field::new(linux_polynomial(degree).unwrap()).unwrap();
+            let searches = [Roots::new(&field, strength, bits), Roots::portable(&field)];
+            for seed in 0..8 * strength {
+                let count = seed % (strength + 1);
+                let noise = crate::noise(seed as u64, 4 * count);
+                let mut expected: vec::Vec<u16> = noise
+                    .chunks(4)
+                    .map(|bytes| {
+                        (u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) % bits as u32) as u16
+                    })
+                    .collect();
+                expected.sort_unstable();
+                expected.dedup();
+                let positions: vec::Vec<usize> =
+                    expected.iter().map(|position| usize::from(*position)).collect();
+                let locator = locator(&field, &positions);
+                let last = positions.last().map_or(0, |last| last + 1);
+                for roots in &searches {
+                    let mut out = [0; MAX_STRENGTH as usize];
+                    let mut found = roots.find(&field, &locator, last, &mut out).unwrap().to_vec();
+                    found.sort_unstable();
+                    assert_eq!(found, expected);
+                    if last > 0 {
+                        assert_eq!(roots.find(&field, &locator, last - 1, &mut out), Err(Uncorrectable));
+                    }
+                }
+            }
         }
     }
-    if found == locator.len() - 1 { Ok(&positions[..found]) } else { Err(Uncorrectable) }
 }

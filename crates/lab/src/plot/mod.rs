@@ -3,6 +3,7 @@
 //! - [`Ink`]: the one table of colours and glyphs per [`Phase`](floatgate_mtd::Phase); all pictures use it.
 //! - [`percentages`], [`breakdown_text`]: shares that add up to 100.0 as printed.
 //! - [`bars`]: one stacked bar per test or sweep combination.
+//! - [`wear_figures`]: how long chips live, and how their times change.
 //! - [`waterfall_svg`], [`waterfall_text`]: one operation on the timelines of its resources.
 //!
 //! All of them are functions of their input alone: the same input gives the same bytes. SVG text names the generic
@@ -19,9 +20,11 @@ mod table;
 mod terminal;
 mod text_width;
 mod waterfall;
+mod wear;
 
 pub use bars::{BarRow, Scale, bars};
 pub use palette::{Ink, ink};
 pub use share::{breakdown_text, percentages};
 pub use terminal::waterfall_text;
 pub use waterfall::waterfall_svg;
+pub use wear::{Figure, wear_figures};

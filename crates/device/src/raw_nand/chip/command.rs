@@ -40,6 +40,8 @@ pub(super) enum Wants {
     GetLunFeature,
     /// D5h: LUN and feature.
     SetLunFeature,
+    /// 36h: address of a read retry register.
+    Parameter,
 }
 
 /// How far a sequence is.
@@ -59,6 +61,8 @@ pub(super) enum Step {
     EraseAt(RowAddress),
     /// A feature's address has come, its parameters have not. All LUNs when `lun` is `None`.
     FeatureData { lun: Option<u8>, feature: u8 },
+    /// The address of a read retry register has come, its value has not.
+    ParameterAt(usize),
 }
 
 /// What the LUN's state must allow.
@@ -91,6 +95,7 @@ impl RawNand {
         match self.step {
             Step::Idle => self.first_command(at, timing, opcode),
             Step::Wants(Wants::Read) => self.after_bare_00(at, timing, opcode),
+            Step::Wants(Wants::Parameter) if opcode == 0x16 => self.apply_parameters(),
             Step::Wants(_) => Err(Violation::Sequence("address cycles are missing")),
             Step::ReadAt(row, column) => self.confirm_read(at, timing, opcode, row, column),
             Step::ColumnAt(column) if opcode == 0xE0 => {
@@ -101,7 +106,7 @@ impl RawNand {
             }
             Step::Loading => self.confirm_program(at, timing, opcode),
             Step::EraseAt(row) => self.confirm_erase(at, timing, opcode, row),
-            Step::ColumnAt(_) | Step::FeatureData { .. } => Err(UNFINISHED),
+            Step::ColumnAt(_) | Step::FeatureData { .. } | Step::ParameterAt(_) => Err(UNFINISHED),
         }
     }
 
@@ -152,6 +157,10 @@ impl RawNand {
             0xEF if self.spec.features.set => (Wants::SetFeature, Kind::Other),
             0xD4 if self.spec.features.get && self.luns.len() > 1 => (Wants::GetLunFeature, Kind::Other),
             0xD5 if self.spec.features.set && self.luns.len() > 1 => (Wants::SetLunFeature, Kind::Other),
+            0x36 if self.has_retry_registers() => {
+                self.begin_parameters();
+                (Wants::Parameter, Kind::Other)
+            }
             _ => return Err(Violation::UnknownCommand(opcode)),
         };
         self.admit(at, kind)?;
@@ -258,6 +267,7 @@ impl RawNand {
                 self.hold_data(at + timing.whr, "data before tWHR was over");
                 Ok(())
             }
+            Wants::Parameter => self.address_parameter(at, timing, bytes),
             Wants::Id => self.output_id(at, timing, bytes),
             Wants::ParameterPage | Wants::UniqueId => {
                 self.output_pages(at, timing, bytes, wants == Wants::UniqueId)
@@ -384,6 +394,7 @@ impl RawNand {
             self.active = lun;
             self.luns[lun].empty_registers();
             self.luns[lun].drop_queue();
+            self.luns[lun].operations.clear();
             let state = &mut self.luns[lun];
             (state.fail, state.fail_before, state.chained) = (false, false, false);
             self.busy(start, self.spec.timing.t_rst_us, "tRST");
@@ -404,6 +415,7 @@ impl RawNand {
         match self.step {
             Step::Loading => self.load(bytes),
             Step::FeatureData { lun, feature } => self.set_feature(at, interface, lun, feature, bytes),
+            Step::ParameterAt(index) => self.set_parameter(index, bytes),
             _ => Err(Violation::Sequence("data to the chip that no command asked for")),
         }
     }

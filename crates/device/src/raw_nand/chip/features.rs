@@ -58,6 +58,7 @@ impl RawNand {
             for (index, state) in self.luns.iter_mut().enumerate() {
                 if chosen(index) {
                     state.features.set(feature, parameters);
+                    state.set_thresholds(self.spec.read_retry.as_ref(), feature, parameters[0]);
                 }
             }
             self.apply(feature, parameters[0]);

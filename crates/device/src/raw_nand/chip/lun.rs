@@ -1,6 +1,7 @@
 //! The state of one LUN: registers, busy times, results, features.
 
-use super::super::spec::{PLANES_MAX, RawNandSpec};
+use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
+use super::power::Operation;
 use floatgate_mtd::Instant;
 
 /// What a page register holds.
@@ -105,7 +106,8 @@ impl Features {
     fn new(spec: &RawNandSpec) -> Self {
         let mut known = vec![(TIMING_MODE, [0; 4])];
         known.extend(spec.otp.map(|otp| (otp.feature, [0; 4])));
-        known.extend(spec.read_retry.map(|retry| (retry.feature, [0; 4])));
+        let retry = spec.read_retry.as_ref().filter(|retry| retry.kind == RetryKind::Feature);
+        known.extend(retry.map(|retry| (retry.feature, [0; 4])));
         known.extend(spec.protection.map(|p| {
             let first = if p.locked_at_power_on { p.lock_all } else { 0 };
             (p.feature, [first, 0, 0, 0])
@@ -141,6 +143,10 @@ pub(super) struct Lun {
     pub(super) rewrite: bool,
     /// Page registers, one per plane.
     pub(super) registers: [Register; PLANES_MAX as usize],
+    /// Bits of the pages in the registers that were read wrong, ascending.
+    pub(super) wrong: [Vec<u32>; PLANES_MAX as usize],
+    /// The same of the page that a cached read has the array read ahead.
+    pub(super) wrong_ahead: Vec<u32>,
     /// Plane whose register data comes from.
     pub(super) plane: u8,
     /// Row index in the data register behind a single-plane read: what a cached read gives next.
@@ -155,6 +161,12 @@ pub(super) struct Lun {
     pub(super) queue: Queue,
     pub(super) queued: [Option<u32>; PLANES_MAX as usize],
     pub(super) features: Features,
+    /// Programs and erases that may not have finished.
+    pub(super) operations: Vec<Operation>,
+    /// Read retry mode set by registers.
+    pub(super) retry_mode: u8,
+    /// By how much the read retry mode in force lowers the read thresholds, in deviations.
+    pub(super) lowered: f64,
 }
 
 impl Lun {
@@ -168,6 +180,8 @@ impl Lun {
             chained: false,
             rewrite: false,
             registers: [Register::Empty; PLANES_MAX as usize],
+            wrong: Default::default(),
+            wrong_ahead: Vec::new(),
             plane: 0,
             behind: None,
             caching: false,
@@ -176,12 +190,21 @@ impl Lun {
             queue: Queue::None,
             queued: [None; PLANES_MAX as usize],
             features: Features::new(spec),
+            operations: Vec::new(),
+            retry_mode: 0,
+            lowered: 0.0,
         }
     }
 
     /// The register data comes from.
     pub(super) fn register(&self) -> Register {
         self.registers[usize::from(self.plane)]
+    }
+
+    /// Its wrong bits.
+    #[inline]
+    pub(super) fn wrong(&self) -> &[u32] {
+        &self.wrong[usize::from(self.plane)]
     }
 
     /// Forgets registers and reads in progress: the array is about to change, or the LUN was reset.

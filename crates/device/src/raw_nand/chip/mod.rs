@@ -7,6 +7,7 @@
 //!
 //! In timing-only mode pages are not stored, hence NOP is not checked.
 
+mod cells;
 mod command;
 mod faults;
 mod features;
@@ -14,8 +15,10 @@ mod identify;
 mod lun;
 mod on_die;
 mod otp;
+mod power;
 mod program;
 mod read;
+mod retry;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +27,10 @@ pub use faults::BlockFaults;
 use super::address::{RowAddress, RowMap};
 use super::bus::{NandChip, Work};
 use super::mlc::ProgramTimes;
-use super::spec::{BadSpec, RawNandSpec};
+use super::spec::{BadSpec, RawNandSpec, RetryKind};
 use super::timing::DataInterface;
 use crate::array::Array;
+use crate::cells::{Cells, CellsProfile};
 use crate::violation::Violation;
 use command::Step;
 use faults::Faults;
@@ -34,6 +38,30 @@ use floatgate_mtd::{Instant, Nanos};
 use lun::{Lun, Register};
 use otp::Otp;
 use std::sync::Arc;
+
+/// What a simulated package needs beside its specification.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChipOptions {
+    /// Keep data. Without it only time passes.
+    pub stores: bool,
+    /// Seed of everything that varies from chip to chip.
+    pub seed: u64,
+    /// What its cells have behind them.
+    pub cells: CellsProfile,
+}
+
+impl Default for ChipOptions {
+    fn default() -> Self {
+        Self { stores: true, seed: 0, cells: CellsProfile::default() }
+    }
+}
+
+impl ChipOptions {
+    /// A chip that keeps no data.
+    pub fn timing_only() -> Self {
+        Self { stores: false, ..Self::default() }
+    }
+}
 
 /// Where data cycles come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +86,7 @@ pub struct RawNand {
     spec: Arc<RawNandSpec>,
     map: RowMap,
     array: Array,
+    cells: Cells,
     otp: Otp,
     luns: Vec<Lun>,
     /// The LUN that was addressed last.
@@ -86,26 +115,29 @@ pub struct RawNand {
     data_rule: &'static str,
     work: [Option<Work>; 2],
     faults: Faults,
+    /// Values of the read retry registers, until 16h applies them.
+    retry_values: Vec<u8>,
 }
 
 impl RawNand {
-    /// The targets of a package, erased, not yet reset. `stores` false gives timing-only chips.
+    /// The targets of a package, erased, not yet reset.
     ///
     /// # Errors
     /// When the specification makes no sense.
-    pub fn package(spec: &RawNandSpec, stores: bool) -> Result<Vec<Self>, BadSpec> {
+    pub fn package(spec: &RawNandSpec, options: ChipOptions) -> Result<Vec<Self>, BadSpec> {
         spec.check()?;
         let shared = Arc::new(spec.clone());
         let pages = Arc::new(identify::ParameterPages::new(spec)?);
-        Ok((0..spec.geometry.targets).map(|target| Self::new(&shared, &pages, target, stores)).collect())
+        Ok((0..spec.geometry.targets).map(|target| Self::new(&shared, &pages, target, options)).collect())
     }
 
     fn new(
         spec: &Arc<RawNandSpec>,
         pages: &Arc<identify::ParameterPages>,
         target: u32,
-        stores: bool,
+        options: ChipOptions,
     ) -> Self {
+        let stores = options.stores;
         let g = &spec.geometry;
         let map = RowMap::new(g.pages_per_block, g.blocks_per_lun, g.luns);
         let ordered = spec.in_order || g.bits_per_cell > 1;
@@ -117,6 +149,7 @@ impl RawNand {
                 map.blocks() as usize,
                 stores,
             ),
+            cells: cells::new(spec, target, options),
             otp: Otp::new(spec, stores),
             luns: (0..g.luns).map(|_| Lun::new(spec, stores)).collect(),
             active: 0,
@@ -140,6 +173,7 @@ impl RawNand {
             data_rule: "",
             work: [None; 2],
             faults: Faults::new(spec, target),
+            retry_values: Vec::new(),
             spec: Arc::clone(spec),
         };
         chip.mark_factory_bad();
@@ -156,6 +190,16 @@ impl RawNand {
         &mut self.array
     }
 
+    /// The cells, for looking at what drivers cannot see.
+    pub const fn cells(&self) -> &Cells {
+        &self.cells
+    }
+
+    /// The cells, for an oven.
+    pub const fn cells_mut(&mut self) -> &mut Cells {
+        &mut self.cells
+    }
+
     /// What the chip was built from.
     pub fn spec(&self) -> &RawNandSpec {
         &self.spec
@@ -168,9 +212,11 @@ impl RawNand {
 
     /// The read retry mode in force in a LUN, 0 for the normal one.
     pub fn read_retry_mode(&self, lun: usize) -> u8 {
-        let feature = self.spec.read_retry.map(|retry| retry.feature);
-        let stored = feature.and_then(|feature| self.luns.get(lun)?.features.get(feature));
-        stored.map_or(0, |parameters| parameters[0])
+        let (Some(retry), Some(lun)) = (&self.spec.read_retry, self.luns.get(lun)) else { return 0 };
+        match retry.kind {
+            RetryKind::Hynix => lun.retry_mode,
+            RetryKind::Feature => lun.features.get(retry.feature).map_or(0, |parameters| parameters[0]),
+        }
     }
 
     #[inline]
@@ -312,9 +358,21 @@ impl NandChip for RawNand {
     #[inline]
     fn wrong_bits(&self) -> &[u32] {
         match self.lun().register() {
-            Register::Page(row) if !self.spec.ecc.on_die => self.array.flips(row as usize),
+            Register::Page(_) if !self.spec.ecc.on_die => self.lun().wrong(),
             _ => &[],
         }
+    }
+
+    fn power_cut(&mut self, at: Instant) {
+        Self::power_cut(self, at);
+    }
+
+    fn last_operation(&self) -> Option<(Instant, Instant)> {
+        self.last_operation_time()
+    }
+
+    fn is_as_programmed(&self) -> bool {
+        matches!(self.lun().register(), Register::Page(row) if self.array.is_as_programmed(row as usize))
     }
 
     fn keeps_data(&self) -> bool {

@@ -6,10 +6,10 @@ use super::RawNand;
 use super::lun::Register;
 
 impl RawNand {
-    /// Wrong bits of a page, step by step; what lies beyond the data (OOB) is a step of its own.
-    fn steps(&self, row: u32) -> impl Iterator<Item = &[u32]> {
+    /// Wrong bits of the page in the register, step by step; what lies beyond the data (OOB) is a step of its own.
+    fn steps(&self) -> impl Iterator<Item = &[u32]> {
         let step_bits = self.spec.ecc.step_bytes * 8;
-        self.array.flips(row as usize).chunk_by(move |a, b| a / step_bits == b / step_bits)
+        self.lun().wrong().chunk_by(move |a, b| a / step_bits == b / step_bits)
     }
 
     /// Sets the status of a page that was read.
@@ -19,7 +19,7 @@ impl RawNand {
             return;
         }
         let worst = match register {
-            Register::Page(row) => self.steps(row).map(<[u32]>::len).max().unwrap_or(0) as u32,
+            Register::Page(_) => self.steps().map(<[u32]>::len).max().unwrap_or(0) as u32,
             Register::Empty | Register::Otp(_) => 0,
         };
         let strength = self.spec.ecc.strength;
@@ -31,12 +31,12 @@ impl RawNand {
 
     /// Corrects the bytes from `column` on, where the code can.
     #[inline]
-    pub(super) fn correct_on_die(&self, row: u32, column: usize, buf: &mut [u8]) {
+    pub(super) fn correct_on_die(&self, column: usize, buf: &mut [u8]) {
         if !self.spec.ecc.on_die {
             return;
         }
         let strength = self.spec.ecc.strength as usize;
-        for bit in self.steps(row).filter(|step| step.len() <= strength).flatten() {
+        for bit in self.steps().filter(|step| step.len() <= strength).flatten() {
             let byte = (*bit as usize / 8).checked_sub(column).and_then(|at| buf.get_mut(at));
             if let Some(byte) = byte {
                 *byte ^= 1 << (bit % 8);

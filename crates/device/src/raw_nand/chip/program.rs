@@ -3,6 +3,8 @@
 use super::RawNand;
 use super::command::{Step, Wants};
 use super::lun::{Queue, Register};
+use super::power::Cut;
+use crate::cells::Outcome;
 use crate::raw_nand::address::RowAddress;
 use crate::raw_nand::spec::PLANES_MAX;
 use crate::raw_nand::timing::BusTiming;
@@ -34,8 +36,9 @@ impl RawNand {
         }
         self.begin_load(row, column)?;
         let array = &self.array;
-        let load = &mut self.luns[self.active].loads[plane as usize];
-        load.fill(|page| array.read(source as usize, 0, page));
+        let lun = &mut self.luns[self.active];
+        let wrong = &lun.wrong[plane as usize];
+        lun.loads[plane as usize].fill(|page| array.read_with(source as usize, 0, page, wrong));
         Ok(())
     }
 
@@ -101,65 +104,72 @@ impl RawNand {
         self.busy(at + timing.wb, self.spec.timing.t_dbsy_us, "tDBSY");
     }
 
-    /// 10h or 15h: the loaded registers go to the array.
+    /// 10h or 15h: the loaded registers go to the array, after whatever a cached program before this one still has to do.
     #[inline]
     fn program(&mut self, at: Instant, timing: &BusTiming, cached: bool) {
-        let t_prog = self.t_prog();
-        let mut failed = false;
-        for plane in 0..self.lun().loads.len() {
-            failed |= self.program_plane(plane);
+        let begin = (at + timing.wb).max(self.lun().array_ready);
+        let mut all = Outcome { time: Nanos::ZERO, failed: false };
+        let mut rows = [None; PLANES_MAX as usize];
+        for (plane, row) in rows.iter_mut().enumerate().take(self.lun().loads.len()) {
+            *row = self.row_to_program(plane);
+            let one = self.program_plane(plane, begin);
+            all = Outcome { time: all.time.max(one.time), failed: all.failed || one.failed };
         }
         let lun = self.lun_mut();
         lun.queue = Queue::None;
         lun.queued = [None; PLANES_MAX as usize];
         lun.fail_before = lun.fail && lun.chained;
-        lun.fail = failed;
+        lun.fail = all.failed;
         (lun.chained, lun.rewrite) = (cached, false);
-        self.program_time(at + timing.wb, t_prog, cached);
+        self.program_time(begin, all.time, cached);
+        let end = self.lun().array_ready;
+        let cuts = rows.into_iter().flatten().map(|row| Cut::Program { row });
+        self.begin_operations(at, (begin, end), cuts);
     }
 
-    /// tPROG of what is loaded. The planes' pages have the same number in their blocks, hence the same tPROG.
+    /// The row that a plane's program will change.
     #[inline]
-    fn t_prog(&self) -> Nanos {
-        let row = self.lun().loads.iter().find_map(|load| match load.target {
-            Register::Page(row) => Some(row),
-            _ => None,
-        });
-        self.program_times.of(row, self.spec.geometry.pages_per_block)
-    }
-
-    /// Programs what is loaded for one plane. Returns whether that failed.
-    #[inline]
-    fn program_plane(&mut self, plane: usize) -> bool {
-        let load = &mut self.luns[self.active].loads[plane];
-        let (start, bytes) = load.loaded();
-        let target = load.target;
-        let failed = match target {
-            Register::Empty => false,
-            Register::Otp(page) => self.otp.program(page, start, bytes),
+    fn row_to_program(&self, plane: usize) -> Option<u32> {
+        match self.lun().loads[plane].target {
             Register::Page(row) => {
                 let block = row / self.spec.geometry.pages_per_block;
-                let failed = self.faults.of(block).program;
-                if !failed {
+                (!self.faults.of(block).program).then_some(row)
+            }
+            Register::Empty | Register::Otp(_) => None,
+        }
+    }
+
+    /// Programs what is loaded for one plane.
+    #[inline]
+    fn program_plane(&mut self, plane: usize, begin: Instant) -> Outcome {
+        let load = &mut self.luns[self.active].loads[plane];
+        let target = std::mem::take(&mut load.target);
+        let (start, bytes) = load.loaded();
+        match target {
+            Register::Empty => Outcome { time: Nanos::ZERO, failed: false },
+            Register::Otp(page) => {
+                let failed = self.otp.program(page, start, bytes);
+                Outcome { time: self.program_times.of(None, 0), failed }
+            }
+            Register::Page(row) => {
+                let block = row / self.spec.geometry.pages_per_block;
+                let broken = self.faults.of(block).program;
+                if !broken {
                     self.array.program(row as usize, start, bytes);
                 }
                 if let Some(next) = self.next_page.get_mut(block as usize) {
                     *next = (row % self.spec.geometry.pages_per_block) as u16 + 1;
                 }
-                failed
+                self.program_cells(row, begin, broken)
             }
-        };
-        self.luns[self.active].loads[plane].target = Register::Empty;
-        failed
+        }
     }
 
-    /// The array programs after whatever a cached program before this one still has to do. With 15h the LUN takes the
-    /// next page as soon as its register is free.
+    /// With 15h the LUN takes the next page as soon as its register is free.
     #[inline]
-    fn program_time(&mut self, start: Instant, t_prog: Nanos, cached: bool) {
+    fn program_time(&mut self, begin: Instant, t_prog: Nanos, cached: bool) {
         let t_cbsy = self.spec.timing.t_cbsy_us;
         let lun = self.lun_mut();
-        let begin = start.max(lun.array_ready);
         let length = if cached { t_cbsy + t_prog } else { t_prog };
         lun.array_ready = begin + length;
         lun.ready = if cached { begin + t_cbsy } else { lun.array_ready };
@@ -206,11 +216,16 @@ impl RawNand {
     fn erase(&mut self, at: Instant, timing: &BusTiming) {
         let queued = self.lun().queued;
         let per_block = self.spec.geometry.pages_per_block;
-        let mut failed = false;
-        for block in queued.into_iter().flatten().map(|row| row / per_block) {
-            let fails = self.faults.of(block).erase;
-            failed |= fails;
-            if !fails {
+        let mut all = Outcome { time: Nanos::ZERO, failed: false };
+        let mut cuts = [const { None }; PLANES_MAX as usize];
+        let blocks = queued.into_iter().flatten().map(|row| row / per_block);
+        for (block, cut) in blocks.zip(&mut cuts) {
+            *cut = (!self.faults.of(block).erase).then(|| self.before_erase(block));
+            let one = self.erase_cells(block);
+            all = Outcome { time: all.time.max(one.time), failed: all.failed || one.failed };
+            if one.failed {
+                self.array.fail_erase(block as usize);
+            } else {
                 self.array.erase(block as usize);
             }
             if let Some(next) = self.next_page.get_mut(block as usize) {
@@ -220,7 +235,9 @@ impl RawNand {
         let lun = self.lun_mut();
         lun.drop_queue();
         lun.empty_registers();
-        (lun.fail, lun.fail_before, lun.chained, lun.rewrite) = (failed, false, false, false);
-        self.busy(at + timing.wb, self.spec.timing.t_bers_us.typ, "tBERS");
+        (lun.fail, lun.fail_before, lun.chained, lun.rewrite) = (all.failed, false, false, false);
+        let start = at + timing.wb;
+        self.busy(start, all.time, "tBERS");
+        self.begin_operations(at, (start, start + all.time), cuts.into_iter().flatten());
     }
 }

@@ -55,7 +55,8 @@ impl RawNand {
         let plane = usize::from(self.plane_of(row));
         let index = self.map.index(row);
         let lun = &mut self.luns[self.active];
-        if lun.queue == Queue::Reads {
+        let several = lun.queue == Queue::Reads;
+        if several {
             lun.queued[plane] = Some(index);
             for (register, queued) in lun.registers.iter_mut().zip(lun.queued) {
                 *register = queued.map_or(Register::Empty, Register::Page);
@@ -71,6 +72,7 @@ impl RawNand {
         self.column = column;
         self.step = Step::Idle;
         self.output = Output::Register;
+        self.sense_registers(at, several);
         self.judge_on_die(register);
         self.busy(at + timing.wb, self.spec.timing.t_r_us.typ, "tR");
         self.hold_data(self.luns[self.active].ready + timing.rr, "data before tRR was over");
@@ -162,12 +164,17 @@ impl RawNand {
         let ready = (start + t_rcbsy).max(array_free);
         lun.registers[plane as usize] = Register::Page(current);
         lun.plane = plane as u8;
+        lun.copyback = None;
+        if lun.caching {
+            std::mem::swap(&mut lun.wrong[plane as usize], &mut lun.wrong_ahead);
+        }
         lun.caching = next.is_some();
         lun.behind = next;
         lun.ready = ready;
         lun.array_ready = if next.is_some() { ready + t_r } else { ready };
         self.note_work("tRCBSY", start.max(array_free), ready);
-        if next.is_some() {
+        if let Some(row) = next {
+            self.sense_ahead(row, ready);
             self.note_work("tR", ready, ready + t_r);
         }
         self.column = 0;
@@ -218,8 +225,8 @@ impl RawNand {
             Register::Empty => return Err(Violation::Sequence("data from a register that holds no page")),
             Register::Otp(page) => self.otp.read(page, column, buf),
             Register::Page(row) if self.array.stores() => {
-                self.array.read(row as usize, column, buf);
-                self.correct_on_die(row, column, buf);
+                self.array.read_with(row as usize, column, buf, lun.wrong());
+                self.correct_on_die(column, buf);
             }
             Register::Page(row) => self.show_mark(row, column, buf),
         }

@@ -68,6 +68,7 @@ pub(super) fn kind(error: NandError) -> ErrorKind {
         NandError::Chip(violation) => violation.kind(),
         NandError::NotSupported => ErrorKind::Unsupported("the controller cannot do this operation"),
         NandError::Timeout => ErrorKind::Timeout,
+        NandError::PowerLost => ErrorKind::PowerLost,
     }
 }
 

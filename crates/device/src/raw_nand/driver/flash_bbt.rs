@@ -40,6 +40,7 @@ const fn code(state: BlockState) -> u8 {
 impl<B: NandBus> RawNandDriver<B> {
     /// Reads the tables of all targets, or makes them from the maker's marks; what is missing or older is written.
     pub(super) fn load_flash_table(&mut self) -> Result<(), Error> {
+        self.check_signature_place()?;
         let mut scanned = false;
         for target in 0..self.info.geometry.targets {
             let found = self.search(target)?;
@@ -56,6 +57,17 @@ impl<B: NandBus> RawNandDriver<B> {
                     self.write_copy(target, which, version)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// ECC bytes would overwrite signature or version, as they do in Linux unless the table goes without OOB.
+    fn check_signature_place(&self) -> Result<(), Error> {
+        let overlaps =
+            |offset: u32, len: u32| (offset as usize) <= VERSION_AT && SIGNATURE_AT < (offset + len) as usize;
+        if self.layout.ecc().iter().any(|region| overlaps(region.offset, region.len)) {
+            let kind = ErrorKind::Unsupported("a table on flash: ECC bytes lie where its signature goes");
+            return Err(self.error(kind, 0));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub enum FoundBy {
 
 /// What the driver knows of a chip: what the chip says, completed by the catalogue's entry for its id, as Linux's tables
 /// and manufacturer code complete it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ChipInfo {
     /// READ ID bytes, without repetition.
     pub id: Vec<u8>,
@@ -216,7 +216,7 @@ impl ChipInfo {
         self.timing_feature = spec.features.set && spec.features.timing_mode;
         self.otp = spec.otp;
         self.protection = spec.protection;
-        self.read_retry = spec.read_retry;
+        self.read_retry = spec.read_retry.clone();
         self.nop = spec.nop;
         // ONFI says of chips that correct by themselves only that the host need not.
         self.ecc = if self.ecc.on_die { spec.ecc } else { self.ecc };

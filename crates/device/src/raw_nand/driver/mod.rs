@@ -11,8 +11,10 @@ mod interface;
 mod oob;
 mod otp;
 mod page;
+mod page_set;
 mod planes;
 mod range;
+mod retry;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{
     Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, OobMode, OtpArea, OtpRegion,
 };
+use page_set::PageSet;
 use serde::Deserialize;
 
 /// Where bad blocks are looked up.
@@ -105,9 +108,13 @@ pub struct RawNandDriver<B> {
     copies: Vec<flash_bbt::Copies>,
     /// A lock that this driver set; the chip cannot be asked.
     otp_locked: bool,
+    /// Pages that were encoded here and not changed since: what decoding finds in them is known.
+    encoded: PageSet,
     bounce: Vec<u8>,
     oob: Vec<u8>,
     blank_oob: Vec<u8>,
+    /// OOB bytes on their way out, ECC bytes among them.
+    spare: Vec<u8>,
 }
 
 impl<B: NandBus> RawNandDriver<B> {
@@ -138,14 +145,16 @@ impl<B: NandBus> RawNandDriver<B> {
         interface: DataInterface,
     ) -> Result<Self, Error> {
         let g = info.geometry;
-        let engine = EccEngine::new(rig.ecc, info.requirement());
+        let mut engine = EccEngine::new(rig.ecc, info.requirement());
         if engine.kind() == EngineKind::OnDie && !info.ecc.on_die {
             let kind =
                 ErrorKind::Unsupported("this chip does not correct by itself: choose another ECC engine");
             return Err(kind.at(0, host.now()));
         }
-        let layout = oob::layout(&g, &engine)
-            .map_err(|_| ErrorKind::Unsupported("ECC bytes do not fit into the OOB").at(0, host.now()))?;
+        engine
+            .set_up(g.page_bytes, g.oob_bytes)
+            .map_err(|problem| oob::unsupported(problem).at(0, host.now()))?;
+        let layout = engine.code().map_or_else(|| OobLayout::no_ecc(g.oob_bytes), |code| *code.layout());
         let geometry = mtd_geometry(&info, &engine, &layout);
         let rows = info.rows();
         let options = rig.options;
@@ -165,8 +174,10 @@ impl<B: NandBus> RawNandDriver<B> {
             bbt: Table::new(geometry.blocks()),
             copies: Vec::new(),
             otp_locked: false,
+            encoded: PageSet::new(geometry.size_bytes / u64::from(g.page_bytes)),
             bounce: vec![0xFF; g.page_bytes as usize],
             oob: vec![0xFF; g.oob_bytes as usize],
+            spare: vec![0xFF; g.oob_bytes as usize],
             blank_oob: vec![0xFF; g.oob_bytes as usize],
             page_shift: g.page_bytes.trailing_zeros(),
             column_cycles: g.column_cycles(),
@@ -215,7 +226,9 @@ impl<B: NandBus> RawNandDriver<B> {
     }
 
     /// The controller, for breaking things on purpose.
-    pub const fn bus_mut(&mut self) -> &mut B {
+    pub fn bus_mut(&mut self) -> &mut B {
+        // Whoever has it may write what they like.
+        self.encoded.clear();
         &mut self.bus
     }
 

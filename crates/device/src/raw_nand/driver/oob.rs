@@ -1,30 +1,19 @@
 //! Pages with their OOB: raw, in place, or only the free bytes.
 
 use super::RawNandDriver;
-use crate::ecc_engine::{Corrected, EccEngine, EngineKind};
+use crate::ecc_engine::{Corrected, PageCodeError};
 use crate::raw_nand::bus::NandBus;
-use crate::raw_nand::spec::NandGeometry;
-use floatgate_ecc::{LayoutError, OobLayout, bch_bytes, hamming_bytes};
 use floatgate_mtd::{Error, ErrorKind, OobMode};
 
-/// The layout that goes with an engine: Hamming for one bit, BCH for more, as Linux's software engines have them. Engines
-/// in hardware are given the same one.
-pub(super) fn layout(geometry: &NandGeometry, engine: &EccEngine) -> Result<OobLayout, LayoutError> {
-    let oob = geometry.oob_bytes;
-    if matches!(engine.kind(), EngineKind::None | EngineKind::OnDie) {
-        return Ok(OobLayout::no_ecc(oob));
-    }
-    let code = engine.requirement();
-    let steps = geometry.page_bytes / code.step_bytes.clamp(1, geometry.page_bytes);
-    if code.strength > 1 {
-        return OobLayout::large_page(oob, steps * bch_bytes(code.step_bytes, code.strength));
-    }
-    let bytes = steps * hamming_bytes(code.step_bytes);
-    if geometry.small_page() {
-        OobLayout::small_page(oob, bytes)
-    } else {
-        OobLayout::large_page_hamming(oob, bytes)
-    }
+/// Why the engine cannot be had, with what could.
+pub(super) fn unsupported(problem: PageCodeError) -> ErrorKind {
+    ErrorKind::Unsupported(match problem {
+        PageCodeError::Code(_) => {
+            "no such code: a Hamming code corrects 1 bit in 256 or 512 bytes, BCH codes 1 to 72 bits in 2 to 4095 bytes"
+        }
+        PageCodeError::Steps { .. } => "a page must be whole ECC steps",
+        PageCodeError::Layout(_) => "ECC bytes do not fit into the OOB",
+    })
 }
 
 impl<B: NandBus> RawNandDriver<B> {
@@ -67,7 +56,7 @@ impl<B: NandBus> RawNandDriver<B> {
         if data.is_empty() || mode == OobMode::Raw {
             return Ok(Corrected::default());
         }
-        self.correct(at, data)
+        self.correct_in_place(at, data)
     }
 
     /// Without data only OOB bytes are programmed: the page register starts as all ones, and ones change nothing.
@@ -98,6 +87,8 @@ impl<B: NandBus> RawNandDriver<B> {
 
     fn program_raw(&mut self, at: super::page::PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
         self.profile.page(&mut self.host);
+        let page = at.addr >> self.page_shift;
+        self.encoded.remove(page..page + 1);
         let (failed, _) = self.store_page(at, data, oob, 0x10)?;
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }

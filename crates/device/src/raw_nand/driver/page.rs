@@ -1,8 +1,8 @@
 //! One page, one block: what goes over the bus.
 
 use super::RawNandDriver;
-use super::discover::{kind, set_feature};
-use crate::ecc_engine::{Corrected, EngineKind};
+use super::discover::kind;
+use crate::ecc_engine::{Corrected, EngineKind, PageRead, Uncorrectable};
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
 use crate::timeline::Resource;
 use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
@@ -100,22 +100,55 @@ impl<B: NandBus> RawNandDriver<B> {
     pub(super) fn read_page(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
         self.profile.page(&mut self.host);
         let mut oob = std::mem::take(&mut self.oob);
-        let loaded = self.load_page(at, data, &mut oob[..self.ecc_oob]);
+        let page = match self.load_page(at, data, &mut oob[..self.ecc_oob]) {
+            Ok(()) => self.correct(at, data, &mut oob),
+            Err(error) => Err(self.failed(error, at.addr)),
+        };
         self.oob = oob;
-        loaded.map_err(|error| self.failed(error, at.addr))?;
-        self.correct(at, data)
+        page
+    }
+
+    /// Corrects `data`, whose OOB is in `self.oob`.
+    pub(super) fn correct_in_place(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
+        let mut oob = std::mem::take(&mut self.oob);
+        let page = self.correct(at, data, &mut oob);
+        self.oob = oob;
+        page
     }
 
     /// Corrects what was just read; where that fails, tries again with the chip's read retry modes.
     #[inline]
-    pub(super) fn correct(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
+    pub(super) fn correct(
+        &mut self,
+        at: PageAt,
+        data: &mut [u8],
+        oob: &mut [u8],
+    ) -> Result<Corrected, Error> {
         if self.engine.kind() == EngineKind::OnDie {
             return self.on_die_result(at);
         }
-        match self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
+        match self.decode(at, data, oob) {
             Ok(corrected) => Ok(corrected),
-            Err(_) => self.retry(at, data),
+            Err(_) => self.retry(at, data, oob),
         }
+    }
+
+    /// Decodes what was just read. Without wrong bits, a page that was encoded here needs no decoder: there is nothing to find.
+    #[inline]
+    pub(super) fn decode(
+        &mut self,
+        at: PageAt,
+        data: &mut [u8],
+        oob: &mut [u8],
+    ) -> Result<Corrected, Uncorrectable> {
+        let read = match self.bus.wrong_bits() {
+            wrong if !self.bus.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
+            Some([]) if self.encoded.contains(at.addr >> self.page_shift) && self.bus.is_as_programmed() => {
+                PageRead::Clean
+            }
+            _ => PageRead::Bytes,
+        };
+        self.engine.decode(&mut self.host, data, oob, read)
     }
 
     /// What a chip that corrects by itself says of the page it read last. It does not count bits: when it recommends to
@@ -129,30 +162,10 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(Corrected { max: bits, total: bits })
     }
 
-    /// Steps through the read retry modes, and back to the normal one (Linux: `nand_do_read_ops`).
-    #[cold]
-    fn retry(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
-        let Some(retry) = self.info.read_retry else {
-            return Err(self.error(ErrorKind::Uncorrectable, at.addr));
-        };
-        let mut outcome = Err(self.error(ErrorKind::Uncorrectable, at.addr));
-        for mode in 1..retry.modes {
-            self.set_feature_of(at, retry.feature, mode)?;
-            let loaded = self.load_page(at, data, &mut []);
-            loaded.map_err(|error| self.failed(error, at.addr))?;
-            if let Ok(corrected) = self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
-                outcome = Ok(corrected);
-                break;
-            }
-        }
-        self.set_feature_of(at, retry.feature, 0)?;
-        outcome.map_err(|_| self.error(ErrorKind::Uncorrectable, at.addr))
-    }
-
-    pub(super) fn set_feature_of(&mut self, at: PageAt, feature: u8, first: u8) -> Result<(), Error> {
-        self.bus.select(at.target);
-        let outcome = set_feature(&mut self.bus, &mut self.host, feature, first);
-        outcome.map_err(|error| self.failed(error, at.addr))
+    /// The pages of the block at `addr` will no longer hold what was encoded.
+    pub(super) fn forget_block(&mut self, addr: u64) {
+        let first = self.geometry.block_start(addr) >> self.page_shift;
+        self.encoded.remove(first..first + u64::from(self.rows.pages_per_block()));
     }
 
     /// The status of the target selected last.
@@ -225,18 +238,40 @@ impl<B: NandBus> RawNandDriver<B> {
         Err(self.error(ErrorKind::Timeout, at.addr))
     }
 
+    /// Encodes a page, and has `store` program it with its OOB bytes: those of `oob`, and the ECC bytes in their places.
+    #[inline]
+    pub(super) fn encode<T>(
+        &mut self,
+        at: PageAt,
+        data: &[u8],
+        oob: &[u8],
+        store: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> T {
+        self.engine.prepare(&mut self.host, data.len() as u32);
+        if self.engine.code().is_none() || !self.bus.keeps_data() {
+            return store(self, oob);
+        }
+        let mut spare = std::mem::take(&mut self.spare);
+        spare.copy_from_slice(oob);
+        self.engine.encode(data, &mut spare);
+        self.encoded.insert(at.addr >> self.page_shift);
+        let result = store(self, &spare);
+        self.spare = spare;
+        result
+    }
+
     /// Encodes and programs a page.
     #[inline]
     pub(super) fn write_page(&mut self, at: PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
         self.profile.page(&mut self.host);
-        self.engine.prepare(&mut self.host, data.len() as u32);
-        let (failed, _) = self.store_page(at, data, oob, 0x10)?;
+        let (failed, _) = self.encode(at, data, oob, |driver, oob| driver.store_page(at, data, oob, 0x10))?;
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }
 
     /// Erases a block.
     pub(super) fn erase_block(&mut self, at: PageAt) -> Result<(), Error> {
         self.profile.page(&mut self.host);
+        self.forget_block(at.addr);
         self.bus.select(at.target);
         let (address, wait) = (self.row_address(at.row), Instr::Wait(self.info.t_bers_max));
         let mut steps = [Instr::Cmd(0x60), address, Instr::Cmd(0xD0), wait];

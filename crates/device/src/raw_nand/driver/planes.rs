@@ -41,7 +41,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let mut result = Ok(());
         for (index, (one, two)) in pages.enumerate() {
             let pair = self.page_pair(addr, index);
-            result = self.read_page_pair(pair, [one, two], &mut oob[..self.ecc_oob], outcome);
+            result = self.read_page_pair(pair, [one, two], &mut oob, outcome);
             if result.is_err() {
                 break;
             }
@@ -75,11 +75,12 @@ impl<B: NandBus> RawNandDriver<B> {
         read.map_err(|error| self.failed(error, pair[0].addr))?;
         for (at, data) in pair.into_iter().zip(data) {
             let address = self.address(0, at.row);
+            let ecc_oob = &mut oob[..self.ecc_oob];
             let mut steps =
-                [Instr::Cmd(0x06), address, Instr::Cmd(0xE0), Instr::In(data), Instr::In(&mut *oob)];
+                [Instr::Cmd(0x06), address, Instr::Cmd(0xE0), Instr::In(data), Instr::In(ecc_oob)];
             let moved = self.bus.exec(&mut self.host, &mut steps);
             moved.map_err(|error| self.failed(error, at.addr))?;
-            let page = self.correct(at, data);
+            let page = self.correct(at, data, oob);
             outcome.take(page)?;
         }
         Ok(())
@@ -92,10 +93,9 @@ impl<B: NandBus> RawNandDriver<B> {
         for (index, (one, two)) in pages.enumerate() {
             let pair = self.page_pair(addr, index);
             self.profile.page(&mut self.host);
-            self.engine.prepare(&mut self.host, one.len() as u32);
-            self.queue_page(pair[0], one, blank)?;
-            self.engine.prepare(&mut self.host, two.len() as u32);
-            let (failed, _) = self.store_page(pair[1], two, blank, 0x10)?;
+            self.encode(pair[0], one, blank, |driver, oob| driver.queue_page(pair[0], one, oob))?;
+            let (failed, _) =
+                self.encode(pair[1], two, blank, |driver, oob| driver.store_page(pair[1], two, oob, 0x10))?;
             if failed {
                 return Err(self.error(ErrorKind::ProgramFailed, pair[0].addr));
             }
@@ -118,6 +118,7 @@ impl<B: NandBus> RawNandDriver<B> {
     pub(super) fn erase_pair(&mut self, addr: u64) -> Result<bool, Error> {
         self.profile.page(&mut self.host);
         let pair = self.page_pair(addr, 0);
+        pair.iter().for_each(|at| self.forget_block(at.addr));
         self.bus.select(pair[0].target);
         let [one, two] = pair.map(|at| self.row_address(at.row));
         let wait = || Instr::Wait(self.info.t_bers_max);

@@ -108,10 +108,8 @@ impl<B: NandBus> RawNandDriver<B> {
             if result.is_err() {
                 break;
             }
-            let page = match self.engine.finish(&mut self.host, data, self.bus.wrong_bits()) {
-                Ok(corrected) => Ok(corrected),
-                Err(_) => Err(self.error(ErrorKind::Uncorrectable, at.addr)),
-            };
+            let page =
+                self.decode(at, data, &mut oob).map_err(|_| self.error(ErrorKind::Uncorrectable, at.addr));
             result = outcome.take(page);
             at = PageAt { addr: at.addr + page_bytes as u64, row: at.row + 1, ..at };
         }
@@ -187,8 +185,9 @@ impl<B: NandBus> RawNandDriver<B> {
             let at = self.page_at(addr + (index * page_bytes) as u64);
             let last = index + 1 == pages;
             self.profile.page(&mut self.host);
-            self.engine.prepare(&mut self.host, page_bytes as u32);
-            let (failed, before) = self.store_page(at, page, blank, if last { 0x10 } else { 0x15 })?;
+            let confirm = if last { 0x10 } else { 0x15 };
+            let (failed, before) =
+                self.encode(at, page, blank, |driver, oob| driver.store_page(at, page, oob, confirm))?;
             if before {
                 self.settle(at)?;
                 return Err(self.error(ErrorKind::ProgramFailed, at.addr - page_bytes as u64));

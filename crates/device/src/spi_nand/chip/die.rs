@@ -1,14 +1,18 @@
-//! One die: array, cache registers, feature registers, and what its array is busy with.
+//! One die: array, cells, cache registers, feature registers.
 
 use super::super::command as c;
 use super::super::spec::{HighSpeed, SpiNandSpec};
 use super::ChipOptions;
 use super::otp;
+use super::work::{ArrayWork, Erasing};
+use super::wrong::{EccResult, Leak};
 use crate::array::Array;
-use crate::ecc_engine::{EccRequirement, correct};
+use crate::cells::Cells;
+use crate::cells::random::hash;
 use floatgate_ecc::OobLayout;
-use floatgate_mtd::{Instant, Nanos};
+use floatgate_mtd::Instant;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a cache register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,45 +36,43 @@ pub(super) struct Order {
     programs: u8,
 }
 
-/// Wrong bits that shifted thresholds read right.
-#[derive(Clone, Debug)]
-struct Leak {
-    bits: Vec<u32>,
-    cured_by: u8,
+/// Half of the data's bits are zero; the OOB, with the marker of bad blocks, is left erased.
+fn usual_page(spec: &SpiNandSpec) -> Arc<[u8]> {
+    let mut page = vec![0x55; spec.geometry.raw_page_bytes() as usize];
+    page[spec.geometry.page_bytes as usize..].fill(0xFF);
+    Arc::from(page)
 }
 
-/// Result of the on-die ECC.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EccResult {
-    /// Most bits corrected in a step of the last page.
-    pub(super) last: u32,
-    /// The same of all pages of a continuous read.
-    pub(super) most: u32,
-    /// Pages that could not be corrected.
-    pub(super) lost_pages: u32,
-}
+/// Marks the seeds of cells.
+const CELLS: u64 = 0x43_45_4C_4C;
 
 #[derive(Clone, Debug)]
 pub(super) struct Die {
     pub(super) array: Array,
+    pub(super) cells: Cells,
+    /// What stands for any programmed page in timing-only mode.
+    pub(super) usual_page: Option<Arc<[u8]>>,
     pub(super) otp: Array,
     pub(super) otp_locked: bool,
     /// One per plane.
-    caches: Vec<Cache>,
+    pub(super) caches: Vec<Cache>,
     order: Vec<Order>,
     factory_bad: BTreeSet<u32>,
-    leaks: BTreeMap<usize, Leak>,
-    /// Bits of the last page read that are still wrong, for ECC on the host's side.
-    wrong: Vec<u32>,
+    pub(super) leaks: BTreeMap<usize, Leak>,
+    /// Bits of the last page read that are still wrong.
+    pub(super) wrong: Vec<u32>,
+    /// Wrong bits of each codeword of a page, while they are counted.
+    pub(super) counts: Vec<u16>,
     pub(super) ecc: EccResult,
-    busy_since: Instant,
-    busy_until: Instant,
-    busy_what: &'static str,
+    pub(super) work: ArrayWork,
+    pub(super) erasing: Option<Erasing>,
     pub(super) protection: u8,
     pub(super) config: u8,
     /// Mode register beside the configuration (W25N: SR4).
     pub(super) mode: u8,
+    /// Read retry mode, and by how much it lowers the thresholds.
     pub(super) retry: u8,
+    pub(super) lowered: f64,
     pub(super) write_enabled: bool,
     pub(super) program_failed: bool,
     pub(super) erase_failed: bool,
@@ -81,11 +83,12 @@ pub(super) struct Die {
 }
 
 #[derive(Clone, Debug)]
-struct Cache {
-    bytes: Vec<u8>,
-    loaded: Loaded,
+pub(super) struct Cache {
+    /// In timing-only mode, after a page with wrong bits, zeros with these bits set.
+    pub(super) bytes: Vec<u8>,
+    pub(super) loaded: Loaded,
     /// The bytes are still only in the array, which has not changed since: nothing was copied yet.
-    lazy: bool,
+    pub(super) lazy: bool,
 }
 
 impl Die {
@@ -96,6 +99,8 @@ impl Die {
         let cache = Cache { bytes: vec![0xFF; raw], loaded: Loaded::Nothing, lazy: false };
         Self {
             array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores),
+            cells: spec.cells(options.cells, hash(options.seed, u64::from(index), CELLS)),
+            usual_page: (!options.stores).then(|| usual_page(spec)),
             otp: otp::factory_pages(spec, options.seed, index),
             otp_locked: false,
             caches: vec![cache; g.planes as usize],
@@ -103,14 +108,15 @@ impl Die {
             factory_bad: BTreeSet::new(),
             leaks: BTreeMap::new(),
             wrong: Vec::new(),
+            counts: Vec::new(),
             ecc: EccResult::default(),
-            busy_since: Instant::ZERO,
-            busy_until: Instant::ZERO,
-            busy_what: "",
+            work: ArrayWork::default(),
+            erasing: None,
             protection: 0,
             config: 0,
             mode: 0,
             retry: 0,
+            lowered: 0.0,
             write_enabled: false,
             program_failed: false,
             erase_failed: false,
@@ -144,39 +150,13 @@ impl Die {
         let kept = spec.continuous.as_ref().map_or(0, |cont| 1 << cont.config_bit);
         self.config = (spec.config_reset & !kept) | (self.config & kept);
         self.protection = spec.protection_reset;
-        self.retry = 0;
+        (self.retry, self.lowered) = (0, 0.0);
         (self.write_enabled, self.program_failed, self.erase_failed) = (false, false, false);
         self.ecc = EccResult::default();
         (self.stream, self.stream_left_open) = (None, None);
         for cache in &mut self.caches {
             cache.loaded = Loaded::Nothing;
         }
-    }
-
-    #[inline]
-    pub(super) const fn busy_until(&self) -> Instant {
-        self.busy_until
-    }
-
-    #[inline]
-    pub(super) const fn busy_since(&self) -> Instant {
-        self.busy_since
-    }
-
-    pub(super) const fn busy_what(&self) -> &'static str {
-        self.busy_what
-    }
-
-    #[inline]
-    pub(super) fn work(&mut self, from: Instant, length: Nanos, what: &'static str) {
-        self.busy_since = from;
-        self.busy_until = from + length;
-        self.busy_what = what;
-    }
-
-    /// Whatever the array does ends; the die is ready `length` after `at`.
-    pub(super) fn abort(&mut self, at: Instant, length: Nanos) {
-        self.work(at, length, "tRST");
     }
 
     pub(super) const fn quad_enabled(&self) -> bool {
@@ -187,67 +167,7 @@ impl Die {
         self.mode >> speed.bit & 1 != 0
     }
 
-    pub(super) fn wrong_bits(&self) -> &[u32] {
-        &self.wrong
-    }
-
-    /// The bits of page `row` that read wrong now.
-    #[inline]
-    fn collect_wrong(&mut self, row: usize) {
-        self.wrong.clear();
-        self.wrong.extend_from_slice(self.array.flips(row));
-        if self.leaks.is_empty() {
-            return;
-        }
-        if let Some(leak) = self.leaks.get(&row).filter(|l| l.cured_by != self.retry) {
-            self.wrong.extend_from_slice(&leak.bits);
-            self.wrong.sort_unstable();
-            self.wrong.dedup();
-        }
-    }
-
-    /// Array to cache, corrected if `code` is given.
-    #[inline]
-    pub(super) fn load_row(
-        &mut self,
-        row: u32,
-        plane: usize,
-        code: Option<EccRequirement>,
-        page_bytes: usize,
-    ) {
-        self.collect_wrong(row as usize);
-        let cache = &mut self.caches[plane];
-        cache.loaded = Loaded::Row(row);
-        self.ecc.last = 0;
-        cache.lazy = self.wrong.is_empty();
-        if cache.lazy {
-            return;
-        }
-        self.array.read(row as usize, 0, &mut cache.bytes);
-        let injected = self.array.flips(row as usize);
-        for &bit in self.wrong.iter().filter(|bit| injected.binary_search(bit).is_err()) {
-            if let Some(byte) = cache.bytes.get_mut(bit as usize / 8) {
-                *byte ^= 1 << (bit % 8);
-            }
-        }
-        if let Some(code) = code {
-            self.correct(plane, code, page_bytes);
-        }
-    }
-
-    fn correct(&mut self, plane: usize, code: EccRequirement, page_bytes: usize) {
-        let data = &mut self.caches[plane].bytes[..page_bytes];
-        match correct(code, data, &self.wrong) {
-            Ok(fixed) => {
-                self.ecc.last = fixed.max;
-                self.ecc.most = self.ecc.most.max(fixed.max);
-                self.wrong.clear();
-            }
-            Err(_) => self.ecc.lost_pages += 1,
-        }
-    }
-
-    /// Cache to bus. In timing-only mode array pages leave `out` as it was, but for factory markers.
+    /// Cache to bus. In timing-only mode array pages leave `out` as it was, but for wrong bits and factory markers.
     #[inline]
     pub(super) fn read_cache(&self, plane: usize, column: usize, out: &mut [u8], spec: &SpiNandSpec) {
         let cache = &self.caches[plane];
@@ -259,6 +179,8 @@ impl Die {
             self.array.read(row as usize, column, out);
         } else if self.array.stores() {
             out.copy_from_slice(&cache.bytes[column..column + out.len()]);
+        } else {
+            out.iter_mut().zip(&cache.bytes[column..]).for_each(|(byte, wrong)| *byte ^= wrong);
         }
         let g = &spec.geometry;
         let marker = g.page_bytes as usize;
@@ -368,19 +290,20 @@ impl Die {
         self.otp.program(page as usize, 0, &self.caches[0].bytes);
     }
 
-    pub(super) fn erase(&mut self, block: u32, pages_per_block: u32) {
+    pub(super) fn erase(&mut self, block: u32) {
         self.settle();
         self.array.erase(block as usize);
         self.order[block as usize] = Order::default();
         self.factory_bad.remove(&block);
         if !self.leaks.is_empty() {
-            let first = (block * pages_per_block) as usize;
-            self.leaks.retain(|row, _| !(first..first + pages_per_block as usize).contains(row));
+            let pages = self.array.rows() / self.order.len();
+            self.leaks.retain(|row, _| row / pages != block as usize);
         }
     }
 
     /// After a failed erase nobody knows what the block holds: order counts no more.
     pub(super) fn erase_undone(&mut self, block: u32) {
+        self.array.fail_erase(block as usize);
         self.order[block as usize] = Order::default();
     }
 }

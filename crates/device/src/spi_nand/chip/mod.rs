@@ -7,34 +7,41 @@
 //! - reads from a cache that nothing was loaded into, and program executes of one, are refused;
 //! - a continuous read may not pass the end of its block, nor be faster than the array.
 //!
-//! Physical consequences instead of errors: a wrong plane-select bit reaches the other plane's cache; on-die ECC covers
-//! data bytes only, wrong OOB bits show; erasing a factory-bad block loses its marker.
+//! Physical consequences instead of errors: a wrong plane-select bit reaches the other plane's cache; erasing a factory-bad
+//! block loses its marker; a reset during a program or an erase leaves what a loss of power would.
 
 mod die;
 mod otp;
 mod page;
 mod registers;
 mod shape;
+mod work;
+mod wrong;
 
 use super::command as c;
 use super::spec::SpiNandSpec;
 use crate::array::Array;
+use crate::cells::{Cells, CellsProfile};
 use crate::spi::{Data, Mode, ReadAhead, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
 use floatgate_mtd::Instant;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+pub use work::{ArrayTask, ArrayWork};
+use wrong::PageCode;
 
 /// How a chip leaves the factory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ChipOptions {
-    /// Decides unique id and places of bad blocks.
+    /// Decides unique id, places of bad blocks, and what each block and bit is like.
     pub seed: u64,
     /// Whether data is kept; false for timing only.
     pub stores: bool,
     /// Factory-bad blocks of the whole chip; block 0 never is.
     pub bad_blocks: u32,
+    /// What the cells have behind them.
+    pub cells: CellsProfile,
 }
 
 /// A simulated SPI NAND.
@@ -42,6 +49,8 @@ pub struct ChipOptions {
 pub struct SpiNand {
     spec: Arc<SpiNandSpec>,
     dies: Vec<Die>,
+    /// The on-die code, if there is one.
+    code: Option<PageCode>,
     /// Die that commands go to.
     active: usize,
     /// The volatile configuration registers say 8D-8D-8D.
@@ -95,8 +104,10 @@ impl SpiNand {
                 die.mark_factory_bad(block % per_die);
             }
         }
+        let code = spec.ecc.on_die.then(|| PageCode::new(spec.ecc.requirement(), &spec.geometry));
         let mut chip = Self {
             spec,
+            code,
             dies,
             active: 0,
             octal: false,
@@ -118,6 +129,21 @@ impl SpiNand {
     /// The array of a die, to look at.
     pub fn array(&self, die: usize) -> Option<&Array> {
         self.dies.get(die).map(|d| &d.array)
+    }
+
+    /// The cells of a die, to look at.
+    pub fn cells(&self, die: usize) -> Option<&Cells> {
+        self.dies.get(die).map(|d| &d.cells)
+    }
+
+    /// The cells of a die, to age them.
+    pub fn cells_mut(&mut self, die: usize) -> Option<&mut Cells> {
+        self.dies.get_mut(die).map(|d| &mut d.cells)
+    }
+
+    /// What the array of a die did last, or does.
+    pub fn last_work(&self, die: usize) -> Option<ArrayWork> {
+        self.dies.get(die).map(|d| *d.work())
     }
 
     /// The factory-bad blocks whose marker has not been erased, numbered over all dies.
@@ -177,6 +203,7 @@ impl SpiNand {
     }
 
     fn execute(&mut self, call: Call<'_>, data: Data<'_>) -> Result<(), Violation> {
+        self.dies[self.active].catch_up(call.end);
         let armed = std::mem::take(&mut self.reset_armed);
         match (call.op.opcode, data) {
             (c::GET_FEATURE, Data::In(buf)) => self.get_feature(call, buf),
@@ -217,12 +244,12 @@ impl SpiChip for SpiNand {
 
     #[inline]
     fn busy_until(&self) -> Instant {
-        self.dies[self.active].busy_until()
+        self.dies[self.active].work().end
     }
 
     #[inline]
     fn busy_since(&self) -> Instant {
-        self.dies[self.active].busy_since()
+        self.dies[self.active].work().start
     }
 
     fn busy_die(&self) -> u8 {
@@ -234,7 +261,7 @@ impl SpiChip for SpiNand {
     }
 
     fn busy_what(&self) -> &'static str {
-        self.dies[self.active].busy_what()
+        self.dies[self.active].work().task.time_name()
     }
 
     fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {
@@ -244,9 +271,7 @@ impl SpiChip for SpiNand {
     fn reset_pin(&mut self, at: Instant) {
         let length = self.spec.timing.t_rst_us;
         self.power_up();
-        for die in &mut self.dies {
-            die.abort(at, length);
-        }
+        self.dies.iter_mut().for_each(|die| die.abort(at, length));
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use super::super::command as c;
 use super::super::spec::{SpiNandOtp, SpiNandSpec};
 use super::die::Loaded;
+use super::work::ArrayTask;
 use super::{Call, SpiNand};
 use crate::array::Array;
 use crate::violation::Violation;
@@ -105,7 +106,7 @@ impl SpiNand {
         let die = self.die();
         die.load_otp(page);
         die.stream = None;
-        die.work(call.end, length, "tRD");
+        die.begin(ArrayTask::OtpRead, page, call.end, length);
         Ok(())
     }
 
@@ -132,7 +133,7 @@ impl SpiNand {
             die.program_otp(page);
         }
         (die.program_failed, die.write_enabled) = (false, false);
-        die.work(call.end, length, "tPROG");
+        die.begin(ArrayTask::OtpProgram, page, call.end, length);
         Ok(())
     }
 }

@@ -2,13 +2,20 @@
 
 use super::super::command as c;
 use super::super::spec::{Continuous, ContinuousKind, LoadVariant};
-use super::die::{EccResult, Loaded};
+use super::die::Loaded;
 use super::shape::clock;
+use super::work::{ArrayTask, Erasing};
+use super::wrong::{EccResult, PageCode};
 use super::{Call, Checked, SpiNand};
-use crate::ecc_engine::EccRequirement;
 use crate::spi::{ReadAhead, SpiOp};
+use crate::units::TypMaxUs;
 use crate::violation::Violation;
-use floatgate_mtd::Nanos;
+use floatgate_mtd::{Instant, Nanos};
+
+/// What the data sheet calls the maximum holds for the whole life.
+fn longest(time: TypMaxUs) -> Nanos {
+    time.max.max(time.typ)
+}
 
 /// Where a row lies in its die.
 struct Place {
@@ -29,9 +36,9 @@ impl SpiNand {
     }
 
     /// The on-die code in force, if any.
-    fn code(&mut self) -> Option<EccRequirement> {
-        let on = self.spec.ecc.on_die && self.die().config & c::ECC_ENABLE != 0;
-        on.then(|| self.spec.ecc.requirement())
+    #[inline]
+    fn code(&self) -> Option<PageCode> {
+        self.code.filter(|_| self.dies[self.active].config & c::ECC_ENABLE != 0)
     }
 
     /// The way of continuous reading that is switched on now.
@@ -57,12 +64,11 @@ impl SpiNand {
         }
         let place = self.place(row)?;
         let streams = self.continuous().is_some();
-        let page_bytes = self.spec.geometry.page_bytes as usize;
         let die = self.die();
         die.ecc = EccResult::default();
-        die.load_row(row, place.plane, code, page_bytes);
+        die.load_row(row, place.plane, code.as_ref(), call.end);
         die.stream = streams.then_some(row);
-        die.work(call.end, length, "tRD");
+        die.begin(ArrayTask::Read, row, call.end, length);
         Ok(())
     }
 
@@ -153,7 +159,7 @@ impl SpiNand {
             self.array_keeps_up(call, t_page)?;
         }
         self.streamed = Some((call.start, ReadAhead { pages: pages - 1, each: t_page }));
-        self.deliver(first, buf);
+        self.deliver(call.end, first, buf);
         let die = self.die();
         die.stream = None;
         die.forget_cache();
@@ -168,7 +174,7 @@ impl SpiNand {
         clock(call.hz, u32::try_from(max).unwrap_or(u32::MAX))
     }
 
-    fn deliver(&mut self, first: u32, buf: &mut [u8]) {
+    fn deliver(&mut self, at: Instant, first: u32, buf: &mut [u8]) {
         let g = self.spec.geometry;
         let code = self.code();
         let spec = std::sync::Arc::clone(&self.spec);
@@ -176,7 +182,7 @@ impl SpiNand {
         for (row, chunk) in (first..).zip(buf.chunks_mut(g.page_bytes as usize)) {
             let plane = (row / g.pages_per_block % g.planes) as usize;
             if row != first {
-                die.load_row(row, plane, code, g.page_bytes as usize);
+                die.load_row(row, plane, code.as_ref(), at);
             }
             die.read_cache(plane, 0, chunk, &spec);
         }
@@ -217,12 +223,13 @@ impl SpiNand {
             let spec = std::sync::Arc::clone(&self.spec);
             self.die().blank_ecc_bytes(plane, &spec);
         }
-        let failed = self.takes_failure(place.block, true);
-        let length = self.spec.timing.t_prog_us.typ;
+        let broken = self.takes_failure(place.block, true);
+        let most = longest(self.spec.timing.t_prog_us);
         let die = self.die();
         die.program(place.block, place.page, place.row, plane);
-        (die.program_failed, die.write_enabled) = (failed, false);
-        die.work(call.end, length, "tPROG");
+        let outcome = die.cells.program(place.row, call.end);
+        (die.program_failed, die.write_enabled) = (broken || outcome.failed, false);
+        die.begin(ArrayTask::Program, place.row, call.end, outcome.time.min(most));
         Ok(())
     }
 
@@ -237,17 +244,12 @@ impl SpiNand {
         if self.die().config & c::OTP_ENABLE != 0 {
             return Err(Violation::Sequence("OTP pages cannot be erased"));
         }
-        let failed = self.takes_failure(place.block, false);
-        let pages_per_block = self.spec.geometry.pages_per_block;
-        let length = self.spec.timing.t_bers_us.typ;
+        let broken = self.takes_failure(place.block, false);
+        let most = longest(self.spec.timing.t_bers_us);
         let die = self.die();
-        if failed {
-            die.erase_undone(place.block);
-        } else {
-            die.erase(place.block, pages_per_block);
-        }
-        (die.erase_failed, die.write_enabled) = (failed, false);
-        die.work(call.end, length, "tBERS");
+        let outcome = die.prepare_erase(Erasing { block: place.block, broken });
+        (die.erase_failed, die.write_enabled) = (broken || outcome.failed, false);
+        die.begin(ArrayTask::Erase, place.row - place.page, call.end, outcome.time.min(most));
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use super::super::command as c;
 use super::super::spec::{EccStatus, IdRead};
 use super::die::Die;
+use super::work::ArrayTask;
 use super::{Call, SpiNand};
 use crate::violation::Violation;
 
@@ -44,10 +45,10 @@ impl SpiNand {
     fn stop_all(&mut self, call: Call<'_>) {
         let t = self.spec.timing;
         for die in &mut self.dies {
-            let busy = die.busy_until() > call.start;
-            let length = match die.busy_what() {
-                "tPROG" if busy => t.t_rst_prog_us,
-                "tBERS" if busy => t.t_rst_bers_us,
+            let busy = die.work().end > call.start;
+            let length = match die.work().task {
+                ArrayTask::Program | ArrayTask::OtpProgram if busy => t.t_rst_prog_us,
+                ArrayTask::Erase if busy => t.t_rst_bers_us,
                 _ => t.t_rst_us,
             };
             die.soft_reset(&self.spec);
@@ -78,7 +79,7 @@ impl SpiNand {
     pub(super) fn get_feature(&mut self, call: Call<'_>, buf: &mut [u8]) -> Result<(), Violation> {
         let register = self.feature_shape(call)?;
         let die = &self.dies[self.active];
-        let busy = die.busy_until() > call.end;
+        let busy = die.work().end > call.end;
         if register != c::STATUS {
             self.idle(call.start)?;
         }
@@ -98,7 +99,7 @@ impl SpiNand {
             c::PROTECTION => die.protection,
             c::CONFIG if die.otp_locked => die.config | c::OTP_LOCK,
             c::CONFIG => die.config,
-            r if spec.read_retry.is_some_and(|retry| retry.feature == r) => die.retry,
+            r if spec.read_retry.as_ref().is_some_and(|retry| retry.feature == r) => die.retry,
             r if spec.high_speed.is_some_and(|speed| speed.feature == r) => die.mode,
             0x30 if spec.ecc_status == EccStatus::WinbondDetail => (die.ecc.last as u8) << 4,
             0xF0 if spec.ecc_status == EccStatus::Gigadevice => (die.ecc.last.clamp(1, 4) as u8 - 1) << 4,
@@ -111,8 +112,9 @@ impl SpiNand {
         self.idle(call.start)?;
         let Some(&value) = buf.first() else { return Err(Violation::WrongMode(c::SET_FEATURE)) };
         self.checked = None;
-        let retry = self.spec.read_retry;
-        let speed = self.spec.high_speed;
+        let spec = std::sync::Arc::clone(&self.spec);
+        let retry = spec.read_retry.as_ref().filter(|retry| retry.feature == register);
+        let speed = spec.high_speed;
         let die = self.die();
         match register {
             c::PROTECTION => die.protection = value,
@@ -120,12 +122,10 @@ impl SpiNand {
                 die.config = value;
                 (die.stream, die.stream_left_open) = (None, None);
             }
-            r if retry.is_some_and(|retry| retry.feature == r) => {
-                if retry.is_some_and(|retry| value > retry.modes) {
-                    return Err(Violation::Sequence("no such read retry mode"));
-                }
-                die.retry = value;
-            }
+            _ if retry.is_some() => match retry.filter(|retry| value <= retry.modes) {
+                Some(retry) => (die.retry, die.lowered) = (value, retry.lowered(value)),
+                None => return Err(Violation::Sequence("no such read retry mode")),
+            },
             r if speed.is_some_and(|speed| speed.feature == r) => die.mode = value,
             _ => return Err(NO_REGISTER),
         }

@@ -132,7 +132,7 @@ impl SpiNand {
     /// Refuses commands while the array works.
     #[inline]
     pub(super) fn idle(&self, at: Instant) -> Result<(), Violation> {
-        if self.dies[self.active].busy_until() > at { Err(Violation::Busy) } else { Ok(()) }
+        if self.dies[self.active].work().end > at { Err(Violation::Busy) } else { Ok(()) }
     }
 }
 

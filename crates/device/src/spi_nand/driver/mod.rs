@@ -173,6 +173,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let kind = match error {
             SpiError::Chip(violation) => violation.kind(),
             SpiError::Timeout => ErrorKind::Timeout,
+            SpiError::PowerLost => ErrorKind::PowerLost,
             SpiError::NotSupported => ErrorKind::Unsupported("the controller cannot do this operation"),
             _ => ErrorKind::Unsupported("the controller's PHY is not usable"),
         };

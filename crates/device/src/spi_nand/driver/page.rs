@@ -181,16 +181,17 @@ impl<S: SpiMem> SpiNandDriver<S> {
     /// Reads once more with each shifted threshold until one succeeds, and restores the normal one.
     #[cold]
     fn retry_page(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
-        let Some(retry) = self.spec.read_retry else { return Ok(Err(Uncorrectable)) };
+        let Some(retry) = &self.spec.read_retry else { return Ok(Err(Uncorrectable)) };
+        let (feature, modes) = (retry.feature, retry.modes);
         let mut outcome = Err(Uncorrectable);
-        for mode in 1..=retry.modes {
-            self.set_feature(retry.feature, mode)?;
+        for mode in 1..=modes {
+            self.set_feature(feature, mode)?;
             outcome = self.read_page_once(row, buf)?;
             if outcome.is_ok() {
                 break;
             }
         }
-        self.set_feature(retry.feature, 0)?;
+        self.set_feature(feature, 0)?;
         Ok(outcome)
     }
 

@@ -1,5 +1,6 @@
 //! A SPI NAND as data: the `[chip]` table of a part file.
 
+mod cells;
 mod tables;
 
 pub use tables::{
@@ -7,12 +8,13 @@ pub use tables::{
     OobTable, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
 };
 
+use crate::cells::{ErrorSpec, WearSpec};
 use crate::spi::{Mode, Variant};
 use crate::units;
 use serde::Deserialize;
 
 /// A SPI NAND.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandSpec {
     /// Id bytes as READ ID delivers them.
@@ -72,6 +74,12 @@ pub struct SpiNandSpec {
     /// Data retention.
     #[serde(default)]
     pub retention_years: u32,
+    /// How it wears; what the data sheet lets expect when absent.
+    #[serde(default)]
+    pub wear: Option<WearSpec>,
+    /// How it errs; what the data sheet lets expect when absent.
+    #[serde(default)]
+    pub errors: Option<ErrorSpec>,
     /// Peculiarities.
     #[serde(default)]
     pub quirks: SpiNandQuirks,
@@ -85,7 +93,7 @@ const fn four() -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {why}")]
 pub struct BadSpec {
-    /// Field, as in the part file.
+    /// Field, as in the part file's `[chip]` table.
     pub key: &'static str,
     /// What is wrong with it.
     pub why: &'static str,
@@ -131,38 +139,41 @@ impl SpiNandSpec {
         let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
         let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
         let rules = [
-            ("chip.id", !self.id.is_empty() && self.id.len() <= 5, "an id has 1 to 5 bytes"),
+            ("id", !self.id.is_empty() && self.id.len() <= 5, "an id has 1 to 5 bytes"),
             (
-                "chip.geometry.page_bytes",
+                "geometry.page_bytes",
                 g.page_bytes.is_power_of_two() && g.page_bytes >= 512,
                 "a power of two from 512",
             ),
             (
-                "chip.geometry.oob_bytes",
+                "geometry.oob_bytes",
                 (floatgate_ecc::MARKER..g.page_bytes).contains(&g.oob_bytes),
                 "from 2 to the page size",
             ),
-            ("chip.geometry.pages_per_block", (1..=512).contains(&g.pages_per_block), "1 to 512"),
-            ("chip.geometry.blocks_per_lun", (1..=65_536).contains(&g.blocks_per_lun), "1 to 65536"),
-            ("chip.geometry.planes", g.planes.is_power_of_two() && g.planes <= 4, "1, 2 or 4"),
-            ("chip.geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
-            ("chip.ecc.step_bytes", self.ecc.step_bytes > 0, "at least 1"),
-            ("chip.oob", self.oob.layout(g.oob_bytes).is_ok(), "reaches beyond the OOB"),
-            ("chip.sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
-            ("chip.reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
-            ("chip.loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
-            ("chip.otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
-            ("chip.otp.user_pages", self.otp.as_ref().is_none_or(|o| o.user_pages <= 256), "at most 256"),
-            ("chip.nop", self.nop > 0, "at least 1"),
+            ("geometry.pages_per_block", (1..=512).contains(&g.pages_per_block), "1 to 512"),
+            ("geometry.blocks_per_lun", (1..=65_536).contains(&g.blocks_per_lun), "1 to 65536"),
+            ("geometry.planes", g.planes.is_power_of_two() && g.planes <= 4, "1, 2 or 4"),
+            ("geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
+            ("geometry.page_bytes", g.page_bytes <= 65_536, "at most 64 KiB"),
+            ("ecc.strength", self.ecc.strength <= 1024, "at most 1024 bits"),
+            ("ecc.step_bytes", (1..=g.page_bytes).contains(&self.ecc.step_bytes), "from 1 to the page size"),
+            ("oob", self.oob.layout(g.oob_bytes).is_ok(), "reaches beyond the OOB"),
+            ("sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),
+            ("reads", self.reads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("loads", self.loads.iter().any(|v| v.mode == Mode::SINGLE), "needs one in 1S-1S-1S"),
+            ("otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
+            ("otp.user_pages", self.otp.as_ref().is_none_or(|o| o.user_pages <= 256), "at most 256"),
+            ("nop", self.nop > 0, "at least 1"),
             (
-                "chip.octal",
-                self.octal.as_ref().is_none_or(octal_ok),
-                "needs an I/O mode and 2 to 4 row bytes",
+                "read_retry.lowered",
+                self.read_retry.as_ref().is_none_or(ReadRetry::is_possible),
+                "a shift per mode, between -4 and 4",
             ),
+            ("octal", self.octal.as_ref().is_none_or(octal_ok), "needs an I/O mode and 2 to 4 row bytes"),
         ];
-        match rules.into_iter().find(|rule| !rule.1) {
-            Some((key, _, why)) => Err(BadSpec { key, why }),
-            None => Ok(()),
+        if let Some((key, _, why)) = rules.into_iter().find(|rule| !rule.1) {
+            return Err(BadSpec { key, why });
         }
+        self.check_cells().map_err(|(key, why)| BadSpec { key, why })
     }
 }

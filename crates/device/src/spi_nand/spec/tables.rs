@@ -294,13 +294,32 @@ pub struct SpiNandOtp {
 }
 
 /// Re-reading with shifted thresholds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
     /// Feature address of the retry mode.
     pub feature: u8,
     /// Modes beyond the normal one.
     pub modes: u8,
+    /// By how much each of them lowers the read thresholds, in standard deviations of the cells' threshold voltage.
+    #[serde(default)]
+    pub lowered: Vec<f64>,
+}
+
+/// Makers do not publish their steps. At five to seven modes this one goes as far down as retry tables are reported to.
+const RETRY_STEP: f64 = 0.3;
+
+impl ReadRetry {
+    /// By how much the read thresholds are lowered in `mode`, 0 being the normal one.
+    pub fn lowered(&self, mode: u8) -> f64 {
+        let own = mode.checked_sub(1).and_then(|index| self.lowered.get(usize::from(index)));
+        own.copied().unwrap_or(f64::from(mode) * RETRY_STEP)
+    }
+
+    pub(super) fn is_possible(&self) -> bool {
+        let given = self.lowered.is_empty() || self.lowered.len() == usize::from(self.modes);
+        given && self.lowered.iter().all(|shift| (-4.0..=4.0).contains(shift))
+    }
 }
 
 /// Where a chip departs from what most do.

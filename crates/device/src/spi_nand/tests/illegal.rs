@@ -219,7 +219,7 @@ fn the_cache_keeps_what_the_array_had() {
 #[test]
 fn erasing_a_factory_bad_block_loses_its_marker() {
     let mut b = Bench::unlocked("w35n01jw");
-    let options = ChipOptions { seed: 3, stores: true, bad_blocks: 1 };
+    let options = ChipOptions { seed: 3, stores: true, bad_blocks: 1, ..ChipOptions::default() };
     b.chip = SpiNand::new(b.chip.spec().clone(), options);
     b.set(0xA0, 0).unwrap();
     let block = b.chip.factory_bad().next().unwrap();

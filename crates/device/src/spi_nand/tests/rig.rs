@@ -82,7 +82,7 @@ impl Rig {
         Self {
             profile: controller(),
             board: board(25_000_000, Some(mode)),
-            chip: ChipOptions { seed: 1, stores: true, bad_blocks: 0 },
+            chip: ChipOptions { seed: 1, stores: true, ..ChipOptions::default() },
             ecc: EccProfile::default(),
             options: SpiNandOptions::default(),
         }

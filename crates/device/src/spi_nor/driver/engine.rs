@@ -149,6 +149,7 @@ fn kind(error: SpiError) -> ErrorKind {
         SpiError::Chip(violation) => violation.kind(),
         SpiError::NotSupported => ErrorKind::Unsupported("the controller cannot do this operation"),
         SpiError::Timeout => ErrorKind::Timeout,
+        SpiError::PowerLost => ErrorKind::PowerLost,
         SpiError::NoEye { .. } | SpiError::NoPhy => ErrorKind::Refused("the PHY is not calibrated"),
     }
 }

@@ -1,11 +1,13 @@
 //! The command set, cycle by cycle.
 
+mod cells;
 mod legal;
 mod mlc;
 mod random;
 mod refused;
 
-use super::RawNand;
+use super::{ChipOptions, RawNand};
+use crate::cells::CellsProfile;
 use crate::raw_nand::bus::{Address, NandChip};
 use crate::raw_nand::spec::RawNandSpec;
 use crate::raw_nand::timing::DataInterface;
@@ -24,7 +26,13 @@ type Outcome = Result<(), Violation>;
 impl Bench {
     /// A chip that was reset.
     pub(super) fn new(spec: &RawNandSpec) -> Self {
+        Self::with_cells(spec, CellsProfile::default())
+    }
+
+    pub(super) fn with_cells(spec: &RawNandSpec, cells: CellsProfile) -> Self {
         let mut bench = Self::asleep(spec);
+        let options = ChipOptions { cells, ..ChipOptions::default() };
+        bench.chip = RawNand::package(spec, options).unwrap().remove(0);
         bench.cmd(0xFF).unwrap();
         bench.wait();
         bench
@@ -32,7 +40,7 @@ impl Bench {
 
     /// A chip right after power-on.
     pub(super) fn asleep(spec: &RawNandSpec) -> Self {
-        let chip = RawNand::package(spec, true).unwrap().remove(0);
+        let chip = RawNand::package(spec, ChipOptions::default()).unwrap().remove(0);
         Self { chip, now: Instant::ZERO, interface: DataInterface::POWER_ON }
     }
 

@@ -1,6 +1,6 @@
 //! Bad blocks: marks, tables, failures.
 
-use crate::raw_nand::chip::{BlockFaults, RawNand};
+use crate::raw_nand::chip::{BlockFaults, ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController};
 use crate::raw_nand::driver::{BadBlocks, BlockState, RawNandDriver, RawNandRig};
 use crate::raw_nand::spec::{MarkerPage, RawNandSpec};
@@ -14,7 +14,9 @@ fn small() -> RawNandSpec {
     spec.geometry.blocks_per_lun = 64;
     spec.factory_bad.per_lun = 5;
     // A seed that leaves the blocks of the table alone.
-    let bad = |spec: &RawNandSpec| RawNand::package(spec, false).unwrap()[0].factory_bad_blocks().to_vec();
+    let bad = |spec: &RawNandSpec| {
+        RawNand::package(spec, ChipOptions::timing_only()).unwrap()[0].factory_bad_blocks().to_vec()
+    };
     while bad(&spec).iter().any(|block| *block >= 60 || [5, 7, 9, 11].contains(block)) {
         spec.factory_bad.seed += 1;
     }
@@ -32,11 +34,16 @@ fn bad(device: &Driver) -> Vec<u32> {
     (0..device.geometry().blocks()).filter(bad).collect()
 }
 
+/// A chip on a new controller, with a new driver.
+pub(super) fn probe_again(chip: RawNand, rig: RawNandRig) -> Driver {
+    let spec = chip.spec().clone();
+    let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
+    RawNandDriver::probe(bus, rig, &[spec]).unwrap()
+}
+
 /// The same chips, on another controller, after a power cycle.
 fn again(device: &Driver, rig: RawNandRig) -> Driver {
-    let chip = device.bus().chip(0).unwrap();
-    let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip.clone()]);
-    RawNandDriver::probe(bus, rig, &[chip.spec().clone()]).unwrap()
+    probe_again(device.bus().chip(0).unwrap().clone(), rig)
 }
 
 #[test]
@@ -145,7 +152,7 @@ fn the_newer_copy_wins_and_a_lost_one_is_replaced() {
 fn a_failing_table_block_is_left() {
     let mut spec = small();
     spec.factory_bad.per_lun = 0;
-    let mut chip = RawNand::package(&spec, true).unwrap().remove(0);
+    let mut chip = RawNand::package(&spec, ChipOptions::default()).unwrap().remove(0);
     chip.set_faults(63, BlockFaults { program: false, erase: true });
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
     let device = RawNandDriver::probe(bus, on_flash(), &[spec]).unwrap();

@@ -1,6 +1,6 @@
 //! The data interface that driver, controller and chip agree on.
 
-use crate::raw_nand::chip::RawNand;
+use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController, NandProfile};
 use crate::raw_nand::driver::RawNandDriver;
 use crate::raw_nand::spec::{FeatureSpec, RawNandSpec};
@@ -9,7 +9,7 @@ use crate::raw_nand::timing::{DataInterface, Modes};
 use floatgate_mtd::{Instant, Mtd};
 
 fn probe(spec: &RawNandSpec, profile: NandProfile, board: NandBoard, known: &[RawNandSpec]) -> Driver {
-    let bus = NandController::new(profile, board, RawNand::package(spec, true).unwrap());
+    let bus = NandController::new(profile, board, RawNand::package(spec, ChipOptions::default()).unwrap());
     let mut device = RawNandDriver::probe(bus, rig(), known).unwrap();
     // Whatever was agreed on works.
     let page = vec![0xA5; device.geometry().write_bytes as usize];

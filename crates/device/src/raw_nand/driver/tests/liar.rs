@@ -45,8 +45,11 @@ impl NandBus for Liar {
         }
         Ok(())
     }
-    fn wrong_bits(&self) -> &[u32] {
-        &[]
+    fn wrong_bits(&self) -> Option<&[u32]> {
+        None
+    }
+    fn is_as_programmed(&self) -> bool {
+        false
     }
     fn keeps_data(&self) -> bool {
         true

@@ -1,8 +1,11 @@
 mod bad_blocks;
 mod basics;
+mod cells;
+mod ecc;
 mod interface;
 mod liar;
 mod oob_otp;
+mod power;
 mod random;
 mod slc_mode;
 mod timing;

@@ -85,7 +85,7 @@ fn on_die_ecc_reports_by_status() {
     assert_eq!(read(&[5, 6, 7]), (Err(ErrorKind::Uncorrectable), false));
 }
 
-/// Read retry is tried, does not help (no cell model yet), and the normal mode is restored.
+/// Read retry is tried, does not help against errors that do not come from the cells, and the normal mode is restored.
 #[test]
 fn read_retry_steps_through_its_modes() {
     let mut device = driver(&nv_ddr(), rig()).unwrap();

@@ -1,7 +1,7 @@
 //! Durations against formulas written by hand, and books that balance.
 
 use crate::ecc_engine::{EccProfile, EngineKind};
-use crate::raw_nand::chip::RawNand;
+use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController, NandProfile};
 use crate::raw_nand::driver::{BadBlocks, RawNandDriver, RawNandOptions, RawNandRig};
 use crate::raw_nand::spec::RawNandSpec;
@@ -12,7 +12,8 @@ use floatgate_mtd::{Instant, Mtd, Nanos, Phase};
 fn device(spec: &RawNandSpec, profile: &str, board: &str, rig: RawNandRig) -> Driver {
     let profile: NandProfile = toml::from_str(profile).unwrap();
     let board: NandBoard = toml::from_str(board).unwrap();
-    let bus = NandController::new(profile, board, RawNand::package(spec, false).unwrap());
+    let bus =
+        NandController::new(profile, board, RawNand::package(spec, ChipOptions::timing_only()).unwrap());
     RawNandDriver::probe(bus, rig, std::slice::from_ref(spec)).unwrap()
 }
 
@@ -242,8 +243,11 @@ fn timing_only_chips_take_the_same_time_and_leave_buffers_alone() {
 fn an_impossible_wait_times_out() {
     let mut spec = mx30lf2g18ac();
     spec.timing.t_r_us.typ = Nanos::from_us(400);
-    let bus =
-        NandController::new(ideal_controller(), NandBoard::default(), RawNand::package(&spec, true).unwrap());
+    let bus = NandController::new(
+        ideal_controller(),
+        NandBoard::default(),
+        RawNand::package(&spec, ChipOptions::default()).unwrap(),
+    );
     let error = RawNandDriver::probe(bus, rig(), &[spec]).unwrap_err();
     assert_eq!(error.kind, floatgate_mtd::ErrorKind::Timeout);
 }

@@ -1,0 +1,196 @@
+//! `floatgate ecc advise`.
+
+use crate::common::{self, Failure, Outcome};
+use floatgate_lab::advise::{self, Advice, Chip, Point, Series, Use};
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::ecc::Code;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate ecc advise mt29f8g08maawc
+  floatgate ecc advise mt29f8g08maawc --years 10 --temperature 55 --reads 1e6
+  floatgate ecc advise mx30lf2g18ac --code bch4/512 --code bch8/512 --plot codes.svg
+  floatgate ecc advise my-chip.toml --set chip.endurance_cycles=3000 --json
+
+The bit error rates are measured ones where the part has them (`floatgate parts NAME`, chip.errors). Elsewhere they follow from what
+the data sheet promises: the code it asks for just holds at rated cycles after one year at 55 C.")]
+pub(super) struct Args {
+    /// A NAND's name (see `floatgate parts`), or the path of a TOML file
+    chip: String,
+
+    /// Override any field of the chip: --set chip.endurance_cycles=3000
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Look at this code (bch8/512, hamming/512); repeatable. The usual ones when absent
+    #[arg(long, value_name = "CODE")]
+    code: Vec<String>,
+
+    /// Years between program and read
+    #[arg(long, default_value_t = 1.0)]
+    years: f64,
+
+    /// Temperature meanwhile, in degrees Celsius
+    #[arg(long, value_name = "C", default_value_t = 40.0, allow_negative_numbers = true)]
+    temperature: f64,
+
+    /// Reads of the block meanwhile
+    #[arg(long, default_value_t = 1e4)]
+    reads: f64,
+
+    /// Uncorrectable codewords per bit read that are borne
+    #[arg(long, default_value_t = 1e-15)]
+    uber: f64,
+
+    /// Draw lost pages against cycles
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let library = Library::built_in();
+    let chip = Chip::named(&library, &args.chip, &Override::parse_all(&args.set)?)?;
+    let advice = advise::advise(chip, args.use_()?, &args.codes()?);
+    if args.json {
+        return common::print_json(&advice);
+    }
+    print(&advice);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn use_(&self) -> Result<Use, Failure> {
+        let rules = [
+            ((0.0..=1000.0).contains(&self.years), "--years", "0 to 1000"),
+            ((-55.0..=150.0).contains(&self.temperature), "--temperature", "-55 to 150 degrees Celsius"),
+            ((0.0..=1e12).contains(&self.reads), "--reads", "0 to 1e12"),
+            ((1e-40..=1e-2).contains(&self.uber), "--uber", "1e-40 to 0.01"),
+        ];
+        match rules.iter().find(|rule| !rule.0) {
+            Some((_, option, range)) => {
+                Err(Failure::new(format!("{option} is out of range"), format!("give {range}")))
+            }
+            None => Ok(Use {
+                years: self.years,
+                temperature_c: self.temperature,
+                reads: self.reads,
+                uber: self.uber,
+            }),
+        }
+    }
+
+    fn codes(&self) -> Result<Vec<Code>, Failure> {
+        let parse = |text: &String| {
+            let code = text.parse::<Code>().and_then(|code| code.check().map(|()| code));
+            code.map_err(|error| {
+                Failure::new(format!("--code {text}: {error}"), "for example --code bch8/512")
+            })
+        };
+        self.code.iter().map(parse).collect()
+    }
+}
+
+fn print(advice: &Advice) {
+    let chip = &advice.chip;
+    common::print(&format!("{}: {}", chip.chip, chip.title));
+    let source = if chip.measured { "as measured (chip.errors)" } else { "as its data sheet promises" };
+    common::print(&format!(
+        "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {source}",
+        chip.strength,
+        chip.step_bytes,
+        if chip.on_die { ", which it corrects itself" } else { "" },
+        common::grouped(chip.endurance_cycles),
+    ));
+    let use_ = &advice.use_;
+    common::print(&format!(
+        "{} at {} C between program and read, {} of the block, at most {:.0e} lost codewords per bit\n\n",
+        plural(use_.years, "year"),
+        use_.temperature_c,
+        plural(use_.reads, "read"),
+        use_.uber
+    ));
+    common::print(&format!("{}\n\n", codes(advice)));
+    for series in &advice.series {
+        common::print(&format!("{}\n\n", against(series, advice)));
+    }
+    common::print(&match &advice.needs {
+        Some(code) => format!("needs {code}: the weakest that fits and holds for the rated cycles"),
+        None => "no code that fits the OOB holds for the rated cycles: store it shorter or cooler, or refresh it (--years, --temperature)".to_owned(),
+    });
+}
+
+fn plural(n: f64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1.0 { "" } else { "s" })
+}
+
+fn codes(advice: &Advice) -> String {
+    let mut table = common::table([
+        "code",
+        "ECC bytes a page",
+        "in the OOB",
+        "bears RBER",
+        "holds for cycles",
+        "pages lost at rated",
+        "",
+    ]);
+    for verdict in &advice.codes {
+        let room = if verdict.fits { "fits" } else { "too large" };
+        let mark = if advice.needs.as_ref() == Some(&verdict.code) { "<- enough" } else { "" };
+        table.add_row([
+            verdict.code.clone(),
+            verdict.ecc_bytes.to_string(),
+            room.to_owned(),
+            rate(verdict.tolerated_rber),
+            common::grouped(verdict.cycles),
+            rate(verdict.lost_pages),
+            mark.to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// One axis, one column per code.
+fn against(series: &Series, advice: &Advice) -> String {
+    let mut table = common::table([""; 0]);
+    let title = if series.against == "cycles" {
+        "cycles".to_owned()
+    } else {
+        format!("{} (at rated cycles)", series.against)
+    };
+    let fixed = [title, "RBER".into(), "pages with errors".into()];
+    let lost = series.codes.iter().map(|code| format!("lost: {code}"));
+    table.set_header(fixed.into_iter().chain(lost));
+    let rated = advice.chip.endurance_cycles as f64;
+    for point in &series.points {
+        let at = axis(series.against, point, rated);
+        let cells = [at, rate(point.rber), rate(point.pages_with_errors)];
+        table.add_row(cells.into_iter().chain(point.lost_pages.iter().copied().map(rate)));
+    }
+    common::numbers(&mut table, 1);
+    table.to_string()
+}
+
+fn axis(against: &str, point: &Point, rated: f64) -> String {
+    match against {
+        "cycles" if point.at == rated => format!("{} (rated)", common::grouped(point.at as u64)),
+        "years" if point.at < 1.0 => format!("{:.2}", point.at),
+        _ => common::grouped(point.at.round() as u64),
+    }
+}
+
+/// A probability: below what anything can show it is 0.
+fn rate(p: f64) -> String {
+    if p < 1e-30 {
+        "0".to_owned()
+    } else if p > 0.995 {
+        "1".to_owned()
+    } else {
+        format!("{p:.1e}")
+    }
+}

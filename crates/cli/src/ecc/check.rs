@@ -1,0 +1,102 @@
+//! `floatgate ecc check`.
+
+use super::files::{self, Input};
+use super::options::{ApartArgs, CodeArgs, GeometryArgs};
+use super::show::{self, Told};
+use crate::common::{Failure, Outcome};
+use floatgate_lab::ecc::{self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Scheme};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate ecc check dump.nand --part mt29f2g08aad
+  floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
+  floatgate ecc check dump.nand --part mt29f2g08aad --code bch4/512 --json
+
+Exit status 1 when something is uncorrectable, or when no code fits.")]
+pub(crate) struct Args {
+    /// The dump: pages with OOB, one after the other; - for stdin
+    file: PathBuf,
+
+    #[command(flatten)]
+    geometry: GeometryArgs,
+
+    #[command(flatten)]
+    code: CodeArgs,
+
+    #[command(flatten)]
+    apart: ApartArgs,
+
+    /// Most bits of an erased step that may read 0; as many as the code corrects when absent
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
+    erased_bitflips: Option<u32>,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found out.
+#[derive(Serialize)]
+pub(super) struct Checked {
+    /// How the code was found; none when it was given.
+    pub(super) detection: Option<Detection>,
+    /// None when no code fits.
+    pub(super) report: Option<DecodeReport>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let told = Told::new(None, args.json)?;
+    let (scheme, detection) = match args.code.code()? {
+        Some(_) => (Some(args.code.scheme(&args.geometry)?), None),
+        None => {
+            let detection = args.detect()?;
+            (detection.found().cloned(), Some(detection))
+        }
+    };
+    let report = scheme.map(|scheme| args.check(&scheme)).transpose()?;
+    let checked = Checked { detection, report };
+    told.report(&checked, || show::checked(&checked))?;
+    Ok(checked.report.as_ref().map_or(ExitCode::from(1), show::code))
+}
+
+impl Args {
+    fn check(&self, scheme: &Scheme) -> Result<DecodeReport, Failure> {
+        let options = DecodeOptions { erased_threshold: self.erased_bitflips, ..DecodeOptions::default() };
+        self.read(|dump, progress| ecc::decode(scheme, dump, None, options, progress))
+    }
+
+    fn detect(&self) -> Result<Detection, Failure> {
+        let layout = self.code.layout()?;
+        let (geometry, _) = self.geometry.open()?;
+        if self.apart.path().into_iter().chain([self.file.as_path()]).any(files::reads_once) {
+            return Err(Failure::new(
+                "to find out the code, the dump is read twice, which a pipe cannot be",
+                "give the code with --code, or name a file",
+            ));
+        }
+        if self.apart.only_ecc() {
+            return Err(Failure::new(
+                "how many ECC bytes a page has depends on the code",
+                "give it with --code, or the whole OOB with --oob",
+            ));
+        }
+        let sample = self.read(|dump, progress| ecc::sample(&geometry, dump, progress))?;
+        Ok(ecc::detect(&geometry, layout, &sample))
+    }
+
+    /// Reads the dump from its start.
+    fn read<T>(
+        &self,
+        work: impl FnOnce(Dump<'_>, &mut dyn FnMut(u64)) -> Result<T, EccError>,
+    ) -> Result<T, Failure> {
+        let (mut input, mut apart) = (Input::open(&self.file)?, self.apart.open()?);
+        let bar = input.progress();
+        let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
+        let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
+        bar.finish_and_clear();
+        outcome.map_err(|error| self.apart.failure(&error, &self.file, None))
+    }
+}

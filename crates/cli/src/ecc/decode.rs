@@ -1,0 +1,70 @@
+//! `floatgate ecc decode`.
+
+use super::files::{Input, Output};
+use super::options::{ApartArgs, CodeArgs, GeometryArgs};
+use super::show::{self, Told};
+use crate::common::Outcome;
+use floatgate_lab::ecc::{self, BadBlocks, DecodeOptions, Dump};
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
+  floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 --bad-blocks skip -o corrected.ubi
+  floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code bch4/512 -o corrected.ubi --json
+  floatgate ecc decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o corrected.ubi
+
+Exit status 1 when something could not be corrected: it is written as it was read.")]
+pub(crate) struct Args {
+    /// The dump: pages with OOB, one after the other; - for stdin
+    file: PathBuf,
+
+    #[command(flatten)]
+    geometry: GeometryArgs,
+
+    #[command(flatten)]
+    code: CodeArgs,
+
+    #[command(flatten)]
+    apart: ApartArgs,
+
+    /// Data of blocks that are marked bad: keep it, so that offsets stay, or skip it
+    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = ["keep", "skip"])]
+    bad_blocks: String,
+
+    /// Most bits of an erased step that may read 0; as many as the code corrects when absent
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
+    erased_bitflips: Option<u32>,
+
+    /// Where to: a file, which is there whole or not at all; - for stdout, then the report goes to stderr
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let told = Told::new(Some(&args.output), args.json)?;
+    let scheme = args.code.scheme(&args.geometry)?;
+    let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
+    let inputs: Vec<&Path> = [args.file.as_path()].into_iter().chain(args.apart.path()).collect();
+    let mut output = Output::create(&args.output, &inputs)?;
+    let bar = input.progress();
+    let mut progress = |bytes| bar.set_position(bytes);
+    let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
+    let decoded = ecc::decode(&scheme, dump, Some(&mut output.writer), args.options(), &mut progress);
+    bar.finish_and_clear();
+    let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, Some(&args.output)))?;
+    output.finish()?;
+    told.report(&report, || show::decoded(&report))?;
+    Ok(show::code(&report))
+}
+
+impl Args {
+    fn options(&self) -> DecodeOptions {
+        let bad_blocks = if self.bad_blocks == "skip" { BadBlocks::Skip } else { BadBlocks::Keep };
+        DecodeOptions { bad_blocks, erased_threshold: self.erased_bitflips }
+    }
+}

@@ -1,0 +1,72 @@
+//! `floatgate ecc encode`.
+
+use super::files::{self, Input, Output};
+use super::options::{CodeArgs, GeometryArgs};
+use super::show::{self, Told};
+use crate::common::Outcome;
+use floatgate_lab::ecc::{self, EccError, Form};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand
+  floatgate ecc encode rootfs.ubi --page-size 2048 --oob-size 64 --code hamming/256 -o rootfs.nand
+  floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --oob-only -o rootfs.oob
+  floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --ecc-only -o rootfs.ecc
+
+The last page is filled with FFh. Unused OOB bytes and bad block markers are FFh; so is all of an erased page.")]
+pub(crate) struct Args {
+    /// The data: an image without OOB; - for stdin
+    file: PathBuf,
+
+    #[command(flatten)]
+    geometry: GeometryArgs,
+
+    #[command(flatten)]
+    code: CodeArgs,
+
+    /// Write only the OOB of each page
+    #[arg(long, conflicts_with = "ecc_only")]
+    oob_only: bool,
+
+    /// Write only the ECC bytes of each page, in order
+    #[arg(long)]
+    ecc_only: bool,
+
+    /// Where to: a file, which is there whole or not at all; - for stdout, then the report goes to stderr
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let told = Told::new(Some(&args.output), args.json)?;
+    let scheme = args.code.scheme(&args.geometry)?;
+    let mut input = Input::open(&args.file)?;
+    let mut output = Output::create(&args.output, &[&args.file])?;
+    let bar = input.progress();
+    let mut progress = |bytes| bar.set_position(bytes);
+    let encoded = ecc::encode(&scheme, args.form(), &mut input.reader, &mut output.writer, &mut progress);
+    bar.finish_and_clear();
+    let report = encoded.map_err(|error| match error {
+        EccError::Write { .. } => files::failure(&args.output, &error),
+        _ => files::failure(&args.file, &error),
+    })?;
+    output.finish()?;
+    told.report(&report, || show::encoded(&report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    const fn form(&self) -> Form {
+        match (self.oob_only, self.ecc_only) {
+            (true, _) => Form::OnlyOob,
+            (_, true) => Form::OnlyEcc,
+            _ => Form::WithOob,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `floatgate ecc`. One file per subcommand.
+
+mod advise;
+mod check;
+mod decode;
+mod encode;
+mod files;
+mod options;
+mod show;
+
+use crate::common::Outcome;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand
+  floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
+  floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
+  floatgate ecc check dump.nand --part mt29f2g08aad --json
+  floatgate ecc advise mt29f8g08maawc
+
+Codes are hamming/256, hamming/512 and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Data to pages with OOB, ready for a programmer
+    Encode(encode::Args),
+    /// A dump with OOB to corrected data, with a report
+    Decode(decode::Args),
+    /// The report alone; without --code it finds out which code and layout fit
+    Check(check::Args),
+    /// Which code a chip needs, and how often each gives up
+    Advise(advise::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match &args.command {
+        Command::Encode(args) => encode::run(args),
+        Command::Decode(args) => decode::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Advise(args) => advise::run(args),
+    }
+}

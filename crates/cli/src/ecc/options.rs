@@ -1,0 +1,145 @@
+//! Options that the subcommands share: sizes, code, layout, OOB in a file of its own.
+
+use super::files::{self, Input};
+use crate::common::Failure;
+use floatgate_lab::config::Library;
+use floatgate_lab::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
+use std::path::{Path, PathBuf};
+
+/// Which pages.
+#[derive(clap::Args)]
+pub(super) struct GeometryArgs {
+    /// The NAND: a name (see `floatgate parts`), or the path of a TOML file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "oob_size", "pages_per_block"])]
+    part: Option<String>,
+
+    /// Data bytes of a page, in place of --part
+    #[arg(long, value_name = "BYTES", requires = "oob_size")]
+    page_size: Option<u32>,
+
+    /// OOB bytes of a page
+    #[arg(long, value_name = "BYTES", requires = "page_size")]
+    oob_size: Option<u32>,
+
+    /// Pages of a block: bad blocks are looked for when this is known
+    #[arg(long, value_name = "N", requires = "page_size")]
+    pages_per_block: Option<u32>,
+}
+
+/// Which code, where.
+#[derive(clap::Args)]
+pub(super) struct CodeArgs {
+    /// hamming/256, hamming/512, or bch<bits>/<step bytes>: bch4/512, bch8/512, bch24/1024 ...
+    #[arg(long)]
+    code: Option<String>,
+
+    /// Where the ECC bytes are: large-page (at the end), large-page-hamming, small-page, winbond; linux is what Linux
+    /// takes for page and code
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
+}
+
+/// Where the OOB is.
+#[derive(clap::Args)]
+pub(super) struct ApartArgs {
+    /// The OOB is not among the pages, but in this file
+    #[arg(long, value_name = "FILE")]
+    oob: Option<PathBuf>,
+
+    /// That file has only the ECC bytes of each page, in order
+    #[arg(long, requires = "oob")]
+    ecc_only: bool,
+}
+
+impl GeometryArgs {
+    /// The pages, and a usual code that does what the chip asks for, where that is known.
+    pub(super) fn open(&self) -> Result<(PageGeometry, Option<Code>), Failure> {
+        if let Some(name) = &self.part {
+            let part = PageGeometry::of_part(&Library::built_in(), name)?;
+            return Ok((part.geometry, asked_for(part.requires)));
+        }
+        let (Some(page), Some(oob)) = (self.page_size, self.oob_size) else {
+            return Err(Failure::new(
+                "how large are the pages?",
+                "--part NAME takes a chip's sizes (`floatgate parts` lists them); else give --page-size and --oob-size",
+            ));
+        };
+        let geometry = PageGeometry::new(page, oob, self.pages_per_block);
+        Ok((geometry.map_err(|error| plain(&error))?, None))
+    }
+}
+
+fn asked_for((strength, step_bytes): (u32, u32)) -> Option<Code> {
+    let code = match strength {
+        1 => Code::Hamming { step_bytes },
+        _ => Code::Bch { strength, step_bytes },
+    };
+    code.check().is_ok().then_some(code)
+}
+
+impl CodeArgs {
+    /// The code, if one is given.
+    pub(super) fn code(&self) -> Result<Option<Code>, Failure> {
+        let Some(text) = &self.code else { return Ok(None) };
+        let code = text.parse().map_err(EccError::from);
+        code.map(Some).map_err(|error| Failure::new(format!("--code {text}: {error}"), error.help()))
+    }
+
+    /// The layout, if one is given.
+    pub(super) fn layout(&self) -> Result<Option<LayoutName>, Failure> {
+        let Some(text) = &self.layout else { return Ok(None) };
+        let help = "there are linux, large-page, large-page-hamming, small-page and winbond";
+        text.parse().map(Some).map_err(|error| Failure::new(format!("--layout {text}: {error}"), help))
+    }
+
+    /// Code and layout for pages.
+    pub(super) fn scheme(&self, geometry: &GeometryArgs) -> Result<Scheme, Failure> {
+        let (code, layout) = (self.code()?, self.layout()?.unwrap_or(LayoutName::Linux));
+        let (geometry, asked) = geometry.open()?;
+        let code = code.ok_or_else(|| no_code(asked))?;
+        Scheme::new(geometry, code, layout).map_err(|error| plain(&error))
+    }
+}
+
+fn no_code(asked: Option<Code>) -> Failure {
+    let asks = asked.map_or(String::new(), |code| format!("the chip asks for --code {code} or better; "));
+    Failure::new("which code?", format!("{asks}`floatgate ecc check FILE` finds out the code of a dump"))
+}
+
+/// An error that is about no file.
+fn plain(error: &EccError) -> Failure {
+    Failure::new(error, error.help())
+}
+
+impl ApartArgs {
+    /// Opens the file, if one is named.
+    pub(super) fn open(&self) -> Result<Option<Input>, Failure> {
+        self.oob.as_deref().map(Input::open).transpose()
+    }
+
+    /// What the library reads it as.
+    pub(super) fn apart<'a>(&self, input: &'a mut Option<Input>) -> Option<Apart<'a>> {
+        let only_ecc = self.ecc_only;
+        input.as_mut().map(|input| Apart { bytes: &mut input.reader, only_ecc })
+    }
+
+    /// Whether it has the ECC bytes alone.
+    pub(super) const fn only_ecc(&self) -> bool {
+        self.ecc_only
+    }
+
+    /// The file, if one is named.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.oob.as_deref()
+    }
+
+    /// An error, with the file that it is about.
+    pub(super) fn failure(&self, error: &EccError, input: &Path, output: Option<&Path>) -> Failure {
+        let blamed = match error {
+            EccError::Write { .. } => output.unwrap_or(input),
+            EccError::Apart { .. } => self.path().unwrap_or(input),
+            _ => input,
+        };
+        files::failure(blamed, error)
+    }
+}

@@ -1,0 +1,222 @@
+//! Reports for people.
+
+use super::check::Checked;
+use super::files::is_pipe;
+use crate::common::{self, Failure, grouped};
+use floatgate_lab::ecc::report::{BadBlockReport, DecodeReport};
+use floatgate_lab::ecc::{Candidate, Detection, EncodeReport};
+use serde::Serialize;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Most uncorrectable steps that are printed; JSON has more.
+const LINES: usize = 10;
+
+/// Most bad blocks that are printed.
+const BLOCKS: usize = 20;
+
+/// Where a report goes.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    json: bool,
+    to_stderr: bool,
+}
+
+impl Told {
+    /// Stdout, unless the data is there.
+    pub(super) fn new(output: Option<&Path>, json: bool) -> Result<Self, Failure> {
+        let to_stderr = output.is_some_and(is_pipe);
+        if to_stderr && json {
+            return Err(Failure::new("both data and JSON would go to stdout", "name a file with -o"));
+        }
+        Ok(Self { json, to_stderr })
+    }
+
+    /// Prints a report as JSON, or as `text` for people.
+    pub(super) fn report<T: Serialize>(
+        self,
+        report: &T,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return common::print_json(report).map(drop);
+        }
+        if self.to_stderr {
+            common::tell(&text());
+        } else {
+            common::print(&text());
+        }
+        Ok(())
+    }
+}
+
+/// The exit code of a check.
+pub(super) fn code(report: &DecodeReport) -> ExitCode {
+    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn of(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+pub(super) fn encoded(report: &EncodeReport) -> String {
+    let scheme = &report.scheme;
+    let mut text = format!("{}\n{}", protected(scheme), of(report.pages, "page"));
+    if report.erased_pages > 0 {
+        text += &format!(", {} erased", grouped(report.erased_pages));
+    }
+    if report.padding_bytes > 0 {
+        text += &format!(", the last one filled with {} FFh", of(report.padding_bytes, "byte"));
+    }
+    text + &format!("; {} written", of(report.written_bytes, "byte"))
+}
+
+fn protected(scheme: &floatgate_lab::ecc::report::SchemeReport) -> String {
+    format!(
+        "pages of {} + {} bytes, {}, {} ECC bytes in the layout {}",
+        scheme.page_bytes, scheme.oob_bytes, scheme.code, scheme.ecc_bytes, scheme.layout
+    )
+}
+
+pub(super) fn decoded(report: &DecodeReport) -> String {
+    let (erased, steps) = (&report.erased, &report.steps);
+    let mut lines = vec![protected(&report.scheme)];
+    let flips = match erased.bitflips {
+        0 => String::new(),
+        bits => format!(" (in {} of them {} read 0)", grouped(erased.with_bitflips), of(bits, "bit")),
+    };
+    lines.push(format!("pages   {}, {} erased{flips}", grouped(report.pages), grouped(erased.pages)));
+    lines.push(format!(
+        "steps   {} with data: {} clean, {} corrected, {} uncorrectable",
+        grouped(steps.total),
+        grouped(steps.clean),
+        grouped(steps.corrected),
+        grouped(steps.uncorrectable)
+    ));
+    lines.push(format!(
+        "bits    {} corrected, at most {} in a step",
+        grouped(report.corrected_bits),
+        report.max_corrected_bits
+    ));
+    lines.extend(report.bad_blocks.as_ref().map(bad_blocks));
+    lines.extend(histogram(report));
+    lines.extend(failures(report));
+    lines.extend(advice(report));
+    lines.join("\n")
+}
+
+pub(super) fn checked(checked: &Checked) -> String {
+    let mut lines: Vec<String> = checked.detection.iter().map(detected).collect();
+    lines.extend(checked.report.as_ref().map(decoded));
+    lines.join("\n\n")
+}
+
+fn detected(detection: &Detection) -> String {
+    let tried = format!(
+        "{} codes and layouts tried on {} with data",
+        detection.tried,
+        of(detection.sampled_pages, "page")
+    );
+    if detection.found().is_none() {
+        return format!(
+            "no code fits: {tried}\n\n{}\n\n{}",
+            candidates(&detection.candidates),
+            "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
+             bits or bytes\nin an order of its own, or scramble the data."
+        );
+    }
+    let fitting: Vec<Candidate> = detection.candidates.iter().filter(|c| c.fits).cloned().collect();
+    let several = match fitting.len() {
+        1 => "",
+        _ => {
+            "\nseveral fit: parts of the dump were written with different codes; what follows is by the first"
+        }
+    };
+    format!("{tried}\n\n{}{several}", candidates(&fitting))
+}
+
+fn candidates(candidates: &[Candidate]) -> String {
+    let mut table =
+        common::table(["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"]);
+    for c in candidates {
+        let evidence = format!("{} bits", c.evidence_bits);
+        let counts = [c.clean, c.corrected, c.uncorrectable].map(grouped);
+        table.add_row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
+    }
+    common::numbers(&mut table, 2);
+    table.to_string()
+}
+
+fn bad_blocks(bad: &BadBlockReport) -> String {
+    if bad.count == 0 {
+        return format!("blocks  {}, none marked bad", grouped(bad.blocks));
+    }
+    let first: Vec<String> = bad.bad.iter().take(BLOCKS).map(u64::to_string).collect();
+    let more = if bad.count > BLOCKS as u64 { " ..." } else { "" };
+    let fate = if bad.skipped { "left out" } else { "kept: what follows stays where it was" };
+    format!(
+        "blocks  {}, {} marked bad ({fate}): {}{more}",
+        grouped(bad.blocks),
+        grouped(bad.count),
+        first.join(" ")
+    )
+}
+
+fn histogram(report: &DecodeReport) -> Option<String> {
+    let most = report.histogram.iter().map(|bar| bar.steps).max()?;
+    let mut table = common::table(["bits in a step", "steps", ""]);
+    for bar in &report.histogram {
+        // At least one block: what is there is seen.
+        let length = (bar.steps * 30).div_ceil(most) as usize;
+        table.add_row([bar.bits.to_string(), grouped(bar.steps), "█".repeat(length)]);
+    }
+    for column in table.column_iter_mut().take(2) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    Some(format!("\n{table}"))
+}
+
+fn failures(report: &DecodeReport) -> Option<String> {
+    if report.uncorrectable.is_empty() {
+        return None;
+    }
+    let mut table = common::table(["uncorrectable at byte", "page", "block", "step"]);
+    for failure in report.uncorrectable.iter().take(LINES) {
+        let block = failure.block.map_or("?".to_owned(), grouped);
+        let row = [format!("{:#x}", failure.offset), grouped(failure.page), block, failure.step.to_string()];
+        table.add_row(row);
+    }
+    common::numbers(&mut table, 0);
+    let more = report.steps.uncorrectable.saturating_sub(LINES as u64);
+    let more = if more > 0 {
+        format!("\nand {} more; --json lists up to 1000", grouped(more))
+    } else {
+        String::new()
+    };
+    let fate =
+        if report.written_bytes > 0 { "\nwhat is uncorrectable was written as it was read" } else { "" };
+    Some(format!("\n{table}{more}{fate}"))
+}
+
+/// What a result that is not good means, and what to try.
+fn advice(report: &DecodeReport) -> Vec<String> {
+    let mut advice = Vec::new();
+    if report.rest_bytes > 0 {
+        advice.push(format!(
+            "\nthe last {} are no whole page and were not checked: is the dump cut off, or is a page of another size?",
+            of(report.rest_bytes, "byte")
+        ));
+    }
+    if report.too_many_bad() {
+        advice.push(
+            "\nmore blocks are marked bad than any chip has: are these the sizes of page and OOB?".to_owned(),
+        );
+    }
+    if 2 * report.steps.uncorrectable > report.steps.total {
+        advice.push(
+            "\nhardly anything fits: `floatgate ecc check FILE` without --code tries the usual codes"
+                .to_owned(),
+        );
+    }
+    advice
+}

@@ -1,0 +1,176 @@
+//! `floatgate endurance`.
+
+mod predict;
+mod show;
+
+use crate::common::{self, Failure, Outcome};
+use clap::ValueEnum;
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Report, Subject};
+use floatgate_lab::plot::{self, Figure};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate endurance mt29f8g08maawc
+  floatgate endurance --all
+  floatgate endurance --all --plot desnoyers
+  floatgate endurance mt29f8g08maawc --pages all --temperature 5
+  floatgate endurance mt29f8g08maawc --example-trace 0.4 > block.csv
+  floatgate endurance mt29f8g08maawc --predict block.csv
+  floatgate endurance mx30lf2g18ac --blocks 100 --chips 4 --seed 7
+  floatgate endurance hy27us08121a --set chip.wear.life_spread=0.5 --json
+
+One page of zeroes is programmed, the block is erased, and so on until the status fails (Desnoyers, HotStorage 2009).
+Every cycle counts, but only those at which something changes are simulated.")]
+pub(crate) struct Args {
+    /// A NAND part's name (see `floatgate parts`), or the path of a TOML file
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    chip: Option<String>,
+
+    /// The eight chips of the paper
+    #[arg(long)]
+    all: bool,
+
+    /// Override any field of the chip: --set chip.wear.life_factor=30
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Blocks of each chip
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    blocks: u32,
+
+    /// Chips of each kind
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    chips: u32,
+
+    /// Seed of everything that varies from chip to chip and block to block
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Pages of the block that each cycle programs
+    #[arg(long, value_enum, default_value_t = PagesArg::One)]
+    pages: PagesArg,
+
+    /// Temperature in degrees Celsius
+    #[arg(long, value_name = "C", default_value_t = 25.0, allow_negative_numbers = true)]
+    temperature: f64,
+
+    /// What is programmed (it makes no difference to wear)
+    #[arg(long, value_enum, default_value_t = PatternArg::Zeroes)]
+    pattern: PatternArg,
+
+    /// Program nothing, only erase
+    #[arg(long)]
+    erase_only: bool,
+
+    /// Write this many blocks in turn (it makes no difference either)
+    #[arg(long, value_name = "BLOCKS", default_value_t = 1)]
+    interleave: u32,
+
+    /// How much life a block has left: its measured times, as CSV (cycle,program_us,erase_us) or JSON
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["all", "plot"])]
+    predict: Option<PathBuf>,
+
+    /// Print the times of a simulated block up to this share of its life: an example for --predict
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["all", "plot", "predict", "json"])]
+    example_trace: Option<f64>,
+
+    /// Draw the paper's figures: FILE.svg holds all three, any other name begins the names of three files
+    #[arg(long, value_name = "FILE.svg|PREFIX")]
+    plot: Option<PathBuf>,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Pages of a cycle, as the paper's experiments have them.
+#[derive(Clone, Copy, ValueEnum)]
+enum PagesArg {
+    /// One
+    #[value(name = "1")]
+    One,
+    /// The whole block
+    All,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PatternArg {
+    Zeroes,
+    Ones,
+    Random,
+    Checker,
+}
+
+impl Args {
+    fn experiment(&self) -> Experiment {
+        Experiment {
+            blocks: self.blocks,
+            chips: self.chips,
+            seed: self.seed,
+            pages: match self.pages {
+                PagesArg::One => Pages::One,
+                PagesArg::All => Pages::All,
+            },
+            temperature_c: self.temperature,
+            pattern: match self.pattern {
+                PatternArg::Zeroes => Pattern::Zeroes,
+                PatternArg::Ones => Pattern::Ones,
+                PatternArg::Random => Pattern::Random,
+                PatternArg::Checker => Pattern::Checker,
+            },
+            erase_only: self.erase_only,
+            interleave: self.interleave,
+        }
+    }
+
+    /// The chips under test.
+    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
+        let library = Library::built_in();
+        let sets = Override::parse_all(&self.set)?;
+        let one = self.chip.as_deref();
+        let names = one.map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
+        names.into_iter().map(|name| Ok(Subject::new(&library, name, &sets)?)).collect()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(file) = &args.predict {
+        return predict::run(args, file);
+    }
+    if let Some(share) = args.example_trace {
+        return predict::example(args, share);
+    }
+    let reports = endurance::run_all(&args.subjects()?, &args.experiment())?;
+    if let Some(path) = &args.plot {
+        draw(path, &reports)?;
+    }
+    match (reports.as_slice(), args.json) {
+        ([report], true) if !args.all => return common::print_json(report),
+        (reports, true) => return common::print_json(&reports),
+        ([report], false) if !args.all => common::print(&show::one(report)),
+        (reports, false) => common::print(&show::all(reports)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All figures in one file, or one file each: PREFIX-endurance.svg, PREFIX-wear.svg, PREFIX-latency.svg.
+fn draw(path: &Path, reports: &[Report]) -> Result<(), Failure> {
+    if path.extension().is_some_and(|e| e == "svg") {
+        return common::write_file(path, &plot::wear_figures(reports, &Figure::ALL));
+    }
+    if path.file_name().is_none() {
+        return Err(Failure::new(
+            format!("{} begins no file name", path.display()),
+            "name FILE.svg, or a prefix such as chips",
+        ));
+    }
+    for figure in Figure::ALL {
+        let mut file = path.as_os_str().to_owned();
+        file.push(format!("-{}.svg", figure.name()));
+        common::write_file(Path::new(&file), &plot::wear_figures(reports, &[figure]))?;
+    }
+    Ok(())
+}

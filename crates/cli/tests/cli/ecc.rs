@@ -1,0 +1,227 @@
+//! `floatgate ecc` from outside: files there and back, exit codes, files that nobody should give.
+
+use crate::support::{Run, assert_refused, dump_files, finish, floatgate, fresh, run_in};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const CHIP: [&str; 4] = ["--part", "mt29f2g08aad", "--code", "bch4/512"];
+
+fn folder(name: &str) -> PathBuf {
+    let folder = fresh(name);
+    dump_files(&folder);
+    folder
+}
+
+fn ecc(folder: &Path, args: &[&str]) -> Run {
+    run_in(folder, [&["ecc"], args, &CHIP].concat())
+}
+
+fn read(folder: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+/// Names of the files in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_dump_with_wrong_bits_becomes_the_image() {
+    let folder = folder("ecc-back");
+    let run = ecc(&folder, &["decode", "dump.nand", "-o", "back"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), "wrote back\n"), "{}", run.out);
+    assert!(read(&folder, "back") == read(&folder, "rootfs.ubi"));
+    let run = ecc(&folder, &["decode", "rootfs.ubi", "--oob", "rootfs.oob", "-o", "back"]);
+    assert_eq!(run.code, Some(0));
+    assert!(read(&folder, "back") == read(&folder, "rootfs.ubi"));
+    assert_eq!(
+        names(&folder),
+        ["back", "dump.nand", "rootfs.oob", "rootfs.ubi"],
+        "nothing else is left behind"
+    );
+}
+
+#[test]
+fn what_is_uncorrectable_is_exit_1_and_written_as_read() {
+    let folder = folder("ecc-uncorrectable");
+    let mut dump = read(&folder, "dump.nand");
+    dump[2112..2122].fill(0x55);
+    std::fs::write(folder.join("dump.nand"), &dump).unwrap();
+    for command in [&["decode", "dump.nand", "-o", "back"][..], &["check", "dump.nand"]] {
+        let run = ecc(&folder, command);
+        assert_eq!(run.code, Some(1), "{}", run.err);
+        assert!(run.out.contains("1 uncorrectable") && run.out.contains("0x840"), "{}", run.out);
+    }
+    let (back, image) = (read(&folder, "back"), read(&folder, "rootfs.ubi"));
+    let told = ecc(&folder, &["decode", "dump.nand", "-o", "back"]).out;
+    assert!(told.contains("written as it was read"), "{told}");
+    assert!(back[2048..2048 + 512] == dump[2112..2112 + 512]);
+    assert!(back[..2048] == image[..2048] && back[2560..] == image[2560..]);
+}
+
+#[test]
+fn pipes_work_at_both_ends() {
+    let folder = folder("ecc-pipes");
+    let file = |name: &str| Stdio::from(std::fs::File::open(folder.join(name)).unwrap());
+    let mut command = floatgate();
+    command.args(["ecc", "decode", "-", "-o", "-"]).args(CHIP).current_dir(&folder);
+    let output = command.stdin(file("dump.nand")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout == read(&folder, "rootfs.ubi"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("corrected"), "the report is on stderr");
+    let run = finish(floatgate().args(["ecc", "check", "-"]).args(CHIP).stdin(file("dump.nand")));
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let mut json = floatgate();
+    json.args(["ecc", "encode", "-", "-o", "-", "--json"]).args(CHIP).stdin(file("rootfs.ubi"));
+    assert_refused("data and JSON on stdout", &finish(&mut json));
+    let mut detect = floatgate();
+    detect.args(["ecc", "check", "-", "--part", "mt29f2g08aad"]).stdin(file("dump.nand"));
+    assert_refused("a pipe read twice", &finish(&mut detect));
+}
+
+#[test]
+fn the_code_of_a_dump_is_found() {
+    let folder = folder("ecc-detect");
+    let json = |args: &[&str]| {
+        let run = run_in(&folder, [&["ecc", "check", "--json"], args].concat());
+        (run.code, serde_json::from_str::<Value>(&run.out).unwrap())
+    };
+    let (code, found) = json(&["dump.nand", "--page-size", "2048", "--oob-size", "64"]);
+    let best = &found["detection"]["candidates"][0];
+    assert_eq!(
+        (code, best["code"].as_str(), best["fits"].as_bool()),
+        (Some(0), Some("bch4/512"), Some(true))
+    );
+    assert_eq!(found["report"]["scheme"]["layout"], "large-page");
+    assert_eq!(found["report"]["steps"]["corrected"], 3);
+    let (code, found) = json(&["rootfs.ubi", "--page-size", "2048", "--oob-size", "64"]);
+    assert_eq!((code, found["report"].is_null()), (Some(1), true));
+}
+
+/// Arguments after `ecc` that are wrong, each in its own way, and a word of the message.
+const WRONG: [(&str, &str); 34] = [
+    ("", "Usage"),
+    ("nosuch", "nosuch"),
+    ("encode", "FILE"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512", "--output"),
+    ("encode rootfs.ubi --part mt29f2g08aad -o x", "hamming/512"),
+    ("encode rootfs.ubi --code bch4/512 -o x", "--page-size"),
+    ("encode rootfs.ubi --page-size 2048 --code bch4/512 -o x", "--oob-size"),
+    ("encode rootfs.ubi --part mt29f2g08aad --page-size 2048 --oob-size 64 --code bch4/512 -o x", "--part"),
+    ("encode rootfs.ubi --part mt29f2g08aa --code bch4/512 -o x", "mt29f2g08aad"),
+    ("encode rootfs.ubi --part w25q128jv --code bch4/512 -o x", "spi-nor"),
+    ("encode rootfs.ubi --part s29gl128p --code bch4/512 -o x", "parallel-nor"),
+    ("encode rootfs.ubi --part ./nosuch.toml --code bch4/512 -o x", "nosuch.toml"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code rs4/512 -o x", "bch8/512"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch99/512 -o x", "99"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch16/512 -o x", "OOB"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/500 -o x", "500"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --layout nosuch -o x", "winbond"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --layout macronix -o x", "28 ECC bytes"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --oob-only --ecc-only -o x", "--ecc-only"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.ubi", "over"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o ./rootfs.ubi", "over"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o linked", "over"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o sub", "folder"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o no/such/x", "no/such/x"),
+    ("encode nosuch --part mt29f2g08aad --code bch4/512 -o x", "nosuch"),
+    ("encode sub --part mt29f2g08aad --code bch4/512 -o x", "folder"),
+    ("encode empty --part mt29f2g08aad --code bch4/512 -o x", "empty"),
+    ("decode empty --part mt29f2g08aad --code bch4/512 -o x", "empty"),
+    ("decode short --part mt29f2g08aad --code bch4/512 -o x", "2111"),
+    ("decode rootfs.ubi --oob empty --part mt29f2g08aad --code bch4/512 -o x", "too short"),
+    ("decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o rootfs.oob", "over"),
+    ("decode dump.nand --part mt29f2g08aad --code bch4/512 --bad-blocks burn -o x", "burn"),
+    ("check erased --part mt29f2g08aad", "--code"),
+    ("check short --page-size 4000000000 --oob-size 4000000000 --code bch4/512", "4000000000"),
+];
+
+#[test]
+fn wrong_usage_and_input_are_refused_and_nothing_is_written() {
+    let folder = folder("ecc-wrong");
+    std::fs::create_dir(folder.join("sub")).unwrap();
+    std::fs::hard_link(folder.join("rootfs.ubi"), folder.join("linked")).unwrap();
+    std::fs::write(folder.join("empty"), b"").unwrap();
+    std::fs::write(folder.join("short"), [0; 2111]).unwrap();
+    std::fs::write(folder.join("erased"), [0xFF; 2112]).unwrap();
+    let before = names(&folder);
+    for (line, word) in WRONG {
+        let run = run_in(&folder, ["ecc"].into_iter().chain(line.split_whitespace()));
+        assert_refused(line, &run);
+        assert!(run.err.contains(word), "{line}: no {word:?} in\n{}", run.err);
+        assert_eq!(names(&folder), before, "{line} leaves something behind");
+    }
+}
+
+/// Numbers at and beyond the borders of what fits.
+const NUMBERS: [&str; 8] = ["-1", "0", "1", "3", "65536", "65537", "4294967295", "4294967296"];
+
+#[test]
+fn sizes_beyond_the_borders_do_no_harm() {
+    let folder = folder("ecc-numbers");
+    for page in NUMBERS {
+        for oob in NUMBERS {
+            let sizes = ["ecc", "check", "dump.nand", "--page-size", page, "--oob-size", oob];
+            for more in
+                [&[][..], &["--code", "bch1/2"], &["--pages-per-block", page, "--code", "hamming/256"]]
+            {
+                let args = [&sizes[..], more].concat();
+                let run = run_in(&folder, &args);
+                assert!(matches!(run.code, Some(0..=2)), "{args:?}: {:?}\n{}", run.code, run.err);
+                assert!(!run.err.contains("panicked"), "{args:?}\n{}", run.err);
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn links_are_followed_and_devices_are_not_replaced() {
+    let folder = folder("ecc-links");
+    std::fs::write(folder.join("target"), b"old").unwrap();
+    std::os::unix::fs::symlink("target", folder.join("link")).unwrap();
+    assert_eq!(ecc(&folder, &["decode", "dump.nand", "-o", "link"]).code, Some(0));
+    assert!(std::fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
+    assert!(read(&folder, "target") == read(&folder, "rootfs.ubi"));
+    assert_eq!(ecc(&folder, &["decode", "dump.nand", "-o", "/dev/null"]).code, Some(0));
+    use std::os::unix::fs::FileTypeExt;
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let full = ecc(&folder, &["decode", "dump.nand", "-o", "/dev/full"]);
+    assert_refused("a full disk", &full);
+    assert!(full.err.contains("/dev/full: cannot write at byte 0"), "{}", full.err);
+}
+
+#[test]
+fn a_part_of_ones_own_works() {
+    let folder = folder("ecc-part");
+    let toml = finish(floatgate().args(["parts", "mt29f2g08aad", "--toml"])).out;
+    std::fs::write(folder.join("chip.toml"), toml).unwrap();
+    let run = run_in(&folder, ["ecc", "check", "dump.nand", "--part", "chip.toml", "--code", "bch4/512"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for (right, wrong) in
+        [("pages_per_block = 64", "pages_per_block = 0"), ("page_bytes = 2048", "page_bytes = 0")]
+    {
+        let toml = finish(floatgate().args(["parts", "mt29f2g08aad", "--toml"])).out;
+        assert!(toml.contains(right), "{toml}");
+        std::fs::write(folder.join("chip.toml"), toml.replace(right, wrong)).unwrap();
+        let args = ["ecc", "check", "dump.nand", "--part", "chip.toml", "--code", "bch4/512"];
+        assert_refused(wrong, &run_in(&folder, args));
+    }
+}
+
+#[test]
+fn the_same_bytes_with_any_number_of_threads() {
+    let folder = folder("ecc-threads");
+    let with = |threads: &str| {
+        let args = ["ecc", "check", "dump.nand", "--part", "mt29f2g08aad", "--json"];
+        finish(floatgate().args(args).env("RAYON_NUM_THREADS", threads).current_dir(&folder))
+    };
+    let one = with("1");
+    assert_eq!(one.code, Some(0));
+    assert_eq!(one, with("2"));
+    assert_eq!(one, with("5"));
+}

@@ -1,0 +1,18 @@
+//! Linux as the judge: its kernel reads what floatgate writes, and floatgate what the kernel writes.
+//!
+//! Ignored unless asked for, because they boot a kernel: `./test` prepares it (`tests/kernel/judge --prepare`) and runs
+//! them, `cargo test --test kernel -- --ignored` does it by hand.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+mod chips;
+mod ecc;
+mod flips;
+mod judge;
+mod log;
+mod ours;

@@ -1,0 +1,267 @@
+//! A code over the pages of a chip: steps of data, and where their ECC bytes lie in the OOB.
+
+use super::{Corrected, EccRequirement, Uncorrectable};
+use floatgate_ecc::{Code, CodeError, Codec, LayoutError, OobLayout, check_erased};
+
+/// Why pages cannot be encoded as asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageCodeError {
+    /// There is no such code.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// A page is not whole steps.
+    #[error("a page of {page_bytes} bytes is not whole ECC steps of {step_bytes}")]
+    Steps {
+        /// Data bytes of a page.
+        page_bytes: u32,
+        /// Data bytes of a step.
+        step_bytes: u32,
+    },
+    /// Its ECC bytes find no place.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+/// OOB bits that no step protects.
+const NO_STEP: u16 = u16::MAX;
+
+/// A code set up for pages.
+#[derive(Debug)]
+pub struct PageCode {
+    codec: Codec,
+    layout: OobLayout,
+    data_bits: u32,
+    /// The step that each OOB bit belongs to.
+    oob_steps: Box<[u16]>,
+}
+
+/// Buffers of an engine, so that none is made per page.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scratch {
+    ecc: Vec<u8>,
+    counts: Vec<u32>,
+}
+
+/// The code for a requirement: Hamming for one bit, BCH for more, as Linux's software engines have it.
+fn code(requirement: EccRequirement) -> Code {
+    let EccRequirement { strength, step_bytes } = requirement;
+    match (strength, step_bytes) {
+        (..=1, 256 | 512) => Code::Hamming { step_bytes },
+        _ => Code::Bch { strength, step_bytes },
+    }
+}
+
+/// Where Linux's software engines put the bytes of that code.
+fn linux_layout(code: Code, page_bytes: u32, oob_bytes: u32) -> Result<OobLayout, LayoutError> {
+    let ecc_bytes = page_bytes / code.step_bytes() * code.ecc_bytes();
+    match code {
+        Code::Bch { .. } => OobLayout::large_page(oob_bytes, ecc_bytes),
+        Code::Hamming { .. } if page_bytes <= 512 => OobLayout::small_page(oob_bytes, ecc_bytes),
+        Code::Hamming { .. } => OobLayout::large_page_hamming(oob_bytes, ecc_bytes),
+    }
+}
+
+impl PageCode {
+    /// The code and layout of Linux's software engines for pages of these sizes. Steps larger than the page become the page.
+    ///
+    /// # Errors
+    /// No such code, or no room for its bytes.
+    pub fn linux(
+        requirement: EccRequirement,
+        page_bytes: u32,
+        oob_bytes: u32,
+    ) -> Result<Self, PageCodeError> {
+        let step_bytes = requirement.step_bytes.clamp(1, page_bytes);
+        let code = code(EccRequirement { step_bytes, ..requirement });
+        code.check()?;
+        if !page_bytes.is_multiple_of(step_bytes) {
+            return Err(PageCodeError::Steps { page_bytes, step_bytes });
+        }
+        let layout = linux_layout(code, page_bytes, oob_bytes)?;
+        Ok(Self::new(Codec::new(code)?, &layout, page_bytes, oob_bytes))
+    }
+
+    fn new(codec: Codec, layout: &OobLayout, page_bytes: u32, oob_bytes: u32) -> Self {
+        let mut oob_steps = vec![NO_STEP; oob_bytes as usize * 8].into_boxed_slice();
+        let per_step = codec.code().ecc_bytes();
+        let counts = counting_bits(&codec);
+        let places = layout.ecc().iter().flat_map(|region| region.offset..region.offset + region.len);
+        for (at, byte) in places.enumerate() {
+            let (step, of_step) = (at as u32 / per_step, at as u32 % per_step);
+            for bit in (0..8).filter(|bit| counts[of_step as usize] >> bit & 1 == 1) {
+                oob_steps[byte as usize * 8 + bit] = step as u16;
+            }
+        }
+        Self { codec, layout: *layout, data_bits: page_bytes * 8, oob_steps }
+    }
+
+    /// Where ECC bytes and free bytes lie.
+    pub const fn layout(&self) -> &OobLayout {
+        &self.layout
+    }
+
+    /// The codec.
+    pub const fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    pub(super) fn scratch(&self) -> Scratch {
+        let steps = self.data_bits / 8 / self.codec.code().step_bytes();
+        Scratch { ecc: vec![0xFF; self.layout.ecc_bytes() as usize], counts: vec![0; steps as usize] }
+    }
+
+    pub(super) fn encode(&self, data: &[u8], oob: &mut [u8], scratch: &mut Scratch) {
+        self.codec.encode_page(data, &mut scratch.ecc);
+        self.layout.put_ecc(oob, &scratch.ecc);
+    }
+
+    /// Repairs data and ECC bytes, step by step. A step that cannot be is erased if it looks so but for a few bits (Linux:
+    /// `nand_check_erased_ecc_chunk`, with the strength as the limit).
+    ///
+    /// Returns what was corrected, and how many steps were not.
+    pub(super) fn decode(&self, data: &mut [u8], oob: &mut [u8], scratch: &mut Scratch) -> Tally {
+        let code = self.codec.code();
+        self.layout.take_ecc(oob, &mut scratch.ecc);
+        let mut tally = Tally::default();
+        let steps = data.chunks_exact_mut(code.step_bytes() as usize);
+        for (step, ecc) in steps.zip(scratch.ecc.chunks_exact_mut(code.ecc_bytes() as usize)) {
+            let found = match self.codec.decode(step, ecc) {
+                Ok(bits) => Ok(bits),
+                Err(_) => check_erased(step, ecc, &mut [], code.strength()).map_err(|_| Uncorrectable),
+            };
+            tally.add(found);
+        }
+        self.layout.put_ecc(oob, &scratch.ecc);
+        tally
+    }
+
+    /// What decoding would come to with these bits wrong (offsets in the page, ascending), as far as counting tells.
+    pub(super) fn count(&self, wrong: &[u32], scratch: &mut Scratch) -> Tally {
+        scratch.counts.fill(0);
+        let step_bits = self.codec.code().step_bytes() * 8;
+        for &bit in wrong {
+            let step = match bit.checked_sub(self.data_bits) {
+                None => bit / step_bits,
+                Some(oob_bit) => self.oob_steps.get(oob_bit as usize).map_or(NO_STEP, |s| *s).into(),
+            };
+            if let Some(count) = scratch.counts.get_mut(step as usize) {
+                *count += 1;
+            }
+        }
+        let strength = self.codec.code().strength();
+        let mut tally = Tally::default();
+        for &bits in &scratch.counts {
+            tally.add(if bits > strength { Err(Uncorrectable) } else { Ok(bits) });
+        }
+        tally
+    }
+}
+
+/// Which bits of each ECC byte of a step a decoder counts when they are wrong: the last bytes may hold some that belong to
+/// no check bit.
+fn counting_bits(codec: &Codec) -> Vec<u8> {
+    let code = codec.code();
+    let mut data = vec![0xFF; code.step_bytes() as usize];
+    let mut ecc = vec![0xFF; code.ecc_bytes() as usize];
+    codec.encode(&data, &mut ecc);
+    let mut counts = vec![0xFF; ecc.len()];
+    // Degrees of factors of a generator differ by less than two bytes.
+    for byte in ecc.len().saturating_sub(2)..ecc.len() {
+        for bit in 0..8 {
+            let mut wrong = ecc.clone();
+            wrong[byte] ^= 1 << bit;
+            if codec.decode(&mut data, &mut wrong) != Ok(1) {
+                counts[byte] &= !(1 << bit);
+            }
+        }
+    }
+    counts
+}
+
+/// Results of all steps of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) corrected: Corrected,
+    pub(super) lost_steps: u32,
+}
+
+impl Tally {
+    fn add(&mut self, step: Result<u32, Uncorrectable>) {
+        match step {
+            Ok(bits) => {
+                self.corrected.max = self.corrected.max.max(bits);
+                self.corrected.total += bits;
+            }
+            Err(Uncorrectable) => self.lost_steps += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn code_of(strength: u32, step_bytes: u32, page_bytes: u32, oob_bytes: u32) -> PageCode {
+        PageCode::linux(EccRequirement { strength, step_bytes }, page_bytes, oob_bytes).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_says_what_can() {
+        let try_it = |strength, step_bytes, oob| {
+            PageCode::linux(EccRequirement { strength, step_bytes }, 2048, oob).unwrap_err().to_string()
+        };
+        assert!(try_it(100, 512, 64).contains("1 to 72"));
+        assert!(try_it(4, 768, 64).contains("not whole ECC steps of 768"));
+        assert!(try_it(40, 512, 64).contains("do not fit"));
+        assert!(try_it(0, 512, 1).contains("do not fit"));
+        // 60 bits over 1 KiB need a field of 2^14.
+        let big = code_of(60, 1024, 16_384, 1952);
+        assert_eq!((big.codec().code().ecc_bytes(), big.layout().ecc_bytes()), (105, 16 * 105));
+    }
+
+    #[test]
+    fn erased_pages_with_few_zeros_are_erased() {
+        let code = code_of(4, 512, 2048, 64);
+        let mut scratch = code.scratch();
+        let (mut data, mut oob) = (vec![0xFF; 2048], vec![0xFF; 64]);
+        // The free bytes are used, the rest is erased but for two bits.
+        (oob[2], data[700]) = (0, 0xF3);
+        let tally = code.decode(&mut data, &mut oob, &mut scratch);
+        assert_eq!(tally, Tally { corrected: Corrected { max: 2, total: 2 }, lost_steps: 0 });
+        assert!(data.iter().all(|byte| *byte == 0xFF) && oob[2] == 0);
+        data[..2].fill(0);
+        assert_eq!(code.decode(&mut data, &mut oob, &mut scratch).lost_steps, 1);
+        assert_eq!(data[..3], [0, 0, 0xFF], "what cannot be corrected is left");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// Counting comes to the same as decoding, as long as no step has more wrong bits than the code corrects; ECC bytes included.
+        #[test]
+        fn counting_and_decoding_agree(
+            seed: u8,
+            which in 0..4usize,
+            bits in proptest::collection::btree_set(0u32..(2048 + 64) * 8, 0..24),
+        ) {
+            let (strength, step_bytes) = [(1, 512), (1, 256), (4, 512), (8, 512)][which];
+            let code = code_of(strength, step_bytes, 2048, 64);
+            let mut scratch = code.scratch();
+            let data: Vec<u8> = (0..2048u32).map(|i| (i as u8).wrapping_mul(seed | 1)).collect();
+            let mut oob = vec![0xFF; 64];
+            code.encode(&data, &mut oob, &mut scratch);
+            let wrong: Vec<u32> = bits.into_iter().collect();
+            let counted = code.count(&wrong, &mut scratch);
+            prop_assume!(counted.lost_steps == 0);
+            let (mut got, mut got_oob) = (data.clone(), oob.clone());
+            for bit in &wrong {
+                let (byte, mask) = (*bit as usize / 8, 1u8 << (bit % 8));
+                if byte < 2048 { got[byte] ^= mask } else { got_oob[byte - 2048] ^= mask }
+            }
+            prop_assert_eq!(code.decode(&mut got, &mut got_oob, &mut scratch), counted);
+            prop_assert!(got == data);
+        }
+    }
+}

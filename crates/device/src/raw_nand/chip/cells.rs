@@ -1,0 +1,104 @@
+//! The chip's cells: what a page reads, how long programs and erases take, and whether they fail.
+
+use super::super::spec::RawNandSpec;
+use super::lun::Register;
+use super::{ChipOptions, RawNand};
+use crate::array::Array;
+use crate::cells::random::hash;
+use crate::cells::{Cells, CellsGeometry, Outcome, Wear};
+use floatgate_mtd::{Instant, Nanos};
+
+/// The cells of target number `target` of a package.
+pub(super) fn new(spec: &RawNandSpec, target: u32, options: ChipOptions) -> Cells {
+    let g = &spec.geometry;
+    let errors = spec.error_spec();
+    // Blocks used as SLC last so many times longer: their errors grow as much more slowly with the cycles.
+    let factor = spec.mlc.map_or(1, |mlc| mlc.slc_endurance_factor.max(1));
+    let geometry = CellsGeometry {
+        page_bytes: g.full_page(),
+        pages_per_block: g.pages_per_block,
+        blocks: g.blocks_per_target(),
+        pairing: spec.pairing(g.pages_per_block),
+        half_pair: libm::pow(f64::from(factor), -errors.wear.cycles),
+    };
+    let wear = Wear::new(spec.wear_spec(), spec.rated_cycles());
+    Cells::new(geometry, wear, errors, options.cells, hash(options.seed, u64::from(target), CELLS))
+}
+
+/// Marks the seeds of cells.
+const CELLS: u64 = 0x43_45_4C_4C;
+
+/// A page comes from the array: `wrong` becomes the bits that are read wrong, injected ones included.
+#[inline]
+fn sense(cells: &mut Cells, array: &Array, row: u32, at: Instant, lowered: f64, wrong: &mut Vec<u32>) {
+    wrong.clear();
+    let suspicious = cells.read(row, at);
+    // What the fast path knows holds for the usual thresholds.
+    if suspicious || lowered != 0.0 {
+        cells.errors(row, at, lowered, array.stored(row as usize), wrong);
+    }
+    for flip in array.flips(row as usize) {
+        match wrong.binary_search(flip) {
+            Ok(at) => _ = wrong.remove(at),
+            Err(at) => wrong.insert(at, *flip),
+        }
+    }
+}
+
+impl RawNand {
+    /// The page that was just asked for comes to its register, or those of all planes do.
+    #[inline]
+    pub(super) fn sense_registers(&mut self, at: Instant, several: bool) {
+        if several {
+            (0..self.lun().loads.len()).for_each(|plane| self.sense_register(at, plane));
+        } else {
+            self.sense_register(at, usize::from(self.lun().plane));
+        }
+    }
+
+    #[inline]
+    fn sense_register(&mut self, at: Instant, plane: usize) {
+        let lun = &mut self.luns[self.active];
+        let wrong = &mut lun.wrong[plane];
+        match lun.registers[plane] {
+            Register::Page(row) => sense(&mut self.cells, &self.array, row, at, lun.lowered, wrong),
+            Register::Empty | Register::Otp(_) => wrong.clear(),
+        }
+    }
+
+    /// A cached read has the array read `row` ahead.
+    #[inline]
+    pub(super) fn sense_ahead(&mut self, row: u32, at: Instant) {
+        let lun = &mut self.luns[self.active];
+        sense(&mut self.cells, &self.array, row, at, lun.lowered, &mut lun.wrong_ahead);
+    }
+
+    /// Programs the cells of a page. `broken` blocks fail by themselves, after as long as usual.
+    #[inline]
+    pub(super) fn program_cells(&mut self, row: u32, begin: Instant, broken: bool) -> Outcome {
+        let page_time = self.program_times.of(Some(row), self.spec.geometry.pages_per_block);
+        if broken {
+            return Outcome { time: page_time, failed: true };
+        }
+        let typical = self.spec.timing.t_prog_us;
+        let Outcome { time, failed } = self.cells.program(row, begin);
+        let time = if page_time == typical.typ {
+            time
+        } else {
+            // LSB and MSB pages take their share of the pulses.
+            Nanos::from_ns(time.as_ns() * page_time.as_ns() / typical.typ.as_ns().max(1))
+        };
+        // What the data sheet calls the maximum holds for the whole life.
+        Outcome { time: time.min(typical.max.max(page_time)), failed }
+    }
+
+    /// Erases the cells of a block.
+    pub(super) fn erase_cells(&mut self, block: u32) -> Outcome {
+        let typical = self.spec.timing.t_bers_us;
+        if self.faults.of(block).erase {
+            return Outcome { time: typical.typ, failed: true };
+        }
+        let Outcome { time, failed } = self.cells.erase(block);
+        Outcome { time: time.min(typical.max.max(typical.typ)), failed }
+    }
+}

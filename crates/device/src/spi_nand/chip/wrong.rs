@@ -1,0 +1,149 @@
+//! Wrong bits: which a page has now, and what the on-die ECC makes of them.
+//!
+//! The code is the maker's secret, so bits are counted, not decoded: a codeword with at most as many wrong bits as the
+//! code's strength is repaired, any other is left as it is. A codeword is a step of data with its share of the OOB.
+
+use super::super::spec::SpiNandGeometry;
+use super::die::{Die, Loaded};
+use crate::ecc_engine::EccRequirement;
+use floatgate_mtd::Instant;
+
+/// Wrong bits that shifted thresholds read right.
+#[derive(Clone, Debug)]
+pub(super) struct Leak {
+    pub(super) bits: Vec<u32>,
+    pub(super) cured_by: u8,
+}
+
+/// Result of the on-die ECC.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EccResult {
+    /// Most bits corrected in a step of the last page.
+    pub(super) last: u32,
+    /// The same of all pages of a continuous read.
+    pub(super) most: u32,
+    /// Pages that could not be corrected.
+    pub(super) lost_pages: u32,
+}
+
+/// The on-die code over a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageCode {
+    strength: u16,
+    step_bits: u32,
+    /// OOB bits that belong to each step.
+    share_bits: u32,
+    data_bits: u32,
+    steps: u32,
+}
+
+impl PageCode {
+    pub(super) fn new(code: EccRequirement, g: &SpiNandGeometry) -> Self {
+        let step_bits = code.step_bytes.max(1) * 8;
+        let data_bits = g.page_bytes * 8;
+        let steps = data_bits.div_ceil(step_bits);
+        let strength = u16::try_from(code.strength).unwrap_or(u16::MAX);
+        Self { strength, step_bits, share_bits: (g.oob_bytes * 8 / steps).max(1), data_bits, steps }
+    }
+
+    /// The codeword that a bit belongs to; what does not divide is the last one's.
+    fn step(&self, bit: u32) -> usize {
+        let step = match bit.checked_sub(self.data_bits) {
+            None => bit / self.step_bits,
+            Some(oob_bit) => oob_bit / self.share_bits,
+        };
+        step.min(self.steps - 1) as usize
+    }
+}
+
+impl Die {
+    /// The bits of the page read last that are still wrong.
+    pub(super) fn wrong_bits(&self) -> &[u32] {
+        &self.wrong
+    }
+
+    /// The bits of page `row` that read wrong at `at`.
+    #[inline]
+    fn collect_wrong(&mut self, row: u32, at: Instant) {
+        self.wrong.clear();
+        // The cells answer for the normal thresholds only.
+        if self.cells.read(row, at) || self.lowered != 0.0 {
+            let stored = self.array.stored(row as usize).or(self.usual_page.as_deref());
+            self.cells.errors(row, at, self.lowered, stored, &mut self.wrong);
+        }
+        if self.array.flips(row as usize).is_empty() && self.leaks.is_empty() {
+            return;
+        }
+        self.add_injected(row as usize);
+    }
+
+    #[cold]
+    fn add_injected(&mut self, row: usize) {
+        self.wrong.extend_from_slice(self.array.flips(row));
+        if let Some(leak) = self.leaks.get(&row).filter(|l| l.cured_by != self.retry) {
+            self.wrong.extend_from_slice(&leak.bits);
+        }
+        self.wrong.sort_unstable();
+        self.wrong.dedup();
+    }
+
+    /// Array to cache, corrected if `code` is given.
+    #[inline]
+    pub(super) fn load_row(&mut self, row: u32, plane: usize, code: Option<&PageCode>, at: Instant) {
+        self.collect_wrong(row, at);
+        let cache = &mut self.caches[plane];
+        cache.loaded = Loaded::Row(row);
+        self.ecc.last = 0;
+        cache.lazy = self.wrong.is_empty();
+        if !cache.lazy {
+            self.load_wrong(row as usize, plane, code);
+        }
+    }
+
+    #[cold]
+    fn load_wrong(&mut self, row: usize, plane: usize, code: Option<&PageCode>) {
+        let bytes = &mut self.caches[plane].bytes;
+        match self.array.stored(row) {
+            Some(stored) => bytes.copy_from_slice(stored),
+            None if self.array.stores() => bytes.fill(0xFF),
+            // Timing only: the cache holds which bits are wrong.
+            None => bytes.fill(0),
+        }
+        invert(bytes, &self.wrong);
+        if let Some(code) = code {
+            self.correct(plane, code);
+        }
+    }
+
+    /// Repairs the codewords that the code can; the bits of the others stay wrong.
+    fn correct(&mut self, plane: usize, code: &PageCode) {
+        self.counts.clear();
+        self.counts.resize(code.steps as usize, 0);
+        for &bit in &self.wrong {
+            let count = &mut self.counts[code.step(bit)];
+            *count = count.saturating_add(1);
+        }
+        let (counts, bytes) = (&self.counts, &mut self.caches[plane].bytes);
+        self.wrong.retain(|&bit| {
+            let lost = counts[code.step(bit)] > code.strength;
+            if !lost {
+                invert(bytes, &[bit]);
+            }
+            lost
+        });
+        if self.wrong.is_empty() {
+            self.ecc.last = u32::from(counts.iter().copied().max().unwrap_or(0));
+            self.ecc.most = self.ecc.most.max(self.ecc.last);
+        } else {
+            self.ecc.lost_pages += 1;
+        }
+    }
+}
+
+fn invert(bytes: &mut [u8], bits: &[u32]) {
+    for &bit in bits {
+        if let Some(byte) = bytes.get_mut(bit as usize / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+}

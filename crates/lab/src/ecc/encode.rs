@@ -1,0 +1,141 @@
+//! Data to pages with OOB.
+
+use super::report::SchemeReport;
+use super::stream::{Grouping, Reader, Writer, all_ff};
+use super::{EccError, Scheme};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::io::{Read, Write};
+
+/// What is written of each page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Data, then OOB: what a programmer writes.
+    #[default]
+    WithOob,
+    /// The OOB alone.
+    OnlyOob,
+    /// The ECC bytes alone, in order.
+    OnlyEcc,
+}
+
+/// What was encoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EncodeReport {
+    /// How the pages are protected.
+    pub scheme: SchemeReport,
+    /// Pages written.
+    pub pages: u64,
+    /// Of these, pages of FFh: their OOB is FFh as well, so that a programmer may leave them out.
+    pub erased_pages: u64,
+    /// Bytes FFh that filled the last page.
+    pub padding_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Writes `data` as pages with OOB. Unused OOB bytes are FFh, bad block markers with them. `progress` is told how many
+/// bytes of `data` are done.
+///
+/// # Errors
+/// An empty image, or one larger than the chip; what reading and writing meet.
+pub fn encode(
+    scheme: &Scheme,
+    form: Form,
+    data: &mut dyn Read,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(u64),
+) -> Result<EncodeReport, EccError> {
+    let (mut reader, mut writer) = (Reader::new(data), Writer::new(Some(out)));
+    let want = Grouping::new(scheme.geometry()).pages_per_chunk() * scheme.geometry().page_bytes as usize;
+    let (mut chunk, mut pages) = (Vec::new(), Vec::new());
+    let mut report = EncodeReport {
+        scheme: SchemeReport::new(scheme),
+        pages: 0,
+        erased_pages: 0,
+        padding_bytes: 0,
+        written_bytes: 0,
+    };
+    loop {
+        reader.fill(&mut chunk, want)?;
+        if chunk.is_empty() {
+            break;
+        }
+        let last = chunk.len() < want;
+        report.padding_bytes = pad(scheme, &mut chunk);
+        report.pages += (chunk.len() / scheme.geometry().page_bytes as usize) as u64;
+        fits(scheme, report.pages)?;
+        report.erased_pages += encode_chunk(scheme, form, &chunk, &mut pages);
+        writer.write(&pages)?;
+        progress(reader.offset());
+        if last {
+            break;
+        }
+    }
+    if report.pages == 0 {
+        return Err(EccError::Empty);
+    }
+    report.written_bytes = writer.offset();
+    Ok(report)
+}
+
+/// Fills the last page with FFh; the number of bytes.
+fn pad(scheme: &Scheme, chunk: &mut Vec<u8>) -> u64 {
+    let whole = chunk.len().next_multiple_of(scheme.geometry().page_bytes as usize);
+    let padding = whole - chunk.len();
+    chunk.resize(whole, 0xFF);
+    padding as u64
+}
+
+fn fits(scheme: &Scheme, pages: u64) -> Result<(), EccError> {
+    let geometry = scheme.geometry();
+    match geometry.pages {
+        Some(most) if pages > most => {
+            Err(EccError::TooLarge { bytes: most.saturating_mul(geometry.page_bytes.into()) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Encodes whole pages into `out`; the number of erased ones.
+fn encode_chunk(scheme: &Scheme, form: Form, data: &[u8], out: &mut Vec<u8>) -> u64 {
+    let geometry = scheme.geometry();
+    let (page, group) = (geometry.page_bytes as usize, Grouping::new(scheme.geometry()).pages);
+    let stride = match form {
+        Form::WithOob => geometry.full_page(),
+        Form::OnlyOob => geometry.oob_bytes,
+        Form::OnlyEcc => scheme.ecc_bytes(),
+    } as usize;
+    out.resize(data.len() / page * stride, 0xFF);
+    let groups = data.par_chunks(group * page).zip(out.par_chunks_mut(group * stride));
+    let erased = groups.map(|(data, out)| {
+        let mut ecc = vec![0; scheme.ecc_bytes() as usize];
+        let pages = data.chunks_exact(page).zip(out.chunks_exact_mut(stride));
+        pages.map(|(data, out)| u64::from(encode_page(scheme, form, data, &mut ecc, out))).sum::<u64>()
+    });
+    erased.sum()
+}
+
+/// Encodes one page; whether it is erased. Every code here gives an erased step erased ECC bytes.
+fn encode_page(scheme: &Scheme, form: Form, data: &[u8], ecc: &mut [u8], out: &mut [u8]) -> bool {
+    if all_ff(data) {
+        out.fill(0xFF);
+        return true;
+    }
+    scheme.codec().encode_page(data, ecc);
+    let oob = match form {
+        Form::OnlyEcc => {
+            out.copy_from_slice(ecc);
+            return false;
+        }
+        Form::OnlyOob => out,
+        Form::WithOob => {
+            let (page, oob) = out.split_at_mut(data.len());
+            page.copy_from_slice(data);
+            oob
+        }
+    };
+    oob.fill(0xFF);
+    scheme.layout().put_ecc(oob, ecc);
+    false
+}

@@ -1,0 +1,126 @@
+//! What can be wrong with an image.
+
+use floatgate_ecc::{CodeError, LayoutError};
+
+/// Why an image cannot be encoded, decoded or checked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EccError {
+    /// A size that no chip has.
+    #[error("{what} of {value} is not between {least} and {most}")]
+    Size {
+        /// What has the size.
+        what: &'static str,
+        /// The size.
+        value: u64,
+        /// Smallest possible.
+        least: u64,
+        /// Largest possible.
+        most: u64,
+    },
+    /// No such code.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// The code does not fit into the OOB.
+    #[error("{code}: {error}")]
+    Layout {
+        /// Name of the code.
+        code: String,
+        /// What is wrong.
+        error: LayoutError,
+    },
+    /// The layout keeps its ECC bytes to itself.
+    #[error("the layout {layout} has no place for the {ecc_bytes} ECC bytes of {code}")]
+    Hidden {
+        /// Name of the code.
+        code: String,
+        /// Name of the layout.
+        layout: String,
+        /// ECC bytes of a page.
+        ecc_bytes: u32,
+    },
+    /// Pages are not whole steps.
+    #[error("a page of {page_bytes} bytes is not a multiple of the {step_bytes} bytes that {code} covers")]
+    Steps {
+        /// Name of the code.
+        code: String,
+        /// Data bytes of a page.
+        page_bytes: u32,
+        /// Data bytes of a step.
+        step_bytes: u32,
+    },
+    /// There is nothing in the file.
+    #[error("the file is empty")]
+    Empty,
+    /// Not even one page.
+    #[error("the file has {bytes} bytes, a page {page_bytes}")]
+    Short {
+        /// Bytes of the file.
+        bytes: u64,
+        /// Bytes of a page, with its OOB where that is in the file.
+        page_bytes: u64,
+    },
+    /// The image is larger than the chip.
+    #[error("the image has more than the {bytes} bytes of the chip")]
+    TooLarge {
+        /// Data bytes of the chip.
+        bytes: u64,
+    },
+    /// OOB in a file of its own, which belongs to other pages.
+    #[error("the file with OOB is too {how}: {pages} pages need {bytes} bytes")]
+    Apart {
+        /// `short` or `long`.
+        how: &'static str,
+        /// Pages read so far.
+        pages: u64,
+        /// Bytes of OOB that they need.
+        bytes: u64,
+    },
+    /// Every page is erased: nothing shows which code there is.
+    #[error("every page is erased, so nothing shows which code was used")]
+    AllErased,
+    /// The input cannot be read.
+    #[error("cannot read at byte {offset}: {error}")]
+    Read {
+        /// Where in the file.
+        offset: u64,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The output cannot be written.
+    #[error("cannot write at byte {offset}: {error}")]
+    Write {
+        /// Where in the file.
+        offset: u64,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+impl EccError {
+    /// What to do about it.
+    pub const fn help(&self) -> &'static str {
+        match self {
+            Self::Size { .. } => {
+                "--part NAME takes the sizes of a chip; `floatgate parts --kind raw-nand` lists them"
+            }
+            Self::Code(_) => "usual codes are hamming/256, bch4/512, bch8/512, bch24/1024 and bch40/1024",
+            Self::Layout { .. } => "a weaker code has fewer ECC bytes; --layout names another place for them",
+            Self::Hidden { .. } => "name another --layout: in this one the chip itself writes and hides them",
+            Self::Steps { .. } => "the number after the slash in --code divides the page",
+            Self::Empty => "was it written completely?",
+            Self::Short { .. } => {
+                "is it a dump with OOB of this chip? --page-size and --oob-size, or --part, say how large a page is"
+            }
+            Self::TooLarge { .. } => {
+                "name a larger chip with --part, or give --page-size and --oob-size alone"
+            }
+            Self::Apart { .. } => {
+                "--oob-size is what each page has there; with --ecc-only it is the code's bytes alone"
+            }
+            Self::AllErased => "give the code with --code",
+            Self::Read { .. } => "name a file that can be read",
+            Self::Write { .. } => "name a file in a folder that you can write to, with room for it",
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Sizes of page, OOB and block, and where bad blocks are marked.
+
+use super::EccError;
+use crate::config::{Kind, Library, Part};
+use floatgate_device::raw_nand::RawNandSpec;
+use floatgate_device::raw_nand::spec::MarkerPage;
+use floatgate_device::spi_nand::SpiNandSpec;
+
+/// Largest page, and largest OOB. The largest on sale have 16 KiB and some 2 KiB.
+const MAX_PAGE: u64 = 64 << 10;
+
+/// Most pages of a block. 3D NAND has up to some thousands.
+const MAX_PAGES_PER_BLOCK: u64 = 16 << 10;
+
+/// Largest block: one is held in memory.
+const MAX_BLOCK: u64 = 256 << 20;
+
+/// Where the maker marks bad blocks: a byte other than FFh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Byte of the OOB.
+    pub byte: u32,
+    /// Pages of a block that carry it.
+    pub pages: Vec<u32>,
+}
+
+/// How the pages of an image are arranged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageGeometry {
+    /// Data bytes of a page.
+    pub page_bytes: u32,
+    /// OOB bytes of a page.
+    pub oob_bytes: u32,
+    /// Pages of a block, where that is known.
+    pub pages_per_block: Option<u32>,
+    /// Pages of the chip, where that is known.
+    pub pages: Option<u64>,
+    /// Where bad blocks are marked.
+    pub marker: Marker,
+}
+
+/// A chip as far as its images need it.
+pub struct ImagePart {
+    /// Sizes and marker.
+    pub geometry: PageGeometry,
+    /// Bits that the chip asks to have corrected, and in how many bytes.
+    pub requires: (u32, u32),
+}
+
+impl PageGeometry {
+    /// Pages of these sizes, marked where Linux looks without knowing more: in a block's first page, byte 5 of a small
+    /// page's OOB and byte 0 of a large one's (NAND_BBM_POS_SMALL, NAND_BBM_POS_LARGE).
+    ///
+    /// # Errors
+    /// Sizes that no chip has.
+    pub fn new(page_bytes: u32, oob_bytes: u32, pages_per_block: Option<u32>) -> Result<Self, EccError> {
+        let byte = if page_bytes <= 512 { 5 } else { 0 };
+        let marker = Marker { byte, pages: vec![0] };
+        Self { page_bytes, oob_bytes, pages_per_block, pages: None, marker }.checked()
+    }
+
+    fn checked(self) -> Result<Self, EccError> {
+        let within = |what, value: u64, least, most| {
+            let good = (least..=most).contains(&value);
+            if good { Ok(()) } else { Err(EccError::Size { what, value, least, most }) }
+        };
+        within("a page size", self.page_bytes.into(), 1, MAX_PAGE)?;
+        within("an OOB size", self.oob_bytes.into(), 1, MAX_PAGE)?;
+        if let Some(pages) = self.pages_per_block {
+            within("a number of pages per block", pages.into(), 1, MAX_PAGES_PER_BLOCK)?;
+            let full = u64::from(pages) * u64::from(self.page_bytes + self.oob_bytes);
+            within("a block size", full, 1, MAX_BLOCK)?;
+        }
+        Ok(self)
+    }
+
+    /// Bytes of a page with its OOB.
+    pub const fn full_page(&self) -> u32 {
+        self.page_bytes + self.oob_bytes
+    }
+
+    /// The geometry of a NAND part: a name of the catalogue, or the path of a TOML file.
+    ///
+    /// # Errors
+    /// No such part; one without pages and OOB; a file that is wrong.
+    pub fn of_part(library: &Library, name: &str) -> Result<ImagePart, crate::Error> {
+        let loaded = library.load(Kind::Part, name)?;
+        let head: Part = loaded.head.extract("")?;
+        let part = match head.kind.as_str() {
+            "raw-nand" => raw(&loaded.table.extract("")?),
+            "spi-nand" => spi(&loaded.table.extract("")?),
+            kind => {
+                return Err(crate::Error::asked(
+                    format!("{name} is a {kind}: it has no pages with OOB"),
+                    "name a NAND: `floatgate parts --kind raw-nand` or `--kind spi-nand` lists them",
+                ));
+            }
+        };
+        let checked = part.geometry.checked();
+        let geometry =
+            checked.map_err(|error| crate::Error::asked(format!("{name}: {error}"), error.help()))?;
+        Ok(ImagePart { geometry, requires: part.requires })
+    }
+}
+
+/// Numbers of a user's file may be anything.
+fn product(factors: [u32; 4]) -> u64 {
+    factors.into_iter().fold(1, |all: u64, factor| all.saturating_mul(factor.into()))
+}
+
+fn raw(spec: &RawNandSpec) -> ImagePart {
+    let g = &spec.geometry;
+    let marker = &spec.bad_block_marker;
+    let page = |page: &MarkerPage| page.page(g.pages_per_block.max(1));
+    let geometry = PageGeometry {
+        page_bytes: g.page_bytes,
+        oob_bytes: g.oob_bytes,
+        pages_per_block: Some(g.pages_per_block),
+        pages: Some(product([g.blocks_per_lun, g.luns, g.targets, g.pages_per_block])),
+        marker: Marker { byte: marker.byte(g), pages: marker.pages.iter().map(page).collect() },
+    };
+    ImagePart { geometry, requires: (spec.ecc.strength, spec.ecc.step_bytes) }
+}
+
+fn spi(spec: &SpiNandSpec) -> ImagePart {
+    let g = &spec.geometry;
+    let geometry = PageGeometry {
+        page_bytes: g.page_bytes,
+        oob_bytes: g.oob_bytes,
+        pages_per_block: Some(g.pages_per_block),
+        pages: Some(product([g.blocks_per_lun, g.luns, 1, g.pages_per_block])),
+        marker: Marker { byte: 0, pages: vec![0] },
+    };
+    ImagePart { geometry, requires: (spec.ecc.strength, spec.ecc.step_bytes) }
+}

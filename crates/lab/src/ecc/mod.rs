@@ -1,0 +1,30 @@
+//! Images of raw NAND: data to pages with OOB, and dumps back to corrected data.
+//!
+//! - [`geometry`]: sizes of page, OOB and block, and where bad blocks are marked; from a part or from numbers.
+//! - [`scheme`]: a code in an OOB layout, for pages of one geometry.
+//! - [`encode`]: data in, pages with OOB out.
+//! - [`decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
+//! - [`detect`]: which code and layout a dump was written with.
+//!
+//! Files of any size pass in chunks of whole blocks; memory does not grow with them.
+
+pub mod decode;
+pub mod detect;
+pub mod encode;
+mod error;
+pub mod geometry;
+mod page;
+pub mod report;
+pub mod scheme;
+mod stream;
+
+pub use decode::{BadBlocks, DecodeOptions, decode};
+pub use detect::{Candidate, Detection, Sample, detect, sample};
+pub use encode::{EncodeReport, Form, encode};
+pub use error::EccError;
+pub use geometry::{Marker, PageGeometry};
+pub use report::DecodeReport;
+pub use scheme::Scheme;
+pub use stream::{Apart, Dump};
+
+pub use floatgate_ecc::{Code, CodeError, LayoutName};

@@ -1,0 +1,61 @@
+//! One page: corrected, or found erased.
+
+use super::Scheme;
+use super::stream::all_ff;
+use floatgate_ecc::{Uncorrectable, check_erased};
+
+/// What was found in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Erased, with so many bits of data and ECC that are not 1.
+    Erased(u32),
+    /// Data: see the results of its steps.
+    Data,
+}
+
+/// Corrects pages, with memory for one.
+pub(super) struct Corrector<'a> {
+    scheme: &'a Scheme,
+    /// Most zero bits of an erased step.
+    threshold: u32,
+    /// ECC bytes of the page.
+    pub(super) ecc: Vec<u8>,
+    /// Per step: bits corrected.
+    pub(super) steps: Vec<Result<u32, Uncorrectable>>,
+}
+
+impl<'a> Corrector<'a> {
+    pub(super) fn new(scheme: &'a Scheme, threshold: u32) -> Self {
+        let steps = vec![Ok(0); scheme.steps() as usize];
+        Self { scheme, threshold, ecc: vec![0; scheme.ecc_bytes() as usize], steps }
+    }
+
+    /// Corrects `data` by the bytes in `self.ecc`, and both. Steps that cannot be corrected stay as they are.
+    pub(super) fn correct(&mut self, data: &mut [u8]) -> Found {
+        if all_ff(data) && all_ff(&self.ecc) {
+            return Found::Erased(0);
+        }
+        let steps = &mut self.steps;
+        self.scheme.codec().decode_page(data, &mut self.ecc, |step, result| steps[step] = result);
+        self.rescue_erased(data);
+        // An erased step belongs to the code, so its bitflips are corrected like those of any other.
+        if all_ff(data) && all_ff(&self.ecc) {
+            return Found::Erased(self.steps.iter().flatten().sum());
+        }
+        Found::Data
+    }
+
+    /// Steps that the code cannot correct may be erased with more bitflips than it corrects.
+    fn rescue_erased(&mut self, data: &mut [u8]) {
+        let code = self.scheme.code();
+        let steps = data.chunks_exact_mut(code.step_bytes() as usize);
+        let eccs = self.ecc.chunks_exact_mut(code.ecc_bytes() as usize);
+        for ((step, ecc), result) in steps.zip(eccs).zip(&mut self.steps) {
+            if result.is_err()
+                && let Ok(bits) = check_erased(step, ecc, &mut [], self.threshold)
+            {
+                *result = Ok(bits);
+            }
+        }
+    }
+}

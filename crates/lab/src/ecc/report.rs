@@ -1,0 +1,231 @@
+//! What was found in a dump.
+
+use super::Scheme;
+use serde::Serialize;
+
+/// Most uncorrectable steps that are listed; all are counted.
+pub const MAX_LISTED: usize = 1000;
+
+/// What was found in a dump.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DecodeReport {
+    /// How the pages are protected.
+    pub scheme: SchemeReport,
+    /// Whole pages.
+    pub pages: u64,
+    /// Pages without data.
+    pub erased: Erased,
+    /// Steps of pages with data.
+    pub steps: Steps,
+    /// Bits corrected in pages with data, ECC bytes included.
+    pub corrected_bits: u64,
+    /// Most bits corrected in a step.
+    pub max_corrected_bits: u32,
+    /// How many steps had how many bits corrected, without those that had none.
+    pub histogram: Vec<Bar>,
+    /// The first uncorrectable steps, at most 1000; bad blocks left out.
+    pub uncorrectable: Vec<Failure>,
+    /// Bad blocks, where the size of a block is known and the OOB is there.
+    pub bad_blocks: Option<BadBlockReport>,
+    /// Bytes after the last whole page: they were not checked.
+    pub rest_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// How pages are protected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SchemeReport {
+    /// Data bytes of a page.
+    pub page_bytes: u32,
+    /// OOB bytes of a page.
+    pub oob_bytes: u32,
+    /// Pages of a block, where that is known.
+    pub pages_per_block: Option<u32>,
+    /// Name of the code.
+    pub code: String,
+    /// Name of the layout.
+    pub layout: String,
+    /// ECC bytes of a page.
+    pub ecc_bytes: u32,
+}
+
+/// Pages without data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Erased {
+    /// Pages.
+    pub pages: u64,
+    /// Of these, pages with bitflips.
+    pub with_bitflips: u64,
+    /// Bits of data and ECC that were not 1.
+    pub bitflips: u64,
+}
+
+/// Steps of pages with data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Steps {
+    /// Steps; bad blocks left out.
+    pub total: u64,
+    /// Nothing was wrong.
+    pub clean: u64,
+    /// Wrong bits were corrected.
+    pub corrected: u64,
+    /// Too many bits were wrong.
+    pub uncorrectable: u64,
+}
+
+/// A bar of the histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bar {
+    /// Bits corrected in a step.
+    pub bits: u32,
+    /// Steps in which so many were.
+    pub steps: u64,
+}
+
+/// A step that could not be corrected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Where the step is in the file with the pages, in bytes.
+    pub offset: u64,
+    /// Number of the page.
+    pub page: u64,
+    /// Number of the block, where the size of a block is known.
+    pub block: Option<u64>,
+    /// Number of the step in the page.
+    pub step: u32,
+}
+
+/// Blocks that are marked bad.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BadBlockReport {
+    /// Blocks in the dump, a last incomplete one included.
+    pub blocks: u64,
+    /// Numbers of the first bad ones, at most 1000.
+    pub bad: Vec<u64>,
+    /// Number of bad ones.
+    pub count: u64,
+    /// Whether they were left out of the output.
+    pub skipped: bool,
+    /// Their uncorrectable steps.
+    pub uncorrectable_steps: u64,
+}
+
+impl DecodeReport {
+    /// Whether all data could be checked and corrected, bad blocks aside.
+    pub fn is_good(&self) -> bool {
+        self.steps.uncorrectable == 0 && self.rest_bytes == 0 && !self.too_many_bad()
+    }
+
+    /// Whether more than half of the blocks are marked bad: then what was read as markers are none. Makers guarantee
+    /// some 98 % good blocks.
+    pub fn too_many_bad(&self) -> bool {
+        self.bad_blocks.as_ref().is_some_and(|bad| 2 * bad.count > bad.blocks)
+    }
+}
+
+impl SchemeReport {
+    pub(super) fn new(scheme: &Scheme) -> Self {
+        let geometry = scheme.geometry();
+        Self {
+            page_bytes: geometry.page_bytes,
+            oob_bytes: geometry.oob_bytes,
+            pages_per_block: geometry.pages_per_block,
+            code: scheme.code().to_string(),
+            layout: scheme.layout_name().to_string(),
+            ecc_bytes: scheme.ecc_bytes(),
+        }
+    }
+}
+
+/// Counts of some pages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) pages: u64,
+    pub(super) erased: Erased,
+    /// Steps by bits corrected.
+    pub(super) bits: Vec<u64>,
+    pub(super) uncorrectable: u64,
+    pub(super) failures: Vec<Failure>,
+    pub(super) blocks: u64,
+    pub(super) bad: Vec<u64>,
+    pub(super) bad_count: u64,
+    pub(super) bad_uncorrectable: u64,
+}
+
+impl Tally {
+    pub(super) fn erased(&mut self, bitflips: u32) {
+        self.erased.pages += 1;
+        self.erased.with_bitflips += u64::from(bitflips > 0);
+        self.erased.bitflips += u64::from(bitflips);
+    }
+
+    pub(super) fn corrected(&mut self, bits: u32) {
+        let at = bits as usize;
+        if self.bits.len() <= at {
+            self.bits.resize(at + 1, 0);
+        }
+        self.bits[at] += 1;
+    }
+
+    pub(super) fn failed(&mut self, failure: Failure) {
+        self.uncorrectable += 1;
+        if self.failures.len() < MAX_LISTED {
+            self.failures.push(failure);
+        }
+    }
+
+    /// What is left of a bad block: its pages, and how many steps failed.
+    pub(super) fn of_bad_block(self, block: u64) -> Self {
+        let (pages, bad_uncorrectable) = (self.pages, self.uncorrectable);
+        Self { pages, bad: vec![block], bad_count: 1, bad_uncorrectable, ..Self::default() }
+    }
+
+    /// Adds the counts of later pages.
+    pub(super) fn add(&mut self, later: Self) {
+        self.pages += later.pages;
+        self.erased.pages += later.erased.pages;
+        self.erased.with_bitflips += later.erased.with_bitflips;
+        self.erased.bitflips += later.erased.bitflips;
+        self.bits.resize(self.bits.len().max(later.bits.len()), 0);
+        self.bits.iter_mut().zip(&later.bits).for_each(|(all, more)| *all += more);
+        self.uncorrectable += later.uncorrectable;
+        extend(&mut self.failures, later.failures);
+        self.blocks += later.blocks;
+        extend(&mut self.bad, later.bad);
+        self.bad_count += later.bad_count;
+        self.bad_uncorrectable += later.bad_uncorrectable;
+    }
+
+    fn steps(&self) -> Steps {
+        let clean = self.bits.first().copied().unwrap_or(0);
+        let corrected = self.bits.iter().skip(1).sum();
+        let uncorrectable = self.uncorrectable;
+        Steps { total: clean + corrected + uncorrectable, clean, corrected, uncorrectable }
+    }
+
+    /// The report, but for what is not counted per page.
+    pub(super) fn report(self, scheme: &Scheme) -> DecodeReport {
+        let bars = (0..).zip(&self.bits).skip(1).filter(|(_, steps)| **steps > 0);
+        let histogram: Vec<Bar> = bars.map(|(bits, steps)| Bar { bits, steps: *steps }).collect();
+        DecodeReport {
+            scheme: SchemeReport::new(scheme),
+            pages: self.pages,
+            erased: self.erased,
+            steps: self.steps(),
+            corrected_bits: histogram.iter().map(|bar| u64::from(bar.bits) * bar.steps).sum(),
+            max_corrected_bits: histogram.last().map_or(0, |bar| bar.bits),
+            histogram,
+            uncorrectable: self.failures,
+            bad_blocks: None,
+            rest_bytes: 0,
+            written_bytes: 0,
+        }
+    }
+}
+
+/// Appends as much as may be listed.
+fn extend<T>(list: &mut Vec<T>, more: Vec<T>) {
+    let room = MAX_LISTED.saturating_sub(list.len());
+    list.extend(more.into_iter().take(room));
+}

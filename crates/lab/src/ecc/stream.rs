@@ -1,0 +1,225 @@
+//! Files in chunks of whole groups of pages.
+
+use super::{EccError, PageGeometry, Scheme};
+use std::io::{Read, Write};
+
+/// Bytes read at a time, rounded to whole groups.
+const CHUNK: usize = 8 << 20;
+
+/// Pages that are handled together where the size of a block is not known.
+const PAGES_PER_GROUP: u32 = 64;
+
+/// A dump of a NAND.
+pub struct Dump<'a> {
+    /// Pages with their OOB, one after the other; or pages alone.
+    pub pages: &'a mut dyn Read,
+    /// The OOB, where it is not among the pages.
+    pub apart: Option<Apart<'a>>,
+}
+
+/// OOB in a file of its own.
+pub struct Apart<'a> {
+    /// The OOB of one page after the other's.
+    pub bytes: &'a mut dyn Read,
+    /// The file has only the ECC bytes of each page, in order.
+    pub only_ecc: bool,
+}
+
+/// Pages that are handled by one thread: a block, or a fixed number of pages where the size of a block is not known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grouping {
+    pub(super) pages: usize,
+    pub(super) groups_per_chunk: usize,
+}
+
+impl Grouping {
+    pub(super) fn new(geometry: &PageGeometry) -> Self {
+        let pages = geometry.pages_per_block.unwrap_or(PAGES_PER_GROUP) as usize;
+        let group = pages * geometry.full_page() as usize;
+        Self { pages, groups_per_chunk: (CHUNK / group).max(1) }
+    }
+
+    pub(super) const fn pages_per_chunk(self) -> usize {
+        self.pages * self.groups_per_chunk
+    }
+}
+
+/// A file that is read from start to end.
+pub(super) struct Reader<'a> {
+    inner: &'a mut dyn Read,
+    offset: u64,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(inner: &'a mut dyn Read) -> Self {
+        Self { inner, offset: 0 }
+    }
+
+    /// Replaces what is in `buffer` by the next `want` bytes, or by what is left. The buffer grows only as bytes arrive.
+    pub(super) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<(), EccError> {
+        buffer.clear();
+        let outcome = (&mut *self.inner).take(want as u64).read_to_end(buffer);
+        let offset = self.offset + buffer.len() as u64;
+        outcome.map_err(|error| EccError::Read { offset, error })?;
+        self.offset = offset;
+        Ok(())
+    }
+
+    /// Bytes read so far.
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+/// A file that is written from start to end, or nothing.
+pub(super) struct Writer<'a> {
+    inner: Option<&'a mut dyn Write>,
+    offset: u64,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(inner: Option<&'a mut dyn Write>) -> Self {
+        Self { inner, offset: 0 }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), EccError> {
+        let offset = self.offset;
+        let Some(inner) = &mut self.inner else { return Ok(()) };
+        inner.write_all(bytes).map_err(|error| EccError::Write { offset, error })?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+/// Some pages of a dump, and their OOB.
+#[derive(Default)]
+pub(super) struct Chunk {
+    /// Bytes of the file with the pages.
+    main: Vec<u8>,
+    /// Bytes of the file with the OOB.
+    apart: Vec<u8>,
+    /// Whole pages.
+    pub(super) pages: usize,
+}
+
+/// How pages and OOB lie in the files of a dump.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    page_bytes: usize,
+    /// Bytes from page to page in the file with the pages.
+    stride: usize,
+    /// Bytes from page to page in the file with the OOB, where there is one.
+    apart: Option<usize>,
+    only_ecc: bool,
+}
+
+impl Shape {
+    fn new(geometry: &PageGeometry, ecc_bytes: u32, apart: Option<&Apart<'_>>) -> Self {
+        let stride = if apart.is_some() { geometry.page_bytes } else { geometry.full_page() };
+        let only_ecc = apart.is_some_and(|apart| apart.only_ecc);
+        let oob = if only_ecc { ecc_bytes } else { geometry.oob_bytes } as usize;
+        let page_bytes = geometry.page_bytes as usize;
+        Self { page_bytes, stride: stride as usize, apart: apart.map(|_| oob), only_ecc }
+    }
+
+    /// Whether the OOB is there with its markers, not its ECC bytes alone.
+    pub(super) const fn has_markers(self) -> bool {
+        !self.only_ecc
+    }
+
+    /// Where a page is in the file with the pages.
+    pub(super) const fn offset(self, page: u64) -> u64 {
+        page * self.stride as u64
+    }
+
+    /// Page `at` of a chunk: its data, and its OOB or ECC bytes.
+    pub(super) fn page(self, chunk: &Chunk, at: usize) -> (&[u8], &[u8]) {
+        let (data, oob) = chunk.main[at * self.stride..][..self.stride].split_at(self.page_bytes);
+        (data, self.apart.map_or(oob, |stride| &chunk.apart[at * stride..][..stride]))
+    }
+
+    /// What follows the last whole page of a chunk.
+    pub(super) fn rest(self, chunk: &Chunk) -> &[u8] {
+        &chunk.main[chunk.pages * self.stride..]
+    }
+
+    /// Copies the ECC bytes of a page from what [`page`](Self::page) gave.
+    pub(super) fn take_ecc(self, scheme: &Scheme, oob: &[u8], ecc: &mut [u8]) {
+        if self.only_ecc {
+            ecc.copy_from_slice(oob);
+        } else {
+            scheme.layout().take_ecc(oob, ecc);
+        }
+    }
+}
+
+/// The pages of a dump, chunk by chunk.
+pub(super) struct Pages<'a> {
+    main: Reader<'a>,
+    apart: Option<Reader<'a>>,
+    shape: Shape,
+    pages_per_chunk: usize,
+    pages: u64,
+}
+
+impl<'a> Pages<'a> {
+    /// The pages of `dump`, whose codes take `ecc_bytes` per page.
+    pub(super) fn new(geometry: &PageGeometry, ecc_bytes: u32, dump: Dump<'a>) -> Self {
+        Self {
+            shape: Shape::new(geometry, ecc_bytes, dump.apart.as_ref()),
+            main: Reader::new(dump.pages),
+            apart: dump.apart.map(|apart| Reader::new(apart.bytes)),
+            pages_per_chunk: Grouping::new(geometry).pages_per_chunk(),
+            pages: 0,
+        }
+    }
+
+    /// How the files are made up.
+    pub(super) const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Bytes read so far from the file with the pages.
+    pub(super) const fn offset(&self) -> u64 {
+        self.main.offset()
+    }
+
+    /// Why there was no whole page.
+    pub(super) const fn too_short(&self) -> EccError {
+        match self.main.offset() {
+            0 => EccError::Empty,
+            bytes => EccError::Short { bytes, page_bytes: self.shape.offset(1) },
+        }
+    }
+
+    /// Reads the next pages; false when there are none.
+    pub(super) fn next(&mut self, chunk: &mut Chunk) -> Result<bool, EccError> {
+        self.main.fill(&mut chunk.main, self.pages_per_chunk * self.shape.stride)?;
+        chunk.pages = chunk.main.len() / self.shape.stride;
+        self.pages += chunk.pages as u64;
+        if let (Some(apart), Some(stride)) = (&mut self.apart, self.shape.apart) {
+            // Behind the last page one byte more is asked for: there must be none.
+            let (want, beyond) = (chunk.pages * stride, usize::from(chunk.main.is_empty()));
+            apart.fill(&mut chunk.apart, want + beyond)?;
+            let bytes = self.pages * stride as u64;
+            let how = match chunk.apart.len() {
+                got if got < want => "short",
+                got if got > want => "long",
+                _ => return Ok(!chunk.main.is_empty()),
+            };
+            return Err(EccError::Apart { how, pages: self.pages, bytes });
+        }
+        Ok(!chunk.main.is_empty())
+    }
+}
+
+/// Whether all bytes are FFh: an erased page.
+pub(super) fn all_ff(bytes: &[u8]) -> bool {
+    // In pieces that the compiler turns into wide operations, so that a page with data is left after the first.
+    bytes.chunks(64).all(|piece| piece.iter().fold(0xFF, |all, byte| all & byte) == 0xFF)
+}

@@ -1,0 +1,129 @@
+//! How long blocks live, and how their times change on the way: the experiment of Desnoyers (HotStorage 2009).
+//!
+//! One page of a block is programmed, the block is erased, and so on until the chip's status says that it failed. Every
+//! cycle of every life is counted, but simulated are only those at which something changes.
+//!
+//! - [`Subject`]: a chip as the experiment needs it.
+//! - [`Experiment`]: how many blocks, how they are treated; [`life`]: the life of one.
+//! - [`run`], [`Report`]: what came out.
+//! - [`predict`]: how much life a block has left, from its times.
+
+mod latency;
+mod life;
+pub mod predict;
+mod report;
+mod subject;
+
+pub use latency::Latency;
+pub use life::{Stretch, cycles, life};
+pub use report::{Bin, BlockCycles, Life, Point, Report, Trace, run, run_all};
+pub use subject::{Evidence, PAPER_CHIPS, Subject};
+
+use crate::error::Error;
+use floatgate_device::cells::stress;
+use serde::Serialize;
+
+/// How many pages of a block each cycle programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pages {
+    /// One, as in the paper's endurance test.
+    #[default]
+    One,
+    /// All of the block.
+    All,
+}
+
+/// What is programmed. No effect on wear was found (Desnoyers 2009), and the model has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// All bits programmed, as in the paper's endurance test.
+    #[default]
+    Zeroes,
+    /// No bit programmed.
+    Ones,
+    /// Half of them, by chance.
+    Random,
+    /// Half of them, every other one.
+    Checker,
+}
+
+/// An experiment on blocks of one kind of chip.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Experiment {
+    /// Blocks of each chip.
+    pub blocks: u32,
+    /// Chips.
+    pub chips: u32,
+    /// What makes every chip and block different.
+    pub seed: u64,
+    /// Pages programmed in each cycle.
+    pub pages: Pages,
+    /// Temperature in degrees Celsius.
+    pub temperature_c: f64,
+    /// What is programmed.
+    pub pattern: Pattern,
+    /// Nothing is programmed: erases only.
+    pub erase_only: bool,
+    /// Blocks that are written in turn. They share nothing that wears, so this changes no result.
+    pub interleave: u32,
+}
+
+impl Default for Experiment {
+    /// The paper's: one page of zeroes at room temperature.
+    fn default() -> Self {
+        Self {
+            blocks: 10,
+            chips: 1,
+            seed: 0,
+            pages: Pages::One,
+            temperature_c: 25.0,
+            pattern: Pattern::Zeroes,
+            erase_only: false,
+            interleave: 1,
+        }
+    }
+}
+
+/// Most blocks of one experiment.
+const BLOCKS_MAX: u64 = 1_000_000;
+
+impl Experiment {
+    /// Whether it can be done.
+    ///
+    /// # Errors
+    /// No block or too many, a temperature at which no chip works.
+    pub fn check(&self) -> Result<(), Error> {
+        let blocks = u64::from(self.blocks) * u64::from(self.chips);
+        if !(1..=BLOCKS_MAX).contains(&blocks) {
+            return Err(Error::asked(
+                format!("{} blocks of {} chips cannot be tested", self.blocks, self.chips),
+                format!("choose 1 to {BLOCKS_MAX} blocks in all"),
+            ));
+        }
+        if !(-55.0..=125.0).contains(&self.temperature_c) {
+            return Err(Error::asked(
+                format!("no chip works at {} C", self.temperature_c),
+                "choose a temperature from -55 to 125",
+            ));
+        }
+        if self.interleave == 0 || self.interleave > self.blocks {
+            return Err(Error::asked(
+                format!("{} of {} blocks cannot be written in turn", self.interleave, self.blocks),
+                "interleave 1 block up to all",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Wear of one cycle on blocks of `pages_per_block`, in thousandths of an ordinary one.
+    pub fn stress(&self, pages_per_block: u32) -> u64 {
+        let pages = match self.pages {
+            _ if self.erase_only => 0,
+            Pages::One => 1,
+            Pages::All => pages_per_block,
+        };
+        stress(self.temperature_c, pages, pages_per_block)
+    }
+}

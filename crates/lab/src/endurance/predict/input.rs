@@ -1,0 +1,282 @@
+//! Measured times as CSV or JSON. What comes from outside is checked line by line.
+
+use serde::Deserialize;
+use std::fmt;
+
+/// Where in the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of text, from 1.
+    Line(usize),
+    /// An element of a list, from 1.
+    Row(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number) => write!(f, "line {number}"),
+            Self::Row(number) => write!(f, "measurement {number}"),
+        }
+    }
+}
+
+/// One measurement of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Where it stood.
+    pub place: Place,
+    /// Cycles that the block had before it.
+    pub cycle: Option<u64>,
+    /// tPROG, us.
+    pub program_us: Option<f64>,
+    /// tBERS, us.
+    pub erase_us: Option<f64>,
+}
+
+/// What is wrong with an input.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A field is no number.
+    #[error("`{0}` is no number")]
+    NoNumber(String),
+    /// A time is not above 0, or above 1000 s.
+    #[error("`{0}` us is no time that an operation takes")]
+    NoTime(String),
+    /// Cycles are negative, have fractions, or are too many.
+    #[error("`{0}` is no number of cycles")]
+    NoCycles(String),
+    /// Another number of fields than the line that says what they are.
+    #[error("has {found} of {expected} fields")]
+    Fields {
+        /// In this line.
+        found: usize,
+        /// By the header or the first line.
+        expected: usize,
+    },
+    /// A name in the header that means nothing.
+    #[error("nothing is called `{0}`")]
+    UnknownColumn(String),
+    /// A name twice in the header.
+    #[error("`{0}` stands there twice")]
+    ColumnTwice(String),
+    /// Neither time.
+    #[error("neither a program nor an erase time")]
+    NoTimes,
+    /// Fewer cycles than before.
+    #[error("cycle {0} comes after cycle {1}")]
+    Backwards(u64, u64),
+    /// Cycles in some measurements only.
+    #[error("cycles are counted in some measurements and not in others")]
+    SomeCycles,
+    /// Not JSON, or not of this form.
+    #[error("{0}")]
+    Json(String),
+    /// Too many measurements.
+    #[error("more than {MOST} measurements")]
+    TooMany,
+    /// No measurement at all.
+    #[error("there is no measurement")]
+    Empty,
+}
+
+/// An input that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct TraceError {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub problem: Problem,
+}
+
+/// Most measurements of an input.
+const MOST: usize = 100_000;
+
+/// Most cycles: what a block's wear can be.
+const CYCLES_MAX: u64 = 1 << 43;
+
+/// Longest time, us.
+const TIME_MAX: f64 = 1e9;
+
+/// Reads measurements, in the order in which they were made.
+///
+/// CSV: `cycle,program_us,erase_us` or `program_us,erase_us` in each line; a header may name some of the three in any order; lines that
+/// are empty or begin with # are skipped. JSON: a list of objects with these keys, or what `floatgate endurance CHIP --json` prints.
+///
+/// # Errors
+/// The first line or element that is wrong.
+pub fn parse(text: &str) -> Result<Vec<Sample>, TraceError> {
+    let samples = if text.trim_start().starts_with(['[', '{']) { json(text)? } else { csv(text)? };
+    let fail = |place, problem| Err(TraceError { place, problem });
+    if samples.is_empty() {
+        return fail(Place::Line(1), Problem::Empty);
+    }
+    for (sample, next) in samples.iter().zip(samples.iter().skip(1)) {
+        match (sample.cycle, next.cycle) {
+            (Some(before), Some(cycle)) if cycle < before => {
+                return fail(next.place, Problem::Backwards(cycle, before));
+            }
+            (Some(_), None) | (None, Some(_)) => return fail(next.place, Problem::SomeCycles),
+            _ => {}
+        }
+    }
+    Ok(samples)
+}
+
+/// A column of a CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Cycle,
+    Program,
+    Erase,
+}
+
+/// Their names, here and in JSON.
+const COLUMNS: [(&str, Column); 3] =
+    [("cycle", Column::Cycle), ("program_us", Column::Program), ("erase_us", Column::Erase)];
+
+fn csv(text: &str) -> Result<Vec<Sample>, TraceError> {
+    let mut columns: Option<Vec<Column>> = None;
+    let mut samples = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim().trim_start_matches('\u{feff}');
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let place = Place::Line(number);
+        let fields: Vec<&str> = line.split([',', ';', '\t']).map(str::trim).collect();
+        let wrong = |problem| TraceError { place, problem };
+        let known = match &columns {
+            Some(known) => known,
+            None => {
+                let (found, is_header) = header(&fields).map_err(wrong)?;
+                let known = columns.insert(found);
+                if is_header {
+                    continue;
+                }
+                known
+            }
+        };
+        if samples.len() == MOST {
+            return Err(wrong(Problem::TooMany));
+        }
+        samples.push(sample(place, known, &fields).map_err(wrong)?);
+    }
+    Ok(samples)
+}
+
+/// The columns that the first line names, or has; whether it is a header.
+fn header(fields: &[&str]) -> Result<(Vec<Column>, bool), Problem> {
+    let is_header =
+        fields.iter().any(|f| f.starts_with(|c: char| c.is_alphabetic()) && f.parse::<f64>().is_err());
+    if !is_header {
+        return match fields.len() {
+            3 => Ok((vec![Column::Cycle, Column::Program, Column::Erase], false)),
+            2 => Ok((vec![Column::Program, Column::Erase], false)),
+            found => Err(Problem::Fields { found, expected: 3 }),
+        };
+    }
+    let mut columns = Vec::new();
+    for field in fields {
+        let known = COLUMNS.iter().find(|(name, _)| name.eq_ignore_ascii_case(field));
+        let (_, column) = known.ok_or_else(|| Problem::UnknownColumn(cut(field)))?;
+        if columns.contains(column) {
+            return Err(Problem::ColumnTwice(cut(field)));
+        }
+        columns.push(*column);
+    }
+    if columns == [Column::Cycle] { Err(Problem::NoTimes) } else { Ok((columns, true)) }
+}
+
+fn sample(place: Place, columns: &[Column], fields: &[&str]) -> Result<Sample, Problem> {
+    if fields.len() != columns.len() {
+        return Err(Problem::Fields { found: fields.len(), expected: columns.len() });
+    }
+    let mut sample = Sample { place, cycle: None, program_us: None, erase_us: None };
+    for (column, field) in columns.iter().zip(fields) {
+        let number = || field.parse::<f64>().map_err(|_| Problem::NoNumber(cut(field)));
+        match column {
+            Column::Cycle => sample.cycle = Some(whole(number()?, field)?),
+            Column::Program => sample.program_us = Some(time(number()?, field)?),
+            Column::Erase => sample.erase_us = Some(time(number()?, field)?),
+        }
+    }
+    Ok(sample)
+}
+
+fn whole(value: f64, text: &str) -> Result<u64, Problem> {
+    let fits = value >= 0.0 && value <= CYCLES_MAX as f64 && value.fract() == 0.0;
+    if fits { Ok(value as u64) } else { Err(Problem::NoCycles(cut(text))) }
+}
+
+fn time(us: f64, text: &str) -> Result<f64, Problem> {
+    if us > 0.0 && us <= TIME_MAX { Ok(us) } else { Err(Problem::NoTime(cut(text))) }
+}
+
+/// What of a text goes into a message.
+fn cut(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+#[derive(Deserialize)]
+struct Element {
+    #[serde(default)]
+    cycle: Option<f64>,
+    #[serde(default)]
+    program_us: Option<f64>,
+    #[serde(default)]
+    erase_us: Option<f64>,
+}
+
+/// A report, or its trace.
+#[derive(Deserialize)]
+struct Whole {
+    trace: Points,
+}
+
+#[derive(Deserialize)]
+struct Points {
+    points: Vec<Element>,
+}
+
+fn json(text: &str) -> Result<Vec<Sample>, TraceError> {
+    let list = text.trim_start().starts_with('[');
+    let elements: Result<Vec<Element>, serde_json::Error> = if list {
+        serde_json::from_str(text)
+    } else {
+        serde_json::from_str::<Whole>(text).map(|whole| whole.trace.points)
+    };
+    let elements = elements.map_err(|e| {
+        let text = e.to_string();
+        // The line is said by the place.
+        let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        TraceError { place: Place::Line(e.line().max(1)), problem: Problem::Json(what) }
+    })?;
+    if elements.len() > MOST {
+        return Err(TraceError { place: Place::Row(MOST + 1), problem: Problem::TooMany });
+    }
+    let samples = (1..).zip(&elements).map(|(number, element)| {
+        let place = Place::Row(number);
+        from_element(place, element).map_err(|problem| TraceError { place, problem })
+    });
+    samples.collect()
+}
+
+fn from_number(us: f64) -> Result<f64, Problem> {
+    time(us, &us.to_string())
+}
+
+fn from_element(place: Place, element: &Element) -> Result<Sample, Problem> {
+    let sample = Sample {
+        place,
+        cycle: element.cycle.map(|cycle| whole(cycle, &cycle.to_string())).transpose()?,
+        program_us: element.program_us.map(from_number).transpose()?,
+        erase_us: element.erase_us.map(from_number).transpose()?,
+    };
+    match (sample.program_us, sample.erase_us) {
+        (None, None) => Err(Problem::NoTimes),
+        _ => Ok(sample),
+    }
+}

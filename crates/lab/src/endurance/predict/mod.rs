@@ -1,0 +1,259 @@
+//! How much life a block has left, from its program and erase times alone (the use that Desnoyers 2009 proposes).
+//!
+//! A block's end, and the paces at which its times change, are unknown; their log-normal distributions over the chip's blocks
+//! are not. Bayes' rule on a numeric grid gives what the measured times say about this block.
+//!
+//! The age at which a block is looked at is taken to be uniform over its life; a reading may be a pulse off once in a hundred times.
+
+mod grid;
+mod input;
+mod steps;
+
+pub use input::{Place, Problem, Sample, TraceError, parse};
+
+use super::subject::{Evidence, Subject};
+use super::{Experiment, Stretch};
+use crate::error::Error;
+use floatgate_device::cells::Wear;
+use grid::{Aged, Counted};
+use serde::Serialize;
+use steps::{Steps, readings};
+
+/// A median and the central 90 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// As likely below as above.
+    pub median: f64,
+    /// 5 % lie below.
+    pub low: f64,
+    /// 5 % lie above.
+    pub high: f64,
+}
+
+/// What the times of a block say about its life. Its JSON is stable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The part, as it was named.
+    pub part: String,
+    /// Maker and name.
+    pub chip: String,
+    /// `measured` or `typical`: what the model of its wear rests on.
+    pub evidence: &'static str,
+    /// Measurements given.
+    pub samples: usize,
+    /// The last cycle that was measured; none when cycles were not counted.
+    pub cycle: Option<u64>,
+    /// Share of the life that is over, 0 to 1.
+    pub used: Interval,
+    /// Cycles of the same kind until the status fails.
+    pub remaining: Interval,
+    /// What the number of cycles alone says about those; none when cycles were not counted.
+    pub remaining_by_count: Option<Interval>,
+    /// Whether the remaining cycles are uncertain by more than a factor of 4.
+    pub wide: bool,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// How far apart the ends of a wide interval are.
+const WIDE: f64 = 4.0;
+
+/// Predicts from measurements in the order in which they were made. `experiment` says what a cycle is: temperature, pages.
+///
+/// # Errors
+/// No measurement, or times that no block of this chip has.
+pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -> Result<Prediction, Error> {
+    experiment.check()?;
+    let Some(last) = samples.last() else {
+        return Err(Error::asked(
+            "there is no measurement",
+            "a trace has a line for each: cycle,program_us,erase_us",
+        ));
+    };
+    let wear = &subject.wear;
+    let stress = experiment.stress(subject.pages_per_block) as f64;
+    let steps = Steps::of(wear);
+    let readings = readings(wear, samples, stress).map_err(|error| error.on(subject))?;
+    let unlikely = || {
+        Error::asked(
+            format!("no block of {} has these times at these cycles", subject.name),
+            "check the chip's name, the unit (us) and --pages and --temperature",
+        )
+    };
+    let (used, remaining, by_count) = match last.cycle {
+        Some(cycle) => {
+            let now = cycle as f64 * stress;
+            let with = Counted::new(wear, &steps, &readings, now).ok_or_else(unlikely)?;
+            let without = Counted::new(wear, &steps, &[], now).ok_or_else(unlikely)?;
+            let left = |c: &Counted| c.interval(|end| (end - now) / stress);
+            (with.interval(|end| now / end).reversed(), left(&with), Some(left(&without)))
+        }
+        None => {
+            let aged = Aged::new(wear, &steps, &readings).ok_or_else(unlikely)?;
+            (aged.used(), aged.remaining(wear).over(stress), None)
+        }
+    };
+    let wide = remaining.high > WIDE * remaining.low.max(1.0);
+    Ok(Prediction {
+        part: subject.part.clone(),
+        chip: subject.full_name(),
+        evidence: if subject.evidence == Evidence::Typical { "typical" } else { "measured" },
+        samples: samples.len(),
+        cycle: last.cycle,
+        used,
+        remaining,
+        remaining_by_count: by_count,
+        wide,
+        notes: notes(subject, samples, wide),
+    })
+}
+
+impl Interval {
+    /// Of a decreasing function: its low end came from the high one.
+    const fn reversed(self) -> Self {
+        Self { low: self.high, high: self.low, ..self }
+    }
+
+    fn over(self, divisor: f64) -> Self {
+        Self { median: self.median / divisor, low: self.low / divisor, high: self.high / divisor }
+    }
+
+    /// Whether a value lies inside.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+fn notes(subject: &Subject, samples: &[Sample], wide: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if subject.evidence == Evidence::Typical {
+        notes.push(format!(
+            "the wear of {} was not measured: this is a guess from others of its kind",
+            subject.name
+        ));
+    }
+    let counted = samples.iter().all(|s| s.cycle.is_some());
+    if !counted && samples.len() > 1 {
+        notes.push("without cycle counts only the last measurement tells anything".to_owned());
+    }
+    if wide {
+        let advice = match (counted, samples.len()) {
+            (false, _) => "count cycles",
+            (true, 1) => "add measurements of earlier cycles",
+            (true, _) => "measure again when the times have changed",
+        };
+        notes.push(format!("the interval is wide: to narrow it, {advice}"));
+    }
+    notes
+}
+
+/// What a tester would have measured of a block: `count` measurements evenly spread over its first `age` (0 to 1) of life.
+pub fn measured(life: &[Stretch], age: f64, count: u32) -> Vec<Sample> {
+    let now = (super::cycles(life) as f64 * age.clamp(0.0, 1.0)) as u64;
+    let at = |i: u32| (now as f64 * f64::from(i + 1) / f64::from(count)) as u64;
+    let time = |cycle: u64| life.iter().find(|s| cycle < s.end()).or(life.last());
+    let sample = |i| {
+        let stretch = time(at(i))?;
+        Some(Sample {
+            place: Place::Row(i as usize + 1),
+            cycle: Some(at(i)),
+            program_us: Some(stretch.program.as_us_f64()),
+            erase_us: Some(stretch.erase.as_us_f64()),
+        })
+    };
+    (0..count).filter_map(sample).collect()
+}
+
+/// Mean and deviation of the logarithm of a block's end, in thousandths of a cycle.
+fn log_life(wear: &Wear) -> (f64, f64) {
+    let spread = wear.spec().life_spread.max(1e-3);
+    let mean = wear.mean_life_cycles() * floatgate_device::cells::CYCLE as f64;
+    (libm::log(mean) - spread * spread / 2.0, spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Library, Override};
+    use floatgate_device::cells::random::{Stream, hash};
+    use rayon::prelude::*;
+
+    fn subject(part: &str, sets: &[&str]) -> Subject {
+        Subject::new(&Library::built_in(), part, &Override::parse_all(sets).unwrap()).unwrap()
+    }
+
+    /// How many of a thousand blocks at random ages die within their interval.
+    fn held(subject: &Subject, experiment: &Experiment, forget: bool) -> u32 {
+        let within = |block| {
+            let life = subject.block_life(experiment, 0, block);
+            let age = Stream::new(hash(experiment.seed, u64::from(block), 0)).unit();
+            let mut samples = measured(&life, age, 6);
+            if forget {
+                samples.iter_mut().for_each(|s| s.cycle = None);
+            }
+            let now = (super::super::cycles(&life) as f64 * age) as u64;
+            let left = (super::super::cycles(&life) - now) as f64;
+            u32::from(predict(subject, experiment, &samples).unwrap().remaining.holds(left))
+        };
+        (0..1000).into_par_iter().map(within).sum()
+    }
+
+    #[test]
+    fn nine_of_ten_blocks_die_within_their_interval() {
+        let plain = Experiment::default();
+        let hard =
+            Experiment { pages: super::super::Pages::All, temperature_c: 10.0, seed: 3, ..plain.clone() };
+        for (part, experiment) in [("mt29f8g08maawc", &plain), ("mt29f4g08aac", &plain), ("w25n01jw", &hard)]
+        {
+            let held = held(&subject(part, &[]), experiment, false);
+            assert!((870..=930).contains(&held), "{part}: {held} of 1000");
+        }
+    }
+
+    #[test]
+    fn nine_of_ten_without_cycle_counts() {
+        let held = held(&subject("mt29f8g08maawc", &[]), &Experiment::default(), true);
+        assert!((870..=930).contains(&held), "{held} of 1000");
+    }
+
+    #[test]
+    fn times_tell_more_than_cycles() {
+        let (subject, e) = (subject("mt29f4g08aac", &[]), Experiment::default());
+        let width = |i: &Interval| i.high - i.low;
+        let narrower = |block: &u32| {
+            let p = predict(&subject, &e, &measured(&subject.block_life(&e, 0, *block), 0.5, 8)).unwrap();
+            width(&p.remaining) < 0.6 * width(&p.remaining_by_count.unwrap())
+        };
+        let count = (0..100).filter(narrower).count();
+        assert!(count >= 90, "{count} of 100");
+    }
+
+    #[test]
+    fn a_wide_interval_says_so() {
+        let (subject, e) = (subject("mt29f4g08aac", &[]), Experiment::default());
+        let life = subject.block_life(&e, 0, 0);
+        let young = predict(&subject, &e, &measured(&life, 0.00001, 1)).unwrap();
+        assert!(young.wide && young.notes.iter().any(|n| n.contains("earlier cycles")), "{young:?}");
+        let old = predict(&subject, &e, &measured(&life, 0.5, 20)).unwrap();
+        assert!(!old.wide && old.notes.is_empty(), "{old:?}");
+    }
+
+    #[test]
+    fn a_reading_that_is_a_pulse_off_is_survived() {
+        let (subject, e) = (subject("mt29f8g08maawc", &[]), Experiment::default());
+        let life = subject.block_life(&e, 0, 1);
+        let mut samples = measured(&life, 0.5, 20);
+        let right = predict(&subject, &e, &samples).unwrap().remaining;
+        samples[7].erase_us = samples[7].erase_us.map(|us| us + 450.0);
+        let off = predict(&subject, &e, &samples).unwrap().remaining;
+        assert!((off.median / right.median - 1.0).abs() < 0.2, "{off:?} {right:?}");
+    }
+
+    #[test]
+    fn blocks_without_spread_are_known_exactly() {
+        let subject = subject("mt29f8g08maawc", &["chip.wear.life_spread=0", "chip.wear.pace_spread=0"]);
+        let e = Experiment::default();
+        let p = predict(&subject, &e, &measured(&subject.block_life(&e, 0, 0), 0.25, 4)).unwrap();
+        assert!((p.used.median - 0.25).abs() < 0.005, "{:?}", p.used);
+    }
+}

@@ -1,0 +1,164 @@
+//! A chip as the endurance experiment needs it.
+
+use crate::config::{Config, Kind, Library, Override, Part, Source};
+use crate::error::Error;
+use floatgate_device::cells::{Wear, WearSpec};
+use floatgate_device::raw_nand::RawNandSpec;
+use floatgate_device::spi_nand::SpiNandSpec;
+use floatgate_device::units::TypMaxUs;
+use floatgate_mtd::Nanos;
+
+/// The chips of Desnoyers, HotStorage 2009, table 1, in its order.
+pub const PAPER_CHIPS: [&str; 8] = [
+    "nand128w3a2bn",
+    "hy27us08121a",
+    "mt29f2g08aad",
+    "mt29f4g08aac",
+    "nand08gw3b2c",
+    "mt29f8g08maawc",
+    "29f16g08canc1",
+    "mt29f32g08qaa",
+];
+
+/// What is known about the wear of a chip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Evidence {
+    /// Its part file has a `[chip.wear]` table.
+    Measured {
+        /// The lowest confidence among the sources of that table.
+        confidence: f64,
+    },
+    /// Nothing: it is taken to wear as others of its kind.
+    Typical,
+}
+
+/// A chip as the experiment needs it.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The part, as it was named.
+    pub part: String,
+    /// Name as printed on the chip.
+    pub name: String,
+    /// Who makes it.
+    pub maker: String,
+    /// Description in one line.
+    pub title: String,
+    /// Bits that a cell holds.
+    pub bits_per_cell: u8,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Cycles that the data sheet promises.
+    pub nominal_cycles: u64,
+    /// tR.
+    pub read: TypMaxUs,
+    /// tPROG of the data sheet.
+    pub program: TypMaxUs,
+    /// tBERS of the data sheet.
+    pub erase: TypMaxUs,
+    /// Its model.
+    pub wear: Wear,
+    /// What the model rests on.
+    pub evidence: Evidence,
+}
+
+/// What the kinds of NAND have in common here.
+struct Facts {
+    bits_per_cell: u8,
+    pages_per_block: u32,
+    nominal_cycles: u64,
+    read: TypMaxUs,
+    program: TypMaxUs,
+    erase: TypMaxUs,
+    wear: Option<WearSpec>,
+}
+
+impl Subject {
+    /// The NAND of a part's name or path, changed by `sets`.
+    ///
+    /// # Errors
+    /// An unknown part, one that is not NAND, one whose promised endurance is not known, a value that makes no sense.
+    pub fn new(library: &Library, part: &str, sets: &[Override]) -> Result<Self, Error> {
+        // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
+        library.load(Kind::Part, part)?;
+        let text = format!("chip = {}", toml::Value::String(part.to_owned()));
+        let setup = library.setup_from(&Source::text("the chip", &text))?;
+        let config = library.resolve(&setup, sets)?;
+        let facts = facts(&config)?;
+        if facts.nominal_cycles == 0 {
+            return Err(Error::asked(
+                format!("{}: how many cycles its data sheet promises is not known", config.part().name),
+                "say it: --set chip.endurance_cycles=100000",
+            ));
+        }
+        Ok(Self::from_facts(part, config.part(), &facts))
+    }
+
+    fn from_facts(part: &str, head: &Part, facts: &Facts) -> Self {
+        let typical = || WearSpec::typical(facts.bits_per_cell, facts.program, facts.erase);
+        Self {
+            part: part.to_owned(),
+            name: head.name.clone(),
+            maker: head.maker.clone(),
+            title: head.title.clone(),
+            bits_per_cell: facts.bits_per_cell,
+            pages_per_block: facts.pages_per_block,
+            nominal_cycles: facts.nominal_cycles,
+            read: facts.read,
+            program: facts.program,
+            erase: facts.erase,
+            wear: Wear::new(facts.wear.unwrap_or_else(typical), facts.nominal_cycles),
+            evidence: facts.wear.map_or(Evidence::Typical, |_| evidence(head)),
+        }
+    }
+
+    /// Maker and name.
+    pub fn full_name(&self) -> String {
+        format!("{} {}", self.maker, self.name).trim_start().to_owned()
+    }
+}
+
+/// How sure the least sure number of `[chip.wear]` is.
+fn evidence(head: &Part) -> Evidence {
+    let about = head.sources.iter().filter(|s| s.of.iter().any(|of| of.starts_with("chip.wear")));
+    Evidence::Measured { confidence: about.map(|s| s.confidence).fold(1.0, f64::min) }
+}
+
+fn facts(config: &Config) -> Result<Facts, Error> {
+    match config.part().kind.as_str() {
+        "raw-nand" => raw_nand(config),
+        "spi-nand" => spi_nand(config),
+        kind => Err(Error::asked(
+            format!("{} is {kind}: how NOR flash wears is not modelled", config.part().name),
+            "`floatgate parts --kind raw-nand` and `--kind spi-nand` list the chips that can be tested",
+        )),
+    }
+}
+
+fn raw_nand(config: &Config) -> Result<Facts, Error> {
+    let spec: RawNandSpec = config.extract("chip")?;
+    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
+    Ok(Facts {
+        bits_per_cell: spec.geometry.bits_per_cell,
+        pages_per_block: spec.geometry.pages_per_block,
+        nominal_cycles: spec.endurance_cycles,
+        read: spec.timing.t_r_us,
+        program: spec.timing.t_prog_us,
+        erase: spec.timing.t_bers_us,
+        wear: spec.wear,
+    })
+}
+
+fn spi_nand(config: &Config) -> Result<Facts, Error> {
+    let spec: SpiNandSpec = config.extract("chip")?;
+    spec.check().map_err(|bad| config.wrong(bad.key, bad.why))?;
+    let always = |time: Nanos| TypMaxUs { typ: time, max: time };
+    Ok(Facts {
+        bits_per_cell: u8::try_from(spec.geometry.bits_per_cell).unwrap_or(u8::MAX),
+        pages_per_block: spec.geometry.pages_per_block,
+        nominal_cycles: u64::from(spec.endurance_cycles),
+        read: always(spec.timing.t_rd_us),
+        program: spec.timing.t_prog_us,
+        erase: spec.timing.t_bers_us,
+        wear: spec.wear,
+    })
+}

@@ -1,0 +1,252 @@
+//! What a file in `papers/` says, read and checked.
+
+use super::PAPERS;
+use crate::config::{ConfigError, Node, Source};
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// How a row was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowKind {
+    /// A parameter was fitted to it.
+    Fitted,
+    /// Nothing was.
+    Predicted,
+    /// The model does not explain it; the reason is given.
+    Exception,
+}
+
+/// One document.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Short name: `P0`.
+    pub paper: String,
+    /// Title, author, year.
+    pub title: String,
+    /// Its tables.
+    #[serde(default, rename = "table")]
+    pub tables: Vec<Table>,
+    /// Fitted parameters.
+    #[serde(default, rename = "fit")]
+    pub fits: Vec<Fit>,
+    /// What nobody has published yet.
+    #[serde(default, rename = "prediction")]
+    pub predictions: Vec<Prediction>,
+}
+
+/// One table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Short name.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Unit of its figures.
+    pub unit: String,
+    /// Setup of its rows, unless they name their own.
+    pub setup: String,
+    /// Largest residual of a row that is not an exception.
+    #[serde(default = "five_percent")]
+    pub tolerance: f64,
+    /// Eraseblocks measured (`flash_speed -c`).
+    #[serde(default = "ten")]
+    pub blocks: u32,
+    /// Its rows.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+}
+
+const fn five_percent() -> f64 {
+    0.05
+}
+
+pub(super) const fn ten() -> u32 {
+    10
+}
+
+/// One published figure, or a range where the document says no more.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Its name in the table.
+    pub row: String,
+    /// The figure.
+    #[serde(default)]
+    pub published: Option<f64>,
+    /// The lower end of a range; stands with the upper one, in place of a figure.
+    #[serde(default)]
+    pub published_min: Option<f64>,
+    /// The upper end.
+    #[serde(default)]
+    pub published_max: Option<f64>,
+    /// How it was used.
+    pub kind: RowKind,
+    /// What to measure: a test of `speed`, or one of the measures of this module.
+    pub measure: String,
+    /// Overrides on the setup.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Setup, when not the table's.
+    #[serde(default)]
+    pub setup: Option<String>,
+    /// Block read in the read-while-write test.
+    #[serde(default)]
+    pub secondary_block: Option<u32>,
+    /// Largest residual, when not the table's: the resolution of the figure may be coarser.
+    #[serde(default)]
+    pub tolerance: Option<f64>,
+    /// Why it is an exception, or what is special.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// What a document says about a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Published {
+    /// This.
+    Figure(f64),
+    /// That it lies between these two.
+    Range(f64, f64),
+}
+
+impl Published {
+    /// What of it is nearest to a simulated figure: of a range that holds the figure, the figure itself.
+    pub fn nearest(self, simulated: f64) -> f64 {
+        match self {
+            Self::Figure(figure) => figure,
+            Self::Range(min, max) => simulated.max(min).min(max),
+        }
+    }
+}
+
+impl Row {
+    /// What the document says; none where the file does not tell a figure or a range.
+    pub fn says(&self) -> Option<Published> {
+        match (self.published, self.published_min, self.published_max) {
+            (Some(figure), None, None) => Some(Published::Figure(figure)),
+            (None, Some(min), Some(max)) => Some(Published::Range(min, max)),
+            _ => None,
+        }
+    }
+}
+
+/// A parameter and the rows it was fitted to.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fit {
+    /// Dotted path of the parameter.
+    pub parameter: String,
+    /// The file that holds it.
+    pub file: String,
+    /// `table/row` names.
+    pub rows: Vec<String>,
+}
+
+/// A figure that nobody has published.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prediction {
+    /// Short name.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// Setup.
+    pub setup: String,
+    /// What to measure.
+    pub measure: String,
+    /// Unit.
+    pub unit: String,
+    /// Overrides on the setup.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// What stands in its way, if anything.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// The documents of this project.
+///
+/// # Errors
+/// When one of them is not as it should be.
+pub fn built_in() -> Result<Vec<Paper>, Error> {
+    let mut files: Vec<_> = PAPERS.files().collect();
+    files.sort_by_key(|f| f.path());
+    let papers: Result<Vec<Paper>, ConfigError> = files
+        .into_iter()
+        .filter(|f| f.path().extension().is_some_and(|e| e == "toml"))
+        .map(|f| read(&Source::bytes(&format!("papers/{}", f.path().display()), f.contents())?))
+        .collect();
+    let papers = papers?;
+    papers.iter().try_for_each(check)?;
+    Ok(papers)
+}
+
+/// Reads one document.
+///
+/// # Errors
+/// When it is not as it should be.
+pub fn read(source: &Arc<Source>) -> Result<Paper, ConfigError> {
+    Node::parse(source)?.extract("")
+}
+
+/// Checks that the figures can be compared, that fitted rows have a fit, and that predicted rows have none.
+///
+/// # Errors
+/// The first row that makes no sense or is not honest about fits.
+pub fn check(paper: &Paper) -> Result<(), Error> {
+    let wrong = |what: String| Err(Error::asked(format!("{}: {what}", paper.paper), "correct the file"));
+    let fitted: Vec<&String> = paper.fits.iter().flat_map(|f| &f.rows).collect();
+    let mut names = Vec::new();
+    for (table, row) in rows(paper) {
+        let name = format!("{}/{}", table.name, row.row);
+        if let Some(why) = doubt(table, row).or_else(|| dishonesty(row.kind, row, fitted.contains(&&name))) {
+            return wrong(format!("{name} {why}"));
+        }
+        if names.contains(&name) {
+            return wrong(format!("there are two rows {name}"));
+        }
+        names.push(name);
+    }
+    if names.is_empty() && paper.predictions.is_empty() {
+        return wrong("there is no row to compare".to_owned());
+    }
+    match fitted.into_iter().find(|name| !names.contains(name)) {
+        Some(name) => wrong(format!("a [[fit]] names the row {name:?}, which does not exist")),
+        None => Ok(()),
+    }
+}
+
+/// What makes a row impossible to compare.
+fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
+    let tolerance = row.tolerance.unwrap_or(table.tolerance);
+    match row.says() {
+        None => Some("needs a published figure, or published_min and published_max"),
+        Some(Published::Figure(figure)) if figure.is_nan() || figure <= 0.0 => {
+            Some("has a published figure that is not above 0")
+        }
+        Some(Published::Range(min, max)) if min.is_nan() || min <= 0.0 || max.is_nan() || max < min => {
+            Some("has a published range that is not above 0 and ascending")
+        }
+        _ if tolerance.is_nan() || tolerance < 0.0 => Some("has a tolerance below 0"),
+        _ if table.blocks == 0 => Some("is measured over no block: set blocks to 1 or more"),
+        _ => None,
+    }
+}
+
+/// How a row and the fits contradict each other.
+fn dishonesty(kind: RowKind, row: &Row, has_fit: bool) -> Option<&'static str> {
+    match kind {
+        RowKind::Fitted if !has_fit => Some("is called fitted, but no [[fit]] names it"),
+        RowKind::Predicted if has_fit => Some("is called predicted, but a [[fit]] uses it"),
+        RowKind::Exception if row.reason.is_none() => Some("is an exception without a reason"),
+        _ => None,
+    }
+}
+
+pub(super) fn rows(paper: &Paper) -> impl Iterator<Item = (&Table, &Row)> {
+    paper.tables.iter().flat_map(|t| t.rows.iter().map(move |r| (t, r)))
+}

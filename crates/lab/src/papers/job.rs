@@ -1,0 +1,142 @@
+//! What a row asks to be simulated.
+
+use super::claim;
+use super::file::{Prediction, Row, Table, ten};
+use crate::config::{Config, Library, Override};
+use crate::error::Error;
+use crate::keystore::{self, Driver};
+use crate::rig::{self, RigOptions};
+use crate::speed::{self, SpeedOptions, Test};
+use floatgate_mtd::{Breakdown, OobMode, Phase};
+
+/// What to run; rows that need the same run share it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Job {
+    pub(super) setup: String,
+    pub(super) set: Vec<String>,
+    pub(super) measure: String,
+    pub(super) blocks: u32,
+    pub(super) secondary_block: Option<u32>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// Of a row on endurance.
+    Claim(f64),
+    Figure {
+        printed: f64,
+        exact: f64,
+        breakdown: Breakdown,
+    },
+    Keystore(Vec<keystore::Line>),
+    Latency(speed::Latency),
+}
+
+pub(super) fn job(table: &Table, row: &Row) -> Job {
+    Job {
+        setup: row.setup.clone().unwrap_or_else(|| table.setup.clone()),
+        set: row.set.clone(),
+        measure: row.measure.clone(),
+        blocks: table.blocks,
+        secondary_block: row.secondary_block,
+    }
+}
+
+pub(super) fn prediction_job(prediction: &Prediction) -> Job {
+    Job {
+        setup: prediction.setup.clone(),
+        set: prediction.set.clone(),
+        measure: prediction.measure.clone(),
+        blocks: ten(),
+        secondary_block: None,
+    }
+}
+
+pub(super) fn setup_text(job: &Job) -> String {
+    job.set.iter().fold(job.setup.clone(), |text, set| text + " --set " + set)
+}
+
+const TOOK: &str = "read while write took";
+pub(super) const ENDED: &str = "read ended after";
+const BUS_PAGE: &str = "bus us per page with OOB";
+const KEYSTORE_WITH: &str = "keystore with delays";
+const KEYSTORE_WITHOUT: &str = "keystore without delays";
+
+pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Error> {
+    if let Some(what) = job.measure.strip_prefix(claim::PREFIX) {
+        let sets = Override::parse_all(&job.set)?;
+        return claim::measure(library, &job.setup, &sets, what, (seed, job.blocks)).map(Outcome::Claim);
+    }
+    let setup = library.setup(&job.setup)?;
+    let config = library.resolve(&setup, &Override::parse_all(&job.set)?)?;
+    let options = SpeedOptions { blocks: job.blocks, ..SpeedOptions::default() };
+    match job.measure.as_str() {
+        KEYSTORE_WITH => keystore::on(&config, Driver::WithDelays, 0).map(Outcome::Keystore),
+        KEYSTORE_WITHOUT => keystore::on(&config, Driver::WithoutDelays, 0).map(Outcome::Keystore),
+        BUS_PAGE => bus_page(library, &config),
+        TOOK | ENDED => {
+            latency(library, &config, &SpeedOptions { secondary_block: job.secondary_block, ..options })
+        }
+        name => {
+            let test = Test::from_name(name).ok_or_else(|| unknown_measure(name))?;
+            figure(library, &config, &SpeedOptions { only: Some(test), ..options })
+        }
+    }
+}
+
+fn unknown_measure(name: &str) -> Error {
+    let known = [TOOK, ENDED, BUS_PAGE, KEYSTORE_WITH, KEYSTORE_WITHOUT].join(", ");
+    Error::asked(
+        format!("nothing measures {name:?}"),
+        format!(
+            "a test of `floatgate speed` (page read, 8 page read, eraseblock write, 4x erase ...), or {known}; \
+             what begins with `{}` measures the endurance of the part that stands for the setup",
+            claim::PREFIX.trim_end()
+        ),
+    )
+}
+
+fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<Outcome, Error> {
+    let run = crate::run::measure(library, config, RigOptions::default(), options)?;
+    let test = run
+        .report
+        .tests
+        .first()
+        .ok_or_else(|| Error::asked("nothing was measured", "choose blocks that exist"))?;
+    Ok(Outcome::Figure {
+        printed: test.printed_kib_s as f64,
+        exact: test.exact_kib_s,
+        breakdown: test.breakdown_ns,
+    })
+}
+
+fn latency(library: &Library, config: &Config, options: &SpeedOptions) -> Result<Outcome, Error> {
+    let only = Some(Test::Erase(1));
+    let run = crate::run::measure(
+        library,
+        config,
+        RigOptions::default(),
+        &SpeedOptions { only, ..options.clone() },
+    )?;
+    run.report.latency.map(Outcome::Latency).ok_or_else(|| {
+        Error::asked("a read-while-write row names no secondary block", "add secondary_block = N")
+    })
+}
+
+/// Time on the wires of one page with its OOB.
+fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
+    let mut rig = rig::wire(library, config, RigOptions::default())?;
+    let (page, oob) = (rig.device.geometry().write_bytes, rig.device.geometry().oob_bytes);
+    let (mut data, mut spare) = (vec![0; page as usize], vec![0; oob as usize]);
+    let outcome = rig.record(|device, now| device.read_oob(now, 0, &mut data, &mut spare, OobMode::Place));
+    outcome.0.map_err(Error::flash("reading a page with OOB"))?;
+    let read = outcome.1.iter().rev().skip_while(|s| s.phase != Phase::Data);
+    let wires = [Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
+    let mut breakdown = Breakdown::default();
+    for span in read.take_while(|s| wires.contains(&s.phase)) {
+        breakdown.add(span.phase, span.end.since(span.start));
+    }
+    let us = breakdown.total().as_us_f64();
+    Ok(Outcome::Figure { printed: us, exact: us, breakdown })
+}

@@ -1,0 +1,91 @@
+//! Linear and logarithmic scales.
+
+/// From values to px.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// Px of the smallest value.
+    pub(super) from: i32,
+    /// Px of the largest.
+    pub(super) to: i32,
+    min: f64,
+    max: f64,
+    log: bool,
+}
+
+impl Scale {
+    /// A logarithmic scale over whole decades that hold `min` (above 0) and `max`.
+    pub(super) fn log((from, to): (i32, i32), min: f64, max: f64) -> Self {
+        let (low, high) = (libm::floor(libm::log10(min.max(1e-9))), libm::ceil(libm::log10(max.max(1e-9))));
+        Self { from, to, min: low, max: high.max(low + 1.0), log: true }
+    }
+
+    /// A linear scale from 0 to a round number above `max`.
+    pub(super) fn linear((from, to): (i32, i32), max: f64) -> Self {
+        let step = round_step(max, 5.0);
+        let steps = libm::ceil(max / step).max(1.0);
+        Self { from, to, min: 0.0, max: steps * step, log: false }
+    }
+
+    /// Px of a value; what lies outside is drawn at the border.
+    pub(super) fn at(&self, value: f64) -> i32 {
+        let value = if self.log { libm::log10(value.max(1e-9)) } else { value };
+        let share = ((value - self.min) / (self.max - self.min)).clamp(0.0, 1.0);
+        self.from + libm::round(share * f64::from(self.to - self.from)) as i32
+    }
+
+    /// Round values with their labels.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        if !self.log {
+            let step = round_step(self.max, 5.0);
+            let count = libm::round(self.max / step) as u32;
+            return (0..=count).map(|i| f64::from(i) * step).map(|value| (value, short(value))).collect();
+        }
+        let decades = libm::round(self.max - self.min) as u32;
+        let every = decades.div_ceil(12).max(1);
+        let within: &[f64] = if decades <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let mut ticks = Vec::new();
+        for decade in (0..=decades).step_by(every as usize) {
+            let power = libm::pow(10.0, self.min + f64::from(decade));
+            let last = decade == decades;
+            let here = within.iter().filter(|factor| !last || **factor == 1.0);
+            ticks.extend(here.map(|factor| (power * factor, short(power * factor))));
+        }
+        ticks
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, of which at most about `most` make `max`.
+fn round_step(max: f64, most: f64) -> f64 {
+    let power = libm::pow(10.0, libm::floor(libm::log10((max / most).max(1e-9))));
+    let fits = |factor: &&f64| max / (power * **factor) <= most + 1e-9;
+    power * [1.0, 2.0, 5.0].iter().find(fits).copied().unwrap_or(10.0)
+}
+
+/// A round number in few letters: 20k, 1M.
+fn short(value: f64) -> String {
+    let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0, ""));
+    let text = format!("{:.3}", value / scale);
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> String {
+        scale.ticks().into_iter().map(|tick| tick.1).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn ticks_are_round_and_hold_the_values() {
+        let log = Scale::log((0, 600), 12_000.0, 9e6);
+        assert_eq!(labels(&log), "10k 100k 1M 10M");
+        assert_eq!((log.at(1e4), log.at(1e5), log.at(1e7), log.at(1.0), log.at(1e99)), (0, 200, 600, 0, 600));
+        assert_eq!(labels(&Scale::log((0, 9), 100.0, 100.0)), "100 200 500 1k");
+        let linear = Scale::linear((100, 200), 6500.0);
+        assert_eq!(labels(&linear), "0 2k 4k 6k 8k");
+        assert_eq!(linear.at(4000.0), 150);
+        assert_eq!(labels(&Scale::linear((0, 9), 0.0)), "0 0");
+    }
+}

@@ -1,0 +1,193 @@
+//! The figures of Desnoyers, HotStorage 2009, drawn from what was simulated: how long chips live, how their times change with
+//! wear, and what operations take.
+
+mod axis;
+mod latency;
+mod lives;
+mod trace;
+
+use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
+use super::palette::{AXIS, FAINT, GRID, Rgb, TEXT, ink};
+use super::text_width::{width, wrap};
+use crate::endurance::Report;
+use axis::Scale;
+use floatgate_mtd::Phase;
+
+/// A figure of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Endurance by device.
+    Endurance,
+    /// Wear-related latency: program and erase times against cycles.
+    Wear,
+    /// Read, write and erase latency by device.
+    Latency,
+}
+
+impl Figure {
+    /// In the paper's order.
+    pub const ALL: [Self; 3] = [Self::Endurance, Self::Wear, Self::Latency];
+
+    /// Short name, for files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Endurance => "endurance",
+            Self::Wear => "wear",
+            Self::Latency => "latency",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Endurance => "Endurance by device",
+            Self::Wear => "Wear-related latency",
+            Self::Latency => "Read, write and erase latency by device",
+        }
+    }
+}
+
+/// Width of a picture, px.
+const WIDTH: i32 = 1000;
+/// Width of the column of names.
+const NAMES: i32 = 236;
+/// Height of a chip's row.
+const ROW: i32 = 28;
+
+/// Figures below one another as an SVG document. The same reports give the same bytes.
+pub fn wear_figures(reports: &[Report], figures: &[Figure]) -> String {
+    let names: Vec<&str> = figures.iter().map(|figure| figure.title()).collect();
+    let mut canvas = Canvas::new(&names.join("; "), WIDTH);
+    let mut y = MARGIN;
+    for figure in figures {
+        y = match figure {
+            Figure::Endurance => lives::draw(&mut canvas, y, reports),
+            Figure::Wear => trace::draw(&mut canvas, y, reports),
+            Figure::Latency => latency::draw(&mut canvas, y, reports),
+        } + 12;
+    }
+    canvas.finish(y)
+}
+
+/// Title and subtitle of a figure from `y` down. Returns the y below them.
+fn heading(canvas: &mut Canvas, y: i32, figure: Figure, subtitle: &str) -> i32 {
+    canvas.text((MARGIN, y + 9), figure.title(), Type::new(18, TEXT, Anchor::Left).bold());
+    let mut y = y + 26;
+    for line in wrap(subtitle, LABEL, WIDTH - 2 * MARGIN, 3) {
+        canvas.text((MARGIN, y + 8), &line, Type::new(LABEL, FAINT, Anchor::Left));
+        y += 18;
+    }
+    y + 6
+}
+
+/// Colours with their meanings. Returns the y below them.
+fn keys(canvas: &mut Canvas, y: i32, entries: &[(Rgb, String)]) -> i32 {
+    let (mut x, mut y) = (MARGIN, y);
+    for (colour, meaning) in entries {
+        let needs = 18 + width(meaning, LABEL);
+        if x > MARGIN && x + needs > WIDTH - MARGIN {
+            (x, y) = (MARGIN, y + 20);
+        }
+        canvas.fill(Area { x, y: y + 1, w: 12, h: 12 }, *colour, String::new());
+        canvas.text_within(
+            (x + 18, y + 7),
+            meaning,
+            Type::new(LABEL, TEXT, Anchor::Left),
+            WIDTH - MARGIN - x - 18,
+        );
+        x += needs + 16;
+    }
+    y + 24
+}
+
+/// The colour of the chip with this number.
+fn colour(chip: usize) -> Rgb {
+    ink(Phase::ALL[chip % Phase::ALL.len()]).rgb
+}
+
+/// The chips' names at the left of their rows.
+fn names(canvas: &mut Canvas, top: i32, reports: &[Report]) {
+    for (row, report) in (0..).zip(reports) {
+        let at = (MARGIN + NAMES - 12, top + row * ROW + ROW / 2);
+        canvas.text_within(at, &report.chip, Type::new(LABEL, TEXT, Anchor::Right), NAMES - 12);
+    }
+}
+
+/// Vertical grid lines with labels below, and what they count.
+fn grid(canvas: &mut Canvas, scale: &Scale, (top, bottom): (i32, i32), caption: &str) {
+    for (value, label) in scale.ticks() {
+        let x = scale.at(value);
+        canvas.line((x, top), (x, bottom + 4), GRID);
+        canvas.text((x, bottom + 12), &label, Type::new(SMALL, FAINT, Anchor::Middle));
+    }
+    canvas.line((scale.from, bottom), (scale.to, bottom), AXIS);
+    let middle = i32::midpoint(scale.from, scale.to);
+    canvas.text((middle, bottom + 27), caption, Type::new(SMALL, FAINT, Anchor::Middle));
+}
+
+/// How many rows' height.
+fn rows(reports: &[Report]) -> i32 {
+    i32::try_from(reports.len()).unwrap_or(i32::MAX / ROW / 2).saturating_mul(ROW)
+}
+
+/// What the reports have in common, in words.
+fn treatment(reports: &[Report]) -> String {
+    let Some(report) = reports.first() else { return String::new() };
+    let e = &report.experiment;
+    let blocks = u64::from(e.blocks) * u64::from(e.chips);
+    let typical = reports.iter().filter(|r| r.evidence == "typical").count();
+    let guess =
+        if typical > 0 { "; wear of chips that nobody measured is typical of their kind" } else { "" };
+    format!("{blocks} blocks of each device, {} C{guess}", e.temperature_c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::canvas::tests::{assert_texts_inside, assert_well_formed};
+    use super::*;
+    use crate::config::{Library, Override};
+    use crate::endurance::{Experiment, PAPER_CHIPS, Subject, run};
+
+    fn reports(change: impl Fn(&mut Experiment), sets: &[&str], parts: &[&str]) -> Vec<Report> {
+        let mut e = Experiment::default();
+        change(&mut e);
+        let sets = Override::parse_all(sets).unwrap();
+        let subject = |part: &&str| Subject::new(&Library::built_in(), part, &sets).unwrap();
+        parts.iter().map(|part| run(&subject(part), &e).unwrap()).collect()
+    }
+
+    #[test]
+    fn any_experiment_makes_a_document() {
+        let many: Vec<&str> = PAPER_CHIPS.iter().copied().cycle().take(20).collect();
+        let all = [
+            reports(|_| {}, &[], &PAPER_CHIPS),
+            reports(|e| e.blocks = 1, &[], &["w35n01jw"]),
+            reports(|e| e.erase_only = true, &[], &many),
+            reports(|_| {}, &["chip.endurance_cycles=1", "chip.wear.life_factor=0.001"], &PAPER_CHIPS[..2]),
+            reports(
+                |_| {},
+                &["chip.endurance_cycles=9000000000000000", "chip.wear.life_spread=2"],
+                &PAPER_CHIPS[..2],
+            ),
+            reports(
+                |_| {},
+                &["part.name='<&\">\\u0000 long long long long long long long'"],
+                &PAPER_CHIPS[..1],
+            ),
+        ];
+        for reports in &all {
+            for figure in Figure::ALL {
+                let svg = wear_figures(reports, &[figure]);
+                assert_well_formed(&svg);
+                assert_texts_inside(&svg);
+            }
+        }
+        let together = wear_figures(&all[0], &Figure::ALL);
+        assert_eq!(together, wear_figures(&all[0], &Figure::ALL));
+        assert!(Figure::ALL.iter().all(|figure| together.contains(figure.title())));
+    }
+
+    #[test]
+    fn nothing_to_draw_is_still_a_document() {
+        assert_well_formed(&wear_figures(&[], &Figure::ALL));
+    }
+}
