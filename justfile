@@ -16,9 +16,10 @@ kernel:
 bench:
     cargo bench
 
-# one fuzz target for a minute: just fuzz sfdp
+# one fuzz target for a minute: just fuzz sfdp; what it finds goes to fuzz/corpus, samples are its seeds
 fuzz target seconds="60":
-    cd fuzz && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+    cd fuzz && mkdir -p corpus/{{target}} && cargo +nightly fuzz run {{target}} corpus/{{target}} \
+        $(ls -d ../crates/media/tests/samples/{{target}} 2>/dev/null) -- -max_total_time={{seconds}}
 
 # rewrite golden files after an intended change, then read the diff
 golden:

@@ -1,4 +1,4 @@
-//! The checksum of ONFI and JEDEC parameter pages.
+//! Checksums: CRC-16 of ONFI and JEDEC parameter pages, CRC-16 of LPT nodes, CRC-32 of UBI and UBIFS.
 
 /// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, bytes 254-255).
 const POLYNOMIAL: u16 = 0x8005;
@@ -54,6 +54,64 @@ const fn shift_byte(value: u16) -> u16 {
     register
 }
 
+/// Polynomial of the LPT's checksum, x^16 + x^15 + x^2 + 1 with the low bit first.
+const LPT_POLYNOMIAL: u16 = 0xA001;
+
+/// CRC-16 of `bytes` as UBIFS LPT nodes store it: seed of ones, low bit first, no final inversion.
+///
+/// ```
+/// // CRC-16/MODBUS: the catalogue's check value.
+/// assert_eq!(floatgate_media::crc::lpt(b"123456789"), 0x4B37);
+/// ```
+#[must_use]
+pub const fn lpt(bytes: &[u8]) -> u16 {
+    let mut register = 0xFFFF;
+    let mut rest = bytes;
+    while let [first, tail @ ..] = rest {
+        let index = (register as u8) ^ *first;
+        register = (register >> 8) ^ LPT_TABLE[index as usize];
+        rest = tail;
+    }
+    register
+}
+
+/// What eight shifts do to each value of the register's lower byte.
+const LPT_TABLE: [u16; 256] = {
+    let mut out = [0u16; 256];
+    let mut index = 0u16;
+    while index < 256 {
+        let mut register = index;
+        let mut bit = 0;
+        while bit < 8 {
+            let feedback = if register & 1 == 0 { 0 } else { LPT_POLYNOMIAL };
+            register = (register >> 1) ^ feedback;
+            bit += 1;
+        }
+        out[index as usize] = register;
+        index += 1;
+    }
+    out
+};
+
+/// CRC-32 of `bytes` as UBI and UBIFS store it: the IEEE polynomial from a register of ones, not inverted at the end.
+///
+/// ```
+/// // The catalogue's check value for CRC-32/JAMCRC.
+/// assert_eq!(floatgate_media::crc::ubi(b"123456789"), 0x340B_C6D9);
+/// ```
+#[must_use]
+pub fn ubi(bytes: &[u8]) -> u32 {
+    !crc32fast::hash(bytes)
+}
+
+/// Continues a CRC-32 of [`ubi`] over further bytes.
+#[must_use]
+pub fn ubi_update(register: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(!register);
+    hasher.update(bytes);
+    !hasher.finalize()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +120,12 @@ mod tests {
     fn catalogue_check_value_with_zero_seed() {
         // CRC-16/UMTS (0x8005, seed 0, not reflected): check value 0xFEE8.
         assert_eq!(update(0, b"123456789"), 0xFEE8);
+    }
+
+    #[test]
+    fn ubi_checksum_continues() {
+        assert_eq!(ubi_update(ubi(b"float"), b"gate"), ubi(b"floatgate"));
+        assert_eq!(ubi(b""), u32::MAX);
     }
 
     #[test]

@@ -46,6 +46,35 @@ pub enum Reason {
         /// Checksum of the bytes on the media.
         computed: u16,
     },
+    /// The structure does not begin with its magic number.
+    #[error("bad {what} magic: {found:#010x} found, {expected:#010x} expected")]
+    BadMagic {
+        /// Which structure.
+        what: &'static str,
+        /// The number the format has here.
+        expected: u32,
+        /// The number on the media.
+        found: u32,
+    },
+    /// The stored 32-bit checksum is not that of the bytes.
+    #[error("bad {what} CRC: {stored:#010x} stored, {computed:#010x} computed")]
+    BadCrc32 {
+        /// Which structure.
+        what: &'static str,
+        /// Checksum on the media.
+        stored: u32,
+        /// Checksum of the bytes on the media.
+        computed: u32,
+    },
+    /// Nothing was ever written here: every bit is one.
+    #[error("erased")]
+    Erased,
+    /// Nothing was written here, but some bits flipped since it was erased.
+    #[error("erased, with {bits} bitflips")]
+    ErasedBitflips {
+        /// Flipped bits, those that ECC corrected included.
+        bits: u32,
+    },
     /// A field holds a value the format has no meaning for.
     #[error("{field} out of range: {value:#x}")]
     OutOfRange {
@@ -63,6 +92,16 @@ pub enum Reason {
         major: u8,
         /// Its minor version.
         minor: u8,
+    },
+    /// A format version other than those this crate knows.
+    #[error("unsupported {what} version {found}: {known} is the newest known")]
+    WrongVersion {
+        /// Which structure.
+        what: &'static str,
+        /// The version on the media.
+        found: u32,
+        /// The newest version this crate knows.
+        known: u32,
     },
     /// A code that no table of this crate lists.
     #[error("unknown {what} {code:#04x}")]
@@ -108,4 +147,17 @@ impl MediaError {
     pub const fn shifted(self, base: usize) -> Self {
         Self { offset: self.offset.saturating_add(base), reason: self.reason }
     }
+}
+
+/// `Ok` if `good`, else that `field` holds an impossible `value` at byte `at`.
+pub(crate) fn require(
+    good: bool,
+    at: usize,
+    field: &'static str,
+    value: impl Into<u64>,
+) -> Result<(), MediaError> {
+    if good {
+        return Ok(());
+    }
+    Err(Reason::OutOfRange { field, value: value.into() }.at(at))
 }

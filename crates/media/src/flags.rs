@@ -51,17 +51,7 @@ macro_rules! flags {
             }
         }
 
-        impl $crate::wire::Wire for $name {
-            const WIDTH: usize = <$raw as $crate::wire::Wire>::WIDTH;
-
-            fn take(bytes: &[u8], at: usize) -> Self {
-                Self(<$raw as $crate::wire::Wire>::take(bytes, at))
-            }
-
-            fn put(&self, bytes: &mut [u8], at: usize) {
-                self.0.put(bytes, at);
-            }
-        }
+        $crate::wire::wire_as!($name as $raw, Self, Self::bits);
     };
 }
 

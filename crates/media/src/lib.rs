@@ -1,4 +1,4 @@
-//! What a flash chip says about itself, as bytes and as types.
+//! What stands on flash, as bytes and as types: what a chip says of itself, UBI and UBIFS.
 //!
 //! Every module turns one on-media format into a plain struct and back:
 //!
@@ -9,6 +9,8 @@
 //! | [`sfdp`] | Serial Flash Discoverable Parameters | JESD216F |
 //! | [`cfi`] | Common Flash Interface query | JESD68.01, JEP137 |
 //! | [`nand_id`] | raw NAND READ ID bytes | vendors' data sheets |
+//! | [`ubi`] | UBI headers, volume table, fastmap | `docs/spec/ubi.md` |
+//! | [`ubifs`] | UBIFS nodes, keys, LEB properties tree | `docs/spec/ubifs.md` |
 //!
 //! No parser panics, allocates or does I/O; what is wrong comes back as a
 //! [`MediaError`] naming the byte. Struct fields hold the codes stored on the
@@ -26,6 +28,8 @@ pub mod nand_id;
 pub mod onfi;
 pub mod sfdp;
 mod text;
+pub mod ubi;
+pub mod ubifs;
 mod units;
 mod wire;
 

@@ -14,6 +14,20 @@ pub(crate) trait Wire: Sized {
     fn put(&self, bytes: &mut [u8], at: usize);
 }
 
+/// A value with a fixed number of big-endian bytes on the media.
+///
+/// The twin of [`Wire`]: a module uses the one its format follows.
+pub(crate) trait BigWire: Sized {
+    /// Bytes taken.
+    const WIDTH: usize;
+
+    /// The value at byte `at`; bytes past the end read as zero.
+    fn take(bytes: &[u8], at: usize) -> Self;
+
+    /// Stores the value at byte `at`; bytes past the end are dropped.
+    fn put(&self, bytes: &mut [u8], at: usize);
+}
+
 /// `N` bytes at `at`, or zeros if the slice does not hold them all.
 ///
 /// Layout tables are checked at compile time, so the zero case is unreachable
@@ -51,45 +65,64 @@ pub(crate) fn signature(bytes: &[u8], at: usize, text: &'static str) -> Result<(
     Err(Reason::BadSignature { expected: text }.at(at))
 }
 
+/// The first `len` bytes of `out`, or an error naming how many there are.
+pub(crate) fn room(out: &mut [u8], len: usize) -> Result<&mut [u8], MediaError> {
+    let have = out.len();
+    out.get_mut(..len).ok_or_else(|| Reason::NoRoom { need: len, have }.at(0))
+}
+
 macro_rules! integer {
-    ($($ty:ty),*) => { $(
-        impl Wire for $ty {
+    (@$order:ident $ty:ty, $from:ident, $to:ident) => {
+        impl $order for $ty {
             const WIDTH: usize = size_of::<$ty>();
 
             fn take(bytes: &[u8], at: usize) -> Self {
-                <$ty>::from_le_bytes(array(bytes, at))
+                <$ty>::$from(array(bytes, at))
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
-                store(bytes, at, &self.to_le_bytes());
+                store(bytes, at, &self.$to());
             }
         }
+    };
+    ($($ty:ty),*) => { $(
+        integer!(@Wire $ty, from_le_bytes, to_le_bytes);
+        integer!(@BigWire $ty, from_be_bytes, to_be_bytes);
     )* };
 }
 
-integer!(u8, u16, u32);
+integer!(u8, u16, u32, u64, i64);
 
-impl<T: Wire, const N: usize> Wire for [T; N] {
-    const WIDTH: usize = T::WIDTH * N;
+macro_rules! array_of {
+    ($order:ident) => {
+        impl<T: $order, const N: usize> $order for [T; N] {
+            const WIDTH: usize = T::WIDTH * N;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
-        core::array::from_fn(|index| T::take(bytes, at + index * T::WIDTH))
-    }
+            fn take(bytes: &[u8], at: usize) -> Self {
+                core::array::from_fn(|index| T::take(bytes, at + index * T::WIDTH))
+            }
 
-    fn put(&self, bytes: &mut [u8], at: usize) {
-        for (index, value) in self.iter().enumerate() {
-            value.put(bytes, at + index * T::WIDTH);
+            fn put(&self, bytes: &mut [u8], at: usize) {
+                for (index, value) in self.iter().enumerate() {
+                    value.put(bytes, at + index * T::WIDTH);
+                }
+            }
         }
-    }
+    };
 }
+
+array_of!(Wire);
+array_of!(BigWire);
 
 /// Declares a struct by the byte offset of each field.
 ///
 /// Offsets rise, fields do not overlap and the last ends inside the size: all
 /// three are checked when the crate is compiled. Bytes that no field covers
-/// are reserved; they are ignored when read and zero when written.
+/// are reserved; they are ignored when read and zero when written. Integers
+/// are little-endian, or big-endian in a `big_endian struct`.
 macro_rules! layout {
     (
+        @$order:ident
         $(#[$meta:meta])*
         $vis:vis struct $name:ident[$size:literal] {
             $( $(#[$field_meta:meta])* $offset:literal => $field:ident: $ty:ty, )*
@@ -105,7 +138,7 @@ macro_rules! layout {
             let mut end = 0usize;
             $(
                 assert!($offset >= end, "fields overlap or are out of order");
-                end = $offset + <$ty as $crate::wire::Wire>::WIDTH;
+                end = $offset + <$ty as $crate::wire::$order>::WIDTH;
             )*
             assert!(end <= $size, "the last field ends past the structure");
         };
@@ -115,25 +148,106 @@ macro_rules! layout {
             $vis const SIZE: usize = $size;
         }
 
-        impl $crate::wire::Wire for $name {
+        impl $crate::wire::$order for $name {
             const WIDTH: usize = $size;
 
             fn take(bytes: &[u8], at: usize) -> Self {
-                Self { $( $field: $crate::wire::Wire::take(bytes, at + $offset), )* }
+                Self { $( $field: $crate::wire::$order::take(bytes, at + $offset), )* }
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
-                $( self.$field.put(bytes, at + $offset); )*
+                $( $crate::wire::$order::put(&self.$field, bytes, at + $offset); )*
             }
         }
 
         impl Default for $name {
             /// Every byte zero.
             fn default() -> Self {
-                <Self as $crate::wire::Wire>::take(&[], 0)
+                <Self as $crate::wire::$order>::take(&[], 0)
+            }
+        }
+    };
+    ( $(#[$meta:meta])* $vis:vis struct $($rest:tt)* ) => {
+        $crate::wire::layout! { @Wire $(#[$meta])* $vis struct $($rest)* }
+    };
+    ( $(#[$meta:meta])* $vis:vis big_endian struct $($rest:tt)* ) => {
+        $crate::wire::layout! { @BigWire $(#[$meta])* $vis struct $($rest)* }
+    };
+}
+
+/// Implements both byte orders for a newtype's or enum's conversions from and to an integer.
+macro_rules! wire_as {
+    ($name:ident as $raw:ty, $from:expr, $to:expr) => {
+        $crate::wire::wire_as!(@Wire $name as $raw, $from, $to);
+        $crate::wire::wire_as!(@BigWire $name as $raw, $from, $to);
+    };
+    (@$order:ident $name:ident as $raw:ty, $from:expr, $to:expr) => {
+        impl $crate::wire::$order for $name {
+            const WIDTH: usize = size_of::<$raw>();
+
+            fn take(bytes: &[u8], at: usize) -> Self {
+                $from(<$raw as $crate::wire::$order>::take(bytes, at))
+            }
+
+            fn put(&self, bytes: &mut [u8], at: usize) {
+                $crate::wire::$order::put(&$to(*self), bytes, at);
             }
         }
     };
 }
 
-pub(crate) use layout;
+/// Declares an enum over an integer that keeps the codes it has no name for.
+///
+/// A code of a newer revision survives a round trip; whether it is acceptable
+/// is for a field check to say.
+macro_rules! codes {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident($raw:ty) {
+            $( $(#[$code_meta:meta])* $variant:ident = $code:literal, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $( $(#[$code_meta])* $variant, )*
+            /// A code without a name here.
+            Other($raw),
+        }
+
+        impl $name {
+            /// The meaning of a code.
+            #[must_use]
+            pub const fn from_code(code: $raw) -> Self {
+                match code {
+                    $( $code => Self::$variant, )*
+                    other => Self::Other(other),
+                }
+            }
+
+            /// The code on the media.
+            #[must_use]
+            pub const fn code(self) -> $raw {
+                match self {
+                    $( Self::$variant => $code, )*
+                    Self::Other(code) => code,
+                }
+            }
+
+            /// Refuses a code without a name; `at` is where it stands.
+            #[allow(dead_code)] // some formats allow any code
+            pub(crate) fn known(self, field: &'static str, at: usize) -> Result<Self, $crate::MediaError> {
+                match Self::from_code(self.code()) {
+                    Self::Other(code) => {
+                        Err($crate::Reason::OutOfRange { field, value: u64::from(code) }.at(at))
+                    }
+                    named => Ok(named),
+                }
+            }
+        }
+
+        $crate::wire::wire_as!($name as $raw, Self::from_code, Self::code);
+    };
+}
+
+pub(crate) use {codes, layout, wire_as};

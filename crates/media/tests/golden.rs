@@ -13,7 +13,28 @@ use std::path::{Path, PathBuf};
 use common::hex;
 use floatgate_media::cfi::{self, BusView};
 use floatgate_media::onfi::OnfiExtendedPage;
+use floatgate_media::ubi::{self, EcHeader, Fastmap, Flash, ReadFlips, VidHeader, VolumeTable};
+use floatgate_media::ubifs::lpt::{Ltab, Nnode, Pnode};
+use floatgate_media::ubifs::{Frame, Limits, Node};
 use floatgate_media::{MediaError, jedec, nand_id, onfi, sfdp};
+
+/// Of the image that the broken nodes were made from, see `samples/README.md`.
+const SUPERBLOCK: &[u8] = include_bytes!("samples/ubifs_node/superblock.bin");
+
+/// Behind ECC that leaves up to four flips in an erased page.
+const FLIPS: ReadFlips = ReadFlips { corrected: 0, tolerated: 4 };
+
+/// NOR flash with PEBs of so many bytes.
+fn nor(peb_bytes: u32) -> ubi::Geometry {
+    ubi::Geometry::new(Flash::without_sub_pages(peb_bytes, 1)).unwrap()
+}
+
+fn limits() -> Limits {
+    let Ok(Node::Superblock(superblock)) = Frame::parse(SUPERBLOCK).unwrap().node() else {
+        panic!("no superblock")
+    };
+    Limits::new(&superblock.grown(60)).unwrap()
+}
 
 /// What the parser of a folder says about bytes.
 fn run(parser: &str, bytes: &[u8]) -> Result<(), MediaError> {
@@ -26,6 +47,14 @@ fn run(parser: &str, bytes: &[u8]) -> Result<(), MediaError> {
         "cfi" => cfi::parse(bytes, BusView::X8).map(drop_value),
         "cfi_x16" => cfi::parse(bytes, BusView::X16).map(drop_value),
         "nand_id" => nand_id::parse(bytes).map(drop_value),
+        "ubi_ec" => EcHeader::parse(bytes, FLIPS)?.check(&nor(2048)),
+        "ubi_vid" => VidHeader::parse(bytes, FLIPS)?.check(&nor(2048)),
+        "ubi_volume_table" => VolumeTable::parse(bytes, &nor(512), 10).map(drop_value),
+        "ubi_fastmap" => Fastmap::parse(bytes).map(drop_value),
+        "ubifs_node" => Frame::parse(bytes)?.node()?.check(&limits()),
+        "lpt_pnode" => Pnode::parse(bytes, &limits().lpt_geometry)?.check(&limits().lpt_geometry, 0),
+        "lpt_nnode" => Nnode::parse(bytes, &limits().lpt_geometry)?.check(&limits().lpt_geometry, 1, 1),
+        "lpt_ltab" => Ltab::parse(bytes, &limits().lpt_geometry).map(drop_value),
         other => panic!("no parser {other}"),
     }
 }
@@ -59,5 +88,5 @@ fn broken_inputs_give_their_errors() {
             cases += 1;
         }
     }
-    assert!(cases >= 40, "{cases} cases");
+    assert!(cases >= 150, "{cases} cases");
 }

@@ -1,0 +1,318 @@
+//! Fastmap, which stands for a scan of all headers: `docs/spec/ubi.md#fastmap`.
+
+mod write;
+
+use super::{MAX_VOLUMES, VolumeType};
+use crate::crc;
+use crate::error::{MediaError, Reason, require};
+use crate::wire::{BigWire, layout, span};
+
+pub use write::FastmapWriter;
+
+/// Version of the format.
+const VERSION: u8 = 1;
+
+/// Most PEBs a fastmap takes.
+const MAX_PEBS: u32 = 32;
+
+/// Most PEBs in a pool.
+const MAX_POOL: usize = 256;
+
+const SUPERBLOCK_MAGIC: u32 = 0x7B11_D69F;
+const HEADER_MAGIC: u32 = 0xD4B8_2EF7;
+const POOL_MAGIC: u32 = 0x67AF_4D08;
+const VOLUME_MAGIC: u32 = 0xFA37_0ED1;
+const MAP_MAGIC: u32 = 0xF0C0_40A8;
+
+const VERSION_AT: usize = 4;
+const DATA_CRC_AT: usize = 8;
+const PEBS_AT: usize = 12;
+const HEADER_AT: usize = FastmapSuperblock::SIZE;
+const POOLS_AT: usize = HEADER_AT + FastmapCounts::SIZE;
+const POOL_BYTES: usize = 8 + 4 * MAX_POOL + 16;
+const LISTS_AT: usize = POOLS_AT + 2 * POOL_BYTES;
+const MAP_HEADER_BYTES: usize = 8;
+
+/// What a map holds for a LEB that is not mapped.
+const UNMAPPED: u32 = u32::MAX;
+
+layout! {
+    /// The start of a fastmap: where all of it is. `docs/spec/ubi.md#fastmap-superblock`
+    pub big_endian struct FastmapSuperblock[312] {
+        /// CRC-32 of all LEBs of the fastmap, with this field zero.
+        8 => data_crc: u32,
+        /// PEBs the fastmap takes, 1 to 32.
+        12 => peb_count: u32,
+        /// Those PEBs, in order; the first is the anchor.
+        16 => pebs: [u32; 32],
+        /// Their erase counters.
+        144 => erase_counts: [u32; 32],
+        /// Zero on the media; Linux puts the highest sequence number here once read.
+        272 => sqnum: u64,
+    }
+}
+
+layout! {
+    /// How many entries follow. `docs/spec/ubi.md#fastmap-header`
+    pub big_endian struct FastmapCounts[32] {
+        /// PEBs that are free.
+        4 => free: u32,
+        /// PEBs that are mapped.
+        8 => used: u32,
+        /// Mapped PEBs whose data are to be moved because of bitflips.
+        12 => scrub: u32,
+        /// Bad PEBs; they are not listed.
+        16 => bad: u32,
+        /// PEBs to be erased.
+        20 => erase: u32,
+        /// Volumes, the layout volume included.
+        24 => volumes: u32,
+    }
+}
+
+layout! {
+    /// A volume as a fastmap describes it. `docs/spec/ubi.md#fastmap-volume`
+    pub big_endian struct FastmapVolume[32] {
+        /// The volume.
+        4 => volume_id: u32,
+        /// How it is written.
+        8 => volume_type: VolumeType,
+        /// Bytes at the end of each LEB that the alignment leaves unused.
+        12 => data_pad: u32,
+        /// LEBs in use.
+        16 => used_lebs: u32,
+        /// Bytes in use of the last of them.
+        20 => last_leb_bytes: u32,
+    }
+}
+
+layout! {
+    /// A PEB and how often it was erased. `docs/spec/ubi.md#fastmap-erase-counter`
+    pub big_endian struct PebEc[8] {
+        /// The PEB.
+        0 => pnum: u32,
+        /// Its erase counter.
+        4 => erase_count: u32,
+    }
+}
+
+impl FastmapSuperblock {
+    /// Reads the superblock at the start of the anchor's data.
+    ///
+    /// # Errors
+    ///
+    /// Bad magic, wrong version, or a number of PEBs out of range.
+    pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
+        let bytes = span(bytes, 0, Self::SIZE)?;
+        check_magic(bytes, 0, "fastmap superblock", SUPERBLOCK_MAGIC)?;
+        let found = u8::take(bytes, VERSION_AT);
+        if found != VERSION {
+            let (found, known) = (u32::from(found), u32::from(VERSION));
+            return Err(Reason::WrongVersion { what: "fastmap", found, known }.at(VERSION_AT));
+        }
+        let superblock = Self::take(bytes, 0);
+        let count = superblock.peb_count;
+        require((1..=MAX_PEBS).contains(&count), PEBS_AT, "fastmap PEBs", count)?;
+        Ok(superblock)
+    }
+
+    /// The PEBs of the fastmap with their erase counters, the anchor first.
+    pub fn pebs(&self) -> impl Iterator<Item = PebEc> + '_ {
+        let count = usize::try_from(self.peb_count).unwrap_or(0);
+        let pairs = self.pebs.iter().zip(&self.erase_counts).take(count);
+        pairs.map(|(&pnum, &erase_count)| PebEc { pnum, erase_count })
+    }
+}
+
+/// PEBs that were in use when the fastmap was written, and have to be scanned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastmapPool<'a> {
+    /// Most PEBs the pool takes.
+    pub max_len: u16,
+    pebs: &'a [u8],
+}
+
+impl<'a> FastmapPool<'a> {
+    /// The PEBs.
+    pub fn pebs(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
+        self.pebs.as_chunks().0.iter().map(|bytes| u32::from_be_bytes(*bytes))
+    }
+}
+
+/// Where the reader or the writer of a fastmap is.
+///
+/// UBI gives up a fastmap that reaches the last byte of its LEBs, so neither goes there.
+fn step(len: usize, at: usize, need: usize) -> Result<usize, MediaError> {
+    let end = at.checked_add(need).filter(|&end| end < len);
+    end.ok_or_else(|| Reason::Truncated { need, have: len.saturating_sub(at) }.at(at))
+}
+
+fn check_magic(bytes: &[u8], at: usize, what: &'static str, expected: u32) -> Result<(), MediaError> {
+    let found = u32::take(bytes, at);
+    if found == expected {
+        return Ok(());
+    }
+    Err(Reason::BadMagic { what, expected, found }.at(at))
+}
+
+/// The four lists of PEBs, in the order they follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PebList {
+    /// Free.
+    Free,
+    /// Mapped.
+    Used,
+    /// Mapped, to be moved because of bitflips.
+    Scrub,
+    /// To be erased.
+    Erase,
+}
+
+/// A fastmap whose CRC and structure have been checked, in the bytes it was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fastmap<'a> {
+    /// Where the fastmap is.
+    pub superblock: FastmapSuperblock,
+    /// How many entries it has.
+    pub counts: FastmapCounts,
+    /// PEBs for users' data.
+    pub pool: FastmapPool<'a>,
+    /// PEBs for wear levelling.
+    pub wl_pool: FastmapPool<'a>,
+    lists: [&'a [u8]; 4],
+    volumes: &'a [u8],
+}
+
+impl<'a> Fastmap<'a> {
+    /// Reads a fastmap: the data of all its PEBs, one after another.
+    ///
+    /// # Errors
+    ///
+    /// As [`FastmapSuperblock::parse`], a bad CRC, a bad magic or a list that runs past the end.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, MediaError> {
+        let superblock = FastmapSuperblock::parse(bytes)?;
+        let computed = data_crc(bytes);
+        if superblock.data_crc != computed {
+            let stored = superblock.data_crc;
+            return Err(Reason::BadCrc32 { what: "fastmap", stored, computed }.at(DATA_CRC_AT));
+        }
+        step(bytes.len(), 0, LISTS_AT)?;
+        check_magic(bytes, HEADER_AT, "fastmap header", HEADER_MAGIC)?;
+        let counts = FastmapCounts::take(bytes, HEADER_AT);
+        let pool = parse_pool(bytes, POOLS_AT)?;
+        let wl_pool = parse_pool(bytes, POOLS_AT + POOL_BYTES)?;
+        let mut at = LISTS_AT;
+        let mut lists = [&[][..]; 4];
+        let lengths = [counts.free, counts.used, counts.scrub, counts.erase];
+        for (list, count) in lists.iter_mut().zip(lengths) {
+            *list = entries(bytes, &mut at, count, PebEc::SIZE)?;
+        }
+        let volumes = volume_bytes(bytes, at, counts.volumes)?;
+        Ok(Self { superblock, counts, pool, wl_pool, lists, volumes })
+    }
+
+    /// One of the lists of PEBs.
+    pub fn pebs(&self, list: PebList) -> impl ExactSizeIterator<Item = PebEc> + use<'a> {
+        let [free, used, scrub, erase] = self.lists;
+        let bytes = match list {
+            PebList::Free => free,
+            PebList::Used => used,
+            PebList::Scrub => scrub,
+            PebList::Erase => erase,
+        };
+        bytes.chunks_exact(PebEc::SIZE).map(|bytes| PebEc::take(bytes, 0))
+    }
+
+    /// The volumes with their maps.
+    #[must_use]
+    pub const fn volumes(&self) -> Volumes<'a> {
+        Volumes { rest: self.volumes }
+    }
+}
+
+/// CRC-32 of a fastmap with the field for it zero.
+fn data_crc(bytes: &[u8]) -> u32 {
+    let (head, tail) = bytes.split_at(DATA_CRC_AT.min(bytes.len()));
+    let register = crc::ubi_update(crc::ubi(head), &[0; 4]);
+    crc::ubi_update(register, tail.get(4..).unwrap_or(&[]))
+}
+
+fn parse_pool(bytes: &[u8], at: usize) -> Result<FastmapPool<'_>, MediaError> {
+    check_magic(bytes, at, "fastmap pool", POOL_MAGIC)?;
+    let (len, max_len) = (u16::take(bytes, at + 4), u16::take(bytes, at + 6));
+    require(usize::from(len) <= MAX_POOL, at + 4, "pool size", len)?;
+    require(usize::from(max_len) <= MAX_POOL, at + 6, "largest pool size", max_len)?;
+    Ok(FastmapPool { max_len, pebs: span(bytes, at + 8, 4 * usize::from(len))? })
+}
+
+/// `count` entries of `width` bytes at `at`, which moves past them.
+fn entries<'a>(bytes: &'a [u8], at: &mut usize, count: u32, width: usize) -> Result<&'a [u8], MediaError> {
+    let need = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
+    let need =
+        need.ok_or_else(|| Reason::OutOfRange { field: "entries", value: u64::from(count) }.at(*at))?;
+    let end = step(bytes.len(), *at, need)?;
+    let out = span(bytes, *at, need)?;
+    *at = end;
+    Ok(out)
+}
+
+/// Checks `count` volumes with their maps and returns their bytes.
+fn volume_bytes(bytes: &[u8], start: usize, count: u32) -> Result<&[u8], MediaError> {
+    let mut at = start;
+    for _ in 0..count {
+        at = volume_end(bytes, at)?;
+    }
+    span(bytes, start, at - start)
+}
+
+/// Checks the volume at `at` and returns where the next one begins.
+fn volume_end(bytes: &[u8], at: usize) -> Result<usize, MediaError> {
+    let mut end = step(bytes.len(), at, FastmapVolume::SIZE + MAP_HEADER_BYTES)?;
+    check_magic(bytes, at, "fastmap volume", VOLUME_MAGIC)?;
+    let map_at = at + FastmapVolume::SIZE;
+    check_magic(bytes, map_at, "fastmap map", MAP_MAGIC)?;
+    entries(bytes, &mut end, u32::take(bytes, map_at + 4), 4)?;
+    Ok(end)
+}
+
+/// Volumes of a fastmap, one after another.
+#[derive(Debug, Clone)]
+pub struct Volumes<'a> {
+    rest: &'a [u8],
+}
+
+/// A volume and which PEB holds each of its LEBs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeMap<'a> {
+    /// The volume.
+    pub volume: FastmapVolume,
+    pnums: &'a [u8],
+}
+
+impl<'a> VolumeMap<'a> {
+    /// For each LEB the PEB that holds it, `None` if it is not mapped.
+    pub fn pnums(&self) -> impl ExactSizeIterator<Item = Option<u32>> + use<'a> {
+        let pnums = self.pnums.as_chunks().0.iter().map(|bytes| u32::from_be_bytes(*bytes));
+        // Linux reads them as signed numbers and takes a negative one as not mapped.
+        pnums.map(|pnum| Some(pnum).filter(|pnum| pnum >> 31 == 0))
+    }
+}
+
+impl<'a> Iterator for Volumes<'a> {
+    type Item = VolumeMap<'a>;
+
+    fn next(&mut self) -> Option<VolumeMap<'a>> {
+        let (head, rest) = self.rest.split_at_checked(FastmapVolume::SIZE + MAP_HEADER_BYTES)?;
+        let count = usize::try_from(u32::take(head, FastmapVolume::SIZE + 4)).ok()?;
+        let (pnums, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
+        self.rest = rest;
+        Some(VolumeMap { volume: FastmapVolume::take(head, 0), pnums })
+    }
+}
+
+/// Bytes that the largest fastmap of a device with this many PEBs can need.
+pub(super) const fn content_bytes(pebs: u32) -> u64 {
+    let volume = (FastmapVolume::SIZE + MAP_HEADER_BYTES) as u64;
+    let per_peb = PebEc::SIZE as u64 + 4;
+    LISTS_AT as u64 + per_peb * pebs as u64 + volume * (MAX_VOLUMES as u64 + 1)
+}

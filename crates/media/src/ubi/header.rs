@@ -1,0 +1,97 @@
+//! What EC and VID headers share: 64 bytes that begin with magic and version and end in a CRC.
+
+use super::VERSION;
+use crate::crc;
+use crate::error::{MediaError, Reason};
+use crate::wire::{BigWire, chunk};
+
+/// Bytes of either header.
+pub(super) const HEADER_BYTES: usize = 64;
+
+/// Where the version stands.
+const VERSION_AT: usize = 4;
+
+/// Where the CRC of the bytes before it stands.
+const CRC_AT: usize = 60;
+
+/// What the reader of a header knows of its bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct ReadFlips {
+    /// Bits that ECC corrected while the header was read.
+    pub corrected: u32,
+    /// Zero bits that a header may have and still count as erased.
+    ///
+    /// 0 behind ECC that corrects erased pages; the strength of the code where such pages come as they are.
+    pub tolerated: u32,
+}
+
+/// The two kinds of header.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) magic: u32,
+}
+
+/// Tells a header from erased flash and from garbage, and checks CRC and version.
+pub(super) fn open<'a>(
+    bytes: &'a [u8],
+    kind: &Kind,
+    flips: ReadFlips,
+) -> Result<&'a [u8; HEADER_BYTES], MediaError> {
+    let header = chunk::<HEADER_BYTES>(bytes, 0)?;
+    let found = u32::take(header, 0);
+    if found != kind.magic {
+        let bad = Reason::BadMagic { what: kind.name, expected: kind.magic, found };
+        return Err(erased(header, flips).unwrap_or(bad).at(0));
+    }
+    check_crc(header, kind)?;
+    check_version(header, kind)?;
+    Ok(header)
+}
+
+/// The reason to report if the bytes are those of erased flash.
+fn erased(header: &[u8], flips: ReadFlips) -> Option<Reason> {
+    let zeros: u32 = header.iter().map(|byte| byte.count_zeros()).sum();
+    if zeros > flips.tolerated {
+        return None;
+    }
+    match zeros.saturating_add(flips.corrected) {
+        0 => Some(Reason::Erased),
+        bits => Some(Reason::ErasedBitflips { bits }),
+    }
+}
+
+fn check_crc(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError> {
+    let (body, tail) = header.split_at(CRC_AT);
+    let (stored, computed) = (u32::take(tail, 0), crc::ubi(body));
+    if stored == computed {
+        return Ok(());
+    }
+    Err(Reason::BadCrc32 { what: kind.name, stored, computed }.at(CRC_AT))
+}
+
+fn check_version(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError> {
+    let found = u8::take(header, VERSION_AT);
+    if found == VERSION {
+        return Ok(());
+    }
+    let reason = Reason::WrongVersion { what: kind.name, found: u32::from(found), known: u32::from(VERSION) };
+    Err(reason.at(VERSION_AT))
+}
+
+/// Writes a header: its fields, magic, version and CRC.
+pub(super) fn seal(fields: &impl BigWire, kind: &Kind) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    kind.magic.put(&mut out, 0);
+    VERSION.put(&mut out, VERSION_AT);
+    fields.put(&mut out, 0);
+    crc::ubi(out.split_at(CRC_AT).0).put(&mut out, CRC_AT);
+    out
+}
+
+/// Refuses values above what a signed 32-bit integer holds, as Linux does: `(offset, name, value)`.
+pub(super) fn check_signs<const N: usize>(fields: [(usize, &'static str, u32); N]) -> Result<(), MediaError> {
+    match fields.into_iter().find(|(_, _, value)| value >> 31 != 0) {
+        Some((at, field, value)) => Err(Reason::OutOfRange { field, value: u64::from(value) }.at(at)),
+        None => Ok(()),
+    }
+}

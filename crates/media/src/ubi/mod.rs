@@ -1,0 +1,62 @@
+//! UBI: headers of physical eraseblocks (PEBs), the volume table, fastmap.
+//!
+//! Reading follows the data: [`Geometry`] says where things stand in a PEB, [`EcHeader`] and
+//! [`VidHeader`] are found there, the two copies of the [`VolumeTable`] are the layout volume's
+//! logical eraseblocks (LEBs), and a [`Fastmap`] stands for a scan of all headers.
+//!
+//! A parser checks a structure against itself; `check` methods check it against a geometry.
+//! Integers are big-endian. Tables of the bytes: `docs/spec/ubi.md`. Source of the facts: Linux 6.12,
+//! `drivers/mtd/ubi`.
+
+mod ec;
+mod fastmap;
+mod geometry;
+mod header;
+mod vid;
+mod volume_table;
+
+pub use ec::EcHeader;
+pub use fastmap::{
+    Fastmap, FastmapCounts, FastmapPool, FastmapSuperblock, FastmapVolume, FastmapWriter, PebEc, PebList,
+    VolumeMap, Volumes,
+};
+pub use geometry::{Flash, Geometry};
+pub use header::ReadFlips;
+pub use vid::{Compat, VidHeader, VolumeType};
+pub use volume_table::{Copies, VolumeFlags, VolumeRecord, VolumeTable};
+
+/// Version of the format.
+pub const VERSION: u8 = 1;
+
+/// Highest erase counter.
+pub const MAX_ERASE_COUNT: u64 = 0x7FFF_FFFF;
+
+/// Most volumes a device has, internal ones not counted.
+pub const MAX_VOLUMES: u32 = 128;
+
+/// Longest volume name, bytes.
+pub const MAX_NAME_BYTES: usize = 127;
+
+/// First id of the internal volumes; 4096 ids are set aside for them.
+pub const INTERNAL_VOLUMES: u32 = 0x7FFF_EFFF;
+
+/// The layout volume, which holds the volume table.
+pub const LAYOUT_VOLUME: u32 = INTERNAL_VOLUMES;
+
+/// LEBs of the layout volume: one copy of the table in each.
+pub const LAYOUT_VOLUME_LEBS: u32 = 2;
+
+/// Name Linux gives the layout volume; it is not on the media.
+pub const LAYOUT_VOLUME_NAME: &str = "layout volume";
+
+/// What [`VidHeader::compat`] says in the layout volume.
+pub const LAYOUT_VOLUME_COMPAT: Compat = Compat::Reject;
+
+/// The volume of a fastmap's first PEB, its anchor.
+pub const FASTMAP_SUPERBLOCK_VOLUME: u32 = LAYOUT_VOLUME + 1;
+
+/// The volume of a fastmap's other PEBs.
+pub const FASTMAP_DATA_VOLUME: u32 = LAYOUT_VOLUME + 2;
+
+/// The anchor of a fastmap stands in a PEB below this one.
+pub const FASTMAP_ANCHOR_PEBS: u32 = 64;

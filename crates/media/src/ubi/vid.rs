@@ -1,0 +1,161 @@
+//! The volume identifier (VID) header of a mapped PEB: `docs/spec/ubi.md#volume-identifier-header`.
+
+use super::header::{HEADER_BYTES, Kind, ReadFlips, check_signs, open, seal};
+use super::{Geometry, INTERNAL_VOLUMES, MAX_VOLUMES};
+use crate::error::{MediaError, require};
+use crate::wire::{BigWire, codes, layout};
+
+/// "UBI!".
+const KIND: Kind = Kind { name: "VID header", magic: u32::from_be_bytes(*b"UBI!") };
+
+const TYPE_AT: usize = 5;
+const COPY_AT: usize = 6;
+const COMPAT_AT: usize = 7;
+const VOLUME_AT: usize = 8;
+const LNUM_AT: usize = 12;
+const DATA_SIZE_AT: usize = 20;
+const USED_LEBS_AT: usize = 24;
+const DATA_PAD_AT: usize = 28;
+const DATA_CRC_AT: usize = 32;
+
+codes! {
+    /// How a volume is written.
+    pub enum VolumeType(u8) {
+        /// Any LEB at any time.
+        Dynamic = 1,
+        /// As a whole, each LEB with the CRC of its data.
+        Static = 2,
+    }
+}
+
+codes! {
+    /// What software does with an internal volume it does not know.
+    pub enum Compat(u8) {
+        /// A user's volume: the question does not arise.
+        None = 0,
+        /// Deletes it before it writes anything.
+        Delete = 1,
+        /// Attaches the device read-only.
+        ReadOnly = 2,
+        /// Leaves its PEBs where they are.
+        Preserve = 4,
+        /// Refuses the device.
+        Reject = 5,
+    }
+}
+
+layout! {
+    /// The volume identifier header: which LEB a PEB holds.
+    ///
+    /// Magic, version and CRC are not fields: they follow from the rest.
+    pub big_endian struct VidHeader[64] {
+        /// How the volume is written.
+        5 => volume_type: VolumeType,
+        /// 1 if the data were moved here, so that `data_crc` decides whether all of them arrived.
+        6 => copy_flag: u8,
+        /// For internal volumes only.
+        7 => compat: Compat,
+        /// The volume.
+        8 => volume_id: u32,
+        /// The LEB.
+        12 => lnum: u32,
+        /// Bytes that `data_crc` covers; 0 in a dynamic volume unless the data were moved here.
+        20 => data_size: u32,
+        /// LEBs a static volume's data take; 0 in a dynamic volume.
+        24 => used_lebs: u32,
+        /// Bytes at the end of the LEB that the volume's alignment leaves unused.
+        28 => data_pad: u32,
+        /// CRC-32 of the data.
+        32 => data_crc: u32,
+        /// Grows with every VID header written to the device; the highest is the newest.
+        40 => sqnum: u64,
+    }
+}
+
+const _: () = assert!(VidHeader::SIZE == HEADER_BYTES);
+
+impl VidHeader {
+    /// Reads the header at the start of `bytes`.
+    ///
+    /// Linux looks at the version of EC headers only; both are checked here.
+    ///
+    /// # Errors
+    ///
+    /// Erased, erased with bitflips, bad magic, bad CRC, wrong version, or fields that contradict each other.
+    pub fn parse(bytes: &[u8], flips: ReadFlips) -> Result<Self, MediaError> {
+        let header = Self::take(open(bytes, &KIND, flips)?, 0);
+        header.check_volume()?;
+        if header.volume_type == VolumeType::Static {
+            header.check_static()?;
+        } else {
+            header.check_dynamic()?;
+        }
+        Ok(header)
+    }
+
+    /// Writes the header.
+    #[must_use]
+    pub fn emit(&self) -> [u8; HEADER_BYTES] {
+        seal(self, &KIND)
+    }
+
+    /// Whether the data were moved here and `data_crc` says if all arrived.
+    #[must_use]
+    pub const fn is_copy(&self) -> bool {
+        self.copy_flag == 1
+    }
+
+    /// Whether the volume is an internal one.
+    #[must_use]
+    pub const fn is_internal(&self) -> bool {
+        self.volume_id >= INTERNAL_VOLUMES
+    }
+
+    /// Checks sizes against the LEBs of the device.
+    ///
+    /// # Errors
+    ///
+    /// Padding of half a LEB or more, more data than a LEB holds, a static LEB before the last that is not full.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), MediaError> {
+        let leb = geometry.leb_bytes();
+        require(self.data_pad < leb / 2, DATA_PAD_AT, "data padding", self.data_pad)?;
+        require(self.data_size <= leb, DATA_SIZE_AT, "data size", self.data_size)?;
+        let full = self.data_size == leb - self.data_pad;
+        let last = self.lnum.saturating_add(1) >= self.used_lebs;
+        let partial_allowed = self.volume_type != VolumeType::Static || last;
+        require(full || partial_allowed, DATA_SIZE_AT, "data size", self.data_size)
+    }
+
+    fn check_volume(&self) -> Result<(), MediaError> {
+        require(self.copy_flag <= 1, COPY_AT, "copy flag", self.copy_flag)?;
+        check_signs([
+            (VOLUME_AT, "volume id", self.volume_id),
+            (LNUM_AT, "LEB number", self.lnum),
+            (DATA_SIZE_AT, "data size", self.data_size),
+            (USED_LEBS_AT, "used LEBs", self.used_lebs),
+            (DATA_PAD_AT, "data padding", self.data_pad),
+        ])?;
+        let known = self.volume_id < MAX_VOLUMES || self.is_internal();
+        require(known, VOLUME_AT, "volume id", self.volume_id)?;
+        self.compat.known("compatibility", COMPAT_AT)?;
+        let fits = (self.compat == Compat::None) != self.is_internal();
+        require(fits, COMPAT_AT, "compatibility", self.compat.code())?;
+        self.volume_type.known("volume type", TYPE_AT).map(drop)
+    }
+
+    fn check_static(&self) -> Result<(), MediaError> {
+        require(self.used_lebs > 0, USED_LEBS_AT, "used LEBs", self.used_lebs)?;
+        require(self.data_size > 0, DATA_SIZE_AT, "data size", self.data_size)?;
+        require(self.lnum < self.used_lebs, LNUM_AT, "LEB number", self.lnum)
+    }
+
+    fn check_dynamic(&self) -> Result<(), MediaError> {
+        if self.is_copy() {
+            require(self.data_size > 0, DATA_SIZE_AT, "data size", self.data_size)?;
+        } else {
+            require(self.data_crc == 0, DATA_CRC_AT, "data CRC", self.data_crc)?;
+            require(self.data_size == 0, DATA_SIZE_AT, "data size", self.data_size)?;
+        }
+        require(self.used_lebs == 0, USED_LEBS_AT, "used LEBs", self.used_lebs)
+    }
+}

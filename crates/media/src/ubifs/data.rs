@@ -1,0 +1,83 @@
+//! Data nodes, a block of a file each: `docs/spec/ubifs.md#data-node`.
+
+use super::BLOCK_BYTES;
+use super::header::{Frame, NodeBody, NodeType};
+use super::key::{Key, KeyType};
+use crate::error::{MediaError, require};
+use crate::wire::{Wire, codes, layout, store};
+
+const KEY_AT: usize = 24;
+const SIZE_AT: usize = 40;
+const COMPRESSION_AT: usize = 44;
+
+codes! {
+    /// How data are compressed.
+    pub enum Compression(u16) {
+        /// Not at all.
+        None = 0,
+        /// LZO1X.
+        Lzo = 1,
+        /// Raw deflate, without zlib's header.
+        Zlib = 2,
+        /// Zstandard.
+        Zstd = 3,
+    }
+}
+
+layout! {
+    /// What a data node says of its block.
+    pub struct Block[48] {
+        /// Inode and block number.
+        24 => key: Key,
+        /// Bytes of the block before compression, 1 to 4096.
+        40 => size: u32,
+        /// How the data are compressed.
+        44 => compression: Compression,
+        /// Bytes after compression and before encryption; of meaning only in encrypted files.
+        46 => compressed_size: u16,
+    }
+}
+
+/// A block of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataNode<'a> {
+    /// What block it is.
+    pub block: Block,
+    /// The data, as stored.
+    pub data: &'a [u8],
+}
+
+impl<'a> DataNode<'a> {
+    pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
+        let bytes = frame.as_bytes();
+        let block = Block::take(bytes, 0);
+        block.key.require(KeyType::Data, KEY_AT)?;
+        Ok(Self { block, data: bytes.get(Block::SIZE..).unwrap_or(&[]) })
+    }
+
+    /// Checks the size of the block and how it is compressed.
+    ///
+    /// # Errors
+    ///
+    /// An empty block or one of more than 4096 bytes, an unknown compression.
+    pub fn check(&self) -> Result<(), MediaError> {
+        let size = self.block.size;
+        require((1..=BLOCK_BYTES).contains(&size), SIZE_AT, "block size", size)?;
+        self.block.compression.known("compression", COMPRESSION_AT).map(drop)
+    }
+}
+
+impl NodeBody for DataNode<'_> {
+    fn node_type(&self) -> NodeType {
+        NodeType::Data
+    }
+
+    fn node_bytes(&self) -> usize {
+        Block::SIZE + self.data.len()
+    }
+
+    fn put_fields(&self, out: &mut [u8]) {
+        self.block.put(out, 0);
+        store(out, Block::SIZE, self.data);
+    }
+}

@@ -1,0 +1,245 @@
+//! The common header, first in every node: `docs/spec/ubifs.md#common-header`.
+
+use super::{
+    BLOCK_BYTES, Block, CommitStart, Entry, IndexNode, Inode, MAX_HASH_BYTES, MAX_INODE_DATA, MAX_NAME_BYTES,
+    Master, Node, PaddingNode, Reference, SignatureNode, Superblock, Truncation,
+};
+use crate::crc;
+use crate::error::{MediaError, Reason};
+use crate::wire::{Wire, codes, layout, room, span};
+
+/// Number every node begins with.
+const MAGIC: u32 = 0x0610_1831;
+
+/// Where the magic of erased flash stands too.
+const ERASED: u32 = u32::MAX;
+
+const CRC_AT: usize = 4;
+const LEN_AT: usize = 16;
+const TYPE_AT: usize = 20;
+
+/// First byte that the CRC covers.
+const CRC_FROM: usize = 8;
+
+codes! {
+    /// What a node holds.
+    pub enum NodeType(u8) {
+        /// An inode.
+        Inode = 0,
+        /// A block of a file.
+        Data = 1,
+        /// A directory entry.
+        Entry = 2,
+        /// The name of an extended attribute.
+        XattrEntry = 3,
+        /// A truncation, in the journal only.
+        Truncation = 4,
+        /// Nothing: space up to the end of a write.
+        Padding = 5,
+        /// The superblock.
+        Superblock = 6,
+        /// The state of the last commit.
+        Master = 7,
+        /// A LEB of the journal, in the log.
+        Reference = 8,
+        /// A node of the index.
+        Index = 9,
+        /// The start of a commit, in the log.
+        CommitStart = 10,
+        /// Inodes that were unlinked while open.
+        Orphan = 11,
+        /// An HMAC of the nodes before it.
+        Auth = 12,
+        /// A signature of the superblock.
+        Signature = 13,
+    }
+}
+
+codes! {
+    /// Whether nodes are kept or dropped together by recovery.
+    pub enum Group(u8) {
+        /// Alone.
+        None = 0,
+        /// More of the group follow.
+        Member = 1,
+        /// The last of the group.
+        Last = 2,
+    }
+}
+
+impl NodeType {
+    /// Whether a node of this type can be so long, common header included, bytes.
+    ///
+    /// Index nodes are limited by the fanout too, orphans and signatures by the LEB.
+    pub(super) const fn allows_len(self, len: usize) -> bool {
+        let (min, max) = match self {
+            Self::Inode => (Inode::SIZE, Inode::SIZE + MAX_INODE_DATA as usize),
+            Self::Data => (Block::SIZE, Block::SIZE + BLOCK_BYTES as usize),
+            Self::Entry | Self::XattrEntry => (Entry::SIZE, Entry::SIZE + MAX_NAME_BYTES + 1),
+            Self::Truncation => (Truncation::SIZE, Truncation::SIZE),
+            Self::Padding => (PaddingNode::SIZE, PaddingNode::SIZE),
+            Self::Superblock => (Superblock::SIZE, Superblock::SIZE),
+            Self::Master => (Master::SIZE, Master::SIZE),
+            Self::Reference => (Reference::SIZE, Reference::SIZE),
+            Self::Index => (IndexNode::MIN_BYTES, usize::MAX),
+            Self::CommitStart => (CommitStart::SIZE, CommitStart::SIZE),
+            Self::Orphan => (HEADER_BYTES + 16, usize::MAX),
+            Self::Auth => (HEADER_BYTES, HEADER_BYTES + MAX_HASH_BYTES),
+            Self::Signature => (SignatureNode::MIN_BYTES, usize::MAX),
+            Self::Other(_) => return false,
+        };
+        min <= len && len <= max
+    }
+}
+
+layout! {
+    /// The common header.
+    pub(super) struct CommonHeader[24] {
+        0 => magic: u32,
+        4 => crc: u32,
+        8 => sqnum: u64,
+        16 => len: u32,
+        20 => node_type: NodeType,
+        21 => group: Group,
+    }
+}
+
+/// Bytes of the common header.
+pub(super) const HEADER_BYTES: usize = CommonHeader::SIZE;
+
+/// What a node's header says beyond what follows from the node itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Grows with every node written; a higher one is newer. 0 in padding.
+    pub sqnum: u64,
+    /// Whether recovery keeps it alone.
+    pub group: Group,
+}
+
+impl Stamp {
+    /// A node that stands alone.
+    #[must_use]
+    pub const fn new(sqnum: u64) -> Self {
+        Self { sqnum, group: Group::None }
+    }
+}
+
+/// A node whose magic, type, length and CRC have been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What it holds.
+    pub node_type: NodeType,
+    /// Sequence number and group.
+    pub stamp: Stamp,
+    bytes: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Finds the node at the start of `bytes`, which may go on behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Erased`] if the magic is all ones; bad magic, an unknown type, a length the type cannot have, the end
+    /// of `bytes`, a bad CRC.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, MediaError> {
+        // The last bytes of a LEB can be erased and too few for a header.
+        check_magic(u32::take(span(bytes, 0, u32::WIDTH)?, 0))?;
+        let header = CommonHeader::take(span(bytes, 0, HEADER_BYTES)?, 0);
+        let node_type = header.node_type.known("node type", TYPE_AT)?;
+        let bad = Reason::OutOfRange { field: "node length", value: u64::from(header.len) }.at(LEN_AT);
+        let len = usize::try_from(header.len).map_err(|_| bad)?;
+        if !node_type.allows_len(len) {
+            return Err(bad);
+        }
+        let bytes = span(bytes, 0, len)?;
+        check_crc(bytes, header.crc)?;
+        Ok(Self { node_type, stamp: Stamp { sqnum: header.sqnum, group: header.group }, bytes })
+    }
+
+    /// The fields.
+    ///
+    /// # Errors
+    ///
+    /// Lengths inside the node that contradict the length of the node; keys of another type than the node.
+    pub fn node(&self) -> Result<Node<'a>, MediaError> {
+        Node::from_frame(self)
+    }
+
+    /// The bytes of the node, common header included.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+fn check_magic(found: u32) -> Result<(), MediaError> {
+    match found {
+        MAGIC => Ok(()),
+        ERASED => Err(Reason::Erased.at(0)),
+        _ => Err(Reason::BadMagic { what: "node", expected: MAGIC, found }.at(0)),
+    }
+}
+
+fn check_crc(node: &[u8], stored: u32) -> Result<(), MediaError> {
+    let computed = node_crc(node);
+    if stored == computed {
+        return Ok(());
+    }
+    Err(Reason::BadCrc32 { what: "node", stored, computed }.at(CRC_AT))
+}
+
+fn node_crc(node: &[u8]) -> u32 {
+    crc::ubi(node.get(CRC_FROM..).unwrap_or(&[]))
+}
+
+/// What every kind of node can do.
+pub trait NodeBody {
+    /// What the node holds.
+    fn node_type(&self) -> NodeType;
+
+    /// Bytes of the node, common header included; the next one begins at the next multiple of 8.
+    fn node_bytes(&self) -> usize;
+
+    /// Writes the fields behind the common header into `out`, which is zero and as long as the node.
+    fn put_fields(&self, out: &mut [u8]);
+
+    /// Writes the node to the start of `out` and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// No room, or more data than a node of its type holds.
+    fn emit(&self, stamp: Stamp, out: &mut [u8]) -> Result<usize, MediaError> {
+        let len = self.node_bytes();
+        let bad = Reason::OutOfRange { field: "node length", value: len as u64 }.at(LEN_AT);
+        let node_type = self.node_type();
+        let len_field = u32::try_from(len).ok().filter(|_| node_type.allows_len(len)).ok_or(bad)?;
+        let out = room(out, len)?;
+        out.fill(0);
+        let Stamp { sqnum, group } = stamp;
+        CommonHeader { magic: MAGIC, crc: 0, sqnum, len: len_field, node_type, group }.put(out, 0);
+        self.put_fields(out);
+        node_crc(out).put(out, CRC_AT);
+        Ok(len)
+    }
+}
+
+/// Makes structs of [`layout!`] nodes: nothing follows their fields.
+macro_rules! fixed_nodes {
+    ($($name:ident => $node_type:ident),* $(,)?) => { $(
+        impl $crate::ubifs::NodeBody for $name {
+            fn node_type(&self) -> $crate::ubifs::NodeType {
+                $crate::ubifs::NodeType::$node_type
+            }
+
+            fn node_bytes(&self) -> usize {
+                Self::SIZE
+            }
+
+            fn put_fields(&self, out: &mut [u8]) {
+                $crate::wire::Wire::put(self, out, 0);
+            }
+        }
+    )* };
+}
+
+pub(super) use fixed_nodes;

@@ -1,0 +1,115 @@
+//! Nodes of journal, log and orphan area: truncations, references, commit starts, orphans.
+
+use super::header::{Frame, HEADER_BYTES, NodeBody, NodeType, fixed_nodes};
+use super::{Limits, MAX_FILE_BYTES};
+use crate::error::{MediaError, Reason, require};
+use crate::wire::{Wire, layout, store};
+
+/// Marks the last orphan node of a commit, beside the number of the commit.
+const LAST_ORPHANS: u64 = 1 << 63;
+
+const INUMS_AT: usize = HEADER_BYTES + 8;
+
+layout! {
+    /// A file was cut, or its tail grew a hole: `docs/spec/ubifs.md#truncation-node`.
+    pub struct Truncation[56] {
+        /// The file.
+        24 => inode: u32,
+        /// Bytes before.
+        40 => old_size: u64,
+        /// Bytes after.
+        48 => new_size: u64,
+    }
+}
+
+layout! {
+    /// A LEB belongs to the journal: `docs/spec/ubifs.md#reference-node`.
+    pub struct Reference[64] {
+        /// The LEB.
+        24 => lnum: u32,
+        /// Byte where the journal begins in it.
+        28 => offset: u32,
+        /// The journal head that writes it: 0 garbage collector, 1 inodes and directories, 2 data.
+        32 => head: u32,
+    }
+}
+
+layout! {
+    /// A commit begins: `docs/spec/ubifs.md#commit-start-node`.
+    pub struct CommitStart[32] {
+        /// Number of the commit.
+        24 => commit: u64,
+    }
+}
+
+fixed_nodes!(Truncation => Truncation, Reference => Reference, CommitStart => CommitStart);
+
+impl Truncation {
+    /// Checks that the file shrinks and was not too large.
+    ///
+    /// # Errors
+    ///
+    /// The size that is impossible.
+    pub fn check(&self) -> Result<(), MediaError> {
+        require(self.old_size <= MAX_FILE_BYTES, 40, "old size", self.old_size)?;
+        require(self.new_size < self.old_size, 48, "new size", self.new_size)
+    }
+}
+
+impl Reference {
+    /// Checks head and place.
+    ///
+    /// # Errors
+    ///
+    /// A head there is not, a LEB outside the main area, an offset past its end or inside a minimal I/O unit.
+    pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
+        require(self.head < limits.heads, 32, "journal head", self.head)?;
+        require(limits.main.contains(&self.lnum), 24, "LEB number", self.lnum)?;
+        let inside = self.offset <= limits.leb_bytes && self.offset.is_multiple_of(limits.min_io_bytes);
+        require(inside, 28, "offset", self.offset)
+    }
+}
+
+/// Inodes that had no name left but were open: `docs/spec/ubifs.md#orphan-node`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrphanNode<'a> {
+    /// Number of the commit, 63 bits.
+    pub commit: u64,
+    /// Whether it is the last orphan node of that commit.
+    pub last: bool,
+    /// The inodes, little-endian.
+    pub inodes: &'a [[u8; 8]],
+}
+
+impl<'a> OrphanNode<'a> {
+    pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
+        let bytes = frame.as_bytes();
+        let word = u64::take(bytes, HEADER_BYTES);
+        let (inodes, rest) = bytes.get(INUMS_AT..).unwrap_or(&[]).as_chunks();
+        if !rest.is_empty() {
+            return Err(Reason::Inconsistent { what: "an orphan is cut off" }.at(bytes.len() - rest.len()));
+        }
+        Ok(Self { commit: word & !LAST_ORPHANS, last: word & LAST_ORPHANS != 0, inodes })
+    }
+
+    /// The numbers of the inodes.
+    pub fn inums(&self) -> impl ExactSizeIterator<Item = u64> + use<'a> {
+        self.inodes.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+impl NodeBody for OrphanNode<'_> {
+    fn node_type(&self) -> NodeType {
+        NodeType::Orphan
+    }
+
+    fn node_bytes(&self) -> usize {
+        INUMS_AT + self.inodes.as_flattened().len()
+    }
+
+    fn put_fields(&self, out: &mut [u8]) {
+        let last = if self.last { LAST_ORPHANS } else { 0 };
+        (self.commit & !LAST_ORPHANS | last).put(out, HEADER_BYTES);
+        store(out, INUMS_AT, self.inodes.as_flattened());
+    }
+}

@@ -1,0 +1,42 @@
+//! The LEB properties tree (LPT): how much of each LEB of the main area is free or dirty.
+//!
+//! Its nodes are packed bit by bit, as tightly as the [`Geometry`] allows: [`Pnode`]s are the leaves,
+//! [`Nnode`]s lead to them, [`Ltab`] is the tree's table of its own LEBs and [`Lsave`] its save table.
+//! A commit writes the nodes that changed. When its area fills up, the small model (a tree of at most a
+//! LEB) is written anew as a whole; the big model moves the nodes of one LEB, for which they carry a
+//! number. Tables of the bits: `docs/spec/ubifs.md#leb-properties-tree`.
+
+mod geometry;
+mod node;
+mod pack;
+mod tables;
+
+pub use geometry::{Geometry, Parameters};
+pub use node::{Kind, LebProperties, Nnode, Place, Pnode};
+pub use tables::{LebSpace, Lsave, Ltab};
+
+/// Children of an nnode, and LEBs of a pnode.
+pub const FANOUT: u32 = 4;
+
+/// The number of the nnode in a row (0 for the root's) and column.
+///
+/// A one, then the column's digits to base four, the last first: from the root down, the way to the nnode is read off
+/// from the low end. A pnode's number is just its column.
+///
+/// ```
+/// use floatgate_media::ubifs::lpt::nnode_number;
+/// assert_eq!(nnode_number(0, 0), 1);
+/// assert_eq!(nnode_number(2, 0b11_01), 0b1_01_11);
+/// ```
+#[must_use]
+pub const fn nnode_number(row: u32, column: u32) -> u32 {
+    let mut number = 1;
+    let mut rest = column;
+    let mut done = 0;
+    while done < row {
+        number = number << 2 | rest & 3;
+        rest >>= 2;
+        done += 1;
+    }
+    number
+}

@@ -1,0 +1,222 @@
+//! Leaves and inner nodes of the LPT: `docs/spec/ubifs.md#pnode`, `docs/spec/ubifs.md#nnode`.
+
+use super::pack::{open, seal, type_code};
+use super::{FANOUT, Geometry};
+use crate::error::{MediaError, Reason, require};
+
+/// What an LPT node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A leaf: properties of four LEBs.
+    Pnode,
+    /// An inner node: where four others stand.
+    Nnode,
+    /// The table of the LPT's own LEBs.
+    Ltab,
+    /// The save table, of the big model.
+    Lsave,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Pnode, Self::Nnode, Self::Ltab, Self::Lsave];
+
+    /// The code on the media.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Bytes of a node of this kind.
+    #[must_use]
+    pub fn bytes(self, geometry: &Geometry) -> usize {
+        let bytes = match self {
+            Self::Pnode => geometry.pnode_bytes(),
+            Self::Nnode => geometry.nnode_bytes(),
+            Self::Ltab => geometry.ltab_bytes(),
+            Self::Lsave => geometry.lsave_bytes(),
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The kind of the node at the start of `bytes`, if one stands there: its type is known and its CRC right.
+    #[must_use]
+    pub fn find(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
+        let code = type_code(bytes);
+        let kind = Self::ALL.into_iter().find(|kind| kind.code() == code)?;
+        open(bytes, kind, geometry).ok().map(|_| kind)
+    }
+}
+
+/// How a LEB of the main area is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct LebProperties {
+    /// Bytes never written since the LEB was erased, a multiple of 8.
+    pub free: u32,
+    /// Bytes of nodes that are outdated, and padding; a multiple of 8.
+    pub dirty: u32,
+    /// Whether it holds nodes of the index.
+    pub index: bool,
+}
+
+impl LebProperties {
+    fn check(self, geometry: &Geometry) -> Result<(), MediaError> {
+        let leb = geometry.from.leb_bytes;
+        let io = geometry.from.min_io_bytes.max(8);
+        let free = self.free <= leb && self.free.is_multiple_of(io);
+        require(free, 0, "free space", self.free)?;
+        let dirty = self.dirty <= leb.saturating_sub(self.free) && self.dirty.is_multiple_of(8);
+        require(dirty, 0, "dirty space", self.dirty)
+    }
+}
+
+/// A leaf of the LPT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pnode {
+    /// Which leaf it is, from 0; stored in the big model only, else 0.
+    pub number: u32,
+    /// Four LEBs of the main area, in order; those past its end are free.
+    pub lebs: [LebProperties; FANOUT as usize],
+}
+
+impl Pnode {
+    /// Reads the pnode at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The end of `bytes`, a bad CRC, another type of node.
+    pub fn parse(bytes: &[u8], geometry: &Geometry) -> Result<Self, MediaError> {
+        let mut reader = open(bytes, Kind::Pnode, geometry)?;
+        let number = if geometry.is_big() { reader.take(geometry.number_bits) } else { 0 };
+        let lebs = core::array::from_fn(|_| LebProperties {
+            free: reader.take(geometry.space_bits) << 3,
+            dirty: reader.take(geometry.space_bits) << 3,
+            index: reader.take(1) == 1,
+        });
+        Ok(Self { number, lebs })
+    }
+
+    /// Writes the pnode to the start of `out` and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// No room, a number or a size that its bits do not hold, a size that is no multiple of 8.
+    pub fn emit(&self, geometry: &Geometry, out: &mut [u8]) -> Result<usize, MediaError> {
+        seal(out, Kind::Pnode, geometry, |writer| {
+            if geometry.is_big() {
+                writer.put("pnode number", self.number, geometry.number_bits)?;
+            }
+            for leb in &self.lebs {
+                writer.put("free space", eighth("free space", leb.free)?, geometry.space_bits)?;
+                writer.put("dirty space", eighth("dirty space", leb.dirty)?, geometry.space_bits)?;
+                writer.put("index flag", u32::from(leb.index), 1)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks the number, in the big model, and the sizes against those of a LEB.
+    ///
+    /// # Errors
+    ///
+    /// The first of these that is impossible; the offset is that of the node.
+    pub fn check(&self, geometry: &Geometry, number: u32) -> Result<(), MediaError> {
+        let right = !geometry.is_big() || self.number == number;
+        require(right, 0, "pnode number", self.number)?;
+        self.lebs.iter().try_for_each(|leb| leb.check(geometry))
+    }
+}
+
+fn eighth(field: &'static str, bytes: u32) -> Result<u32, MediaError> {
+    require(bytes.is_multiple_of(8), 0, field, bytes)?;
+    Ok(bytes / 8)
+}
+
+/// Where an LPT node stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Its LEB, counted from the start of the volume.
+    pub lnum: u32,
+    /// Its first byte there.
+    pub offset: u32,
+}
+
+/// An inner node of the LPT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nnode {
+    /// Its [`nnode_number`](super::nnode_number); stored in the big model only, else 0.
+    pub number: u32,
+    /// Its children; none past the end of the main area.
+    pub children: [Option<Place>; FANOUT as usize],
+}
+
+impl Nnode {
+    /// Reads the nnode at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The end of `bytes`, a bad CRC, another type of node, an offset for a child there is not.
+    pub fn parse(bytes: &[u8], geometry: &Geometry) -> Result<Self, MediaError> {
+        let mut reader = open(bytes, Kind::Nnode, geometry)?;
+        let number = if geometry.is_big() { reader.take(geometry.number_bits) } else { 0 };
+        let mut children = [None; FANOUT as usize];
+        for child in &mut children {
+            let at = reader.at();
+            let leb = reader.take(geometry.lpt_lnum_bits);
+            let offset = reader.take(geometry.lpt_offset_bits);
+            // The LEB after the area's last stands for no child.
+            if leb == geometry.from.lebs {
+                require(offset == 0, at, "offset of no child", offset)?;
+            } else {
+                let lnum = geometry.from.first_lnum.saturating_add(leb);
+                *child = Some(Place { lnum, offset });
+            }
+        }
+        Ok(Self { number, children })
+    }
+
+    /// Writes the nnode to the start of `out` and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// No room, a child outside the LPT area, a number or an offset that its bits do not hold.
+    pub fn emit(&self, geometry: &Geometry, out: &mut [u8]) -> Result<usize, MediaError> {
+        seal(out, Kind::Nnode, geometry, |writer| {
+            if geometry.is_big() {
+                writer.put("nnode number", self.number, geometry.number_bits)?;
+            }
+            for child in self.children {
+                let (leb, offset) = match child {
+                    Some(place) => (leb_in_area(place, geometry)?, place.offset),
+                    None => (geometry.from.lebs, 0),
+                };
+                writer.put("LPT LEB", leb, geometry.lpt_lnum_bits)?;
+                writer.put("LPT offset", offset, geometry.lpt_offset_bits)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks the number, in the big model, and the children's places; the children of level 1 are pnodes.
+    ///
+    /// # Errors
+    ///
+    /// The first of these that is impossible; the offset is that of the node.
+    pub fn check(&self, geometry: &Geometry, level: u32, number: u32) -> Result<(), MediaError> {
+        let right = !geometry.is_big() || self.number == number;
+        require(right, 0, "nnode number", self.number)?;
+        let child_bytes = if level == 1 { geometry.pnode_bytes() } else { geometry.nnode_bytes() };
+        let last = geometry.from.leb_bytes.saturating_sub(child_bytes);
+        for place in self.children.into_iter().flatten() {
+            leb_in_area(place, geometry)?;
+            require(place.offset <= last, 0, "LPT offset", place.offset)?;
+        }
+        Ok(())
+    }
+}
+
+/// The LEB of a place, counted from the start of the LPT area.
+fn leb_in_area(place: Place, geometry: &Geometry) -> Result<u32, MediaError> {
+    let leb = place.lnum.checked_sub(geometry.from.first_lnum).filter(|&leb| leb < geometry.from.lebs);
+    leb.ok_or_else(|| Reason::OutOfRange { field: "LPT LEB", value: u64::from(place.lnum) }.at(0))
+}

@@ -1,0 +1,126 @@
+//! The LPT's two tables: `docs/spec/ubifs.md#ltab`, `docs/spec/ubifs.md#lsave`.
+
+use super::pack::{BitReader, BitWriter, open, seal};
+use super::{Geometry, Kind};
+use crate::error::{MediaError, Reason, require};
+
+/// How a LEB of the LPT area is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct LebSpace {
+    /// Bytes never written since the LEB was erased.
+    pub free: u32,
+    /// Bytes of nodes that are outdated, and padding.
+    pub dirty: u32,
+}
+
+/// The table of the LPT's own LEBs, in the bytes it was read from.
+#[derive(Debug, Clone)]
+pub struct Ltab<'a> {
+    reader: BitReader<'a>,
+    geometry: &'a Geometry,
+}
+
+impl<'a> Ltab<'a> {
+    /// Reads the table at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The end of `bytes`, a bad CRC, another type of node, more space than a LEB has.
+    pub fn parse(bytes: &'a [u8], geometry: &'a Geometry) -> Result<Self, MediaError> {
+        let table = Self { reader: open(bytes, Kind::Ltab, geometry)?, geometry };
+        let most = geometry.from.leb_bytes;
+        for LebSpace { free, dirty } in table.lebs() {
+            require(free <= most, 0, "free space", free)?;
+            require(dirty <= most - free, 0, "dirty space", dirty)?;
+        }
+        Ok(table)
+    }
+
+    /// The LEBs of the LPT area, in order.
+    pub fn lebs(&self) -> impl Iterator<Item = LebSpace> + use<'a> {
+        let mut reader = self.reader.clone();
+        let bits = self.geometry.lpt_space_bits;
+        let count = self.geometry.from.lebs;
+        (0..count).map(move |_| LebSpace { free: reader.take(bits), dirty: reader.take(bits) })
+    }
+
+    /// Writes a table to the start of `out` and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// No room, another number of LEBs than the area has, a size that its bits do not hold.
+    pub fn emit(
+        lebs: impl IntoIterator<Item = LebSpace>,
+        geometry: &Geometry,
+        out: &mut [u8],
+    ) -> Result<usize, MediaError> {
+        seal(out, Kind::Ltab, geometry, |writer| {
+            let put = |writer: &mut BitWriter<'_>, leb: LebSpace| {
+                writer.put("free space", leb.free, geometry.lpt_space_bits)?;
+                writer.put("dirty space", leb.dirty, geometry.lpt_space_bits)
+            };
+            put_exactly(writer, lebs, geometry.from.lebs, put)
+        })
+    }
+}
+
+/// The save table: LEBs that are worth knowing right after a mount, before the LPT is read.
+#[derive(Debug, Clone)]
+pub struct Lsave<'a> {
+    reader: BitReader<'a>,
+    geometry: &'a Geometry,
+}
+
+impl<'a> Lsave<'a> {
+    /// Reads the table at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The end of `bytes`, a bad CRC, another type of node, a LEB outside the main area.
+    pub fn parse(bytes: &'a [u8], geometry: &'a Geometry) -> Result<Self, MediaError> {
+        let table = Self { reader: open(bytes, Kind::Lsave, geometry)?, geometry };
+        match table.lnums().find(|lnum| !geometry.from.main.contains(lnum)) {
+            Some(lnum) => Err(Reason::OutOfRange { field: "saved LEB", value: u64::from(lnum) }.at(0)),
+            None => Ok(table),
+        }
+    }
+
+    /// The LEBs, counted from the start of the volume.
+    pub fn lnums(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let mut reader = self.reader.clone();
+        let bits = self.geometry.lnum_bits;
+        (0..self.geometry.from.lsave_count).map(move |_| reader.take(bits))
+    }
+
+    /// Writes a table to the start of `out` and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// No room, another number of LEBs than the table holds, a number that its bits do not hold.
+    pub fn emit(
+        lnums: impl IntoIterator<Item = u32>,
+        geometry: &Geometry,
+        out: &mut [u8],
+    ) -> Result<usize, MediaError> {
+        seal(out, Kind::Lsave, geometry, |writer| {
+            let put = |writer: &mut BitWriter<'_>, lnum| writer.put("saved LEB", lnum, geometry.lnum_bits);
+            put_exactly(writer, lnums, geometry.from.lsave_count, put)
+        })
+    }
+}
+
+/// Writes values one by one; there have to be `count`.
+fn put_exactly<T>(
+    writer: &mut BitWriter<'_>,
+    values: impl IntoIterator<Item = T>,
+    count: u32,
+    put: impl Fn(&mut BitWriter<'_>, T) -> Result<(), MediaError>,
+) -> Result<(), MediaError> {
+    let mut written = 0u32;
+    for value in values {
+        require(written < count, 0, "entries", u64::from(written) + 1)?;
+        put(writer, value)?;
+        written += 1;
+    }
+    require(written == count, 0, "entries", written)
+}

@@ -1,0 +1,183 @@
+//! Master nodes: the state of the filesystem after a commit: `docs/spec/ubifs.md#master-node`.
+
+use super::header::fixed_nodes;
+use super::{INODE_WATERMARK, Limits};
+use crate::error::{MediaError, require};
+use crate::flags::flags;
+use crate::wire::layout;
+
+flags! {
+    /// The state the filesystem was left in.
+    pub struct MasterFlags(u32) {
+        /// Mounted for writing and not unmounted since.
+        DIRTY = 0,
+        /// There are no orphans.
+        NO_ORPHANS = 1,
+        /// Written by recovery.
+        RECOVERY = 2,
+    }
+}
+
+layout! {
+    /// A master node. LEB numbers count from the start of the volume, sizes are in bytes.
+    pub struct Master[512] {
+        /// Highest inode number in the index.
+        24 => highest_inode: u64,
+        /// Number of the commit.
+        32 => commit: u64,
+        /// The state.
+        40 => flags: MasterFlags,
+        /// LEB where the log begins.
+        44 => log_lnum: u32,
+        /// The root of the index: LEB.
+        48 => root_lnum: u32,
+        /// The root of the index: first byte.
+        52 => root_offset: u32,
+        /// The root of the index: bytes.
+        56 => root_len: u32,
+        /// LEB kept for the garbage collector; all ones if there is none.
+        60 => gc_lnum: u32,
+        /// Where the next index node goes: LEB.
+        64 => index_head_lnum: u32,
+        /// Where the next index node goes: first byte.
+        68 => index_head_offset: u32,
+        /// Bytes of the index.
+        72 => index_bytes: u64,
+        /// Free space of the main area.
+        80 => free_bytes: u64,
+        /// Dirty space of the main area.
+        88 => dirty_bytes: u64,
+        /// Used space of LEBs that are not of the index.
+        96 => used_bytes: u64,
+        /// Space in such LEBs too small for any node.
+        104 => dead_bytes: u64,
+        /// Space in such LEBs that may not be usable.
+        112 => dark_bytes: u64,
+        /// The root of the LPT: LEB.
+        120 => lpt_lnum: u32,
+        /// The root of the LPT: first byte.
+        124 => lpt_offset: u32,
+        /// Where the next node of the LPT goes: LEB.
+        128 => lpt_head_lnum: u32,
+        /// Where the next node of the LPT goes: first byte.
+        132 => lpt_head_offset: u32,
+        /// The LPT's table of its own LEBs: LEB.
+        136 => ltab_lnum: u32,
+        /// The LPT's table of its own LEBs: first byte.
+        140 => ltab_offset: u32,
+        /// The LPT's save table, big model only: LEB.
+        144 => lsave_lnum: u32,
+        /// The LPT's save table, big model only: first byte.
+        148 => lsave_offset: u32,
+        /// Where the last scan of the LPT for space ended: LEB.
+        152 => lscan_lnum: u32,
+        /// LEBs without anything in them.
+        156 => empty_lebs: u32,
+        /// LEBs of the index.
+        160 => index_lebs: u32,
+        /// LEBs of the filesystem.
+        164 => leb_count: u32,
+        /// Hash of the root of the index.
+        168 => hash_root: [u8; 64],
+        /// Hash of the LPT.
+        232 => hash_lpt: [u8; 64],
+        /// HMAC of this node.
+        296 => hmac: [u8; 64],
+    }
+}
+
+fixed_nodes!(Master => Master);
+
+/// What [`Master::gc_lnum`] is if no LEB is kept.
+pub(super) const NO_LEB: u32 = u32::MAX;
+
+impl Master {
+    /// Where [`hmac`](Self::hmac) stands in the node.
+    pub const HMAC_AT: usize = 296;
+
+    /// LEB kept for the garbage collector, if there is one.
+    #[must_use]
+    pub fn gc_leb(&self) -> Option<u32> {
+        Some(self.gc_lnum).filter(|&lnum| lnum != NO_LEB)
+    }
+
+    /// Checks the fields against the superblock's limits, as Linux does when it mounts.
+    ///
+    /// # Errors
+    ///
+    /// The first field that is impossible.
+    pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
+        require(self.highest_inode < INODE_WATERMARK, 24, "highest inode", self.highest_inode)?;
+        let lebs = self.leb_count;
+        require(lebs <= limits.leb_count, 164, "LEBs", lebs)?;
+        self.check_index(limits)?;
+        self.check_lpt(limits)?;
+        self.check_counts(limits)?;
+        self.check_space(limits)
+    }
+
+    fn check_index(&self, limits: &Limits) -> Result<(), MediaError> {
+        let main = |lnum| limits.main.contains(&lnum);
+        require(limits.log.contains(&self.log_lnum), 44, "log LEB", self.log_lnum)?;
+        require(main(self.root_lnum), 48, "index root LEB", self.root_lnum)?;
+        let aligned = self.root_offset < limits.leb_bytes && self.root_offset.is_multiple_of(8);
+        require(aligned, 52, "index root offset", self.root_offset)?;
+        require(limits.index_lengths().contains(&self.root_len), 56, "index root length", self.root_len)?;
+        let gc = self.gc_leb().is_none_or(main);
+        require(gc, 60, "garbage collection LEB", self.gc_lnum)?;
+        require(main(self.index_head_lnum), 64, "index head LEB", self.index_head_lnum)?;
+        let head = self.index_head_offset;
+        let good = head <= limits.leb_bytes && head.is_multiple_of(limits.min_io_bytes.max(8));
+        require(good, 68, "index head offset", head)?;
+        let index = self.index_bytes;
+        require(index < limits.main_bytes() && index.is_multiple_of(8), 72, "index size", index)
+    }
+
+    fn check_lpt(&self, limits: &Limits) -> Result<(), MediaError> {
+        let geometry = &limits.lpt_geometry;
+        let head = self.lpt_head_offset;
+        let aligned = head <= limits.leb_bytes && head.is_multiple_of(limits.min_io_bytes);
+        let inside =
+            |offset: u32, len: u32| offset.checked_add(len).is_some_and(|end| end <= limits.leb_bytes);
+        let big = geometry.is_big();
+        let lpt = |lnum| limits.lpt.contains(&lnum);
+        let places = [
+            (120, "LPT root LEB", self.lpt_lnum, lpt(self.lpt_lnum)),
+            (124, "LPT root offset", self.lpt_offset, inside(self.lpt_offset, geometry.nnode_bytes())),
+            (128, "LPT head LEB", self.lpt_head_lnum, lpt(self.lpt_head_lnum)),
+            (132, "LPT head offset", head, aligned),
+            (136, "LPT table LEB", self.ltab_lnum, lpt(self.ltab_lnum)),
+            (140, "LPT table offset", self.ltab_offset, inside(self.ltab_offset, geometry.ltab_bytes())),
+            (144, "LPT save table LEB", self.lsave_lnum, !big || lpt(self.lsave_lnum)),
+            (148, "LPT save table offset", self.lsave_offset, {
+                !big || inside(self.lsave_offset, geometry.lsave_bytes())
+            }),
+            (152, "LPT scan LEB", self.lscan_lnum, limits.main.contains(&self.lscan_lnum)),
+        ];
+        places.into_iter().try_for_each(|(at, field, value, good)| require(good, at, field, value))
+    }
+
+    fn check_counts(&self, limits: &Limits) -> Result<(), MediaError> {
+        let lebs = limits.main_lebs();
+        require(self.empty_lebs <= lebs.saturating_sub(2), 156, "empty LEBs", self.empty_lebs)?;
+        require(self.index_lebs < lebs, 160, "index LEBs", self.index_lebs)
+    }
+
+    fn check_space(&self, limits: &Limits) -> Result<(), MediaError> {
+        let main = limits.main_bytes();
+        let reusable = self.free_bytes.saturating_add(self.dirty_bytes);
+        let taken = [self.dead_bytes, self.dark_bytes, self.used_bytes, self.index_bytes];
+        let sizes = [
+            (80, "free space", self.free_bytes, main),
+            (88, "dirty space", self.dirty_bytes, main),
+            (96, "used space", self.used_bytes, main.saturating_sub(reusable)),
+            (104, "dead space", self.dead_bytes, reusable),
+            (112, "dark space", self.dark_bytes, reusable),
+        ];
+        for (at, field, value, most) in sizes {
+            require(value <= most && value.is_multiple_of(8), at, field, value)?;
+        }
+        let sum = taken.into_iter().fold(0u64, u64::saturating_add);
+        require(sum <= main, 112, "dead, dark, used and index space", sum)
+    }
+}

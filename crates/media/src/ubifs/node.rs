@@ -1,0 +1,116 @@
+//! Any node, by its type.
+
+use super::header::{Frame, NodeBody, NodeType};
+use super::{
+    AuthNode, CommitStart, DataNode, EntryNode, IndexNode, InodeNode, Limits, Master, OrphanNode,
+    PaddingNode, Reference, SignatureNode, Superblock, Truncation,
+};
+use crate::error::{MediaError, Reason};
+use crate::wire::Wire;
+
+/// A node of any type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node<'a> {
+    /// An inode.
+    Inode(InodeNode<'a>),
+    /// A block of a file.
+    Data(DataNode<'a>),
+    /// A directory entry, or the name of an extended attribute.
+    Entry(EntryNode<'a>),
+    /// A truncation.
+    Truncation(Truncation),
+    /// Padding.
+    Padding(PaddingNode),
+    /// The superblock.
+    Superblock(Superblock),
+    /// A master node.
+    Master(Master),
+    /// A LEB of the journal.
+    Reference(Reference),
+    /// A node of the index.
+    Index(IndexNode<'a>),
+    /// The start of a commit.
+    CommitStart(CommitStart),
+    /// Orphans.
+    Orphan(OrphanNode<'a>),
+    /// An HMAC of the journal.
+    Auth(AuthNode<'a>),
+    /// A signature of the superblock.
+    Signature(SignatureNode<'a>),
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
+        let bytes = frame.as_bytes();
+        Ok(match frame.node_type {
+            NodeType::Inode => Self::Inode(InodeNode::from_frame(frame)?),
+            NodeType::Data => Self::Data(DataNode::from_frame(frame)?),
+            NodeType::Entry | NodeType::XattrEntry => Self::Entry(EntryNode::from_frame(frame)?),
+            NodeType::Truncation => Self::Truncation(Truncation::take(bytes, 0)),
+            NodeType::Padding => Self::Padding(PaddingNode::take(bytes, 0)),
+            NodeType::Superblock => Self::Superblock(Superblock::take(bytes, 0)),
+            NodeType::Master => Self::Master(Master::take(bytes, 0)),
+            NodeType::Reference => Self::Reference(Reference::take(bytes, 0)),
+            NodeType::Index => Self::Index(IndexNode::from_frame(frame)?),
+            NodeType::CommitStart => Self::CommitStart(CommitStart::take(bytes, 0)),
+            NodeType::Orphan => Self::Orphan(OrphanNode::from_frame(frame)?),
+            NodeType::Auth => Self::Auth(AuthNode::from_frame(frame)),
+            NodeType::Signature => Self::Signature(SignatureNode::from_frame(frame)?),
+            NodeType::Other(code) => {
+                return Err(Reason::UnknownCode { what: "node type", code: u32::from(code) }.at(20));
+            }
+        })
+    }
+
+    /// Checks the fields against what the superblock allows; the superblock against itself.
+    ///
+    /// # Errors
+    ///
+    /// The first field that is impossible, with its offset in the node.
+    pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
+        match self {
+            Self::Inode(node) => node.check(),
+            Self::Data(node) => node.check(),
+            Self::Entry(node) => node.check(),
+            Self::Truncation(node) => node.check(),
+            Self::Padding(node) => node.check(limits),
+            Self::Superblock(node) => node.check(),
+            Self::Master(node) => node.check(limits),
+            Self::Reference(node) => node.check(limits),
+            Self::Index(node) => node.check(limits),
+            Self::CommitStart(_) | Self::Orphan(_) | Self::Auth(_) | Self::Signature(_) => Ok(()),
+        }
+    }
+
+    fn body(&self) -> &dyn NodeBody {
+        match self {
+            Self::Inode(node) => node,
+            Self::Data(node) => node,
+            Self::Entry(node) => node,
+            Self::Truncation(node) => node,
+            Self::Padding(node) => node,
+            Self::Superblock(node) => node,
+            Self::Master(node) => node,
+            Self::Reference(node) => node,
+            Self::Index(node) => node,
+            Self::CommitStart(node) => node,
+            Self::Orphan(node) => node,
+            Self::Auth(node) => node,
+            Self::Signature(node) => node,
+        }
+    }
+}
+
+impl NodeBody for Node<'_> {
+    fn node_type(&self) -> NodeType {
+        self.body().node_type()
+    }
+
+    fn node_bytes(&self) -> usize {
+        self.body().node_bytes()
+    }
+
+    fn put_fields(&self, out: &mut [u8]) {
+        self.body().put_fields(out);
+    }
+}

@@ -1,0 +1,60 @@
+//! What fills a write up to its end: `docs/spec/ubifs.md#padding`.
+
+use super::Limits;
+use super::header::{HEADER_BYTES, NodeBody, Stamp, fixed_nodes};
+use crate::error::{MediaError, require};
+use crate::wire::layout;
+
+/// Fills space too small for a padding node.
+pub const PADDING_BYTE: u8 = 0xCE;
+
+layout! {
+    /// A padding node: the bytes after it hold nothing.
+    pub struct PaddingNode[28] {
+        /// How many bytes after the node.
+        24 => pad_len: u32,
+    }
+}
+
+fixed_nodes!(PaddingNode => Padding);
+
+impl PaddingNode {
+    /// Node and padding, bytes.
+    #[must_use]
+    pub const fn total_bytes(&self) -> u64 {
+        Self::SIZE as u64 + self.pad_len as u64
+    }
+
+    /// Checks that the padding stays inside a LEB and ends where a node can begin.
+    ///
+    /// # Errors
+    ///
+    /// An impossible length.
+    pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
+        let total = self.total_bytes();
+        let good = total <= u64::from(limits.leb_bytes) && total.is_multiple_of(8);
+        require(good, HEADER_BYTES, "padding length", self.pad_len)
+    }
+}
+
+/// Fills `out` with padding: a node and zeros, or [`PADDING_BYTE`]s where no node fits.
+pub fn pad(out: &mut [u8]) {
+    let Some((_, rest)) = out.split_at_mut_checked(PaddingNode::SIZE) else {
+        out.fill(PADDING_BYTE);
+        return;
+    };
+    rest.fill(0);
+    // LEBs are smaller than 2^31 bytes.
+    let pad_len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+    let written = PaddingNode { pad_len }.emit(Stamp::new(0), out);
+    debug_assert!(written.is_ok(), "the room was checked");
+}
+
+/// Padding bytes at the start of `bytes`, 0 unless a node can begin after them.
+///
+/// More than 28 are not looked for: a padding node would stand there.
+#[must_use]
+pub fn padding_bytes(bytes: &[u8]) -> usize {
+    let run = bytes.iter().take(PaddingNode::SIZE).take_while(|&&byte| byte == PADDING_BYTE).count();
+    if run.is_multiple_of(8) { run } else { 0 }
+}
