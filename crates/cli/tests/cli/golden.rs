@@ -4,7 +4,7 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 17] = [
+const RESULTS: [(&str, &str); 18] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
@@ -21,10 +21,11 @@ const RESULTS: [(&str, &str); 17] = [
     ("setups", "setups"),
     ("ecc-encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand"),
     ("ecc-decode", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi"),
+    ("ecc-advise", "ecc advise mt29f8g08maawc --years 10 --code bch4/512 --code bch8/512"),
     ("ecc-check", "ecc check dump.nand --page-size 2048 --oob-size 64"),
 ];
 
-const ERRORS: [(&str, &str); 28] = [
+const ERRORS: [(&str, &str); 30] = [
     ("unknown-setup", "speed am62a-w35n1jw"),
     ("unknown-part", "speed am62a-w35n01jw --set chip=w35n01j"),
     ("unknown-operation", "trace am62a-w35n01jw read-pag"),
@@ -51,6 +52,8 @@ const ERRORS: [(&str, &str); 28] = [
     ("ecc-no-code", "ecc decode dump.nand --part mx30lf2g28ad -o corrected.ubi"),
     ("ecc-no-room", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch16/512 -o rootfs.nand"),
     ("ecc-no-oob", "ecc check rootfs.ubi --part mt29f2g08aad --oob rootfs.ubi --code bch4/512"),
+    ("advise-nor", "ecc advise w25q128jv"),
+    ("advise-range", "ecc advise mt29f8g08maawc --temperature 500"),
     ("ecc-nor", "ecc encode rootfs.ubi --part w25q128jv --code bch4/512 -o rootfs.nand"),
     ("ecc-same-file", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o ./dump.nand"),
 ];

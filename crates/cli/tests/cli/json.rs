@@ -154,7 +154,7 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 23] = [
+const LINES: [(&str, &str); 24] = [
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
@@ -177,6 +177,7 @@ const LINES: [(&str, &str); 23] = [
     ("ecc encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o json.nand --json"),
     ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
+    ("ecc advise", "ecc advise mt29f8g08maawc --json"),
     ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
 ];
 
