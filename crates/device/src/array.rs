@@ -178,6 +178,12 @@ impl Array {
         }
     }
 
+    /// Whether any bit errors are injected.
+    #[inline]
+    pub fn has_flips(&self) -> bool {
+        !self.flips.is_empty()
+    }
+
     /// The injected bit errors of a page, sorted.
     #[inline]
     pub fn flips(&self, row: usize) -> &[u32] {

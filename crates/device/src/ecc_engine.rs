@@ -205,6 +205,7 @@ impl EccEngine {
         }
     }
 
+    #[cold]
     fn correct_page(
         &mut self,
         host: &mut Host,

@@ -111,6 +111,8 @@ pub struct Cells {
     since: Instant,
     /// Days of retention per nanosecond at the present temperature.
     pace: f64,
+    /// Bits of a row that number pages, where they are a power of two.
+    page_shift: Option<u8>,
     bounds: Vec<Bound>,
     histories: Vec<Option<Arc<History>>>,
     /// Pages that a loss of power left in between, by row.
@@ -138,13 +140,15 @@ impl Cells {
         seed: u64,
     ) -> Self {
         let pace = errors.acceleration(profile.temperature_c) / NS_PER_DAY;
-        let blocks = geometry.blocks as usize;
+        let (blocks, pages) = (geometry.blocks as usize, geometry.pages_per_block);
+        let page_shift = pages.is_power_of_two().then(|| pages.trailing_zeros() as u8);
         Self {
             model: Arc::new(Model { geometry, wear, errors, seed }),
             profile,
             aged_days: 0.0,
             since: Instant::ZERO,
             pace,
+            page_shift,
             bounds: vec![Bound::default(); blocks],
             histories: vec![None; blocks],
             damage: BTreeMap::new(),
@@ -320,8 +324,11 @@ impl Cells {
 
     #[inline]
     fn place(&self, row: u32) -> (u32, u32) {
-        let pages = self.model.geometry.pages_per_block;
-        (row / pages, row % pages)
+        // A division costs more than all else on the way of a read without errors.
+        match self.page_shift {
+            Some(shift) => (row >> shift, row & ((1 << shift) - 1)),
+            None => (row / self.model.geometry.pages_per_block, row % self.model.geometry.pages_per_block),
+        }
     }
 
     /// A page comes to the register: counts the read, and says whether any bit of it may be wrong. If so, [`Self::errors`] tells which.
@@ -414,6 +421,7 @@ impl Cells {
 
     /// The bits of a page that are read wrong now, ascending, with the read thresholds lowered by so many deviations. `stored` is the page as
     /// it was to be; without it (timing only) half of the bits count as programmed.
+    #[cold]
     pub fn errors(&self, row: u32, now: Instant, lowered: f64, stored: Option<&[u8]>, out: &mut Vec<u32>) {
         out.clear();
         let (block, page) = self.place(row);

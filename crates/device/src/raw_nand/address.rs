@@ -85,6 +85,16 @@ impl RowMap {
         }
     }
 
+    /// Block and page of the page with this number, counted without holes. Divides only where it has to.
+    #[inline]
+    pub const fn split(&self, page: u32) -> (u32, u32) {
+        if self.pages_per_block == 1 << self.page_bits {
+            (page >> self.page_bits, page & (self.pages_per_block - 1))
+        } else {
+            (page / self.pages_per_block, page % self.pages_per_block)
+        }
+    }
+
     /// Index of the row among all rows of the target, without holes.
     #[inline]
     pub const fn index(&self, at: RowAddress) -> u32 {
@@ -112,6 +122,7 @@ mod tests {
         assert_eq!(map.decode(2132 << 9), None);
         assert_eq!(map.decode(2 << 21), None);
         assert_eq!(map.cycles(), 3);
+        assert_eq!((map.split(258 * 3 + 5), RowMap::new(64, 8, 1).split(64 * 3 + 5)), ((3, 5), (3, 5)));
     }
 
     #[test]

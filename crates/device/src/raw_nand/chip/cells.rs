@@ -32,12 +32,19 @@ const CELLS: u64 = 0x43_45_4C_4C;
 #[inline]
 fn sense(cells: &mut Cells, array: &Array, row: u32, at: Instant, lowered: f64, wrong: &mut Vec<u32>) {
     wrong.clear();
-    let suspicious = cells.read(row, at);
     // What the fast path knows holds for the usual thresholds.
-    if suspicious || lowered != 0.0 {
+    if cells.read(row, at) || lowered != 0.0 {
         cells.errors(row, at, lowered, array.stored(row as usize), wrong);
     }
-    for flip in array.flips(row as usize) {
+    if array.has_flips() {
+        turn_over(wrong, array.flips(row as usize));
+    }
+}
+
+/// Injected errors on top: a bit that is wrong twice is right.
+#[cold]
+fn turn_over(wrong: &mut Vec<u32>, flips: &[u32]) {
+    for flip in flips {
         match wrong.binary_search(flip) {
             Ok(at) => _ = wrong.remove(at),
             Err(at) => wrong.insert(at, *flip),

@@ -95,7 +95,7 @@ impl RawNand {
     /// In timing-only mode the array holds no marks; they are shown all the same, so that a scan finds them.
     pub(super) fn show_mark(&self, row: u32, column: usize, buf: &mut [u8]) {
         let g = &self.spec.geometry;
-        let (block, page) = (row / g.pages_per_block, row % g.pages_per_block);
+        let (block, page) = self.map.split(row);
         if !self.faults.is_factory_bad(block) {
             return;
         }

@@ -293,7 +293,8 @@ impl RawNand {
     }
 
     fn plane_of(&self, at: RowAddress) -> u8 {
-        (at.block % self.spec.geometry.planes) as u8
+        // There are 1, 2 or 4 (`RawNandSpec::check`).
+        (at.block & (self.spec.geometry.planes - 1)) as u8
     }
 }
 

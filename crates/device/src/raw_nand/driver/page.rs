@@ -34,8 +34,7 @@ impl<B: NandBus> RawNandDriver<B> {
     #[inline]
     pub(super) fn page_at(&self, addr: u64) -> PageAt {
         let page = (addr >> self.page_shift) as u32;
-        let per_block = self.rows.pages_per_block();
-        let (block, page) = (page / per_block, page % per_block);
+        let (block, page) = self.rows.split(page);
         let per_target = self.rows.blocks();
         let (target, block) =
             if block < per_target { (0, block) } else { (block / per_target, block % per_target) };

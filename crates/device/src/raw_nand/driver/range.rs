@@ -77,7 +77,7 @@ impl<B: NandBus> RawNandDriver<B> {
     /// Whole pages from `addr` (a page's start) on, at most to the end of the block.
     #[inline]
     fn pages_in_block(&self, addr: u64, len: usize) -> usize {
-        let page = (addr >> self.page_shift) as u32 % self.rows.pages_per_block();
+        let (_, page) = self.rows.split((addr >> self.page_shift) as u32);
         (len >> self.page_shift).min((self.rows.pages_per_block() - page) as usize)
     }
 
