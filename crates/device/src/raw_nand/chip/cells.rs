@@ -33,16 +33,30 @@ const CELLS: u64 = 0x43_45_4C_4C;
 fn sense(cells: &mut Cells, array: &Array, row: u32, at: Instant, lowered: f64, wrong: &mut Vec<u32>) {
     wrong.clear();
     // What the fast path knows holds for the usual thresholds.
-    if cells.read(row, at) || lowered != 0.0 {
-        cells.errors(row, at, lowered, array.stored(row as usize), wrong);
-    }
-    if array.has_flips() {
-        turn_over(wrong, array.flips(row as usize));
+    let suspicious = cells.read(row, at) || lowered != 0.0;
+    if suspicious || array.has_flips() {
+        look(cells, array, (row, suspicious), at, lowered, wrong);
     }
 }
 
-/// Injected errors on top: a bit that is wrong twice is right.
+/// Looks at the bits: all of a page that is suspicious, and the injected ones.
 #[cold]
+#[inline(never)]
+fn look(
+    cells: &Cells,
+    array: &Array,
+    (row, suspicious): (u32, bool),
+    at: Instant,
+    lowered: f64,
+    wrong: &mut Vec<u32>,
+) {
+    if suspicious {
+        cells.errors(row, at, lowered, array.stored(row as usize), wrong);
+    }
+    turn_over(wrong, array.flips(row as usize));
+}
+
+/// Injected errors on top: a bit that is wrong twice is right.
 fn turn_over(wrong: &mut Vec<u32>, flips: &[u32]) {
     for flip in flips {
         match wrong.binary_search(flip) {
