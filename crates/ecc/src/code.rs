@@ -1,5 +1,6 @@
 //! Codes by name, and their sizes.
 
+use crate::bch::field;
 use core::fmt;
 use core::str::FromStr;
 
@@ -28,7 +29,8 @@ pub const fn bch_bytes(step_bytes: u32, strength: u32) -> u32 {
     bch_degree(step_bytes).saturating_mul(strength).div_ceil(8)
 }
 
-/// A code, as users write it: `hamming/256`, `hamming/512`, `bch8/512`, `bch24/1024`.
+/// A code, as users write it: `hamming/256`, `hamming/512`, `bch8/512`, `bch24/1024`; `bch24/1024@17475` (or `@0x4443`) over a
+/// field that Linux does not take by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// One bit per step, two are detected.
@@ -36,20 +38,57 @@ pub enum Code {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
     },
-    /// Binary Bose-Chaudhuri-Hocquenghem code.
+    /// Binary Bose-Chaudhuri-Hocquenghem code over the field of Linux's default polynomial.
     Bch {
         /// Bits corrected per step.
         strength: u32,
         /// Data bytes per step.
         step_bytes: u32,
     },
+    /// The same over the field of another polynomial. [`Code::bch_over`] makes it, or the same code's [`Code::Bch`].
+    BchOver {
+        /// Bits corrected per step.
+        strength: u32,
+        /// Data bytes per step.
+        step_bytes: u32,
+        /// Primitive polynomial of the field, its coefficients as bits: 17475 (0x4443) is x^14 + x^10 + x^6 + x + 1.
+        polynomial: u32,
+    },
 }
 
 impl Code {
+    /// A BCH code over the field of a primitive polynomial: [`Code::Bch`] when that is Linux's default for the step.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn bch_over(strength: u32, step_bytes: u32, polynomial: u32) -> Result<Self, CodeError> {
+        let code = match Self::is_default(step_bytes, polynomial) {
+            true => Self::Bch { strength, step_bytes },
+            false => Self::BchOver { strength, step_bytes, polynomial },
+        };
+        code.check()?;
+        Ok(code)
+    }
+
+    fn is_default(step_bytes: u32, polynomial: u32) -> bool {
+        field::linux_polynomial(bch_degree(step_bytes)) == Ok(polynomial)
+    }
+
+    /// The polynomial of a BCH code's field.
+    pub(crate) fn polynomial(self) -> Result<Option<u32>, CodeError> {
+        match self {
+            Self::Hamming { .. } => Ok(None),
+            Self::Bch { step_bytes, .. } => field::linux_polynomial(bch_degree(step_bytes)).map(Some),
+            Self::BchOver { polynomial, .. } => Ok(Some(polynomial)),
+        }
+    }
+
     /// Data bytes per step.
     pub const fn step_bytes(self) -> u32 {
         match self {
-            Self::Hamming { step_bytes } | Self::Bch { step_bytes, .. } => step_bytes,
+            Self::Hamming { step_bytes }
+            | Self::Bch { step_bytes, .. }
+            | Self::BchOver { step_bytes, .. } => step_bytes,
         }
     }
 
@@ -57,7 +96,7 @@ impl Code {
     pub const fn strength(self) -> u32 {
         match self {
             Self::Hamming { .. } => 1,
-            Self::Bch { strength, .. } => strength,
+            Self::Bch { strength, .. } | Self::BchOver { strength, .. } => strength,
         }
     }
 
@@ -65,29 +104,45 @@ impl Code {
     pub const fn ecc_bytes(self) -> u32 {
         match self {
             Self::Hamming { step_bytes } => hamming_bytes(step_bytes),
-            Self::Bch { strength, step_bytes } => bch_bytes(step_bytes, strength),
+            Self::Bch { strength, step_bytes } | Self::BchOver { strength, step_bytes, .. } => {
+                bch_bytes(step_bytes, strength)
+            }
         }
     }
 
     /// Whether there is such a code.
     ///
     /// # Errors
-    /// What is wrong with step or strength.
+    /// What is wrong with step, strength or polynomial.
     pub fn check(self) -> Result<(), CodeError> {
         match self {
             Self::Hamming { step_bytes: 256 | 512 } => Ok(()),
             Self::Hamming { step_bytes } => Err(CodeError::Step { step_bytes }),
-            Self::Bch { strength, step_bytes } => {
-                let degree = bch_degree(step_bytes);
-                if !DEGREES.contains(&degree) {
-                    return Err(CodeError::Step { step_bytes });
-                }
-                check_bch(degree, strength)?;
-                let (bits, most) = (8 * step_bytes + degree * strength, (1 << degree) - 1);
-                if bits > most { Err(CodeError::TooLong { bits, most }) } else { Ok(()) }
+            Self::Bch { strength, step_bytes } => check_step(step_bytes, strength),
+            Self::BchOver { strength, step_bytes, polynomial } => {
+                check_step(step_bytes, strength)?;
+                check_polynomial(step_bytes, polynomial)
             }
         }
     }
+}
+
+fn check_step(step_bytes: u32, strength: u32) -> Result<(), CodeError> {
+    let degree = bch_degree(step_bytes);
+    if !DEGREES.contains(&degree) {
+        return Err(CodeError::Step { step_bytes });
+    }
+    check_bch(degree, strength)?;
+    let (bits, most) = (8 * step_bytes + degree * strength, (1 << degree) - 1);
+    if bits > most { Err(CodeError::TooLong { bits, most }) } else { Ok(()) }
+}
+
+fn check_polynomial(step_bytes: u32, polynomial: u32) -> Result<(), CodeError> {
+    let (degree, needs) = (field::degree(polynomial), bch_degree(step_bytes));
+    if degree != needs {
+        return Err(CodeError::Degree { polynomial, degree, step_bytes, needs });
+    }
+    field::check_primitive(polynomial).map(|_| ())
 }
 
 /// Whether a BCH code over a field of 2^`degree` elements can correct `strength` bits.
@@ -106,7 +161,14 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hamming { step_bytes } => write!(f, "hamming/{step_bytes}"),
-            Self::Bch { strength, step_bytes } => write!(f, "bch{strength}/{step_bytes}"),
+            Self::BchOver { strength, step_bytes, polynomial }
+                if !Self::is_default(*step_bytes, *polynomial) =>
+            {
+                write!(f, "bch{strength}/{step_bytes}@{polynomial}")
+            }
+            Self::Bch { strength, step_bytes } | Self::BchOver { strength, step_bytes, .. } => {
+                write!(f, "bch{strength}/{step_bytes}")
+            }
         }
     }
 }
@@ -116,11 +178,18 @@ impl FromStr for Code {
 
     fn from_str(text: &str) -> Result<Self, CodeError> {
         let (name, step) = text.split_once('/').ok_or(CodeError::Form)?;
+        let (step, polynomial) = match step.split_once('@') {
+            Some((step, polynomial)) => (step, Some(any_number(polynomial)?)),
+            None => (step, None),
+        };
         let step_bytes = number(step)?;
-        let code = match name.strip_prefix("bch") {
-            Some(strength) => Self::Bch { strength: number(strength)?, step_bytes },
-            None if name == "hamming" => Self::Hamming { step_bytes },
-            None => return Err(CodeError::Form),
+        let code = match (name.strip_prefix("bch"), polynomial) {
+            (Some(strength), Some(polynomial)) => {
+                return Self::bch_over(number(strength)?, step_bytes, polynomial);
+            }
+            (Some(strength), None) => Self::Bch { strength: number(strength)?, step_bytes },
+            (None, None) if name == "hamming" => Self::Hamming { step_bytes },
+            _ => return Err(CodeError::Form),
         };
         code.check()?;
         Ok(code)
@@ -133,11 +202,20 @@ fn number(text: &str) -> Result<u32, CodeError> {
     text.parse().ok().filter(|_| digits).ok_or(CodeError::Form)
 }
 
+/// Decimal, or hexadecimal after 0x.
+fn any_number(text: &str) -> Result<u32, CodeError> {
+    let Some(hex) = text.strip_prefix("0x") else { return number(text) };
+    let digits = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u32::from_str_radix(hex, 16).ok().filter(|_| digits).ok_or(CodeError::Form)
+}
+
 /// Why there is no such code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// Not the name of a code.
-    #[error("not a code: write hamming/256, hamming/512 or bch<bits>/<step bytes>, such as bch8/512")]
+    #[error(
+        "not a code: write hamming/256, hamming/512 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
+    )]
     Form,
     /// No code for steps of this size.
     #[error("no code for a step of {step_bytes} bytes: Hamming takes 256 or 512, BCH 2 to 4095")]
@@ -158,10 +236,24 @@ pub enum CodeError {
         degree: u32,
     },
     /// The polynomial does not generate a field.
-    #[error("the polynomial {polynomial:#x} is not primitive")]
+    #[error("the polynomial {polynomial} ({polynomial:#x}) is not primitive")]
     NotPrimitive {
         /// Its coefficients as bits.
         polynomial: u32,
+    },
+    /// The polynomial's field is not the one that a step needs.
+    #[error(
+        "the polynomial {polynomial} ({polynomial:#x}) has degree {degree}; a step of {step_bytes} bytes needs {needs}"
+    )]
+    Degree {
+        /// Its coefficients as bits.
+        polynomial: u32,
+        /// The degree it has.
+        degree: u32,
+        /// Data bytes per step.
+        step_bytes: u32,
+        /// Degree m of the code's field.
+        needs: u32,
     },
     /// Data and check bits are more than a codeword has.
     #[error("{bits} data and check bits do not fit into a codeword of {most}")]
@@ -194,6 +286,65 @@ mod tests {
         }
         let code: Code = "bch24/1024".parse().unwrap();
         assert_eq!((code.step_bytes(), code.strength(), code.ecc_bytes()), (1024, 24, 42));
+    }
+
+    #[test]
+    fn polynomials_are_named_where_they_differ_from_linux() {
+        let parse = |text: &str| text.parse::<Code>().unwrap();
+        let other = Code::BchOver { strength: 24, step_bytes: 1024, polynomial: 17475 };
+        assert_eq!(parse("bch24/1024@17475"), other);
+        assert_eq!(parse("bch24/1024@0x4443"), other);
+        assert_eq!(other.to_string(), "bch24/1024@17475");
+        assert_eq!((other.step_bytes(), other.strength(), other.ecc_bytes()), (1024, 24, 42));
+        for (text, plain) in [
+            ("bch24/1024@16427", "bch24/1024"),
+            ("bch24/1024@0x402b", "bch24/1024"),
+            ("bch24/1024@0x402B", "bch24/1024"),
+            ("bch8/512@8219", "bch8/512"),
+        ] {
+            assert_eq!((parse(text), parse(text).to_string().as_str()), (parse(plain), plain));
+        }
+        let built = Code::BchOver { strength: 8, step_bytes: 512, polynomial: 0x201B };
+        assert_eq!(built.to_string(), "bch8/512");
+    }
+
+    #[test]
+    fn polynomials_of_no_such_field_say_why() {
+        let parse = |text: &str| text.parse::<Code>().unwrap_err();
+        for text in [
+            "bch24/1024@",
+            "bch24/1024@0x",
+            "bch24/1024@+17475",
+            "bch24/1024@0x+4443",
+            "bch24/1024@4443h",
+            "bch24/1024@17475@17475",
+            "bch24@17475/1024",
+            "hamming/512@8219",
+            "bch24/1024@99999999999",
+        ] {
+            assert_eq!(parse(text), CodeError::Form, "{text}");
+        }
+        let degree = |polynomial, degree, step_bytes, needs| CodeError::Degree {
+            polynomial,
+            degree,
+            step_bytes,
+            needs,
+        };
+        assert_eq!(parse("bch8/512@17475"), degree(17475, 14, 512, 13));
+        assert_eq!(parse("bch24/1024@8219"), degree(8219, 13, 1024, 14));
+        assert_eq!(parse("bch24/1024@0"), degree(0, 0, 1024, 14));
+        assert_eq!(parse("bch24/1024@0xffffffff"), degree(u32::MAX, 31, 1024, 14));
+        // x^14 has no root but 0; (x^7 + 1)^2 has the root 1.
+        for polynomial in [0x4000, 0x4001] {
+            let name = alloc::format!("bch24/1024@{polynomial}");
+            assert_eq!(parse(&name), CodeError::NotPrimitive { polynomial }, "{name}");
+        }
+        assert_eq!(parse("bch73/1024@17475"), CodeError::Strength { strength: 73 });
+        assert_eq!(parse("bch8/4096@17475"), CodeError::Step { step_bytes: 4096 });
+        assert_eq!(
+            parse("bch8/512@17475").to_string(),
+            "the polynomial 17475 (0x4443) has degree 14; a step of 512 bytes needs 13"
+        );
     }
 
     #[test]

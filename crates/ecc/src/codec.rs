@@ -1,7 +1,7 @@
 //! A code, ready to encode and decode the steps of a page.
 
 use crate::bch::Bch;
-use crate::code::{Code, CodeError, bch_degree};
+use crate::code::{Code, CodeError};
 use crate::hamming;
 use alloc::sync::Arc;
 
@@ -26,13 +26,8 @@ impl Codec {
     /// No such code: see [`Code::check`].
     pub fn new(code: Code) -> Result<Self, CodeError> {
         code.check()?;
-        let bch = match code {
-            Code::Hamming { .. } => None,
-            Code::Bch { strength, step_bytes } => {
-                let bch = Bch::for_step(bch_degree(step_bytes), strength, step_bytes as usize)?;
-                Some(Arc::new(bch))
-            }
-        };
+        let bch = |polynomial| Bch::for_step(polynomial, code.strength(), code.step_bytes() as usize);
+        let bch = code.polynomial()?.map(bch).transpose()?.map(Arc::new);
         Ok(Self { code, bch })
     }
 

@@ -111,7 +111,7 @@ fn padding_does_not_count() {
 
 #[test]
 fn pages_are_their_steps() {
-    for name in ["hamming/256", "hamming/512", "bch4/512", "bch8/512", "bch24/1024"] {
+    for name in ["hamming/256", "hamming/512", "bch4/512", "bch8/512", "bch24/1024", "bch24/1024@17475"] {
         let codec = codec(name);
         let (step, per_step) = (codec.code().step_bytes() as usize, codec.code().ecc_bytes() as usize);
         for steps in 0..10 {

@@ -32,23 +32,28 @@ fn bch_bytes_are_the_kernels() {
 /// Linux's NAND engine adds the mask that makes an erased step valid: the ECC bytes of 0xFF, inverted.
 #[test]
 fn codecs_add_the_mask_of_erased_steps() {
+    let mut tried = 0;
     for (polynomial, strength, data, expected) in bch_vectors() {
         let step_bytes = data.len() as u32;
-        if !matches!((polynomial, step_bytes), (0x201B, 512) | (0x402B, 1024)) {
-            continue;
-        }
+        let code = match (polynomial, step_bytes) {
+            (0x201B, 512) | (0x402B, 1024) => Code::Bch { strength, step_bytes },
+            (0x4443, 1024) => Code::BchOver { strength, step_bytes, polynomial },
+            _ => continue,
+        };
+        tried += 1;
         let bare = Bch::with_polynomial(polynomial, strength).unwrap();
         let mut erased = vec![0; expected.len()];
         bare.encode(&vec![0xFF; data.len()], &mut erased);
         let masked: Vec<u8> = expected.iter().zip(&erased).map(|(byte, mask)| byte ^ !mask).collect();
 
-        let codec = Codec::new(Code::Bch { strength, step_bytes }).unwrap();
+        let codec = Codec::new(code).unwrap();
         let mut ecc = vec![0; expected.len()];
         codec.encode(&data, &mut ecc);
         assert_eq!(ecc, masked, "{}", codec.code());
         codec.encode(&vec![0xFF; data.len()], &mut ecc);
         assert!(ecc.iter().all(|byte| *byte == 0xFF));
     }
+    assert_eq!(tried, 3 * 6 * 3, "fields, strengths and seeds");
 }
 
 fn hamming_data(step_bytes: usize, what: &str) -> Vec<u8> {

@@ -48,7 +48,7 @@ fn worn(dump: &mut [u8], every: usize) {
     }
 }
 
-const CASES: [(u32, u32, &str, LayoutName); 10] = [
+const CASES: [(u32, u32, &str, LayoutName); 12] = [
     (512, 16, "hamming/256", LayoutName::SmallPage),
     (512, 16, "hamming/512", LayoutName::SmallPage),
     (2048, 64, "hamming/256", LayoutName::LargePageHamming),
@@ -58,6 +58,8 @@ const CASES: [(u32, u32, &str, LayoutName); 10] = [
     (2048, 64, "bch4/512", LayoutName::LargePage),
     (2048, 64, "bch8/512", LayoutName::LargePage),
     (4096, 224, "bch24/1024", LayoutName::LargePage),
+    (4096, 224, "bch24/1024@17475", LayoutName::LargePage),
+    (2048, 64, "bch1/1024@17475", LayoutName::LargePage),
     (2048, 64, "hamming/512", LayoutName::Winbond),
 ];
 

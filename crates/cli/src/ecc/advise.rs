@@ -3,7 +3,7 @@
 use crate::common::{self, Failure, Outcome};
 use floatgate_lab::advise::{self, Advice, Chip, Point, Series, Use};
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::ecc::Code;
+use floatgate_lab::ecc::{Code, EccError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -90,10 +90,8 @@ impl Args {
 
     fn codes(&self) -> Result<Vec<Code>, Failure> {
         let parse = |text: &String| {
-            let code = text.parse::<Code>().and_then(|code| code.check().map(|()| code));
-            code.map_err(|error| {
-                Failure::new(format!("--code {text}: {error}"), "for example --code bch8/512")
-            })
+            let code = text.parse().map_err(EccError::from);
+            code.map_err(|error| Failure::new(format!("--code {text}: {error}"), error.help()))
         };
         self.code.iter().map(parse).collect()
     }

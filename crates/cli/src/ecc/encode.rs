@@ -14,6 +14,7 @@ use std::process::ExitCode;
   floatgate ecc encode rootfs.ubi --page-size 2048 --oob-size 64 --code hamming/256 -o rootfs.nand
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --oob-only -o rootfs.oob
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --ecc-only -o rootfs.ecc
+  floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch8/1024@17475 -o rootfs.nand
 
 The last page is filled with FFh. Unused OOB bytes and bad block markers are FFh; so is all of an erased page.")]
 pub(crate) struct Args {

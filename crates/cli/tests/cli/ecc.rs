@@ -102,8 +102,34 @@ fn the_code_of_a_dump_is_found() {
     assert_eq!((code, found["report"].is_null()), (Some(1), true));
 }
 
+#[test]
+fn another_polynomial_is_written_found_and_read() {
+    const OTHER: [&str; 4] = ["--part", "mt29f2g08aad", "--code", "bch8/1024@0x4443"];
+    let folder = folder("ecc-polynomial");
+    let ecc = |args: &[&str]| run_in(&folder, [&["ecc"], args].concat());
+    let run = ecc(&[&["encode", "rootfs.ubi", "-o", "other.nand"][..], &OTHER].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let mut dump = read(&folder, "other.nand");
+    (0..8).for_each(|bit| dump[3 * 2112 + 100 * bit] ^= 1 << bit);
+    std::fs::write(folder.join("other.nand"), &dump).unwrap();
+
+    let run = ecc(&["check", "other.nand", "--part", "mt29f2g08aad", "--json"]);
+    let found: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.code, &found["report"]["scheme"]["code"]), (Some(0), &"bch8/1024@17475".into()));
+    assert_eq!(found["report"]["corrected_bits"], 8);
+
+    let run = ecc(&[&["decode", "other.nand", "-o", "back"][..], &OTHER].concat());
+    assert_eq!((run.code, run.out.contains("bch8/1024@17475")), (Some(0), true), "{}", run.out);
+    assert!(read(&folder, "back") == read(&folder, "rootfs.ubi"));
+    let run = ecc(&["check", "other.nand", "--part", "mt29f2g08aad", "--code", "bch8/1024"]);
+    assert_eq!(run.code, Some(1), "Linux's polynomial does not fit");
+
+    let run = ecc(&["advise", "mt29f2g08aad", "--code", "bch8/1024@17475"]);
+    assert_eq!((run.code, run.out.contains("bch8/1024@17475")), (Some(0), true), "{}{}", run.out, run.err);
+}
+
 /// Arguments after `ecc` that are wrong, each in its own way, and a word of the message.
-const WRONG: [(&str, &str); 34] = [
+const WRONG: [(&str, &str); 37] = [
     ("", "Usage"),
     ("nosuch", "nosuch"),
     ("encode", "FILE"),
@@ -118,6 +144,9 @@ const WRONG: [(&str, &str); 34] = [
     ("encode rootfs.ubi --part ./nosuch.toml --code bch4/512 -o x", "nosuch.toml"),
     ("encode rootfs.ubi --part mt29f2g08aad --code rs4/512 -o x", "bch8/512"),
     ("encode rootfs.ubi --part mt29f2g08aad --code bch99/512 -o x", "99"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch8/1024@ -o x", "@<polynomial>"),
+    ("encode rootfs.ubi --part mt29f2g08aad --code bch8/1024@16385 -o x", "not primitive"),
+    ("advise mt29f2g08aad --code bch8/512@17475", "8219"),
     ("encode rootfs.ubi --part mt29f2g08aad --code bch16/512 -o x", "OOB"),
     ("encode rootfs.ubi --part mt29f2g08aad --code bch4/500 -o x", "500"),
     ("encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --layout nosuch -o x", "winbond"),

@@ -22,28 +22,47 @@ pub(crate) fn linux_polynomial(degree: u32) -> Result<u32, CodeError> {
     at.and_then(|at| POLYNOMIALS.get(at).copied()).ok_or(CodeError::Field { degree })
 }
 
+/// The degree of a polynomial; that of 0 is taken as 0.
+pub(crate) fn degree(polynomial: u32) -> u32 {
+    polynomial.checked_ilog2().unwrap_or(0)
+}
+
+/// Whether a polynomial generates a field: only then all of the 2^m - 1 first powers of a differ. Its degree m.
+pub(crate) fn check_primitive(polynomial: u32) -> Result<u32, CodeError> {
+    let degree = degree(polynomial);
+    if !crate::code::DEGREES.contains(&degree) {
+        return Err(CodeError::Field { degree });
+    }
+    let order = (1 << degree) - 1;
+    let mut power = 1;
+    let first_one = (1..=order).find(|_| {
+        power = times_a(power, degree, polynomial);
+        power == 1
+    });
+    if first_one == Some(order) { Ok(degree) } else { Err(CodeError::NotPrimitive { polynomial }) }
+}
+
+/// The next power of a.
+const fn times_a(power: u32, degree: u32, polynomial: u32) -> u32 {
+    let twice = power << 1;
+    twice ^ ((twice >> degree) * polynomial)
+}
+
 impl Field {
     /// The field of a primitive polynomial.
     pub(crate) fn new(polynomial: u32) -> Result<Self, CodeError> {
-        let degree = polynomial.checked_ilog2().unwrap_or(0);
-        if !crate::code::DEGREES.contains(&degree) {
-            return Err(CodeError::Field { degree });
-        }
+        let degree = check_primitive(polynomial)?;
         let order = (1 << degree) - 1;
         let zero_log = 2 * order as u16;
         let mut field = Self { degree, exp: vec![0; 4 * order + 1], log: vec![zero_log; order + 1] };
         let mut power = 1;
         for i in 0..order {
-            if i > 0 && power == 1 {
-                return Err(CodeError::NotPrimitive { polynomial });
-            }
             field.exp[i] = power as u16;
             field.exp[i + order] = power as u16;
             field.log[power as usize] = i as u16;
-            power <<= 1;
-            power ^= (power >> degree) * polynomial;
+            power = times_a(power, degree, polynomial);
         }
-        if power == 1 { Ok(field) } else { Err(CodeError::NotPrimitive { polynomial }) }
+        Ok(field)
     }
 
     /// m.

@@ -68,8 +68,8 @@ impl Bch {
 
     /// The code of Linux's software NAND engine for a step: shorter tables, and a mask on all ECC bytes, so that an erased
     /// step with erased ECC bytes is a codeword.
-    pub(crate) fn for_step(m: u32, t: u32, step_bytes: usize) -> Result<Self, CodeError> {
-        let mut bch = Self::build(field::linux_polynomial(m)?, t, step_bytes)?;
+    pub(crate) fn for_step(polynomial: u32, t: u32, step_bytes: usize) -> Result<Self, CodeError> {
+        let mut bch = Self::build(polynomial, t, step_bytes)?;
         bch.mask = bch.encoder.remainder(&alloc::vec![0xFF; step_bytes]).map(|word| !word);
         Ok(bch)
     }

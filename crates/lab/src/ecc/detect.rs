@@ -19,7 +19,11 @@ const SAMPLE: usize = 64;
 /// Every so-manieth page of the sample is tried first: one of them comes from each part of the dump.
 const FIRST: usize = 8;
 
-/// Evidence from which a code is believed, in bits: some 300 codes and layouts are tried, so chance brings 8 bits.
+/// The other polynomial in use for steps of 1024 bytes, x^14 + x^10 + x^6 + x + 1 (Lin and Costello, Error Control Coding,
+/// table of primitive polynomials; Atmel's PMECC has it too). For 512 bytes PMECC takes Linux's.
+const OTHER_POLYNOMIAL: u32 = 0x4443;
+
+/// Evidence from which a code is believed, in bits: some 450 codes and layouts are tried, so chance brings 9 bits.
 const BELIEVED_BITS: f64 = 40.0;
 
 /// Steps of a dump that its own code cannot correct: worn or half-written pages, other codes in other parts. A guess;
@@ -140,7 +144,13 @@ pub fn detect(geometry: &PageGeometry, layout: Option<LayoutName>, sample: &Samp
 fn schemes(geometry: &PageGeometry, layout: Option<LayoutName>) -> Vec<Scheme> {
     let layout = layout.filter(|name| *name != LayoutName::Linux);
     let hamming = [256, 512].map(|step_bytes| Code::Hamming { step_bytes });
-    let bch = |strength| [512, 1024].map(|step_bytes| Code::Bch { strength, step_bytes });
+    let bch = |strength| {
+        [
+            Code::Bch { strength, step_bytes: 512 },
+            Code::Bch { strength, step_bytes: 1024 },
+            Code::BchOver { strength, step_bytes: 1024, polynomial: OTHER_POLYNOMIAL },
+        ]
+    };
     let codes = hamming.into_iter().chain((1..=floatgate_ecc::code::MAX_STRENGTH).flat_map(bch));
     codes.flat_map(|code| different(geometry, code, layout)).collect()
 }
@@ -254,7 +264,9 @@ fn log2_chances(code: Code) -> Vec<f64> {
         // Two per address bit.
         Code::Hamming { .. } => 2 * data_bits.ilog2(),
         // The degree of the field, 13 for 512 bytes and 14 for 1024, times the strength.
-        Code::Bch { strength, step_bytes } => (step_bytes.ilog2() + 4) * strength,
+        Code::Bch { strength, step_bytes } | Code::BchOver { strength, step_bytes, .. } => {
+            (step_bytes.ilog2() + 4) * strength
+        }
     };
     let bits = f64::from(data_bits + check_bits);
     let (mut words, mut within) = (0.0, 0.0);

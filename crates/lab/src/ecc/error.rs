@@ -104,6 +104,9 @@ impl EccError {
             Self::Size { .. } => {
                 "--part NAME takes the sizes of a chip; `floatgate parts --kind raw-nand` lists them"
             }
+            Self::Code(CodeError::Degree { .. } | CodeError::NotPrimitive { .. }) => {
+                "usual polynomials are 8219 for steps of 512 bytes, 16427 (Linux's default) and 17475 for 1024"
+            }
             Self::Code(_) => "usual codes are hamming/256, bch4/512, bch8/512, bch24/1024 and bch40/1024",
             Self::Layout { .. } => "a weaker code has fewer ECC bytes; --layout names another place for them",
             Self::Hidden { .. } => "name another --layout: in this one the chip itself writes and hides them",

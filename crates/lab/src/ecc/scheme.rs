@@ -17,7 +17,9 @@ pub struct Scheme {
 pub(super) const fn usual_layouts(code: Code) -> [LayoutName; 3] {
     match code {
         Code::Hamming { .. } => [LayoutName::LargePageHamming, LayoutName::LargePage, LayoutName::SmallPage],
-        Code::Bch { .. } => [LayoutName::LargePage, LayoutName::SmallPage, LayoutName::LargePageHamming],
+        Code::Bch { .. } | Code::BchOver { .. } => {
+            [LayoutName::LargePage, LayoutName::SmallPage, LayoutName::LargePageHamming]
+        }
     }
 }
 
