@@ -22,7 +22,8 @@ impl PageSet {
     }
 
     pub(crate) fn remove(&mut self, pages: core::ops::Range<u64>) {
-        for page in pages {
+        let end = pages.end.min(64 * self.0.len() as u64);
+        for page in pages.start..end {
             if let Some(word) = self.0.get_mut((page / 64) as usize) {
                 *word &= !(1 << (page % 64));
             }

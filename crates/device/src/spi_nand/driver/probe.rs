@@ -117,8 +117,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let oob = oob_layout(&spec, &engine);
         let lines = Lines::single(&spec);
         let g = spec.geometry;
-        let encoded_pages =
-            if engine.on_host() { u64::from(g.blocks()) * u64::from(g.pages_per_block) } else { 0 };
+        let decodes = engine.on_host() && bus.keeps_data();
+        let pages = if decodes { u64::from(g.blocks()) * u64::from(g.pages_per_block) } else { 0 };
         let mut driver = Self {
             bus,
             host,
@@ -126,7 +126,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             waits,
             geometry: geometry(&spec, &engine, &oob),
             oob,
-            encoded: PageSet::new(encoded_pages),
+            encoded: PageSet::new(pages),
             engine,
             status_op: lines.get_feature(c::STATUS),
             lines,

@@ -218,6 +218,18 @@ fn refused_programs_do_not_count_as_encoded() {
     assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
 }
 
+/// What the chip sent was right, what arrived is not: the engine sees the latter.
+#[test]
+fn bits_that_the_bus_garbles_are_not_taken_for_right() {
+    let mut rig = super::timing::phy_rig(2_200);
+    rig.ecc = EccProfile { engine: EngineKind::Software, strength: Some(8), ..EccProfile::default() };
+    let mut d = rig.driver("w35n01jw");
+    // The PHY is no longer tuned, which writes and status reads at the slow clock do not notice.
+    d.bus_mut().power_on();
+    write(&mut d, 0, &noise(8, 4096));
+    assert_eq!(read(&mut d, 0, 4096).0, Err(ErrorKind::Uncorrectable));
+}
+
 #[test]
 fn read_retry_helps_the_host_too() {
     let mut d = rig(EngineKind::Software).driver("mx35lf2ge4ad");
