@@ -5,9 +5,10 @@
 //!
 //! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. Where none are kept (timing only), wrong bits are counted step
 //! by step, which comes to the same as long as no step has more of them than the code corrects. Beyond that a decoder may find
-//! another codeword near by, which counting does not know. [`EccEngine::finish`] counts too, over the data alone.
+//! another codeword near by, which counting does not know.
 
 mod page_code;
+mod page_set;
 
 pub use page_code::{PageCode, PageCodeError};
 
@@ -15,6 +16,7 @@ use crate::timeline::{Host, Resource, Timeline};
 use crate::units;
 use floatgate_mtd::{Geometry, Nanos, Phase};
 use page_code::Scratch;
+pub(crate) use page_set::PageSet;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -240,27 +242,6 @@ impl EccEngine {
         host.spend(resource, Phase::Ecc, self.profile.correct_us_per_bit * u64::from(bits), "ECC correct");
     }
 
-    /// After a page was read into `data`: corrects the bits listed in `flips` (bit offsets in the page, sorted; those
-    /// beyond `data` are OOB and are not counted).
-    ///
-    /// # Errors
-    /// [`Uncorrectable`] when any step holds too many; the other steps are corrected all the same.
-    #[inline]
-    pub fn finish(
-        &mut self,
-        host: &mut Host,
-        data: &mut [u8],
-        flips: &[u32],
-    ) -> Result<Corrected, Uncorrectable> {
-        self.work(host, data.len() as u32, self.profile.decode_ns_per_kb, "ECC decode");
-        if flips.is_empty() || !self.on_host() {
-            return Ok(Corrected::default());
-        }
-        let fixed = correct(self.requirement, data, flips);
-        self.book_correction(host, fixed.map_or(0, |c| c.total));
-        fixed.map(|corrected| self.reported(corrected))
-    }
-
     #[inline]
     fn work(&mut self, host: &mut Host, bytes: u32, ns_per_kb: u32, what: &'static str) {
         let length = Nanos::from_ns(u64::from(bytes) * u64::from(ns_per_kb) / 1000);
@@ -278,47 +259,9 @@ impl EccEngine {
     }
 }
 
-/// Flips back the wrong bits of every step that has at most `strength` of them.
-///
-/// # Errors
-/// [`Uncorrectable`] when a step has more.
-pub fn correct(code: EccRequirement, data: &mut [u8], flips: &[u32]) -> Result<Corrected, Uncorrectable> {
-    let bits = data.len() as u32 * 8;
-    let step_bits = code.step_bytes.max(1) * 8;
-    let mut result = Ok(Corrected::default());
-    let inside = &flips[..flips.partition_point(|&bit| bit < bits)];
-    for step in inside.chunk_by(|a, b| a / step_bits == b / step_bits) {
-        let wrong = step.len() as u32;
-        if wrong > code.strength {
-            result = Err(Uncorrectable);
-            continue;
-        }
-        for &bit in step {
-            data[bit as usize / 8] ^= 1 << (bit % 8);
-        }
-        if let Ok(sum) = &mut result {
-            sum.max = sum.max.max(wrong);
-            sum.total += wrong;
-        }
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn corrects_by_step() {
-        let code = EccRequirement { strength: 1, step_bytes: 512 };
-        let mut data = vec![0xFF; 1024];
-        data[3] ^= 1;
-        data[600] ^= 2;
-        let flips = [24, 600 * 8 + 1];
-        assert_eq!(correct(code, &mut data, &flips), Ok(Corrected { max: 1, total: 2 }));
-        assert!(data.iter().all(|&b| b == 0xFF));
-        assert_eq!(correct(code, &mut data, &[0, 1]), Err(Uncorrectable));
-    }
 
     #[test]
     fn software_costs_cpu_time_and_on_die_none() {
@@ -326,7 +269,7 @@ mod tests {
         let soft =
             EccProfile { engine: EngineKind::Software, decode_ns_per_kb: 1000, ..EccProfile::default() };
         let mut host = Host::default();
-        EccEngine::new(soft, chip).finish(&mut host, &mut [0; 2000], &[]).unwrap();
+        EccEngine::new(soft, chip).decode(&mut host, &mut [0; 2000], &mut [], PageRead::Clean).unwrap();
         assert_eq!(host.spent()[Phase::Ecc], Nanos::from_us(2));
         EccEngine::new(EccProfile::default(), chip).prepare(&mut host, 2000);
         assert_eq!(host.spent().total(), Nanos::from_us(2));

@@ -122,11 +122,11 @@ fn spi_nand(spec: &SpiNandSpec) -> Geometry {
         buffer_bytes: g.page_bytes,
         sub_page_bytes: g.page_bytes,
         oob_bytes: g.oob_bytes,
-        // Without an engine of its own, the chip leaves all but the bad block marker to the host.
+        // Without an engine of its own, the chip leaves all but the bad block marker to the host, which needs some for its code.
         oob_free_bytes: if spec.ecc.on_die {
             spec.oob.layout(spec.geometry.oob_bytes).map_or(0, |l| l.free_bytes())
         } else {
-            g.oob_bytes - 2
+            g.oob_bytes - 2 - code_bytes(g.page_bytes, spec.ecc.strength, spec.ecc.step_bytes)
         },
         ecc_strength: spec.ecc.strength,
         ecc_step_bytes: spec.ecc.step_bytes,
@@ -157,11 +157,10 @@ fn nor(size_bytes: u64, erase_bytes: u32, buffer_bytes: u32) -> Geometry {
 }
 
 /// Bytes of a software code per page: Hamming for one bit (3 a step), BCH over GF(2^13) or, for 1 KiB, GF(2^14) else.
-fn code_bytes(spec: &RawNandSpec) -> u32 {
-    let (page, ecc) = (spec.geometry.page_bytes, spec.ecc);
-    let field = if ecc.step_bytes > 512 { 14 } else { 13 };
-    let step = if ecc.strength == 1 { 3 } else { (field * ecc.strength).div_ceil(8) };
-    if ecc.on_die { 0 } else { page / ecc.step_bytes * step }
+fn code_bytes(page_bytes: u32, strength: u32, step_bytes: u32) -> u32 {
+    let field = if step_bytes > 512 { 14 } else { 13 };
+    let step = if strength == 1 { 3 } else { (field * strength).div_ceil(8) };
+    page_bytes / step_bytes * step
 }
 
 fn raw_nand(spec: &RawNandSpec) -> Geometry {
@@ -170,6 +169,8 @@ fn raw_nand(spec: &RawNandSpec) -> Geometry {
     let steps = g.page_bytes / spec.ecc.step_bytes;
     let parts = if slc { 1 << u32::from(spec.nop).min(4).min(steps).ilog2() } else { 1 };
     let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.targets);
+    let code =
+        if spec.ecc.on_die { 0 } else { code_bytes(g.page_bytes, spec.ecc.strength, spec.ecc.step_bytes) };
     Geometry {
         kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
         size_bytes: u64::from(g.page_bytes) * u64::from(g.pages_per_block) * blocks,
@@ -179,7 +180,7 @@ fn raw_nand(spec: &RawNandSpec) -> Geometry {
         sub_page_bytes: g.page_bytes / parts,
         oob_bytes: g.oob_bytes,
         // Small pages keep the eight bytes around the marker, large ones two, beside those of the code.
-        oob_free_bytes: if g.page_bytes == 512 { 8 } else { g.oob_bytes - 2 - code_bytes(spec) },
+        oob_free_bytes: if g.page_bytes == 512 { 8 } else { g.oob_bytes - 2 - code },
         ecc_strength: spec.ecc.strength,
         ecc_step_bytes: spec.ecc.step_bytes,
         bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),

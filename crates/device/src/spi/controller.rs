@@ -256,8 +256,15 @@ pub trait SpiMem {
     /// Most data bytes of one mapped transfer during which CS# stays low.
     fn max_mapped(&self, direction: Direction) -> usize;
 
-    /// The bits of the page read last that are wrong, for ECC engines on the host's side (see [`SpiChip::wrong_bits`]).
-    fn wrong_bits(&self) -> &[u32];
+    /// The wrong bits (offsets in the page, sorted) of the page read last. `None` where nobody knows, as on real hardware:
+    /// bytes are then decoded, which finds the same, only slower.
+    fn wrong_bits(&self) -> Option<&[u32]>;
+
+    /// Whether that page is known to hold just what one program wrote.
+    fn is_as_programmed(&self) -> bool;
+
+    /// Whether data is kept at all; `false` in timing-only mode.
+    fn keeps_data(&self) -> bool;
 
     /// The clock at which `op` would run. `mapped` operations may use the PHY's.
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;
@@ -312,6 +319,8 @@ pub struct SpiController<C> {
     noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
+    /// What was read last arrived with other bits than the chip sent.
+    garbled: bool,
     power: Power,
     /// Clock for operations without a limit of their own.
     base: Clock,
@@ -332,6 +341,7 @@ impl<C: SpiChip> SpiController<C> {
             phy: PhyState::Uncalibrated,
             noted_until: Instant::ZERO,
             trial_tap: None,
+            garbled: false,
             power: Power::default(),
             base,
             phy_clock,
@@ -477,7 +487,8 @@ impl<C: SpiChip> SpiController<C> {
         match data {
             Data::In(buf) => {
                 self.chip.exec(start, end, clock.hz(), op, Data::In(&mut *buf))?;
-                if !self.samples_right(clock, op.mode.data) {
+                self.garbled = !self.samples_right(clock, op.mode.data);
+                if self.garbled {
                     garble(buf);
                 }
             }
@@ -584,8 +595,19 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         }
     }
 
-    fn wrong_bits(&self) -> &[u32] {
-        self.chip.wrong_bits()
+    #[inline]
+    fn wrong_bits(&self) -> Option<&[u32]> {
+        (!self.garbled).then(|| self.chip.wrong_bits())
+    }
+
+    #[inline]
+    fn is_as_programmed(&self) -> bool {
+        self.chip.is_as_programmed()
+    }
+
+    #[inline]
+    fn keeps_data(&self) -> bool {
+        self.chip.keeps_data()
     }
 
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock {

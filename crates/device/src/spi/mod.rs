@@ -55,11 +55,18 @@ pub trait SpiChip {
     /// What an operation is, for pictures: `PAGE READ 13h`.
     fn command_name(&self, op: &SpiOp) -> &'static str;
 
-    /// The bits of the page read last that are still wrong (bit offsets in the page, sorted). Correction is by counting:
-    /// an ECC engine on the host's side asks here instead of decoding.
+    /// The bits of the page read last that are still wrong (bit offsets in the page, sorted).
     fn wrong_bits(&self) -> &[u32] {
         &[]
     }
+
+    /// Whether the page read last holds just what one program wrote.
+    fn is_as_programmed(&self) -> bool {
+        false
+    }
+
+    /// Whether data is kept; false for timing only.
+    fn keeps_data(&self) -> bool;
 
     /// What the array did while the operation that began at `start` moved data, for pictures.
     fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {

@@ -11,7 +11,6 @@ mod interface;
 mod oob;
 mod otp;
 mod page;
-mod page_set;
 mod planes;
 mod range;
 mod retry;
@@ -25,7 +24,7 @@ use super::address::RowMap;
 use super::bus::NandBus;
 use super::spec::RawNandSpec;
 use super::timing::DataInterface;
-use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
+use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
 use crate::host::HostProfile;
 use crate::timeline::Host;
 use bbt::Table;
@@ -34,7 +33,6 @@ use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{
     Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, OobMode, OtpArea, OtpRegion,
 };
-use page_set::PageSet;
 use serde::Deserialize;
 
 /// Where bad blocks are looked up.

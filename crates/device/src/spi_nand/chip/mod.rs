@@ -278,6 +278,15 @@ impl SpiChip for SpiNand {
     fn wrong_bits(&self) -> &[u32] {
         self.dies[self.active].wrong_bits()
     }
+
+    fn is_as_programmed(&self) -> bool {
+        self.dies[self.active].is_as_programmed()
+    }
+
+    #[inline]
+    fn keeps_data(&self) -> bool {
+        self.dies[self.active].array.stores()
+    }
 }
 
 /// Distinct blocks chosen by the seed.

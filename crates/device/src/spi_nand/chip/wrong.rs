@@ -5,6 +5,7 @@
 
 use super::super::spec::SpiNandGeometry;
 use super::die::{Die, Loaded};
+use super::work::ArrayTask;
 use crate::ecc_engine::EccRequirement;
 use floatgate_mtd::Instant;
 
@@ -60,6 +61,11 @@ impl Die {
     /// The bits of the page read last that are still wrong.
     pub(super) fn wrong_bits(&self) -> &[u32] {
         &self.wrong
+    }
+
+    /// Whether the page read last holds just what one program wrote.
+    pub(super) fn is_as_programmed(&self) -> bool {
+        self.work.task == ArrayTask::Read && self.array.is_as_programmed(self.work.row as usize)
     }
 
     /// The bits of page `row` that read wrong at `at`.

@@ -13,7 +13,7 @@ mod select;
 
 use super::command as c;
 use super::spec::SpiNandSpec;
-use crate::ecc_engine::{Corrected, EccEngine, EngineKind};
+use crate::ecc_engine::{Corrected, EccEngine, EngineKind, PageCodeError, PageSet};
 use crate::host::HostProfile;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
@@ -59,6 +59,9 @@ pub enum ProbeError {
     /// The engine is the chip's, which has none.
     #[error("the chip has no on-die ECC: set ecc.engine to software, external or pipelined")]
     NoOnDieEcc,
+    /// The engine's code cannot be had for pages like the chip's.
+    #[error("ecc: {0}")]
+    Ecc(#[from] PageCodeError),
     /// The chip did not answer in the mode it was switched to.
     #[error("the chip does not answer after the switch to {0}")]
     SwitchFailed(Mode),
@@ -104,6 +107,8 @@ pub struct SpiNandDriver<S> {
     /// Which OOB bytes are the user's.
     oob: OobLayout,
     engine: EccEngine,
+    /// Pages that were encoded here and not changed since: what decoding finds in them is known.
+    encoded: PageSet,
     lines: Lines,
     /// Templates: address and length are filled in.
     read_op: SpiOp,
@@ -130,13 +135,20 @@ impl<S: SpiMem> SpiNandDriver<S> {
         &self.spec
     }
 
+    /// Where ECC bytes and free bytes lie in the OOB.
+    pub const fn oob_layout(&self) -> &OobLayout {
+        &self.oob
+    }
+
     /// The controller.
     pub const fn bus(&self) -> &S {
         &self.bus
     }
 
     /// The controller, for breaking the chip behind it on purpose.
-    pub const fn bus_mut(&mut self) -> &mut S {
+    pub fn bus_mut(&mut self) -> &mut S {
+        // Whoever has it may write what they like.
+        self.encoded.clear();
         &mut self.bus
     }
 

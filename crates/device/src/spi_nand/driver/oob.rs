@@ -62,7 +62,10 @@ impl<S: SpiMem> SpiNandDriver<S> {
         page[data_bytes..].fill(0xFF);
         scatter(layout, oob, &mut page[data_bytes..]);
         let outcome = self.read_raw_or_corrected(addr, &mut page, data.is_empty(), mode);
-        data.copy_from_slice(&page[..data.len()]);
+        // Bits that were counted, not corrected, are no longer wrong for the caller.
+        if mode == OobMode::Raw || !self.counts() {
+            data.copy_from_slice(&page[..data.len()]);
+        }
         gather(layout, &page[data_bytes..], oob);
         self.page = page;
         match outcome.map_err(|error| self.bus_error(error, addr))? {

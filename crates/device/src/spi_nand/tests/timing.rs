@@ -207,7 +207,7 @@ fn phy(unstable_ps: u32) -> PhyProfile {
     }
 }
 
-fn phy_rig(unstable_ps: u32) -> Rig {
+pub(super) fn phy_rig(unstable_ps: u32) -> Rig {
     let mut rig = Rig::new("1S-8S-8S");
     rig.profile.phy = Some(phy(unstable_ps));
     rig.board.phy = true;

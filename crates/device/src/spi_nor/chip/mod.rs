@@ -209,6 +209,10 @@ impl SpiChip for SpiNor {
         self.work.what
     }
 
+    fn keeps_data(&self) -> bool {
+        self.array.stores()
+    }
+
     fn reset_pin(&mut self, at: Instant) {
         if self.spec.reset_pin {
             self.reset(at);
