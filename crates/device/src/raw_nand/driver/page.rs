@@ -244,8 +244,8 @@ impl<B: NandBus> RawNandDriver<B> {
         at: PageAt,
         data: &[u8],
         oob: &[u8],
-        store: impl FnOnce(&mut Self, &[u8]) -> T,
-    ) -> T {
+        store: impl FnOnce(&mut Self, &[u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.engine.prepare(&mut self.host, data.len() as u32);
         if self.engine.code().is_none() || !self.bus.keeps_data() {
             return store(self, oob);
@@ -253,8 +253,11 @@ impl<B: NandBus> RawNandDriver<B> {
         let mut spare = std::mem::take(&mut self.spare);
         spare.copy_from_slice(oob);
         self.engine.encode(data, &mut spare);
-        self.encoded.insert(at.addr >> self.page_shift);
         let result = store(self, &spare);
+        // A refused program leaves what was there before.
+        if result.is_ok() {
+            self.encoded.insert(at.addr >> self.page_shift);
+        }
         self.spare = spare;
         result
     }
