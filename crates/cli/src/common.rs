@@ -114,7 +114,13 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Outcome {
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".tmp");
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    // A device or a pipe stays what it is: /dev/null, /dev/stdout.
+    let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir());
+    let written = if special {
+        std::fs::write(path, text)
+    } else {
+        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path))
+    };
     written.map_err(|e| {
         let _ = std::fs::remove_file(&beside);
         Failure::new(format!("{}: {e}", path.display()), "name a file in a folder that you can write to")

@@ -29,7 +29,7 @@ pub(super) struct GeometryArgs {
 /// Which code, where.
 #[derive(clap::Args)]
 pub(super) struct CodeArgs {
-    /// hamming/256, hamming/512, or bch<bits>/<step bytes>: bch4/512, bch8/512, bch24/1024 ...; bch24/1024@17475 is over
+    /// hamming/256, hamming/512, or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...; bch24/1024@17475 is over
     /// the field of another polynomial than Linux's default
     #[arg(long)]
     code: Option<String>,

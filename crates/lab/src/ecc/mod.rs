@@ -2,9 +2,9 @@
 //!
 //! - [`geometry`]: sizes of page, OOB and block, and where bad blocks are marked; from a part or from numbers.
 //! - [`scheme`]: a code in an OOB layout, for pages of one geometry.
-//! - [`encode`]: data in, pages with OOB out.
-//! - [`decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
-//! - [`detect`]: which code and layout a dump was written with.
+//! - [`mod@encode`]: data in, pages with OOB out.
+//! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
+//! - [`mod@detect`]: which code and layout a dump was written with.
 //!
 //! Files of any size pass in chunks of whole blocks; memory does not grow with them.
 
