@@ -29,7 +29,7 @@ pub(super) fn new(spec: &RawNandSpec, target: u32, options: ChipOptions) -> Cell
 const CELLS: u64 = 0x43_45_4C_4C;
 
 /// A page comes from the array: `wrong` becomes the bits that are read wrong, injected ones included.
-#[inline]
+#[inline(always)]
 fn sense(cells: &mut Cells, array: &Array, row: u32, at: Instant, lowered: f64, wrong: &mut Vec<u32>) {
     wrong.clear();
     // What the fast path knows holds for the usual thresholds.

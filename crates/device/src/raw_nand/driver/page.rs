@@ -116,7 +116,8 @@ impl<B: NandBus> RawNandDriver<B> {
     }
 
     /// Corrects what was just read; where that fails, tries again with the chip's read retry modes.
-    #[inline]
+    // Calls of their own for this and the next one cost a page read 4 % (docs/performance.md).
+    #[inline(always)]
     pub(super) fn correct(
         &mut self,
         at: PageAt,
@@ -133,7 +134,7 @@ impl<B: NandBus> RawNandDriver<B> {
     }
 
     /// Decodes what was just read. Without wrong bits, a page that was encoded here needs no decoder: there is nothing to find.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decode(
         &mut self,
         at: PageAt,
