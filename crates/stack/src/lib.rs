@@ -1,0 +1,20 @@
+//! What Linux puts on raw flash, in user space: live, read and write, over any [`Mtd`](floatgate_mtd::Mtd).
+//!
+//! In the order data flows:
+//!
+//! - [`ubifs`]: the filesystem, over any [`Volume`].
+//! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
+//!   UBI: in memory, and the bytes of a bare UBIFS image.
+//! - [`ubi`]: volumes on flash: which physical eraseblock (PEB) holds which LEB, wear levelling, bad blocks.
+//!
+//! One implementation serves all: building an image is the live filesystem on a device in memory, extracting is the
+//! live filesystem mounted read-only.
+//!
+//! Time is carried by the handle: a volume has a clock that its operations advance, so that the code above reads like a
+//! filesystem and not like bookkeeping.
+
+pub mod ubi;
+pub mod ubifs;
+pub mod volume;
+
+pub use volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};

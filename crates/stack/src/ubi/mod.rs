@@ -1,0 +1,1 @@
+//! UBI over any [`Mtd`](floatgate_mtd::Mtd).

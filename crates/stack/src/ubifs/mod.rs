@@ -1,0 +1,1 @@
+//! UBIFS over any [`Volume`](crate::Volume).
