@@ -1,1 +1,14 @@
 //! UBIFS over any [`Volume`](crate::Volume).
+
+mod core;
+mod error;
+mod io;
+mod journal;
+mod layout;
+mod mount;
+mod space;
+mod tnc;
+mod wbuf;
+
+pub use error::{Error, Result};
+pub use layout::{Head, Place};
