@@ -74,6 +74,11 @@ impl Space {
         Err(Error::Unsupported("space"))
     }
 
+    /// Whether a commit has something of the LPT to write.
+    pub(crate) fn is_dirty(&self) -> bool {
+        false
+    }
+
     /// Sums.
     pub(crate) fn totals(&self) -> SpaceTotals {
         SpaceTotals::default()
