@@ -1,1 +1,3 @@
 //! UBIFS over any [`Volume`](crate::Volume).
+
+pub mod compress;
