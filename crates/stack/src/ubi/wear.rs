@@ -22,7 +22,7 @@ pub(super) enum Work {
 }
 
 impl<M: Mtd> Ubi<M> {
-    fn entry(&self, pnum: u32) -> Entry {
+    pub(super) fn entry(&self, pnum: u32) -> Entry {
         Entry { pnum, erase_count: self.peb(pnum).erase_count }
     }
 
@@ -61,6 +61,9 @@ impl<M: Mtd> Ubi<M> {
         self.io.check_writable()?;
         if !self.works.is_empty() && self.works.len() >= self.free.len() {
             self.do_one_work()?;
+        }
+        if self.fastmap.is_some() {
+            return self.get_pool_peb();
         }
         while self.free.is_empty() {
             if !self.do_one_work()? {
