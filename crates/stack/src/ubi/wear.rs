@@ -59,7 +59,7 @@ impl<M: Mtd> Ubi<M> {
     /// A free PEB for a LEB; it is protected from being moved for a while.
     pub(super) fn get_peb(&mut self) -> Result<u32, UbiError> {
         self.io.check_writable()?;
-        if !self.works.is_empty() && self.works.len() >= self.free.len() {
+        while !self.works.is_empty() && self.works.len() >= self.free.len() {
             self.do_one_work()?;
         }
         if self.fastmap.is_some()
