@@ -117,31 +117,17 @@ fn cuts_of_a_device_with_a_fastmap_lose_nothing() {
     }
 }
 
+/// As above with many more seeds: `UBI_CUT_SEEDS=1000..1100 cargo test -p floatgate-stack --test ubi -- --ignored many_cuts`.
 #[test]
-fn debug_one() {
-    let case = Case { seed: 101, fastmap: FastmapUse::Never, turns: 12 };
-    let flash = kinds(40)[1].clone();
-    let start = case.start(flash);
-    let cut = Cut { operation: 119, kind: CutKind::ALL[1], seed: 799938 };
-    let (mut model, mut ubi, mut random) = (start.0.clone(), start.1.clone(), start.2.clone());
-    ubi.mtd_mut().order(Some(cut));
-    let op = run(&mut model, &mut ubi, &mut random, case.turns).unwrap();
-    let o = format!("{op:?}");
-    eprintln!("op {}", &o[..o.len().min(100)]);
-    let name = "x";
-    let show = |ubi: &Ubi<Flash>, w: &str| { for p in ubi.pebs() { if p.pnum == 36 || p.leb.is_some_and(|l| (l.volume, l.lnum) == (0, 3)) { eprintln!("{w} {p:?}"); } } };
-    let mut ubi = attach(ubi.into_mtd(), None, case.fastmap, &name);
-    show(&ubi, "attached");
-    model.settle_volumes(&op, &ubi);
-    model.check(&mut ubi, Some(&op), &name);
-    model.clean(&mut ubi, Some(&op)).unwrap();
-    for _ in 0..15 {
-        let op = model.choose(&mut random, ubi.info().available_lebs);
-        let o = format!("{op:?}");
-        eprintln!("op {}", &o[..o.len().min(100)]);
-        model.run(&mut ubi, &op).unwrap(); model = model.after(&op, &ubi);
-        show(&ubi, "  ");
+#[ignore = "takes minutes"]
+fn many_cuts() {
+    let seeds = std::env::var("UBI_CUT_SEEDS").unwrap_or_else(|_| "1000..1020".into());
+    let (first, end) = seeds.split_once("..").unwrap();
+    for seed in first.parse().unwrap()..end.parse().unwrap() {
+        for (kind, flash) in kinds(40).into_iter().enumerate() {
+            let seed = seed * 4 + kind as u64;
+            Case { seed, fastmap: FastmapUse::Never, turns: 20 }.exhaust(flash, seed % 3 == 0);
+        }
+        Case { seed, fastmap: FastmapUse::Write, turns: 20 }.exhaust(nand(100, 512, 512), seed % 2 == 0);
     }
-    let ubi = attach(ubi.into_mtd(), None, case.fastmap, &name);
-    show(&ubi, "attached");
 }
