@@ -85,7 +85,8 @@ impl Scan {
         Ok(())
     }
 
-    fn read_peb<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(), AttachFault> {
+    /// Reads the headers of a PEB.
+    pub(super) fn read_peb<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(), AttachFault> {
         if io.is_bad(pnum)? {
             self.bad += 1;
             return Ok(());
