@@ -24,7 +24,8 @@ use floatgate_mtd::Mtd;
 const DEPTH: usize = 2;
 
 impl<M: Mtd> Ubi<M> {
-    /// Erases PEBs that cannot be read for certain, and `begun`, the next ones of a fastmap's pools.
+    /// Erases PEBs that cannot be read for certain, and `begun`, those of the pools of a fastmap that
+    /// is not kept up to date.
     pub(super) fn erase_doubtful(&mut self, scan: &Scan, begun: &[u32]) -> Result<(), UbiError> {
         for &pnum in &scan.urgent {
             self.erase_out_of_turn(pnum)?;
