@@ -1,0 +1,191 @@
+//! Files and names: what a caller does with a mounted filesystem.
+//!
+//! Inodes are read once and kept while they are open or changed; changed blocks of files wait in a page cache of bounded
+//! size. What is written when, and in which group, is as in Linux (`fs/ubifs/{dir,file,xattr,journal}.c`).
+
+mod attributes;
+mod directory;
+mod inodes;
+mod pages;
+mod read;
+mod rename;
+mod types;
+mod write;
+mod xattr;
+
+use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
+
+use super::compress::{Compressor, Decompressor};
+use super::core::Core;
+use super::error::{Error, Result};
+use super::mount::{FormatOptions, MountOptions};
+use super::space::BudgetRequest;
+use crate::volume::Volume;
+use inodes::Inodes;
+use pages::Pages;
+
+pub use types::{
+    AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr, Statistics,
+};
+
+/// How a mounted filesystem behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behaviour {
+    /// Every change is on flash when the call returns (`-o sync`).
+    pub sync: bool,
+    /// How new files are compressed; the superblock's choice unless given.
+    pub compression: Option<Compression>,
+    /// Bytes of changed blocks that are kept before they are written.
+    pub cache_bytes: usize,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { sync: false, compression: None, cache_bytes: 4 << 20 }
+    }
+}
+
+/// A mounted UBIFS.
+///
+/// Times of changes come from [`set_time`](Self::set_time): the filesystem has no clock of its own.
+#[derive(Clone, Debug)]
+pub struct Ubifs<V> {
+    core: Core<V>,
+    inodes: Inodes,
+    pages: Pages,
+    behaviour: Behaviour,
+    time: Timestamp,
+    compressor: Compressor,
+    decompressor: Decompressor,
+    /// A node that was read.
+    node: Vec<u8>,
+}
+
+impl<V: Volume> Ubifs<V> {
+    /// Mounts the filesystem on a volume.
+    ///
+    /// # Errors
+    /// Why it cannot be mounted, and the volume back.
+    pub fn mount(
+        volume: V,
+        options: &MountOptions,
+        behaviour: Behaviour,
+    ) -> core::result::Result<Self, (Error, V)> {
+        Core::mount(volume, options).map(|core| Self::over(core, behaviour))
+    }
+
+    /// Makes a new filesystem on a volume and mounts it.
+    ///
+    /// # Errors
+    /// Sizes that make no filesystem; failures of the volume.
+    pub fn format(volume: V, options: &FormatOptions, behaviour: Behaviour) -> Result<Self> {
+        Ok(Self::over(Core::format(volume, options)?, behaviour))
+    }
+
+    fn over(core: Core<V>, behaviour: Behaviour) -> Self {
+        Self {
+            core,
+            inodes: Inodes::default(),
+            pages: Pages::default(),
+            behaviour,
+            time: Timestamp::default(),
+            compressor: Compressor::new(),
+            decompressor: Decompressor::new(),
+            node: Vec::new(),
+        }
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub const fn root(&self) -> u32 {
+        ROOT_INODE
+    }
+
+    /// What the clock on the wall says: the time of changes from now on.
+    pub const fn set_time(&mut self, time: Timestamp) {
+        self.time = time;
+    }
+
+    /// Whether it cannot be changed: mounted so, or after a failure.
+    pub const fn is_read_only(&self) -> bool {
+        self.core.io.is_read_only()
+    }
+
+    /// The volume below, for its clock.
+    pub const fn volume_mut(&mut self) -> &mut V {
+        self.core.io.volume_mut()
+    }
+
+    pub(crate) const fn core(&self) -> &Core<V> {
+        &self.core
+    }
+
+    pub(crate) const fn core_mut(&mut self) -> &mut Core<V> {
+        &mut self.core
+    }
+
+    /// Sizes, as `df` shows them.
+    pub fn statistics(&self) -> Statistics {
+        self.core.statistics()
+    }
+
+    /// Everything changed is on flash, and the index too, when this returns (`sync`).
+    ///
+    /// # Errors
+    /// No space, failures of the volume.
+    pub fn sync(&mut self) -> Result<()> {
+        self.write_back()?;
+        self.core.commit()?;
+        Ok(self.core.io.volume_mut().flush()?)
+    }
+
+    /// All that is changed in one inode is on flash when this returns (`fsync`).
+    ///
+    /// # Errors
+    /// No such inode, no space, failures of the volume.
+    pub fn fsync(&mut self, inode: u32) -> Result<()> {
+        self.write_back_inode(inode)?;
+        self.core.io.sync_inode(&mut self.core.space, inode)
+    }
+
+    /// Writes what is changed and ends the mount.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync); the volume comes back either way.
+    pub fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
+        if self.is_read_only() {
+            return Ok(self.core.into_volume());
+        }
+        if let Err(error) = self.write_back() {
+            return Err((error, self.core.into_volume()));
+        }
+        self.core.unmount()
+    }
+
+    /// Ends the mount without writing anything, as a loss of power does.
+    pub fn abandon(self) -> V {
+        self.core.into_volume()
+    }
+
+    fn require_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Sets space aside for an operation, writing back what is cached if there is too little.
+    fn acquire(&mut self, request: &BudgetRequest) -> Result<()> {
+        match self.core.acquire(request) {
+            Err(Error::NoSpace) => {
+                self.write_back()?;
+                self.core.acquire(request)
+            }
+            other => other,
+        }
+    }
+
+    /// An operation is done: what it changed is in the journal. With `-o sync`, or for inodes that ask for it, it is on flash
+    /// when this returns.
+    fn settle(&mut self, request: &BudgetRequest, sync: bool) -> Result<()> {
+        self.core.release(request);
+        if sync || self.behaviour.sync { self.core.sync_heads() } else { Ok(()) }
+    }
+}
