@@ -1,7 +1,9 @@
 //! UBIFS over any [`Volume`](crate::Volume).
 
+mod commit;
 mod core;
 mod error;
+mod gc;
 mod io;
 mod journal;
 mod layout;
