@@ -145,7 +145,6 @@ impl<V: Volume> Ubifs<V> {
         cached.inode.links = 0;
         cached.open = 1;
         let inode = cached.inode.key.inum();
-        self.core.orphans.add(inode);
         self.core.apply(Head::Base, &[Change::Inode(cached.node())])?;
         self.inodes.insert(inode, cached);
         self.settle(&request, false)?;
@@ -171,8 +170,7 @@ impl<V: Volume> Ubifs<V> {
     pub(super) fn new_inode(&mut self, directory: u32, file: &NewFile<'_>) -> Result<Cached> {
         let data = attached(&file.kind)?;
         let parent = self.directory(directory)?.inode;
-        let inode = self.core.new_inode_number()?;
-        let created_sqnum = self.core.io.next_sqnum();
+        let (inode, created_sqnum) = self.core.new_inode()?;
         let default = self.behaviour.compression.unwrap_or(self.core.io.layout().superblock.compression);
         let is_directory = matches!(file.kind, NewKind::Directory);
         let is_regular = matches!(file.kind, NewKind::Regular);
@@ -224,13 +222,12 @@ impl<V: Volume> Ubifs<V> {
         if self.find_entry(directory, name)?.is_some() {
             return Err(Error::Exists);
         }
-        let request = BudgetRequest { new_entries: 1, dirtied_inodes: 2, ..dirtied(2, data) };
+        let request = BudgetRequest { new_entries: 1, changed_inodes: 2, ..dirtied(2, data) };
         self.acquire(&request)?;
         let time = self.time;
         let cached = self.inode(inode)?;
         cached.inode.links += 1;
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        self.core.orphans.remove(inode);
         self.touch(directory)?.inode.size += entry_bytes(name.len());
         self.write_names(&[(directory, name, Some(inode))], &[inode, directory])?;
         let sync = self.is_dirsync(directory);
@@ -269,7 +266,7 @@ impl<V: Volume> Ubifs<V> {
         parent.inode.size = parent.inode.size.saturating_sub(entry_bytes(name.len()));
         parent.inode.links -= u32::from(is_directory && parent.inode.links > 0);
         self.write_names(&[(directory, name, None)], &[entry.inode, directory])?;
-        self.forget_if_gone(entry.inode);
+        self.delete_if_gone(entry.inode)?;
         let sync = self.is_dirsync(directory);
         self.settle(if budgeted { &request } else { &NOTHING }, sync)
     }
@@ -292,25 +289,20 @@ impl<V: Volume> Ubifs<V> {
         Ok(())
     }
 
-    /// One name less; an inode that is open lives on as an orphan.
+    /// One name less. Without any the inode is an orphan once that is written, until nobody has it open.
     pub(super) fn drop_link(&mut self, inode: u32) -> Result<()> {
         let time = self.time;
         let cached = self.inode(inode)?;
         let is_directory = file_type(&cached.inode)? == FileType::Directory;
         cached.inode.links = if is_directory { 0 } else { cached.inode.links.saturating_sub(1) };
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        if cached.inode.links == 0 && cached.open > 0 {
-            self.core.orphans.add(inode);
-        }
         Ok(())
     }
 
-    /// Nothing is kept in memory of an inode that has gone.
-    pub(super) fn forget_if_gone(&mut self, inode: u32) {
-        if self.inodes.get(inode).is_some_and(|cached| cached.inode.links == 0 && cached.open == 0) {
-            self.drop_pages(inode, 0);
-            self.inodes.remove(inode);
-        }
+    /// An inode that has lost its last name goes, unless it is open.
+    pub(super) fn delete_if_gone(&mut self, inode: u32) -> Result<()> {
+        let gone = self.inodes.get(inode).is_some_and(|cached| cached.inode.links == 0 && cached.open == 0);
+        if gone { self.delete_inode(inode) } else { Ok(()) }
     }
 
     /// A directory whose contents change now.
@@ -334,7 +326,7 @@ impl<V: Volume> Ubifs<V> {
             let key = self.entry_key(directory, name)?;
             let of_type = inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
             let file_type = of_type.unwrap_or(FileType::Regular);
-            let entry = Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: 0 };
+            let entry = Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: self.core.io.cookie() };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
         for &inode in inodes {
@@ -348,7 +340,16 @@ impl<V: Volume> Ubifs<V> {
 }
 
 /// No space at all.
-pub(super) const NOTHING: BudgetRequest = BudgetRequest::NOTHING;
+pub(super) const NOTHING: BudgetRequest = BudgetRequest {
+    new_blocks: 0,
+    changed_blocks: 0,
+    new_inodes: 0,
+    new_inode_bytes: 0,
+    changed_inodes: 0,
+    changed_inode_bytes: 0,
+    new_entries: 0,
+    changed_entries: 0,
+};
 
 /// The budget for a new file with its entry, in a directory that changes.
 fn new_file_budget(data_bytes: usize) -> BudgetRequest {
@@ -356,7 +357,7 @@ fn new_file_budget(data_bytes: usize) -> BudgetRequest {
         new_inodes: 1,
         new_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         new_entries: 1,
-        dirtied_inodes: 1,
+        changed_inodes: 1,
         ..BudgetRequest::default()
     }
 }
@@ -364,8 +365,8 @@ fn new_file_budget(data_bytes: usize) -> BudgetRequest {
 /// The budget for changing inodes, one of them with data attached.
 pub(super) fn dirtied(inodes: u32, data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
-        dirtied_inodes: inodes,
-        dirtied_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+        changed_inodes: inodes,
+        changed_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         ..BudgetRequest::default()
     }
 }

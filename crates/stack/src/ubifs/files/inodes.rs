@@ -64,8 +64,8 @@ impl Inodes {
 /// The budget for writing a changed inode.
 pub(super) fn dirty_inode_budget(data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
-        dirtied_inodes: 1,
-        dirtied_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+        changed_inodes: 1,
+        changed_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         ..BudgetRequest::default()
     }
 }
@@ -167,12 +167,13 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// Removes an inode without a name from the index.
-    fn delete_inode(&mut self, inode: u32) -> Result<()> {
+    pub(super) fn delete_inode(&mut self, inode: u32) -> Result<()> {
         self.drop_pages(inode, 0);
         self.mark_clean(inode);
-        let Some(cached) = self.inodes.remove(inode) else { return Ok(()) };
-        self.core.orphans.remove(inode);
-        self.core.apply(Head::Base, &[Change::Inode(cached.node())])
+        match self.inodes.remove(inode) {
+            Some(cached) => self.core.delete_inode(&cached.inode),
+            None => Ok(()),
+        }
     }
 }
 

@@ -67,8 +67,8 @@ impl Page {
 /// The budget for a block that a write makes dirty.
 pub(super) fn page_budget(new: bool) -> BudgetRequest {
     BudgetRequest {
-        new_pages: u32::from(new),
-        dirtied_pages: u32::from(!new),
+        new_blocks: u32::from(new),
+        changed_blocks: u32::from(!new),
         ..BudgetRequest::default()
     }
 }

@@ -140,7 +140,7 @@ impl<V: Volume> Ubifs<V> {
         let names = [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, replacement)];
         self.write_names(&names, &inodes)?;
         if let Some((target, _)) = found.target {
-            self.forget_if_gone(target);
+            self.delete_if_gone(target)?;
         }
         self.settle_names(&request, from, to, found.inode)
     }

@@ -184,9 +184,9 @@ impl<V: Volume> Ubifs<V> {
     fn cut(&mut self, inode: u32, old_size: u64, new_size: u64) -> Result<()> {
         let tail = (new_size % BLOCK as u64) as usize;
         let request = BudgetRequest {
-            dirtied_pages: u32::from(tail != 0),
-            dirtied_inodes: 1,
-            dirtied_inode_bytes: Truncation::SIZE as u32,
+            changed_blocks: u32::from(tail != 0),
+            changed_inodes: 1,
+            changed_inode_bytes: Truncation::SIZE as u32,
             ..BudgetRequest::default()
         };
         let budgeted = match self.acquire(&request) {

@@ -120,8 +120,7 @@ impl<V: Volume> Ubifs<V> {
     }
 
     fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
-        let number = self.core.new_inode_number()?;
-        let created_sqnum = self.core.io.next_sqnum();
+        let (number, created_sqnum) = self.core.new_inode()?;
         let time = self.time;
         let inherited = host.flags.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits());
         let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
@@ -198,7 +197,7 @@ impl<V: Volume> Ubifs<V> {
         if let Some((name, inode)) = name {
             let key = self.xattr_key(host, name)?;
             let entry =
-                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type: FileType::Regular, cookie: 0 };
+                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type: FileType::Regular, cookie: self.core.io.cookie() };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
         for inode in [inode, host] {
