@@ -3,6 +3,7 @@
 mod commit;
 mod core;
 mod error;
+mod files;
 mod gc;
 mod io;
 mod journal;
@@ -13,4 +14,7 @@ mod tnc;
 mod wbuf;
 
 pub use error::{Error, Result};
+pub use files::{
+    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, Name, NewFile, NewKind, Rename, SetXattr, Statistics, Ubifs,
+};
 pub use layout::{Head, Place};

@@ -24,6 +24,8 @@ use crate::volume::Volume;
 use inodes::Inodes;
 use pages::Pages;
 
+pub use rename::Name;
+pub use write::CompressedBlock;
 pub use types::{
     AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr, Statistics,
 };
