@@ -1,6 +1,7 @@
 //! UBIFS over any [`Volume`](crate::Volume).
 
 mod commit;
+pub mod compress;
 mod core;
 mod error;
 mod files;
