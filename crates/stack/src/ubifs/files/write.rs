@@ -216,13 +216,12 @@ impl<V: Volume> Ubifs<V> {
         cached.inode.size = new_size;
         (cached.inode.mtime_s, cached.inode.mtime_ns) = (time.seconds, time.nanoseconds);
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        let info = cached.node();
+        let node = self.inodes.get(inode).ok_or(Error::NotFound)?.node();
         let truncation = Truncation { inode, old_size, new_size };
-        let mut changes = vec![Change::Inode(info), Change::Truncation(truncation)];
+        let mut changes = vec![Change::Inode(node), Change::Truncation(truncation)];
         if !shortened.is_empty() {
             changes.push(data_change(inode, last, tail, used, &shortened)?);
         }
-        // The nodes of the inode are borrowed from the map, which `apply` does not touch.
         self.core.apply(Head::Base, &changes)
     }
 
