@@ -65,9 +65,8 @@ impl WriteBuffer {
         self.bytes.drain(..usize::try_from(end).unwrap_or(usize::MAX).min(self.bytes.len()));
         self.offset += end;
         self.capacity = capacity(self.offset, layout_leb, max_write);
-        if self.bytes.is_empty() {
-            self.inodes.clear();
-        }
+        // Whatever was in it before the last nodes is on flash; the writer adds the inodes of those.
+        self.inodes.clear();
     }
 }
 
