@@ -157,11 +157,8 @@ impl<V: Volume> Core<V> {
 
     /// Nodes of the index on flash.
     fn index_usage(&mut self) -> Result<Usage> {
-        let root = Place {
-            lnum: self.master.root_lnum,
-            offset: self.master.root_offset,
-            len: self.master.root_len,
-        };
+        let root =
+            Place { lnum: self.master.root_lnum, offset: self.master.root_offset, len: self.master.root_len };
         let mut usage = Usage::default();
         let mut level = vec![root];
         let mut out = Vec::new();
@@ -262,12 +259,7 @@ impl<V: Volume> Core<V> {
     }
 }
 
-fn check_totals(
-    leb: u32,
-    lebs: &[(u32, LebSpace)],
-    totals: SpaceTotals,
-    found: &mut Vec<Inconsistency>,
-) {
+fn check_totals(leb: u32, lebs: &[(u32, LebSpace)], totals: SpaceTotals, found: &mut Vec<Inconsistency>) {
     let sum = |of: &dyn Fn(&LebSpace) -> u64| lebs.iter().map(|(_, space)| of(space)).sum::<u64>();
     let used = |space: &LebSpace| u64::from(leb.saturating_sub(space.free + space.dirty));
     let sums = [

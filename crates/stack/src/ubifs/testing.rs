@@ -47,14 +47,8 @@ pub(crate) struct TestVolume {
 
 impl TestVolume {
     pub(crate) fn new(lebs: u32, leb_bytes: u32, min_io_bytes: u32, max_write_bytes: u32) -> Self {
-        let geometry = VolumeGeometry {
-            lebs,
-            leb_bytes,
-            min_io_bytes,
-            max_write_bytes,
-            leb_start: 0,
-            read_only: false,
-        };
+        let geometry =
+            VolumeGeometry { lebs, leb_bytes, min_io_bytes, max_write_bytes, leb_start: 0, read_only: false };
         let lebs = vec![Leb::default(); lebs as usize];
         Self { geometry, lebs, fuel: None, operations: 0, random: Random(1), dead: false }
     }
