@@ -1,7 +1,12 @@
 //! A volume for tests: stricter than UBI, and power can go away at any write.
 
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{Superblock, SuperblockFlags, lpt};
 use floatgate_mtd::Instant;
 
+use super::io::Io;
+use super::layout::Layout;
 use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 
 /// Pseudorandom numbers: splitmix64.
@@ -221,4 +226,53 @@ impl Volume for TestVolume {
     }
 
     fn wait_until(&mut self, _now: Instant) {}
+}
+
+/// A superblock that fills a volume, with as small areas as Linux allows.
+pub(crate) fn superblock(geometry: &VolumeGeometry, journal_lebs: u32) -> Superblock {
+    let VolumeGeometry { lebs, leb_bytes, min_io_bytes, .. } = *geometry;
+    let buds = journal_lebs * min_io_bytes.max(64);
+    let log_lebs = (buds.div_ceil(leb_bytes) + 1).max(2);
+    let (first_lnum, orphan_lebs, lsave_count) = (3 + log_lebs, 1, 256);
+    let lpt = lpt::Geometry::choose(&lpt::Parameters {
+        first_lnum,
+        lebs: 0,
+        main: first_lnum + orphan_lebs..lebs,
+        max_leb_count: lebs,
+        leb_bytes,
+        min_io_bytes,
+        lsave_count,
+        big: false,
+    })
+    .unwrap();
+    Superblock {
+        flags: if lpt.is_big() { SuperblockFlags::BIG_LPT } else { SuperblockFlags::default() },
+        min_io_bytes,
+        leb_bytes,
+        leb_count: lebs,
+        max_leb_count: lebs,
+        max_journal_bytes: u64::from(journal_lebs) * u64::from(leb_bytes),
+        log_lebs,
+        lpt_lebs: lpt.parameters().lebs,
+        orphan_lebs,
+        data_heads: 1,
+        fanout: 8,
+        lsave_count,
+        format_version: 4,
+        time_granularity_ns: 1,
+        ..Superblock::default()
+    }
+}
+
+/// A volume with the layout of a filesystem, of which nothing is written.
+pub(crate) fn blank(
+    lebs: u32,
+    leb_bytes: u32,
+    min_io: u32,
+    max_write: u32,
+    journal_lebs: u32,
+) -> Io<TestVolume> {
+    let volume = TestVolume::new(lebs, leb_bytes, min_io, max_write);
+    let layout = Layout::new(&superblock(&volume.geometry, journal_lebs), volume.geometry).unwrap();
+    Io::new(volume, Arc::new(layout), false)
 }

@@ -64,10 +64,9 @@ struct JournalLimits {
 
 impl JournalLimits {
     /// As `init_constants_sb` has them: 13/16 for the second, and room for a LEB per head whatever the superblock says.
-    fn new(layout: &Layout) -> Self {
+    fn new(layout: &Layout, most: u64) -> Self {
         let leb = u64::from(layout.leb_bytes());
         let least = (u64::from(layout.limits.heads) + 1) * leb + 1;
-        let most = layout.superblock.max_journal_bytes;
         Self { most: most.max(least + leb), due: (most * 13 >> 4).max(least) }
     }
 }
@@ -80,7 +79,7 @@ impl Log {
             bytes: 0,
             head: LogPosition { lnum: tail, offset: 0 },
             tail,
-            limits: JournalLimits::new(layout),
+            limits: JournalLimits::new(layout, layout.superblock.max_journal_bytes),
             deferred: false,
             retired: Vec::new(),
             retired_bytes: 0,
@@ -135,6 +134,11 @@ impl Log {
     /// a LEB commits first).
     pub(crate) const fn is_commit_due(&self) -> bool {
         !self.deferred && self.bytes >= self.limits.due
+    }
+
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, layout: &Layout, most: u64) {
+        self.limits = JournalLimits::new(layout, most);
     }
 
     /// Whether the LEB after the head's is where the log begins: no commit can start before the log is

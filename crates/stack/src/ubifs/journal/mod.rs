@@ -19,6 +19,8 @@
 mod apply;
 mod log;
 mod reserve;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use apply::Change;
 pub(crate) use log::{Bud, Log, LogPosition, next_leb};
