@@ -2,6 +2,7 @@
 
 mod check;
 mod commit;
+pub mod compress;
 mod core;
 mod error;
 mod gc;
