@@ -6,9 +6,11 @@ mod io;
 mod journal;
 mod layout;
 mod mount;
+mod scan;
 mod space;
 mod tnc;
 mod wbuf;
 
 pub use error::{Error, Result};
 pub use layout::{Head, Place};
+
