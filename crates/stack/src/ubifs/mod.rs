@@ -13,4 +13,5 @@ mod wbuf;
 
 pub use error::{Error, Result};
 pub use layout::{Head, Place};
+pub use mount::MountOptions;
 
