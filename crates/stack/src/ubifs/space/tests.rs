@@ -1,0 +1,1 @@
+//! Tests of sums and finding; `lpt` has those of the tree.
