@@ -9,7 +9,7 @@ use super::super::journal::Change;
 use super::super::layout::{Head, Place};
 use super::super::space::BudgetRequest;
 use super::Ubifs;
-use super::inodes::{Cached, file_type};
+use super::inodes::{Cached, changed_inodes, file_type};
 use super::types::{DirEntry, NewFile, NewKind};
 use crate::volume::Volume;
 
@@ -118,8 +118,7 @@ impl<V: Volume> Ubifs<V> {
             return Err(Error::Exists);
         }
         let cached = self.new_inode(directory, file)?;
-        let request = new_file_budget(cached.data.len());
-        self.acquire(&request)?;
+        let cost = self.acquire(&new_file_budget(cached.data.len()))?;
         let inode = cached.inode.key.inum();
         self.inodes.insert(inode, cached);
         let is_directory = matches!(file.kind, NewKind::Directory);
@@ -127,9 +126,9 @@ impl<V: Volume> Ubifs<V> {
         let parent = self.touch(directory)?;
         parent.inode.size += size;
         parent.inode.links += u32::from(is_directory);
-        self.write_names(&[(directory, name, Some(inode))], &[inode, directory])?;
-        let sync = self.is_dirsync(directory);
-        self.settle(&request, sync)?;
+        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(directory))?;
         Ok(inode)
     }
 
@@ -140,14 +139,14 @@ impl<V: Volume> Ubifs<V> {
     pub fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32> {
         self.changeable_directory(directory)?;
         let mut cached = self.new_inode(directory, file)?;
-        let request = new_file_budget(0);
-        self.acquire(&request)?;
+        let cost = self.acquire(&new_file_budget(0))?;
         cached.inode.links = 0;
         cached.open = 1;
         let inode = cached.inode.key.inum();
-        self.core.apply(Head::Base, &[Change::Inode(cached.node())])?;
+        let outcome = self.core.apply(Head::Base, &[Change::Inode(cached.node())]);
+        self.settle(cost, outcome)?;
         self.inodes.insert(inode, cached);
-        self.settle(&request, false)?;
+        self.sync_if(false)?;
         Ok(inode)
     }
 
@@ -198,7 +197,7 @@ impl<V: Volume> Ubifs<V> {
             compression: if is_regular { default } else { Compression::None },
             ..Inode::default()
         };
-        Ok(Cached { inode, data, dirty: false, synced_size: inode.size, open: 0 })
+        Ok(Cached { inode, data, dirty: None, synced_size: inode.size, open: 0 })
     }
 
     /// Gives a file another name.
@@ -222,16 +221,15 @@ impl<V: Volume> Ubifs<V> {
         if self.find_entry(directory, name)?.is_some() {
             return Err(Error::Exists);
         }
-        let request = BudgetRequest { new_entries: 1, changed_inodes: 2, ..dirtied(2, data) };
-        self.acquire(&request)?;
+        let cost = self.acquire(&BudgetRequest { new_entries: 1, ..changed_inodes(2, data) })?;
         let time = self.time;
         let cached = self.inode(inode)?;
         cached.inode.links += 1;
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
         self.touch(directory)?.inode.size += entry_bytes(name.len());
-        self.write_names(&[(directory, name, Some(inode))], &[inode, directory])?;
-        let sync = self.is_dirsync(directory);
-        self.settle(&request, sync)
+        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(directory))
     }
 
     /// Removes a name, and the file with its last one, unless it is open.
@@ -255,20 +253,15 @@ impl<V: Volume> Ubifs<V> {
         let entry = self.find_entry(directory, name)?.ok_or(Error::NotFound)?;
         self.removable(entry.inode, is_directory)?;
         let data = self.inode(entry.inode)?.data.len();
-        let request = BudgetRequest { changed_entries: 1, ..dirtied(2, data) };
-        // Removing frees space in the end, so that it is allowed on a full filesystem.
-        let budgeted = match self.acquire(&request) {
-            Err(Error::NoSpace) => false,
-            other => other.map(|()| true)?,
-        };
+        let cost = self.acquire_if_possible(&BudgetRequest { changed_entries: 1, ..changed_inodes(2, data) })?;
         self.drop_link(entry.inode)?;
         let parent = self.touch(directory)?;
         parent.inode.size = parent.inode.size.saturating_sub(entry_bytes(name.len()));
         parent.inode.links -= u32::from(is_directory && parent.inode.links > 0);
-        self.write_names(&[(directory, name, None)], &[entry.inode, directory])?;
+        let outcome = self.write_names(&[(directory, name, None)], &[entry.inode, directory]);
+        self.settle(cost, outcome)?;
         self.delete_if_gone(entry.inode)?;
-        let sync = self.is_dirsync(directory);
-        self.settle(if budgeted { &request } else { &NOTHING }, sync)
+        self.sync_if(self.is_dirsync(directory))
     }
 
     /// Whether an inode may lose a name.
@@ -339,18 +332,6 @@ impl<V: Volume> Ubifs<V> {
     }
 }
 
-/// No space at all.
-pub(super) const NOTHING: BudgetRequest = BudgetRequest {
-    new_blocks: 0,
-    changed_blocks: 0,
-    new_inodes: 0,
-    new_inode_bytes: 0,
-    changed_inodes: 0,
-    changed_inode_bytes: 0,
-    new_entries: 0,
-    changed_entries: 0,
-};
-
 /// The budget for a new file with its entry, in a directory that changes.
 fn new_file_budget(data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
@@ -358,15 +339,6 @@ fn new_file_budget(data_bytes: usize) -> BudgetRequest {
         new_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         new_entries: 1,
         changed_inodes: 1,
-        ..BudgetRequest::default()
-    }
-}
-
-/// The budget for changing inodes, one of them with data attached.
-pub(super) fn dirtied(inodes: u32, data_bytes: usize) -> BudgetRequest {
-    BudgetRequest {
-        changed_inodes: inodes,
-        changed_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         ..BudgetRequest::default()
     }
 }
