@@ -15,7 +15,7 @@
 //! - [`observe`]: tells an observer of every call. Two observers come with it: [`trace`] records the calls,
 //!   [`meter`] counts them by [`operation`] with their [`latency`] and breakdown.
 //!
-//! [`replace`] moves the data of a failing block.
+//! [`replace`] moves the data of a failing block. [`ram`] is a device in memory.
 #![no_std]
 
 extern crate alloc;
@@ -32,6 +32,7 @@ pub mod observe;
 pub mod operation;
 pub mod pairing;
 pub mod partition;
+pub mod ram;
 pub mod replace;
 pub mod slc_mode;
 pub mod time;
@@ -52,6 +53,7 @@ pub use meter::Meter;
 pub use operation::Operation;
 pub use pairing::{Group, PairPlace, Pairing, PairingError, PairingScheme};
 pub use partition::{Partition, PartitionError};
+pub use ram::RamFlash;
 pub use replace::{Replaced, replace_block};
 pub use slc_mode::{SlcMode, SlcModeError};
 pub use time::{Instant, Nanos};

@@ -1,7 +1,10 @@
 //! UBIFS over any [`Volume`](crate::Volume).
 
+mod commit;
+pub mod compress;
 mod core;
 mod error;
+mod gc;
 mod io;
 mod journal;
 mod layout;

@@ -157,6 +157,11 @@ impl Space {
         self.set(lnum, LebSpace { taken, ..leb })
     }
 
+    /// Whether a commit has something of the LPT to write.
+    pub(crate) fn is_dirty(&self) -> bool {
+        false
+    }
+
     /// Sums.
     pub(crate) fn totals(&self) -> SpaceTotals {
         self.table.totals()
