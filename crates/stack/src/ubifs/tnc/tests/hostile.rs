@@ -16,6 +16,8 @@ fn write_node(bench: &mut Bench, offset: u32, level: u16, branches: &[(Key, Plac
     let len = bench.io.append_node(&node, Group::None, &mut out).unwrap();
     let place = Place { len, ..at(bench, offset, 0) };
     bench.io.volume_mut().at(place.lnum, offset, out.len()).unwrap().copy_from_slice(&out);
+    // The LEB is full.
+    *bench.space.leb(place.lnum).unwrap() = LebSpace { index: true, ..LebSpace::default() };
     place
 }
 
