@@ -4,9 +4,12 @@
 //! is packed when it is written, and the garbage collector never reads one.
 
 mod area;
+mod check;
+mod commit;
 mod read;
 mod tree;
 
+pub(crate) use check::check_lpt;
 pub(super) use read::{Damage, read};
 
 use area::Area;
