@@ -157,6 +157,11 @@ impl Space {
         self.set(lnum, LebSpace { taken, ..leb })
     }
 
+    /// Bytes of a LEB of the LPT area that were never written; 0 for LEBs elsewhere.
+    pub(crate) fn lpt_free(&self, lnum: u32) -> u32 {
+        self.lpt.free_of(lnum)
+    }
+
     /// Whether a commit has something of the LPT to write.
     pub(crate) fn is_dirty(&self) -> bool {
         self.lpt.is_dirty()
