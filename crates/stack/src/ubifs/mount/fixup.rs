@@ -21,7 +21,7 @@ impl<V: Volume> Core<V> {
         let limits = self.io.layout().limits.clone();
         let leb_bytes = limits.leb_bytes;
         for lnum in limits.lpt {
-            let free = self.space.lpt_leb_free(lnum);
+            let free = self.space.lpt_free(lnum);
             fix_up(&mut self.io, lnum, leb_bytes - free.min(leb_bytes))?;
         }
         for lnum in limits.orphans {

@@ -230,13 +230,16 @@ pub(crate) const fn without(flags: MasterFlags, flag: MasterFlags) -> MasterFlag
 }
 
 impl<V: Volume> Core<V> {
-    /// Writes the master node to both master LEBs.
+    /// Writes the master node to both master LEBs. Whether there are orphans is said as it is now.
     ///
     /// # Errors
     /// Failures of the volume.
     pub(crate) fn write_master(&mut self) -> Result<()> {
         let (step, leb_bytes) = (step(self.io.layout()), self.io.layout().leb_bytes());
         self.master.highest_inode = self.highest_inode;
+        let flags = without(self.master.flags, MasterFlags::NO_ORPHANS);
+        let none = self.orphans.is_empty();
+        self.master.flags = if none { flags.with(MasterFlags::NO_ORPHANS) } else { flags };
         let full = self.master_offset.checked_add(step).is_none_or(|end| end > leb_bytes);
         let offset = if full { 0 } else { self.master_offset };
         for lnum in [MASTER_LEB, MASTER_LEB + 1] {

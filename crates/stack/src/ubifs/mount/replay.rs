@@ -13,6 +13,8 @@ use crate::ubifs::io::Io;
 use crate::ubifs::journal::Bud;
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
+use crate::ubifs::space::{LebSpace, Space};
+use crate::ubifs::tnc::IndexSpace;
 use crate::volume::Volume;
 
 /// A change that the journal has.
@@ -74,16 +76,25 @@ impl<V: Volume> Core<V> {
         }
         self.highest_inode = self.highest_inode.max(replay.highest_inode);
         replay.changes.sort_by_key(|change| change.sqnum);
-        let sizes = self.apply_all(&replay.changes, recovering)?;
-        replay.buds.iter().try_for_each(|bud| self.set_bud_space(bud))?;
+        let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
+        let sizes = self.replay_all(&replay.changes, recovering, &mut dirt)?;
+        for bud in &replay.buds {
+            self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0))?;
+        }
+        self.space.replayed(self.tnc.dirty_nodes());
         Ok(sizes)
     }
 
-    fn apply_all(&mut self, changes: &[Change], recovering: bool) -> Result<Sizes> {
+    fn replay_all(
+        &mut self,
+        changes: &[Change],
+        recovering: bool,
+        dirt: &mut BTreeMap<u32, u64>,
+    ) -> Result<Sizes> {
         let alive = last_state_of_inodes(changes);
         let mut sizes = Sizes::default();
         for change in changes {
-            self.apply(change, &alive)?;
+            self.replay_one(change, &alive, dirt)?;
             if recovering {
                 note_size(&mut sizes, change);
             }
@@ -91,8 +102,14 @@ impl<V: Volume> Core<V> {
         Ok(sizes)
     }
 
-    fn apply(&mut self, change: &Change, alive: &BTreeMap<u32, bool>) -> Result<()> {
+    fn replay_one(
+        &mut self,
+        change: &Change,
+        alive: &BTreeMap<u32, bool>,
+        dirt: &mut BTreeMap<u32, u64>,
+    ) -> Result<()> {
         let Self { io, space, tnc, .. } = self;
+        let space = &mut ReplaySpace { space, dirt };
         let Change { key, place, .. } = *change;
         match &change.what {
             What::Inode { .. } | What::Data { .. } => tnc.insert(io, space, key, place),
@@ -110,11 +127,11 @@ impl<V: Volume> Core<V> {
         }
     }
 
-    /// Corrects the space of a bud, and lets its head go on behind it.
-    fn set_bud_space(&mut self, bud: &BudSpace) -> Result<()> {
+    /// Corrects the space of a bud, of which the replay has made so many bytes dirty, and lets its head go on behind it.
+    fn set_bud_space(&mut self, bud: &BudSpace, replayed: u64) -> Result<()> {
         let leb = self.io.layout().leb_bytes();
         let mut space = self.space.get(bud.lnum)?;
-        let mut dirty = u64::from(space.dirty);
+        let mut dirty = u64::from(space.dirty).saturating_add(replayed);
         if bud.bud.start == 0 && (space.free != leb || space.dirty != 0) {
             // It was empty when it became a bud, so the garbage collector had emptied it after the last commit. The replay has
             // made dirty all that was in it then.
@@ -132,6 +149,41 @@ impl<V: Volume> Core<V> {
         // Of a head's buds the last one counts.
         self.io.seek_head(bud.bud.head, bud.lnum, bud.end);
         Ok(())
+    }
+}
+
+/// LEB properties during replay: dirt of buds is counted apart, for it can exceed the LEB until
+/// [`set_bud_space`](Core::set_bud_space) corrects it.
+struct ReplaySpace<'s> {
+    space: &'s mut Space,
+    dirt: &'s mut BTreeMap<u32, u64>,
+}
+
+impl IndexSpace for ReplaySpace<'_> {
+    fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()> {
+        match self.dirt.get_mut(&lnum) {
+            Some(dirt) => {
+                *dirt = dirt.saturating_add(u64::from(bytes));
+                Ok(())
+            }
+            None => self.space.add_dirt(lnum, bytes),
+        }
+    }
+
+    fn get(&self, lnum: u32) -> Result<LebSpace> {
+        self.space.get(lnum)
+    }
+
+    fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()> {
+        self.space.set(lnum, space)
+    }
+
+    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+        self.space.find_free_for_index(io)
+    }
+
+    fn find_dirty_index(&mut self) -> Result<Option<u32>> {
+        self.space.find_dirty_index()
     }
 }
 

@@ -7,7 +7,8 @@ use super::master::without;
 use super::{read_log, superblock};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::journal::{Bud, next_leb};
+use crate::ubifs::gc::Collected;
+use crate::ubifs::journal::{Bud, Room};
 use crate::ubifs::layout::Head;
 use crate::ubifs::space::LebSpace;
 use crate::volume::Volume;
@@ -59,16 +60,18 @@ impl<V: Volume> Core<V> {
         self.check_space()?;
         self.make_log_room()?;
         self.gc_lnum = None;
-        let position = self.io.buffer(Head::Gc).position();
-        let open = self.io.head_room(Head::Gc) > 0;
         // What fits behind the garbage collector's head can be moved there.
-        let dirty = if open { self.space.find_dirty(position, true)? } else { None };
+        let open = self.io.head_room(Head::Gc) > 0;
+        let position = self.io.buffer(Head::Gc).position();
+        let dirty = if open { self.space.find_dirty_data(position)? } else { None };
         let Some((lnum, _)) = dirty else { return self.keep_empty_leb() };
         // Committed first, so that later replays see this removal of orphans and that collection in this order.
         self.force_commit()?;
-        self.collect_into_head(lnum)?;
+        let space = self.space.get(lnum)?;
+        if self.collect_leb(lnum, space)? != Room::Ready(Collected::Retained) {
+            return Err(Error::corrupt(lnum, 0, "does not fit behind the garbage collector's head"));
+        }
         self.io.sync_head(&mut self.space, Head::Gc)?;
-        self.gc_lnum = Some(lnum);
         self.io.unmap(lnum)
     }
 
@@ -90,8 +93,7 @@ impl<V: Volume> Core<V> {
 
     /// Makes sure that a commit can start in the log.
     fn make_log_room(&mut self) -> Result<()> {
-        let full = next_leb(self.io.layout(), self.log.head().lnum) == self.log.tail();
-        if full { self.log.consolidate(&mut self.io) } else { Ok(()) }
+        if self.log.is_full(self.io.layout()) { self.log.consolidate(&mut self.io) } else { Ok(()) }
     }
 
     /// Writes what heads hold and says in the master node that the filesystem is not in use. The journal stays, and is replayed
