@@ -80,7 +80,12 @@ impl<V: Volume> Ubifs<V> {
     ///
     /// # Errors
     /// Not a directory, damage, failures of the volume.
-    pub fn read_dir(&mut self, directory: u32, after: Option<&DirEntry>, max: usize) -> Result<Vec<DirEntry>> {
+    pub fn read_dir(
+        &mut self,
+        directory: u32,
+        after: Option<&DirEntry>,
+        max: usize,
+    ) -> Result<Vec<DirEntry>> {
         self.directory(directory)?;
         self.list(directory, KeyType::Entry, after, max)
     }
@@ -99,7 +104,9 @@ impl<V: Volume> Ubifs<V> {
             let key = last.map_or(Key::lowest(inode, key_type), |entry| entry.key);
             let name = last.map(|entry| entry.name.as_slice());
             let next = self.core.tnc.next_name(&mut self.core.io, key, name, &mut self.node)?;
-            let Some((key, place)) = next.filter(|(key, _)| key.inum() == inode && key.key_type() == key_type) else {
+            let Some((key, place)) =
+                next.filter(|(key, _)| key.inum() == inode && key.key_type() == key_type)
+            else {
                 break;
             };
             entries.push(DirEntry { key, ..self.parse_entry(place)? });
@@ -211,7 +218,9 @@ impl<V: Volume> Ubifs<V> {
         if file_type(&cached.inode)? == FileType::Directory {
             return Err(Error::IsDirectory);
         }
-        if cached.inode.flags.contains(InodeFlags::IMMUTABLE) || cached.inode.flags.contains(InodeFlags::APPEND) {
+        if cached.inode.flags.contains(InodeFlags::IMMUTABLE)
+            || cached.inode.flags.contains(InodeFlags::APPEND)
+        {
             return Err(Error::NotPermitted);
         }
         let data = cached.data.len();
@@ -253,7 +262,8 @@ impl<V: Volume> Ubifs<V> {
         let entry = self.find_entry(directory, name)?.ok_or(Error::NotFound)?;
         self.removable(entry.inode, is_directory)?;
         let data = self.inode(entry.inode)?.data.len();
-        let cost = self.acquire_if_possible(&BudgetRequest { changed_entries: 1, ..changed_inodes(2, data) })?;
+        let cost =
+            self.acquire_if_possible(&BudgetRequest { changed_entries: 1, ..changed_inodes(2, data) })?;
         self.drop_link(entry.inode)?;
         let parent = self.touch(directory)?;
         parent.inode.size = parent.inode.size.saturating_sub(entry_bytes(name.len()));
@@ -308,7 +318,8 @@ impl<V: Volume> Ubifs<V> {
     }
 
     pub(super) fn is_dirsync(&self, directory: u32) -> bool {
-        let wants = |flags: InodeFlags| flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC);
+        let wants =
+            |flags: InodeFlags| flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC);
         self.inodes.get(directory).is_some_and(|cached| wants(cached.inode.flags))
     }
 
@@ -317,9 +328,11 @@ impl<V: Volume> Ubifs<V> {
         let mut changes = Vec::with_capacity(names.len() + inodes.len());
         for &(directory, name, inode) in names {
             let key = self.entry_key(directory, name)?;
-            let of_type = inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
+            let of_type =
+                inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
             let file_type = of_type.unwrap_or(FileType::Regular);
-            let entry = Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: self.core.io.cookie() };
+            let entry =
+                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: self.core.io.cookie() };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
         for &inode in inodes {
@@ -361,7 +374,8 @@ fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
 
 /// Flags that a new file has from its directory.
 fn inherited(parent: InodeFlags, is_directory: bool) -> InodeFlags {
-    let mut bits = parent.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits() | InodeFlags::DIRSYNC.bits());
+    let mut bits =
+        parent.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits() | InodeFlags::DIRSYNC.bits());
     if !is_directory {
         bits &= !InodeFlags::DIRSYNC.bits();
     }

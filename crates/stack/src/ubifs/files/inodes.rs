@@ -110,7 +110,11 @@ impl<V: Volume> Ubifs<V> {
     /// A directory's inode.
     pub(super) fn directory(&mut self, inode: u32) -> Result<&mut Cached> {
         let cached = self.inode(inode)?;
-        if cached.inode.file_type() == Some(FileType::Directory) { Ok(cached) } else { Err(Error::NotDirectory) }
+        if cached.inode.file_type() == Some(FileType::Directory) {
+            Ok(cached)
+        } else {
+            Err(Error::NotDirectory)
+        }
     }
 
     /// Marks an inode as changed, with budget for writing it later.
@@ -136,7 +140,9 @@ impl<V: Volume> Ubifs<V> {
 
     /// Writes an inode to the journal if it is changed.
     pub(super) fn write_inode(&mut self, inode: u32) -> Result<()> {
-        let Some(cached) = self.inodes.get(inode).filter(|cached| cached.dirty.is_some()) else { return Ok(()) };
+        let Some(cached) = self.inodes.get(inode).filter(|cached| cached.dirty.is_some()) else {
+            return Ok(());
+        };
         let change = Change::Inode(cached.node());
         self.core.apply(Head::Base, &[change])?;
         self.mark_clean(inode);

@@ -66,11 +66,7 @@ impl Page {
 
 /// The budget for a block that a write makes dirty.
 pub(super) fn page_budget(new: bool) -> BudgetRequest {
-    BudgetRequest {
-        new_blocks: u32::from(new),
-        changed_blocks: u32::from(!new),
-        ..BudgetRequest::default()
-    }
+    BudgetRequest { new_blocks: u32::from(new), changed_blocks: u32::from(!new), ..BudgetRequest::default() }
 }
 
 impl<V: Volume> Ubifs<V> {

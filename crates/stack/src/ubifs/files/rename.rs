@@ -197,19 +197,22 @@ impl<V: Volume> Ubifs<V> {
         self.refuse_loop(from, to, found)?;
         let back = Found { inode: target, is_directory: target_is_directory, target: None };
         self.refuse_loop(to, from, &back)?;
-        let cost = self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
+        let cost =
+            self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
         let moves = from.directory != to.directory;
         if moves && found.is_directory != target_is_directory {
-            let (gains, loses) =
-                if found.is_directory { (to.directory, from.directory) } else { (from.directory, to.directory) };
+            let (gains, loses) = if found.is_directory {
+                (to.directory, from.directory)
+            } else {
+                (from.directory, to.directory)
+            };
             self.directory(gains)?.inode.links += 1;
             let loser = self.directory(loses)?;
             loser.inode.links = loser.inode.links.saturating_sub(1);
         }
         self.touch(from.directory)?;
         self.touch(to.directory)?;
-        let names =
-            [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, Some(target))];
+        let names = [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, Some(target))];
         let inodes = [from.directory, to.directory];
         let outcome = self.write_names(&names, if moves { &inodes } else { &inodes[..1] });
         self.settle(cost, outcome)?;

@@ -111,7 +111,8 @@ impl<V: Volume> Ubifs<V> {
         let owner = &mut self.inode(host)?.inode;
         set_ctime(owner, time);
         owner.xattr_count += 1;
-        owner.xattr_bytes = owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
+        owner.xattr_bytes =
+            owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
         owner.xattr_names_bytes += u32::try_from(name.len()).unwrap_or(0);
         self.inodes.insert(inode, cached);
         let outcome = self.write_xattr(host, Some((name, Some(inode))), inode);
@@ -183,7 +184,8 @@ impl<V: Volume> Ubifs<V> {
         set_ctime(owner, time);
         owner.xattr_count = owner.xattr_count.saturating_sub(1);
         owner.xattr_bytes = owner.xattr_bytes.saturating_sub(freed);
-        owner.xattr_names_bytes = owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
+        owner.xattr_names_bytes =
+            owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
         let outcome = self.write_xattr(host, Some((name, None)), entry.inode);
         self.settle(cost, outcome)?;
         self.inodes.remove(entry.inode);
@@ -196,8 +198,12 @@ impl<V: Volume> Ubifs<V> {
         let mut changes = Vec::with_capacity(3);
         if let Some((name, inode)) = name {
             let key = self.xattr_key(host, name)?;
-            let entry =
-                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type: FileType::Regular, cookie: self.core.io.cookie() };
+            let entry = Entry {
+                key,
+                inode: u64::from(inode.unwrap_or(0)),
+                file_type: FileType::Regular,
+                cookie: self.core.io.cookie(),
+            };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
         for inode in [inode, host] {
