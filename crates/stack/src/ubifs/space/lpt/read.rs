@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::Master;
-use floatgate_media::ubifs::lpt::{self, FANOUT, Geometry, Kind, Ltab, Nnode, Place, Pnode};
+use floatgate_media::ubifs::lpt::{self, FANOUT, Geometry, Kind, Lsave, Ltab, Nnode, Place, Pnode};
 
 use super::super::LebSpace;
 use super::super::table::Table;
@@ -108,6 +108,13 @@ impl<'i, V: Volume> Reader<'i, V> {
         checked.map_err(|source| Error::node(place.lnum, place.offset, source))
     }
 
+    /// Checks the save table.
+    pub(super) fn lsave(&mut self, place: Place) -> Result<()> {
+        let layout = Arc::clone(&self.layout);
+        let lsave = Lsave::parse(self.bytes(place, Kind::Lsave)?, &layout.limits.lpt_geometry);
+        lsave.map(|_| ()).map_err(|source| Error::node(place.lnum, place.offset, source))
+    }
+
     /// The table of the LPT's LEBs.
     pub(super) fn ltab(&mut self, place: Place) -> Result<Vec<lpt::LebSpace>> {
         let layout = Arc::clone(&self.layout);
@@ -117,7 +124,7 @@ impl<'i, V: Volume> Reader<'i, V> {
     }
 }
 
-/// Reads the LPT that a master node leads to.
+/// Reads the LPT that a master node leads to. Where the table of its LEBs contradicts the nodes, the nodes count.
 ///
 /// # Errors
 /// A main area that ends behind the volume; damage, if it is refused; failures of the volume.
@@ -126,29 +133,37 @@ pub(crate) fn read<V: Volume>(
     master: &Master,
     damage: &mut Damage<'_>,
 ) -> Result<(Table, Lpt)> {
+    let (table, mut lpt) = read_unchecked(io, master, damage)?;
+    lpt.trust_nodes(&table.layout().limits.lpt_geometry);
+    Ok((table, lpt))
+}
+
+/// As [`read`], with the table as it is.
+pub(super) fn read_unchecked<V: Volume>(
+    io: &mut Io<V>,
+    master: &Master,
+    damage: &mut Damage<'_>,
+) -> Result<(Table, Lpt)> {
     let layout = Arc::clone(io.layout());
-    let geometry = &layout.limits.lpt_geometry;
     let (end, lebs) = (layout.limits.main.end, layout.volume.lebs);
     if end > lebs {
         // Nothing is allocated for LEBs that are not there.
         return Err(Error::Superblock(format!("{end} LEBs on a volume of {lebs}")));
     }
+    let geometry = &layout.limits.lpt_geometry;
     let mut table = Table::empty(&layout);
     let mut tree = Tree::unwritten(geometry);
     let mut reader = Reader::new(io);
     let ltab = Place { lnum: master.ltab_lnum, offset: master.ltab_offset };
-    let noted = damage.pass(reader.ltab(ltab))?;
+    let lebs = damage.pass(reader.ltab(ltab))?;
+    let lebs = lebs.unwrap_or_else(|| vec![lpt::LebSpace::default(); layout.limits.lpt.len()]);
     let root = Place { lnum: master.lpt_lnum, offset: master.lpt_offset };
     read_tree(&mut reader, &mut tree, &mut table, root, damage)?;
     let head = Place { lnum: master.lpt_head_lnum, offset: master.lpt_head_offset };
+    let area = Area::new(layout.limits.lpt.start, layout.leb_bytes(), lebs, head);
     let lsave = Place { lnum: master.lsave_lnum, offset: master.lsave_offset };
     let lsave = Some(lsave).filter(|_| geometry.is_big());
-    let full = || vec![lpt::LebSpace::default(); layout.limits.lpt.len()];
-    let lebs = noted.unwrap_or_else(full);
-    let area = Area::new(layout.limits.lpt.start, layout.leb_bytes(), lebs, head);
-    let mut lpt = Lpt { tree, area, ltab: Some(ltab), lsave };
-    lpt.trust_nodes(geometry);
-    Ok((table, lpt))
+    Ok((table, Lpt { tree, area, ltab: Some(ltab), lsave }))
 }
 
 fn read_tree<V: Volume>(

@@ -1,0 +1,1 @@
+//! The right LEB is found.
