@@ -27,6 +27,7 @@ struct Lebs {
     lebs: Vec<Vec<u8>>,
     geometry: VolumeGeometry,
     reads: usize,
+    changes: usize,
 }
 
 impl Lebs {
@@ -39,7 +40,7 @@ impl Lebs {
             leb_start: 0,
             read_only: false,
         };
-        Self { lebs: vec![vec![0xFF; leb_bytes as usize]; lebs as usize], geometry, reads: 0 }
+        Self { lebs: vec![vec![0xFF; leb_bytes as usize]; lebs as usize], geometry, reads: 0, changes: 0 }
     }
 
     fn at(&mut self, lnum: u32, offset: u32, len: usize) -> core::result::Result<&mut [u8], VolumeError> {
@@ -71,6 +72,7 @@ impl Volume for Lebs {
         Ok(())
     }
     fn change(&mut self, lnum: u32, data: &[u8]) -> core::result::Result<(), VolumeError> {
+        self.changes += 1;
         self.unmap(lnum)?;
         self.write(lnum, 0, data)
     }
