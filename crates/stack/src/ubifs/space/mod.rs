@@ -157,9 +157,9 @@ impl Space {
         self.set(lnum, LebSpace { taken, ..leb })
     }
 
-    /// Whether a commit has something of the LPT to write.
+    /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
     pub(crate) fn is_dirty(&self) -> bool {
-        false
+        self.lpt.is_dirty() || !self.leaving.is_empty()
     }
 
     /// Sums.
