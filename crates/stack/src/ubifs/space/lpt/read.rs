@@ -237,7 +237,7 @@ fn count_as_full(tree: &Tree, table: &mut Table, id: NodeId) -> Result<()> {
 
 impl Lpt {
     /// Sets dirty bytes to what is not a node in use, and free bytes to at most what is behind the last one, whatever
-    /// the table says: a wrong table must not make a commit overwrite nodes in use.
+    /// the table says: neither a wrong table nor a wrong head may make a commit overwrite nodes in use.
     fn trust_nodes(&mut self, geometry: &Geometry) {
         let leb_bytes = geometry.parameters().leb_bytes;
         let mut in_use = vec![(0u32, 0u32); self.area.lebs().len()];
@@ -248,14 +248,20 @@ impl Lpt {
                 *end = (*end).max(place.offset.saturating_add(len)).min(leb_bytes);
             }
         }
-        let head = self.area.head;
-        let trusted = self.area.iter().zip(in_use).map(|((lnum, leb), (bytes, end))| {
-            let behind = if lnum == head.lnum { head.offset.max(end) } else { end };
-            let free = leb.free.min(leb_bytes - behind.min(leb_bytes));
+        let unit = geometry.parameters().min_io_bytes.max(1);
+        let mut head = self.area.head;
+        let trust = |((lnum, leb), (bytes, end)): ((u32, lpt::LebSpace), (u32, u32))| {
+            let behind = leb_bytes - end;
+            let free = if lnum == head.lnum {
+                head.offset = head.offset.max(end.next_multiple_of(unit)).min(leb_bytes);
+                leb_bytes - head.offset
+            } else {
+                leb.free.min(behind)
+            };
             lpt::LebSpace { free, dirty: leb_bytes - free - bytes.min(leb_bytes - free) }
-        });
-        let trusted = trusted.collect();
-        self.area = Area::new(geometry.parameters().first_lnum, leb_bytes, trusted, head);
+        };
+        let lebs = self.area.iter().zip(in_use).map(trust).collect();
+        self.area = Area::new(geometry.parameters().first_lnum, leb_bytes, lebs, head);
     }
 
     /// Places and sizes of everything the LPT on flash consists of.
