@@ -7,7 +7,7 @@ mod pressure;
 
 use std::collections::BTreeMap;
 
-use floatgate_media::ubifs::{Master, Superblock};
+use floatgate_media::ubifs::{Master, MasterFlags, Superblock};
 
 use super::core::Core;
 use super::io::Io;
@@ -40,8 +40,13 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
     let layout = io.layout().clone();
     let mut space = Space::empty(&io);
     let (gc_lnum, _) = space.find_free(&mut io, 1, false).unwrap().unwrap();
-    let main = layout.limits.main.clone();
-    let master = Master { leb_count: layout.limits.leb_count, lscan_lnum: main.start, ..Master::default() };
+    let master = Master {
+        flags: MasterFlags::DIRTY,
+        gc_lnum,
+        leb_count: layout.limits.leb_count,
+        lscan_lnum: layout.limits.main.start,
+        ..Master::default()
+    };
     let mut core = Core {
         io,
         space,

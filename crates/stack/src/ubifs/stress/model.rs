@@ -1,6 +1,7 @@
 //! What the filesystem should hold, and random changes of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use floatgate_media::ubifs::{
     BLOCK_BYTES, Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, InodeNode, Key, KeyHash,
@@ -38,7 +39,7 @@ pub(super) struct State {
     /// Names of attributes, by inode.
     pub(super) attributes: BTreeMap<(u32, Vec<u8>), u32>,
     /// Blocks of files.
-    pub(super) blocks: BTreeMap<(u32, u32), Vec<u8>>,
+    pub(super) blocks: BTreeMap<(u32, u32), Rc<[u8]>>,
     /// Inodes without a name that are open.
     pub(super) open: BTreeSet<u32>,
 }
@@ -65,13 +66,15 @@ pub(super) struct Model {
     pub(super) files: usize,
     /// Highest block number to be written.
     pub(super) blocks: u32,
+    /// States after each change, if they are kept.
+    pub(super) history: Option<Vec<State>>,
 }
 
 impl Model {
     pub(super) fn new(seed: u64) -> Self {
         let mut state = State::default();
         state.inodes.insert(ROOT, (directory(ROOT, 0).inode, Vec::new()));
-        Self { state, random: Random(seed), files: 60, blocks: 12 }
+        Self { state, random: Random(seed), files: 60, blocks: 12, history: None }
     }
 
     fn pick<T: Clone>(&mut self, from: impl IntoIterator<Item = T>) -> Option<T> {
@@ -149,13 +152,23 @@ impl Model {
             Err(Error::NoSpace) if deletes => None,
             Err(error) => return Err(error),
         };
+        let mut next = self.state.clone();
+        changes.iter().for_each(|change| next.change(change));
+        self.remember(&next);
         let outcome = fs.apply(head, changes);
         if let Some(cost) = cost {
             if outcome.is_ok() { fs.space.give_back(cost) } else { fs.space.withdraw(cost) }
         }
         outcome?;
-        changes.iter().for_each(|change| self.state.change(change));
+        self.state = next;
         Ok(())
+    }
+
+    /// A state that a power cut can leave from now on.
+    fn remember(&mut self, state: &State) {
+        if let Some(history) = &mut self.history {
+            history.push(state.clone());
+        }
     }
 
     /// Inodes of files with names.
@@ -270,8 +283,12 @@ impl Model {
     }
 
     fn delete(&mut self, fs: &mut Fs, number: u32) -> Result<()> {
-        fs.delete_inode(&self.node(number))?;
-        self.state.forget(number);
+        let inode = self.node(number);
+        let mut next = self.state.clone();
+        next.forget(number);
+        self.remember(&next);
+        fs.delete_inode(&inode)?;
+        self.state = next;
         Ok(())
     }
 
@@ -383,7 +400,7 @@ impl State {
             Change::Entry(node) => self.change_name(node),
             Change::Data(node) => {
                 let key = node.block.key;
-                self.blocks.insert((key.inum(), key.block()), node.data.to_vec());
+                self.blocks.insert((key.inum(), key.block()), node.data.into());
             }
             Change::Truncation(node) => {
                 let first = u32::try_from(node.new_size.div_ceil(u64::from(BLOCK_BYTES))).unwrap();
@@ -465,7 +482,7 @@ impl State {
                 }
                 Node::Data(node) => {
                     assert_eq!(node.block.key, key);
-                    state.blocks.insert((key.inum(), key.block()), node.data.to_vec());
+                    state.blocks.insert((key.inum(), key.block()), node.data.into());
                 }
                 other => panic!("{key:?} leads to {other:?}"),
             }
