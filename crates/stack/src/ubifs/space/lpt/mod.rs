@@ -53,9 +53,4 @@ impl Lpt {
     pub(super) fn mark_leb(&mut self, position: usize) {
         self.tree.mark(NodeId { row: self.tree.leaf_row(), column: position / FANOUT as usize });
     }
-
-    /// Whether a commit has something to write.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.tree.get(NodeId { row: 0, column: 0 }).is_some_and(|root| root.dirty)
-    }
 }
