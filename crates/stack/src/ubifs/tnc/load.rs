@@ -86,7 +86,10 @@ impl Tnc {
             let (first, last) = keys.fold((None, None), |(first, _), key| (first.or(Some(key)), Some(key)));
             let (Some(first), Some(last)) = (first, last) else { return Err(corrupt("an empty index node")) };
             promise.check(&node, first, last).map_err(corrupt)?;
-            if first == last && first.is_hashed() && !Arc::make_mut(&mut self.single_keyed).insert((lnum, offset)) {
+            if first == last
+                && first.is_hashed()
+                && !Arc::make_mut(&mut self.single_keyed).insert((lnum, offset))
+            {
                 return Err(corrupt("two branches of the index lead to the same node"));
             }
             self.keep_hashes(&node);
