@@ -11,8 +11,8 @@ pub(crate) const MAX_NODE_BYTES: u32 = 160 + BLOCK_BYTES;
 /// Bytes of the largest data node.
 pub(crate) const MAX_DATA_NODE_BYTES: u32 = 48 + BLOCK_BYTES;
 
-/// Bytes of the smallest node worth room for: a directory entry with a name.
-const MIN_WRITE_BYTES: u32 = 56 + 8;
+/// Bytes of the smallest node worth room for: a data node with next to nothing in it. Linux: `MIN_WRITE_SZ`.
+pub(crate) const MIN_WRITE_BYTES: u32 = 48 + 8;
 
 /// A node's place in the main area (or the log). `len` is the length without alignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,6 +108,16 @@ impl Layout {
     /// Smallest write.
     pub(crate) const fn min_io_bytes(&self) -> u32 {
         self.superblock.min_io_bytes
+    }
+
+    /// Bytes of the smallest index node, with its alignment. Linux: `min_idx_node_sz`.
+    pub(crate) fn min_index_node_bytes(&self) -> u32 {
+        align8(self.limits.index_bytes(1))
+    }
+
+    /// Bytes of the largest index node, with its alignment. Linux: `max_idx_node_sz`.
+    pub(crate) fn max_index_node_bytes(&self) -> u32 {
+        align8(self.limits.index_bytes(self.limits.fanout))
     }
 
     /// Whether entries carry cookies that tell names with one hash apart.

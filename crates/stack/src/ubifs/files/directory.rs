@@ -9,7 +9,7 @@ use super::super::journal::Change;
 use super::super::layout::{Head, Place};
 use super::super::space::BudgetRequest;
 use super::Ubifs;
-use super::inodes::{Cached, file_type};
+use super::inodes::{Cached, changed_inodes, file_type};
 use super::types::{DirEntry, NewFile, NewKind};
 use crate::volume::Volume;
 
@@ -80,7 +80,12 @@ impl<V: Volume> Ubifs<V> {
     ///
     /// # Errors
     /// Not a directory, damage, failures of the volume.
-    pub fn read_dir(&mut self, directory: u32, after: Option<&DirEntry>, max: usize) -> Result<Vec<DirEntry>> {
+    pub fn read_dir(
+        &mut self,
+        directory: u32,
+        after: Option<&DirEntry>,
+        max: usize,
+    ) -> Result<Vec<DirEntry>> {
         self.directory(directory)?;
         self.list(directory, KeyType::Entry, after, max)
     }
@@ -99,7 +104,9 @@ impl<V: Volume> Ubifs<V> {
             let key = last.map_or(Key::lowest(inode, key_type), |entry| entry.key);
             let name = last.map(|entry| entry.name.as_slice());
             let next = self.core.tnc.next_name(&mut self.core.io, key, name, &mut self.node)?;
-            let Some((key, place)) = next.filter(|(key, _)| key.inum() == inode && key.key_type() == key_type) else {
+            let Some((key, place)) =
+                next.filter(|(key, _)| key.inum() == inode && key.key_type() == key_type)
+            else {
                 break;
             };
             entries.push(DirEntry { key, ..self.parse_entry(place)? });
@@ -118,8 +125,7 @@ impl<V: Volume> Ubifs<V> {
             return Err(Error::Exists);
         }
         let cached = self.new_inode(directory, file)?;
-        let request = new_file_budget(cached.data.len());
-        self.acquire(&request)?;
+        let cost = self.acquire(&new_file_budget(cached.data.len()))?;
         let inode = cached.inode.key.inum();
         self.inodes.insert(inode, cached);
         let is_directory = matches!(file.kind, NewKind::Directory);
@@ -127,9 +133,9 @@ impl<V: Volume> Ubifs<V> {
         let parent = self.touch(directory)?;
         parent.inode.size += size;
         parent.inode.links += u32::from(is_directory);
-        self.write_names(&[(directory, name, Some(inode))], &[inode, directory])?;
-        let sync = self.is_dirsync(directory);
-        self.settle(&request, sync)?;
+        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(directory))?;
         Ok(inode)
     }
 
@@ -140,15 +146,14 @@ impl<V: Volume> Ubifs<V> {
     pub fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32> {
         self.changeable_directory(directory)?;
         let mut cached = self.new_inode(directory, file)?;
-        let request = new_file_budget(0);
-        self.acquire(&request)?;
+        let cost = self.acquire(&new_file_budget(0))?;
         cached.inode.links = 0;
         cached.open = 1;
         let inode = cached.inode.key.inum();
-        self.core.orphans.add(inode);
-        self.core.apply(Head::Base, &[Change::Inode(cached.node())])?;
+        let outcome = self.core.apply(Head::Base, &[Change::Inode(cached.node())]);
+        self.settle(cost, outcome)?;
         self.inodes.insert(inode, cached);
-        self.settle(&request, false)?;
+        self.sync_if(false)?;
         Ok(inode)
     }
 
@@ -171,8 +176,7 @@ impl<V: Volume> Ubifs<V> {
     pub(super) fn new_inode(&mut self, directory: u32, file: &NewFile<'_>) -> Result<Cached> {
         let data = attached(&file.kind)?;
         let parent = self.directory(directory)?.inode;
-        let inode = self.core.new_inode_number()?;
-        let created_sqnum = self.core.io.next_sqnum();
+        let (inode, created_sqnum) = self.core.new_inode()?;
         let default = self.behaviour.compression.unwrap_or(self.core.io.layout().superblock.compression);
         let is_directory = matches!(file.kind, NewKind::Directory);
         let is_regular = matches!(file.kind, NewKind::Regular);
@@ -200,7 +204,7 @@ impl<V: Volume> Ubifs<V> {
             compression: if is_regular { default } else { Compression::None },
             ..Inode::default()
         };
-        Ok(Cached { inode, data, dirty: false, synced_size: inode.size, open: 0 })
+        Ok(Cached { inode, data, dirty: None, synced_size: inode.size, open: 0 })
     }
 
     /// Gives a file another name.
@@ -214,7 +218,9 @@ impl<V: Volume> Ubifs<V> {
         if file_type(&cached.inode)? == FileType::Directory {
             return Err(Error::IsDirectory);
         }
-        if cached.inode.flags.contains(InodeFlags::IMMUTABLE) || cached.inode.flags.contains(InodeFlags::APPEND) {
+        if cached.inode.flags.contains(InodeFlags::IMMUTABLE)
+            || cached.inode.flags.contains(InodeFlags::APPEND)
+        {
             return Err(Error::NotPermitted);
         }
         let data = cached.data.len();
@@ -224,17 +230,15 @@ impl<V: Volume> Ubifs<V> {
         if self.find_entry(directory, name)?.is_some() {
             return Err(Error::Exists);
         }
-        let request = BudgetRequest { new_entries: 1, dirtied_inodes: 2, ..dirtied(2, data) };
-        self.acquire(&request)?;
+        let cost = self.acquire(&BudgetRequest { new_entries: 1, ..changed_inodes(2, data) })?;
         let time = self.time;
         let cached = self.inode(inode)?;
         cached.inode.links += 1;
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        self.core.orphans.remove(inode);
         self.touch(directory)?.inode.size += entry_bytes(name.len());
-        self.write_names(&[(directory, name, Some(inode))], &[inode, directory])?;
-        let sync = self.is_dirsync(directory);
-        self.settle(&request, sync)
+        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(directory))
     }
 
     /// Removes a name, and the file with its last one, unless it is open.
@@ -258,20 +262,16 @@ impl<V: Volume> Ubifs<V> {
         let entry = self.find_entry(directory, name)?.ok_or(Error::NotFound)?;
         self.removable(entry.inode, is_directory)?;
         let data = self.inode(entry.inode)?.data.len();
-        let request = BudgetRequest { changed_entries: 1, ..dirtied(2, data) };
-        // Removing frees space in the end, so that it is allowed on a full filesystem.
-        let budgeted = match self.acquire(&request) {
-            Err(Error::NoSpace) => false,
-            other => other.map(|()| true)?,
-        };
+        let cost =
+            self.acquire_if_possible(&BudgetRequest { changed_entries: 1, ..changed_inodes(2, data) })?;
         self.drop_link(entry.inode)?;
         let parent = self.touch(directory)?;
         parent.inode.size = parent.inode.size.saturating_sub(entry_bytes(name.len()));
         parent.inode.links -= u32::from(is_directory && parent.inode.links > 0);
-        self.write_names(&[(directory, name, None)], &[entry.inode, directory])?;
-        self.forget_if_gone(entry.inode);
-        let sync = self.is_dirsync(directory);
-        self.settle(if budgeted { &request } else { &NOTHING }, sync)
+        let outcome = self.write_names(&[(directory, name, None)], &[entry.inode, directory]);
+        self.settle(cost, outcome)?;
+        self.delete_if_gone(entry.inode)?;
+        self.sync_if(self.is_dirsync(directory))
     }
 
     /// Whether an inode may lose a name.
@@ -292,25 +292,20 @@ impl<V: Volume> Ubifs<V> {
         Ok(())
     }
 
-    /// One name less; an inode that is open lives on as an orphan.
+    /// One name less. Without any the inode is an orphan once that is written, until nobody has it open.
     pub(super) fn drop_link(&mut self, inode: u32) -> Result<()> {
         let time = self.time;
         let cached = self.inode(inode)?;
         let is_directory = file_type(&cached.inode)? == FileType::Directory;
         cached.inode.links = if is_directory { 0 } else { cached.inode.links.saturating_sub(1) };
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        if cached.inode.links == 0 && cached.open > 0 {
-            self.core.orphans.add(inode);
-        }
         Ok(())
     }
 
-    /// Nothing is kept in memory of an inode that has gone.
-    pub(super) fn forget_if_gone(&mut self, inode: u32) {
-        if self.inodes.get(inode).is_some_and(|cached| cached.inode.links == 0 && cached.open == 0) {
-            self.drop_pages(inode, 0);
-            self.inodes.remove(inode);
-        }
+    /// An inode that has lost its last name goes, unless it is open.
+    pub(super) fn delete_if_gone(&mut self, inode: u32) -> Result<()> {
+        let gone = self.inodes.get(inode).is_some_and(|cached| cached.inode.links == 0 && cached.open == 0);
+        if gone { self.delete_inode(inode) } else { Ok(()) }
     }
 
     /// A directory whose contents change now.
@@ -323,7 +318,8 @@ impl<V: Volume> Ubifs<V> {
     }
 
     pub(super) fn is_dirsync(&self, directory: u32) -> bool {
-        let wants = |flags: InodeFlags| flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC);
+        let wants =
+            |flags: InodeFlags| flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC);
         self.inodes.get(directory).is_some_and(|cached| wants(cached.inode.flags))
     }
 
@@ -332,9 +328,11 @@ impl<V: Volume> Ubifs<V> {
         let mut changes = Vec::with_capacity(names.len() + inodes.len());
         for &(directory, name, inode) in names {
             let key = self.entry_key(directory, name)?;
-            let of_type = inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
+            let of_type =
+                inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
             let file_type = of_type.unwrap_or(FileType::Regular);
-            let entry = Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: 0 };
+            let entry =
+                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: self.core.io.cookie() };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
         for &inode in inodes {
@@ -347,25 +345,13 @@ impl<V: Volume> Ubifs<V> {
     }
 }
 
-/// No space at all.
-pub(super) const NOTHING: BudgetRequest = BudgetRequest::NOTHING;
-
 /// The budget for a new file with its entry, in a directory that changes.
 fn new_file_budget(data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
         new_inodes: 1,
         new_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         new_entries: 1,
-        dirtied_inodes: 1,
-        ..BudgetRequest::default()
-    }
-}
-
-/// The budget for changing inodes, one of them with data attached.
-pub(super) fn dirtied(inodes: u32, data_bytes: usize) -> BudgetRequest {
-    BudgetRequest {
-        dirtied_inodes: inodes,
-        dirtied_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+        changed_inodes: 1,
         ..BudgetRequest::default()
     }
 }
@@ -388,7 +374,8 @@ fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
 
 /// Flags that a new file has from its directory.
 fn inherited(parent: InodeFlags, is_directory: bool) -> InodeFlags {
-    let mut bits = parent.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits() | InodeFlags::DIRSYNC.bits());
+    let mut bits =
+        parent.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits() | InodeFlags::DIRSYNC.bits());
     if !is_directory {
         bits &= !InodeFlags::DIRSYNC.bits();
     }

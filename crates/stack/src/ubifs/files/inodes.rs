@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{FileType, Inode, InodeNode, Key, NodeType};
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
 use super::super::layout::Head;
-use super::super::space::BudgetRequest;
+use super::super::space::{BudgetRequest, Cost};
 use super::Ubifs;
 use super::types::Attributes;
 use crate::volume::Volume;
@@ -22,8 +22,8 @@ pub(super) struct Cached {
     pub(super) inode: Inode,
     /// What is attached: target, device number, value.
     pub(super) data: Vec<u8>,
-    /// Changed since it was written.
-    pub(super) dirty: bool,
+    /// Changed since it was written: what is promised for writing it.
+    pub(super) dirty: Option<Cost>,
     /// The size that is in the journal.
     pub(super) synced_size: u64,
     /// Times it was opened and not closed.
@@ -47,7 +47,7 @@ impl Inodes {
 
     pub(super) fn insert(&mut self, inode: u32, cached: Cached) {
         if self.map.len() >= MAX_CLEAN && self.map.len().is_multiple_of(MAX_CLEAN) {
-            self.map.retain(|_, cached| cached.dirty || cached.open > 0);
+            self.map.retain(|_, cached| cached.dirty.is_some() || cached.open > 0);
         }
         self.map.insert(inode, cached);
     }
@@ -57,15 +57,15 @@ impl Inodes {
     }
 
     pub(super) fn dirty(&self) -> Vec<u32> {
-        self.map.iter().filter(|(_, cached)| cached.dirty).map(|(&inode, _)| inode).collect()
+        self.map.iter().filter(|(_, cached)| cached.dirty.is_some()).map(|(&inode, _)| inode).collect()
     }
 }
 
-/// The budget for writing a changed inode.
-pub(super) fn dirty_inode_budget(data_bytes: usize) -> BudgetRequest {
+/// The budget for writing changed inodes with so much data attached to them.
+pub(super) fn changed_inodes(inodes: u32, data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
-        dirtied_inodes: 1,
-        dirtied_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+        changed_inodes: inodes,
+        changed_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
         ..BudgetRequest::default()
     }
 }
@@ -101,27 +101,31 @@ impl<V: Volume> Ubifs<V> {
             return Err(Error::corrupt(place.lnum, place.offset, "another inode than the index says"));
         }
         let mut read = node.inode;
-        if let Some(size) = self.core.recovered_size(inode) {
+        if let Some(&size) = self.core.sizes.get(&inode) {
             read.size = size;
         }
-        Ok(Cached { inode: read, data: node.data.to_vec(), dirty: false, synced_size: read.size, open: 0 })
+        Ok(Cached { inode: read, data: node.data.to_vec(), dirty: None, synced_size: read.size, open: 0 })
     }
 
     /// A directory's inode.
     pub(super) fn directory(&mut self, inode: u32) -> Result<&mut Cached> {
         let cached = self.inode(inode)?;
-        if cached.inode.file_type() == Some(FileType::Directory) { Ok(cached) } else { Err(Error::NotDirectory) }
+        if cached.inode.file_type() == Some(FileType::Directory) {
+            Ok(cached)
+        } else {
+            Err(Error::NotDirectory)
+        }
     }
 
     /// Marks an inode as changed, with budget for writing it later.
     pub(super) fn mark_dirty(&mut self, inode: u32) -> Result<()> {
         let cached = self.inode(inode)?;
-        if cached.dirty {
+        if cached.dirty.is_some() {
             return Ok(());
         }
-        let request = dirty_inode_budget(cached.data.len());
-        self.acquire(&request)?;
-        self.inode(inode)?.dirty = true;
+        let request = changed_inodes(1, cached.data.len());
+        let cost = self.acquire(&request)?;
+        self.inode(inode)?.dirty = Some(cost);
         Ok(())
     }
 
@@ -129,15 +133,16 @@ impl<V: Volume> Ubifs<V> {
     pub(super) fn mark_clean(&mut self, inode: u32) {
         let Some(cached) = self.inodes.get_mut(inode) else { return };
         cached.synced_size = cached.inode.size;
-        if core::mem::take(&mut cached.dirty) {
-            let request = dirty_inode_budget(cached.data.len());
-            self.core.release(&request);
+        if let Some(cost) = cached.dirty.take() {
+            self.core.space.give_back(cost);
         }
     }
 
     /// Writes an inode to the journal if it is changed.
     pub(super) fn write_inode(&mut self, inode: u32) -> Result<()> {
-        let Some(cached) = self.inodes.get(inode).filter(|cached| cached.dirty) else { return Ok(()) };
+        let Some(cached) = self.inodes.get(inode).filter(|cached| cached.dirty.is_some()) else {
+            return Ok(());
+        };
         let change = Change::Inode(cached.node());
         self.core.apply(Head::Base, &[change])?;
         self.mark_clean(inode);
@@ -167,12 +172,13 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// Removes an inode without a name from the index.
-    fn delete_inode(&mut self, inode: u32) -> Result<()> {
+    pub(super) fn delete_inode(&mut self, inode: u32) -> Result<()> {
         self.drop_pages(inode, 0);
         self.mark_clean(inode);
-        let Some(cached) = self.inodes.remove(inode) else { return Ok(()) };
-        self.core.orphans.remove(inode);
-        self.core.apply(Head::Base, &[Change::Inode(cached.node())])
+        match self.inodes.remove(inode) {
+            Some(cached) => self.core.delete_inode(&cached.inode),
+            None => Ok(()),
+        }
     }
 }
 

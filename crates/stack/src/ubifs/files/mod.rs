@@ -18,15 +18,15 @@ use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
 use super::compress::{Compressor, Decompressor};
 use super::core::Core;
 use super::error::{Error, Result};
-use super::mount::{FormatOptions, MountOptions};
-use super::space::BudgetRequest;
+use super::mount::MountOptions;
+use super::space::{BudgetRequest, Cost, SpaceReport};
 use crate::volume::Volume;
 use inodes::Inodes;
 use pages::Pages;
 
-pub use types::{
-    AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr, Statistics,
-};
+pub use rename::Name;
+pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
+pub use write::CompressedBlock;
 
 /// How a mounted filesystem behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,13 @@ pub struct Behaviour {
     pub compression: Option<Compression>,
     /// Bytes of changed blocks that are kept before they are written.
     pub cache_bytes: usize,
+    /// The space that the superblock reserves may be used.
+    pub privileged: bool,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { sync: false, compression: None, cache_bytes: 4 << 20 }
+        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true }
     }
 }
 
@@ -72,14 +74,6 @@ impl<V: Volume> Ubifs<V> {
         behaviour: Behaviour,
     ) -> core::result::Result<Self, (Error, V)> {
         Core::mount(volume, options).map(|core| Self::over(core, behaviour))
-    }
-
-    /// Makes a new filesystem on a volume and mounts it.
-    ///
-    /// # Errors
-    /// Sizes that make no filesystem; failures of the volume.
-    pub fn format(volume: V, options: &FormatOptions, behaviour: Behaviour) -> Result<Self> {
-        Ok(Self::over(Core::format(volume, options)?, behaviour))
     }
 
     fn over(core: Core<V>, behaviour: Behaviour) -> Self {
@@ -125,8 +119,8 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// Sizes, as `df` shows them.
-    pub fn statistics(&self) -> Statistics {
-        self.core.statistics()
+    pub fn space(&self) -> SpaceReport {
+        self.core.space.report()
     }
 
     /// Everything changed is on flash, and the index too, when this returns (`sync`).
@@ -172,20 +166,35 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// Sets space aside for an operation, writing back what is cached if there is too little.
-    fn acquire(&mut self, request: &BudgetRequest) -> Result<()> {
-        match self.core.acquire(request) {
+    fn acquire(&mut self, request: &BudgetRequest) -> Result<Cost> {
+        match self.core.reserve_space(request, self.behaviour.privileged) {
             Err(Error::NoSpace) => {
                 self.write_back()?;
-                self.core.acquire(request)
+                self.core.reserve_space(request, self.behaviour.privileged)
             }
             other => other,
         }
     }
 
-    /// An operation is done: what it changed is in the journal. With `-o sync`, or for inodes that ask for it, it is on flash
-    /// when this returns.
-    fn settle(&mut self, request: &BudgetRequest, sync: bool) -> Result<()> {
-        self.core.release(request);
-        if sync || self.behaviour.sync { self.core.sync_heads() } else { Ok(()) }
+    /// As [`acquire`](Self::acquire) for what frees space in the end and is allowed on a full filesystem.
+    fn acquire_if_possible(&mut self, request: &BudgetRequest) -> Result<Cost> {
+        match self.acquire(request) {
+            Err(Error::NoSpace) => Ok(Cost::default()),
+            other => other,
+        }
+    }
+
+    /// What an operation wrote is in the journal, or it did not write: the promise for it ends.
+    fn settle<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
+        match outcome {
+            Ok(_) => self.core.space.give_back(cost),
+            Err(_) => self.core.space.withdraw(cost),
+        }
+        outcome
+    }
+
+    /// With `-o sync`, or where inodes ask for it, an operation ends when it is on flash.
+    fn sync_if(&mut self, wanted: bool) -> Result<()> {
+        if wanted || self.behaviour.sync { self.core.sync_heads() } else { Ok(()) }
     }
 }

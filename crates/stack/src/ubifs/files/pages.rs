@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use floatgate_media::ubifs::BLOCK_BYTES;
 
-use super::super::space::BudgetRequest;
+use super::super::space::{BudgetRequest, Cost};
 use super::Ubifs;
 use crate::volume::Volume;
 
@@ -15,8 +15,8 @@ pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub(super) bytes: Box<[u8; BLOCK]>,
-    /// It was budgeted as a new block, not as a change of one.
-    new: bool,
+    /// What is promised for writing it.
+    cost: Cost,
 }
 
 /// All changed blocks, by inode and block.
@@ -34,8 +34,8 @@ impl Pages {
         self.map.get_mut(&(inode, block))
     }
 
-    pub(super) fn insert(&mut self, inode: u32, block: u32, bytes: Box<[u8; BLOCK]>, new: bool) {
-        self.map.insert((inode, block), Page { bytes, new });
+    pub(super) fn insert(&mut self, inode: u32, block: u32, bytes: Box<[u8; BLOCK]>, cost: Cost) {
+        self.map.insert((inode, block), Page { bytes, cost });
     }
 
     pub(super) fn remove(&mut self, inode: u32, block: u32) -> Option<Page> {
@@ -58,19 +58,15 @@ impl Pages {
 }
 
 impl Page {
-    /// What was set aside for it.
-    pub(super) fn budget(&self) -> BudgetRequest {
-        page_budget(self.new)
+    /// What is promised for writing it.
+    pub(super) const fn cost(&self) -> Cost {
+        self.cost
     }
 }
 
 /// The budget for a block that a write makes dirty.
 pub(super) fn page_budget(new: bool) -> BudgetRequest {
-    BudgetRequest {
-        new_pages: u32::from(new),
-        dirtied_pages: u32::from(!new),
-        ..BudgetRequest::default()
-    }
+    BudgetRequest { new_blocks: u32::from(new), changed_blocks: u32::from(!new), ..BudgetRequest::default() }
 }
 
 impl<V: Volume> Ubifs<V> {
@@ -78,7 +74,7 @@ impl<V: Volume> Ubifs<V> {
     pub(super) fn drop_pages(&mut self, inode: u32, block: u32) {
         while let Some(next) = self.pages.next(inode, block) {
             if let Some(page) = self.pages.remove(inode, next) {
-                self.core.release(&page.budget());
+                self.core.space.withdraw(page.cost());
             }
         }
     }

@@ -6,8 +6,8 @@ use super::super::error::{Error, Result};
 use super::super::space::BudgetRequest;
 use super::Ubifs;
 use super::attributes::set_ctime;
-use super::directory::{check_name, dirtied, entry_bytes};
-use super::inodes::file_type;
+use super::directory::{check_name, entry_bytes};
+use super::inodes::{changed_inodes, file_type};
 use super::types::{NewFile, NewKind, Rename};
 use crate::volume::Volume;
 
@@ -119,9 +119,18 @@ impl<V: Volume> Ubifs<V> {
             changed_entries: 1,
             new_inodes: u32::from(whiteout),
             new_inode_bytes: 8 * u32::from(whiteout),
-            ..dirtied(3, target_data)
+            ..changed_inodes(3, target_data)
         };
-        self.acquire(&request)?;
+        let cost = self.acquire(&request)?;
+        let outcome = self.write_move(from, to, found, whiteout);
+        self.settle(cost, outcome)?;
+        if let Some((target, _)) = found.target {
+            self.delete_if_gone(target)?;
+        }
+        self.sync_names(from, to, found.inode)
+    }
+
+    fn write_move(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
         // The inode that moves is written later: only its time of change is new.
         self.mark_dirty(found.inode)?;
         let time = self.time;
@@ -138,19 +147,15 @@ impl<V: Volume> Ubifs<V> {
             inodes.push(to.directory);
         }
         let names = [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, replacement)];
-        self.write_names(&names, &inodes)?;
-        if let Some((target, _)) = found.target {
-            self.forget_if_gone(target);
-        }
-        self.settle_names(&request, from, to, found.inode)
+        self.write_names(&names, &inodes)
     }
 
-    fn settle_names(&mut self, request: &BudgetRequest, from: Name<'_>, to: Name<'_>, inode: u32) -> Result<()> {
+    fn sync_names(&mut self, from: Name<'_>, to: Name<'_>, inode: u32) -> Result<()> {
         let sync = self.is_dirsync(from.directory) || self.is_dirsync(to.directory);
         if sync || self.behaviour.sync {
             self.write_inode(inode)?;
         }
-        self.settle(request, sync)
+        self.sync_if(sync)
     }
 
     /// An inode for a whiteout, which has no entry yet.
@@ -192,22 +197,25 @@ impl<V: Volume> Ubifs<V> {
         self.refuse_loop(from, to, found)?;
         let back = Found { inode: target, is_directory: target_is_directory, target: None };
         self.refuse_loop(to, from, &back)?;
-        let request = BudgetRequest { new_entries: 1, changed_entries: 1, ..dirtied(2, 0) };
-        self.acquire(&request)?;
+        let cost =
+            self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
         let moves = from.directory != to.directory;
         if moves && found.is_directory != target_is_directory {
-            let (gains, loses) =
-                if found.is_directory { (to.directory, from.directory) } else { (from.directory, to.directory) };
+            let (gains, loses) = if found.is_directory {
+                (to.directory, from.directory)
+            } else {
+                (from.directory, to.directory)
+            };
             self.directory(gains)?.inode.links += 1;
             let loser = self.directory(loses)?;
             loser.inode.links = loser.inode.links.saturating_sub(1);
         }
         self.touch(from.directory)?;
         self.touch(to.directory)?;
-        let names =
-            [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, Some(target))];
+        let names = [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, Some(target))];
         let inodes = [from.directory, to.directory];
-        self.write_names(&names, if moves { &inodes } else { &inodes[..1] })?;
-        self.settle_names(&request, from, to, found.inode)
+        let outcome = self.write_names(&names, if moves { &inodes } else { &inodes[..1] });
+        self.settle(cost, outcome)?;
+        self.sync_names(from, to, found.inode)
     }
 }

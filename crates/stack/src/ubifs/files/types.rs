@@ -170,14 +170,3 @@ pub enum SetXattr {
     /// It must exist.
     Replace,
 }
-
-/// Sizes of a filesystem, as `statfs` has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statistics {
-    /// Bytes for files, compressed, when it is empty.
-    pub total_bytes: u64,
-    /// Bytes left.
-    pub free_bytes: u64,
-    /// Of these, bytes for everybody.
-    pub available_bytes: u64,
-}

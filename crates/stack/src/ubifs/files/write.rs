@@ -71,13 +71,12 @@ impl<V: Volume> Ubifs<V> {
     fn write_part(&mut self, inode: u32, block: u32, skip: usize, data: &[u8]) -> Result<()> {
         if self.pages.get(inode, block).is_none() {
             let place = self.find_block(inode, block)?;
-            let new = place.is_none();
-            self.acquire(&page_budget(new))?;
             let mut bytes = Box::new([0; BLOCK]);
             if let Some(place) = place.filter(|_| data.len() < BLOCK) {
                 self.read_block(place, &mut bytes)?;
             }
-            self.pages.insert(inode, block, bytes, new);
+            let cost = self.acquire(&page_budget(place.is_none()))?;
+            self.pages.insert(inode, block, bytes, cost);
         }
         if let Some(page) = self.pages.get_mut(inode, block) {
             page.bytes[skip..skip + data.len()].copy_from_slice(data);
@@ -143,7 +142,7 @@ impl<V: Volume> Ubifs<V> {
             self.core.apply(Head::Data, &[change])?;
         }
         if let Some(page) = self.pages.remove(inode, block) {
-            self.core.release(&page.budget());
+            self.core.space.give_back(page.cost());
         }
         Ok(())
     }
@@ -157,11 +156,10 @@ impl<V: Volume> Ubifs<V> {
         self.grow(inode, size)?;
         self.mark_dirty(inode)?;
         for block in blocks {
-            self.acquire(&page_budget(true))?;
             let change = data_change(inode, block.block, block.size as usize, block.compression, block.data)?;
+            let cost = self.acquire(&page_budget(true))?;
             let written = self.core.apply(Head::Data, &[change]);
-            self.core.release(&page_budget(true));
-            written?;
+            self.settle(cost, written)?;
         }
         Ok(())
     }
@@ -184,23 +182,17 @@ impl<V: Volume> Ubifs<V> {
     fn cut(&mut self, inode: u32, old_size: u64, new_size: u64) -> Result<()> {
         let tail = (new_size % BLOCK as u64) as usize;
         let request = BudgetRequest {
-            dirtied_pages: u32::from(tail != 0),
-            dirtied_inodes: 1,
-            dirtied_inode_bytes: Truncation::SIZE as u32,
+            changed_blocks: u32::from(tail != 0),
+            changed_inodes: 1,
+            changed_inode_bytes: Truncation::SIZE as u32,
             ..BudgetRequest::default()
         };
-        let budgeted = match self.acquire(&request) {
-            // Cutting to nothing frees space: it is always allowed.
-            Err(Error::NoSpace) if new_size == 0 => false,
-            other => other.map(|()| true)?,
-        };
+        // Cutting to nothing frees space: it is always allowed.
+        let cost = if new_size == 0 { self.acquire_if_possible(&request)? } else { self.acquire(&request)? };
         let outcome = self.cut_blocks(inode, old_size, new_size, tail);
-        if budgeted {
-            self.core.release(&request);
-        }
-        outcome?;
+        self.settle(cost, outcome)?;
         self.mark_clean(inode);
-        if self.behaviour.sync { self.core.sync_heads() } else { Ok(()) }
+        self.sync_if(false)
     }
 
     fn cut_blocks(&mut self, inode: u32, old_size: u64, new_size: u64, tail: usize) -> Result<()> {
@@ -216,13 +208,12 @@ impl<V: Volume> Ubifs<V> {
         cached.inode.size = new_size;
         (cached.inode.mtime_s, cached.inode.mtime_ns) = (time.seconds, time.nanoseconds);
         (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        let info = cached.node();
+        let node = self.inodes.get(inode).ok_or(Error::NotFound)?.node();
         let truncation = Truncation { inode, old_size, new_size };
-        let mut changes = vec![Change::Inode(info), Change::Truncation(truncation)];
+        let mut changes = vec![Change::Inode(node), Change::Truncation(truncation)];
         if !shortened.is_empty() {
             changes.push(data_change(inode, last, tail, used, &shortened)?);
         }
-        // The nodes of the inode are borrowed from the map, which `apply` does not touch.
         self.core.apply(Head::Base, &changes)
     }
 
@@ -230,8 +221,8 @@ impl<V: Volume> Ubifs<V> {
     fn shorten(&mut self, inode: u32, block: u32, tail: usize, out: &mut Vec<u8>) -> Result<Compression> {
         let mut bytes = [0; BLOCK];
         if let Some(page) = self.pages.remove(inode, block) {
+            self.core.space.withdraw(page.cost());
             bytes = *page.bytes;
-            self.core.release(&page.budget());
         } else if let Some(place) = self.find_block(inode, block)? {
             self.read_block(place, &mut bytes)?;
         } else {

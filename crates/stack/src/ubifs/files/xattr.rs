@@ -10,8 +10,8 @@ use super::super::layout::Head;
 use super::super::space::BudgetRequest;
 use super::Ubifs;
 use super::attributes::set_ctime;
-use super::directory::{dirtied, entry_bytes};
-use super::inodes::Cached;
+use super::directory::entry_bytes;
+use super::inodes::{Cached, changed_inodes};
 use super::types::{DirEntry, SetXattr};
 use crate::volume::Volume;
 
@@ -101,9 +101,9 @@ impl<V: Volume> Ubifs<V> {
             new_inodes: 1,
             new_inode_bytes: u32::try_from(value.len().next_multiple_of(8)).unwrap_or(u32::MAX),
             new_entries: 1,
-            ..dirtied(1, self.inode(host)?.data.len())
+            ..changed_inodes(1, self.inode(host)?.data.len())
         };
-        self.acquire(&request)?;
+        let cost = self.acquire(&request)?;
         let cached = self.new_xattr_inode(&info, value)?;
         let inode = cached.inode.key.inum();
         let entry_size = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
@@ -111,17 +111,17 @@ impl<V: Volume> Ubifs<V> {
         let owner = &mut self.inode(host)?.inode;
         set_ctime(owner, time);
         owner.xattr_count += 1;
-        owner.xattr_bytes = owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
+        owner.xattr_bytes =
+            owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
         owner.xattr_names_bytes += u32::try_from(name.len()).unwrap_or(0);
         self.inodes.insert(inode, cached);
-        self.write_xattr(host, Some((name, Some(inode))), inode)?;
-        let sync = self.is_dirsync(host);
-        self.settle(&request, sync)
+        let outcome = self.write_xattr(host, Some((name, Some(inode))), inode);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(host))
     }
 
     fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
-        let number = self.core.new_inode_number()?;
-        let created_sqnum = self.core.io.next_sqnum();
+        let (number, created_sqnum) = self.core.new_inode()?;
         let time = self.time;
         let inherited = host.flags.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits());
         let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
@@ -144,14 +144,14 @@ impl<V: Volume> Ubifs<V> {
             compression: Compression::None,
             ..Inode::default()
         };
-        Ok(Cached { inode, data: value.to_vec(), dirty: false, synced_size: inode.size, open: 0 })
+        Ok(Cached { inode, data: value.to_vec(), dirty: None, synced_size: inode.size, open: 0 })
     }
 
     fn change_xattr(&mut self, host: u32, inode: u32, value: &[u8]) -> Result<()> {
         let old = self.inode(inode)?.data.len();
         let host_data = self.inode(host)?.data.len();
-        let request = dirtied(2, value.len().next_multiple_of(8) + host_data);
-        self.acquire(&request)?;
+        let request = changed_inodes(2, value.len().next_multiple_of(8) + host_data);
+        let cost = self.acquire(&request)?;
         let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
         let cached = self.inode(inode)?;
         value.clone_into(&mut cached.data);
@@ -161,9 +161,9 @@ impl<V: Volume> Ubifs<V> {
         set_ctime(owner, time);
         owner.xattr_bytes =
             owner.xattr_bytes.saturating_sub(value_bytes(old)).saturating_add(value_bytes(value.len()));
-        self.write_xattr(host, None, inode)?;
-        let sync = self.is_dirsync(host);
-        self.settle(&request, sync)
+        let outcome = self.write_xattr(host, None, inode);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(host))
     }
 
     /// Removes an extended attribute.
@@ -175,8 +175,8 @@ impl<V: Volume> Ubifs<V> {
         self.changeable_xattrs(host)?;
         let entry = self.find_xattr(host, name)?.ok_or(Error::NotFound)?;
         let old = self.inode(entry.inode)?.data.len();
-        let request = BudgetRequest { changed_entries: 1, ..dirtied(2, old) };
-        self.acquire(&request)?;
+        let request = BudgetRequest { changed_entries: 1, ..changed_inodes(2, old) };
+        let cost = self.acquire(&request)?;
         self.inode(entry.inode)?.inode.links = 0;
         let freed = u32::try_from(entry_bytes(name.len())).unwrap_or(0) + value_bytes(old);
         let time = self.time;
@@ -184,11 +184,12 @@ impl<V: Volume> Ubifs<V> {
         set_ctime(owner, time);
         owner.xattr_count = owner.xattr_count.saturating_sub(1);
         owner.xattr_bytes = owner.xattr_bytes.saturating_sub(freed);
-        owner.xattr_names_bytes = owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
-        self.write_xattr(host, Some((name, None)), entry.inode)?;
+        owner.xattr_names_bytes =
+            owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
+        let outcome = self.write_xattr(host, Some((name, None)), entry.inode);
+        self.settle(cost, outcome)?;
         self.inodes.remove(entry.inode);
-        let sync = self.is_dirsync(host);
-        self.settle(&request, sync)
+        self.sync_if(self.is_dirsync(host))
     }
 
     /// Writes the name of an attribute (if it comes or goes), its inode and the file's inode as one group, the file's last: who
@@ -197,8 +198,12 @@ impl<V: Volume> Ubifs<V> {
         let mut changes = Vec::with_capacity(3);
         if let Some((name, inode)) = name {
             let key = self.xattr_key(host, name)?;
-            let entry =
-                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type: FileType::Regular, cookie: 0 };
+            let entry = Entry {
+                key,
+                inode: u64::from(inode.unwrap_or(0)),
+                file_type: FileType::Regular,
+                cookie: self.core.io.cookie(),
+            };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
         for inode in [inode, host] {

@@ -1,0 +1,12 @@
+//! UBI over flash in memory.
+
+#[path = "ubi/basics.rs"]
+mod basics;
+#[path = "ubi/common.rs"]
+mod common;
+#[path = "ubi/fastmap.rs"]
+mod fastmap;
+#[path = "ubi/found.rs"]
+mod found;
+#[path = "ubi/update.rs"]
+mod update;
