@@ -109,7 +109,7 @@ struct Hits {
 /// # Errors
 /// The file cannot be read.
 pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
-    let size = store.len();
+    let size = store.size_bytes();
     let hits = search(store, size)?;
     let mut found = ubi_regions(&hits.ec, size);
     for (offset, superblock) in &hits.superblocks {
