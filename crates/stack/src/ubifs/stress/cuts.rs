@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use super::super::error::Error;
 use super::super::mount::MountOptions;
 use super::super::testing::Random;
 use super::model::{Model, State};
@@ -42,6 +43,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
                 }
             }
             Ok(()) => {}
+            Err(Error::NoSpace) => {}
             Err(error) => {
                 assert!(error.is_power_loss(), "{error}");
                 return true;
@@ -115,16 +117,19 @@ fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, ste
     assert_consistent(&mut core, &what);
     let found = State::read(&mut core).unwrap();
     assert_possible(&found, &history, &what);
-    go_on(core, found, seed, &what);
+    let mut model = Model { state: found, random: Random(!seed), ..Model::new(0) };
+    (model.files, model.blocks) = (start.1.files, start.1.blocks);
+    go_on(core, model, &what);
     went
 }
 
 /// A recovered filesystem can be used, unmounted and mounted.
-fn go_on(mut core: Core<TestVolume>, state: State, seed: u64, what: &str) {
-    let mut model = Model { state, random: Random(!seed), ..Model::new(0) };
-    (model.files, model.blocks) = (12, 6);
+fn go_on(mut core: Core<TestVolume>, mut model: Model, what: &str) {
     for _ in 0..20 {
-        model.step(&mut core).unwrap();
+        match model.step(&mut core) {
+            Ok(()) | Err(Error::NoSpace) => {}
+            Err(error) => panic!("{what}, used again: {error}"),
+        }
     }
     for number in model.state.open.clone() {
         core.delete_inode(&model.state.inodes[&number].0).unwrap();
