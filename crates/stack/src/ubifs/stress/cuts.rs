@@ -189,3 +189,32 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
         }
     }
 }
+
+/// For a night: filesystems of many kinds and fillings, cut again and again.
+#[test]
+#[ignore = "takes minutes"]
+fn many_cuts_on_many_filesystems() {
+    let mut random = Random(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
+    for _ in 0..60 {
+        let mut shape = SHAPES[usize::try_from(random.below(5)).unwrap()];
+        shape.0 = 30 + u32::try_from(random.below(40)).unwrap();
+        shape.4 = 3 + u32::try_from(random.below(8)).unwrap();
+        let steps = usize::try_from(random.below(1500)).unwrap();
+        let mut core = fresh(shape);
+        let mut model = Model::new(random.next());
+        model.files = 5 + usize::try_from(random.below(100)).unwrap();
+        model.blocks = 2 + u32::try_from(random.below(100)).unwrap();
+        for _ in 0..steps {
+            match model.step(&mut core) {
+                Ok(()) | Err(Error::NoSpace) => {}
+                Err(error) => panic!("{shape:?}: {error}"),
+            }
+        }
+        core.sync_heads().unwrap();
+        let start = (core, model);
+        for _ in 0..40 {
+            let again: Vec<u64> = (0..random.below(3)).map(|_| random.below(40)).collect();
+            cut(&start, random.below(150), &again, random.next(), 200);
+        }
+    }
+}
