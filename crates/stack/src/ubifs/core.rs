@@ -34,6 +34,8 @@ pub(crate) struct Core<V> {
     /// Sizes of files whose inodes say less than their data reach, by inode: what recovery found while mounted read-only. They
     /// count instead of the inodes'.
     pub(crate) sizes: BTreeMap<u32, u64>,
+    /// An image is built: the first commit makes the filesystem end behind the last LEB that is used.
+    pub(crate) ends_behind_data: bool,
 }
 
 impl<V: Volume> Core<V> {

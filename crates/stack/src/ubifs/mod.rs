@@ -23,4 +23,4 @@ mod wbuf;
 pub use check::Inconsistency;
 pub use error::{Error, Result};
 pub use layout::{Head, Place};
-pub use mount::MountOptions;
+pub use mount::{FormatOptions, FormatStyle, MountOptions};
