@@ -12,12 +12,16 @@
 //! Blocks marked bad are neither programmed nor erased. OOB bytes are plain bytes, without ECC, in all modes;
 //! [`OobMode::Auto`] means the last [`Geometry::oob_free_bytes`] of them.
 //!
+//! Operations that a power cut stops half way ([`Tear`](crate::Tear)) leave seeded remains: partly programmed pages, half erased
+//! blocks, bytes that read differently each time.
+//!
 //! Time: each read call, each page programmed and each block erased takes [`OPERATION`], so that virtual time goes on and
 //! nothing more. It is booked under [`Phase::Array`].
 
 mod block;
 #[cfg(test)]
 mod tests;
+mod torn;
 
 use crate::account::{Breakdown, Phase};
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
@@ -27,7 +31,8 @@ use crate::time::{Instant, Nanos};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use block::{Block, is_erased, limit};
+use block::{Block, limit};
+use torn::Torn;
 
 /// What a read, the program of a page and the erase of a block each take.
 pub const OPERATION: Nanos = Nanos::from_us(1);
@@ -43,6 +48,7 @@ pub struct RamFlash {
     erases: Vec<u32>,
     /// Numbers of bad blocks, sorted.
     bad: Vec<u32>,
+    torn: Torn,
     busy_until: Instant,
     spent: Breakdown,
 }
@@ -67,6 +73,7 @@ impl RamFlash {
             blocks: vec![None; count],
             erases: vec![0; count],
             bad: Vec::new(),
+            torn: Torn::default(),
             busy_until: Instant::ZERO,
             spent: Breakdown::default(),
         }
@@ -166,34 +173,41 @@ impl RamFlash {
 
     /// Programs part of one page. The caller checked the range.
     fn program(&mut self, addr: u64, data: &[u8]) -> Result<(), ErrorKind> {
-        let Place { block, offset } = self.place(addr);
-        let page = offset / self.geometry.write_bytes as usize;
-        let limit = self.check_program(block, page)?;
-        if let Some(held) = &self.blocks[block] {
-            let fits = match self.geometry.kind {
-                FlashKind::Nor => held.only_clears(offset, data),
-                _ => held.takes(offset, data, self.geometry.sub_page_bytes as usize),
-            };
-            if !fits {
-                return Err(ErrorKind::NotErased);
-            }
-        }
-        let held = self.block_mut(block);
-        held.program(offset, data);
-        if limit {
-            held.count_program(page);
+        let place = self.place(addr);
+        self.check_program(place, data)?;
+        self.put(place, data);
+        if !self.torn.is_empty() {
+            self.torn.programmed(place, data.len());
         }
         Ok(())
     }
 
-    /// Whether a page of a block may be programmed once more; gives whether programs of it are counted.
-    fn check_program(&self, block: usize, page: usize) -> Result<bool, ErrorKind> {
-        if !self.bad.is_empty() && self.bad.binary_search(&(block as u32)).is_ok() {
+    /// Whether part of a page may be programmed.
+    fn check_program(&self, place: Place, data: &[u8]) -> Result<(), ErrorKind> {
+        if !self.bad.is_empty() && self.bad.binary_search(&(place.block as u32)).is_ok() {
             return Err(ErrorKind::BadBlock);
         }
-        let Some(limit) = limit(&self.geometry) else { return Ok(false) };
-        let programs = self.blocks[block].as_ref().map_or(0, |held| held.programs(page));
-        if programs < limit { Ok(true) } else { Err(ErrorKind::NotErased) }
+        let g = &self.geometry;
+        let Some(held) = &self.blocks[place.block] else { return Ok(()) };
+        let fits = match limit(g) {
+            None => held.only_clears(place.offset, data),
+            Some(limit) => {
+                held.programs(place.offset / g.write_bytes as usize) < limit
+                    && held.takes(place.offset, data, g.sub_page_bytes as usize)
+            }
+        };
+        if fits { Ok(()) } else { Err(ErrorKind::NotErased) }
+    }
+
+    /// Programs part of a page, whatever it holds.
+    fn put(&mut self, place: Place, data: &[u8]) {
+        let page = place.offset / self.geometry.write_bytes as usize;
+        let counted = limit(&self.geometry).is_some();
+        let held = self.block_mut(place.block);
+        held.program(place.offset, data);
+        if counted {
+            held.count_program(page);
+        }
     }
 
     /// A block to be changed: its own copy.
@@ -206,6 +220,7 @@ impl RamFlash {
             return Err(ErrorKind::BadBlock);
         }
         self.blocks[block] = None;
+        self.torn.forget(block);
         self.erases[block] += 1;
         Ok(())
     }
@@ -254,7 +269,8 @@ impl Mtd for RamFlash {
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.copy_out(addr, buf);
-        Ok(Done::clean(self.work(now, 1)))
+        let at = self.work(now, 1);
+        if self.torn.is_empty() { Ok(Done::clean(at)) } else { self.disturb(at, addr, buf, false) }
     }
 
     /// As [`Mtd::write`], in units of sub-pages.
@@ -295,7 +311,8 @@ impl Mtd for RamFlash {
             Some(held) => held.read_oob(first, oob),
             None => oob.fill(0xFF),
         }
-        Ok(Done::clean(self.work(now, 1)))
+        let at = self.work(now, 1);
+        self.disturb(at, addr, data, mode == OobMode::Raw)
     }
 
     fn write_oob(

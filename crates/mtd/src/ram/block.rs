@@ -70,6 +70,14 @@ impl Block {
         clear_bits(&mut self.data, offset, new);
     }
 
+    /// Lets `mask` set bits of the data from `offset` on, and of all OOB bytes.
+    pub(super) fn raise(&mut self, offset: usize, mask: &mut dyn FnMut(&mut [u8])) {
+        if let Some(bytes) = self.data.get_mut(offset..) {
+            mask(bytes);
+        }
+        mask(&mut self.oob);
+    }
+
     /// Clears the bits of OOB bytes that are zero in `new`.
     pub(super) fn program_oob(&mut self, offset: usize, new: &[u8]) {
         clear_bits(&mut self.oob, offset, new);

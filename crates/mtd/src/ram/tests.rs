@@ -1,5 +1,6 @@
 //! The device against a plain model of bytes, and its rules one by one.
 
+use super::block::is_erased;
 use super::*;
 use alloc::collections::BTreeSet;
 use proptest::prelude::*;

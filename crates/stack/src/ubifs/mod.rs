@@ -1,5 +1,6 @@
 //! UBIFS over any [`Volume`](crate::Volume).
 
+mod check;
 mod commit;
 pub mod compress;
 mod core;
@@ -9,9 +10,15 @@ mod io;
 mod journal;
 mod layout;
 mod mount;
+mod reclaim;
+mod scan;
 mod space;
+#[cfg(test)]
+mod testing;
 mod tnc;
 mod wbuf;
 
+pub use check::Inconsistency;
 pub use error::{Error, Result};
 pub use layout::{Head, Place};
+pub use mount::MountOptions;

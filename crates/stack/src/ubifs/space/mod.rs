@@ -157,9 +157,24 @@ impl Space {
         self.set(lnum, LebSpace { taken, ..leb })
     }
 
+    /// Bytes of a LEB of the LPT area that were never written; 0 for LEBs elsewhere.
+    pub(crate) fn lpt_free(&self, lnum: u32) -> u32 {
+        self.lpt.free_of(lnum)
+    }
+
     /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
     pub(crate) fn is_dirty(&self) -> bool {
         self.lpt.is_dirty() || !self.leaving.is_empty()
+    }
+
+    /// All LEBs of the main area, in order.
+    pub(crate) fn lebs(&self) -> impl Iterator<Item = (u32, LebSpace)> + '_ {
+        self.table.iter().map(|(lnum, leb, _)| (lnum, leb))
+    }
+
+    /// Whether LEBs of the index can be used once the next commit is done.
+    pub(crate) const fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
     }
 
     /// Sums.

@@ -35,6 +35,10 @@ struct Resolved {
 
 impl Tnc {
     /// Reads an entry; `None` if it is not there, while replaying.
+    const fn out_of_order(place: Place) -> Error {
+        Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
+    }
+
     fn read_entry<'o, V: Volume>(
         &self,
         io: &mut Io<V>,
@@ -204,8 +208,7 @@ impl Tnc {
             }
             if let Some(entry) = self.read_entry(io, next, place, out)? {
                 if next == key && name.is_some_and(|name| entry.name <= name) {
-                    let what = "names with the same hash are not in order";
-                    return Err(Error::corrupt(place.lnum, place.offset, what));
+                    return Err(out_of_order(place));
                 }
                 return Ok(Some((next, place)));
             }
@@ -224,12 +227,28 @@ impl Tnc {
     ) -> Result<Option<Path>> {
         let resolved = self.resolve(io, key, name, out)?;
         let Some(run) = resolved.run else { return self.first_leaf(io, key) };
+        if resolved.found.is_none() && !self.replaying {
+            self.check_order(io, key, &run.places)?;
+        }
         let at = resolved.found.map_or(resolved.higher, |found| found + 1);
         if at < run.places.len() {
             return Ok(Some(self.nth_of(io, &run, at)?));
         }
         let mut path = self.nth_of(io, &run, run.places.len() - 1)?;
         Ok(self.advance(io, &mut path)?.then_some(path))
+    }
+
+    /// Names that are not in order can hide from a binary search, and then a listing would end too early.
+    fn check_order<V: Volume>(&self, io: &mut Io<V>, key: Key, places: &[Place]) -> Result<()> {
+        let (mut previous, mut out) = (Vec::new(), Vec::new());
+        for (at, &place) in places.iter().enumerate() {
+            let name = read_entry(io, key, place, &mut out)?.name;
+            if at > 0 && *name <= *previous {
+                return Err(out_of_order(place));
+            }
+            name.clone_into(&mut previous);
+        }
+        Ok(())
     }
 
     /// As [`insert`](Self::insert), for an entry with this name.
@@ -327,6 +346,10 @@ impl Tnc {
             None => Ok(None),
         }
     }
+}
+
+const fn out_of_order(place: Place) -> Error {
+    Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
 }
 
 fn read_entry<'o, V: Volume>(

@@ -39,13 +39,18 @@ impl Lpt {
         Self { tree, area, ltab: None, lsave: None }
     }
 
+    /// Bytes of a LEB of the LPT's that were never written; 0 for other LEBs.
+    pub(super) fn free_of(&self, lnum: u32) -> u32 {
+        self.area.iter().find(|(other, _)| *other == lnum).map_or(0, |(_, leb)| leb.free)
+    }
+
+    /// Whether there is something to write.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.tree.get(NodeId { row: 0, column: 0 }).is_some_and(|slot| slot.dirty)
+    }
+
     /// The properties of the LEB at this position of the main area have changed.
     pub(super) fn mark_leb(&mut self, position: usize) {
         self.tree.mark(NodeId { row: self.tree.leaf_row(), column: position / FANOUT as usize });
-    }
-
-    /// Whether a commit has something to write.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.tree.get(NodeId { row: 0, column: 0 }).is_some_and(|root| root.dirty)
     }
 }
