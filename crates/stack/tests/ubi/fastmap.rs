@@ -76,7 +76,8 @@ fn a_damaged_fastmap_falls_back_to_a_scan() {
     let flash = ubi.detach().unwrap().0;
     let ubi = attach(flash.clone(), FastmapUse::Write);
     assert_eq!(ubi.info().attach_kind, AttachKind::Fastmap);
-    let parts: Vec<u32> = ubi.pebs().filter(|peb| peb.state == PebState::Fastmap).map(|peb| peb.pnum).collect();
+    let parts: Vec<u32> =
+        ubi.pebs().filter(|peb| peb.state == PebState::Fastmap).map(|peb| peb.pnum).collect();
     assert_eq!(parts.len(), 2);
     let mut random = Random(9);
     for round in 0..300 {

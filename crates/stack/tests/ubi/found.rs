@@ -4,9 +4,7 @@ use super::common::{attach, formatted, nand};
 use floatgate_media::ubi::{Compat, EcHeader, Geometry, VidHeader, VolumeType};
 use floatgate_mtd::ram::RamFlash;
 use floatgate_mtd::{Instant, Mtd};
-use floatgate_stack::ubi::{
-    AttachFault, AttachOptions, NewVolume, PebState, ReadOnlyReason, Ubi,
-};
+use floatgate_stack::ubi::{AttachFault, AttachOptions, NewVolume, PebState, ReadOnlyReason, Ubi};
 
 const PAGE: usize = 2048;
 
@@ -143,7 +141,8 @@ fn lost_erase_counters_become_the_mean() {
     let lost = free_peb(&flash);
     flash.load(lost, &[]);
     let ubi = attach(flash);
-    let counts: Vec<u64> = ubi.pebs().filter(|peb| peb.pnum != lost).map(|peb| peb.erase_count.into()).collect();
+    let counts: Vec<u64> =
+        ubi.pebs().filter(|peb| peb.pnum != lost).map(|peb| peb.erase_count.into()).collect();
     let mean = counts.iter().sum::<u64>() / counts.len() as u64;
     assert_eq!(u64::from(ubi.pebs().nth(lost as usize).unwrap().erase_count), mean);
 }
@@ -237,10 +236,7 @@ fn what_is_not_ubi_is_left_alone() {
 
 #[test]
 fn the_vid_header_offset_is_found() {
-    let options = floatgate_stack::ubi::FormatOptions {
-        vid_header_offset: Some(2048),
-        ..Default::default()
-    };
+    let options = floatgate_stack::ubi::FormatOptions { vid_header_offset: Some(2048), ..Default::default() };
     let mut flash = Ubi::format(nand(60, 2048, 512), &options).unwrap().0;
     assert!(matches!(fault(flash.clone()), AttachFault::Ubi(_)));
     let header = Ubi::probe(&mut flash, Instant::ZERO).unwrap().unwrap();

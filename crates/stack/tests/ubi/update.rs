@@ -78,7 +78,8 @@ fn damage_to_a_static_volume_is_found() {
     let id = ubi.create_volume(&NewVolume::fixed("static", 6)).unwrap();
     let data = Random(1).bytes(60_000);
     write(&mut ubi, id, &data);
-    let pnum = ubi.pebs().find(|peb| peb.leb.is_some_and(|leb| leb.volume == id && leb.lnum == 1)).unwrap().pnum;
+    let pnum =
+        ubi.pebs().find(|peb| peb.leb.is_some_and(|leb| leb.volume == id && leb.lnum == 1)).unwrap().pnum;
     let mut flash = ubi.into_mtd();
     let mut block = flash.block(pnum).unwrap().to_vec();
     block[5000] ^= 1;

@@ -197,7 +197,7 @@ fn every_node_of_a_leb_can_be_moved_away() {
 }
 
 /// First key, level and place of all index nodes in memory.
-fn index_nodes(bench: &Bench) -> Vec<(Key, u16, Place)> {
+pub(super) fn index_nodes(bench: &Bench) -> Vec<(Key, u16, Place)> {
     let root = bench.tnc.root.unwrap();
     let mut open = vec![(root.place, root.child.unwrap())];
     let mut all = Vec::new();

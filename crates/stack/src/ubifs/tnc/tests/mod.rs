@@ -1,5 +1,6 @@
 //! The index against a model, on a volume and with LEB properties of its own.
 
+mod faults;
 mod hostile;
 mod model;
 mod names;
@@ -28,6 +29,10 @@ struct Lebs {
     geometry: VolumeGeometry,
     reads: usize,
     changes: usize,
+    /// Writes that still succeed, if the power is about to go.
+    power: Option<usize>,
+    /// The read that fails.
+    bad_read: Option<usize>,
 }
 
 impl Lebs {
@@ -40,7 +45,20 @@ impl Lebs {
             leb_start: 0,
             read_only: false,
         };
-        Self { lebs: vec![vec![0xFF; leb_bytes as usize]; lebs as usize], geometry, reads: 0, changes: 0 }
+        let lebs = vec![vec![0xFF; leb_bytes as usize]; lebs as usize];
+        Self { lebs, geometry, reads: 0, changes: 0, power: None, bad_read: None }
+    }
+
+    /// Units of a write of `len` bytes that get through.
+    fn powered(&mut self, lnum: u32, len: usize) -> core::result::Result<(), (usize, VolumeError)> {
+        let unit = self.geometry.min_io_bytes as usize;
+        let Some(left) = &mut self.power else { return Ok(()) };
+        let units = len / unit;
+        if *left >= units {
+            *left -= units;
+            return Ok(());
+        }
+        Err((core::mem::take(left) * unit, VolumeFault::PowerLost.at(lnum, 0)))
     }
 
     fn at(&mut self, lnum: u32, offset: u32, len: usize) -> core::result::Result<&mut [u8], VolumeError> {
@@ -56,6 +74,9 @@ impl Volume for Lebs {
     }
     fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> core::result::Result<(), VolumeError> {
         self.reads += 1;
+        if self.bad_read == Some(self.reads) {
+            return Err(VolumeFault::Host("try again".into()).at(lnum, offset));
+        }
         buf.copy_from_slice(self.at(lnum, offset, buf.len())?);
         Ok(())
     }
@@ -68,13 +89,20 @@ impl Volume for Lebs {
         if target.iter().any(|&byte| byte != 0xFF) {
             return Err(VolumeFault::NotErased.at(lnum, offset));
         }
-        target.copy_from_slice(data);
-        Ok(())
+        let (len, outcome) = match self.powered(lnum, data.len()) {
+            Ok(()) => (data.len(), Ok(())),
+            Err((len, error)) => (len, Err(error)),
+        };
+        self.at(lnum, offset, len)?.copy_from_slice(&data[..len]);
+        outcome
     }
     fn change(&mut self, lnum: u32, data: &[u8]) -> core::result::Result<(), VolumeError> {
+        // All or nothing.
+        self.powered(lnum, data.len()).map_err(|(_, error)| error)?;
         self.changes += 1;
         self.unmap(lnum)?;
-        self.write(lnum, 0, data)
+        self.at(lnum, 0, data.len())?.copy_from_slice(data);
+        Ok(())
     }
     fn map(&mut self, _lnum: u32) -> core::result::Result<(), VolumeError> {
         Ok(())
@@ -117,7 +145,7 @@ impl TestSpace {
 
     fn leb(&mut self, lnum: u32) -> Result<&mut LebSpace> {
         let at = lnum.checked_sub(self.first).and_then(|at| self.lebs.get_mut(at as usize));
-        at.ok_or(Error::Invalid("not in the main area"))
+        at.ok_or(Error::corrupt(lnum, 0, "not in the main area"))
     }
 
     /// LEBs of the index and their properties.
@@ -129,17 +157,17 @@ impl TestSpace {
 
 impl IndexSpace for TestSpace {
     fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()> {
-        let leb_bytes = self.leb_bytes;
-        let leb = self.leb(lnum)?;
-        leb.dirty += bytes;
-        assert!(leb.free + leb.dirty <= leb_bytes, "LEB {lnum} has more dirty space than it holds");
-        Ok(())
+        let leb = self.get(lnum)?;
+        self.set(lnum, LebSpace { dirty: leb.dirty.saturating_add(bytes), ..leb })
     }
     fn get(&self, lnum: u32) -> Result<LebSpace> {
-        self.clone().leb(lnum).copied()
+        let at = lnum.checked_sub(self.first).and_then(|at| self.lebs.get(at as usize));
+        at.copied().ok_or(Error::corrupt(lnum, 0, "not in the main area"))
     }
     fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()> {
-        assert!(space.free + space.dirty <= self.leb_bytes, "LEB {lnum}: {space:?}");
+        if u64::from(space.free) + u64::from(space.dirty) > u64::from(self.leb_bytes) {
+            return Err(Error::corrupt(lnum, 0, "more dirty and free space than the LEB holds"));
+        }
         *self.leb(lnum)? = space;
         Ok(())
     }
