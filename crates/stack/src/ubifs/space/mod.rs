@@ -18,7 +18,8 @@ use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
 use table::Table;
 
-pub(crate) use budget::{Budget, BudgetRequest, Cost, SpaceReport};
+pub use budget::SpaceReport;
+pub(crate) use budget::{Budget, BudgetRequest, Cost};
 pub(crate) use lpt::check_lpt;
 
 /// What is known of a LEB of the main area.
