@@ -98,6 +98,38 @@ fn after_the_cut_nothing_answers_until_power_comes_back() {
 }
 
 #[test]
+fn an_operation_that_fails_ends_the_call_and_the_order_stands() {
+    let mut d = device();
+    d.write(NOW, 2 * PAGE as u64, &[1; PAGE]).unwrap();
+    let mut counted = d.clone();
+    let fails = counted.write(NOW, 0, &[1; 5 * PAGE]).unwrap_err();
+    assert_eq!((fails.kind, fails.addr), (ErrorKind::NotErased, 2 * PAGE as u64));
+    assert_eq!(counted.operations(), 1 + 3);
+    order(&mut d, 4, CutKind::Before, 0);
+    let fails = d.write(NOW, 0, &[1; 5 * PAGE]).unwrap_err();
+    assert_eq!((fails.kind, d.is_lost(), d.operations()), (ErrorKind::NotErased, false, 4));
+    assert_eq!(d.erase(NOW, BLOCK, BLOCK).unwrap_err().kind, ErrorKind::PowerLost);
+    d.power_on();
+    d.mark_bad(NOW, 2 * BLOCK).unwrap();
+    order(&mut d, 3, CutKind::Before, 0);
+    assert_eq!(d.erase(NOW, BLOCK, 3 * BLOCK).unwrap_err().kind, ErrorKind::BadBlock);
+    assert_eq!(d.operations(), 5 + 1 + 2);
+    assert_eq!(d.erase(NOW, BLOCK, BLOCK).unwrap_err().kind, ErrorKind::PowerLost);
+}
+
+#[test]
+fn what_follows_a_half_erased_part_does_not_hold_either() {
+    let mut d = device();
+    d.write(NOW, 0, &[1; PAGE]).unwrap();
+    order(&mut d, 1, CutKind::During(Stage::Middle), 7);
+    d.erase(NOW, 0, BLOCK).unwrap_err();
+    d.power_on();
+    let data = noise(1, PAGE);
+    d.write(NOW, PAGE as u64, &data).unwrap();
+    assert!(try_hard(&mut d, PAGE as u64, &data).0 > 20);
+}
+
+#[test]
 fn a_page_hardly_begun_reads_as_erased_and_what_follows_does_not_hold() {
     let mut d = device();
     let data = noise(1, PAGE);

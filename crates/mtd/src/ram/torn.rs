@@ -78,11 +78,14 @@ impl Torn {
     pub(super) fn programmed(&mut self, place: Place, len: usize) {
         let Some(stretches) = self.blocks.get_mut(&place.block) else { return };
         let range = place.offset..place.offset + len;
-        let weak = |s: &Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
-        if let Some(found) = stretches.iter().find(|s| weak(s)) {
-            let seed = Random::new(found.seed, place.offset as u64).bits();
-            let range = overlap(&found.range, &range);
-            stretches.push(Stretch { range, remains: Remains::Marginal, seed });
+        let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
+        let Some(found) = stretches.iter().find(weak) else { return };
+        let new = overlap(&found.range, &range);
+        let seed = Random::new(found.seed, place.offset as u64).bits();
+        // NOR may program the same bytes over and over.
+        let known = |s: &Stretch| s.remains != Remains::Weak && overlap(&s.range, &new) == new;
+        if !stretches.iter().any(known) {
+            stretches.push(Stretch { range: new, remains: Remains::Marginal, seed });
         }
     }
 
@@ -208,6 +211,7 @@ impl RamFlash {
         let mut mask = |bytes: &mut [u8]| bytes.iter_mut().for_each(|b| *b |= some_bits(share, &mut random));
         self.block_mut(block).raise(first, &mut mask);
         self.torn.add(block, first..len, Remains::Mixed, seed);
+        self.torn.add(block, len..self.geometry.erase_bytes as usize, Remains::Weak, seed);
     }
 
     fn tear_page(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
