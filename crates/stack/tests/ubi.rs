@@ -2,5 +2,11 @@
 
 #[path = "ubi/basics.rs"]
 mod basics;
-#[path = "ubi/flash.rs"]
-mod flash;
+#[path = "ubi/common.rs"]
+mod common;
+#[path = "ubi/fastmap.rs"]
+mod fastmap;
+#[path = "ubi/found.rs"]
+mod found;
+#[path = "ubi/update.rs"]
+mod update;

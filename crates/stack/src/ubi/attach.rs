@@ -1,18 +1,26 @@
 //! From what the headers say to a live device (Linux: the second half of `attach.c`, `vtbl.c`, `build.c`).
 
+use super::fastmap::{self, Layout};
+use super::fastmap_write::FastmapState;
 use super::io::Io;
 use super::pebs::{Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::table::VolumeState;
 use super::wear::Work;
-use super::{AttachError, AttachFault, AttachKind, AttachOptions, Counts, ReadOnlyReason, Ubi, UbiError};
+use super::{
+    AttachError, AttachFault, AttachKind, AttachOptions, Counts, FastmapUse, ReadOnlyReason, Ubi, UbiError,
+};
 use floatgate_media::ubi::{
-    LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags, VolumeRecord, VolumeTable, VolumeType,
+    FASTMAP_ANCHOR_PEBS, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags, VolumeRecord, VolumeTable,
+    VolumeType,
 };
 use floatgate_mtd::Mtd;
 
 /// PEBs set aside for wear levelling and for atomic changes (Linux: `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
-const RESERVED: u32 = 2;
+pub(super) const RESERVED: u32 = 2;
+
+/// The two copies of the volume table, as far as they are there.
+type TableCopies = [Option<Vec<u8>>; 2];
 
 impl<M: Mtd> Ubi<M> {
     /// Attaches a device. Flash that is empty becomes a device without volumes.
@@ -21,24 +29,17 @@ impl<M: Mtd> Ubi<M> {
     /// What keeps the device from being attached, with the flash.
     #[allow(clippy::result_large_err)] // the flash itself is handed back
     pub fn attach(mtd: M, options: &AttachOptions) -> Result<Self, AttachError<M>> {
-        let failed = |fault, io: Io<M>| AttachError { fault, now: io.now, mtd: io.mtd };
         let mut io = match Io::new(mtd, options.now, options.vid_header_offset) {
             Ok(io) => io,
-            Err((error, mtd)) => {
-                return Err(AttachError { fault: error.into(), mtd, now: options.now });
-            }
+            Err((error, mtd)) => return Err(AttachError { fault: error.into(), mtd, now: options.now }),
         };
         if options.read_only {
             io.read_only = Some(ReadOnlyReason::Asked);
         }
-        let mut scan = match scan_all(&mut io) {
-            Ok(scan) => scan,
-            Err(fault) => return Err(failed(fault, io)),
-        };
         let mut ubi = Self::empty(io, options);
-        match ubi.load(&mut scan, options) {
+        match ubi.find_all(options) {
             Ok(()) => Ok(ubi),
-            Err(fault) => Err(failed(fault, ubi.io)),
+            Err(fault) => Err(AttachError { fault, now: ubi.io.now, mtd: ubi.io.mtd }),
         }
     }
 
@@ -60,27 +61,75 @@ impl<M: Mtd> Ubi<M> {
             erase_count_max: 0,
             wear_threshold: options.wear_threshold.max(1),
             attach_kind: AttachKind::Scan,
+            fastmap: None,
         }
     }
 
-    fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<(), AttachFault> {
-        self.counts.bad = scan.bad;
-        self.counts.corrupted = scan.corrupted;
-        self.counts.alien = scan.alien;
+    /// Finds out what is where, by a fastmap if there is a good one that may be used, else by reading all headers.
+    fn find_all(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
+        let mut scan = Scan::new(self.io.pebs);
+        let mut read = 0;
+        if options.fastmap != FastmapUse::Never && self.io.pebs > FASTMAP_ANCHOR_PEBS {
+            read = FASTMAP_ANCHOR_PEBS;
+            scan.read(&mut self.io, 0..read)?;
+            if !scan.doubtful && self.load_fastmap(&scan, options)? {
+                return Ok(());
+            }
+        }
+        let pebs = self.io.pebs;
+        scan.read(&mut self.io, read..pebs)?;
+        scan.settle(&mut self.io)?;
+        let copies = self.load(&mut scan, options)?;
+        self.keep_fastmap(options, None);
+        self.make_good(&scan.fastmap, copies)
+    }
+
+    /// Attaches by a fastmap; `false` if there is none that fits what else is on the flash.
+    fn load_fastmap(&mut self, first: &Scan, options: &AttachOptions) -> Result<bool, AttachFault> {
+        let Some((mut scan, layout)) = fastmap::read(&mut self.io, first)? else { return Ok(false) };
+        let loaded = scan.settle(&mut self.io).and_then(|()| self.load(&mut scan, options));
+        let copies = match loaded {
+            Ok(copies) => copies,
+            Err(fault @ AttachFault::Ubi(UbiError::PowerLost)) => return Err(fault),
+            Err(_) => return Ok(false),
+        };
+        self.attach_kind = AttachKind::Fastmap;
+        for volume in self.volumes.values_mut() {
+            volume.unconfirmed = vec![true; volume.eba.len()];
+        }
+        let own = |found: &Found| layout.pebs.contains(&found.pnum);
+        let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
+        if options.fastmap != FastmapUse::Write {
+            stale.append(&mut scan.fastmap);
+        }
+        self.keep_fastmap(options, Some(layout));
+        self.make_good(&stale, copies)?;
+        Ok(true)
+    }
+
+    /// Keeps a fastmap from now on, if asked for and possible.
+    fn keep_fastmap(&mut self, options: &AttachOptions, layout: Option<Layout>) {
+        let asked = options.fastmap == FastmapUse::Write && self.io.read_only.is_none();
+        if asked && self.fastmap_parts().is_some() {
+            self.fastmap = Some(FastmapState::new(self.io.pebs, layout));
+        }
+    }
+
+    /// Takes over what was found, without writing; returns the copies of the volume table as they are.
+    fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<TableCopies, AttachFault> {
+        self.counts =
+            Counts { bad: scan.bad, corrupted: scan.corrupted, alien: scan.alien, ..Counts::default() };
         self.sqnum = scan.max_sqnum.saturating_add(1);
         let copies = self.read_table(scan)?;
         let records = self.parse_table(scan, &copies, options)?;
         self.add_volumes(scan, &records)?;
         self.reserve_pebs(options)?;
         self.take_pebs(scan);
-        if self.io.check_writable().is_ok() {
-            self.make_good(scan, copies)?;
-        }
-        Ok(())
+        Ok(copies)
     }
 
     /// Reads both copies of the volume table, empty where there is none.
-    fn read_table(&mut self, scan: &mut Scan) -> Result<[Option<Vec<u8>>; 2], AttachFault> {
+    fn read_table(&mut self, scan: &mut Scan) -> Result<TableCopies, AttachFault> {
         let mut copies = [None, None];
         for found in scan.found.iter_mut().filter(|found| found.header.volume_id == LAYOUT_VOLUME) {
             let (pnum, lnum) = (found.pnum, found.header.lnum);
@@ -98,7 +147,7 @@ impl<M: Mtd> Ubi<M> {
     fn parse_table(
         &mut self,
         scan: &Scan,
-        copies: &[Option<Vec<u8>>; 2],
+        copies: &TableCopies,
         options: &AttachOptions,
     ) -> Result<Vec<(u32, VolumeRecord)>, AttachFault> {
         let [first, second] = copies.each_ref().map(Option::as_deref);
@@ -157,7 +206,9 @@ impl<M: Mtd> Ubi<M> {
     fn reserve_pebs(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
         let usable = self.good_pebs().saturating_sub(self.counts.corrupted + self.counts.alien);
         let volumes: u64 = self.volumes.values().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
-        let need = volumes + u64::from(RESERVED);
+        let fastmap = if options.fastmap == FastmapUse::Write { self.fastmap_parts() } else { None };
+        // Room for two fastmaps: the next one is written before the last one is erased.
+        let need = volumes + u64::from(RESERVED + 2 * fastmap.unwrap_or(0));
         let left = u64::from(usable).checked_sub(need);
         if left.is_none() && self.io.read_only.is_none() {
             return Err(UbiError::NoSpace { need, available: usable }.into());
@@ -187,13 +238,13 @@ impl<M: Mtd> Ubi<M> {
         self.works = scan.erase.iter().map(|&pnum| Work::Erase { pnum, torture: false }).collect();
     }
 
-    /// Whatever has to be written before the device can be used.
-    fn make_good(&mut self, scan: &Scan, copies: [Option<Vec<u8>>; 2]) -> Result<(), AttachFault> {
-        // A fastmap that is not kept up to date must never be found again.
-        for found in &scan.fastmap {
-            self.set_state(found.pnum, PebState::Pending);
-            self.erase_pending(found.pnum, false)?;
+    /// Whatever has to be written before the device can be used: fastmaps that do not count any more are erased, the
+    /// copies of the volume table made the same, a volume grown that asks for it.
+    fn make_good(&mut self, stale: &[Found], copies: TableCopies) -> Result<(), AttachFault> {
+        if self.io.check_writable().is_err() {
+            return Ok(());
         }
+        self.erase_fastmaps(stale)?;
         let bytes = self.table_bytes(self.records())?;
         let table = &bytes[..self.io.geometry.volume_table_bytes()];
         for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(copies) {
@@ -203,6 +254,21 @@ impl<M: Mtd> Ubi<M> {
         }
         self.autoresize()?;
         self.schedule_wear_levelling();
+        Ok(())
+    }
+
+    /// A fastmap that is not kept up to date must never be found again. Of several the oldest goes first, so that a
+    /// power cut does not bring it back.
+    fn erase_fastmaps(&mut self, stale: &[Found]) -> Result<(), UbiError> {
+        let mut stale = stale.to_vec();
+        stale.sort_unstable_by_key(|found| (found.header.volume_id, found.header.sqnum));
+        for pnum in stale.iter().map(|found| found.pnum) {
+            if matches!(self.peb(pnum).state, PebState::Fastmap | PebState::Pending) {
+                self.works.retain(|work| !matches!(*work, Work::Erase { pnum: other, .. } if other == pnum));
+                self.set_state(pnum, PebState::Pending);
+                self.erase_pending(pnum, false)?;
+            }
+        }
         Ok(())
     }
 
@@ -221,13 +287,6 @@ impl<M: Mtd> Ubi<M> {
         self.grow_volume(id, record, more)?;
         Ok(())
     }
-}
-
-fn scan_all<M: Mtd>(io: &mut Io<M>) -> Result<Scan, AttachFault> {
-    let mut scan = Scan::new(io.pebs);
-    scan.read(io, 0..io.pebs)?;
-    scan.settle(io)?;
-    Ok(scan)
 }
 
 /// Whether nothing is lost if the flash becomes a device without volumes: it is erased, or a first attach was cut off

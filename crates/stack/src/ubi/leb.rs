@@ -81,6 +81,7 @@ impl<M: Mtd> Ubi<M> {
 
     /// Reads from a LEB, without looking at its volume.
     pub(super) fn read_mapped(&mut self, leb: LebId, offset: u32, buf: &mut [u8]) -> Result<(), UbiError> {
+        self.confirm(leb)?;
         let Some(pnum) = self.mapping(leb) else {
             buf.fill(0xFF);
             return self.unmapped_is_fine(leb);
@@ -88,11 +89,12 @@ impl<M: Mtd> Ubi<M> {
         if buf.is_empty() {
             return Ok(());
         }
+        let whole = self.check_static_once(leb);
         match self.io.read_data(pnum, offset, buf)? {
-            Quality::Good => Ok(()),
+            Quality::Good => whole,
             Quality::Flips(_) => {
                 self.scrub_peb(pnum);
-                Ok(())
+                whole
             }
             Quality::Damaged => Err(UbiError::Damaged { id: leb.volume, lnum: leb.lnum }),
         }
@@ -119,6 +121,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     pub(super) fn write_any(&mut self, leb: LebId, offset: u32, data: &[u8]) -> Result<(), UbiError> {
+        self.confirm(leb)?;
         let result = match self.mapping(leb) {
             Some(pnum) => self.write_mapped(leb, pnum, offset, data),
             None => self.write_new(leb, self.dynamic_header(leb), offset, data),
@@ -127,7 +130,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// A write that failed and could not be saved: nothing more is written (Linux: `ubi_ro_mode`).
-    fn settle_write(&mut self, result: Result<(), UbiError>) -> Result<(), UbiError> {
+    pub(super) fn settle_write(&mut self, result: Result<(), UbiError>) -> Result<(), UbiError> {
         match &result {
             Ok(()) | Err(UbiError::Access(_) | UbiError::NoFreePeb) => {}
             Err(_) => self.io.give_up(),
@@ -256,6 +259,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     pub(super) fn change_any(&mut self, leb: LebId, data: &[u8]) -> Result<(), UbiError> {
+        self.confirm(leb)?;
         let empty = self.dynamic_header(leb);
         let mut result = Ok(());
         if self.mapping(leb).is_none() || data.is_empty() {
@@ -274,6 +278,7 @@ impl<M: Mtd> Ubi<M> {
     pub fn map_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.writable(id, lnum)?;
         let leb = LebId { volume: id, lnum };
+        self.confirm(leb)?;
         if self.mapping(leb).is_some() {
             return Err(access(VolumeFault::NotErased));
         }
@@ -315,8 +320,12 @@ impl<M: Mtd> Ubi<M> {
         self.io.check_alive()?;
         let volume = self.volume_state(id)?;
         volume.check_marker()?;
-        let pnum = volume.eba.get(lnum as usize).ok_or(access(VolumeFault::OutOfRange { len: 0 }))?;
-        Ok(*pnum != UNMAPPED)
+        if lnum as usize >= volume.eba.len() {
+            return Err(access(VolumeFault::OutOfRange { len: 0 }));
+        }
+        let leb = LebId { volume: id, lnum };
+        self.confirm(leb)?;
+        Ok(self.mapping(leb).is_some())
     }
 }
 

@@ -15,6 +15,8 @@
 
 mod attach;
 mod error;
+mod fastmap;
+mod fastmap_write;
 mod format;
 mod handle;
 mod io;
@@ -24,6 +26,7 @@ mod pebs;
 mod relocate;
 mod scan;
 mod table;
+mod update;
 mod volumes;
 mod wear;
 
@@ -33,7 +36,9 @@ pub use options::{
     AttachKind, AttachOptions, DeviceInfo, FastmapUse, FormatOptions, NewVolume, PebInfo, VolumeInfo,
 };
 pub use pebs::{LebId, PebState};
+pub use update::VolumeUpdate;
 
+use fastmap_write::FastmapState;
 use floatgate_media::ubi::LAYOUT_VOLUME;
 use floatgate_mtd::{Instant, Mtd};
 use io::Io;
@@ -62,6 +67,8 @@ pub struct Ubi<M> {
     erase_count_max: u32,
     wear_threshold: u32,
     attach_kind: AttachKind,
+    /// The fastmap, if one is kept up to date.
+    fastmap: Option<FastmapState>,
 }
 
 /// Numbers of PEBs.
@@ -180,6 +187,19 @@ impl<M: Mtd> Ubi<M> {
     /// The flash below, to look at it or to disturb it; what is done to it, UBI does not know of.
     pub fn mtd_mut(&mut self) -> &mut M {
         &mut self.io.mtd
+    }
+
+    /// Ends in order: does all background work, writes a fastmap if one is kept, and gives the flash back with the time.
+    ///
+    /// # Errors
+    /// Failures of the flash; it comes back either way.
+    pub fn detach(mut self) -> Result<(M, Instant), (UbiError, M)> {
+        let writable = self.io.read_only.is_none();
+        let result = self.flush().and_then(|()| if writable { self.volumes_changed() } else { Ok(()) });
+        match result {
+            Ok(()) => Ok((self.io.mtd, self.io.now)),
+            Err(error) => Err((error, self.io.mtd)),
+        }
     }
 
     /// Takes the flash as it is, background work not done: what a power cut leaves.

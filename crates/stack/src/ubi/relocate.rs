@@ -1,7 +1,7 @@
 //! Moving LEBs to other PEBs: wear levelling and scrubbing (Linux: the second half of `wl.c`).
 
 use super::io::{Header, Quality, data_len};
-use super::pebs::{LebId, PebState};
+use super::pebs::{Entry, LebId, PebState};
 use super::wear::Work;
 use super::{Ubi, UbiError};
 use floatgate_media::crc;
@@ -31,29 +31,42 @@ impl<M: Mtd> Ubi<M> {
 
     /// Asks for a move if a LEB is to be scrubbed, or if the wear of the PEBs is too far apart.
     pub(super) fn schedule_wear_levelling(&mut self) {
-        if self.io.read_only.is_none() && (!self.scrub.is_empty() || self.worn_pair().is_some()) {
+        if self.io.read_only.is_none() && (!self.scrub.is_empty() || self.is_worn()) {
             self.schedule_move();
         }
     }
 
-    /// The least worn PEB with data and a much more worn free one, if they are too far apart.
-    fn worn_pair(&self) -> Option<(u32, u32)> {
-        let (from, to) = (self.used.first()?, self.free.below(self.wear_threshold.saturating_mul(2))?);
-        let apart = to.erase_count.saturating_sub(from.erase_count);
-        (to.erase_count > from.erase_count && apart >= self.wear_threshold).then_some((from.pnum, to.pnum))
+    /// Whether the least worn PEB with data and a much worn free one are too far apart.
+    fn is_worn(&self) -> bool {
+        let free = self.free.below(self.wear_threshold.saturating_mul(2));
+        self.used.first().zip(free).is_some_and(|(from, to)| self.too_far_apart(from, to))
+    }
+
+    fn too_far_apart(&self, from: Entry, to: Entry) -> bool {
+        to.erase_count.saturating_sub(from.erase_count) >= self.wear_threshold
     }
 
     /// Moves one LEB, if one is still to be moved.
     pub(super) fn move_leb(&mut self) -> Result<(), UbiError> {
         self.move_scheduled = false;
-        let scrub = self.scrub.first().zip(self.free.below(self.wear_threshold.saturating_mul(2)));
-        let pair = match scrub {
-            Some((from, to)) => Some((from.pnum, to.pnum)),
-            None if self.scrub.is_empty() => self.worn_pair(),
-            None => None,
+        let Some(from) = self.scrub.first().or_else(|| self.used.first()) else { return Ok(()) };
+        let Some(to) = self.move_target()? else { return Ok(()) };
+        // Making room for the target may have moved it already.
+        let scrub = match self.peb(from.pnum).state {
+            PebState::Scrub => true,
+            PebState::Used => false,
+            _ => return Ok(()),
         };
-        let Some((from, to)) = pair else { return Ok(()) };
+        if scrub || self.too_far_apart(from, to) {
+            return self.move_pair(from.pnum, to.pnum);
+        }
+        Ok(())
+    }
+
+    /// Moves the LEB of one PEB to another.
+    pub(super) fn move_pair(&mut self, from: u32, to: u32) -> Result<(), UbiError> {
         let before = self.peb(from).state;
+        self.leave_pool(to);
         self.set_state(to, PebState::Pending);
         match self.copy_leb(from, to) {
             Ok(Moved::Done) => self.erase_pending(from, false),

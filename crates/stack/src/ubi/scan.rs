@@ -84,8 +84,7 @@ impl Scan {
         }
         let Some(ec) = self.read_ec(io, pnum)? else { return Ok(()) };
         if let Some(count) = ec.erase_count {
-            self.known.0 += 1;
-            self.known.1 += u64::from(count);
+            self.know(count);
         } else {
             self.unknown.push(pnum);
         }
@@ -221,6 +220,12 @@ impl Scan {
             }
         }
         Ok(())
+    }
+
+    /// Adds an erase counter to the mean.
+    pub(super) fn know(&mut self, erase_count: u32) {
+        self.known.0 += 1;
+        self.known.1 += u64::from(erase_count);
     }
 
     /// Mean of the erase counters that are known.

@@ -20,8 +20,10 @@ pub(super) struct VolumeState {
     /// Bytes of the last of them.
     pub(super) last_bytes: u32,
     pub(super) corrupted: bool,
-    /// LEBs whose CRC (static), or whose place in the fastmap (dynamic), was looked at.
+    /// LEBs of a static volume whose CRC is known to be good.
     pub(super) checked: Vec<bool>,
+    /// LEBs that are where a fastmap says, or not.
+    pub(super) unconfirmed: Vec<bool>,
 }
 
 impl VolumeState {
@@ -36,6 +38,7 @@ impl VolumeState {
             last_bytes: 0,
             corrupted: false,
             checked: Vec::new(),
+            unconfirmed: Vec::new(),
         }
     }
 

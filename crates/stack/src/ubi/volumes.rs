@@ -25,6 +25,7 @@ impl<M: Mtd> Ubi<M> {
             return Err(error);
         }
         self.volumes.insert(id, VolumeState::new(id, record));
+        self.volumes_changed()?;
         Ok(id)
     }
 
@@ -80,7 +81,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// A volume of a user.
-    fn user_volume(&self, id: u32) -> Result<&VolumeState, UbiError> {
+    pub(super) fn user_volume(&self, id: u32) -> Result<&VolumeState, UbiError> {
         self.io.check_writable()?;
         if id == LAYOUT_VOLUME {
             return Err(UbiError::NoVolume { id });
@@ -96,7 +97,7 @@ impl<M: Mtd> Ubi<M> {
         self.user_volume(id)?;
         self.write_table(&[(id, None)])?;
         self.forget_volume(id);
-        Ok(())
+        self.volumes_changed()
     }
 
     /// Drops a volume that is not in the table any more.
@@ -133,6 +134,7 @@ impl<M: Mtd> Ubi<M> {
             self.write_table(&[(id, Some(record))])?;
             self.set_record(id, record);
             self.release(old - lebs);
+            self.volumes_changed()?;
         }
         Ok(())
     }
@@ -144,7 +146,7 @@ impl<M: Mtd> Ubi<M> {
             return Err(error);
         }
         self.set_record(id, record);
-        Ok(())
+        self.volumes_changed()
     }
 
     /// The record as it is on the flash now.
@@ -152,8 +154,10 @@ impl<M: Mtd> Ubi<M> {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.record = record;
             volume.eba.resize(record.reserved_pebs as usize, UNMAPPED);
-            if !volume.checked.is_empty() {
-                volume.checked.resize(record.reserved_pebs as usize, false);
+            for marks in [&mut volume.checked, &mut volume.unconfirmed] {
+                if !marks.is_empty() {
+                    marks.resize(record.reserved_pebs as usize, false);
+                }
             }
         }
     }
@@ -185,7 +189,7 @@ impl<M: Mtd> Ubi<M> {
             Some(record) => self.set_record(id, record),
             None => self.forget_volume(id),
         });
-        Ok(())
+        self.volumes_changed()
     }
 
     /// Volumes whose names go to others.

@@ -5,7 +5,7 @@
 
 use super::io::Io;
 use super::pebs::{Entry, LebId, Peb, PebState};
-use super::{Ubi, UbiError};
+use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_mtd::Mtd;
 
@@ -22,7 +22,7 @@ pub(super) enum Work {
 }
 
 impl<M: Mtd> Ubi<M> {
-    fn entry(&self, pnum: u32) -> Entry {
+    pub(super) fn entry(&self, pnum: u32) -> Entry {
         Entry { pnum, erase_count: self.peb(pnum).erase_count }
     }
 
@@ -61,6 +61,9 @@ impl<M: Mtd> Ubi<M> {
         self.io.check_writable()?;
         if !self.works.is_empty() && self.works.len() >= self.free.len() {
             self.do_one_work()?;
+        }
+        if self.fastmap.is_some() {
+            return self.get_pool_peb();
         }
         while self.free.is_empty() {
             if !self.do_one_work()? {
@@ -101,13 +104,13 @@ impl<M: Mtd> Ubi<M> {
 
     /// Erases all PEBs that held this LEB, or any LEB of the volume, or any at all.
     pub(super) fn flush_works(&mut self, volume: Option<u32>, lnum: Option<u32>) -> Result<(), UbiError> {
+        // A fastmap does not say what the PEBs held that wait to be erased.
+        let unknown = self.attach_kind == AttachKind::Fastmap;
         let matches = |ubi: &Self, work: &Work| match *work {
             Work::Move => volume.is_none(),
-            Work::Erase { pnum, .. } => {
-                let leb = ubi.peb(pnum).leb;
-                volume.is_none_or(|id| leb.is_some_and(|leb| leb.volume == id))
-                    && lnum.is_none_or(|lnum| leb.is_some_and(|leb| leb.lnum == lnum))
-            }
+            Work::Erase { pnum, .. } => ubi.peb(pnum).leb.map_or(unknown || volume.is_none(), |leb| {
+                volume.is_none_or(|id| leb.volume == id) && lnum.is_none_or(|lnum| leb.lnum == lnum)
+            }),
         };
         while let Some(at) = self.works.iter().position(|work| matches(self, work)) {
             self.works.rotate_left(at);

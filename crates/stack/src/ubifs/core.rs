@@ -8,6 +8,7 @@ use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Master;
+use std::collections::BTreeMap;
 
 /// A mounted filesystem without files and names: nodes, the index, space, the journal.
 #[derive(Clone, Debug)]
@@ -30,6 +31,9 @@ pub(crate) struct Core<V> {
     pub(crate) gc_lnum: Option<u32>,
     /// The highest inode number given out.
     pub(crate) highest_inode: u64,
+    /// Sizes of files whose inodes say less than their data reach, by inode: what recovery found while mounted read-only. They
+    /// count instead of the inodes'.
+    pub(crate) sizes: BTreeMap<u32, u64>,
 }
 
 impl<V: Volume> Core<V> {

@@ -77,7 +77,11 @@ impl Tnc {
     fn load<V: Volume>(&mut self, io: &mut Io<V>, place: Place, promise: &Promise) -> Result<NodeId> {
         let Place { lnum, offset, len } = place;
         let corrupt = |what| Error::corrupt(lnum, offset, what);
-        if !io.layout().limits.index_lengths().contains(&len) {
+        let limits = &io.layout().limits;
+        if !limits.main.contains(&lnum) || !offset.is_multiple_of(8) {
+            return Err(corrupt("an index node cannot stand where its parent says"));
+        }
+        if !limits.index_lengths().contains(&len) {
             return Err(corrupt("an index node cannot have the length its parent says"));
         }
         let mut bytes = core::mem::take(&mut self.scratch);

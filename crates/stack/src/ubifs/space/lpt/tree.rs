@@ -91,6 +91,11 @@ impl Tree {
         chosen.into_iter().for_each(|id| self.mark(id));
     }
 
+    /// Everything is written.
+    pub(super) fn unmark_all(&mut self) {
+        self.rows.iter_mut().flatten().for_each(|slot| slot.dirty = false);
+    }
+
     /// Nodes to write, children before their parents, from left to right: the order Linux writes them in.
     pub(super) fn marked(&self) -> Vec<NodeId> {
         let mut out = Vec::new();
