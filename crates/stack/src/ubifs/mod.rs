@@ -28,5 +28,5 @@ pub use files::{
     SetXattr, Ubifs,
 };
 pub use layout::{Head, Place};
-pub use mount::MountOptions;
+pub use mount::{FormatOptions, FormatStyle, MountOptions};
 pub use space::SpaceReport;

@@ -11,8 +11,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::error::{Error, Result};
 use super::io::Io;
+use super::layout::Layout;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
@@ -110,6 +113,20 @@ impl Space {
     /// Failures of the volume.
     pub(crate) fn clean_lpt_head<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
         self.lpt.clean_head(io)
+    }
+
+    /// A filesystem that is being made ends earlier; all LEBs behind that are empty. Nothing of the LPT may be on flash.
+    ///
+    /// # Errors
+    /// None if the layouts differ in nothing else.
+    pub(crate) fn shrink(&mut self, layout: &Arc<Layout>) -> Result<()> {
+        let mut table = Table::empty(layout);
+        for (lnum, leb) in self.lebs().take(layout.limits.main_lebs() as usize) {
+            table.set(lnum, leb)?;
+        }
+        self.table = table;
+        self.lpt = Lpt::empty(&layout.limits.lpt_geometry);
+        Ok(())
     }
 
     /// What is known of a LEB.

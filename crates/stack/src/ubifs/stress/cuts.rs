@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use super::super::error::Error;
 use super::super::mount::MountOptions;
 use super::super::testing::Random;
 use super::model::{Model, State};
@@ -42,6 +43,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
                 }
             }
             Ok(()) => {}
+            Err(Error::NoSpace) => {}
             Err(error) => {
                 assert!(error.is_power_loss(), "{error}");
                 return true;
@@ -115,16 +117,19 @@ fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, ste
     assert_consistent(&mut core, &what);
     let found = State::read(&mut core).unwrap();
     assert_possible(&found, &history, &what);
-    go_on(core, found, seed, &what);
+    let mut model = Model { state: found, random: Random(!seed), ..Model::new(0) };
+    (model.files, model.blocks) = (start.1.files, start.1.blocks);
+    go_on(core, model, &what);
     went
 }
 
 /// A recovered filesystem can be used, unmounted and mounted.
-fn go_on(mut core: Core<TestVolume>, state: State, seed: u64, what: &str) {
-    let mut model = Model { state, random: Random(!seed), ..Model::new(0) };
-    (model.files, model.blocks) = (12, 6);
+fn go_on(mut core: Core<TestVolume>, mut model: Model, what: &str) {
     for _ in 0..20 {
-        model.step(&mut core).unwrap();
+        match model.step(&mut core) {
+            Ok(()) | Err(Error::NoSpace) => {}
+            Err(error) => panic!("{what}, used again: {error}"),
+        }
     }
     for number in model.state.open.clone() {
         core.delete_inode(&model.state.inodes[&number].0).unwrap();
@@ -181,6 +186,35 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
         let start = (core, model);
         for _ in 0..30 {
             cut(&start, random.below(200), &[], random.next(), 150);
+        }
+    }
+}
+
+/// For a night: filesystems of many kinds and fillings, cut again and again.
+#[test]
+#[ignore = "takes minutes"]
+fn many_cuts_on_many_filesystems() {
+    let mut random = Random(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
+    for _ in 0..60 {
+        let mut shape = SHAPES[usize::try_from(random.below(5)).unwrap()];
+        shape.0 = 30 + u32::try_from(random.below(40)).unwrap();
+        shape.4 = 3 + u32::try_from(random.below(8)).unwrap();
+        let steps = usize::try_from(random.below(1500)).unwrap();
+        let mut core = fresh(shape);
+        let mut model = Model::new(random.next());
+        model.files = 5 + usize::try_from(random.below(100)).unwrap();
+        model.blocks = 2 + u32::try_from(random.below(100)).unwrap();
+        for _ in 0..steps {
+            match model.step(&mut core) {
+                Ok(()) | Err(Error::NoSpace) => {}
+                Err(error) => panic!("{shape:?}: {error}"),
+            }
+        }
+        core.sync_heads().unwrap();
+        let start = (core, model);
+        for _ in 0..40 {
+            let again: Vec<u64> = (0..random.below(3)).map(|_| random.below(40)).collect();
+            cut(&start, random.below(150), &again, random.next(), 200);
         }
     }
 }

@@ -80,6 +80,9 @@ impl IndexSpace for Space {
     }
 }
 
+/// Hashes of nodes, by LEB and offset.
+type Hashes = BTreeMap<(u32, u32), Box<[u8]>>;
+
 /// The root of the tree.
 #[derive(Clone, Copy, Debug)]
 struct Root {
@@ -104,8 +107,8 @@ pub(crate) struct Tnc {
     replaying: bool,
     /// LEB and offset of nodes read whose keys are all the same.
     single_keyed: Arc<BTreeSet<(u32, u32)>>,
-    /// Hashes of nodes, by LEB and offset, of a filesystem with authentication.
-    hashes: Arc<BTreeMap<(u32, u32), Box<[u8]>>>,
+    /// Of a filesystem with authentication.
+    hashes: Arc<Hashes>,
     /// Entries read last.
     entries: EntryCache,
     /// For reading nodes.
