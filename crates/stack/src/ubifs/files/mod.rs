@@ -79,9 +79,13 @@ impl<V: Volume> Ubifs<V> {
     /// Makes a new filesystem on a volume and mounts it.
     ///
     /// # Errors
-    /// Sizes that make no filesystem; failures of the volume.
-    pub fn format(volume: V, options: &FormatOptions, behaviour: Behaviour) -> Result<Self> {
-        Ok(Self::over(Core::format(volume, options)?, behaviour))
+    /// Sizes that make no filesystem, failures of the volume; and the volume back.
+    pub fn format(
+        volume: V,
+        options: &FormatOptions,
+        behaviour: Behaviour,
+    ) -> core::result::Result<Self, (Error, V)> {
+        Core::format(volume, options).map(|core| Self::over(core, behaviour))
     }
 
     fn over(core: Core<V>, behaviour: Behaviour) -> Self {
