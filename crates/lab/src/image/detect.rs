@@ -135,7 +135,8 @@ fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
         let headers = ec.find_iter(&buffer).take_while(here);
         hits.ec.extend(headers.filter_map(|at| Some((start + at as u64, ec_header(buffer.get(at..)?)?))));
         let nodes = node.find_iter(&buffer).take_while(here);
-        hits.superblocks.extend(nodes.filter_map(|at| Some((start + at as u64, superblock(buffer.get(at..)?)?))));
+        hits.superblocks
+            .extend(nodes.filter_map(|at| Some((start + at as u64, superblock(buffer.get(at..)?)?))));
         start += CHUNK as u64;
     }
     Ok(hits)
@@ -171,8 +172,13 @@ fn ubi_regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Found> {
                 == (first.vid_header_offset, first.data_offset, first.image_seq)
         };
         let stride = stride(rest, &same);
-        let fits = |(at, header): &(u64, EcHeader)| same(header) && (at - offset).is_multiple_of(stride.unwrap_or(size));
-        let members = rest.iter().take_while(|(at, header)| fits(&(*at, *header)) || !same(header) && inside(rest, *at, stride)).count();
+        let fits = |(at, header): &(u64, EcHeader)| {
+            same(header) && (at - offset).is_multiple_of(stride.unwrap_or(size))
+        };
+        let members = rest
+            .iter()
+            .take_while(|(at, header)| fits(&(*at, *header)) || !same(header) && inside(rest, *at, stride))
+            .count();
         let last = rest[..members.max(1)].last().map_or(offset, |&(at, _)| at);
         let stride = stride.unwrap_or(size - offset);
         let end = last.saturating_add(stride).min(size);
@@ -190,7 +196,8 @@ fn inside(hits: &[(u64, EcHeader)], at: u64, stride: Option<u64>) -> bool {
 
 /// The distance from a header to the next that occurs most often, the smallest of equals.
 fn stride(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Option<u64> {
-    let offsets: Vec<u64> = hits.iter().filter(|(_, header)| same(header)).map(|hit| hit.0).take(4096).collect();
+    let offsets: Vec<u64> =
+        hits.iter().filter(|(_, header)| same(header)).map(|hit| hit.0).take(4096).collect();
     let mut counts = std::collections::BTreeMap::new();
     for pair in offsets.windows(2) {
         *counts.entry(pair[1] - pair[0]).or_insert(0u32) += 1;
@@ -204,8 +211,12 @@ fn region(offset: u64, end: u64, stride: u64, header: &EcHeader, size: u64) -> O
     let shape = |peb_bytes| UbiShape { peb_bytes, vid_header_offset, data_offset };
     let pages = (!stride.is_power_of_two()).then(|| page_shape(stride, data_offset)).flatten();
     let content = match pages {
-        Some(pages) => Content::UbiWithOob { pages, ubi: shape(pages.page_bytes.checked_mul(pages.pages_per_block)?) },
-        None if PEB_BYTES.contains(&stride) || stride == size - offset => Content::Ubi(shape(u32::try_from(stride).ok()?)),
+        Some(pages) => {
+            Content::UbiWithOob { pages, ubi: shape(pages.page_bytes.checked_mul(pages.pages_per_block)?) }
+        }
+        None if PEB_BYTES.contains(&stride) || stride == size - offset => {
+            Content::Ubi(shape(u32::try_from(stride).ok()?))
+        }
         None => return None,
     };
     // A PEB that is erased or bad has no header: what follows the last one in whole PEBs belongs to the device.
@@ -218,7 +229,9 @@ fn region(offset: u64, end: u64, stride: u64, header: &EcHeader, size: u64) -> O
 fn page_shape(stride: u64, data_offset: u32) -> Option<PageShape> {
     let shapes = USUAL_BLOCKS.into_iter().flat_map(|(page_bytes, usual)| {
         [16, 32, 64, 128, 256, 512].into_iter().filter_map(move |pages_per_block| {
-            let full = stride.is_multiple_of(u64::from(pages_per_block)).then(|| stride / u64::from(pages_per_block))?;
+            let full = stride
+                .is_multiple_of(u64::from(pages_per_block))
+                .then(|| stride / u64::from(pages_per_block))?;
             let oob_bytes = u32::try_from(full).ok()?.checked_sub(page_bytes)?;
             let usual_oob = (page_bytes / 64..=page_bytes / 8).contains(&oob_bytes);
             let shape = PageShape { page_bytes, oob_bytes, pages_per_block };
@@ -226,5 +239,7 @@ fn page_shape(stride: u64, data_offset: u32) -> Option<PageShape> {
         })
     });
     // Larger pages first among the usual ones: 512-byte pages divide every block.
-    shapes.min_by_key(|&(unusual, shape)| (unusual, std::cmp::Reverse(shape.page_bytes))).map(|(_, shape)| shape)
+    shapes
+        .min_by_key(|&(unusual, shape)| (unusual, std::cmp::Reverse(shape.page_bytes)))
+        .map(|(_, shape)| shape)
 }

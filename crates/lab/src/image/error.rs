@@ -58,9 +58,15 @@ impl ImageError {
     /// What to do about it.
     pub fn help(&self) -> String {
         let text = match self {
-            Self::File(_) | Self::Store(_) => "name a file that can be read, and written if it is to be changed",
-            Self::Nothing => "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet",
-            Self::Several(_) | Self::NotThere(_) => "`floatgate image info` lists them; choose one with --offset",
+            Self::File(_) | Self::Store(_) => {
+                "name a file that can be read, and written if it is to be changed"
+            }
+            Self::Nothing => {
+                "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
+            }
+            Self::Several(_) | Self::NotThere(_) => {
+                "`floatgate image info` lists them; choose one with --offset"
+            }
             Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
                 "the image is cut off, or made for a larger flash; `floatgate image check` says more"
             }
@@ -69,9 +75,13 @@ impl ImageError {
                 "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
             }
             Self::Ubifs(ubifs::Error::NotFound) => "`floatgate image ls` lists what is there",
-            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => "`floatgate image check` says what is wrong",
+            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
+                "`floatgate image check` says what is wrong"
+            }
             Self::Ecc(error) => return error.help().to_owned(),
-            Self::OobReadOnly => "make a corrected image with `floatgate ecc decode`, change that, and `floatgate ecc encode` it",
+            Self::OobReadOnly => {
+                "make a corrected image with `floatgate ecc decode`, change that, and `floatgate ecc encode` it"
+            }
         };
         text.to_owned()
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::detect::PageShape;
+use super::extract::Loss;
 use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, EccError, PageGeometry, Scheme};
 
 /// What was done to a dump with OOB.
@@ -19,8 +20,26 @@ pub struct Corrected {
     pub report: Option<DecodeReport>,
 }
 
+impl Corrected {
+    /// What the ECC did not bring back.
+    pub fn losses(&self) -> Vec<Loss> {
+        let root = &[][..];
+        let Some(report) = &self.report else {
+            return vec![Loss::new(root, "no ECC code fits the dump: its pages are as they were read")];
+        };
+        let lost = report.steps.uncorrectable;
+        let what = format!("{lost} ECC steps of the dump hold more wrong bits than the code corrects");
+        if lost == 0 { Vec::new() } else { vec![Loss::new(root, what)] }
+    }
+}
+
 /// Takes the OOB out of a stretch of a file, and corrects what it protects.
-pub(super) fn correct(path: &Path, offset: u64, len: u64, pages: PageShape) -> Result<(File, Corrected), ImageError> {
+pub(super) fn correct(
+    path: &Path,
+    offset: u64,
+    len: u64,
+    pages: PageShape,
+) -> Result<(File, Corrected), ImageError> {
     let geometry = PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?;
     let scheme = find_scheme(&geometry, path, offset, len)?;
     let out = tempfile::tempfile().map_err(ImageError::File)?;
@@ -40,14 +59,25 @@ fn stretch(path: &Path, offset: u64, len: u64) -> Result<impl Read, ImageError> 
     Ok(file.take(len))
 }
 
-fn find_scheme(geometry: &PageGeometry, path: &Path, offset: u64, len: u64) -> Result<Option<Scheme>, ImageError> {
+fn find_scheme(
+    geometry: &PageGeometry,
+    path: &Path,
+    offset: u64,
+    len: u64,
+) -> Result<Option<Scheme>, ImageError> {
     let mut input = stretch(path, offset, len)?;
     let dump = Dump { pages: &mut input, apart: None };
     let sample = ecc::sample(geometry, dump, &mut |_| {})?;
     Ok(ecc::detect(geometry, None, &sample).found().cloned())
 }
 
-fn decode(scheme: &Scheme, path: &Path, offset: u64, len: u64, out: &File) -> Result<DecodeReport, ImageError> {
+fn decode(
+    scheme: &Scheme,
+    path: &Path,
+    offset: u64,
+    len: u64,
+    out: &File,
+) -> Result<DecodeReport, ImageError> {
     let mut input = stretch(path, offset, len)?;
     let dump = Dump { pages: &mut input, apart: None };
     let mut writer = BufWriter::new(out);

@@ -10,9 +10,9 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 use serde::Serialize;
 
+use super::ImageError;
 use super::detect::{Content, Found, PageShape, UbiShape, detect};
 use super::oob::{Corrected, correct};
-use super::ImageError;
 
 /// The program buffer that is assumed for NOR.
 const NOR_BUFFER: u32 = 64;
@@ -34,6 +34,8 @@ pub struct Image {
     /// Where each image is.
     pub found: Vec<Found>,
     store: Box<dyn Store>,
+    /// The file with the bytes that `found` counts in.
+    file: File,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
     access: Access,
@@ -73,11 +75,11 @@ impl Image {
             Access::Read => File::open(path),
             Access::Write => File::options().read(true).write(true).open(path),
         };
-        let store = FileStore::new(file.map_err(ImageError::File)?).map_err(ImageError::Store)?;
-        Self::over(Box::new(store), path, access)
+        Self::over(file.map_err(ImageError::File)?, path, access)
     }
 
-    fn over(mut store: Box<dyn Store>, path: &Path, access: Access) -> Result<Self, ImageError> {
+    fn over(file: File, path: &Path, access: Access) -> Result<Self, ImageError> {
+        let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
             Content::UbiWithOob { pages, .. } => Some((found.offset, found.len, pages)),
@@ -86,21 +88,40 @@ impl Image {
         match with_oob {
             Some((offset, len, pages)) => Self::corrected(path, offset, len, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
-            None => Ok(Self { found, store, corrected: None, access }),
+            None => Ok(Self { found, store, file, corrected: None, access }),
         }
     }
 
-    fn corrected(path: &Path, offset: u64, len: u64, pages: PageShape, access: Access) -> Result<Self, ImageError> {
+    fn corrected(
+        path: &Path,
+        offset: u64,
+        len: u64,
+        pages: PageShape,
+        access: Access,
+    ) -> Result<Self, ImageError> {
         if access == Access::Write {
             return Err(ImageError::OobReadOnly);
         }
         let (file, corrected) = correct(path, offset, len, pages)?;
-        let mut store: Box<dyn Store> = Box::new(FileStore::new(file).map_err(ImageError::Store)?);
+        let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
-        Ok(Self { found, store, corrected: Some(corrected), access })
+        Ok(Self { found, store, file, corrected: Some(corrected), access })
+    }
+
+    /// The same file once more, for another image in it; `None` if the system has no descriptor left.
+    pub(super) fn reopen(&self) -> Option<Self> {
+        let file = self.file.try_clone().ok()?;
+        let store = store_of(&file).ok()?;
+        Some(Self {
+            found: self.found.clone(),
+            store,
+            file,
+            corrected: self.corrected.clone(),
+            access: self.access,
+        })
     }
 
     /// The image that is meant: the one that begins at the offset, or the only one.
@@ -123,7 +144,12 @@ impl Image {
     /// # Errors
     /// Several images or volumes and none chosen; a device or a filesystem that is damaged; one that needs recovery, unless
     /// `recover` allows it or nothing is to be written.
-    pub fn mount(self, selection: &Selection, recover: bool, behaviour: Behaviour) -> Result<FileUbifs, ImageError> {
+    pub fn mount(
+        self,
+        selection: &Selection,
+        recover: bool,
+        behaviour: Behaviour,
+    ) -> Result<FileUbifs, ImageError> {
         let options = MountOptions { read_only: self.access == Access::Read, recover };
         let volume = self.volume(selection)?;
         Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error.into())
@@ -141,7 +167,11 @@ impl Image {
                     lebs: u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX),
                     leb_bytes,
                     min_io_bytes,
-                    max_write_bytes: min_io_bytes.max(if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { 1 }),
+                    max_write_bytes: min_io_bytes.max(if min_io_bytes == UBIFS_MIN_IO {
+                        NOR_BUFFER
+                    } else {
+                        1
+                    }),
                     leb_start: 0,
                     read_only: self.access == Access::Read,
                 };
@@ -174,6 +204,11 @@ impl Image {
         let window = Window::new(self.store, found.offset, found.len);
         attach_growing(window, geometry, mode, &options)
     }
+}
+
+fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
+    let file = file.try_clone().map_err(ImageError::File)?;
+    Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
 }
 
 /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
@@ -209,7 +244,8 @@ fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError
     match &selection.volume {
         Some(wanted) => {
             let by_name = volumes.iter().find(|volume| volume.name == wanted.as_bytes());
-            let by_id = || wanted.parse::<u32>().ok().and_then(|id| volumes.iter().find(|volume| volume.id == id));
+            let by_id =
+                || wanted.parse::<u32>().ok().and_then(|id| volumes.iter().find(|volume| volume.id == id));
             let found = by_name.or_else(by_id).map(|volume| volume.id);
             found.ok_or_else(|| ImageError::NoVolume { wanted: wanted.clone(), names: names() })
         }

@@ -36,7 +36,16 @@ pub(super) struct FileContents<'f, V> {
 
 impl<'f, V: Volume> FileContents<'f, V> {
     pub(super) fn new(fs: &'f mut Ubifs<V>, inode: u32, size: u64) -> Self {
-        Self { fs, inode, size, blocks: Vec::new(), next_block: 0, ended: false, buffer: Vec::new(), damage: Vec::new() }
+        Self {
+            fs,
+            inode,
+            size,
+            blocks: Vec::new(),
+            next_block: 0,
+            ended: false,
+            buffer: Vec::new(),
+            damage: Vec::new(),
+        }
     }
 
     /// Finds the next blocks with data.

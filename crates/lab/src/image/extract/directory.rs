@@ -20,11 +20,8 @@ const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// New files are opened so.
-const NEW_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const NEW_FILE: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A directory that an extraction fills.
 #[derive(Debug)]
@@ -64,10 +61,13 @@ impl DirectoryTarget {
         if self.owners {
             let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
             let dir = self.current();
-            keep("owner", match fd {
-                Some(fd) => fs::fchown(fd, Some(uid), Some(gid)),
-                None => fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW),
-            });
+            keep(
+                "owner",
+                match fd {
+                    Some(fd) => fs::fchown(fd, Some(uid), Some(gid)),
+                    None => fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW),
+                },
+            );
         }
         // Giving a file away clears its set-user-id bit, so permissions come after the owner.
         let mode = Mode::from_raw_mode(attributes.mode & 0o7777);
@@ -82,11 +82,17 @@ impl DirectoryTarget {
             let what = format!("extended attribute {}", super::show_name(xattr));
             keep(&what, set_xattr(self.current(), name, fd, xattr, value));
         }
-        let times = Timestamps { last_access: timespec(attributes.atime), last_modification: timespec(attributes.mtime) };
-        keep("times", match fd {
-            Some(fd) => fs::futimens(fd, &times),
-            None => fs::utimensat(self.current(), name, &times, AtFlags::SYMLINK_NOFOLLOW),
-        });
+        let times = Timestamps {
+            last_access: timespec(attributes.atime),
+            last_modification: timespec(attributes.mtime),
+        };
+        keep(
+            "times",
+            match fd {
+                Some(fd) => fs::futimens(fd, &times),
+                None => fs::utimensat(self.current(), name, &times, AtFlags::SYMLINK_NOFOLLOW),
+            },
+        );
         losses
     }
 }
@@ -120,7 +126,9 @@ fn name_of<'e>(entry: &'e Entry<'_>) -> &'e OsStr {
 fn one_loss(error: rustix::io::Errno, what: &str) -> io::Result<Vec<String>> {
     let error = io::Error::from(error);
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => Err(error),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => {
+            Err(error)
+        }
         _ => Ok(vec![format!("{what}: {error}")]),
     }
 }

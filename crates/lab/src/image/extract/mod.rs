@@ -135,7 +135,8 @@ pub trait Target {
     ///
     /// # Errors
     /// The target cannot be written at all.
-    fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> Result<Vec<String>, std::io::Error>;
+    fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents)
+    -> Result<Vec<String>, std::io::Error>;
 
     /// A symbolic link, a device, a pipe or a socket.
     ///

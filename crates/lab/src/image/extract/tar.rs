@@ -35,7 +35,14 @@ impl<W: Write> TarTarget<W> {
         self.builder.into_inner()
     }
 
-    fn append(&mut self, entry: &Entry<'_>, kind: EntryType, link: Option<&[u8]>, data: impl Read, size: u64) -> io::Result<()> {
+    fn append(
+        &mut self,
+        entry: &Entry<'_>,
+        kind: EntryType,
+        link: Option<&[u8]>,
+        data: impl Read,
+        size: u64,
+    ) -> io::Result<()> {
         let attributes = entry.attributes;
         let mut path = path_bytes(entry.path);
         if kind == EntryType::Directory {
@@ -160,8 +167,10 @@ impl Read for Stream<'_> {
 
 /// An attribute whose name is no text cannot be a pax key.
 fn losses(entry: &Entry<'_>) -> Vec<String> {
-    let lost = entry.xattrs.iter().filter(|(name, _)| std::str::from_utf8(name).is_err() || name.contains(&b'='));
-    lost.map(|(name, _)| format!("extended attribute {}: a tar cannot hold its name", super::show_name(name))).collect()
+    let lost =
+        entry.xattrs.iter().filter(|(name, _)| std::str::from_utf8(name).is_err() || name.contains(&b'='));
+    lost.map(|(name, _)| format!("extended attribute {}: a tar cannot hold its name", super::show_name(name)))
+        .collect()
 }
 
 impl<W: Write> Target for TarTarget<W> {

@@ -144,8 +144,12 @@ impl<V: Volume> Walk<'_, V> {
             }
         };
         let xattrs = self.xattrs(inode, &attributes);
-        let outcome =
-            self.target.enter(&Entry { path: &self.path, attributes: &attributes, xattrs: &xattrs, target: None });
+        let outcome = self.target.enter(&Entry {
+            path: &self.path,
+            attributes: &attributes,
+            xattrs: &xattrs,
+            target: None,
+        });
         self.losses(outcome)?;
         let entries = self.entries(inode);
         self.open.insert(inode);
@@ -232,7 +236,11 @@ impl<V: Volume> Walk<'_, V> {
         Ok(())
     }
 
-    fn special(&mut self, attributes: &Attributes, xattrs: &[(Vec<u8>, Vec<u8>)]) -> Result<(), ExtractError> {
+    fn special(
+        &mut self,
+        attributes: &Attributes,
+        xattrs: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<(), ExtractError> {
         let target = match attributes.file_type {
             FileType::Symlink => match self.fs.read_link(attributes.inode) {
                 Ok(target) => Some(target),
@@ -272,4 +280,3 @@ impl<V: Volume> Walk<'_, V> {
         xattrs
     }
 }
-

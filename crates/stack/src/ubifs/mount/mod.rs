@@ -11,6 +11,7 @@ mod geometry;
 mod log;
 mod master;
 mod orphans;
+mod probe;
 mod recover;
 mod replay;
 mod sizes;
@@ -34,6 +35,7 @@ pub use format::{FormatOptions, FormatStyle};
 use log::read_log;
 use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
+pub use probe::{MasterState, probe};
 
 /// How to mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
