@@ -7,10 +7,11 @@ use floatgate_media::ubifs::{
     Frame, MASTER_LEB, Master, MasterFlags, Node, NodeBody, NodeType, Stamp, Superblock,
 };
 
+use super::{Damage, note_sqnum};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
-use crate::ubifs::layout::Layout;
+use crate::ubifs::layout::{Layout, Place};
 use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
 use crate::volume::Volume;
 
@@ -40,13 +41,16 @@ struct Located {
 ///
 /// # Errors
 /// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
-pub(crate) fn read<V: Volume>(io: &mut Io<V>) -> Result<Found> {
+pub(super) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Found> {
     let step = step(io.layout());
     let (located, recovered) = match find_clean(io)? {
         Some(located) => (located, false),
-        None => (recover(io, step)?, true),
+        None => match damage.pass(recover(io, step))? {
+            Some(located) => (located, true),
+            None => (newest(io, step)?, true),
+        },
     };
-    io.saw_sqnum(located.sqnum);
+    saw(io, &located)?;
     let mut found = Found { master: located.master, next_offset: located.offset.saturating_add(step) };
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
@@ -72,7 +76,7 @@ fn find_clean<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
         return Ok(None);
     };
     // The second copy is written later.
-    io.saw_sqnum(second.sqnum);
+    saw(io, &second)?;
     let same = first_count == second_count && first.offset == second.offset && same_state(&first, &second);
     Ok(Some(first).filter(|_| same))
 }
@@ -93,6 +97,10 @@ fn last_in<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<(Located, usiz
         found: last.node_type,
     })?;
     Ok(Some((located, leb.nodes.len())))
+}
+
+fn saw<V: Volume>(io: &mut Io<V>, located: &Located) -> Result<()> {
+    note_sqnum(io, Place { lnum: MASTER_LEB, offset: located.offset, len: 0 }, located.sqnum)
 }
 
 fn locate(frame: &Frame<'_>, offset: u32) -> Option<Located> {
@@ -158,13 +166,29 @@ fn recover<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
     let second = remains(io, MASTER_LEB + 1, step)?;
     let leb_bytes = io.layout().leb_bytes();
     for located in first.last.iter().chain(&second.last) {
-        io.saw_sqnum(located.sqnum);
+        saw(io, located)?;
     }
     choose(first, second.last, step, leb_bytes).ok_or(Error::corrupt(
         MASTER_LEB,
         0,
         "the master LEBs differ as no power cut leaves them",
     ))
+}
+
+/// The newest good master node anywhere in the two LEBs.
+fn newest<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+    let mut newest: Option<Located> = None;
+    for lnum in [MASTER_LEB, MASTER_LEB + 1] {
+        let bytes = read_to_end(io, lnum, 0)?;
+        for (offset, place) in (0..).step_by(step as usize).zip(bytes.chunks(step as usize)) {
+            let Scanned::Node(frame) = scan_node(place) else { continue };
+            let Some(located) = locate(&frame, offset) else { continue };
+            if newest.as_ref().is_none_or(|newest| newest.sqnum < located.sqnum) {
+                newest = Some(located);
+            }
+        }
+    }
+    newest.ok_or(Error::corrupt(MASTER_LEB, 0, "no master node"))
 }
 
 /// Which of the two it is; `None` if no power cut explains both.
@@ -215,9 +239,6 @@ fn grow(master: &mut Master, layout: &Layout) -> Result<()> {
 }
 
 fn check(master: &Master, sqnum: u64, layout: &Layout) -> Result<()> {
-    if sqnum >= SQNUM_WATERMARK {
-        return Err(Error::corrupt(MASTER_LEB, 0, "the sequence numbers are used up"));
-    }
     if master.commit >= sqnum {
         return Err(Error::corrupt(MASTER_LEB, 0, "a commit number above the sequence number"));
     }
