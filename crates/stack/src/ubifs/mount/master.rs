@@ -45,17 +45,19 @@ pub(super) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Fou
     let step = step(io.layout());
     let (located, recovered) = match find_clean(io)? {
         Some(located) => (located, false),
-        None => match damage.pass(recover(io, step))? {
+        None => match damage.pass(recover_or_repair(io, step))? {
             Some(located) => (located, true),
             None => (newest(io, step)?, true),
         },
     };
     saw(io, &located)?;
     let mut found = Found { master: located.master, next_offset: located.offset.saturating_add(step) };
+    let dirty = located.master.flags.contains(MasterFlags::DIRTY);
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
-    } else if recovered {
+    } else if (recovered || dirty) && !io.is_read_only() {
+        // Also if nothing is to be seen: what follows the node can look erased and yet have been written to.
         found.next_offset = write_recovered(io, &located)?;
     }
     found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);
@@ -158,6 +160,25 @@ fn remains<V: Volume>(io: &mut Io<V>, lnum: u32, step: u32) -> Result<Remains> {
 
 fn has_magic(bytes: &[u8]) -> bool {
     bytes.len() >= Master::SIZE && bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])
+}
+
+/// The last master node of the undamaged one of the two LEBs. Both copies of a node are written before anything changes that the
+/// node before needs, so the last node of either LEB is good to mount. Linux gives up here.
+fn from_undamaged<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
+    let first = last_in(io, MASTER_LEB)?;
+    let second = last_in(io, MASTER_LEB + 1)?;
+    Ok(match (first, second) {
+        (Some((located, _)), None) | (None, Some((located, _))) => Some(located),
+        _ => None,
+    })
+}
+
+/// The master node that counts after a power cut, or if one of the two LEBs has decayed.
+fn recover_or_repair<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+    match recover(io, step) {
+        Err(error) if error.is_damage() => from_undamaged(io)?.ok_or(error),
+        outcome => outcome,
+    }
 }
 
 /// The master node that counts after a power cut.

@@ -43,6 +43,9 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
     let stored = read_node(volume)?;
     check_version(&stored, read_only)?;
     let geometry = volume.geometry();
+    if geometry.read_only && !read_only {
+        return Err(Error::ReadOnly);
+    }
     check_units(&stored, geometry)?;
     if stored.has(SuperblockFlags::AUTHENTICATION) && !read_only {
         return Err(Error::Unsupported("writing to an authenticated filesystem"));
