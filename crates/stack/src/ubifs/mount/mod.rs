@@ -17,6 +17,8 @@ mod replay;
 mod sizes;
 mod start;
 mod superblock;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
