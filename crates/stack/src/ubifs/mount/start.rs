@@ -31,16 +31,18 @@ impl<V: Volume> Core<V> {
         let (lnum, offset) = (self.master.index_head_lnum, self.master.index_head_offset);
         let space = self.space.get(lnum)?;
         if self.io.layout().leb_bytes() - space.free != offset {
-            return Err(Error::corrupt(lnum, offset, "the index head is not where its free space begins"));
+            let error = Error::corrupt(lnum, offset, "the index head is not where its free space begins");
+            self.damage.pass(Err::<(), _>(error))?;
         }
         self.space.set(lnum, LebSpace { taken: true, ..space })?;
-        read_log(&mut self.io, &mut self.log, self.master.commit, recovering)
+        read_log(&mut self.io, &mut self.log, self.master.commit, recovering, &mut self.damage)
     }
 
     /// Ends the mount of a filesystem that was unmounted.
     pub(super) fn end_clean_mount(&mut self) -> Result<()> {
         let gc_lnum =
-            self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"))?;
+            self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"));
+        let Some(gc_lnum) = self.damage.pass(gc_lnum)? else { return Ok(()) };
         let free = self.io.layout().leb_bytes();
         if self.io.is_read_only() {
             self.space.set(gc_lnum, LebSpace { free, dirty: 0, index: false, taken: true })?;
