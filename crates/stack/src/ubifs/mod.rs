@@ -14,6 +14,8 @@ mod reclaim;
 mod scan;
 mod space;
 #[cfg(test)]
+mod stress;
+#[cfg(test)]
 mod testing;
 mod tnc;
 mod wbuf;

@@ -20,7 +20,7 @@ mod superblock;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use floatgate_media::ubifs::{Master, MasterFlags};
@@ -121,17 +121,18 @@ impl<V: Volume> Core<V> {
             self.mark_dirty(superblock)?;
         }
         let buds = self.read_journal(recovering)?;
-        let sizes = self.replay(&buds, recovering)?;
+        let mut needed = BTreeSet::new();
+        let sizes = self.replay(&buds, recovering, &mut needed)?;
         if !recovering {
             return self.end_clean_mount();
         }
         if !self.master.flags.contains(MasterFlags::NO_ORPHANS) {
-            let outcome = self.kill_orphans();
+            let outcome = self.kill_orphans(&mut needed);
             self.damage.pass(outcome)?;
         }
         let outcome = self.recover_sizes(sizes);
         self.damage.pass(outcome)?;
-        if self.io.is_read_only() { Ok(()) } else { self.end_recovery() }
+        if self.io.is_read_only() { Ok(()) } else { self.end_recovery(needed) }
     }
 
     /// Whether the filesystem was not unmounted, as the master node has it.

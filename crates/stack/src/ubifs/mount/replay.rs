@@ -1,8 +1,8 @@
 //! Replay: what the journal says since the last commit goes into the index in memory. Linux: `fs/ubifs/replay.c`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, Node, Truncation};
+use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, KeyType, Node, Truncation};
 
 use super::recover::recover_leb;
 use super::sizes::Sizes;
@@ -65,10 +65,16 @@ struct Replay {
 
 impl<V: Volume> Core<V> {
     /// Brings the index and the LEB properties up to date with the journal. The heads go on where their last buds end.
+    /// `needed` gets LEBs outside the journal that this had to read: the next replay has to find them as they are.
     ///
     /// # Errors
     /// Damage; with `recovering`, only such as no power cut leaves.
-    pub(super) fn replay(&mut self, buds: &[(u32, Bud)], recovering: bool) -> Result<Sizes> {
+    pub(super) fn replay(
+        &mut self,
+        buds: &[(u32, Bud)],
+        recovering: bool,
+        needed: &mut BTreeSet<u32>,
+    ) -> Result<Sizes> {
         let mut replay = Replay::default();
         for (index, &(lnum, bud)) in buds.iter().enumerate() {
             let last = recovering && is_last(&mut self.io, buds.get(index + 1..).unwrap_or(&[]), bud)?;
@@ -79,7 +85,10 @@ impl<V: Volume> Core<V> {
         self.highest_inode = self.highest_inode.max(replay.highest_inode);
         replay.changes.sort_by_key(|change| change.sqnum);
         let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
-        let sizes = self.replay_all(&replay.changes, recovering, &mut dirt)?;
+        // Nodes that are deleted later in the journal can be gone already.
+        self.tnc.set_replaying(true);
+        let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
+        self.tnc.set_replaying(false);
         for bud in &replay.buds {
             let outcome = self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0));
             self.damage.pass(outcome)?;
@@ -93,10 +102,14 @@ impl<V: Volume> Core<V> {
         changes: &[Change],
         recovering: bool,
         dirt: &mut BTreeMap<u32, u64>,
+        needed: &mut BTreeSet<u32>,
     ) -> Result<Sizes> {
         let alive = last_state_of_inodes(changes);
         let mut sizes = Sizes::default();
         for change in changes {
+            if matches!(change.what, What::InodeDeletion) {
+                self.note_attributes(change.key.inum(), needed)?;
+            }
             let outcome = self.replay_one(change, &alive, dirt);
             self.damage.pass(outcome)?;
             if recovering {
@@ -104,6 +117,15 @@ impl<V: Volume> Core<V> {
             }
         }
         Ok(sizes)
+    }
+
+    /// The inodes of a removed inode's attributes are removed too, and only the names of the attributes lead to them.
+    pub(super) fn note_attributes(&mut self, inode: u32, needed: &mut BTreeSet<u32>) -> Result<()> {
+        let [from, to] = [Key::lowest, Key::highest].map(|end| end(inode, KeyType::XattrEntry));
+        let mut leaves = Vec::new();
+        self.tnc.leaves(&mut self.io, from, to, usize::MAX, &mut leaves)?;
+        needed.extend(leaves.into_iter().map(|(_, place)| place.lnum));
+        Ok(())
     }
 
     fn replay_one(
