@@ -55,7 +55,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
 
 /// Mounts after a cut, which may happen again.
 fn mount(mut volume: TestVolume, cuts: &[u64], seed: u64, what: &str) -> Core<TestVolume> {
-    let options = MountOptions { read_only: false, recover: true };
+    let options = MountOptions { recover: true, ..MountOptions::default() };
     for &cut in cuts {
         volume.power_on();
         volume.cut_after(cut, seed ^ cut);

@@ -13,7 +13,7 @@ use super::core::Core;
 use super::io::Io;
 use super::journal::{Change, Log};
 use super::layout::Head;
-use super::mount::Orphans;
+use super::mount::{Damage, Orphans};
 use super::space::Space;
 use super::testing::{TestVolume, blank};
 use super::tnc::Tnc;
@@ -58,6 +58,8 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
         gc_lnum: Some(gc_lnum),
         highest_inode: 64,
         sizes: BTreeMap::new(),
+        ends_behind_data: false,
+        damage: Damage::default(),
     };
     core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();
     core
