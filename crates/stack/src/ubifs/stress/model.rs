@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use floatgate_media::ubifs::{
-    BLOCK_BYTES, Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, InodeNode, Key, KeyHash,
-    Node, NodeType, Truncation,
+    BLOCK_BYTES, Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, InodeNode, Key, Node,
+    NodeType, Truncation,
 };
 
 use super::super::core::Core;
