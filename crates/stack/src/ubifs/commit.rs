@@ -38,29 +38,37 @@ impl<V: Volume> Core<V> {
         self.sync_heads()?;
         let mut master = self.master;
         master.commit += 1;
-        self.free_dirt()?;
+        let first = self.log.is_deferred();
+        if first {
+            self.park_heads();
+        }
+        self.space.start_commit(&mut self.io)?;
         self.log.start_commit(&mut self.io, master.commit)?;
         let mut head = IndexHead { lnum: master.index_head_lnum, offset: master.index_head_offset };
         let root = self.tnc.commit(&mut self.io, &mut self.space, &mut head)?;
         (master.root_lnum, master.root_offset, master.root_len) = (root.lnum, root.offset, root.len);
         (master.index_head_lnum, master.index_head_offset) = (head.lnum, head.offset);
         master.index_bytes = self.tnc.index_bytes();
+        self.space.index_committed(master.index_bytes);
+        if first {
+            self.end_behind_data(&mut master)?;
+        }
         self.space.commit(&mut self.io, &mut master)?;
         self.orphans.commit(&mut self.io, master.commit)?;
         master.log_lnum = self.log.head().lnum;
         self.master = master;
         self.write_master()?;
+        if first {
+            // Without it there is no filesystem, so it is the last.
+            self.write_superblock()?;
+        }
         self.end_commit()
     }
 
     /// Nothing on flash refers to the old state any more.
     fn end_commit(&mut self) -> Result<()> {
         for lnum in self.log.end_commit(&mut self.io)? {
-            self.release_leb(lnum)?;
-        }
-        for lnum in core::mem::take(&mut self.log.freed_index) {
-            self.io.unmap(lnum)?;
-            self.release_leb(lnum)?;
+            self.space.set_taken(lnum, false)?;
         }
         self.space.commit_done(&mut self.io)
     }

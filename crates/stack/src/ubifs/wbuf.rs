@@ -65,9 +65,8 @@ impl WriteBuffer {
         self.bytes.drain(..usize::try_from(end).unwrap_or(usize::MAX).min(self.bytes.len()));
         self.offset += end;
         self.capacity = capacity(self.offset, layout_leb, max_write);
-        if self.bytes.is_empty() {
-            self.inodes.clear();
-        }
+        // Whatever was in it before the last nodes is on flash; the writer adds the inodes of those.
+        self.inodes.clear();
     }
 }
 
@@ -192,5 +191,140 @@ impl<V: Volume> Io<V> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use floatgate_media::ubifs::{Frame, NodeType};
+
+    use super::super::scan::{Scanned, scan_node};
+    use super::super::space::Space;
+    use super::super::testing::{Random, TestVolume, blank};
+    use super::*;
+
+    const LEB: u32 = 16 * 1024;
+
+    fn start(min_io: u32, max_write: u32) -> (Io<TestVolume>, Space, u32) {
+        let mut io = blank(64, LEB, min_io, max_write, 4);
+        let mut space = Space::empty(&io);
+        let (lnum, offset) = space.find_free(&mut io, 1, false).unwrap().unwrap();
+        io.seek_head(Head::Base, lnum, offset);
+        (io, space, lnum)
+    }
+
+    /// A node-like run of bytes that says which one it is.
+    fn bytes(number: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![u8::try_from(number % 251).unwrap(); len];
+        out[..8].copy_from_slice(&number.to_le_bytes());
+        out
+    }
+
+    #[test]
+    fn what_is_pending_is_read_back_and_counts_as_used() {
+        for (min_io, max_write) in [(512, 512), (512, 2048), (2048, 2048), (1, 64), (8, 256), (64, 4096)] {
+            let (mut io, mut space, lnum) = start(min_io, max_write);
+            let mut random = Random(u64::from(min_io + max_write));
+            let mut expected = Vec::new();
+            for number in 0.. {
+                let len = usize::try_from(random.below(600) + 1).unwrap() * 8;
+                let node = bytes(number, len);
+                match io.write_head(&mut space, Head::Base, &node, &[7]) {
+                    Ok(place) => assert_eq!(place, (lnum, u32::try_from(expected.len()).unwrap())),
+                    Err(error) => {
+                        assert_eq!(error, Error::NoSpace);
+                        assert!(io.head_room(Head::Base) < u32::try_from(len).unwrap());
+                        break;
+                    }
+                }
+                expected.extend_from_slice(&node);
+                let mut back = vec![0; expected.len()];
+                io.read(lnum, 0, &mut back).unwrap();
+                assert_eq!(back, expected);
+                let at = usize::try_from(random.below(expected.len() as u64)).unwrap();
+                io.read(lnum, u32::try_from(at).unwrap(), &mut back[at..]).unwrap();
+                assert_eq!(back[at..], expected[at..]);
+                assert_eq!(space.get(lnum).unwrap().free as usize, LEB as usize - expected.len());
+                assert!(io.buffer(Head::Base).pending().len() < max_write.max(8) as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn flash_is_written_up_to_where_large_writes_begin() {
+        let (mut io, mut space, lnum) = start(512, 4096);
+        io.write_head(&mut space, Head::Base, &bytes(1, 800), &[]).unwrap();
+        assert_eq!((io.buffer(Head::Base).flushed(), io.volume().operations), (0, 0));
+        io.sync_head(&mut space, Head::Base).unwrap();
+        assert_eq!(io.buffer(Head::Base).flushed(), 1024);
+        // From 1024 to the next multiple of 4096, in one write; then two whole units.
+        io.write_head(&mut space, Head::Base, &bytes(2, 3072 + 2 * 4096 + 8), &[]).unwrap();
+        assert_eq!((io.buffer(Head::Base).flushed(), io.volume().operations), (3 * 4096, 2));
+        assert_eq!(io.buffer(Head::Base).pending().len(), 8);
+        assert_eq!(space.get(lnum).unwrap().dirty, 224);
+    }
+
+    #[test]
+    fn the_last_unit_of_a_leb_can_be_short() {
+        // 17408 is no multiple of 4096.
+        let mut io = blank(64, 17 * 1024, 512, 4096, 4);
+        let mut space = Space::empty(&io);
+        let (lnum, _) = space.find_free(&mut io, 1, false).unwrap().unwrap();
+        io.seek_head(Head::Data, lnum, 0);
+        io.write_head(&mut space, Head::Data, &bytes(1, 16 * 1024 + 512), &[]).unwrap();
+        assert_eq!(io.buffer(Head::Data).flushed(), 16 * 1024);
+        io.write_head(&mut space, Head::Data, &bytes(2, 512), &[]).unwrap();
+        assert_eq!((io.buffer(Head::Data).flushed(), io.head_room(Head::Data)), (17 * 1024, 0));
+        assert_eq!(io.write_head(&mut space, Head::Data, &bytes(3, 8), &[]), Err(Error::NoSpace));
+    }
+
+    #[test]
+    fn a_sync_pads_with_what_a_scan_skips() {
+        for (len, padding) in [(8, 504), (488, 24), (504, 8), (512, 0), (480, 32)] {
+            let (mut io, mut space, lnum) = start(512, 2048);
+            io.write_head(&mut space, Head::Base, &bytes(1, len), &[]).unwrap();
+            io.sync_heads(&mut space).unwrap();
+            let leb = io.volume().leb(lnum).unwrap();
+            assert_eq!(leb[len..].iter().take_while(|&&byte| byte != 0xFF).count(), padding);
+            match scan_node(&leb[len..]) {
+                Scanned::Padding(bytes) => assert_eq!(bytes as usize, padding),
+                other => assert!(padding == 0 && matches!(other, Scanned::Empty), "{other:?}"),
+            }
+            if let Ok(frame) = Frame::parse(&leb[len..]) {
+                assert_eq!((frame.node_type, frame.stamp.sqnum), (NodeType::Padding, 0));
+            }
+            let leb = space.get(lnum).unwrap();
+            assert_eq!((leb.dirty as usize, leb.free), (padding, LEB - 512));
+            let before = io.volume().operations;
+            io.sync_heads(&mut space).unwrap();
+            assert_eq!(io.volume().operations, before);
+        }
+    }
+
+    #[test]
+    fn an_fsync_writes_what_holds_the_inode_and_nothing_else() {
+        let (mut io, mut space, _) = start(512, 2048);
+        io.write_head(&mut space, Head::Base, &bytes(1, 160), &[5, 6]).unwrap();
+        io.sync_inode(&mut space, 7).unwrap();
+        assert_eq!(io.volume().operations, 0);
+        io.sync_inode(&mut space, 6).unwrap();
+        assert_eq!(io.volume().operations, 1);
+        // Once on flash, they are not looked for any more.
+        io.write_head(&mut space, Head::Base, &bytes(2, 160), &[8]).unwrap();
+        io.sync_inode(&mut space, 5).unwrap();
+        assert_eq!(io.volume().operations, 1);
+        // A node that does not fit pushes the ones before it to flash, but not its own end.
+        io.write_head(&mut space, Head::Base, &bytes(3, 2048), &[9]).unwrap();
+        assert!(!io.buffer(Head::Base).holds(8) && io.buffer(Head::Base).holds(9));
+    }
+
+    #[test]
+    fn a_failed_write_ends_writing() {
+        let (mut io, mut space, _) = start(512, 2048);
+        io.volume_mut().cut_after(0, 3);
+        io.write_head(&mut space, Head::Base, &bytes(1, 160), &[]).unwrap();
+        assert!(io.sync_heads(&mut space).unwrap_err().is_power_loss());
+        assert!(io.is_read_only());
+        assert_eq!(io.sync_heads(&mut space), Err(Error::ReadOnly));
     }
 }

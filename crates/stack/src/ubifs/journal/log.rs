@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{CommitStart, Group, LOG_LEB, Reference};
+use floatgate_media::ubifs::{CommitStart, Group, LOG_LEB, Node, Reference};
 
 use super::super::error::{Error, Result};
 use super::super::io::Io;
 use super::super::layout::{Head, Layout};
+use super::super::scan::scan;
 use super::Room;
 use crate::volume::Volume;
 
@@ -48,8 +49,6 @@ pub(crate) struct Log {
     retired: Vec<u32>,
     /// Bytes of buds that the running commit has put into the index.
     retired_bytes: u64,
-    /// LEBs of the index that hold nothing of the next one: usable once the next commit is done.
-    pub(crate) freed_index: Vec<u32>,
     /// Inodes whose deletion is in the journal, with nothing of theirs after it.
     pub(crate) deletions: BTreeSet<u32>,
 }
@@ -65,11 +64,10 @@ struct JournalLimits {
 
 impl JournalLimits {
     /// As `init_constants_sb` has them: 13/16 for the second, and room for a LEB per head whatever the superblock says.
-    fn new(layout: &Layout) -> Self {
+    fn new(layout: &Layout, most: u64) -> Self {
         let leb = u64::from(layout.leb_bytes());
         let least = (u64::from(layout.limits.heads) + 1) * leb + 1;
-        let most = layout.superblock.max_journal_bytes;
-        Self { most: most.max(least + leb), due: (most * 13 >> 4).max(least) }
+        Self { most: most.max(least + leb), due: ((most * 13) >> 4).max(least) }
     }
 }
 
@@ -81,11 +79,10 @@ impl Log {
             bytes: 0,
             head: LogPosition { lnum: tail, offset: 0 },
             tail,
-            limits: JournalLimits::new(layout),
+            limits: JournalLimits::new(layout, layout.superblock.max_journal_bytes),
             deferred: false,
             retired: Vec::new(),
             retired_bytes: 0,
-            freed_index: Vec::new(),
             deletions: BTreeSet::new(),
         }
     }
@@ -139,10 +136,15 @@ impl Log {
         !self.deferred && self.bytes >= self.limits.due
     }
 
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, layout: &Layout, most: u64) {
+        self.limits = JournalLimits::new(layout, most);
+    }
+
     /// Whether the LEB after the head's is where the log begins: no commit can start before the log is
     /// [consolidated](Self::consolidate).
     pub(crate) fn is_full(&self, layout: &Layout) -> bool {
-        next_leb(layout, self.head.lnum) == self.tail && layout.limits.log.len() > 1
+        next_leb(layout, self.head.lnum) == self.tail
     }
 
     /// Bytes of the log that nothing is written to.
@@ -245,6 +247,35 @@ impl Log {
         self.buds = kept;
     }
 
+    /// Writes the log anew, from its tail on, without repeated references and commits that were cut off, so that a commit can
+    /// start again. Every LEB is replaced atomically, and what is left behind only repeats.
+    ///
+    /// # Errors
+    /// A damaged log, or one that stays full; failures of the volume.
+    pub(crate) fn consolidate<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+        let layout = io.layout().clone();
+        let mut position = LogPosition { lnum: self.tail, offset: 0 };
+        let mut out = Vec::new();
+        for node in collect_log(io, self.tail, self.head.lnum)? {
+            if out.len() + node.len() > layout.leb_bytes() as usize {
+                write_log_leb(io, position.lnum, &mut out)?;
+                position.lnum = next_leb(&layout, position.lnum);
+            }
+            out.extend_from_slice(&node);
+        }
+        position.offset = write_log_leb(io, position.lnum, &mut out)?;
+        if position.lnum == self.head.lnum {
+            return Err(Error::corrupt(position.lnum, 0, "the log is full of references"));
+        }
+        let mut lnum = position.lnum;
+        while lnum != self.head.lnum {
+            lnum = next_leb(&layout, lnum);
+            io.unmap(lnum)?;
+        }
+        self.head = position;
+        Ok(())
+    }
+
     /// The master node of the commit is on flash: the log begins where the commit did. Returns the buds that are of the journal
     /// no more.
     ///
@@ -262,14 +293,57 @@ impl Log {
     }
 }
 
-/// The LEBs that heads write, and where they are in them.
-fn open_buds<V: Volume>(io: &Io<V>) -> Vec<(u32, Bud)> {
-    let leb = io.layout().leb_bytes();
+/// What stays of a log: the first commit start, and every reference once, as they are.
+///
+/// # Errors
+/// A damaged log; failures of the volume.
+fn collect_log<V: Volume>(io: &mut Io<V>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>> {
+    let layout = io.layout().clone();
+    let mut seen = BTreeSet::new();
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    let mut lnum = tail;
+    loop {
+        let leb = scan(io, lnum, 0)?;
+        for scanned in &leb.nodes {
+            let frame = leb.frame(scanned)?;
+            let offset = scanned.place.offset;
+            let keep = match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
+                Node::Reference(node) => seen.insert(node.lnum),
+                Node::CommitStart(_) => kept.is_empty(),
+                _ => return Err(Error::corrupt(lnum, offset, "a node that has no place in the log")),
+            };
+            if keep {
+                kept.push(frame.as_bytes().to_vec());
+            }
+        }
+        if lnum == head {
+            return Ok(kept);
+        }
+        lnum = next_leb(&layout, lnum);
+    }
+}
+
+/// Replaces a LEB of the log and returns where the next node goes.
+fn write_log_leb<V: Volume>(io: &mut Io<V>, lnum: u32, out: &mut Vec<u8>) -> Result<u32> {
+    io.pad_to_min_io(out);
+    io.change(lnum, out)?;
+    let end = u32::try_from(out.len()).unwrap_or(u32::MAX);
+    out.clear();
+    Ok(end)
+}
+
+/// The LEBs that heads write, and where they are in them. Heads whose LEB is full have none from now on.
+fn open_buds<V: Volume>(io: &mut Io<V>) -> Vec<(u32, Bud)> {
+    for head in Head::ALL {
+        if io.head_room(head) == 0 {
+            io.park_head(head);
+        }
+    }
     let open = Head::ALL.into_iter().filter_map(|head| {
         let buffer = io.buffer(head);
         buffer.lnum().map(|lnum| (lnum, Bud { head, start: buffer.position() }))
     });
-    open.filter(|(_, bud)| bud.start < leb).collect()
+    open.collect()
 }
 
 const fn reference(lnum: u32, bud: Bud) -> Reference {
@@ -283,7 +357,7 @@ const fn reference_bytes(layout: &Layout) -> u32 {
 }
 
 /// The LEB of the log after another one; it is a ring.
-pub(super) const fn next_leb(layout: &Layout, lnum: u32) -> u32 {
+pub(crate) const fn next_leb(layout: &Layout, lnum: u32) -> u32 {
     let log = &layout.limits.log;
     if lnum + 1 >= log.end { log.start } else { lnum + 1 }
 }

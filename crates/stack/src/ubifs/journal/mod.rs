@@ -19,9 +19,11 @@
 mod apply;
 mod log;
 mod reserve;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use apply::Change;
-pub(crate) use log::{Bud, Log, LogPosition};
+pub(crate) use log::{Bud, Log, LogPosition, next_leb};
 
 /// Whether there is room, or what has to happen first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,7 +52,7 @@ impl<V: Volume> Core<V> {
         };
         let room = self.move_head(head, lnum, offset)?;
         if room != Room::Ready(()) {
-            self.release_leb(lnum)?;
+            self.space.set_taken(lnum, false)?;
         }
         Ok(room)
     }
@@ -65,11 +65,5 @@ impl<V: Volume> Core<V> {
             self.io.seek_head(head, lnum, offset);
         }
         Ok(room)
-    }
-
-    /// A LEB that was found is not needed, or no more.
-    pub(crate) fn release_leb(&mut self, lnum: u32) -> Result<()> {
-        let space = self.space.get(lnum)?;
-        self.space.set(lnum, super::super::space::LebSpace { taken: false, ..space })
     }
 }

@@ -11,14 +11,19 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::error::{Error, Result};
 use super::io::Io;
+use super::layout::Layout;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
 use table::Table;
 
-pub(crate) use budget::{Budget, BudgetRequest, Cost, SpaceReport};
+pub use budget::SpaceReport;
+pub(crate) use budget::{Budget, BudgetRequest, Cost};
+pub(crate) use lpt::check_lpt;
 
 /// What is known of a LEB of the main area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +106,29 @@ impl Space {
         space
     }
 
+    /// After a loss of power, before the first commit: erases what a commit that was cut off has written behind the
+    /// LPT's head.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn clean_lpt_head<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+        self.lpt.clean_head(io)
+    }
+
+    /// A filesystem that is being made ends earlier; all LEBs behind that are empty. Nothing of the LPT may be on flash.
+    ///
+    /// # Errors
+    /// None if the layouts differ in nothing else.
+    pub(crate) fn shrink(&mut self, layout: &Arc<Layout>) -> Result<()> {
+        let mut table = Table::empty(layout);
+        for (lnum, leb) in self.lebs().take(layout.limits.main_lebs() as usize) {
+            table.set(lnum, leb)?;
+        }
+        self.table = table;
+        self.lpt = Lpt::empty(&layout.limits.lpt_geometry);
+        Ok(())
+    }
+
     /// What is known of a LEB.
     ///
     /// # Errors
@@ -147,9 +175,24 @@ impl Space {
         self.set(lnum, LebSpace { taken, ..leb })
     }
 
-    /// Whether a commit has something of the LPT to write.
+    /// Bytes of a LEB of the LPT area that were never written; 0 for LEBs elsewhere.
+    pub(crate) fn lpt_free(&self, lnum: u32) -> u32 {
+        self.lpt.free_of(lnum)
+    }
+
+    /// All LEBs of the main area, in order.
+    pub(crate) fn lebs(&self) -> impl Iterator<Item = (u32, LebSpace)> + '_ {
+        self.table.iter().map(|(lnum, leb, _)| (lnum, leb))
+    }
+
+    /// Whether LEBs of the index can be used once the next commit is done.
+    pub(crate) const fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
     pub(crate) fn is_dirty(&self) -> bool {
-        false
+        self.lpt.is_dirty() || !self.leaving.is_empty()
     }
 
     /// Sums.
@@ -158,9 +201,27 @@ impl Space {
     }
 
     /// Writes the changed part of the LPT and its tables to flash, behind the LPT head, and puts the new places and
-    /// totals into `master`. The caller writes the master node afterwards, and calls `commit_done` then.
-    pub(crate) fn commit<V: Volume>(&mut self, _io: &mut Io<V>, _master: &mut Master) -> Result<()> {
-        Err(Error::Unsupported("space"))
+    /// totals into `master`. The index is written before, by a commit that began with
+    /// [`start_commit`](Self::start_commit). The caller writes the master node afterwards, and calls `commit_done` then.
+    ///
+    /// # Errors
+    /// No room for the LPT, which only a hostile image can bring about; failures of the volume.
+    pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master: &mut Master) -> Result<()> {
+        self.lpt.commit(io, &self.table).inspect_err(|_| io.set_read_only(true))?;
+        self.lpt.describe(master);
+        let (layout, totals) = (io.layout(), self.totals());
+        if !layout.limits.main.contains(&master.lscan_lnum) {
+            master.lscan_lnum = layout.limits.main.start;
+        }
+        master.leb_count = layout.superblock.leb_count;
+        master.empty_lebs = totals.empty_lebs;
+        master.index_lebs = totals.index_lebs;
+        master.free_bytes = totals.free;
+        master.dirty_bytes = totals.dirty;
+        master.used_bytes = totals.used;
+        master.dead_bytes = totals.dead;
+        master.dark_bytes = totals.dark;
+        Ok(())
     }
 
     /// The master node of the commit is on flash: LEBs that only the old index or the old LPT used are unmapped.
@@ -169,6 +230,7 @@ impl Space {
     /// Failures of the volume.
     pub(crate) fn commit_done<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
         self.remember_dirty_index();
-        self.release_left(io)
+        self.release_left(io)?;
+        self.lpt.release_unused(io)
     }
 }

@@ -79,10 +79,14 @@ impl Area {
         self.iter().filter(unused).map(|(lnum, _)| lnum).collect()
     }
 
-    /// Bytes that nodes can be appended to: behind the head, and in LEBs that `counts` as empty.
-    pub(super) fn room(&self, counts: impl Fn(u32, LebSpace) -> bool) -> u64 {
+    /// Bytes that nodes can be appended to: behind the head, and in LEBs that `counts` as empty, of which it is told which
+    /// one they are, from 0.
+    pub(super) fn room(&self, counts: impl Fn(usize, LebSpace) -> bool) -> u64 {
         let behind_head = self.leb_bytes.saturating_sub(self.head.offset);
-        let others = self.iter().filter(|&(lnum, leb)| lnum != self.head.lnum && counts(lnum, leb)).count();
-        u64::from(behind_head) + others as u64 * u64::from(self.leb_bytes)
+        let others = self
+            .iter()
+            .enumerate()
+            .filter(|&(leb, (lnum, space))| lnum != self.head.lnum && counts(leb, space));
+        u64::from(behind_head) + others.count() as u64 * u64::from(self.leb_bytes)
     }
 }

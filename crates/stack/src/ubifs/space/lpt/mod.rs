@@ -4,9 +4,12 @@
 //! is packed when it is written, and the garbage collector never reads one.
 
 mod area;
+mod check;
+mod commit;
 mod read;
 mod tree;
 
+pub(crate) use check::check_lpt;
 pub(super) use read::{Damage, read};
 
 use area::Area;
@@ -34,6 +37,16 @@ impl Lpt {
         tree.mark_all(|_| true);
         let area = Area::empty(from.first_lnum, from.leb_bytes, from.lebs);
         Self { tree, area, ltab: None, lsave: None }
+    }
+
+    /// Bytes of a LEB of the LPT's that were never written; 0 for other LEBs.
+    pub(super) fn free_of(&self, lnum: u32) -> u32 {
+        self.area.iter().find(|(other, _)| *other == lnum).map_or(0, |(_, leb)| leb.free)
+    }
+
+    /// Whether there is something to write.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.tree.get(NodeId { row: 0, column: 0 }).is_some_and(|slot| slot.dirty)
     }
 
     /// The properties of the LEB at this position of the main area have changed.

@@ -66,11 +66,9 @@ impl Tree {
 
     /// All nodes, from the root's row down.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Slot)> + '_ {
-        let row = |(row, slots): (usize, &'_ Vec<Slot>)| {
-            let slots = slots.clone();
-            slots.into_iter().enumerate().map(move |(column, slot)| (NodeId { row, column }, slot))
-        };
-        self.rows.iter().enumerate().flat_map(row)
+        self.rows.iter().enumerate().flat_map(|(row, slots)| {
+            slots.iter().enumerate().map(move |(column, slot)| (NodeId { row, column }, *slot))
+        })
     }
 
     /// The next commit writes a node, and so its ancestors.
@@ -89,6 +87,11 @@ impl Tree {
     pub(super) fn mark_all(&mut self, wanted: impl Fn(Slot) -> bool) {
         let chosen: Vec<NodeId> = self.iter().filter(|(_, slot)| wanted(*slot)).map(|(id, _)| id).collect();
         chosen.into_iter().for_each(|id| self.mark(id));
+    }
+
+    /// Everything is written.
+    pub(super) fn unmark_all(&mut self) {
+        self.rows.iter_mut().flatten().for_each(|slot| slot.dirty = false);
     }
 
     /// Nodes to write, children before their parents, from left to right: the order Linux writes them in.

@@ -1,0 +1,160 @@
+//! Finding, checking and writing the superblock. Linux: `fs/ubifs/sb.c`.
+
+use floatgate_media::ubifs::{
+    FORMAT_VERSION, Frame, LOG_LEB, Node, NodeBody, NodeType, SUPERBLOCK_LEB, Stamp, Superblock,
+    SuperblockFlags,
+};
+
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Layout;
+use crate::volume::{Volume, VolumeFault, VolumeGeometry};
+
+/// Newest version that a filesystem of a newer format may name for those who only read it. Linux:
+/// `UBIFS_RO_COMPAT_VERSION`.
+const READ_COMPATIBLE_VERSION: u32 = 0;
+
+/// Fewest LEBs of the main area.
+const MIN_MAIN_LEBS: u32 = 9;
+
+/// How many times the LEBs of a volume a filesystem can have that is only read, so that memory stays in proportion.
+const MISSING_LEBS_FACTOR: u32 = 64;
+
+/// The superblock of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// As it is to count: grown to the volume, and without the flag for fixing up space if the mount does so.
+    pub(crate) superblock: Superblock,
+    /// The volume; with the LEBs that the filesystem has but the volume has not, if it is only read.
+    pub(crate) volume: VolumeGeometry,
+    /// The free space has to be erased properly before anything is written.
+    pub(crate) fix_up_space: bool,
+    /// It differs from the one on flash, which has to be written.
+    pub(crate) changed: bool,
+}
+
+/// Reads the superblock of a volume and checks it against the volume.
+///
+/// # Errors
+/// No superblock, one that contradicts itself or the volume, a newer format, authentication without a key when mounting
+/// for writing.
+pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> {
+    let stored = read_node(volume)?;
+    check_version(&stored, read_only)?;
+    let geometry = volume.geometry();
+    if geometry.read_only && !read_only {
+        return Err(Error::ReadOnly);
+    }
+    check_units(&stored, geometry)?;
+    if stored.has(SuperblockFlags::AUTHENTICATION) && !read_only {
+        return Err(Error::Unsupported("writing to an authenticated filesystem"));
+    }
+    let mut superblock = stored.grown(geometry.lebs);
+    if read_only {
+        superblock = only_read(&superblock);
+    }
+    let lebs_max = if read_only { geometry.lebs.saturating_mul(MISSING_LEBS_FACTOR) } else { geometry.lebs };
+    if superblock.leb_count > lebs_max {
+        let (needs, has) = (superblock.leb_count, geometry.lebs);
+        return Err(Error::Superblock(format!("needs {needs} LEBs, the volume has {has}")));
+    }
+    let volume = VolumeGeometry { lebs: geometry.lebs.max(superblock.leb_count), ..geometry };
+    let fix_up_space = stored.has(SuperblockFlags::SPACE_FIXUP);
+    if fix_up_space && !read_only {
+        superblock.flags = without(superblock.flags, SuperblockFlags::SPACE_FIXUP);
+    }
+    // Only reading, a newer format counts as the newest known.
+    superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
+    let changed = superblock.leb_count != stored.leb_count || fix_up_space;
+    Ok(Found { superblock, volume, fix_up_space, changed })
+}
+
+/// The superblock as it counts if the filesystem is only read: a bare image or a dump that ends early has fewer LEBs than any
+/// filesystem that can be written, and no room for its journal.
+fn only_read(superblock: &Superblock) -> Superblock {
+    let areas = [LOG_LEB, superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs];
+    let least = areas.into_iter().fold(MIN_MAIN_LEBS, u32::saturating_add);
+    let leb_count = superblock.leb_count.max(least);
+    let max_leb_count = superblock.max_leb_count.max(leb_count);
+    let grown = Superblock { leb_count, max_leb_count, ..*superblock };
+    let main = u64::from(grown.main_lebs().unwrap_or(0)) * u64::from(grown.leb_bytes);
+    let (max_journal_bytes, reserved_bytes) =
+        (grown.max_journal_bytes.min(main), grown.reserved_bytes.min(main));
+    Superblock { max_journal_bytes, reserved_bytes, ..grown }
+}
+
+/// Sizes and areas of a filesystem.
+///
+/// # Errors
+/// Impossible ones.
+pub(crate) fn layout(superblock: &Superblock, geometry: VolumeGeometry) -> Result<Layout> {
+    Layout::new(superblock, geometry).map_err(|source| Error::node(SUPERBLOCK_LEB, 0, source))
+}
+
+fn read_node<V: Volume>(volume: &mut V) -> Result<Superblock> {
+    let mut bytes = vec![0; Superblock::SIZE];
+    match volume.read(SUPERBLOCK_LEB, 0, &mut bytes) {
+        Err(error) if error.fault != VolumeFault::Uncorrectable => return Err(error.into()),
+        _ => {}
+    }
+    let damaged = |source| Error::node(SUPERBLOCK_LEB, 0, source);
+    let frame = Frame::parse(&bytes).map_err(damaged)?;
+    match frame.node().map_err(damaged)? {
+        Node::Superblock(superblock) => Ok(superblock),
+        _ => Err(Error::WrongNode {
+            lnum: SUPERBLOCK_LEB,
+            offset: 0,
+            expected: NodeType::Superblock,
+            found: frame.node_type,
+        }),
+    }
+}
+
+fn check_version(superblock: &Superblock, read_only: bool) -> Result<()> {
+    let Superblock { format_version: version, ro_compat_version: compatible, .. } = *superblock;
+    if version <= FORMAT_VERSION || read_only && compatible <= READ_COMPATIBLE_VERSION {
+        return Ok(());
+    }
+    let allowed = if compatible <= READ_COMPATIBLE_VERSION { "can only be read" } else { "is not known" };
+    Err(Error::Superblock(format!("format {version} {allowed}: {FORMAT_VERSION} is the newest known")))
+}
+
+fn check_units(superblock: &Superblock, geometry: VolumeGeometry) -> Result<()> {
+    // Nodes begin at multiples of 8: UBIFS takes smaller units for units of 8.
+    let unit = geometry.min_io_bytes.max(8);
+    let pairs = [
+        ("minimal I/O unit", superblock.min_io_bytes, unit),
+        ("LEB", superblock.leb_bytes, geometry.leb_bytes),
+    ];
+    match pairs.into_iter().find(|(_, stored, real)| stored != real) {
+        Some((what, stored, real)) => {
+            let text = format!("{what} of {stored} bytes, but of {real} bytes in the volume");
+            Err(Error::Superblock(text))
+        }
+        None => Ok(()),
+    }
+}
+
+impl<V: Volume> Core<V> {
+    /// Replaces the superblock, atomically.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn write_superblock(&mut self) -> Result<()> {
+        write(&mut self.io)
+    }
+}
+
+fn write<V: Volume>(io: &mut Io<V>) -> Result<()> {
+    let superblock = io.layout().superblock;
+    let stamp = Stamp::new(io.next_sqnum());
+    let mut bytes = vec![0; superblock.node_bytes()];
+    superblock.emit(stamp, &mut bytes).map_err(|source| Error::node(SUPERBLOCK_LEB, 0, source))?;
+    io.pad_to_min_io(&mut bytes);
+    io.change(SUPERBLOCK_LEB, &bytes)
+}
+
+const fn without(flags: SuperblockFlags, flag: SuperblockFlags) -> SuperblockFlags {
+    SuperblockFlags::from_bits(flags.bits() & !flag.bits())
+}

@@ -1,1 +1,0 @@
-//! Tests of sums and finding; `lpt` has those of the tree.
