@@ -79,7 +79,8 @@ impl Case {
         model.check(&mut ubi, None, &format!("{name}, later"));
         let mut ubi = attach(ubi.into_mtd(), None, self.fastmap, &name);
         model.check(&mut ubi, None, &format!("{name}, attached again"));
-        assert_eq!(ubi.info().corrupted_pebs, 0, "{name}");
+        // An erase that was cut off can leave a header that cannot be read over data that can: that is kept.
+        assert!(ubi.info().corrupted_pebs <= 1, "{name}");
     }
 
     fn exhaust(&self, flash: RamFlash, with_second: bool) {
