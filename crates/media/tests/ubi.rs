@@ -6,9 +6,9 @@ mod common;
 
 use common::mangle;
 use floatgate_media::ubi::{
-    Compat, Copies, EcHeader, FASTMAP_DATA_VOLUME, Fastmap, FastmapSuperblock, FastmapVolume, FastmapWriter,
-    Flash, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, PebEc, PebList, ReadFlips, VidHeader, VolumeFlags,
-    VolumeRecord, VolumeTable, VolumeType,
+    Compat, Copies, EcHeader, FASTMAP_DATA_VOLUME, Fastmap, FastmapSuperblock, FastmapVolume,
+    FastmapVolumeType, FastmapWriter, Flash, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, PebEc, PebList,
+    ReadFlips, VidHeader, VolumeFlags, VolumeRecord, VolumeTable, VolumeType,
 };
 use floatgate_media::{MediaError, Reason, crc};
 use proptest::prelude::*;
@@ -219,7 +219,8 @@ fn fastmap_size_is_whole_lebs() {
 /// A small fastmap in 4 KiB, with every kind of entry.
 fn fastmap() -> Vec<u8> {
     let peb = |pnum| PebEc { pnum, erase_count: 100 + pnum };
-    let volume = FastmapVolume { volume_id: 3, volume_type: VolumeType::Dynamic, ..FastmapVolume::default() };
+    let volume =
+        FastmapVolume { volume_id: 3, volume_type: FastmapVolumeType::Dynamic, ..FastmapVolume::default() };
     let mut out = vec![0xAA; 4096];
     let mut writer = FastmapWriter::new(&mut out, (&[30, 31], 16), (&[32], 8)).unwrap();
     writer.peb(PebList::Free, peb(10)).unwrap();

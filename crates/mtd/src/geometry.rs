@@ -63,4 +63,64 @@ impl Geometry {
     pub const fn default_bitflip_threshold(strength: u32) -> u32 {
         (strength * 3).div_ceil(4)
     }
+
+    /// SLC NAND with pages of 512+16 bytes in blocks of 16 KiB, Hamming code. Sub-pages of 256 bytes, as Linux has them with
+    /// two ECC steps in a page.
+    pub const fn nand_512(blocks: u32) -> Self {
+        Self::slc_nand(512, 16, 32, blocks).with_ecc(1, 256, 8).with_sub_pages(256)
+    }
+
+    /// SLC NAND with pages of 2048+64 bytes in blocks of 128 KiB, 4 bits corrected in 512 bytes, sub-pages of 512 bytes.
+    pub const fn nand_2048(blocks: u32) -> Self {
+        Self::slc_nand(2048, 64, 64, blocks).with_ecc(4, 512, 34).with_sub_pages(512)
+    }
+
+    /// SLC NAND with pages of 4096+128 bytes in blocks of 256 KiB, 8 bits corrected in 512 bytes, no sub-pages.
+    pub const fn nand_4096(blocks: u32) -> Self {
+        Self::slc_nand(4096, 128, 64, blocks).with_ecc(8, 512, 22)
+    }
+
+    /// NOR with 1-byte writes, a program buffer of 64 bytes and blocks of `erase_bytes`.
+    pub const fn nor(blocks: u32, erase_bytes: u32) -> Self {
+        Self {
+            kind: FlashKind::Nor,
+            size_bytes: erase_bytes as u64 * blocks as u64,
+            erase_bytes,
+            write_bytes: 1,
+            buffer_bytes: 64,
+            sub_page_bytes: 1,
+            oob_bytes: 0,
+            oob_free_bytes: 0,
+            ecc_strength: 0,
+            ecc_step_bytes: 0,
+            bitflip_threshold: 0,
+            pairing: Pairing::NONE,
+        }
+    }
+
+    /// The same flash with sub-pages of `bytes`; a whole page means none.
+    #[must_use]
+    pub const fn with_sub_pages(mut self, bytes: u32) -> Self {
+        self.sub_page_bytes = bytes;
+        self
+    }
+
+    const fn slc_nand(page_bytes: u32, oob_bytes: u32, pages: u32, blocks: u32) -> Self {
+        Self {
+            kind: FlashKind::SlcNand,
+            write_bytes: page_bytes,
+            buffer_bytes: page_bytes,
+            sub_page_bytes: page_bytes,
+            oob_bytes,
+            ..Self::nor(blocks, page_bytes * pages)
+        }
+    }
+
+    const fn with_ecc(mut self, strength: u32, step_bytes: u32, oob_free_bytes: u32) -> Self {
+        self.ecc_strength = strength;
+        self.ecc_step_bytes = step_bytes;
+        self.oob_free_bytes = oob_free_bytes;
+        self.bitflip_threshold = Self::default_bitflip_threshold(strength);
+        self
+    }
 }

@@ -14,8 +14,9 @@
 //!   each pair of an MLC device.
 //! - [`observe`]: tells an observer of every call. Two observers come with it: [`trace`] records the calls,
 //!   [`meter`] counts them by [`operation`] with their [`latency`] and breakdown.
+//! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
 //!
-//! [`replace`] moves the data of a failing block.
+//! [`replace`] moves the data of a failing block. [`ram`] is a device in memory.
 #![no_std]
 
 extern crate alloc;
@@ -24,6 +25,7 @@ pub mod account;
 pub mod concat;
 pub mod device;
 pub mod error;
+pub mod faults;
 mod forward;
 pub mod geometry;
 pub mod latency;
@@ -32,6 +34,9 @@ pub mod observe;
 pub mod operation;
 pub mod pairing;
 pub mod partition;
+pub mod power_cut;
+pub mod ram;
+mod random;
 pub mod replace;
 pub mod slc_mode;
 pub mod time;
@@ -46,12 +51,15 @@ pub use account::{Breakdown, Phase};
 pub use concat::{Concat, ConcatError};
 pub use device::{Done, Mtd, OobMode, OtpArea, OtpRegion};
 pub use error::{Error, ErrorKind};
+pub use faults::{FaultPlan, Faults};
 pub use geometry::{FlashKind, Geometry};
 pub use latency::Latency;
 pub use meter::Meter;
 pub use operation::Operation;
 pub use pairing::{Group, PairPlace, Pairing, PairingError, PairingScheme};
 pub use partition::{Partition, PartitionError};
+pub use power_cut::{Cut, CutKind, PowerCut, Stage, Tear};
+pub use ram::RamFlash;
 pub use replace::{Replaced, replace_block};
 pub use slc_mode::{SlcMode, SlcModeError};
 pub use time::{Instant, Nanos};

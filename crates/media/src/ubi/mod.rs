@@ -17,8 +17,8 @@ mod volume_table;
 
 pub use ec::EcHeader;
 pub use fastmap::{
-    Fastmap, FastmapCounts, FastmapPool, FastmapSuperblock, FastmapVolume, FastmapWriter, PebEc, PebList,
-    VolumeMap, Volumes,
+    Fastmap, FastmapCounts, FastmapPool, FastmapSuperblock, FastmapVolume, FastmapVolumeType, FastmapWriter,
+    PebEc, PebList, VolumeMap, Volumes,
 };
 pub use geometry::{Flash, Geometry};
 pub use header::ReadFlips;

@@ -5,7 +5,7 @@ mod write;
 use super::{MAX_VOLUMES, VolumeType};
 use crate::crc;
 use crate::error::{MediaError, Reason, require};
-use crate::wire::{BigWire, layout, span};
+use crate::wire::{BigWire, codes, layout, span};
 
 pub use write::FastmapWriter;
 
@@ -70,13 +70,45 @@ layout! {
     }
 }
 
+codes! {
+    /// How a volume is written, in the numbers a fastmap has for it: not those of VID headers.
+    pub enum FastmapVolumeType(u8) {
+        /// Any LEB at any time.
+        Dynamic = 3,
+        /// As a whole, each LEB with the CRC of its data.
+        Static = 4,
+    }
+}
+
+impl FastmapVolumeType {
+    /// The type as VID headers and the volume table have it; `None` for a code that means nothing.
+    #[must_use]
+    pub const fn volume_type(self) -> Option<VolumeType> {
+        match self {
+            Self::Dynamic => Some(VolumeType::Dynamic),
+            Self::Static => Some(VolumeType::Static),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<VolumeType> for FastmapVolumeType {
+    fn from(volume_type: VolumeType) -> Self {
+        match volume_type {
+            VolumeType::Dynamic => Self::Dynamic,
+            VolumeType::Static => Self::Static,
+            VolumeType::Other(code) => Self::Other(code),
+        }
+    }
+}
+
 layout! {
     /// A volume as a fastmap describes it. `docs/spec/ubi.md#fastmap-volume`
     pub big_endian struct FastmapVolume[32] {
         /// The volume.
         4 => volume_id: u32,
         /// How it is written.
-        8 => volume_type: VolumeType,
+        8 => volume_type: FastmapVolumeType,
         /// Bytes at the end of each LEB that the alignment leaves unused.
         12 => data_pad: u32,
         /// LEBs in use.

@@ -1,0 +1,333 @@
+//! A device with faults: seeded, within a budget, so that whatever runs on it has to lose nothing.
+//!
+//! The budget:
+//!
+//! - **Bit errors** appear in pages as they are read, [`bitflip_ppm`](FaultPlan::bitflip_ppm) of them, and stay and add up
+//!   until the block is erased. There are never more in an ECC step than the code corrects, so every read gives the right
+//!   bytes. Devices without ECC have none.
+//! - **Factory bad blocks**: [`factory_bad`](FaultPlan::factory_bad) of them, marked before first use, never block 0.
+//! - **Grown bad blocks**: at most [`grown_bad_max`](FaultPlan::grown_bad_max), at the rates of
+//!   [`program_fail_ppm`](FaultPlan::program_fail_ppm) and [`erase_fail_ppm`](FaultPlan::erase_fail_ppm). The page whose
+//!   program fails holds a part of its bits, the block whose erase fails a part of what it held, pages written before are
+//!   readable. From then on every program and every erase of that block fails, and nothing changes any more but its mark.
+//!
+//! Nothing else goes wrong: no read is uncorrectable but of what failed, no mark is lost.
+
+#[cfg(test)]
+mod tests;
+
+use crate::account::Breakdown;
+use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_aligned, check_range};
+use crate::error::{Error, ErrorKind};
+use crate::geometry::Geometry;
+use crate::power_cut::{Stage, Tear};
+use crate::ram::{page_bytes, pieces};
+use crate::random::Random;
+use crate::time::Instant;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+/// Which faults a device has. See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FaultPlan {
+    /// What is left to chance follows from this.
+    pub seed: u64,
+    /// Blocks that are bad from the start.
+    pub factory_bad: u32,
+    /// Most blocks that go bad in use.
+    pub grown_bad_max: u32,
+    /// Pages read with more bit errors than before, in a million.
+    pub bitflip_ppm: u32,
+    /// Programs of a page that fail, in a million.
+    pub program_fail_ppm: u32,
+    /// Erases of a block that fail, in a million.
+    pub erase_fail_ppm: u32,
+}
+
+impl FaultPlan {
+    /// No faults at all.
+    pub const NONE: Self = Self {
+        seed: 0,
+        factory_bad: 0,
+        grown_bad_max: 0,
+        bitflip_ppm: 0,
+        program_fail_ppm: 0,
+        erase_fail_ppm: 0,
+    };
+
+    /// Far more faults than a healthy chip has, for a device of `blocks` blocks: two in a hundred are bad from
+    /// the start and two more go bad (SLC data sheets promise at most two together), one read in a hundred finds new bit errors.
+    pub const fn harsh(seed: u64, blocks: u32) -> Self {
+        let share = blocks.div_ceil(50);
+        Self {
+            seed,
+            factory_bad: share,
+            grown_bad_max: share,
+            bitflip_ppm: 10_000,
+            program_fail_ppm: 1_000,
+            erase_fail_ppm: 2_000,
+        }
+    }
+}
+
+/// A device with faults. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Faults<D> {
+    inner: D,
+    plan: FaultPlan,
+    random: Random,
+    armed: bool,
+    /// Bytes that one program operation takes at once.
+    unit: u32,
+    /// Bit errors in the worst ECC step of a page, by the page's address.
+    flips: BTreeMap<u64, u32>,
+    /// Addresses of blocks that went bad.
+    grown: BTreeSet<u64>,
+}
+
+impl<D: Mtd> Faults<D> {
+    /// `inner` with faults; its factory bad blocks are marked.
+    ///
+    /// # Errors
+    /// Those of marking a block bad.
+    pub fn new(mut inner: D, plan: FaultPlan) -> Result<Self, Error> {
+        let geometry = inner.geometry().clone();
+        let mut random = Random::new(plan.seed, 0);
+        let wanted = plan.factory_bad.min(geometry.blocks().saturating_sub(1)) as usize;
+        let mut bad = BTreeSet::new();
+        while bad.len() < wanted {
+            let block = 1 + random.below(u64::from(geometry.blocks()) - 1);
+            if bad.insert(block) {
+                inner.mark_bad(Instant::ZERO, block * u64::from(geometry.erase_bytes))?;
+            }
+        }
+        let unit = page_bytes(&geometry);
+        Ok(Self { inner, plan, random, armed: true, unit, flips: BTreeMap::new(), grown: BTreeSet::new() })
+    }
+
+    /// Whether new faults appear. Those that are there stay.
+    pub const fn arm(&mut self, armed: bool) {
+        self.armed = armed;
+    }
+
+    /// Addresses of blocks that went bad in use.
+    pub fn grown_bad(&self) -> impl Iterator<Item = u64> + '_ {
+        self.grown.iter().copied()
+    }
+
+    /// The device.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device, without its faults.
+    pub const fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    /// Gives the device back.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+
+    /// Ages the pages that a read touches, and adds their bit errors to its result.
+    fn age(&mut self, addr: u64, len: u64, mut done: Done) -> Done {
+        let geometry = self.inner.geometry();
+        let (strength, page) = (geometry.ecc_strength, u64::from(geometry.write_bytes));
+        let rate = if self.armed { self.plan.bitflip_ppm } else { 0 };
+        if strength == 0 || len == 0 || rate == 0 && self.flips.is_empty() {
+            return done;
+        }
+        for page in (addr - addr % page..addr + len).step_by(page as usize) {
+            if self.random.happens(rate) {
+                let more = 1 + self.random.below(u64::from(strength)) as u32;
+                let flips = self.flips.entry(page).or_default();
+                *flips = (*flips + more).min(strength);
+            }
+            let flips = self.flips.get(&page).copied().unwrap_or(0);
+            done = done.then(Done { at: done.at, bitflips_max: flips, bitflips: flips });
+        }
+        done
+    }
+
+    /// Whether an operation on the block at `block` fails, and whether this is the first to do so.
+    #[inline]
+    fn fails(&mut self, block: u64, ppm: u32) -> Option<bool> {
+        if !self.grown.is_empty() && self.grown.contains(&block) {
+            return Some(false);
+        }
+        let room = self.armed && self.grown.len() < self.plan.grown_bad_max as usize;
+        if !room || !self.random.happens(ppm) || !self.is_usable(block) {
+            return None;
+        }
+        self.grown.insert(block);
+        Some(true)
+    }
+
+    /// Blocks that are bad already do not go bad.
+    fn is_usable(&mut self, block: u64) -> bool {
+        self.inner.is_bad(Instant::ZERO, block).is_ok_and(|(bad, _)| !bad)
+    }
+
+    fn forget(&mut self, block: u64) {
+        let end = block + u64::from(self.inner.geometry().erase_bytes);
+        while let Some((&page, _)) = self.flips.range(block..end).next() {
+            self.flips.remove(&page);
+        }
+    }
+}
+
+impl<D: Mtd + Tear> Faults<D> {
+    /// The first piece of a write that fails: its address, itself, and whether its block fails for the first time.
+    fn first_failure<'a>(&mut self, addr: u64, data: &'a [u8]) -> Option<(u64, &'a [u8], bool)> {
+        pieces(addr, data, self.unit).find_map(|(addr, piece)| {
+            let block = self.inner.geometry().block_start(addr);
+            self.fails(block, self.plan.program_fail_ppm).map(|first| (addr, piece, first))
+        })
+    }
+}
+
+impl<D: Mtd + Tear> Mtd for Faults<D> {
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    #[inline]
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        let done = self.inner.read(now, addr, buf)?;
+        Ok(self.age(addr, buf.len() as u64, done))
+    }
+
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        let geometry = self.inner.geometry();
+        check_range(now, addr, data.len() as u64, geometry.size_bytes)?;
+        check_aligned(now, addr, data.len() as u64, geometry.sub_page_bytes.max(1))?;
+        let Some((failed, piece, first)) = self.first_failure(addr, data) else {
+            return self.inner.write(now, addr, data);
+        };
+        let done = self.inner.write(now, addr, &data[..(failed - addr) as usize])?;
+        if first {
+            let seed = self.random.bits();
+            self.inner.tear_program(failed, piece, Stage::Middle, seed);
+        }
+        Err(ErrorKind::ProgramFailed.at(failed, done.at))
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        let geometry = self.inner.geometry();
+        let block_bytes = geometry.erase_bytes;
+        check_range(now, addr, len, geometry.size_bytes)?;
+        check_aligned(now, addr, len, block_bytes)?;
+        let mut done = Done::clean(now);
+        for block in (addr..addr + len).step_by(block_bytes as usize) {
+            if let Some(first) = self.fails(block, self.plan.erase_fail_ppm) {
+                if first {
+                    let seed = self.random.bits();
+                    self.inner.tear_erase(block, Stage::Middle, seed);
+                }
+                return Err(ErrorKind::EraseFailed.at(block, done.at));
+            }
+            done = done.then(self.inner.erase(done.at, block, u64::from(block_bytes))?);
+            self.forget(block);
+        }
+        Ok(done)
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let done = self.inner.read_oob(now, addr, data, oob, mode)?;
+        // Without ECC nothing is corrected.
+        let len = if mode == OobMode::Raw { 0 } else { data.len() as u64 };
+        Ok(self.age(addr, len, done))
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let geometry = self.inner.geometry();
+        check_range(now, addr, u64::from(geometry.write_bytes), geometry.size_bytes)?;
+        let Some(first) = self.fails(geometry.block_start(addr), self.plan.program_fail_ppm) else {
+            return self.inner.write_oob(now, addr, data, oob, mode);
+        };
+        if first {
+            let seed = self.random.bits();
+            self.inner.tear_program_oob(addr, data, oob, mode, Stage::Middle, seed);
+        }
+        Err(ErrorKind::ProgramFailed.at(addr, now))
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        self.inner.is_bad(now, addr)
+    }
+
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        self.inner.mark_bad(now, addr)
+    }
+
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        self.inner.otp_regions(area)
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.inner.otp_info(now, area, index)
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.inner.otp_read(now, area, addr, buf)
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.inner.otp_write(now, addr, data)
+    }
+
+    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.inner.otp_erase(now, addr, len)
+    }
+
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.inner.otp_lock(now, addr, len)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.inner.breakdown()
+    }
+}
+
+/// Blocks that went bad do not change when power goes away either.
+impl<D: Mtd + Tear> Tear for Faults<D> {
+    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+        if !self.grown.contains(&self.inner.geometry().block_start(addr)) {
+            self.inner.tear_program(addr, data, stage, seed);
+        }
+    }
+
+    fn tear_program_oob(
+        &mut self,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+        stage: Stage,
+        seed: u64,
+    ) {
+        if !self.grown.contains(&self.inner.geometry().block_start(addr)) {
+            self.inner.tear_program_oob(addr, data, oob, mode, stage, seed);
+        }
+    }
+
+    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
+        if !self.grown.contains(&addr) {
+            self.inner.tear_erase(addr, stage, seed);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! A device whose power goes away at an operation of choice.
+//!
+//! Operations are counted as the flash does them: each program unit that a write touches (a page; the program buffer on NOR),
+//! each block that an erase touches, each block marked bad; one that fails counts, those that would have followed it do not. A test counts them once without a cut, forks the device at its
+//! start, and cuts at each.
+
+mod tear;
+#[cfg(test)]
+mod tests;
+
+pub use tear::{Stage, Tear};
+
+use crate::account::Breakdown;
+use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_aligned, check_range};
+use crate::error::{Error, ErrorKind};
+use crate::geometry::Geometry;
+use crate::ram::{page_bytes, pieces};
+use crate::time::Instant;
+
+/// What the operation at which power goes away leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CutKind {
+    /// Nothing: it did not begin.
+    Before,
+    /// What [`Tear`] says for this stage.
+    During(Stage),
+}
+
+impl CutKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] =
+        [Self::Before, Self::During(Stage::Early), Self::During(Stage::Middle), Self::During(Stage::Late)];
+}
+
+/// When power goes away, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cut {
+    /// Number of the operation, counted from 1 from the order on.
+    pub operation: u64,
+    /// What that operation leaves.
+    pub kind: CutKind,
+    /// What is left to chance in it.
+    pub seed: u64,
+}
+
+/// A device whose power goes away when ordered. See the [module](self).
+///
+/// From then on all calls fail with [`ErrorKind::PowerLost`], until [`power_on`](Self::power_on). OTP areas are passed on
+/// and not counted. A thread that reads while another writes reads afterwards.
+#[derive(Clone, Debug)]
+pub struct PowerCut<D> {
+    inner: D,
+    /// Bytes that one program operation takes at once.
+    unit: u32,
+    operations: u64,
+    /// The order, its operation counted as `operations` is.
+    cut: Option<Cut>,
+    lost: bool,
+}
+
+impl<D: Mtd> PowerCut<D> {
+    /// `inner`, whose power stays until a cut is ordered.
+    pub fn new(inner: D) -> Self {
+        let unit = page_bytes(inner.geometry());
+        Self { inner, unit, operations: 0, cut: None, lost: false }
+    }
+
+    /// Orders a cut, or takes the order back.
+    pub fn order(&mut self, cut: Option<Cut>) {
+        let absolute =
+            |cut: Cut| Cut { operation: self.operations.saturating_add(cut.operation.max(1)), ..cut };
+        self.cut = cut.map(absolute);
+    }
+
+    /// Operations begun so far, the one that power did not last for included.
+    pub const fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Whether power is gone.
+    pub const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Power comes back. An order that was not carried out yet stands.
+    pub const fn power_on(&mut self) {
+        self.lost = false;
+    }
+
+    /// The device.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device, behind the back of the count.
+    pub const fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    /// Gives the device back.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+
+    #[inline]
+    fn powered(&self, addr: u64, now: Instant) -> Result<(), Error> {
+        if self.lost { Err(ErrorKind::PowerLost.at(addr, now)) } else { Ok(()) }
+    }
+
+    /// The cut that is among the next `count` operations, and how many come before it.
+    #[inline]
+    fn cut_within(&self, count: u64) -> Option<(Cut, u64)> {
+        let cut = self.cut.filter(|cut| cut.operation <= self.operations + count)?;
+        Some((cut, cut.operation - self.operations - 1))
+    }
+
+    /// Power goes, in the operation that is begun.
+    const fn lose(&mut self) {
+        self.operations += 1;
+        self.cut = None;
+        self.lost = true;
+    }
+
+    /// Counts the operations of a call over `[addr, addr + len)`, up to the one that failed.
+    #[inline]
+    fn count(&mut self, addr: u64, len: u64, unit: u32, result: &Result<Done, Error>) {
+        let len = match result {
+            Ok(_) => len,
+            Err(error) => (error.addr.saturating_sub(addr) + 1).min(len),
+        };
+        self.operations += units(addr, len, unit);
+    }
+}
+
+/// Units that `len` bytes at `addr` touch.
+#[inline]
+fn units(addr: u64, len: u64, unit: u32) -> u64 {
+    let unit = u64::from(unit);
+    if len == 0 { 0 } else { (addr + len - 1) / unit - addr / unit + 1 }
+}
+
+impl<D: Mtd + Tear> PowerCut<D> {
+    /// Programs what power lasts for. An operation that fails before ends the call, and the order stands.
+    fn cut_write(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        cut: Cut,
+        whole: u64,
+    ) -> Result<Done, Error> {
+        let mut done = Done::clean(now);
+        for (turn, (addr, piece)) in pieces(addr, data, self.unit).enumerate() {
+            if turn as u64 == whole {
+                self.lose();
+                if let CutKind::During(stage) = cut.kind {
+                    self.inner.tear_program(addr, piece, stage, cut.seed);
+                }
+                return Err(ErrorKind::PowerLost.at(addr, done.at));
+            }
+            self.operations += 1;
+            done = done.then(self.inner.write(done.at, addr, piece)?);
+        }
+        Ok(done)
+    }
+
+    /// Erases what power lasts for, likewise.
+    fn cut_erase(&mut self, now: Instant, addr: u64, cut: Cut, whole: u64) -> Result<Done, Error> {
+        let unit = self.inner.geometry().erase_bytes;
+        let len = whole * u64::from(unit);
+        let erased = self.inner.erase(now, addr, len);
+        self.count(addr, len, unit, &erased);
+        let at = erased?.at;
+        self.lose();
+        if let CutKind::During(stage) = cut.kind {
+            self.inner.tear_erase(addr + len, stage, cut.seed);
+        }
+        Err(ErrorKind::PowerLost.at(addr + len, at))
+    }
+}
+
+impl<D: Mtd + Tear> Mtd for PowerCut<D> {
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    #[inline]
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        self.inner.read(now, addr, buf)
+    }
+
+    #[inline]
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        let geometry = self.inner.geometry();
+        check_range(now, addr, data.len() as u64, geometry.size_bytes)?;
+        check_aligned(now, addr, data.len() as u64, geometry.sub_page_bytes.max(1))?;
+        let len = data.len() as u64;
+        if let Some((cut, whole)) = self.cut_within(units(addr, len, self.unit)) {
+            return self.cut_write(now, addr, data, cut, whole);
+        }
+        let done = self.inner.write(now, addr, data);
+        self.count(addr, len, self.unit, &done);
+        done
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        let geometry = self.inner.geometry();
+        let block = geometry.erase_bytes;
+        check_range(now, addr, len, geometry.size_bytes)?;
+        check_aligned(now, addr, len, block)?;
+        if let Some((cut, whole)) = self.cut_within(len / u64::from(block)) {
+            return self.cut_erase(now, addr, cut, whole);
+        }
+        let done = self.inner.erase(now, addr, len);
+        self.count(addr, len, block, &done);
+        done
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        self.inner.read_oob(now, addr, data, oob, mode)
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        let Some((cut, _)) = self.cut_within(1) else {
+            self.operations += 1;
+            return self.inner.write_oob(now, addr, data, oob, mode);
+        };
+        self.lose();
+        if let CutKind::During(stage) = cut.kind {
+            self.inner.tear_program_oob(addr, data, oob, mode, stage, cut.seed);
+        }
+        Err(ErrorKind::PowerLost.at(addr, now))
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        self.powered(addr, now)?;
+        self.inner.is_bad(now, addr)
+    }
+
+    /// As [`Mtd::mark_bad`]. A mark cut late is there, one cut earlier is not: a marker is read by the number of its bits.
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        let Some((cut, _)) = self.cut_within(1) else {
+            self.operations += 1;
+            return self.inner.mark_bad(now, addr);
+        };
+        self.lose();
+        let at = match cut.kind {
+            CutKind::During(Stage::Late) => {
+                self.inner.mark_bad(now, addr).map_or_else(|e| e.at, |done| done.at)
+            }
+            _ => now,
+        };
+        Err(ErrorKind::PowerLost.at(addr, at))
+    }
+
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        self.inner.otp_regions(area)
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.powered(0, now)?;
+        self.inner.otp_info(now, area, index)
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        self.inner.otp_read(now, area, addr, buf)
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        self.inner.otp_write(now, addr, data)
+    }
+
+    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        self.inner.otp_erase(now, addr, len)
+    }
+
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.powered(addr, now)?;
+        self.inner.otp_lock(now, addr, len)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.inner.breakdown()
+    }
+}

@@ -1,0 +1,111 @@
+//! Programs and erases that power did not last for.
+
+use crate::device::OobMode;
+use crate::partition::Partition;
+use alloc::boxed::Box;
+
+/// How far a program or an erase had come when power went away.
+///
+/// | | program | erase |
+/// |---|---|---|
+/// | early | reads as erased, but what is programmed there later does not hold | reads as before, but does not hold |
+/// | middle | some of the bits are programmed | some of the bits are erased |
+/// | late | reads as programmed, but does not hold | reads as erased, but what is programmed there later does not hold |
+///
+/// What "does not hold" reads with bit errors, page by page a few that the ECC corrects, too many for it, or just so many that
+/// one read succeeds and the next one does not. All of it ends with the next erase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// It had hardly begun.
+    Early,
+    /// It was under way.
+    Middle,
+    /// It was nearly done.
+    Late,
+}
+
+impl Stage {
+    /// All stages.
+    pub const ALL: [Self; 3] = [Self::Early, Self::Middle, Self::Late];
+}
+
+/// A device whose operations can be stopped half way by whoever holds it. What that leaves depends on a seed alone.
+///
+/// Operations that the device would have refused leave nothing.
+pub trait Tear {
+    /// Stops the program of `data` at `addr`, all of it in one program unit: a page, the program buffer on NOR.
+    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64);
+
+    /// Stops the program of a page with its OOB; arguments as in [`Mtd::write_oob`](crate::Mtd::write_oob). A device that
+    /// keeps no OOB bytes stops that of the data.
+    fn tear_program_oob(
+        &mut self,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+        stage: Stage,
+        seed: u64,
+    ) {
+        let _ = (oob, mode);
+        self.tear_program(addr, data, stage, seed);
+    }
+
+    /// Stops the erase of the block at `addr`.
+    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64);
+}
+
+macro_rules! forward_tear {
+    ($pointer:ty) => {
+        impl<D: Tear + ?Sized> Tear for $pointer {
+            fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+                (**self).tear_program(addr, data, stage, seed);
+            }
+
+            fn tear_program_oob(
+                &mut self,
+                addr: u64,
+                data: &[u8],
+                oob: &[u8],
+                mode: OobMode,
+                stage: Stage,
+                seed: u64,
+            ) {
+                (**self).tear_program_oob(addr, data, oob, mode, stage, seed);
+            }
+
+            fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
+                (**self).tear_erase(addr, stage, seed);
+            }
+        }
+    };
+}
+
+forward_tear!(&mut D);
+forward_tear!(Box<D>);
+
+/// A partition of a device, whose addresses count from its start.
+impl<D: Tear + crate::Mtd> Tear for Partition<D> {
+    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+        let addr = self.start().saturating_add(addr);
+        self.inner_mut().tear_program(addr, data, stage, seed);
+    }
+
+    fn tear_program_oob(
+        &mut self,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+        stage: Stage,
+        seed: u64,
+    ) {
+        let addr = self.start().saturating_add(addr);
+        self.inner_mut().tear_program_oob(addr, data, oob, mode, stage, seed);
+    }
+
+    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
+        let addr = self.start().saturating_add(addr);
+        self.inner_mut().tear_erase(addr, stage, seed);
+    }
+}

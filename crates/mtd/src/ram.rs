@@ -1,0 +1,380 @@
+//! A flash device in memory, cheap to fork and stricter than silicon.
+//!
+//! What it is for: the device under an image that is built or looked at, and the device that power-cut tests fork at every
+//! operation. It has no command set, no bus and no cells; for these there is the simulated hardware.
+//!
+//! What it checks, and answers with [`ErrorKind::NotErased`]:
+//!
+//! - NAND: a unit (sub-page) that holds data takes no more. A page takes as many programs between two erases as it has
+//!   sub-pages, those of nothing but 0xFF included.
+//! - NOR: a program only clears bits.
+//!
+//! Blocks marked bad are neither programmed nor erased. OOB bytes are plain bytes, without ECC, in all modes;
+//! [`OobMode::Auto`] means the last [`Geometry::oob_free_bytes`] of them.
+//!
+//! Operations that a power cut stops half way ([`Tear`](crate::Tear)) leave seeded remains: partly programmed pages, half erased
+//! blocks, bytes that read differently each time.
+//!
+//! Time: each read call, each page programmed and each block erased takes [`OPERATION`], so that virtual time goes on and
+//! nothing more. It is booked under [`Phase::Array`].
+
+mod block;
+#[cfg(test)]
+mod tests;
+mod torn;
+
+use crate::account::{Breakdown, Phase};
+use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
+use crate::error::{Error, ErrorKind};
+use crate::geometry::{FlashKind, Geometry};
+use crate::time::{Instant, Nanos};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use block::{Block, limit};
+use torn::Torn;
+
+/// What a read, the program of a page and the erase of a block each take.
+pub const OPERATION: Nanos = Nanos::from_us(1);
+
+/// A flash device in memory. See the [module](self).
+///
+/// Clones share the blocks that neither has changed since: a clone costs a pointer for each block.
+#[derive(Clone, Debug)]
+pub struct RamFlash {
+    geometry: Geometry,
+    /// `None` is erased.
+    blocks: Vec<Option<Arc<Block>>>,
+    erases: Vec<u32>,
+    /// Numbers of bad blocks, sorted.
+    bad: Vec<u32>,
+    torn: Torn,
+    busy_until: Instant,
+    spent: Breakdown,
+}
+
+/// A place within a block.
+#[derive(Clone, Copy)]
+struct Place {
+    block: usize,
+    offset: usize,
+}
+
+impl RamFlash {
+    /// An erased device. The part of its size that fills no erase block does not count.
+    pub fn new(mut geometry: Geometry) -> Self {
+        geometry.erase_bytes = geometry.erase_bytes.max(1);
+        geometry.write_bytes = geometry.write_bytes.clamp(1, geometry.erase_bytes);
+        geometry.sub_page_bytes = geometry.sub_page_bytes.clamp(1, geometry.write_bytes);
+        geometry.size_bytes -= geometry.size_bytes % u64::from(geometry.erase_bytes);
+        let count = geometry.blocks() as usize;
+        Self {
+            geometry,
+            blocks: vec![None; count],
+            erases: vec![0; count],
+            bad: Vec::new(),
+            torn: Torn::default(),
+            busy_until: Instant::ZERO,
+            spent: Breakdown::default(),
+        }
+    }
+
+    /// A device that holds `bytes`, each block without its trailing 0xFF; what follows is erased, what does not fit is left out.
+    pub fn from_bytes(geometry: Geometry, bytes: &[u8]) -> Self {
+        let mut device = Self::new(geometry);
+        for (index, chunk) in bytes.chunks(device.geometry.erase_bytes as usize).enumerate() {
+            device.load(index as u32, chunk);
+        }
+        device
+    }
+
+    /// Puts `bytes` into a block as if they had been programmed page by page, whatever it held. Pages behind the last byte
+    /// that is not 0xFF stay erased.
+    pub fn load(&mut self, block: u32, bytes: &[u8]) {
+        let used = bytes.iter().rposition(|byte| *byte != 0xFF).map_or(0, |last| last + 1);
+        let used = used.min(self.geometry.erase_bytes as usize);
+        if let Some(slot) = self.blocks.get_mut(block as usize) {
+            *slot = (used > 0).then(|| Arc::new(Block::holding(&bytes[..used], &self.geometry)));
+        }
+    }
+
+    /// The same device with these blocks bad, by number.
+    #[must_use]
+    pub fn with_bad_blocks(mut self, blocks: &[u32]) -> Self {
+        blocks.iter().for_each(|block| self.set_bad(*block));
+        self
+    }
+
+    /// Bad blocks by number, sorted.
+    pub fn bad_blocks(&self) -> &[u32] {
+        &self.bad
+    }
+
+    /// The data of a block up to its last programmed byte, what follows being erased; `None` when all of it is.
+    pub fn block(&self, block: u32) -> Option<&[u8]> {
+        self.blocks.get(block as usize)?.as_deref().map(Block::data)
+    }
+
+    /// How often a block was erased.
+    pub fn erases(&self, block: u32) -> u32 {
+        self.erases.get(block as usize).copied().unwrap_or(0)
+    }
+
+    /// All bytes in order, in pieces of at most an erase block, without OOB: hand them to a writer.
+    ///
+    /// # Errors
+    /// Those of `sink`.
+    pub fn copy_to<E>(&self, mut sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let mut whole = vec![0; self.geometry.erase_bytes as usize];
+        for block in &self.blocks {
+            match block {
+                Some(block) => block.read(0, &mut whole),
+                None => whole.fill(0xFF),
+            }
+            sink(&whole)?;
+        }
+        Ok(())
+    }
+
+    fn set_bad(&mut self, block: u32) {
+        if let (true, Err(place)) = (block < self.geometry.blocks(), self.bad.binary_search(&block)) {
+            self.bad.insert(place, block);
+        }
+    }
+
+    fn place(&self, addr: u64) -> Place {
+        let unit = u64::from(self.geometry.erase_bytes);
+        Place { block: (addr / unit) as usize, offset: (addr % unit) as usize }
+    }
+
+    /// Books `count` operations behind whatever the device still does.
+    fn work(&mut self, now: Instant, count: u64) -> Instant {
+        let spent = Nanos::from_ns(OPERATION.as_ns() * count);
+        self.spent.add(Phase::Waiting, self.busy_until.since(now));
+        self.spent.add(Phase::Array, spent);
+        self.busy_until = now.max(self.busy_until) + spent;
+        self.busy_until
+    }
+
+    /// Copies out data, across blocks.
+    fn copy_out(&self, addr: u64, buf: &mut [u8]) {
+        let Place { mut block, mut offset } = self.place(addr);
+        let mut rest = buf;
+        while !rest.is_empty() {
+            let len = rest.len().min(self.geometry.erase_bytes as usize - offset);
+            let (piece, next) = rest.split_at_mut(len);
+            match self.blocks.get(block) {
+                Some(Some(held)) => held.read(offset, piece),
+                _ => piece.fill(0xFF),
+            }
+            (block, offset, rest) = (block + 1, 0, next);
+        }
+    }
+
+    /// Programs part of one page. The caller checked the range.
+    fn program(&mut self, addr: u64, data: &[u8]) -> Result<(), ErrorKind> {
+        let place = self.place(addr);
+        self.check_program(place, data)?;
+        self.put(place, data);
+        if !self.torn.is_empty() {
+            self.torn.programmed(place, data.len());
+        }
+        Ok(())
+    }
+
+    /// Whether part of a page may be programmed.
+    fn check_program(&self, place: Place, data: &[u8]) -> Result<(), ErrorKind> {
+        if !self.bad.is_empty() && self.bad.binary_search(&(place.block as u32)).is_ok() {
+            return Err(ErrorKind::BadBlock);
+        }
+        let g = &self.geometry;
+        let Some(held) = &self.blocks[place.block] else { return Ok(()) };
+        let fits = match limit(g) {
+            None => held.only_clears(place.offset, data),
+            Some(limit) => {
+                held.programs(place.offset / g.write_bytes as usize) < limit
+                    && held.takes(place.offset, data, g.sub_page_bytes as usize)
+            }
+        };
+        if fits { Ok(()) } else { Err(ErrorKind::NotErased) }
+    }
+
+    /// Programs part of a page, whatever it holds.
+    fn put(&mut self, place: Place, data: &[u8]) {
+        let page = place.offset / self.geometry.write_bytes as usize;
+        let counted = limit(&self.geometry).is_some();
+        let held = self.block_mut(place.block);
+        held.program(place.offset, data);
+        if counted {
+            held.count_program(page);
+        }
+    }
+
+    /// A block to be changed: its own copy.
+    fn block_mut(&mut self, block: usize) -> &mut Block {
+        Arc::make_mut(self.blocks[block].get_or_insert_default())
+    }
+
+    fn erase_block(&mut self, block: usize) -> Result<(), ErrorKind> {
+        if self.bad.binary_search(&(block as u32)).is_ok() {
+            return Err(ErrorKind::BadBlock);
+        }
+        self.blocks[block] = None;
+        self.torn.forget(block);
+        self.erases[block] += 1;
+        Ok(())
+    }
+
+    /// Where OOB bytes of the page at `addr` begin, counted over the block, after the arguments are checked.
+    fn oob_place(
+        &self,
+        now: Instant,
+        addr: u64,
+        data: usize,
+        oob: usize,
+        mode: OobMode,
+    ) -> Result<usize, Error> {
+        let g = &self.geometry;
+        if g.oob_bytes == 0 {
+            return Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now));
+        }
+        check_range(now, addr, u64::from(g.write_bytes), g.size_bytes)?;
+        check_aligned(now, addr, data as u64, g.write_bytes)?;
+        check_range(now, addr, data as u64, addr + u64::from(g.write_bytes))?;
+        let first = if mode == OobMode::Auto { g.oob_bytes.saturating_sub(g.oob_free_bytes) } else { 0 };
+        let room = g.oob_bytes - first;
+        if oob > room as usize {
+            return Err(ErrorKind::OutOfRange { len: oob as u64, size: u64::from(room) }.at(addr, now));
+        }
+        let page = self.place(addr).offset / g.write_bytes as usize;
+        Ok(page * g.oob_bytes as usize + first as usize)
+    }
+
+    /// Programs OOB bytes. The caller checked the range.
+    fn program_oob(&mut self, block: usize, offset: usize, oob: &[u8]) -> Result<(), ErrorKind> {
+        if self.blocks[block].as_ref().is_some_and(|held| !held.takes_oob(offset, oob)) {
+            return Err(ErrorKind::NotErased);
+        }
+        self.block_mut(block).program_oob(offset, oob);
+        Ok(())
+    }
+}
+
+impl Mtd for RamFlash {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
+        self.copy_out(addr, buf);
+        let at = self.work(now, 1);
+        if self.torn.is_empty() { Ok(Done::clean(at)) } else { self.disturb(at, addr, buf, false) }
+    }
+
+    /// As [`Mtd::write`], in units of sub-pages.
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
+        check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
+        let mut at = now;
+        for (addr, piece) in pieces(addr, data, page_bytes(&self.geometry)) {
+            at = self.work(at, 1);
+            self.program(addr, piece).map_err(|kind| kind.at(addr, at))?;
+        }
+        Ok(Done::clean(at))
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        let unit = self.geometry.erase_bytes;
+        check_range(now, addr, len, self.geometry.size_bytes)?;
+        check_aligned(now, addr, len, unit)?;
+        let mut at = now;
+        for block in addr / u64::from(unit)..(addr + len) / u64::from(unit) {
+            at = self.work(at, 1);
+            self.erase_block(block as usize).map_err(|kind| kind.at(block * u64::from(unit), at))?;
+        }
+        Ok(Done::clean(at))
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let first = self.oob_place(now, addr, data.len(), oob.len(), mode)?;
+        self.copy_out(addr, data);
+        match &self.blocks[self.place(addr).block] {
+            Some(held) => held.read_oob(first, oob),
+            None => oob.fill(0xFF),
+        }
+        let at = self.work(now, 1);
+        self.disturb(at, addr, data, mode == OobMode::Raw)
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        let first = self.oob_place(now, addr, data.len(), oob.len(), mode)?;
+        let at = self.work(now, 1);
+        let place = self.place(addr);
+        let fits = self.blocks[place.block].as_ref().is_none_or(|held| held.takes_oob(first, oob));
+        if !fits {
+            return Err(ErrorKind::NotErased.at(addr, at));
+        }
+        self.program(addr, data).map_err(|kind| kind.at(addr, at))?;
+        self.program_oob(place.block, first, oob).map_err(|kind| kind.at(addr, at))?;
+        Ok(Done::clean(at))
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        check_range(now, addr, 1, self.geometry.size_bytes)?;
+        Ok((self.bad.binary_search(&(self.place(addr).block as u32)).is_ok(), now))
+    }
+
+    /// As [`Mtd::mark_bad`]: the block is bad from now on and keeps its bytes. NOR has no bad blocks.
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        check_range(now, addr, 1, self.geometry.size_bytes)?;
+        if self.geometry.kind == FlashKind::Nor {
+            return Err(ErrorKind::Unsupported("blocks of NOR flash cannot be marked bad").at(addr, now));
+        }
+        self.set_bad(self.place(addr).block as u32);
+        Ok(Done::clean(self.work(now, 1)))
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.spent
+    }
+}
+
+/// What one program operation takes at once: a page; the program buffer on NOR.
+pub(crate) fn page_bytes(geometry: &Geometry) -> u32 {
+    match geometry.kind {
+        FlashKind::Nor => geometry.write_bytes.max(geometry.buffer_bytes),
+        _ => geometry.write_bytes,
+    }
+}
+
+/// `data` cut at multiples of `unit` bytes of the device, each piece with its address.
+pub(crate) fn pieces(addr: u64, data: &[u8], unit: u32) -> impl Iterator<Item = (u64, &[u8])> {
+    let unit = u64::from(unit.max(1));
+    let (mut addr, mut rest) = (addr, data);
+    core::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let len = (unit - addr % unit).min(rest.len() as u64);
+        let (piece, next) = rest.split_at(len as usize);
+        let item = (addr, piece);
+        (addr, rest) = (addr + len, next);
+        Some(item)
+    })
+}

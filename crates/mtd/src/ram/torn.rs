@@ -1,0 +1,307 @@
+//! What a power cut leaves in a device that has no cells: a seeded picture of it.
+//!
+//! Each stretch of bytes that an operation left half done is remembered until its block is erased. How many of its bits read
+//! wrong depends on [`Remains`] and, page by page, on the stretch's seed; one bit more or less from read to read. Cells that were
+//! programmed or erased too little lean towards ones, so what reads wrong are zeros. With an ECC wrong bits within its strength
+//! are corrected and reported, beyond it the read is uncorrectable and shows them. So a page that reads now but may not
+//! read later always reports as many corrected bits as the code can: who moves what reaches the bitflip threshold
+//! loses nothing. Without ECC a page holds, or reads wrong every time and differently.
+
+use super::block::is_erased;
+use super::{Place, RamFlash, pieces};
+use crate::device::{Done, OobMode, check_aligned, check_range};
+use crate::error::{Error, ErrorKind};
+use crate::geometry::FlashKind;
+use crate::power_cut::{Stage, Tear};
+use crate::random::Random;
+use crate::time::Instant;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Most zeros that a read without ECC turns into ones: as many as a CRC-32 detects for sure in what UBI and UBIFS protect.
+const FLIPS_WITHOUT_ECC: u64 = 3;
+
+/// What is wrong with a stretch of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remains {
+    /// Reads as erased; what is programmed here becomes marginal.
+    Weak,
+    /// Up to twice as many bit errors in one ECC step as the code corrects, and one more.
+    Marginal,
+    /// No codeword any more: more bit errors than the code corrects.
+    Mixed,
+}
+
+/// A stretch of bytes of a block.
+#[derive(Clone, Debug)]
+struct Stretch {
+    range: Range<usize>,
+    remains: Remains,
+    seed: u64,
+}
+
+/// All stretches that operations left half done, by block.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Torn {
+    blocks: BTreeMap<usize, Vec<Stretch>>,
+    /// Reads that met one of them.
+    reads: u64,
+}
+
+/// Bit errors met by a read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flips {
+    max: u32,
+    sum: u32,
+    /// Where a step was beyond the ECC, in the block.
+    beyond: Option<usize>,
+}
+
+impl Torn {
+    /// Whether all is well.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The block was erased.
+    pub(super) fn forget(&mut self, block: usize) {
+        self.blocks.remove(&block);
+    }
+
+    fn add(&mut self, block: usize, range: Range<usize>, remains: Remains, seed: u64) {
+        if !range.is_empty() {
+            self.blocks.entry(block).or_default().push(Stretch { range, remains, seed });
+        }
+    }
+
+    /// Bytes were programmed: where the cells were weak they are marginal now.
+    pub(super) fn programmed(&mut self, place: Place, len: usize) {
+        let Some(stretches) = self.blocks.get_mut(&place.block) else { return };
+        let range = place.offset..place.offset + len;
+        let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
+        let Some(found) = stretches.iter().find(weak) else { return };
+        let new = overlap(&found.range, &range);
+        let seed = Random::new(found.seed, place.offset as u64).bits();
+        // NOR may program the same bytes over and over.
+        let known = |s: &Stretch| s.remains != Remains::Weak && overlap(&s.range, &new) == new;
+        if !stretches.iter().any(known) {
+            stretches.push(Stretch { range: new, remains: Remains::Marginal, seed });
+        }
+    }
+
+    /// Turns bits of `buf`, which was read at `place` within one block, into ones as its stretches say, in each page of `unit`
+    /// bytes by itself.
+    fn disturb(&mut self, place: Place, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
+        let mut flips = Flips::default();
+        let Some(stretches) = self.blocks.get(&place.block) else { return flips };
+        let read = place.offset..place.offset + buf.len();
+        for stretch in stretches.iter().filter(|s| s.remains != Remains::Weak) {
+            let mut met = overlap(&stretch.range, &read);
+            while !met.is_empty() {
+                let page = met.start / unit;
+                let end = ((page + 1) * unit).min(met.end);
+                self.reads += 1;
+                let count = stretch.flips(page, strength, self.reads);
+                flips.add(count, strength, met.start);
+                if count > strength {
+                    let bytes = &mut buf[met.start - read.start..end - read.start];
+                    set_bits(bytes, count, &mut Random::new(self.reads, stretch.seed));
+                }
+                met.start = end;
+            }
+        }
+        flips
+    }
+}
+
+impl Stretch {
+    /// Bit errors in the worst ECC step of a page, in a read of that number.
+    fn flips(&self, page: usize, strength: u32, read: u64) -> u32 {
+        let mut of_page = Random::new(self.seed, page as u64);
+        let mut of_read = Random::new(self.seed, u64::MAX - read);
+        let mixed = self.remains == Remains::Mixed;
+        if strength == 0 {
+            let holds = !mixed && of_page.below(3) == 0;
+            return if holds { 0 } else { 1 + of_read.below(FLIPS_WITHOUT_ECC) as u32 };
+        }
+        let base = of_page.below(2 * u64::from(strength) + 1) as u32 + of_read.below(2) as u32;
+        if mixed { strength + 1 + base } else { base }
+    }
+}
+
+impl Flips {
+    fn add(&mut self, count: u32, strength: u32, offset: usize) {
+        self.sum += count;
+        self.max = self.max.max(count);
+        if count > strength {
+            self.beyond = self.beyond.or(Some(offset));
+        }
+    }
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    a.start.max(b.start)..a.end.min(b.end)
+}
+
+/// Turns `count` zeros into ones, as far as there are as many. Each is the first from a random place on.
+fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
+    for _ in 0..count {
+        let start = random.below(bytes.len() as u64) as usize;
+        let (front, back) = bytes.split_at_mut(start);
+        if let Some(byte) = back.iter_mut().chain(front).find(|byte| **byte != 0xFF) {
+            *byte |= 1 << byte.trailing_ones();
+        }
+    }
+}
+
+/// `data` as far as its program had come: its first part, or a random part of its bits. What is missing are ones.
+fn partly(data: &[u8], random: &mut Random) -> Vec<u8> {
+    let by_bits = random.bits() & 1 == 0;
+    let (share, end) = (random.below(3), random.below(data.len() as u64 + 1) as usize);
+    let piece = |(index, byte): (usize, &u8)| match (by_bits, index < end) {
+        (true, _) => byte | some_bits(share, random),
+        (false, true) => *byte,
+        (false, false) => 0xFF,
+    };
+    data.iter().enumerate().map(piece).collect()
+}
+
+/// A quarter, a half or three quarters of a byte's bits.
+fn some_bits(share: u64, random: &mut Random) -> u8 {
+    let (a, b) = (random.bits() as u8, (random.bits() >> 8) as u8);
+    match share {
+        0 => a & b,
+        1 => a,
+        _ => a | b,
+    }
+}
+
+impl RamFlash {
+    /// Applies what power cuts left to bytes that were read; `raw` without ECC.
+    pub(super) fn disturb(
+        &mut self,
+        at: Instant,
+        addr: u64,
+        buf: &mut [u8],
+        raw: bool,
+    ) -> Result<Done, Error> {
+        let strength = if raw { 0 } else { self.geometry.ecc_strength };
+        let unit = super::page_bytes(&self.geometry) as usize;
+        let mut done = Done::clean(at);
+        let mut beyond = None;
+        let (mut start, mut rest) = (addr, buf);
+        while !rest.is_empty() {
+            let place = self.place(start);
+            let len = rest.len().min(self.geometry.erase_bytes as usize - place.offset);
+            let (piece, next) = rest.split_at_mut(len);
+            let flips = self.torn.disturb(place, piece, strength, unit);
+            beyond = beyond.or(flips.beyond.map(|offset| start + (offset - place.offset) as u64));
+            let found = Done { at, bitflips_max: flips.max, bitflips: flips.sum };
+            done = done.then(found);
+            (start, rest) = (start + len as u64, next);
+        }
+        match beyond {
+            _ if strength == 0 => Ok(Done::clean(at)),
+            None => Ok(done),
+            Some(addr) => Err(ErrorKind::Uncorrectable.at(addr, at)),
+        }
+    }
+
+    /// Whether the program of `data` at `addr` would have begun.
+    fn would_program(&self, addr: u64, data: &[u8]) -> bool {
+        let g = &self.geometry;
+        let len = data.len() as u64;
+        let inside = check_range(Instant::ZERO, addr, len, g.size_bytes).is_ok()
+            && check_aligned(Instant::ZERO, addr, len, g.sub_page_bytes).is_ok();
+        inside && addr < g.size_bytes && self.check_program(self.place(addr), data).is_ok()
+    }
+
+    /// Some bits of the block at `place` become ones: of all of it, or on NOR, whose sectors do not erase evenly, of what
+    /// follows some byte, so that headers may outlive their data.
+    fn half_erase(&mut self, block: usize, seed: u64) {
+        let Some(held) = &self.blocks[block] else { return };
+        let (len, mut random) = (held.data().len(), Random::new(seed, 1));
+        let uneven = self.geometry.kind == FlashKind::Nor && random.bits() & 1 == 0;
+        let first = if uneven { random.below(len as u64) as usize } else { 0 };
+        let share = random.below(3);
+        let mut mask = |bytes: &mut [u8]| bytes.iter_mut().for_each(|b| *b |= some_bits(share, &mut random));
+        self.block_mut(block).raise(first, &mut mask);
+        self.torn.add(block, first..len, Remains::Mixed, seed);
+        self.torn.add(block, len..self.geometry.erase_bytes as usize, Remains::Weak, seed);
+    }
+
+    fn tear_page(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+        let place = self.place(addr);
+        let range = place.offset..place.offset + data.len();
+        let remains = match stage {
+            Stage::Early => Remains::Weak,
+            Stage::Middle => {
+                let part = partly(data, &mut Random::new(seed, 0));
+                self.put(place, &part);
+                // Nothing to be seen of it is no codeword either, but an erased page.
+                if is_erased(&part) { Remains::Weak } else { Remains::Mixed }
+            }
+            Stage::Late => {
+                self.put(place, data);
+                Remains::Marginal
+            }
+        };
+        self.torn.add(place.block, range, remains, seed);
+    }
+}
+
+impl Tear for RamFlash {
+    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+        for (addr, piece) in pieces(addr, data, super::page_bytes(&self.geometry)) {
+            if self.would_program(addr, piece) {
+                self.tear_page(addr, piece, stage, seed);
+            }
+        }
+    }
+
+    fn tear_program_oob(
+        &mut self,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+        stage: Stage,
+        seed: u64,
+    ) {
+        let Ok(first) = self.oob_place(Instant::ZERO, addr, data.len(), oob.len(), mode) else { return };
+        if !self.would_program(addr, data) {
+            return;
+        }
+        let part = match stage {
+            Stage::Early => Vec::new(),
+            Stage::Middle => partly(oob, &mut Random::new(seed, 2)),
+            Stage::Late => oob.to_vec(),
+        };
+        // OOB bytes that hold something already stay as they are: the operation would have been refused.
+        if self.program_oob(self.place(addr).block, first, &part).is_ok() {
+            self.tear_page(addr, data, stage, seed);
+        }
+    }
+
+    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
+        let block = self.place(addr).block;
+        let size = self.geometry.erase_bytes as usize;
+        if block >= self.blocks.len() || self.bad.binary_search(&(block as u32)).is_ok() {
+            return;
+        }
+        match stage {
+            Stage::Early => {
+                let len = self.blocks[block].as_deref().map_or(0, |held| held.data().len());
+                self.torn.add(block, 0..len, Remains::Marginal, seed);
+            }
+            Stage::Middle => self.half_erase(block, seed),
+            Stage::Late => {
+                self.blocks[block] = None;
+                self.torn.forget(block);
+                self.torn.add(block, 0..size, Remains::Weak, seed);
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! From what the headers say to a live device (Linux: the second half of `attach.c`, `vtbl.c`, `build.c`).
+
+use super::fastmap::{self, Layout};
+use super::fastmap_write::FastmapState;
+use super::io::Io;
+use super::pebs::{Entry, LebId, PebSet, PebState};
+use super::scan::{Found, Scan};
+use super::table::VolumeState;
+use super::wear::Work;
+use super::{
+    AttachError, AttachFault, AttachKind, AttachOptions, Counts, FastmapUse, ReadOnlyReason, Ubi, UbiError,
+};
+use floatgate_media::ubi::{
+    FASTMAP_ANCHOR_PEBS, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags, VolumeRecord, VolumeTable,
+    VolumeType,
+};
+use floatgate_mtd::Mtd;
+
+/// PEBs set aside for wear levelling and for atomic changes (Linux: `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
+pub(super) const RESERVED: u32 = 2;
+
+/// The two copies of the volume table, as far as they are there.
+type TableCopies = [Option<Vec<u8>>; 2];
+
+impl<M: Mtd> Ubi<M> {
+    /// Attaches a device. Flash that is empty becomes a device without volumes.
+    ///
+    /// # Errors
+    /// What keeps the device from being attached, with the flash.
+    #[allow(clippy::result_large_err)] // the flash itself is handed back
+    pub fn attach(mtd: M, options: &AttachOptions) -> Result<Self, AttachError<M>> {
+        let mut io = match Io::new(mtd, options.now, options.vid_header_offset) {
+            Ok(io) => io,
+            Err((error, mtd)) => return Err(AttachError { fault: error.into(), mtd, now: options.now }),
+        };
+        if options.read_only {
+            io.read_only = Some(ReadOnlyReason::Asked);
+        }
+        let mut ubi = Self::empty(io, options);
+        match ubi.find_all(options) {
+            Ok(()) => Ok(ubi),
+            Err(fault) => Err(AttachError { fault, now: ubi.io.now, mtd: ubi.io.mtd }),
+        }
+    }
+
+    /// A device of which nothing is known yet.
+    fn empty(io: Io<M>, options: &AttachOptions) -> Self {
+        Self {
+            io,
+            pebs: Vec::new(),
+            free: PebSet::default(),
+            used: PebSet::default(),
+            scrub: PebSet::default(),
+            protected: Default::default(),
+            erasures: 0,
+            works: Default::default(),
+            move_scheduled: false,
+            volumes: Default::default(),
+            counts: Counts::default(),
+            sqnum: 0,
+            erase_count_max: 0,
+            wear_threshold: options.wear_threshold.max(1),
+            attach_kind: AttachKind::Scan,
+            fastmap: None,
+        }
+    }
+
+    /// Finds out what is where, by a fastmap if there is a good one that may be used, else by reading all headers.
+    fn find_all(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
+        let mut scan = Scan::new(self.io.pebs);
+        let mut read = 0;
+        if options.fastmap != FastmapUse::Never && self.io.pebs > FASTMAP_ANCHOR_PEBS {
+            read = FASTMAP_ANCHOR_PEBS;
+            scan.read(&mut self.io, 0..read)?;
+            if !scan.doubtful && self.load_fastmap(&scan, options)? {
+                return Ok(());
+            }
+        }
+        let pebs = self.io.pebs;
+        scan.read(&mut self.io, read..pebs)?;
+        // A fastmap that does not count may still say in which PEBs a write may have begun.
+        let begun = match fastmap::read(&mut self.io, &scan)? {
+            Some((_, layout)) if options.after_power_cut => layout.next,
+            _ => Vec::new(),
+        };
+        scan.settle(&mut self.io)?;
+        let copies = self.load(&mut scan, options)?;
+        self.keep_fastmap(options, None);
+        let stale = std::mem::take(&mut scan.fastmap);
+        self.make_good(&mut scan, (&stale, &begun), copies, options)
+    }
+
+    /// Attaches by a fastmap; `false` if there is none that fits what else is on the flash.
+    fn load_fastmap(&mut self, first: &Scan, options: &AttachOptions) -> Result<bool, AttachFault> {
+        let Some((mut scan, layout)) = fastmap::read(&mut self.io, first)? else { return Ok(false) };
+        let loaded = scan.settle(&mut self.io).and_then(|()| self.load(&mut scan, options));
+        let copies = match loaded {
+            Ok(copies) => copies,
+            Err(fault @ AttachFault::Ubi(UbiError::PowerLost)) => return Err(fault),
+            Err(_) => return Ok(false),
+        };
+        self.attach_kind = AttachKind::Fastmap;
+        for volume in self.volumes.values_mut() {
+            volume.unconfirmed = vec![true; volume.eba.len()];
+        }
+        let own = |found: &Found| layout.pebs.contains(&found.pnum);
+        let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
+        if options.fastmap != FastmapUse::Write {
+            stale.append(&mut scan.fastmap);
+        }
+        let begun = layout.next.clone();
+        self.keep_fastmap(options, Some(layout));
+        self.make_good(&mut scan, (&stale, &begun), copies, options)?;
+        Ok(true)
+    }
+
+    /// Keeps a fastmap from now on, if asked for and possible.
+    fn keep_fastmap(&mut self, options: &AttachOptions, layout: Option<Layout>) {
+        let asked = options.fastmap == FastmapUse::Write && self.io.read_only.is_none();
+        if asked && self.fastmap_parts().is_some() {
+            self.fastmap = Some(FastmapState::new(self.io.pebs, layout));
+        }
+    }
+
+    /// Takes over what was found, without writing; returns the copies of the volume table as they are.
+    fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<TableCopies, AttachFault> {
+        self.counts =
+            Counts { bad: scan.bad, corrupted: scan.corrupted, alien: scan.alien, ..Counts::default() };
+        self.sqnum = scan.max_sqnum.saturating_add(1);
+        let copies = self.read_table(scan)?;
+        let records = self.parse_table(scan, &copies, options)?;
+        self.add_volumes(scan, &records)?;
+        self.reserve_pebs(options)?;
+        self.take_pebs(scan);
+        Ok(copies)
+    }
+
+    /// Reads both copies of the volume table, empty where there is none.
+    fn read_table(&mut self, scan: &mut Scan) -> Result<TableCopies, AttachFault> {
+        let mut copies = [None, None];
+        for found in scan.found.iter_mut().filter(|found| found.header.volume_id == LAYOUT_VOLUME) {
+            let (pnum, lnum) = (found.pnum, found.header.lnum);
+            let place = copies.get_mut(lnum as usize);
+            let place = place.ok_or(inconsistent(found, "number of LEBs"))?;
+            let mut bytes = vec![0; self.io.geometry.volume_table_bytes()];
+            let quality = self.io.read_data(pnum, 0, &mut bytes)?;
+            found.scrub |= !quality.is_good();
+            *place = Some(bytes);
+        }
+        Ok(copies)
+    }
+
+    /// The volumes, from the copy that counts.
+    fn parse_table(
+        &mut self,
+        scan: &Scan,
+        copies: &TableCopies,
+        options: &AttachOptions,
+    ) -> Result<Vec<(u32, VolumeRecord)>, AttachFault> {
+        let [first, second] = copies.each_ref().map(Option::as_deref);
+        let parsed = VolumeTable::parse_copies([first, second], &self.io.geometry, self.good_pebs());
+        let error = match parsed {
+            Ok((table, _)) => return Ok(table.volumes().collect()),
+            Err(error) => error,
+        };
+        if !is_empty(scan, second.is_some()) {
+            return Err(refusal(scan, first.or(second).map(|_| error)));
+        }
+        if options.read_only {
+            return Err(AttachFault::Empty);
+        }
+        if scan.mean_erase_count() == 0 && self.io.image_seq == 0 {
+            self.io.image_seq = options.new_image_seq;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Builds the volumes and their maps.
+    fn add_volumes(&mut self, scan: &mut Scan, records: &[(u32, VolumeRecord)]) -> Result<(), AttachFault> {
+        let reserved: u64 = records.iter().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
+        if reserved > u64::from(self.good_pebs()) {
+            return Err(UbiError::NoSpace { need: reserved, available: self.good_pebs() }.into());
+        }
+        self.volumes = records.iter().map(|&(id, record)| (id, VolumeState::new(id, record))).collect();
+        self.volumes.insert(LAYOUT_VOLUME, VolumeState::layout());
+        scan.drop_unless(|id| self.volumes.contains_key(&id));
+        for lebs in scan.found.chunk_by(|a, b| a.header.volume_id == b.header.volume_id) {
+            self.map_volume(lebs)?;
+        }
+        Ok(())
+    }
+
+    /// Maps the LEBs of a volume, which come in order.
+    fn map_volume(&mut self, lebs: &[Found]) -> Result<(), AttachFault> {
+        let (Some(first), Some(last)) = (lebs.first(), lebs.last()) else { return Ok(()) };
+        let leb_bytes = self.io.leb_bytes();
+        let Some(volume) = self.volumes.get_mut(&first.header.volume_id) else { return Ok(()) };
+        for found in lebs {
+            check_found(found, first, &volume.record)?;
+            volume.eba[found.header.lnum as usize] = found.pnum;
+        }
+        if volume.is_static() {
+            volume.used_lebs = first.header.used_lebs;
+            volume.corrupted = lebs.len() as u64 != u64::from(volume.used_lebs);
+            let complete = last.header.lnum + 1 == volume.used_lebs;
+            volume.last_bytes =
+                if complete { last.header.data_size } else { leb_bytes - volume.record.data_pad };
+        }
+        Ok(())
+    }
+
+    /// Sets PEBs aside for volumes, for moves and changes, and for bad ones to come.
+    fn reserve_pebs(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
+        let usable = self.good_pebs().saturating_sub(self.counts.corrupted + self.counts.alien);
+        let volumes: u64 = self.volumes.values().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
+        let fastmap = if options.fastmap == FastmapUse::Write { self.fastmap_parts() } else { None };
+        // Room for two fastmaps: the next one is written before the last one is erased.
+        let need = volumes + u64::from(RESERVED + 2 * fastmap.unwrap_or(0));
+        let left = u64::from(usable).checked_sub(need);
+        if left.is_none() && self.io.read_only.is_none() {
+            return Err(UbiError::NoSpace { need, available: usable }.into());
+        }
+        let left = left.unwrap_or(0) as u32;
+        if self.io.bad_allowed {
+            self.counts.bad_limit = bad_limit(self.io.pebs, options.max_bad_per_1024);
+        }
+        self.counts.reserve = self.counts.bad_limit.saturating_sub(self.counts.bad).min(left);
+        self.counts.available = left - self.counts.reserve;
+        Ok(())
+    }
+
+    /// Sorts the PEBs by what they are.
+    fn take_pebs(&mut self, scan: &mut Scan) {
+        self.pebs = std::mem::take(&mut scan.pebs);
+        for found in scan.found.iter().filter(|found| found.scrub) {
+            self.pebs[found.pnum as usize].state = PebState::Scrub;
+        }
+        let pebs = &self.pebs;
+        let of = |state: PebState| {
+            let all = (0u32..).zip(pebs).filter(move |(_, peb)| peb.state == state);
+            PebSet::from_unsorted(all.map(|(pnum, peb)| Entry { pnum, erase_count: peb.erase_count }))
+        };
+        (self.free, self.used, self.scrub) = (of(PebState::Free), of(PebState::Used), of(PebState::Scrub));
+        self.erase_count_max = self.pebs.iter().map(|peb| peb.erase_count).max().unwrap_or(0);
+        let erase = scan.urgent.iter().chain(&scan.erase);
+        self.works = erase.map(|&pnum| Work::Erase { pnum, torture: false }).collect();
+    }
+
+    /// Whatever has to be written before the device can be used: fastmaps that do not count any more are erased, the
+    /// copies of the volume table made the same, a volume grown that asks for it.
+    fn make_good(
+        &mut self,
+        scan: &mut Scan,
+        (stale, begun): (&[Found], &[u32]),
+        copies: TableCopies,
+        options: &AttachOptions,
+    ) -> Result<(), AttachFault> {
+        if self.io.check_writable().is_err() {
+            return Ok(());
+        }
+        if options.after_power_cut {
+            self.erase_doubtful(scan, begun)?;
+        }
+        self.erase_fastmaps(stale)?;
+        if options.after_power_cut {
+            self.rewrite_last(scan)?;
+        }
+        let bytes = self.table_bytes(self.records())?;
+        let table = &bytes[..self.io.geometry.volume_table_bytes()];
+        for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(copies) {
+            if copy.is_none_or(|copy| copy != table) {
+                self.write_table_copy(lnum, &bytes)?;
+            }
+        }
+        self.autoresize()?;
+        self.schedule_wear_levelling();
+        Ok(())
+    }
+
+    /// A fastmap that is not kept up to date must never be found again. Of several the oldest goes first, so that a
+    /// power cut does not bring it back.
+    fn erase_fastmaps(&mut self, stale: &[Found]) -> Result<(), UbiError> {
+        let mut stale = stale.to_vec();
+        stale.sort_unstable_by_key(|found| (found.header.volume_id, found.header.sqnum));
+        for pnum in stale.iter().map(|found| found.pnum) {
+            if matches!(self.peb(pnum).state, PebState::Fastmap | PebState::Pending) {
+                self.works.retain(|work| !matches!(*work, Work::Erase { pnum: other, .. } if other == pnum));
+                self.set_state(pnum, PebState::Pending);
+                self.erase_pending(pnum, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a volume that asks for it all the space left, once.
+    fn autoresize(&mut self) -> Result<(), AttachFault> {
+        let wants = |record: &VolumeRecord| record.flags.contains(VolumeFlags::AUTORESIZE);
+        let mut asking = self.records().filter(|(_, record)| wants(record));
+        let Some((id, mut record)) = asking.next() else { return Ok(()) };
+        if let Some((second, _)) = asking.next() {
+            return Err(AttachFault::TwoAutoresize { first: id, second });
+        }
+        drop(asking);
+        let more = self.counts.available;
+        record.flags = VolumeFlags::from_bits(record.flags.bits() & !VolumeFlags::AUTORESIZE.bits());
+        record.reserved_pebs += more;
+        self.grow_volume(id, record, more)?;
+        Ok(())
+    }
+}
+
+/// Whether nothing is lost if the flash becomes a device without volumes: it is erased, or a first attach was cut off
+/// before it had written the second copy of the volume table.
+fn is_empty(scan: &Scan, second_copy: bool) -> bool {
+    let users = scan.found.iter().any(|found| found.header.volume_id != LAYOUT_VOLUME);
+    !users && !second_copy && scan.corrupted + scan.alien + scan.strange == 0 && scan.maybe_bad <= 2
+}
+
+/// Why flash without a good volume table is refused.
+fn refusal(scan: &Scan, error: Option<floatgate_media::MediaError>) -> AttachFault {
+    let unreadable = scan.strange + scan.maybe_bad;
+    match error {
+        Some(error) => AttachFault::VolumeTable(error),
+        None if unreadable > 0 && scan.found.is_empty() => AttachFault::NotUbi { unreadable },
+        None => AttachFault::NoVolumeTable,
+    }
+}
+
+fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
+    let LebId { volume: id, .. } = found.leb();
+    AttachFault::Inconsistent { pnum: found.pnum, id, field }
+}
+
+/// Checks a VID header against the first of its volume and against the volume table.
+fn check_found(found: &Found, first: &Found, record: &VolumeRecord) -> Result<(), AttachFault> {
+    let (header, same) = (&found.header, &first.header);
+    let fixed = record.volume_type == VolumeType::Static;
+    let checks = [
+        (header.volume_type == record.volume_type, "type"),
+        (header.data_pad == record.data_pad, "data padding"),
+        (header.lnum < record.reserved_pebs, "number of LEBs"),
+        (!fixed || header.used_lebs == same.used_lebs, "number of used LEBs"),
+        (header.used_lebs <= record.reserved_pebs, "number of used LEBs"),
+    ];
+    checks.iter().find(|check| !check.0).map_or(Ok(()), |check| Err(inconsistent(found, check.1)))
+}
+
+/// Bad PEBs expected among `pebs`, rounded up.
+fn bad_limit(pebs: u32, per_1024: u32) -> u32 {
+    (u64::from(pebs) * u64::from(per_1024)).div_ceil(1024).min(u64::from(pebs)) as u32
+}

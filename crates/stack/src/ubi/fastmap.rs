@@ -1,0 +1,238 @@
+//! Attaching by a fastmap (Linux: the first half of `fastmap.c`).
+//!
+//! What a fastmap says is not believed: every PEB is named once, counters and volumes are in range, all PEBs are
+//! accounted for. Whatever does not fit sends the caller back to a scan.
+
+use super::io::{Header, Io, Quality};
+use super::pebs::{LebId, PebState};
+use super::scan::{Found, Scan};
+use super::{AttachFault, Ubi, UbiError};
+use floatgate_media::MediaError;
+use floatgate_media::ubi::{
+    Compat, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, Fastmap, FastmapSuperblock, LAYOUT_VOLUME,
+    LAYOUT_VOLUME_COMPAT, MAX_ERASE_COUNT, PebEc, PebList, VidHeader, VolumeMap,
+};
+use floatgate_mtd::Mtd;
+
+/// Where a fastmap is, and how large its pools may be.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Its PEBs, the anchor first.
+    pub(super) pebs: Vec<u32>,
+    pub(super) pool_max: u16,
+    pub(super) wl_pool_max: u16,
+    /// The next PEB of each pool to be written, perhaps begun.
+    pub(super) next: Vec<u32>,
+}
+
+/// Why there is nothing to attach by.
+enum Miss {
+    /// The fastmap is missing, damaged or wrong.
+    Unusable,
+    /// Nothing more can be done.
+    Lost,
+}
+
+impl From<UbiError> for Miss {
+    fn from(error: UbiError) -> Self {
+        if error == UbiError::PowerLost { Self::Lost } else { Self::Unusable }
+    }
+}
+
+impl From<MediaError> for Miss {
+    fn from(_: MediaError) -> Self {
+        Self::Unusable
+    }
+}
+
+impl From<AttachFault> for Miss {
+    fn from(fault: AttachFault) -> Self {
+        match fault {
+            AttachFault::Ubi(error) => error.into(),
+            _ => Self::Unusable,
+        }
+    }
+}
+
+fn require(good: bool) -> Result<(), Miss> {
+    if good { Ok(()) } else { Err(Miss::Unusable) }
+}
+
+/// What the fastmap says whose anchor is among the PEBs that `first` has read; `None` if there is no good one.
+pub(super) fn read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<Option<(Scan, Layout)>, AttachFault> {
+    match try_read(io, first) {
+        Ok(read) => Ok(Some(read)),
+        Err(Miss::Unusable) => Ok(None),
+        Err(Miss::Lost) => Err(UbiError::PowerLost.into()),
+    }
+}
+
+fn try_read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<(Scan, Layout), Miss> {
+    let anchors = first.fastmap.iter().filter(|found| found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME);
+    let anchor = anchors.max_by_key(|found| found.header.sqnum).ok_or(Miss::Unusable)?;
+    let mut head = [0; FastmapSuperblock::SIZE];
+    require(io.read_data(anchor.pnum, 0, &mut head)? != Quality::Damaged)?;
+    let superblock = FastmapSuperblock::parse(&head)?;
+    let len = u64::from(superblock.peb_count) * u64::from(io.leb_bytes());
+    require(len == io.geometry.fastmap_bytes(io.pebs))?;
+    let mut scan = Scan::new(io.pebs);
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| Miss::Unusable)?];
+    for (index, (peb, part)) in superblock.pebs().zip(bytes.chunks_mut(io.leb_bytes() as usize)).enumerate() {
+        require(index > 0 || peb.pnum == anchor.pnum)?;
+        scan.read_part(io, peb, index == 0, part)?;
+    }
+    let map = Fastmap::parse(&bytes)?;
+    scan.fill(io, &map)?;
+    let pebs = superblock.pebs().map(|peb| peb.pnum).collect();
+    let free = |pnum: &u32| scan.pebs.get(*pnum as usize).is_some_and(|peb| peb.state == PebState::Free);
+    let next = [map.pool.pebs().find(free), map.wl_pool.pebs().find(free)].into_iter().flatten().collect();
+    let (pool_max, wl_pool_max) = (map.pool.max_len, map.wl_pool.max_len);
+    Ok((scan, Layout { pebs, pool_max, wl_pool_max, next }))
+}
+
+impl Scan {
+    /// Books a PEB that the fastmap names, once.
+    fn place(&mut self, peb: PebEc, state: PebState) -> Result<(), Miss> {
+        let entry = self.pebs.get_mut(peb.pnum as usize).ok_or(Miss::Unusable)?;
+        require(entry.state == PebState::Bad && u64::from(peb.erase_count) <= MAX_ERASE_COUNT)?;
+        entry.state = state;
+        entry.erase_count = peb.erase_count;
+        self.know(peb.erase_count);
+        Ok(())
+    }
+
+    /// Reads a PEB of the fastmap itself.
+    fn read_part<M: Mtd>(
+        &mut self,
+        io: &mut Io<M>,
+        peb: PebEc,
+        anchor: bool,
+        part: &mut [u8],
+    ) -> Result<(), Miss> {
+        self.place(peb, PebState::Fastmap)?;
+        require(!io.is_bad(peb.pnum)?)?;
+        self.read_known_ec(io, peb.pnum)?;
+        let Header::Found(header, scrub) = io.read_vid(peb.pnum)? else { return Err(Miss::Unusable) };
+        let volume = if anchor { FASTMAP_SUPERBLOCK_VOLUME } else { FASTMAP_DATA_VOLUME };
+        require(header.volume_id == volume)?;
+        self.max_sqnum = self.max_sqnum.max(header.sqnum);
+        self.fastmap.push(Found { pnum: peb.pnum, header, scrub });
+        require(io.read_data(peb.pnum, 0, part)? != Quality::Damaged)
+    }
+
+    /// Reads an EC header that has to be there: its erase counter, and whether its bits should be moved.
+    fn read_known_ec<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(u32, bool), Miss> {
+        let Header::Found(header, flips) = io.read_ec(pnum)? else { return Err(Miss::Unusable) };
+        let seq = header.image_seq;
+        require(seq == 0 || io.image_seq == 0 || seq == io.image_seq)?;
+        io.image_seq = io.image_seq.max(seq);
+        Ok((header.erase_count as u32, flips))
+    }
+
+    /// Takes over what the fastmap says, and reads the PEBs of its pools.
+    fn fill<M: Mtd>(&mut self, io: &mut Io<M>, map: &Fastmap<'_>) -> Result<(), Miss> {
+        map.pebs(PebList::Free).try_for_each(|peb| self.place(peb, PebState::Free))?;
+        map.pebs(PebList::Used).try_for_each(|peb| self.place(peb, PebState::Used))?;
+        map.pebs(PebList::Scrub).try_for_each(|peb| self.place(peb, PebState::Scrub))?;
+        for peb in map.pebs(PebList::Erase) {
+            self.place(peb, PebState::Pending)?;
+            self.erase.push(peb.pnum);
+        }
+        let mut volumes = Vec::new();
+        for volume in map.volumes() {
+            let id = volume.volume.volume_id;
+            require(!volumes.contains(&id))?;
+            volumes.push(id);
+            self.map_volume(&volume)?;
+        }
+        for pnum in map.pool.pebs().chain(map.wl_pool.pebs()) {
+            self.read_pool(io, pnum, &volumes)?;
+        }
+        self.bad = map.counts.bad;
+        self.account()
+    }
+
+    fn map_volume(&mut self, map: &VolumeMap<'_>) -> Result<(), Miss> {
+        let volume = &map.volume;
+        let volume_type = volume.volume_type.volume_type().ok_or(Miss::Unusable)?;
+        let internal = volume.volume_id == LAYOUT_VOLUME;
+        let fixed = volume_type == floatgate_media::ubi::VolumeType::Static;
+        for (lnum, pnum) in (0u32..).zip(map.pnums()) {
+            let Some(pnum) = pnum else { continue };
+            let header = VidHeader {
+                volume_type,
+                compat: if internal { LAYOUT_VOLUME_COMPAT } else { Compat::None },
+                volume_id: volume.volume_id,
+                lnum,
+                data_size: volume.last_leb_bytes,
+                used_lebs: if fixed { volume.used_lebs } else { 0 },
+                data_pad: volume.data_pad,
+                ..VidHeader::default()
+            };
+            let peb = self.pebs.get_mut(pnum as usize).ok_or(Miss::Unusable)?;
+            let mapped = matches!(peb.state, PebState::Used | PebState::Scrub);
+            require(mapped && peb.leb.is_none())?;
+            peb.leb = Some(LebId { volume: volume.volume_id, lnum });
+            self.found.push(Found { pnum, header, scrub: peb.state == PebState::Scrub });
+        }
+        Ok(())
+    }
+
+    /// A PEB that may have been written since: its headers count.
+    fn read_pool<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
+        let state = self.pebs.get(pnum as usize).ok_or(Miss::Unusable)?.state;
+        require(state == PebState::Bad && !io.is_bad(pnum)?)?;
+        let (erase_count, scrub) = self.read_known_ec(io, pnum)?;
+        self.place(PebEc { pnum, erase_count }, PebState::Free)?;
+        match io.read_vid(pnum)? {
+            Header::Erased | Header::ErasedFlips => Ok(()),
+            Header::Found(header, flips) if volumes.contains(&header.volume_id) => {
+                let found = Found { pnum, header, scrub: scrub || flips };
+                let peb = &mut self.pebs[pnum as usize];
+                (peb.state, peb.leb) = (PebState::Used, Some(found.leb()));
+                self.add_leb(found);
+                Ok(())
+            }
+            _ => Err(Miss::Unusable),
+        }
+    }
+
+    /// All PEBs are bad, or named; those in use that hold no LEB are erased.
+    fn account(&mut self) -> Result<(), Miss> {
+        let unnamed = self.pebs.iter().filter(|peb| peb.state == PebState::Bad).count();
+        require(unnamed as u64 == u64::from(self.bad))?;
+        for (pnum, peb) in (0u32..).zip(&mut self.pebs) {
+            if matches!(peb.state, PebState::Used | PebState::Scrub) && peb.leb.is_none() {
+                peb.state = PebState::Pending;
+                self.erase.push(pnum);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mtd> Ubi<M> {
+    /// A fastmap may be older than what its PEBs hold: the first access to a LEB looks at its VID header.
+    pub(super) fn confirm(&mut self, leb: LebId) -> Result<(), UbiError> {
+        let Some(pnum) = self.mapping(leb) else { return Ok(()) };
+        let place = self.volumes.get_mut(&leb.volume).and_then(|v| v.unconfirmed.get_mut(leb.lnum as usize));
+        match place {
+            Some(unconfirmed) if *unconfirmed => *unconfirmed = false,
+            _ => return Ok(()),
+        }
+        let torture = match self.io.read_vid(pnum)? {
+            Header::Found(header, _) if (header.volume_id, header.lnum) == (leb.volume, leb.lnum) => {
+                return Ok(());
+            }
+            Header::Found(..) => {
+                self.io.give_up();
+                return Err(UbiError::FastmapLies { pnum, id: leb.volume, lnum: leb.lnum });
+            }
+            Header::Erased | Header::Corrupt => false,
+            Header::ErasedFlips | Header::CorruptFlips => true,
+        };
+        self.set_mapping(leb, None);
+        self.put_peb(pnum, leb, torture);
+        Ok(())
+    }
+}

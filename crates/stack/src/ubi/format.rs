@@ -1,0 +1,130 @@
+//! Making flash a UBI device (what `ubiformat` does).
+
+use super::io::{Header, Io};
+use super::wear::erase_and_count;
+use super::{FormatOptions, Ubi, UbiError};
+use floatgate_media::ubi::{
+    EcHeader, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, LAYOUT_VOLUME_LEBS, VidHeader, VolumeTable,
+    VolumeType,
+};
+use floatgate_mtd::{Instant, Mtd};
+
+impl<M: Mtd> Ubi<M> {
+    /// Erases all good PEBs and writes EC headers, counting on from the erase counters found, and an empty volume
+    /// table. PEBs without an erase counter get the mean of the others; PEBs that cannot be erased are marked bad.
+    ///
+    /// Returns the flash and when the work was done.
+    ///
+    /// # Errors
+    /// The flash does not fit UBI, or fails in a way that another PEB cannot make good. It comes back either way.
+    pub fn format(mtd: M, options: &FormatOptions) -> Result<(M, Instant), (UbiError, M)> {
+        let mut io = Io::new(mtd, options.now, options.vid_header_offset)?;
+        io.image_seq = options.image_seq;
+        match format(&mut io, options.erase_count) {
+            Ok(()) => Ok((io.mtd, io.now)),
+            Err(error) => Err((error, io.mtd)),
+        }
+    }
+
+    /// Finds where a device keeps its VID headers and which image it is: the first EC header that is whole. `None` if
+    /// there is none.
+    ///
+    /// # Errors
+    /// Power lost.
+    pub fn probe(mtd: &mut M, now: Instant) -> Result<Option<EcHeader>, floatgate_mtd::Error> {
+        let (peb_bytes, pebs) = (u64::from(mtd.geometry().erase_bytes), u64::from(mtd.geometry().blocks()));
+        let mut now = now;
+        for pnum in 0..pebs {
+            let mut bytes = [0; EcHeader::SIZE];
+            match mtd.read(now, pnum * peb_bytes, &mut bytes) {
+                Ok(done) => now = done.at,
+                Err(error) if error.kind == floatgate_mtd::ErrorKind::PowerLost => return Err(error),
+                Err(error) => now = error.at,
+            }
+            if let Ok(header) = EcHeader::parse(&bytes, Default::default()) {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn format<M: Mtd>(io: &mut Io<M>, start: Option<u32>) -> Result<(), UbiError> {
+    io.check_writable()?;
+    let counters = read_counters(io)?;
+    let known: Vec<u64> = counters.iter().flatten().flatten().map(|&count| u64::from(count)).collect();
+    let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(0) as u32;
+    let mut table = (0..LAYOUT_VOLUME_LEBS).collect::<Vec<_>>();
+    table.reverse();
+    for (pnum, counter) in (0u32..).zip(&counters) {
+        let Some(counter) = counter else { continue };
+        if !erase_peb(io, pnum, start, counter.unwrap_or(mean))? {
+            continue;
+        }
+        if let Some(&lnum) = table.last()
+            && write_table(io, pnum, lnum)?
+        {
+            table.pop();
+        }
+    }
+    if table.is_empty() { Ok(()) } else { Err(UbiError::NoFreePeb) }
+}
+
+/// Erase counters by PEB: `None` for a bad one, `Some(None)` for a header that is not there.
+fn read_counters<M: Mtd>(io: &mut Io<M>) -> Result<Vec<Option<Option<u32>>>, UbiError> {
+    let mut counters = Vec::with_capacity(io.pebs as usize);
+    for pnum in 0..io.pebs {
+        if io.is_bad(pnum)? {
+            counters.push(None);
+            continue;
+        }
+        let counter = match io.read_ec(pnum) {
+            Ok(Header::Found(header, _)) => Some(header.erase_count as u32),
+            Err(UbiError::PowerLost) => return Err(UbiError::PowerLost),
+            // Also what is whole but belongs to another geometry.
+            _ => None,
+        };
+        counters.push(Some(counter));
+    }
+    Ok(counters)
+}
+
+/// Erases a PEB and writes its EC header; `false` if it went bad.
+fn erase_peb<M: Mtd>(io: &mut Io<M>, pnum: u32, start: Option<u32>, count: u32) -> Result<bool, UbiError> {
+    let erased = match start {
+        Some(count) => io.erase(pnum, &mut false).and_then(|_| io.write_ec(pnum, count)),
+        None => erase_and_count(io, pnum, count, &mut false).map(drop),
+    };
+    settle(io, pnum, erased)
+}
+
+/// What failed is marked bad.
+fn settle<M: Mtd>(io: &mut Io<M>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_flash_failure() && io.bad_allowed => io.mark_bad(pnum).map(|()| false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a copy of an empty volume table.
+fn write_table<M: Mtd>(io: &mut Io<M>, pnum: u32, lnum: u32) -> Result<bool, UbiError> {
+    let header = VidHeader {
+        volume_type: VolumeType::Dynamic,
+        compat: LAYOUT_VOLUME_COMPAT,
+        volume_id: LAYOUT_VOLUME,
+        lnum,
+        sqnum: u64::from(lnum),
+        ..VidHeader::default()
+    };
+    let table = empty_table(&io.geometry)?;
+    let written = io.write_vid(pnum, &header).and_then(|()| io.write_data(pnum, 0, &table));
+    settle(io, pnum, written)
+}
+
+fn empty_table(geometry: &Geometry) -> Result<Vec<u8>, UbiError> {
+    let unit = geometry.flash().min_io_bytes as usize;
+    let mut table = vec![0; geometry.volume_table_bytes().next_multiple_of(unit)];
+    VolumeTable::emit([], geometry, &mut table).map_err(UbiError::BadVolume)?;
+    Ok(table)
+}

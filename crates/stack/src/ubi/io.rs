@@ -1,0 +1,409 @@
+//! The flash below with its clock: reads, writes and erasures of PEBs, and what a header can be.
+//!
+//! Erased, erased with bitflips, corrupt, and corrupt with ECC errors are told apart as in Linux (`io.c`).
+
+use super::{ReadOnlyReason, UbiError};
+use floatgate_media::ubi::{EcHeader, Flash, Geometry, MAX_ERASE_COUNT, ReadFlips, VidHeader};
+use floatgate_media::{MediaError, Reason};
+use floatgate_mtd::{ErrorKind, FlashKind, Instant, Mtd};
+
+/// Reads and erasures that fail are tried again this often (Linux: `UBI_IO_RETRIES`).
+pub(super) const RETRIES: u32 = 3;
+
+/// Bytes of a header.
+const HEADER: usize = 64;
+
+/// What a PEB under test is filled with.
+const PATTERNS: [u8; 3] = [0xA5, 0x5A, 0x00];
+
+/// How the bits of a read were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quality {
+    /// As written.
+    Good,
+    /// Corrected, and so many that the data should be moved.
+    Flips(u32),
+    /// More wrong bits than the ECC corrects.
+    Damaged,
+}
+
+impl Quality {
+    pub(super) fn is_good(self) -> bool {
+        self == Self::Good
+    }
+}
+
+/// What stands where a header should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Header<T> {
+    /// A header; whether its bits should be moved.
+    Found(T, bool),
+    /// Ones only.
+    Erased,
+    /// Ones only, after bits were corrected.
+    ErasedFlips,
+    /// Something else.
+    Corrupt,
+    /// Something else, with wrong bits.
+    CorruptFlips,
+}
+
+/// The device below: its clock, its geometry, and whether it may be written.
+#[derive(Clone, Debug)]
+pub(super) struct Io<M> {
+    pub(super) mtd: M,
+    pub(super) now: Instant,
+    pub(super) geometry: Geometry,
+    pub(super) pebs: u32,
+    pub(super) bad_allowed: bool,
+    pub(super) read_only: Option<ReadOnlyReason>,
+    pub(super) image_seq: u32,
+    lost: bool,
+    nor: bool,
+    scratch: Scratch,
+}
+
+/// Memory for a PEB's data, kept between uses but not copied.
+#[derive(Debug, Default)]
+struct Scratch(Vec<u8>);
+
+impl Clone for Scratch {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// Where headers and data stand on this flash.
+fn geometry(mtd: &impl Mtd, vid_header_offset: Option<u32>) -> Result<Geometry, UbiError> {
+    let g = mtd.geometry();
+    let flash = Flash {
+        peb_bytes: g.erase_bytes,
+        min_io_bytes: g.write_bytes,
+        sub_page_bytes: g.sub_page_bytes.clamp(1, g.write_bytes.max(1)),
+    };
+    let made = match vid_header_offset {
+        Some(offset) => Geometry::with_vid_header_offset(flash, offset),
+        None => Geometry::new(flash),
+    };
+    made.map_err(|reason| UbiError::Geometry { what: "geometry", reason })
+}
+
+fn check_kind(mtd: &impl Mtd) -> Result<(), UbiError> {
+    let g = mtd.geometry();
+    if g.kind == FlashKind::MlcNand {
+        return Err(UbiError::Mlc);
+    }
+    let (min, max) = (g.write_bytes, g.buffer_bytes);
+    if max < min || !max.is_power_of_two() {
+        let reason = Reason::OutOfRange { field: "largest write", value: u64::from(max) };
+        return Err(UbiError::Geometry { what: "geometry", reason });
+    }
+    if g.size_bytes / u64::from(g.erase_bytes.max(1)) > MAX_ERASE_COUNT {
+        let reason = Reason::OutOfRange { field: "size", value: g.size_bytes };
+        return Err(UbiError::Geometry { what: "geometry", reason });
+    }
+    Ok(())
+}
+
+impl<M: Mtd> Io<M> {
+    /// The flash with its clock at `now`; the flash comes back if UBI cannot use it.
+    pub(super) fn new(mtd: M, now: Instant, vid_header_offset: Option<u32>) -> Result<Self, (UbiError, M)> {
+        let geometry = match check_kind(&mtd).and_then(|()| geometry(&mtd, vid_header_offset)) {
+            Ok(geometry) => geometry,
+            Err(error) => return Err((error, mtd)),
+        };
+        let nor = mtd.geometry().kind == FlashKind::Nor;
+        let read_only = geometry.headers_share_unit().then_some(ReadOnlyReason::HeadersShareUnit);
+        Ok(Self {
+            pebs: mtd.geometry().blocks(),
+            mtd,
+            now,
+            geometry,
+            bad_allowed: !nor,
+            read_only,
+            image_seq: 0,
+            lost: false,
+            nor,
+            scratch: Scratch::default(),
+        })
+    }
+
+    fn addr(&self, pnum: u32, offset: u32) -> u64 {
+        u64::from(pnum) * u64::from(self.geometry.flash().peb_bytes) + u64::from(offset)
+    }
+
+    pub(super) fn leb_bytes(&self) -> u32 {
+        self.geometry.leb_bytes()
+    }
+
+    pub(super) fn min_io(&self) -> u32 {
+        self.geometry.flash().min_io_bytes
+    }
+
+    /// Memory for a PEB's data; give it back with [`put_scratch`](Self::put_scratch).
+    pub(super) fn take_scratch(&mut self) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.scratch.0);
+        scratch.clear();
+        scratch
+    }
+
+    pub(super) fn put_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch.0 = scratch;
+    }
+
+    /// Nothing can be done after power was lost.
+    pub(super) fn check_alive(&self) -> Result<(), UbiError> {
+        if self.lost { Err(UbiError::PowerLost) } else { Ok(()) }
+    }
+
+    pub(super) fn check_writable(&self) -> Result<(), UbiError> {
+        self.check_alive()?;
+        self.read_only.map_or(Ok(()), |reason| Err(UbiError::ReadOnly(reason)))
+    }
+
+    /// No more writes: something failed that cannot be worked around.
+    pub(super) fn give_up(&mut self) {
+        self.read_only.get_or_insert(ReadOnlyReason::Failure);
+    }
+
+    /// Books a failure of the device.
+    fn failed(&mut self, pnum: u32, error: floatgate_mtd::Error) -> UbiError {
+        self.now = self.now.max(error.at);
+        if error.kind == ErrorKind::PowerLost {
+            self.lost = true;
+            return UbiError::PowerLost;
+        }
+        UbiError::Flash { pnum, error }
+    }
+
+    /// Reads `buf.len()` bytes; damaged data are in the buffer as they were read.
+    pub(super) fn read(&mut self, pnum: u32, offset: u32, buf: &mut [u8]) -> Result<Quality, UbiError> {
+        self.check_alive()?;
+        let addr = self.addr(pnum, offset);
+        let mut tries = 0;
+        loop {
+            match self.mtd.read(self.now, addr, buf) {
+                Ok(done) => {
+                    self.now = done.at;
+                    let move_it = done.wants_scrub(self.mtd.geometry());
+                    return Ok(if move_it { Quality::Flips(done.bitflips.max(1)) } else { Quality::Good });
+                }
+                Err(error) => {
+                    let damaged = error.kind == ErrorKind::Uncorrectable;
+                    let error = self.failed(pnum, error);
+                    if error == UbiError::PowerLost || tries == RETRIES {
+                        return if damaged { Ok(Quality::Damaged) } else { Err(error) };
+                    }
+                }
+            }
+            tries += 1;
+        }
+    }
+
+    /// Reads from the data of a PEB.
+    pub(super) fn read_data(&mut self, pnum: u32, offset: u32, buf: &mut [u8]) -> Result<Quality, UbiError> {
+        self.read(pnum, self.geometry.data_offset() + offset, buf)
+    }
+
+    pub(super) fn read_ec(&mut self, pnum: u32) -> Result<Header<EcHeader>, UbiError> {
+        let geometry = self.geometry;
+        self.read_header(pnum, 0, "EC header", |bytes, flips| {
+            let header = EcHeader::parse(bytes, flips)?;
+            header.check(&geometry).map(|()| header)
+        })
+    }
+
+    pub(super) fn read_vid(&mut self, pnum: u32) -> Result<Header<VidHeader>, UbiError> {
+        let geometry = self.geometry;
+        self.read_header(pnum, geometry.vid_header_offset(), "VID header", |bytes, flips| {
+            let header = VidHeader::parse(bytes, flips)?;
+            header.check(&geometry).map(|()| header)
+        })
+    }
+
+    fn read_header<T>(
+        &mut self,
+        pnum: u32,
+        offset: u32,
+        what: &'static str,
+        parse: impl FnOnce(&[u8], ReadFlips) -> Result<T, MediaError>,
+    ) -> Result<Header<T>, UbiError> {
+        // Not what an erased or a failed read leaves behind.
+        let mut bytes = [0xA5; HEADER];
+        let quality = self.read(pnum, offset, &mut bytes)?;
+        let corrected = if let Quality::Flips(bits) = quality { bits } else { 0 };
+        match parse(&bytes, ReadFlips { corrected, tolerated: 0 }) {
+            Ok(header) => Ok(Header::Found(header, !quality.is_good())),
+            Err(error) => unparsed(error, quality).ok_or(UbiError::Media { pnum, what, error }),
+        }
+    }
+
+    /// Programs whole units of an erased place.
+    pub(super) fn write(&mut self, pnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
+        self.check_writable()?;
+        match self.mtd.write(self.now, self.addr(pnum, offset), data) {
+            Ok(done) => {
+                self.now = done.at;
+                Ok(())
+            }
+            Err(error) => Err(self.failed(pnum, error)),
+        }
+    }
+
+    /// Programs data of a PEB.
+    pub(super) fn write_data(&mut self, pnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
+        self.write(pnum, self.geometry.data_offset() + offset, data)
+    }
+
+    pub(super) fn write_ec(&mut self, pnum: u32, erase_count: u32) -> Result<(), UbiError> {
+        let header = EcHeader::new(u64::from(erase_count), self.image_seq, &self.geometry);
+        self.write_header(pnum, 0, &header.emit())
+    }
+
+    pub(super) fn write_vid(&mut self, pnum: u32, header: &VidHeader) -> Result<(), UbiError> {
+        self.write_header(pnum, self.geometry.vid_header_offset(), &header.emit())
+    }
+
+    /// Programs a header in its sub-page.
+    fn write_header(&mut self, pnum: u32, offset: u32, header: &[u8; HEADER]) -> Result<(), UbiError> {
+        let unit = self.geometry.flash().sub_page_bytes;
+        let start = offset & !(unit - 1);
+        let shift = (offset - start) as usize;
+        let len = (HEADER as u32).next_multiple_of(unit) as usize;
+        let mut bytes = self.take_scratch();
+        bytes.resize(len.max(shift + HEADER), 0xFF);
+        bytes[shift..shift + HEADER].copy_from_slice(header);
+        let result = self.write(pnum, start, &bytes);
+        self.put_scratch(bytes);
+        result
+    }
+
+    /// Erases a PEB, after a test if `torture` says so, and returns how often it was erased.
+    ///
+    /// `torture` is cleared once the test is passed.
+    pub(super) fn erase(&mut self, pnum: u32, torture: &mut bool) -> Result<u32, UbiError> {
+        self.check_writable()?;
+        if self.nor && self.min_io() == 1 {
+            self.spoil_headers(pnum)?;
+        }
+        let mut times = 1;
+        if *torture {
+            times += self.torture(pnum)?;
+            *torture = false;
+        }
+        self.erase_once(pnum)?;
+        Ok(times)
+    }
+
+    fn erase_once(&mut self, pnum: u32) -> Result<(), UbiError> {
+        let len = u64::from(self.geometry.flash().peb_bytes);
+        let mut tries = 0;
+        loop {
+            match self.mtd.erase(self.now, self.addr(pnum, 0), len) {
+                Ok(done) => {
+                    self.now = done.at;
+                    return Ok(());
+                }
+                Err(error) => {
+                    let error = self.failed(pnum, error);
+                    if error == UbiError::PowerLost || tries == RETRIES {
+                        return Err(error);
+                    }
+                }
+            }
+            tries += 1;
+        }
+    }
+
+    /// NOR: an erase that is cut off may leave good headers over damaged data, so both are spoilt first.
+    fn spoil_headers(&mut self, pnum: u32) -> Result<(), UbiError> {
+        let ec = matches!(self.read_ec(pnum), Ok(Header::Found(..) | Header::ErasedFlips));
+        if ec {
+            self.write(pnum, 0, &[0; 4])?;
+        }
+        let vid = matches!(self.read_vid(pnum), Ok(Header::Found(..) | Header::ErasedFlips));
+        if vid {
+            self.write(pnum, self.geometry.vid_unit_offset(), &[0; 4])?;
+        }
+        self.check_alive()
+    }
+
+    /// Erases, fills and reads a PEB with three patterns.
+    fn torture(&mut self, pnum: u32) -> Result<u32, UbiError> {
+        let mut bytes = self.take_scratch();
+        bytes.resize(self.geometry.flash().peb_bytes as usize, 0);
+        let result = PATTERNS.iter().try_for_each(|&pattern| self.torture_with(pnum, pattern, &mut bytes));
+        self.put_scratch(bytes);
+        result.map(|()| PATTERNS.len() as u32)
+    }
+
+    fn torture_with(&mut self, pnum: u32, pattern: u8, bytes: &mut [u8]) -> Result<(), UbiError> {
+        self.erase_once(pnum)?;
+        self.expect(pnum, 0xFF, bytes)?;
+        bytes.fill(pattern);
+        self.write(pnum, 0, bytes)?;
+        bytes.fill(!pattern);
+        self.expect(pnum, pattern, bytes)
+    }
+
+    /// Every byte of a PEB under test is the one written, and not by correction.
+    fn expect(&mut self, pnum: u32, byte: u8, bytes: &mut [u8]) -> Result<(), UbiError> {
+        let quality = self.read(pnum, 0, bytes)?;
+        if quality.is_good() && is_filled(bytes, byte) {
+            return Ok(());
+        }
+        Err(UbiError::TortureFailed { pnum })
+    }
+
+    pub(super) fn is_bad(&mut self, pnum: u32) -> Result<bool, UbiError> {
+        self.check_alive()?;
+        if !self.bad_allowed {
+            return Ok(false);
+        }
+        match self.mtd.is_bad(self.now, self.addr(pnum, 0)) {
+            Ok((bad, at)) => {
+                self.now = self.now.max(at);
+                Ok(bad)
+            }
+            Err(error) => Err(self.failed(pnum, error)),
+        }
+    }
+
+    pub(super) fn mark_bad(&mut self, pnum: u32) -> Result<(), UbiError> {
+        self.check_writable()?;
+        match self.mtd.mark_bad(self.now, self.addr(pnum, 0)) {
+            Ok(done) => {
+                self.now = self.now.max(done.at);
+                Ok(())
+            }
+            Err(error) => Err(self.failed(pnum, error)),
+        }
+    }
+}
+
+/// What a header is that the parser refused; `None` if it is whole, but impossible.
+fn unparsed<T>(error: MediaError, quality: Quality) -> Option<Header<T>> {
+    match error.reason {
+        Reason::Erased if quality == Quality::Damaged => Some(Header::CorruptFlips),
+        Reason::Erased => Some(Header::Erased),
+        Reason::ErasedBitflips { .. } => Some(Header::ErasedFlips),
+        Reason::BadMagic { .. } if quality == Quality::Damaged => Some(Header::CorruptFlips),
+        Reason::BadMagic { .. } => Some(Header::Corrupt),
+        Reason::BadCrc32 { .. } if quality.is_good() => Some(Header::Corrupt),
+        Reason::BadCrc32 { .. } => Some(Header::CorruptFlips),
+        _ => None,
+    }
+}
+
+/// Whether all bytes are the same as `byte`.
+pub(super) fn is_filled(bytes: &[u8], byte: u8) -> bool {
+    let whole = u64::from_ne_bytes([byte; 8]);
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    chunks.iter().all(|chunk| u64::from_ne_bytes(*chunk) == whole) && rest.iter().all(|&b| b == byte)
+}
+
+/// Bytes up to the last one that is not erased, rounded up to `unit`.
+pub(super) fn data_len(bytes: &[u8], unit: u32) -> usize {
+    let end = bytes.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
+    end.next_multiple_of(unit as usize).min(bytes.len())
+}

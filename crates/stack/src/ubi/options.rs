@@ -1,0 +1,197 @@
+//! What callers ask for, and what they are told.
+
+use super::ReadOnlyReason;
+use super::pebs::LebId;
+use floatgate_media::ubi::{VolumeFlags, VolumeType};
+use floatgate_mtd::Instant;
+
+/// How [`Ubi::format`](super::Ubi::format) formats.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct FormatOptions {
+    /// When it begins.
+    pub now: Instant,
+    /// Image sequence number of all EC headers; 0 matches any.
+    pub image_seq: u32,
+    /// Byte in a PEB where the VID header goes; `None` for the place Linux and ubinize choose.
+    pub vid_header_offset: Option<u32>,
+    /// Start all erase counters here instead of counting on from those found.
+    pub erase_count: Option<u32>,
+}
+
+/// How a fastmap is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum FastmapUse {
+    /// Not at all; PEBs of one are erased.
+    #[default]
+    Never,
+    /// Attach by one that is there, write none.
+    Read,
+    /// Attach by one that is there, keep one up to date (Linux: `fm_autoconvert`).
+    Write,
+}
+
+/// How [`Ubi::attach`](super::Ubi::attach) attaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachOptions {
+    /// When it begins.
+    pub now: Instant,
+    /// Byte in a PEB where the VID header is; `None` for the place Linux and ubinize choose.
+    pub vid_header_offset: Option<u32>,
+    /// Neither write nor erase anything, ever.
+    pub read_only: bool,
+    /// What to do with a fastmap.
+    pub fastmap: FastmapUse,
+    /// Bad PEBs expected among 1024: good ones are set aside for them (Linux: 20).
+    pub max_bad_per_1024: u32,
+    /// Difference of erase counters from which data are moved (Linux: 4096).
+    pub wear_threshold: u32,
+    /// Image sequence number for flash that is empty (Linux: a random one); 0 matches any.
+    pub new_image_seq: u32,
+    /// Power may have gone away in the middle of a write, which Linux does not provide for: what was written last may
+    /// read well and not hold, and a PEB that looks erased may not hold what is written to it. So the LEB written last is
+    /// written again, and the few PEBs that a write may have begun in are erased. `false` saves that time.
+    pub after_power_cut: bool,
+}
+
+impl Default for AttachOptions {
+    fn default() -> Self {
+        Self {
+            now: Instant::ZERO,
+            vid_header_offset: None,
+            read_only: false,
+            fastmap: FastmapUse::Never,
+            max_bad_per_1024: 20,
+            wear_threshold: 4096,
+            new_image_seq: 0,
+            after_power_cut: true,
+        }
+    }
+}
+
+/// A volume to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewVolume {
+    /// Its id; `None` for the lowest free one.
+    pub id: Option<u32>,
+    /// Its name, 1 to 127 bytes without zeros.
+    pub name: Vec<u8>,
+    /// How it is written.
+    pub volume_type: VolumeType,
+    /// LEBs set aside for it, at least 1.
+    pub lebs: u32,
+    /// Usable bytes of a LEB are a multiple of this; 1 for none.
+    pub alignment: u32,
+    /// What is special about it.
+    pub flags: VolumeFlags,
+}
+
+impl NewVolume {
+    /// A dynamic volume of `lebs` LEBs without anything special.
+    #[must_use]
+    pub fn dynamic(name: impl Into<Vec<u8>>, lebs: u32) -> Self {
+        let flags = VolumeFlags::default();
+        Self { id: None, name: name.into(), volume_type: VolumeType::Dynamic, lebs, alignment: 1, flags }
+    }
+
+    /// A static volume of `lebs` LEBs without anything special.
+    #[must_use]
+    pub fn fixed(name: impl Into<Vec<u8>>, lebs: u32) -> Self {
+        Self { volume_type: VolumeType::Static, ..Self::dynamic(name, lebs) }
+    }
+}
+
+/// How a device was attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttachKind {
+    /// All headers were read.
+    Scan,
+    /// A fastmap stood for them.
+    Fastmap,
+}
+
+/// A UBI device as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Where headers and data stand in a PEB.
+    pub geometry: floatgate_media::ubi::Geometry,
+    /// PEBs of the flash.
+    pub pebs: u32,
+    /// Those not marked bad.
+    pub good_pebs: u32,
+    /// Those marked bad.
+    pub bad_pebs: u32,
+    /// Erased and ready.
+    pub free_pebs: u32,
+    /// Waiting to be erased.
+    pub pending_pebs: u32,
+    /// Set aside for inspection: a corrupt header, and data that no power cut explains.
+    pub corrupted_pebs: u32,
+    /// Mapped, but not readable when they were to be moved.
+    pub erroneous_pebs: u32,
+    /// Of unknown internal volumes that are to be left alone.
+    pub alien_pebs: u32,
+    /// LEBs that a new volume may have.
+    pub available_lebs: u32,
+    /// PEBs set aside to replace bad ones.
+    pub bad_reserve: u32,
+    /// Image sequence number.
+    pub image_seq: u32,
+    /// Highest erase counter.
+    pub erase_count_max: u32,
+    /// Mean erase counter of the good PEBs.
+    pub erase_count_mean: u32,
+    /// Lowest erase counter.
+    pub erase_count_min: u32,
+    /// Volumes the table has room for.
+    pub volumes_max: u32,
+    /// How the device was attached.
+    pub attach_kind: AttachKind,
+    /// Sequence number of the next VID header.
+    pub sqnum: u64,
+    /// Why the device is read-only, if it is.
+    pub read_only: Option<ReadOnlyReason>,
+}
+
+/// A volume as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeInfo {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// How it is written.
+    pub volume_type: VolumeType,
+    /// LEBs set aside for it.
+    pub reserved_lebs: u32,
+    /// Bytes of a LEB that it uses.
+    pub usable_leb_bytes: u32,
+    /// Unit the usable size is a multiple of.
+    pub alignment: u32,
+    /// Bytes at the end of each LEB that are not used.
+    pub data_pad: u32,
+    /// What is special about it.
+    pub flags: VolumeFlags,
+    /// An update was cut off, or is under way.
+    pub update_marker: bool,
+    /// LEBs with data: all of a dynamic volume.
+    pub used_lebs: u32,
+    /// Bytes of data: what was written to a static volume, all of a dynamic one.
+    pub used_bytes: u64,
+    /// LEBs of a static volume are missing or failed their CRC.
+    pub corrupted: bool,
+    /// LEBs that are mapped to PEBs.
+    pub mapped_lebs: u32,
+}
+
+/// What a PEB is to UBI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PebInfo {
+    /// The PEB.
+    pub pnum: u32,
+    /// Times it was erased; the mean of the others where its header was lost.
+    pub erase_count: u32,
+    /// What it is used for.
+    pub state: super::PebState,
+    /// The LEB it holds, or held until it was to be erased.
+    pub leb: Option<LebId>,
+}

@@ -1,0 +1,323 @@
+//! Reading the headers of all PEBs, and deciding what each PEB is (Linux: the first half of `attach.c`).
+
+use super::io::{Header, Io, is_filled};
+use super::pebs::{LebId, NO_PEB, Peb, PebState};
+use super::{AttachFault, ReadOnlyReason, UbiError};
+use floatgate_media::crc;
+use floatgate_media::ubi::{
+    Compat, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, VidHeader,
+};
+use floatgate_mtd::Mtd;
+
+/// A PEB that claims a LEB.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) pnum: u32,
+    pub(super) header: VidHeader,
+    /// Bits flipped: the LEB is to be moved.
+    pub(super) scrub: bool,
+}
+
+impl Found {
+    pub(super) const fn leb(&self) -> LebId {
+        LebId { volume: self.header.volume_id, lnum: self.header.lnum }
+    }
+}
+
+/// What the headers say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scan {
+    pub(super) pebs: Vec<Peb>,
+    /// PEBs that hold LEBs; after [`settle`](Self::settle) one per LEB, by volume and LEB.
+    pub(super) found: Vec<Found>,
+    /// PEBs to erase before anything is written: what they hold may read otherwise next time.
+    pub(super) urgent: Vec<u32>,
+    /// PEBs to erase later, in order.
+    pub(super) erase: Vec<u32>,
+    /// The LEB written last.
+    pub(super) last: Option<LebId>,
+    /// Its data, if it is a copy and a PEB with what it replaces was there, too.
+    pub(super) last_copy: Option<Vec<u8>>,
+    /// PEBs of fastmaps.
+    pub(super) fastmap: Vec<Found>,
+    pub(super) bad: u32,
+    pub(super) corrupted: u32,
+    pub(super) alien: u32,
+    /// PEBs without an EC header, erased.
+    pub(super) empty: u32,
+    /// PEBs of which neither header could be read for wrong bits.
+    pub(super) maybe_bad: u32,
+    /// PEBs with something else in place of both headers.
+    pub(super) strange: u32,
+    pub(super) max_sqnum: u64,
+    /// PEBs whose erase counters are known: how many, and their sum.
+    known: (u64, u64),
+    unknown: Vec<u32>,
+    /// A header in doubt: a fastmap is not to be trusted.
+    pub(super) doubtful: bool,
+}
+
+/// What an EC header tells of its PEB.
+struct Ec {
+    erase_count: Option<u32>,
+    scrub: bool,
+    /// The header is there, but its bits cannot be read.
+    flips: bool,
+}
+
+impl Scan {
+    pub(super) fn new(pebs: u32) -> Self {
+        Self { pebs: vec![NO_PEB; pebs as usize], ..Self::default() }
+    }
+
+    /// Reads the headers of these PEBs.
+    pub(super) fn read<M: Mtd>(
+        &mut self,
+        io: &mut Io<M>,
+        pebs: std::ops::Range<u32>,
+    ) -> Result<(), AttachFault> {
+        for pnum in pebs {
+            self.read_peb(io, pnum)?;
+        }
+        Ok(())
+    }
+
+    fn read_peb<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(), AttachFault> {
+        if io.is_bad(pnum)? {
+            self.bad += 1;
+            return Ok(());
+        }
+        let Some(ec) = self.read_ec(io, pnum)? else { return Ok(()) };
+        if let Some(count) = ec.erase_count {
+            self.know(count);
+        } else {
+            self.unknown.push(pnum);
+        }
+        self.pebs[pnum as usize].erase_count = ec.erase_count.unwrap_or(0);
+        match io.read_vid(pnum)? {
+            Header::Found(header, flips) => {
+                let scrub = ec.scrub || flips;
+                self.add(io, Found { pnum, header, scrub })?;
+            }
+            Header::Erased if !ec.scrub => self.pebs[pnum as usize].state = PebState::Free,
+            Header::Erased | Header::ErasedFlips => self.erase_first(pnum),
+            bad => self.add_corrupt(io, pnum, &ec, bad == Header::CorruptFlips)?,
+        }
+        Ok(())
+    }
+
+    /// Reads an EC header; `None` if the PEB is erased and has none.
+    fn read_ec<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<Option<Ec>, AttachFault> {
+        let (header, scrub) = match io.read_ec(pnum)? {
+            Header::Found(header, flips) => (header, flips),
+            Header::Erased => {
+                self.add_empty(pnum);
+                self.erase.push(pnum);
+                return Ok(None);
+            }
+            Header::ErasedFlips => {
+                self.add_empty(pnum);
+                self.urgent.push(pnum);
+                return Ok(None);
+            }
+            bad => {
+                let flips = bad == Header::CorruptFlips;
+                return Ok(Some(Ec { erase_count: None, scrub: true, flips }));
+            }
+        };
+        let (found, expected) = (header.image_seq, io.image_seq);
+        if expected == 0 {
+            io.image_seq = found;
+        } else if found != 0 && found != expected {
+            return Err(AttachFault::ImageSeq { pnum, found, expected });
+        }
+        // The parser refused what is above MAX_ERASE_COUNT.
+        Ok(Some(Ec { erase_count: Some(header.erase_count as u32), scrub, flips: false }))
+    }
+
+    fn add_empty(&mut self, pnum: u32) {
+        self.empty += 1;
+        self.unknown.push(pnum);
+        self.pebs[pnum as usize].state = PebState::Pending;
+    }
+
+    /// A PEB to erase before others.
+    fn erase_first(&mut self, pnum: u32) {
+        self.pebs[pnum as usize].state = PebState::Pending;
+        self.urgent.push(pnum);
+    }
+
+    fn erase_last(&mut self, pnum: u32) {
+        self.pebs[pnum as usize].state = PebState::Pending;
+        self.erase.push(pnum);
+    }
+
+    /// A corrupt VID header: a power cut's work is erased, anything else is kept.
+    fn add_corrupt<M: Mtd>(
+        &mut self,
+        io: &mut Io<M>,
+        pnum: u32,
+        ec: &Ec,
+        flips: bool,
+    ) -> Result<(), AttachFault> {
+        self.doubtful = true;
+        if ec.erase_count.is_none() {
+            let both = flips && ec.flips;
+            self.maybe_bad += u32::from(both);
+            self.strange += u32::from(!both);
+        }
+        if ec.erase_count.is_some() && holds_data(io, pnum)? {
+            self.corrupted += 1;
+            self.pebs[pnum as usize].state = PebState::Corrupted;
+        } else {
+            self.erase_first(pnum);
+        }
+        Ok(())
+    }
+
+    /// A PEB with a VID header.
+    fn add<M: Mtd>(&mut self, io: &mut Io<M>, found: Found) -> Result<(), AttachFault> {
+        let (pnum, id) = (found.pnum, found.header.volume_id);
+        let peb = &mut self.pebs[pnum as usize];
+        peb.leb = Some(found.leb());
+        let known = [LAYOUT_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, FASTMAP_DATA_VOLUME].contains(&id);
+        if found.header.is_internal() && !known {
+            match found.header.compat {
+                Compat::Delete => {
+                    self.erase_last(pnum);
+                    return Ok(());
+                }
+                Compat::Preserve => {
+                    peb.state = PebState::Alien;
+                    self.alien += 1;
+                    return Ok(());
+                }
+                Compat::ReadOnly => {
+                    io.read_only.get_or_insert(ReadOnlyReason::InternalVolume(id));
+                }
+                _ => return Err(AttachFault::UnknownInternalVolume { id, pnum }),
+            }
+        }
+        if id == FASTMAP_SUPERBLOCK_VOLUME || id == FASTMAP_DATA_VOLUME {
+            peb.state = PebState::Fastmap;
+            self.fastmap.push(found);
+            return Ok(());
+        }
+        peb.state = PebState::Used;
+        self.add_leb(found);
+        Ok(())
+    }
+
+    /// A PEB that claims a LEB.
+    pub(super) fn add_leb(&mut self, found: Found) {
+        if found.header.sqnum > self.max_sqnum {
+            self.max_sqnum = found.header.sqnum;
+            self.last = Some(found.leb());
+        }
+        self.found.push(found);
+    }
+
+    /// Decides which PEB holds each LEB, and gives PEBs of unknown wear the mean of the others.
+    pub(super) fn settle<M: Mtd>(&mut self, io: &mut Io<M>) -> Result<(), AttachFault> {
+        self.check_corrupted(io.pebs)?;
+        let mean = self.mean_erase_count();
+        for pnum in std::mem::take(&mut self.unknown) {
+            self.pebs[pnum as usize].erase_count = mean;
+        }
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_unstable_by_key(|found| (found.leb(), u64::MAX - found.header.sqnum, found.pnum));
+        for claims in found.chunk_by(|a, b| a.leb() == b.leb()) {
+            self.resolve(io, claims)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an erase counter to the mean.
+    pub(super) fn know(&mut self, erase_count: u32) {
+        self.known.0 += 1;
+        self.known.1 += u64::from(erase_count);
+    }
+
+    /// Mean of the erase counters that are known.
+    pub(super) fn mean_erase_count(&self) -> u32 {
+        self.known.1.checked_div(self.known.0).unwrap_or(0) as u32
+    }
+
+    fn check_corrupted(&self, pebs: u32) -> Result<(), AttachFault> {
+        let usable = pebs.saturating_sub(self.bad + self.alien);
+        let max = if usable < 20 { 8 } else { usable / 20 };
+        if self.corrupted >= max {
+            return Err(AttachFault::TooManyCorrupted { count: self.corrupted, max });
+        }
+        Ok(())
+    }
+
+    /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
+    fn resolve<M: Mtd>(&mut self, io: &mut Io<M>, claims: &[Found]) -> Result<(), AttachFault> {
+        check_sequence(claims)?;
+        for (index, &claim) in claims.iter().enumerate() {
+            let older = &claims[index + 1..];
+            if older.is_empty() || !claim.header.is_copy() {
+                self.win(claim, older);
+                break;
+            }
+            let mut claim = claim;
+            let data = read_copy(io, &mut claim)?;
+            if data.is_some() {
+                self.win(claim, older);
+                if self.last == Some(claim.leb()) {
+                    self.last_copy = data;
+                }
+                break;
+            }
+            self.erase_first(claim.pnum);
+        }
+        Ok(())
+    }
+
+    fn win(&mut self, claim: Found, older: &[Found]) {
+        self.found.push(claim);
+        older.iter().for_each(|loser| self.erase_last(loser.pnum));
+    }
+
+    /// Drops the LEBs of volumes that `keep` refuses; their PEBs are erased.
+    pub(super) fn drop_unless(&mut self, keep: impl Fn(u32) -> bool) {
+        let (kept, dropped) = std::mem::take(&mut self.found)
+            .into_iter()
+            .partition::<Vec<_>, _>(|found| keep(found.header.volume_id));
+        self.found = kept;
+        dropped.iter().for_each(|found| self.erase_last(found.pnum));
+    }
+}
+
+/// Two PEBs with one sequence number were never written by one device.
+fn check_sequence(claims: &[Found]) -> Result<(), AttachFault> {
+    match claims.windows(2).find(|pair| pair[0].header.sqnum == pair[1].header.sqnum) {
+        Some(pair) => {
+            let LebId { volume: id, lnum } = pair[0].leb();
+            Err(AttachFault::SameSequence { first: pair[0].pnum, second: pair[1].pnum, id, lnum })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The data of a copy, if all of them are there.
+fn read_copy<M: Mtd>(io: &mut Io<M>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
+    let mut data = vec![0; copy.header.data_size as usize];
+    let quality = io.read_data(copy.pnum, 0, &mut data)?;
+    if crc::ubi(&data) != copy.header.data_crc {
+        return Ok(None);
+    }
+    copy.scrub |= !quality.is_good();
+    Ok(Some(data))
+}
+
+/// Whether a PEB with a corrupt VID header holds data that no power cut explains: data without a wrong bit.
+fn holds_data<M: Mtd>(io: &mut Io<M>, pnum: u32) -> Result<bool, UbiError> {
+    let mut data = io.take_scratch();
+    data.resize(io.leb_bytes() as usize, 0);
+    let quality = io.read_data(pnum, 0, &mut data);
+    let erased = is_filled(&data, 0xFF);
+    io.put_scratch(data);
+    Ok(quality?.is_good() && !erased)
+}

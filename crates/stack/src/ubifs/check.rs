@@ -1,0 +1,280 @@
+//! A check of what the filesystem believes against what is there: space of every LEB, index, journal.
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{Key, Node, NodeType};
+
+use super::core::Core;
+use super::error::{Error, Result};
+use super::layout::{Head, Place};
+use super::scan::scan;
+use super::space::{LebSpace, SpaceTotals};
+use crate::volume::Volume;
+
+/// Most levels that an index is followed down.
+const MAX_LEVELS: usize = 64;
+
+/// Something the filesystem believes that is not so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Inconsistency {
+    /// A LEB's properties do not add up to what nodes use of it.
+    #[error("LEB {lnum}: {used} bytes are used, {free} free, {dirty} dirty, which is not its size")]
+    Space {
+        /// The LEB.
+        lnum: u32,
+        /// Bytes of nodes that the index leads to.
+        used: u32,
+        /// Free bytes, as believed.
+        free: u32,
+        /// Dirty bytes, as believed.
+        dirty: u32,
+    },
+    /// A LEB holds what its properties exclude.
+    #[error("LEB {lnum}: {what}")]
+    Leb {
+        /// The LEB.
+        lnum: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Two nodes in use overlap.
+    #[error("LEB {lnum}, offset {offset:#x}: a node begins inside another one")]
+    Overlap {
+        /// The LEB.
+        lnum: u32,
+        /// Where the second one begins.
+        offset: u32,
+    },
+    /// A node that the index leads to is damaged, or another one.
+    #[error("{key:?}: {error}")]
+    Node {
+        /// The key that leads to it.
+        key: Key,
+        /// What is wrong.
+        error: Error,
+    },
+    /// A sum is wrong.
+    #[error("{what}: {believed}, but {found}")]
+    Sum {
+        /// Of what.
+        what: &'static str,
+        /// As believed.
+        believed: u64,
+        /// As found.
+        found: u64,
+    },
+}
+
+/// Nodes in use, by LEB.
+#[derive(Default)]
+struct Usage {
+    lebs: BTreeMap<u32, Vec<Place>>,
+}
+
+impl Usage {
+    fn add(&mut self, place: Place) {
+        self.lebs.entry(place.lnum).or_default().push(place);
+    }
+
+    /// Bytes used of a LEB, with alignment; 0 if nothing is.
+    fn bytes(&self, lnum: u32) -> u64 {
+        self.lebs.get(&lnum).into_iter().flatten().map(|place| u64::from(place.aligned_len())).sum()
+    }
+
+    fn overlaps(&mut self) -> Vec<Inconsistency> {
+        let mut found = Vec::new();
+        for (&lnum, places) in &mut self.lebs {
+            places.sort_unstable();
+            for pair in places.windows(2) {
+                let end = u64::from(pair[0].offset) + u64::from(pair[0].len);
+                if u64::from(pair[1].offset) < end {
+                    found.push(Inconsistency::Overlap { lnum, offset: pair[1].offset });
+                }
+            }
+        }
+        found
+    }
+}
+
+impl<V: Volume> Core<V> {
+    /// Compares what is believed with what is there. Reads every node that is in use; the whole index is in memory
+    /// afterwards. LEBs of the index can be compared only if nothing is uncommitted.
+    ///
+    /// # Errors
+    /// A damaged index, failures of the volume.
+    pub(crate) fn check(&mut self) -> Result<Vec<Inconsistency>> {
+        let mut found = Vec::new();
+        let mut data = self.data_usage(&mut found)?;
+        found.extend(data.overlaps());
+        let committed = self.tnc.dirty_nodes() == 0 && !self.log.is_deferred();
+        let mut index = Usage::default();
+        if committed {
+            index = self.index_usage()?;
+            found.extend(index.overlaps());
+        }
+        let lebs: Vec<(u32, LebSpace)> = self.space.lebs().collect();
+        for &(lnum, space) in &lebs {
+            self.check_leb(lnum, space, &data, &index, committed, &mut found)?;
+        }
+        check_totals(self.io.layout().leb_bytes(), &lebs, self.space.totals(), &mut found);
+        self.check_heads(&mut found)?;
+        Ok(found)
+    }
+
+    /// Leaves of the index; each is read and compared with its key.
+    fn data_usage(&mut self, found: &mut Vec<Inconsistency>) -> Result<Usage> {
+        let mut leaves = Vec::new();
+        let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
+        self.tnc.leaves(&mut self.io, from, to, usize::MAX, &mut leaves)?;
+        let mut usage = Usage::default();
+        let mut out = Vec::new();
+        for (key, place) in leaves {
+            usage.add(place);
+            match self.key_at(place, &mut out) {
+                Ok(there) if there == Some(key) => {}
+                Ok(_) => {
+                    let error = Error::corrupt(place.lnum, place.offset, "a node with another key");
+                    found.push(Inconsistency::Node { key, error });
+                }
+                Err(error) if error.is_damage() => found.push(Inconsistency::Node { key, error }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(usage)
+    }
+
+    fn key_at(&mut self, place: Place, out: &mut Vec<u8>) -> Result<Option<Key>> {
+        let frame = self.io.read_node(place, None, out)?;
+        let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
+        Ok(match node {
+            Node::Inode(node) => Some(node.inode.key),
+            Node::Data(node) => Some(node.block.key),
+            Node::Entry(node) => Some(node.entry.key),
+            _ => None,
+        })
+    }
+
+    /// Nodes of the index on flash.
+    fn index_usage(&mut self) -> Result<Usage> {
+        let root =
+            Place { lnum: self.master.root_lnum, offset: self.master.root_offset, len: self.master.root_len };
+        let mut usage = Usage::default();
+        let mut level = vec![root];
+        let mut out = Vec::new();
+        for _ in 0..MAX_LEVELS {
+            let mut below = Vec::new();
+            for place in core::mem::take(&mut level) {
+                usage.add(place);
+                let frame = self.io.read_node(place, Some(NodeType::Index), &mut out)?;
+                let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
+                let Node::Index(node) = node else { continue };
+                if node.level() > 0 {
+                    below.extend(node.branches().map(|branch| Place {
+                        lnum: branch.lnum,
+                        offset: branch.offset,
+                        len: branch.len,
+                    }));
+                }
+            }
+            level = below;
+        }
+        Ok(usage)
+    }
+
+    fn check_leb(
+        &mut self,
+        lnum: u32,
+        space: LebSpace,
+        data: &Usage,
+        index: &Usage,
+        committed: bool,
+        found: &mut Vec<Inconsistency>,
+    ) -> Result<()> {
+        let leb = self.io.layout().leb_bytes();
+        let (by_data, by_index) = (data.bytes(lnum), index.bytes(lnum));
+        if by_data > 0 && (by_index > 0 || space.index) {
+            found.push(Inconsistency::Leb { lnum, what: "nodes of the index and others are mixed" });
+        }
+        if by_index > 0 && !space.index {
+            found.push(Inconsistency::Leb { lnum, what: "nodes of the index where none should be" });
+        }
+        let LebSpace { free, dirty, .. } = space;
+        let used = by_data + by_index;
+        let sum = used + u64::from(free) + u64::from(dirty);
+        if sum != u64::from(leb) && (committed || !space.index) {
+            let used = u32::try_from(used).unwrap_or(u32::MAX);
+            found.push(Inconsistency::Space { lnum, used, free, dirty });
+        }
+        // A LEB that is all free is unmapped before it is used; one that is all dirt, too.
+        if free < leb && used > 0 {
+            self.check_contents(lnum, free, found)?;
+        }
+        Ok(())
+    }
+
+    /// Free space is erased, and what is before it are nodes.
+    fn check_contents(&mut self, lnum: u32, free: u32, found: &mut Vec<Inconsistency>) -> Result<()> {
+        let end = self.io.layout().leb_bytes() - free;
+        let mut heads = Head::ALL.into_iter().map(|head| self.io.buffer(head));
+        if heads.any(|buffer| buffer.lnum() == Some(lnum) && !buffer.pending().is_empty()) {
+            // It can end in the middle of a node, of which the rest is not on flash yet.
+            return Ok(());
+        }
+        match scan(&mut self.io, lnum, 0) {
+            Ok(leb) if leb.end == end => {}
+            Ok(_) => found.push(Inconsistency::Leb { lnum, what: "its free space begins elsewhere" }),
+            Err(error) if error.is_damage() => {
+                found.push(Inconsistency::Leb { lnum, what: "not everything in it is a node" });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Heads write buds, and the garbage collector keeps an empty LEB.
+    fn check_heads(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
+        let leb = self.io.layout().leb_bytes();
+        for head in Head::ALL {
+            let buffer = self.io.buffer(head);
+            let Some(lnum) = buffer.lnum() else { continue };
+            let end = buffer.position();
+            let bud = self.log.buds().get(&lnum);
+            if end < leb && bud.is_none_or(|bud| bud.head != head || bud.start > end) {
+                found.push(Inconsistency::Leb { lnum, what: "a head writes where the journal is not" });
+            }
+            if !self.space.get(lnum)?.taken {
+                found.push(Inconsistency::Leb { lnum, what: "a head writes a LEB that can be found" });
+            }
+        }
+        for &lnum in self.log.buds().keys() {
+            if !self.space.get(lnum)?.taken {
+                found.push(Inconsistency::Leb { lnum, what: "a LEB of the journal can be found" });
+            }
+        }
+        if let Some(lnum) = self.gc_lnum {
+            let space = self.space.get(lnum)?;
+            if !space.taken || space.free != leb {
+                found.push(Inconsistency::Leb { lnum, what: "the LEB for garbage collection is in use" });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_totals(leb: u32, lebs: &[(u32, LebSpace)], totals: SpaceTotals, found: &mut Vec<Inconsistency>) {
+    let sum = |of: &dyn Fn(&LebSpace) -> u64| lebs.iter().map(|(_, space)| of(space)).sum::<u64>();
+    let used = |space: &LebSpace| u64::from(leb.saturating_sub(space.free + space.dirty));
+    let sums = [
+        ("free bytes", totals.free, sum(&|space| u64::from(space.free))),
+        ("dirty bytes", totals.dirty, sum(&|space| u64::from(space.dirty))),
+        ("used bytes", totals.used, sum(&|space| if space.index { 0 } else { used(space) })),
+        ("empty LEBs", u64::from(totals.empty_lebs), sum(&|space| u64::from(space.free == leb))),
+        ("LEBs of the index", u64::from(totals.index_lebs), sum(&|space| u64::from(space.index))),
+    ];
+    for (what, believed, counted) in sums {
+        if believed != counted {
+            found.push(Inconsistency::Sum { what, believed, found: counted });
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The commit: the index and the LEB properties on flash become what they are in memory, and the journal starts anew.
+//! Linux: `fs/ubifs/commit.c`.
+
+use super::core::Core;
+use super::error::Result;
+use super::tnc::IndexHead;
+use crate::volume::Volume;
+
+impl<V: Volume> Core<V> {
+    /// Commits if anything has changed since the last commit.
+    ///
+    /// # Errors
+    /// Failures of the volume and damage, after which the filesystem is read-only.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.commit_changes().map(drop)
+    }
+
+    /// As [`commit`](Self::commit); returns whether there was something to commit.
+    pub(crate) fn commit_changes(&mut self) -> Result<bool> {
+        if !self.log.is_deferred() && self.tnc.dirty_nodes() == 0 && !self.space.is_dirty() {
+            return Ok(false);
+        }
+        self.force_commit().map(|()| true)
+    }
+
+    /// Commits even if nothing has changed, as recovery does.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub(crate) fn force_commit(&mut self) -> Result<()> {
+        let outcome = self.do_commit();
+        self.fail_on_error(outcome)
+    }
+
+    /// The order is what makes a power cut harmless at any point: up to the master node the old index, the old LEB properties
+    /// and all that was in the journal stay as they are; after it nothing refers to them.
+    fn do_commit(&mut self) -> Result<()> {
+        self.sync_heads()?;
+        let mut master = self.master;
+        master.commit += 1;
+        let first = self.log.is_deferred();
+        if first {
+            self.park_heads();
+        }
+        self.space.start_commit(&mut self.io)?;
+        self.log.start_commit(&mut self.io, master.commit)?;
+        let mut head = IndexHead { lnum: master.index_head_lnum, offset: master.index_head_offset };
+        let root = self.tnc.commit(&mut self.io, &mut self.space, &mut head)?;
+        (master.root_lnum, master.root_offset, master.root_len) = (root.lnum, root.offset, root.len);
+        (master.index_head_lnum, master.index_head_offset) = (head.lnum, head.offset);
+        master.index_bytes = self.tnc.index_bytes();
+        self.space.index_committed(master.index_bytes);
+        if first {
+            self.end_behind_data(&mut master)?;
+        }
+        self.space.commit(&mut self.io, &mut master)?;
+        self.orphans.commit(&mut self.io, master.commit)?;
+        master.log_lnum = self.log.head().lnum;
+        self.master = master;
+        self.write_master()?;
+        if first {
+            // Without it there is no filesystem, so it is the last.
+            self.write_superblock()?;
+        }
+        self.end_commit()
+    }
+
+    /// Nothing on flash refers to the old state any more.
+    fn end_commit(&mut self) -> Result<()> {
+        for lnum in self.log.end_commit(&mut self.io)? {
+            self.space.set_taken(lnum, false)?;
+        }
+        self.space.commit_done(&mut self.io)
+    }
+}

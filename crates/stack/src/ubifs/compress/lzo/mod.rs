@@ -1,0 +1,73 @@
+//! LZO1X, a byte-oriented dictionary code: `docs/spec/lzo1x.md`.
+//!
+//! - [`read`]: bytes to data, hostile bytes included.
+//! - [`matches`]: where in the block its bytes stood before.
+//! - [`parse`]: the cheapest way through those matches.
+//! - [`write`]: instructions to bytes.
+//!
+//! The compressor costs what its matches cost: an instruction is a whole number of bytes, so the cheapest sequence is
+//! found exactly but for the second byte of long literal runs, by one pass backwards over the block.
+
+mod matches;
+mod parse;
+mod read;
+mod write;
+
+pub use read::LzoFault;
+pub(crate) use read::decompress;
+
+use super::BLOCK;
+use matches::Matches;
+use parse::Parser;
+use write::Writer;
+
+/// Bytes of the longest match with a short instruction, and how far back that reaches.
+const SHORT_LEN: usize = 8;
+const SHORT_DISTANCE: usize = 2048;
+
+/// Bytes of the longest match that the three-byte instruction holds without more bytes for its length.
+const MEDIUM_LEN: usize = 33;
+
+/// How far back the two-byte match after one to three literals reaches.
+const PAIR_DISTANCE: usize = 1024;
+
+/// How far back the three-byte match after four or more literals reaches, from just beyond [`SHORT_DISTANCE`].
+const TRIPLE_DISTANCE: usize = 3072;
+
+/// Literals that an instruction's last two bits count.
+const TRAILING: usize = 3;
+
+/// Literals of the longest run with a one-byte instruction, and of the longest run with one at the start of a block.
+const RUN: usize = 18;
+const FIRST_RUN: usize = 238;
+
+/// What an instruction is told of a long length: this much for each zero byte.
+const CHAIN: usize = 255;
+
+/// A block compressor with its tables.
+pub(super) struct Lzo {
+    matches: Box<Matches>,
+    parser: Box<Parser>,
+}
+
+impl Lzo {
+    pub(super) fn new() -> Self {
+        Self { matches: Box::default(), parser: Box::default() }
+    }
+
+    /// Appends `data`, at most a block, compressed.
+    pub(super) fn compress(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        debug_assert!(data.len() <= BLOCK, "blocks only");
+        self.matches.find(data);
+        self.parser.solve(data.len(), self.matches.found());
+        let mut writer = Writer::new(out);
+        let mut at = 0;
+        for step in self.parser.steps(data.len(), self.matches.found()) {
+            writer.literals(data.get(at..at + step.literals).unwrap_or(&[]));
+            writer.copy(step.literals, step.copy);
+            at += step.literals + step.copy.len();
+        }
+        writer.literals(data.get(at..).unwrap_or(&[]));
+        writer.end();
+    }
+}

@@ -1,0 +1,108 @@
+use super::*;
+use proptest::prelude::*;
+
+const KINDS: [Compression; 3] = [Compression::Lzo, Compression::Zlib, Compression::Zstd];
+
+/// Blocks of many kinds: pieces of random bytes, runs, and copies of what came before, near and far.
+fn block() -> impl Strategy<Value = Vec<u8>> {
+    let piece = (0u8..4, 1usize..600, 1usize..4096, any::<u64>(), 1u8..=255);
+    (prop::collection::vec(piece, 1..60), 1usize..=BLOCK).prop_map(|(pieces, len)| {
+        let mut bytes = Vec::new();
+        for (kind, count, distance, seed, letters) in pieces {
+            extend(&mut bytes, kind, count, distance, seed, letters);
+        }
+        bytes.truncate(len);
+        bytes
+    })
+}
+
+fn extend(bytes: &mut Vec<u8>, kind: u8, count: usize, distance: usize, mut seed: u64, letters: u8) {
+    for _ in 0..count {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (seed >> 33) as u8 % letters;
+        let copied = bytes.len().checked_sub(distance).map_or(random, |from| bytes[from]);
+        bytes.push(match kind {
+            0 => random,
+            1 => letters,
+            _ => copied,
+        });
+    }
+}
+
+fn round_trip(how: Compression, data: &[u8]) -> (Compression, Vec<u8>) {
+    let mut stored = vec![1, 2, 3];
+    let used = Compressor::new().compress(how, data, &mut stored);
+    let mut out = vec![0xA5; data.len()];
+    assert_eq!(Decompressor::new().decompress(used, &stored, &mut out), Ok(data.len()), "{how:?}");
+    assert_eq!(out, data, "{how:?}");
+    (used, stored)
+}
+
+proptest! {
+    #[test]
+    fn any_block_comes_back(data in block()) {
+        for how in KINDS {
+            let (used, stored) = round_trip(how, &data);
+            prop_assert!(used == how || stored.len() == data.len());
+            prop_assert!(used != how || stored.len() + MIN_COMPRESS_GAIN <= data.len());
+        }
+    }
+
+    #[test]
+    fn reused_tables_give_the_same_bytes(blocks in prop::collection::vec(block(), 1..4)) {
+        let mut compressor = Compressor::new();
+        for data in &blocks {
+            for how in KINDS {
+                let mut stored = Vec::new();
+                let used = compressor.compress(how, data, &mut stored);
+                prop_assert_eq!((used, stored), round_trip(how, data));
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_data_are_an_error_or_a_block(data in block(), flips in prop::collection::vec((0usize..4096, 1u8..), 1..8), room in 0usize..=4096) {
+        for how in KINDS {
+            let (used, mut stored) = round_trip(how, &data);
+            for &(at, flip) in &flips {
+                let at = at % stored.len();
+                stored[at] ^= flip;
+            }
+            let mut out = vec![0; room];
+            if let Ok(len) = Decompressor::new().decompress(used, &stored, &mut out) {
+                prop_assert!(len <= room);
+            }
+        }
+    }
+
+    #[test]
+    fn cut_off_data_are_an_error(data in block(), cut in 1usize..4096) {
+        for how in KINDS {
+            let (used, stored) = round_trip(how, &data);
+            if used == how {
+                let mut out = vec![0; BLOCK];
+                let shorter = &stored[..stored.len() - 1 - cut % stored.len()];
+                prop_assert!(Decompressor::new().decompress(used, shorter, &mut out).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_gains_too_little_is_kept_as_it_is() {
+    for how in KINDS {
+        assert_eq!(round_trip(how, &[7; MIN_COMPRESS_BYTES - 1]).0, Compression::None);
+        assert_eq!(round_trip(how, &[7; MIN_COMPRESS_BYTES]).0, how);
+        assert_eq!(round_trip(how, &[7; BLOCK]).0, how);
+        assert_eq!(round_trip(how, &[7; BLOCK + 1]).0, Compression::None);
+        assert_eq!(round_trip(how, &[]).0, Compression::None);
+    }
+    assert_eq!(round_trip(Compression::None, &[7; BLOCK]).0, Compression::None);
+    assert_eq!(round_trip(Compression::Other(9), &[7; BLOCK]).0, Compression::None);
+}
+
+#[test]
+fn an_unknown_compression_is_an_error() {
+    let result = Decompressor::new().decompress(Compression::Other(4), &[0; 8], &mut [0; 8]);
+    assert_eq!(result, Err(CompressError::Unknown(4)));
+}

@@ -1,0 +1,56 @@
+//! The state of a mounted filesystem below files and names.
+
+use super::error::Result;
+use super::io::Io;
+use super::journal::Log;
+use super::mount::Orphans;
+use super::space::Space;
+use super::tnc::Tnc;
+use crate::volume::Volume;
+use floatgate_media::ubifs::Master;
+use std::collections::BTreeMap;
+
+/// A mounted filesystem without files and names: nodes, the index, space, the journal.
+#[derive(Clone, Debug)]
+pub(crate) struct Core<V> {
+    /// Volume, write buffers, sequence numbers.
+    pub(crate) io: Io<V>,
+    /// LEB properties.
+    pub(crate) space: Space,
+    /// The index.
+    pub(crate) tnc: Tnc,
+    /// Buds and the log.
+    pub(crate) log: Log,
+    /// Inodes without a name.
+    pub(crate) orphans: Orphans,
+    /// The master node of the last commit.
+    pub(crate) master: Master,
+    /// Where the next master node goes in the master LEBs.
+    pub(crate) master_offset: u32,
+    /// The LEB kept for the garbage collector.
+    pub(crate) gc_lnum: Option<u32>,
+    /// The highest inode number given out.
+    pub(crate) highest_inode: u64,
+    /// Sizes of files whose inodes say less than their data reach, by inode: what recovery found while mounted read-only. They
+    /// count instead of the inodes'.
+    pub(crate) sizes: BTreeMap<u32, u64>,
+    /// An image is built: the first commit makes the filesystem end behind the last LEB that is used.
+    pub(crate) ends_behind_data: bool,
+}
+
+impl<V: Volume> Core<V> {
+    /// Ends a filesystem's life in memory; nothing is written.
+    pub(crate) fn into_volume(self) -> V {
+        self.io.into_volume()
+    }
+
+    /// Everything that heads hold is on flash when this returns; the index is not committed.
+    pub(crate) fn sync_heads(&mut self) -> Result<()> {
+        self.io.sync_heads(&mut self.space)
+    }
+
+    /// Brings to flash what heads hold of an inode (of a directory, its names too): the end of an fsync.
+    pub(crate) fn sync_inode(&mut self, inode: u32) -> Result<()> {
+        self.io.sync_inode(&mut self.space, inode)
+    }
+}

@@ -1,0 +1,129 @@
+//! What can go wrong in a filesystem.
+
+use crate::volume::{VolumeError, VolumeFault};
+use floatgate_media::MediaError;
+use floatgate_media::ubifs::NodeType;
+
+/// Why an operation on a filesystem failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The volume below.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// A node, or a node of the LPT, is damaged.
+    #[error("LEB {lnum}, offset {offset:#x}: {source}")]
+    Node {
+        /// Its LEB.
+        lnum: u32,
+        /// Where it begins in the LEB.
+        offset: u32,
+        /// What is wrong; its offset counts from the node.
+        source: MediaError,
+    },
+    /// Another node than the one expected.
+    #[error("LEB {lnum}, offset {offset:#x}: {expected:?} expected, {found:?} found")]
+    WrongNode {
+        /// Its LEB.
+        lnum: u32,
+        /// Where it begins in the LEB.
+        offset: u32,
+        /// The type that should stand there.
+        expected: NodeType,
+        /// The type that does.
+        found: NodeType,
+    },
+    /// Structures contradict each other.
+    #[error("LEB {lnum}, offset {offset:#x}: {what}")]
+    Corrupt {
+        /// Where it shows: LEB.
+        lnum: u32,
+        /// Where it shows: byte in the LEB.
+        offset: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The superblock does not fit the volume, or asks for what this implementation does not have.
+    #[error("the superblock: {0}")]
+    Superblock(String),
+    /// Recovery is needed, and the filesystem may not be written or recovery was not asked for.
+    #[error("the filesystem was not unmounted cleanly and has to be recovered first")]
+    NeedsRecovery,
+    /// Mounted read-only, or read-only after a failure.
+    #[error("read-only filesystem")]
+    ReadOnly,
+    /// No space is left.
+    #[error("no space left on the filesystem")]
+    NoSpace,
+    /// No such name, inode or attribute.
+    #[error("not found")]
+    NotFound,
+    /// The name exists already.
+    #[error("exists already")]
+    Exists,
+    /// Not a directory.
+    #[error("not a directory")]
+    NotDirectory,
+    /// A directory, where none is allowed.
+    #[error("is a directory")]
+    IsDirectory,
+    /// The directory is not empty.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// A name of more than 255 bytes, an empty one, or one with a slash or a zero.
+    #[error("not a possible name")]
+    BadName,
+    /// Larger than the format can hold.
+    #[error("too large: {what} of {len} bytes")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Its size.
+        len: u64,
+    },
+    /// Arguments that make no sense together.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// Forbidden by the inode's flags (immutable, append-only).
+    #[error("the inode's flags forbid it")]
+    NotPermitted,
+    /// Too many links to an inode.
+    #[error("too many links")]
+    TooManyLinks,
+    /// Needs a feature that is not there.
+    #[error("not supported: {0}")]
+    Unsupported(&'static str),
+}
+
+/// The result of an operation on a filesystem.
+pub type Result<T> = core::result::Result<T, Error>;
+
+impl Error {
+    /// A damaged node at a place.
+    #[must_use]
+    pub const fn node(lnum: u32, offset: u32, source: MediaError) -> Self {
+        Self::Node { lnum, offset, source }
+    }
+
+    /// A contradiction at a place.
+    #[must_use]
+    pub const fn corrupt(lnum: u32, offset: u32, what: &'static str) -> Self {
+        Self::Corrupt { lnum, offset, what }
+    }
+
+    /// Whether the contents of the flash are to blame, and not the caller, the space or the power.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Node { .. } | Self::WrongNode { .. } | Self::Corrupt { .. } => true,
+            Self::Volume(error) => matches!(error.fault, VolumeFault::Uncorrectable),
+            _ => false,
+        }
+    }
+
+    /// Whether power went away.
+    #[must_use]
+    pub const fn is_power_loss(&self) -> bool {
+        matches!(self, Self::Volume(VolumeError { fault: VolumeFault::PowerLost, .. }))
+    }
+}

@@ -1,0 +1,254 @@
+//! Reading and writing nodes: the volume, the write buffers in front of it, and sequence numbers.
+
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{Frame, Group, NodeBody, NodeType, Stamp, pad};
+
+use super::error::{Error, Result};
+use super::layout::{Head, Layout, Place};
+use super::wbuf::WriteBuffer;
+use crate::volume::Volume;
+
+/// A volume with a filesystem's write buffers.
+#[derive(Clone, Debug)]
+pub(crate) struct Io<V> {
+    volume: V,
+    layout: Arc<Layout>,
+    buffers: [WriteBuffer; 3],
+    /// The highest sequence number used.
+    sqnum: u64,
+    read_only: bool,
+}
+
+impl<V: Volume> Io<V> {
+    /// Over a volume; `read_only` refuses every write.
+    pub(crate) fn new(volume: V, layout: Arc<Layout>, read_only: bool) -> Self {
+        let buffers = [WriteBuffer::new(), WriteBuffer::new(), WriteBuffer::new()];
+        Self { volume, layout, buffers, sqnum: 0, read_only }
+    }
+
+    /// Sizes and areas.
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// A filesystem that is being made gets other sizes.
+    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.layout = layout;
+    }
+
+    /// The volume.
+    pub(crate) const fn volume(&self) -> &V {
+        &self.volume
+    }
+
+    /// The volume, for its clock and for flushing it.
+    pub(crate) const fn volume_mut(&mut self) -> &mut V {
+        &mut self.volume
+    }
+
+    /// Ends the filesystem's hold of the volume; what is in write buffers is lost.
+    pub(crate) fn into_volume(self) -> V {
+        self.volume
+    }
+
+    /// Whether writes are refused.
+    pub(crate) const fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Refuses all writes from now on: after a failure, or at the user's wish.
+    pub(crate) const fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
+    }
+
+    /// A head's write buffer.
+    pub(crate) const fn buffer(&self, head: Head) -> &WriteBuffer {
+        &self.buffers[head as usize]
+    }
+
+    pub(super) const fn buffer_mut(&mut self, head: Head) -> &mut WriteBuffer {
+        &mut self.buffers[head as usize]
+    }
+
+    /// The highest sequence number used.
+    pub(crate) const fn sqnum(&self) -> u64 {
+        self.sqnum
+    }
+
+    /// A node with this sequence number was found: later ones get higher ones.
+    pub(crate) const fn saw_sqnum(&mut self, sqnum: u64) {
+        if sqnum > self.sqnum {
+            self.sqnum = sqnum;
+        }
+    }
+
+    /// The next sequence number.
+    pub(crate) const fn next_sqnum(&mut self) -> u64 {
+        self.sqnum += 1;
+        self.sqnum
+    }
+
+    /// A number that tells a new entry from others whose names have the same hash; 0 in filesystems without.
+    ///
+    /// Linux draws it at random. Here it follows from the sequence number, so that every run is the same.
+    pub(crate) fn cookie(&self) -> u32 {
+        if self.layout.double_hash() { mix(self.sqnum) as u32 } else { 0 }
+    }
+
+    /// Appends a node to `out`, aligned to 8 bytes, and returns its length without the alignment.
+    ///
+    /// # Errors
+    /// A node that its type does not allow.
+    pub(crate) fn append_node(
+        &mut self,
+        node: &impl NodeBody,
+        group: Group,
+        out: &mut Vec<u8>,
+    ) -> Result<u32> {
+        let start = out.len();
+        let len = node.node_bytes();
+        out.resize(start + len.next_multiple_of(8), 0);
+        let room = out.get_mut(start..).unwrap_or(&mut []);
+        let stamp = Stamp { sqnum: self.next_sqnum(), group };
+        node.emit(stamp, room).map_err(|source| Error::node(0, 0, source))?;
+        // Linux fills the up to 7 bytes with padding bytes.
+        pad(room.get_mut(len..).unwrap_or(&mut []));
+        Ok(u32::try_from(len).unwrap_or(u32::MAX))
+    }
+
+    /// Reads bytes, also such that are still in a write buffer.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<()> {
+        let pending = self.buffers.iter().find(|buffer| buffer.lnum() == Some(lnum));
+        let end = u64::from(offset) + buf.len() as u64;
+        let Some(buffer) = pending.filter(|buffer| u64::from(buffer.flushed()) < end) else {
+            return Ok(self.volume.read(lnum, offset, buf)?);
+        };
+        let flushed = buffer.flushed();
+        let on_flash = flushed.saturating_sub(offset) as usize;
+        let skip = offset.saturating_sub(flushed) as usize;
+        let (front, back) = buf.split_at_mut(on_flash.min(buf.len()));
+        back.fill(0xFF);
+        let held = buffer.pending().get(skip..).unwrap_or(&[]);
+        let len = held.len().min(back.len());
+        back[..len].copy_from_slice(&held[..len]);
+        if front.is_empty() { Ok(()) } else { Ok(self.volume.read(lnum, offset, front)?) }
+    }
+
+    /// Reads the node at a place into `out` and checks magic, CRC, length and, if given, the type.
+    ///
+    /// # Errors
+    /// A damaged node, another one than expected, failures of the volume.
+    pub(crate) fn read_node<'o>(
+        &mut self,
+        place: Place,
+        expected: Option<NodeType>,
+        out: &'o mut Vec<u8>,
+    ) -> Result<Frame<'o>> {
+        let Place { lnum, offset, len } = place;
+        if u64::from(offset) + u64::from(len) > u64::from(self.layout.leb_bytes()) {
+            return Err(Error::corrupt(lnum, offset, "a node reaches past the end of its LEB"));
+        }
+        out.resize(len as usize, 0);
+        // What cannot be corrected shows in the node's CRC.
+        match self.read(lnum, offset, out) {
+            Err(error) if !error.is_damage() => return Err(error),
+            _ => {}
+        }
+        let frame = Frame::parse(out).map_err(|source| Error::node(lnum, offset, source))?;
+        if frame.as_bytes().len() != len as usize {
+            return Err(Error::corrupt(lnum, offset, "a node has another length than the index says"));
+        }
+        match expected.filter(|&expected| expected != frame.node_type) {
+            Some(expected) => Err(Error::WrongNode { lnum, offset, expected, found: frame.node_type }),
+            None => Ok(frame),
+        }
+    }
+
+    /// Writes bytes past the write buffers.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; failures of the volume, after which the filesystem is read-only.
+    pub(crate) fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<()> {
+        self.writing(|volume| volume.write(lnum, offset, data))
+    }
+
+    /// Writes a node of its own, padded to the smallest write, and returns where the next one can go.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn write_node(&mut self, node: &impl NodeBody, lnum: u32, offset: u32) -> Result<u32> {
+        let mut out = Vec::new();
+        self.append_node(node, Group::None, &mut out)?;
+        self.pad_to_min_io(&mut out);
+        self.write(lnum, offset, &out)?;
+        Ok(offset.saturating_add(u32::try_from(out.len()).unwrap_or(u32::MAX)))
+    }
+
+    /// Appends padding up to a multiple of the smallest write, and returns how much.
+    pub(crate) fn pad_to_min_io(&self, out: &mut Vec<u8>) -> u32 {
+        let unit = self.layout.min_io_bytes().max(8) as usize;
+        let used = out.len();
+        out.resize(used.next_multiple_of(unit), 0);
+        let padding = out.get_mut(used..).unwrap_or(&mut []);
+        pad(padding);
+        u32::try_from(padding.len()).unwrap_or(0)
+    }
+
+    /// Replaces a LEB atomically.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn change(&mut self, lnum: u32, data: &[u8]) -> Result<()> {
+        self.writing(|volume| volume.change(lnum, data))
+    }
+
+    /// Maps a LEB, so that it is empty even after a loss of power.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn map(&mut self, lnum: u32) -> Result<()> {
+        self.writing(|volume| volume.map(lnum))
+    }
+
+    /// Unmaps a LEB; it reads as erased.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn unmap(&mut self, lnum: u32) -> Result<()> {
+        self.writing(|volume| volume.unmap(lnum))
+    }
+
+    /// Whether a LEB is mapped.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn is_mapped(&mut self, lnum: u32) -> Result<bool> {
+        Ok(self.volume.is_mapped(lnum)?)
+    }
+
+    fn writing(
+        &mut self,
+        operation: impl FnOnce(&mut V) -> core::result::Result<(), crate::VolumeError>,
+    ) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        operation(&mut self.volume).map_err(|error| {
+            // As Linux does: what follows could only make it worse.
+            self.read_only = true;
+            Error::Volume(error)
+        })
+    }
+}
+
+/// The finalizer of splitmix64: well spread numbers of consecutive ones.
+const fn mix(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ value >> 31
+}

@@ -1,0 +1,299 @@
+//! Changes of the filesystem: nodes, and what they do to the index.
+
+use floatgate_media::ubifs::{
+    BLOCK_BYTES, DataNode, EntryNode, Frame, Group, INODE_WATERMARK, Inode, InodeNode, Key, KeyType, Node,
+    NodeBody, NodeType, Truncation,
+};
+
+use super::super::core::Core;
+use super::super::error::{Error, Result};
+use super::super::layout::{Head, Place};
+use crate::volume::Volume;
+
+/// A node to be written, with what it does to the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    /// An inode is new or changed.
+    ///
+    /// Without links it loses what is attached to it, and becomes an orphan: it stays in the index until
+    /// [`Core::delete_inode`]. The inode of an extended attribute leaves the index at once. With links it is no orphan.
+    Inode(InodeNode<'a>),
+    /// A name (of a file or of an extended attribute) leads to an inode, or to none (0): it is deleted.
+    Entry(EntryNode<'a>),
+    /// A block of a file is new or changed.
+    Data(DataNode<'a>),
+    /// A file is shorter: blocks past the end leave the index. A block that is cut is another change.
+    Truncation(Truncation),
+}
+
+impl Change<'_> {
+    fn body(&self) -> &dyn NodeBody {
+        match self {
+            Self::Inode(node) => node,
+            Self::Entry(node) => node,
+            Self::Data(node) => node,
+            Self::Truncation(node) => node,
+        }
+    }
+
+    /// The inode that an fsync has to write the node for: of an entry, the directory.
+    const fn inode(&self) -> u32 {
+        match self {
+            Self::Inode(node) => node.inode.key.inum(),
+            Self::Entry(node) => node.entry.key.inum(),
+            Self::Data(node) => node.block.key.inum(),
+            Self::Truncation(node) => node.inode,
+        }
+    }
+
+    /// The inode that becomes an orphan.
+    fn orphan(&self) -> Option<u32> {
+        match self {
+            Self::Inode(node) if node.inode.links == 0 && !node.inode.is_xattr() => Some(self.inode()),
+            _ => None,
+        }
+    }
+
+    /// The node as it is written: an inode without links has nothing attached.
+    const fn written(self) -> Self {
+        match self {
+            Self::Inode(InodeNode { inode, .. }) if inode.links == 0 => {
+                Self::Inode(InodeNode { inode, data: &[] })
+            }
+            other => other,
+        }
+    }
+
+    /// Bytes in the journal.
+    fn bytes(&self) -> u64 {
+        self.written().node_bytes().next_multiple_of(8) as u64
+    }
+}
+
+impl NodeBody for Change<'_> {
+    fn node_type(&self) -> NodeType {
+        self.body().node_type()
+    }
+
+    fn node_bytes(&self) -> usize {
+        self.body().node_bytes()
+    }
+
+    fn put_fields(&self, out: &mut [u8]) {
+        self.body().put_fields(out);
+    }
+}
+
+/// Keys of the blocks that a truncation removes, the first and the last; `None` if there are none.
+pub(crate) fn truncated_keys(node: &Truncation) -> Option<(Key, Key)> {
+    let block_bytes = u64::from(BLOCK_BYTES);
+    let from = u32::try_from(node.new_size.div_ceil(block_bytes)).ok()?;
+    let to = u32::try_from(node.old_size.div_ceil(block_bytes).checked_sub(1)?).ok()?;
+    if from > to {
+        return None;
+    }
+    Some((Key::data(node.inode, from)?, Key::data(node.inode, to)?))
+}
+
+impl<V: Volume> Core<V> {
+    /// Writes changes to a head as one group, and to the index in their order. A power cut leaves all of them or none, once
+    /// the head is synced all of them; changes of [`Head::Data`] stand for themselves.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::TooLarge`] and too many orphans, after which nothing has changed; failures of the
+    /// volume and damage of the index, after which the filesystem is read-only.
+    pub(crate) fn apply(&mut self, head: Head, changes: &[Change<'_>]) -> Result<()> {
+        let bytes = changes.iter().map(Change::bytes).sum();
+        self.reserve(head, bytes)?;
+        let places = self.write_group(head, changes)?;
+        let outcome = changes.iter().zip(places).try_for_each(|(change, place)| self.index(change, place));
+        self.fail_on_error(outcome)
+    }
+
+    /// After a failure in the middle of an update nothing may be written any more, as in Linux.
+    pub(crate) fn fail_on_error<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.io.set_read_only(true);
+        }
+        outcome
+    }
+
+    /// Writes the nodes; there is room for them.
+    fn write_group(&mut self, head: Head, changes: &[Change<'_>]) -> Result<Vec<Place>> {
+        let mut nodes = Vec::new();
+        let mut places = Vec::with_capacity(changes.len());
+        for (index, change) in changes.iter().enumerate() {
+            let offset = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            let group = group_mark(head, index + 1 == changes.len());
+            let len = self.io.append_node(&change.written(), group, &mut nodes)?;
+            places.push(Place { lnum: 0, offset, len });
+        }
+        self.add_orphans(changes)?;
+        let inodes: Vec<u32> = changes.iter().map(Change::inode).collect();
+        let (lnum, start) = self.io.write_head(&mut self.space, head, &nodes, &inodes)?;
+        for place in &mut places {
+            (place.lnum, place.offset) = (lnum, start + place.offset);
+        }
+        Ok(places)
+    }
+
+    /// Inodes that lose their last link become orphans before it is written, as there is a limit to them.
+    fn add_orphans(&mut self, changes: &[Change<'_>]) -> Result<()> {
+        for inode in changes.iter().filter_map(Change::orphan) {
+            if !self.orphans.contains(inode) {
+                self.orphans.add(inode)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, change: &Change<'_>, place: Place) -> Result<()> {
+        match change {
+            Change::Inode(node) => self.index_inode(&node.inode, place),
+            Change::Entry(node) => self.index_entry(node, place),
+            Change::Data(node) => {
+                let key = node.block.key;
+                // Replaying the deletion would leave this block.
+                self.log.deletions.remove(&key.inum());
+                self.tnc.insert(&mut self.io, &mut self.space, key, place)
+            }
+            Change::Truncation(node) => self.index_truncation(node, place),
+        }
+    }
+
+    fn index_inode(&mut self, inode: &Inode, place: Place) -> Result<()> {
+        let number = inode.key.inum();
+        match (inode.links, inode.is_xattr()) {
+            (0, true) => {
+                self.space.add_dirt(place.lnum, place.aligned_len())?;
+                return self.tnc.remove_inode(&mut self.io, &mut self.space, number);
+            }
+            (0, false) => {
+                self.log.deletions.insert(number);
+            }
+            _ => {
+                self.log.deletions.remove(&number);
+                self.orphans.remove(number);
+            }
+        }
+        self.tnc.insert(&mut self.io, &mut self.space, inode.key, place)
+    }
+
+    fn index_entry(&mut self, node: &EntryNode<'_>, place: Place) -> Result<()> {
+        let (key, name) = (node.entry.key, node.name);
+        if !node.is_deletion() {
+            return self.tnc.insert_name(&mut self.io, &mut self.space, key, name, place);
+        }
+        self.space.add_dirt(place.lnum, place.aligned_len())?;
+        self.tnc.remove_name(&mut self.io, &mut self.space, key, name)
+    }
+
+    fn index_truncation(&mut self, node: &Truncation, place: Place) -> Result<()> {
+        self.space.add_dirt(place.lnum, place.aligned_len())?;
+        match truncated_keys(node) {
+            Some((from, to)) => self.tnc.remove_range(&mut self.io, &mut self.space, from, to),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes an inode without links, that nobody uses any more, from index and orphans.
+    ///
+    /// Its deletion is in the journal already if there was no commit since it lost its last link; then nothing is written.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub(crate) fn delete_inode(&mut self, inode: &Inode) -> Result<()> {
+        let number = inode.key.inum();
+        if inode.xattr_count > 0 || !self.log.deletions.contains(&number) {
+            self.write_deletion(inode)?;
+        }
+        let outcome = self.tnc.remove_inode(&mut self.io, &mut self.space, number);
+        self.fail_on_error(outcome)?;
+        self.log.deletions.remove(&number);
+        self.orphans.remove(number);
+        Ok(())
+    }
+
+    /// Writes an inode and the inodes of its attributes as deleted. They are dirt at once.
+    fn write_deletion(&mut self, inode: &Inode) -> Result<()> {
+        let mut gone = self.attributes(inode.key.inum())?;
+        gone.push(Inode { links: 0, ..*inode });
+        let changes: Vec<Change<'_>> =
+            gone.into_iter().map(|inode| Change::Inode(InodeNode { inode, data: &[] })).collect();
+        self.reserve(Head::Base, changes.iter().map(Change::bytes).sum())?;
+        let places = self.write_group(Head::Base, &changes)?;
+        places.iter().try_for_each(|place| self.space.add_dirt(place.lnum, place.aligned_len()))
+    }
+
+    /// The inodes of an inode's extended attributes, without links.
+    fn attributes(&mut self, inode: u32) -> Result<Vec<Inode>> {
+        let most = self.io.layout().leb_bytes() as usize / 2 / Inode::SIZE;
+        let mut found = Vec::new();
+        let mut node = Vec::new();
+        let mut after: Option<(Key, Vec<u8>)> = None;
+        loop {
+            let key = after.as_ref().map_or(Key::lowest(inode, KeyType::XattrEntry), |(key, _)| *key);
+            let name = after.as_ref().map(|(_, name)| name.as_slice());
+            let Some((key, place)) = self.tnc.next_name(&mut self.io, key, name, &mut node)? else {
+                return Ok(found);
+            };
+            if found.len() >= most {
+                return Err(Error::TooLarge { what: "attributes of an inode", len: found.len() as u64 + 1 });
+            }
+            let (number, name) = named_inode(&node, place)?;
+            after = Some((key, name));
+            found.extend(self.read_inode(number)?.map(|inode| Inode { links: 0, ..inode }));
+        }
+    }
+
+    /// Reads an inode, if there is one with this number.
+    ///
+    /// # Errors
+    /// A damaged index or inode; failures of the volume.
+    pub(crate) fn read_inode(&mut self, number: u32) -> Result<Option<Inode>> {
+        let Some(place) = self.tnc.find(&mut self.io, Key::inode(number))? else { return Ok(None) };
+        let mut out = Vec::new();
+        let frame = self.io.read_node(place, Some(NodeType::Inode), &mut out)?;
+        match frame.node() {
+            Ok(Node::Inode(node)) => Ok(Some(node.inode)),
+            Ok(_) => Err(Error::corrupt(place.lnum, place.offset, "an inode expected")),
+            Err(source) => Err(Error::node(place.lnum, place.offset, source)),
+        }
+    }
+
+    /// A number for a new inode, and the sequence number of its creation.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the numbers have run out.
+    pub(crate) fn new_inode(&mut self) -> Result<(u32, u64)> {
+        let next = self.highest_inode + 1;
+        let number = u32::try_from(next).ok().filter(|_| next < INODE_WATERMARK);
+        let number = number.ok_or(Error::TooLarge { what: "inode number", len: next })?;
+        self.highest_inode = next;
+        Ok((number, self.io.next_sqnum()))
+    }
+}
+
+/// Nodes of the base head are grouped, even one alone; those of other heads never are.
+const fn group_mark(head: Head, last: bool) -> Group {
+    match (head, last) {
+        (Head::Base, true) => Group::Last,
+        (Head::Base, false) => Group::Member,
+        _ => Group::None,
+    }
+}
+
+/// Inode and name of an entry.
+fn named_inode(node: &[u8], place: Place) -> Result<(u32, Vec<u8>)> {
+    let Place { lnum, offset, .. } = place;
+    let parsed = Frame::parse(node).and_then(|frame| frame.node());
+    match parsed.map_err(|source| Error::node(lnum, offset, source))? {
+        Node::Entry(entry) => {
+            let inode = u32::try_from(entry.entry.inode);
+            let inode =
+                inode.map_err(|_| Error::corrupt(lnum, offset, "an entry's inode number is too high"))?;
+            Ok((inode, entry.name.to_vec()))
+        }
+        _ => Err(Error::corrupt(lnum, offset, "a directory entry expected")),
+    }
+}

@@ -1,0 +1,363 @@
+//! The log: which LEBs belong to the journal ("buds"), and from which byte on. Linux: `fs/ubifs/log.c`.
+//!
+//! The log is a ring of LEBs. A commit begins in an empty one, with a commit-start node and references to the LEBs that
+//! heads go on writing; every LEB that a head takes later adds a reference. Once the commit is done, the LEBs before
+//! its start are free. A reference is written before the first node in its LEB, so that a mount knows where to look.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{CommitStart, Group, LOG_LEB, Node, Reference};
+
+use super::super::error::{Error, Result};
+use super::super::io::Io;
+use super::super::layout::{Head, Layout};
+use super::super::scan::scan;
+use super::Room;
+use crate::volume::Volume;
+
+/// A LEB of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bud {
+    /// The head that writes or wrote it.
+    pub(crate) head: Head,
+    /// Byte where the journal begins in it; what is before is in the committed index.
+    pub(crate) start: u32,
+}
+
+/// Where the next node of the log goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPosition {
+    /// LEB.
+    pub(crate) lnum: u32,
+    /// Byte in the LEB, a multiple of the smallest write.
+    pub(crate) offset: u32,
+}
+
+/// Buds and the log area.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    buds: BTreeMap<u32, Bud>,
+    /// Bytes from where buds begin to the ends of their LEBs, of the running commit too.
+    bytes: u64,
+    head: LogPosition,
+    /// LEB where the last commit began.
+    tail: u32,
+    limits: JournalLimits,
+    /// No log is kept: nothing of the filesystem counts before its first commit.
+    deferred: bool,
+    /// Buds that a running commit has put into the index; they stay taken until it is done.
+    retired: Vec<u32>,
+    /// Bytes of buds that the running commit has put into the index.
+    retired_bytes: u64,
+    /// Inodes whose deletion is in the journal, with nothing of theirs after it.
+    pub(crate) deletions: BTreeSet<u32>,
+}
+
+/// How large the journal may grow, bytes of buds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct JournalLimits {
+    /// More needs a commit.
+    most: u64,
+    /// From here on a commit is due.
+    due: u64,
+}
+
+impl JournalLimits {
+    /// As `init_constants_sb` has them: 13/16 for the second, and room for a LEB per head whatever the superblock says.
+    fn new(layout: &Layout, most: u64) -> Self {
+        let leb = u64::from(layout.leb_bytes());
+        let least = (u64::from(layout.limits.heads) + 1) * leb + 1;
+        Self { most: most.max(least + leb), due: (most * 13 >> 4).max(least) }
+    }
+}
+
+impl Log {
+    /// An empty log that begins in a LEB where nothing is written yet, or as far as is known.
+    pub(crate) fn new(layout: &Layout, tail: u32) -> Self {
+        Self {
+            buds: BTreeMap::new(),
+            bytes: 0,
+            head: LogPosition { lnum: tail, offset: 0 },
+            tail,
+            limits: JournalLimits::new(layout, layout.superblock.max_journal_bytes),
+            deferred: false,
+            retired: Vec::new(),
+            retired_bytes: 0,
+            deletions: BTreeSet::new(),
+        }
+    }
+
+    /// Of a filesystem that is being built: nothing is written to the log, and the journal has no limit, up to the first
+    /// commit.
+    pub(crate) fn deferred(layout: &Layout) -> Self {
+        Self { deferred: true, ..Self::new(layout, LOG_LEB) }
+    }
+
+    /// Buds by LEB.
+    pub(crate) const fn buds(&self) -> &BTreeMap<u32, Bud> {
+        &self.buds
+    }
+
+    /// Bytes from where buds begin to the ends of their LEBs.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the next node of the log goes.
+    pub(crate) const fn head(&self) -> LogPosition {
+        self.head
+    }
+
+    /// LEB where the last commit began.
+    pub(crate) const fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// Whether nothing is written to the log, up to the first commit.
+    pub(crate) const fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// A mount has read the log up to here.
+    pub(crate) const fn set_head(&mut self, head: LogPosition) {
+        self.head = head;
+    }
+
+    /// A LEB belongs to the journal from now on; its reference is on flash.
+    pub(crate) fn add_bud(&mut self, layout: &Layout, lnum: u32, bud: Bud) {
+        let before = self.buds.insert(lnum, bud);
+        debug_assert!(before.is_none(), "a bud is added twice");
+        self.bytes += u64::from(layout.leb_bytes().saturating_sub(bud.start));
+    }
+
+    /// Whether the journal is so full that a commit is due (Linux has a thread for it; here the next operation that needs
+    /// a LEB commits first).
+    pub(crate) const fn is_commit_due(&self) -> bool {
+        !self.deferred && self.bytes >= self.limits.due
+    }
+
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, layout: &Layout, most: u64) {
+        self.limits = JournalLimits::new(layout, most);
+    }
+
+    /// Whether the LEB after the head's is where the log begins: no commit can start before the log is
+    /// [consolidated](Self::consolidate).
+    pub(crate) fn is_full(&self, layout: &Layout) -> bool {
+        next_leb(layout, self.head.lnum) == self.tail
+    }
+
+    /// Bytes of the log that nothing is written to.
+    fn empty_bytes(&self, layout: &Layout) -> u64 {
+        let leb = u64::from(layout.leb_bytes());
+        let head = u64::from(self.head.lnum) * leb + u64::from(self.head.offset);
+        let tail = u64::from(self.tail) * leb;
+        let all = layout.limits.log.len() as u64 * leb;
+        match head.cmp(&tail) {
+            core::cmp::Ordering::Greater => all.saturating_sub(head - tail),
+            core::cmp::Ordering::Less => tail - head,
+            core::cmp::Ordering::Equal if self.head.lnum == self.tail => all,
+            core::cmp::Ordering::Equal => 0,
+        }
+    }
+
+    /// Adds a LEB to the journal and writes its reference. What heads hold has to be on flash, or recovery takes the end of the
+    /// LEB before for damage.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn reference<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32, bud: Bud) -> Result<Room<()>> {
+        let layout = io.layout().clone();
+        if !self.deferred {
+            if !self.has_room(&layout, bud.start) {
+                return Ok(Room::CommitFirst);
+            }
+            self.write_reference(io, &layout, lnum, bud)?;
+        }
+        self.add_bud(&layout, lnum, bud);
+        Ok(Room::Ready(()))
+    }
+
+    /// Whether a bud can be added so that a commit can still start afterwards.
+    fn has_room(&self, layout: &Layout, start: u32) -> bool {
+        let leb = u64::from(layout.leb_bytes());
+        let log = self.empty_bytes(layout) >= leb + u64::from(reference_bytes(layout));
+        log && self.bytes + leb - u64::from(start) <= self.limits.most
+    }
+
+    fn write_reference<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        layout: &Layout,
+        lnum: u32,
+        bud: Bud,
+    ) -> Result<()> {
+        if self.head.offset + reference_bytes(layout) > layout.leb_bytes() {
+            self.head = LogPosition { lnum: next_leb(layout, self.head.lnum), offset: 0 };
+        }
+        if self.head.offset == 0 {
+            io.unmap(self.head.lnum)?;
+        }
+        if bud.start == 0 {
+            // Unmapped is not erased: after a power cut the LEB could be back with what was in it.
+            io.map(lnum)?;
+        }
+        self.head.offset = io.write_node(&reference(lnum, bud), self.head.lnum, self.head.offset)?;
+        Ok(())
+    }
+
+    /// Writes the start of a commit: number, and references to the LEBs that heads go on writing from where they are. All other
+    /// buds are retired. The heads have to be synced.
+    ///
+    /// # Errors
+    /// A full log; failures of the volume.
+    pub(crate) fn start_commit<V: Volume>(&mut self, io: &mut Io<V>, commit: u64) -> Result<()> {
+        let layout = io.layout().clone();
+        if self.head.offset > 0 {
+            self.head = LogPosition { lnum: next_leb(&layout, self.head.lnum), offset: 0 };
+            if self.head.lnum == self.tail {
+                return Err(Error::corrupt(self.tail, 0, "the log is full"));
+            }
+        }
+        let open = open_buds(io);
+        let mut out = Vec::new();
+        io.append_node(&CommitStart { commit }, Group::None, &mut out)?;
+        for &(lnum, bud) in &open {
+            io.append_node(&reference(lnum, bud), Group::None, &mut out)?;
+        }
+        io.pad_to_min_io(&mut out);
+        io.unmap(self.head.lnum)?;
+        io.write(self.head.lnum, 0, &out)?;
+        self.head.offset = u32::try_from(out.len()).unwrap_or(u32::MAX);
+        self.retire_buds(&layout, &open);
+        self.deletions.clear();
+        self.deferred = false;
+        Ok(())
+    }
+
+    /// Keeps the buds that heads go on writing, from where they are; the others wait for the end of the commit.
+    fn retire_buds(&mut self, layout: &Layout, open: &[(u32, Bud)]) {
+        let leb = layout.leb_bytes();
+        let kept: BTreeMap<u32, Bud> = open.iter().copied().collect();
+        let bytes_of = |buds: &BTreeMap<u32, Bud>| -> u64 {
+            buds.values().map(|bud| u64::from(leb.saturating_sub(bud.start))).sum()
+        };
+        self.retired.extend(self.buds.keys().filter(|lnum| !kept.contains_key(lnum)));
+        self.retired_bytes = self.bytes.saturating_sub(bytes_of(&kept));
+        self.buds = kept;
+    }
+
+    /// Writes the log anew, from its tail on, without repeated references and commits that were cut off, so that a commit can
+    /// start again. Every LEB is replaced atomically, and what is left behind only repeats.
+    ///
+    /// # Errors
+    /// A damaged log, or one that stays full; failures of the volume.
+    pub(crate) fn consolidate<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+        let layout = io.layout().clone();
+        let mut position = LogPosition { lnum: self.tail, offset: 0 };
+        let mut out = Vec::new();
+        for node in collect_log(io, self.tail, self.head.lnum)? {
+            if out.len() + node.len() > layout.leb_bytes() as usize {
+                write_log_leb(io, position.lnum, &mut out)?;
+                position.lnum = next_leb(&layout, position.lnum);
+            }
+            out.extend_from_slice(&node);
+        }
+        position.offset = write_log_leb(io, position.lnum, &mut out)?;
+        if position.lnum == self.head.lnum {
+            return Err(Error::corrupt(position.lnum, 0, "the log is full of references"));
+        }
+        let mut lnum = position.lnum;
+        while lnum != self.head.lnum {
+            lnum = next_leb(&layout, lnum);
+            io.unmap(lnum)?;
+        }
+        self.head = position;
+        Ok(())
+    }
+
+    /// The master node of the commit is on flash: the log begins where the commit did. Returns the buds that are of the journal
+    /// no more.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn end_commit<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Vec<u32>> {
+        let layout = io.layout().clone();
+        self.bytes -= core::mem::take(&mut self.retired_bytes);
+        let start = self.head.lnum;
+        while self.tail != start {
+            io.unmap(self.tail)?;
+            self.tail = next_leb(&layout, self.tail);
+        }
+        Ok(core::mem::take(&mut self.retired))
+    }
+}
+
+/// What stays of a log: the first commit start, and every reference once, as they are.
+///
+/// # Errors
+/// A damaged log; failures of the volume.
+fn collect_log<V: Volume>(io: &mut Io<V>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>> {
+    let layout = io.layout().clone();
+    let mut seen = BTreeSet::new();
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    let mut lnum = tail;
+    loop {
+        let leb = scan(io, lnum, 0)?;
+        for scanned in &leb.nodes {
+            let frame = leb.frame(scanned)?;
+            let offset = scanned.place.offset;
+            let keep = match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
+                Node::Reference(node) => seen.insert(node.lnum),
+                Node::CommitStart(_) => kept.is_empty(),
+                _ => return Err(Error::corrupt(lnum, offset, "a node that has no place in the log")),
+            };
+            if keep {
+                kept.push(frame.as_bytes().to_vec());
+            }
+        }
+        if lnum == head {
+            return Ok(kept);
+        }
+        lnum = next_leb(&layout, lnum);
+    }
+}
+
+/// Replaces a LEB of the log and returns where the next node goes.
+fn write_log_leb<V: Volume>(io: &mut Io<V>, lnum: u32, out: &mut Vec<u8>) -> Result<u32> {
+    io.pad_to_min_io(out);
+    io.change(lnum, out)?;
+    let end = u32::try_from(out.len()).unwrap_or(u32::MAX);
+    out.clear();
+    Ok(end)
+}
+
+/// The LEBs that heads write, and where they are in them. Heads whose LEB is full have none from now on.
+fn open_buds<V: Volume>(io: &mut Io<V>) -> Vec<(u32, Bud)> {
+    for head in Head::ALL {
+        if io.head_room(head) == 0 {
+            io.park_head(head);
+        }
+    }
+    let open = Head::ALL.into_iter().filter_map(|head| {
+        let buffer = io.buffer(head);
+        buffer.lnum().map(|lnum| (lnum, Bud { head, start: buffer.position() }))
+    });
+    open.collect()
+}
+
+const fn reference(lnum: u32, bud: Bud) -> Reference {
+    Reference { lnum, offset: bud.start, head: bud.head as u32 }
+}
+
+/// Bytes that a reference takes in the log.
+const fn reference_bytes(layout: &Layout) -> u32 {
+    let len = Reference::SIZE as u32;
+    len.next_multiple_of(layout.min_io_bytes())
+}
+
+/// The LEB of the log after another one; it is a ring.
+pub(crate) const fn next_leb(layout: &Layout, lnum: u32) -> u32 {
+    let log = &layout.limits.log;
+    if lnum + 1 >= log.end { log.start } else { lnum + 1 }
+}

@@ -1,0 +1,37 @@
+//! The journal: what was written since the last commit.
+//!
+//! Every change of the filesystem is a group of nodes that a head writes in one LEB, and what they do to the index:
+//! [`Change`], [`Core::apply`]. All of Linux's journal operations (`fs/ubifs/journal.c`) are such groups:
+//!
+//! | operation | head | nodes, in this order |
+//! |---|---|---|
+//! | create, link, unlink, set a new attribute | base | entry, inode, directory or host |
+//! | exchange | base | entry, entry, directory, other directory |
+//! | rename | base | new entry, old entry (deletion or whiteout), replaced inode, whiteout, directories |
+//! | write an inode | base | inode |
+//! | truncate | base | inode, truncation, last block if it is cut |
+//! | delete an attribute | base | entry (deletion), attribute's inode without links, host |
+//! | change an attribute | base | host, attribute's inode |
+//! | write a block | data | block, not grouped |
+//!
+//! Recovery keeps a group or drops it, so that an operation has happened or not.
+
+mod apply;
+mod log;
+mod reserve;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use apply::Change;
+pub(crate) use log::{Bud, Log, LogPosition, next_leb};
+
+/// Whether there is room, or what has to happen first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room<T> {
+    /// There is.
+    Ready(T),
+    /// A commit makes the journal or the log shorter, or frees LEBs.
+    CommitFirst,
+    /// There is none, and nothing that could be collected.
+    NoSpace,
+}

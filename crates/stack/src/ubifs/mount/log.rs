@@ -1,0 +1,154 @@
+//! Reading the log: which LEBs belong to the journal. Linux: `fs/ubifs/replay.c`.
+
+use floatgate_media::ubifs::{Node, NodeType, Reference};
+
+use super::note_sqnum;
+use super::recover::recover_leb;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::journal::{Bud, Log, LogPosition, next_leb};
+use crate::ubifs::layout::Head;
+use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
+use crate::volume::Volume;
+
+/// The log as far as it is read.
+struct Reader<'l> {
+    log: &'l mut Log,
+    /// Buds in the order of their references.
+    buds: Vec<(u32, Bud)>,
+    /// Sequence number of the commit's start; older nodes are of the log's last round.
+    start_sqnum: Option<u64>,
+    /// Number of the commit.
+    commit: u64,
+    recovering: bool,
+}
+
+/// Reads the log from its tail, where the last commit began; `log` knows buds and head then. Returns the buds in the order
+/// they were added.
+///
+/// # Errors
+/// No commit start where it should be, damage that is not at the end of the log, impossible references.
+pub(super) fn read_log<V: Volume>(
+    io: &mut Io<V>,
+    log: &mut Log,
+    commit: u64,
+    recovering: bool,
+) -> Result<Vec<(u32, Bud)>> {
+    let tail = log.tail();
+    let layout = io.layout().clone();
+    let mut reader = Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering };
+    let mut lnum = tail;
+    while reader.read_leb(io, lnum)? {
+        lnum = next_leb(&layout, lnum);
+        if lnum == tail {
+            break;
+        }
+    }
+    if reader.start_sqnum.is_none() {
+        return Err(Error::corrupt(tail, 0, "no node where the log begins"));
+    }
+    Ok(reader.buds)
+}
+
+impl Reader<'_> {
+    /// Reads a LEB of the log; whether the log can go on in the next one.
+    fn read_leb<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32) -> Result<bool> {
+        let leb = match scan(io, lnum, 0) {
+            Err(error) if error.is_damage() && self.recovering => self.recover(io, lnum, error)?,
+            outcome => outcome?,
+        };
+        let Some(first) = leb.nodes.first() else { return Ok(false) };
+        let start_sqnum = match self.start_sqnum {
+            Some(sqnum) => sqnum,
+            None => self.check_start(&leb, first)?,
+        };
+        if first.stamp.sqnum < start_sqnum {
+            return Ok(false);
+        }
+        if first.place.offset != 0 {
+            return Err(Error::corrupt(lnum, first.place.offset, "a LEB of the log begins with padding"));
+        }
+        for node in &leb.nodes {
+            self.read_one(io, &leb, node, start_sqnum)?;
+        }
+        self.log.set_head(LogPosition { lnum, offset: leb.end });
+        Ok(leb.end > 0)
+    }
+
+    /// The first node of the log starts the last commit.
+    fn check_start(&mut self, leb: &ScannedLeb, first: &ScannedNode) -> Result<u64> {
+        let (lnum, offset) = (leb.lnum, first.place.offset);
+        let frame = leb.frame(first)?;
+        match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
+            Node::CommitStart(start) if start.commit == self.commit => {}
+            Node::CommitStart(_) => return Err(Error::corrupt(lnum, offset, "the log is of another commit")),
+            _ => {
+                let expected = NodeType::CommitStart;
+                return Err(Error::WrongNode { lnum, offset, expected, found: first.node_type });
+            }
+        }
+        self.start_sqnum = Some(first.stamp.sqnum);
+        Ok(first.stamp.sqnum)
+    }
+
+    fn read_one<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        leb: &ScannedLeb,
+        node: &ScannedNode,
+        start_sqnum: u64,
+    ) -> Result<()> {
+        let (lnum, offset) = (leb.lnum, node.place.offset);
+        note_sqnum(io, node.place, node.stamp.sqnum)?;
+        if node.stamp.sqnum < start_sqnum {
+            return Err(Error::corrupt(lnum, offset, "a node of the log is older than its commit"));
+        }
+        let frame = leb.frame(node)?;
+        match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
+            Node::Reference(reference) => {
+                let damaged = |source| Error::node(lnum, offset, source);
+                reference.check(&io.layout().limits).map_err(damaged)?;
+                self.add(io, &reference).ok_or(Error::corrupt(lnum, offset, "a LEB is in the journal twice"))
+            }
+            Node::CommitStart(_) if offset == 0 => Ok(()),
+            _ => Err(Error::corrupt(lnum, offset, "not a node of the log")),
+        }
+    }
+
+    /// Adds a bud. A commit that failed has referred to open buds again, with a later start: that is no other bud.
+    fn add<V: Volume>(&mut self, io: &Io<V>, reference: &Reference) -> Option<()> {
+        let Reference { lnum, offset: start, head } = *reference;
+        let head = Head::from_number(head)?;
+        if let Some(known) = self.log.buds().get(&lnum) {
+            return (known.head == head && known.start <= start).then_some(());
+        }
+        let bud = Bud { head, start };
+        self.log.add_bud(io.layout(), lnum, bud);
+        self.buds.push((lnum, bud));
+        Some(())
+    }
+
+    /// Power cuts damage only the end of the log, so the next LEB has to be empty or old.
+    fn recover<V: Volume>(&self, io: &mut Io<V>, lnum: u32, error: Error) -> Result<ScannedLeb> {
+        let next = next_leb(io.layout(), lnum);
+        if next != self.log.tail() {
+            let newer = scan(io, next, 0)?.nodes.first().map(|node| node.stamp.sqnum);
+            let start = match self.start_sqnum {
+                Some(sqnum) => sqnum,
+                None => self.start_of_damaged(io, lnum)?,
+            };
+            if newer.is_some_and(|sqnum| sqnum > start) {
+                return Err(error);
+            }
+        }
+        recover_leb(io, lnum, 0, None)
+    }
+
+    /// Sequence number of the commit's start, in the first LEB of the log, whose end is damaged.
+    fn start_of_damaged<V: Volume>(&self, io: &mut Io<V>, lnum: u32) -> Result<u64> {
+        let mut leb = ScannedLeb::read(io, lnum, 0)?;
+        leb.scan()?;
+        let first = leb.nodes.first().filter(|node| node.node_type == NodeType::CommitStart);
+        first.map(|node| node.stamp.sqnum).ok_or(Error::corrupt(lnum, 0, "no commit start in the log"))
+    }
+}

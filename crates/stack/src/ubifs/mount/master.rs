@@ -1,0 +1,256 @@
+//! Reading, recovering and writing master nodes. Linux: `fs/ubifs/master.c`, and `recovery.c` for the recovery.
+//!
+//! Master nodes are appended to both master LEBs, first to the first. When the first is full it is unmapped and begun again,
+//! then the second. Whatever a power cut interrupts, one of the two ends with a good master node.
+
+use floatgate_media::ubifs::{
+    Frame, MASTER_LEB, Master, MasterFlags, Node, NodeBody, NodeType, Stamp, Superblock,
+};
+
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Layout;
+use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
+use crate::volume::Volume;
+
+/// No sequence number reaches this one: the filesystem's life ends. Linux: `SQNUM_WATERMARK`.
+pub(crate) const SQNUM_WATERMARK: u64 = 0xFFFF_FFFF_FF00_0000;
+
+/// The master node of the last commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// The node, grown to the volume.
+    pub(crate) master: Master,
+    /// Where the next one goes.
+    pub(crate) next_offset: u32,
+}
+
+/// A master node in its LEB.
+#[derive(Clone, Debug)]
+struct Located {
+    master: Master,
+    sqnum: u64,
+    offset: u32,
+    bytes: Vec<u8>,
+}
+
+/// Finds the last master node. If a power cut has left the two LEBs different, the right one is taken, and written unless
+/// the filesystem is mounted read-only.
+///
+/// # Errors
+/// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
+pub(crate) fn read<V: Volume>(io: &mut Io<V>) -> Result<Found> {
+    let step = step(io.layout());
+    let (located, recovered) = match find_clean(io)? {
+        Some(located) => (located, false),
+        None => (recover(io, step)?, true),
+    };
+    io.saw_sqnum(located.sqnum);
+    let mut found = Found { master: located.master, next_offset: located.offset.saturating_add(step) };
+    if recovered && io.is_read_only() {
+        // Clean or not when it was written: there was a power cut since.
+        found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
+    } else if recovered {
+        found.next_offset = write_recovered(io, &located)?;
+    }
+    found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);
+    grow(&mut found.master, io.layout())?;
+    check(&found.master, located.sqnum, io.layout()).map(|()| found)
+}
+
+/// Bytes from one master node to the next.
+fn step(layout: &Layout) -> u32 {
+    u32::try_from(Master::SIZE).unwrap_or(0).next_multiple_of(layout.min_io_bytes())
+}
+
+/// The last master node if both LEBs are undamaged and have the same.
+fn find_clean<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
+    let first = last_in(io, MASTER_LEB)?;
+    let second = last_in(io, MASTER_LEB + 1)?;
+    let (Some((first, first_count)), Some((second, second_count))) = (first, second) else {
+        return Ok(None);
+    };
+    // The second copy is written later.
+    io.saw_sqnum(second.sqnum);
+    let same = first_count == second_count && first.offset == second.offset && same_state(&first, &second);
+    Ok(Some(first).filter(|_| same))
+}
+
+/// The last node of an undamaged master LEB, and how many there are; `None` if the LEB is damaged or empty.
+fn last_in<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<(Located, usize)>> {
+    let leb = match scan(io, lnum, 0) {
+        Ok(leb) => leb,
+        Err(error) if error.is_damage() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(last) = leb.nodes.last() else { return Ok(None) };
+    let offset = last.place.offset;
+    let located = locate(&leb.frame(last)?, offset).ok_or(Error::WrongNode {
+        lnum,
+        offset,
+        expected: NodeType::Master,
+        found: last.node_type,
+    })?;
+    Ok(Some((located, leb.nodes.len())))
+}
+
+fn locate(frame: &Frame<'_>, offset: u32) -> Option<Located> {
+    let Ok(Node::Master(master)) = frame.node() else { return None };
+    Some(Located { master, sqnum: frame.stamp.sqnum, offset, bytes: frame.as_bytes().to_vec() })
+}
+
+/// Whether two nodes say the same; sequence number, CRC and HMAC differ between the two copies.
+fn same_state(a: &Located, b: &Located) -> bool {
+    let body = |node: &Located| -> Option<(Vec<u8>, Vec<u8>)> {
+        let front = node.bytes.get(24..Master::HMAC_AT)?;
+        Some((front.to_vec(), node.bytes.get(Master::HMAC_AT + 64..)?.to_vec()))
+    };
+    body(a) == body(b)
+}
+
+/// What a master LEB holds after a power cut.
+struct Remains {
+    /// The last good master node.
+    last: Option<Located>,
+    /// Whether something damaged follows it.
+    damaged: bool,
+}
+
+/// Looks into a master LEB for its last good master node, with at most one damaged one behind it and nothing behind that.
+fn remains<V: Volume>(io: &mut Io<V>, lnum: u32, step: u32) -> Result<Remains> {
+    let bytes = read_to_end(io, lnum, 0)?;
+    let tail = |offset: u32| bytes.get(offset as usize..).unwrap_or(&[]);
+    let mut offset = 0;
+    while has_magic(tail(offset)) {
+        offset += step;
+    }
+    let mut last = None;
+    for back in 1..=2u32 {
+        let Some(at) = offset.checked_sub(back * step) else { break };
+        if let Scanned::Node(frame) = scan_node(tail(at)) {
+            last = Some(locate(&frame, at).ok_or(Error::corrupt(lnum, at, "not a master node"))?);
+            offset = at + step;
+            break;
+        }
+        // A single place can be damaged; if there is only one, nothing is left.
+        match back {
+            1 if at == 0 => offset = 0,
+            2 => return Err(Error::corrupt(lnum, at, "more than one damaged master node")),
+            _ => {}
+        }
+    }
+    let next = tail(offset);
+    let (place, behind) = next.split_at(next.len().min(step as usize));
+    if !is_erased(behind) {
+        return Err(Error::corrupt(lnum, offset + step, "data behind the last master node"));
+    }
+    Ok(Remains { last, damaged: !is_erased(place) })
+}
+
+fn has_magic(bytes: &[u8]) -> bool {
+    bytes.len() >= Master::SIZE && bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])
+}
+
+/// The master node that counts after a power cut.
+fn recover<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+    let first = remains(io, MASTER_LEB, step)?;
+    let second = remains(io, MASTER_LEB + 1, step)?;
+    let leb_bytes = io.layout().leb_bytes();
+    for located in first.last.iter().chain(&second.last) {
+        io.saw_sqnum(located.sqnum);
+    }
+    choose(first, second.last, step, leb_bytes).ok_or(Error::corrupt(
+        MASTER_LEB,
+        0,
+        "the master LEBs differ as no power cut leaves them",
+    ))
+}
+
+/// Which of the two it is; `None` if no power cut explains both.
+fn choose(first: Remains, second: Option<Located>, step: u32, leb_bytes: u32) -> Option<Located> {
+    let full = |node: &Located| u64::from(node.offset) + 2 * u64::from(step) > u64::from(leb_bytes);
+    let Some(one) = first.last else {
+        // The first was unmapped and not yet written, so the second is full.
+        return second.filter(full);
+    };
+    let whole = !first.damaged;
+    let by_recovery = one.master.flags.contains(MasterFlags::RECOVERY) && one.offset == 0 && whole;
+    let good = by_recovery
+        || match &second {
+            // The second was unmapped and not yet written.
+            None => one.offset == 0 && whole,
+            Some(two) if one.offset == two.offset => same_state(&one, two),
+            // The first was written, the second not: in the middle, or begun again.
+            Some(two) => whole && (two.offset + step == one.offset || one.offset == 0 && full(two)),
+        };
+    Some(one).filter(|_| good)
+}
+
+/// Writes a recovered master node to the start of both LEBs, and returns where the next one goes.
+fn write_recovered<V: Volume>(io: &mut Io<V>, located: &Located) -> Result<u32> {
+    let mut node = located.master;
+    node.flags = node.flags.with(MasterFlags::RECOVERY);
+    let mut bytes = vec![0; node.node_bytes()];
+    let emitted = node.emit(Stamp::new(located.sqnum), &mut bytes);
+    emitted.map_err(|source| Error::node(MASTER_LEB, 0, source))?;
+    io.pad_to_min_io(&mut bytes);
+    io.change(MASTER_LEB, &bytes)?;
+    io.change(MASTER_LEB + 1, &bytes)?;
+    Ok(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
+}
+
+/// Counts the LEBs that the volume has got since the node was written.
+fn grow(master: &mut Master, layout: &Layout) -> Result<()> {
+    let lebs = layout.limits.leb_count;
+    let Some(growth) = lebs.checked_sub(master.leb_count) else {
+        return Err(Error::corrupt(MASTER_LEB, 0, "the master node counts more LEBs than the superblock"));
+    };
+    let bytes = |each: u32| u64::from(growth) * u64::from(each);
+    master.leb_count = lebs;
+    master.empty_lebs = master.empty_lebs.saturating_add(growth);
+    master.free_bytes = master.free_bytes.saturating_add(bytes(layout.leb_bytes()));
+    master.dark_bytes = master.dark_bytes.saturating_add(bytes(layout.dark_bytes));
+    Ok(())
+}
+
+fn check(master: &Master, sqnum: u64, layout: &Layout) -> Result<()> {
+    if sqnum >= SQNUM_WATERMARK {
+        return Err(Error::corrupt(MASTER_LEB, 0, "the sequence numbers are used up"));
+    }
+    if master.commit >= sqnum {
+        return Err(Error::corrupt(MASTER_LEB, 0, "a commit number above the sequence number"));
+    }
+    master.check(&layout.limits).map_err(|source| Error::node(MASTER_LEB, 0, source))
+}
+
+/// Flags without one of them.
+pub(crate) const fn without(flags: MasterFlags, flag: MasterFlags) -> MasterFlags {
+    MasterFlags::from_bits(flags.bits() & !flag.bits())
+}
+
+impl<V: Volume> Core<V> {
+    /// Writes the master node to both master LEBs. Whether there are orphans is said as it is now.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn write_master(&mut self) -> Result<()> {
+        let (step, leb_bytes) = (step(self.io.layout()), self.io.layout().leb_bytes());
+        self.master.highest_inode = self.highest_inode;
+        let flags = without(self.master.flags, MasterFlags::NO_ORPHANS);
+        let none = self.orphans.is_empty();
+        self.master.flags = if none { flags.with(MasterFlags::NO_ORPHANS) } else { flags };
+        let full = self.master_offset.checked_add(step).is_none_or(|end| end > leb_bytes);
+        let offset = if full { 0 } else { self.master_offset };
+        for lnum in [MASTER_LEB, MASTER_LEB + 1] {
+            // Also before the very first one: there may be old contents.
+            if offset == 0 {
+                self.io.unmap(lnum)?;
+            }
+            self.master_offset = self.io.write_node(&self.master, lnum, offset)?;
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(Master::HMAC_AT + 64 <= Master::SIZE && Superblock::SIZE == 4096, "sizes of the nodes");

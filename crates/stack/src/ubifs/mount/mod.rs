@@ -1,0 +1,154 @@
+//! Mounting, recovery, and making a new filesystem. Linux: `mount_ubifs` in `fs/ubifs/super.c`.
+//!
+//! In the order of a mount: the superblock, the master node of the last commit, the LEB properties; then the log names the
+//! LEBs of the journal, and what they hold is replayed into the index in memory. If the filesystem was not unmounted, what
+//! the power cut has left is cleaned on the way: the ends of the last LEBs that were written, inodes that nobody has open any
+//! more, sizes of files. Mounted read-only, all of this happens in memory.
+
+mod fixup;
+mod format;
+mod geometry;
+mod log;
+mod master;
+mod orphans;
+mod recover;
+mod replay;
+mod sizes;
+mod start;
+mod superblock;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{Master, MasterFlags};
+
+use super::core::Core;
+use super::error::{Error, Result};
+use super::io::Io;
+use super::journal::Log;
+use super::layout::Place;
+use super::space::Space;
+use super::tnc::Tnc;
+use crate::volume::Volume;
+pub use format::{FormatOptions, FormatStyle};
+use log::read_log;
+use master::SQNUM_WATERMARK;
+pub(crate) use orphans::Orphans;
+
+/// How to mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Nothing is written, not even what recovery finds.
+    pub read_only: bool,
+    /// A filesystem that was not unmounted may be recovered, which writes. Without it, mounting it for writing is refused
+    /// ([`Error::NeedsRecovery`]).
+    pub recover: bool,
+}
+
+/// A node was found: later ones get higher sequence numbers.
+fn note_sqnum<V: Volume>(io: &mut Io<V>, place: Place, sqnum: u64) -> Result<()> {
+    if sqnum >= SQNUM_WATERMARK {
+        return Err(Error::corrupt(place.lnum, place.offset, "the sequence numbers are used up"));
+    }
+    io.saw_sqnum(sqnum);
+    Ok(())
+}
+
+/// What the first part of a mount finds, up to the LEB properties.
+struct Opened {
+    superblock: superblock::Found,
+    master: master::Found,
+    space: Space,
+}
+
+impl<V: Volume> Core<V> {
+    /// Mounts the filesystem of a volume.
+    ///
+    /// # Errors
+    /// No filesystem, one that does not fit the volume, damage; [`Error::NeedsRecovery`]; failures of the volume. The volume
+    /// comes back with the error.
+    pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
+        let opened = superblock::read(&mut volume, options.read_only)
+            .and_then(|found| Ok((found, superblock::layout(&found.superblock, volume.geometry())?)));
+        let (superblock, layout) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Err((error, volume)),
+        };
+        let mut io = Io::new(volume, Arc::new(layout), options.read_only);
+        let opened = match open(&mut io, superblock, options) {
+            Ok(opened) => opened,
+            Err(error) => return Err((error, io.into_volume())),
+        };
+        let mut core = Self::opened(io, &opened);
+        match core.bring_up(&opened.superblock) {
+            Ok(()) => Ok(core),
+            Err(error) => Err((error, core.into_volume())),
+        }
+    }
+
+    /// As of the last commit.
+    fn opened(io: Io<V>, opened: &Opened) -> Self {
+        let master = opened.master.master;
+        let layout = io.layout().clone();
+        let root = Place { lnum: master.root_lnum, offset: master.root_offset, len: master.root_len };
+        Self {
+            space: opened.space.clone(),
+            tnc: Tnc::open(root, master.index_bytes),
+            log: Log::new(&layout, master.log_lnum),
+            orphans: Orphans::new(&layout),
+            master,
+            master_offset: opened.master.next_offset,
+            gc_lnum: None,
+            highest_inode: master.highest_inode,
+            sizes: BTreeMap::new(),
+            ends_behind_data: false,
+            io,
+        }
+    }
+
+    /// From the last commit to now.
+    fn bring_up(&mut self, superblock: &superblock::Found) -> Result<()> {
+        let recovering = self.was_dirty();
+        if !self.io.is_read_only() {
+            self.mark_dirty(superblock)?;
+        }
+        let buds = self.read_journal(recovering)?;
+        let sizes = self.replay(&buds, recovering)?;
+        if !recovering {
+            return self.end_clean_mount();
+        }
+        if !self.master.flags.contains(MasterFlags::NO_ORPHANS) {
+            self.kill_orphans()?;
+        }
+        self.recover_sizes(sizes)?;
+        if self.io.is_read_only() { Ok(()) } else { self.end_recovery() }
+    }
+
+    /// Whether the filesystem was not unmounted, as the master node has it.
+    fn was_dirty(&self) -> bool {
+        self.master.flags.contains(MasterFlags::DIRTY)
+    }
+}
+
+/// Superblock, master node, LEB properties.
+fn open<V: Volume>(io: &mut Io<V>, superblock: superblock::Found, options: &MountOptions) -> Result<Opened> {
+    // Recovering the master node writes already.
+    io.set_read_only(options.read_only || !options.recover);
+    let master = master::read(io)?;
+    io.set_read_only(options.read_only);
+    let dirty = master.master.flags.contains(MasterFlags::DIRTY);
+    if dirty && !options.read_only {
+        if !options.recover {
+            return Err(Error::NeedsRecovery);
+        }
+        recover_heads(io, &master.master)?;
+    }
+    let space = Space::load(io, &master.master)?;
+    Ok(Opened { superblock, master, space })
+}
+
+/// Erases what an interrupted commit has written behind the index and the LPT.
+fn recover_heads<V: Volume>(io: &mut Io<V>, master: &Master) -> Result<()> {
+    recover::recover_head(io, master.index_head_lnum, master.index_head_offset)?;
+    recover::recover_head(io, master.lpt_head_lnum, master.lpt_head_offset)
+}

@@ -1,0 +1,275 @@
+//! Orphans: inodes without a name that are still open. Linux: `fs/ubifs/orphan.c`.
+//!
+//! When a commit puts an inode without links into the index, its number goes to the orphan area, so that it is removed if power
+//! goes away before it is closed. Nodes are added one behind the other; when the area is full, those still needed are written
+//! anew from its start, LEB by LEB, atomically.
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{Group, Key, Node, NodeType, OrphanNode};
+
+use super::note_sqnum;
+use super::recover::recover_leb;
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::{Layout, Place, align8};
+use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
+use crate::volume::Volume;
+
+/// Bytes of an orphan node before the numbers.
+const HEAD_BYTES: u32 = 32;
+
+/// Bytes of a number.
+const NUMBER_BYTES: u32 = 8;
+
+/// An inode without a name.
+#[derive(Clone, Copy, Debug)]
+struct Orphan {
+    inode: u32,
+    /// Whether the orphan area has it.
+    written: bool,
+}
+
+/// Inodes that have no name left but are open, and the orphan area.
+#[derive(Clone, Debug)]
+pub(crate) struct Orphans {
+    /// In the order they became orphans.
+    list: BTreeMap<u64, Orphan>,
+    /// Their places in the list.
+    by_inode: BTreeMap<u32, u64>,
+    next: u64,
+    /// Where the next orphan node goes.
+    head: (u32, u32),
+    /// How many there can be.
+    most: usize,
+}
+
+/// Numbers that a node fits into so many bytes.
+const fn numbers_in(bytes: u32) -> u32 {
+    bytes.saturating_sub(HEAD_BYTES) / NUMBER_BYTES
+}
+
+impl Orphans {
+    /// No orphans, and an empty orphan area.
+    pub(crate) fn new(layout: &Layout) -> Self {
+        let area = &layout.limits.orphans;
+        // Half the area, so that it can be written anew in one half and go on in the other.
+        let most = area.len() as u64 * u64::from(numbers_in(layout.leb_bytes())) / 2;
+        Self {
+            list: BTreeMap::new(),
+            by_inode: BTreeMap::new(),
+            next: 0,
+            head: (area.start, 0),
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether an inode is one.
+    pub(crate) fn contains(&self, inode: u32) -> bool {
+        self.by_inode.contains_key(&inode)
+    }
+
+    /// The inodes, in the order they became orphans.
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = u32> {
+        self.list.values().map(|orphan| orphan.inode)
+    }
+
+    /// An inode has lost its last name; one that already had is not counted again.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if the orphan area can hold no more.
+    pub(crate) fn add(&mut self, inode: u32) -> Result<()> {
+        if self.contains(inode) {
+            return Ok(());
+        }
+        if self.list.len() >= self.most {
+            return Err(Error::NoSpace);
+        }
+        self.list.insert(self.next, Orphan { inode, written: false });
+        self.by_inode.insert(inode, self.next);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// An inode is deleted, or has a name again.
+    pub(crate) fn remove(&mut self, inode: u32) {
+        if let Some(place) = self.by_inode.remove(&inode) {
+            self.list.remove(&place);
+        }
+    }
+
+    /// Writes the orphans that the orphan area does not have yet, as part of a commit with this number.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master_commit: u64) -> Result<()> {
+        let new = self.list.values().filter(|orphan| !orphan.written);
+        let mut numbers: Vec<[u8; 8]> = new.map(number).collect();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let anew = self.available(io.layout()) < numbers.len() as u64;
+        if anew {
+            numbers = self.list.values().map(number).collect();
+            self.head = (io.layout().limits.orphans.start, 0);
+        }
+        self.write(io, &numbers, master_commit, anew)?;
+        self.list.values_mut().for_each(|orphan| orphan.written = true);
+        Ok(())
+    }
+
+    /// Numbers that fit behind the head.
+    fn available(&self, layout: &Layout) -> u64 {
+        let (lnum, offset) = self.head;
+        let behind = layout.limits.orphans.end.saturating_sub(lnum + 1);
+        let here = numbers_in(layout.leb_bytes().saturating_sub(offset));
+        u64::from(behind) * u64::from(numbers_in(layout.leb_bytes())) + u64::from(here)
+    }
+
+    /// Writes numbers from the head on; atomically LEB by LEB if what is there already counts until then.
+    fn write<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        numbers: &[[u8; 8]],
+        commit: u64,
+        atomic: bool,
+    ) -> Result<()> {
+        let area = io.layout().limits.orphans.clone();
+        let mut rest = numbers;
+        while !rest.is_empty() {
+            let room = numbers_in(io.layout().leb_bytes().saturating_sub(self.head.1)) as usize;
+            if room == 0 {
+                self.head = (self.head.0 + 1, 0);
+                if !area.contains(&self.head.0) {
+                    return Err(Error::corrupt(area.start, 0, "the orphan area is full"));
+                }
+                continue;
+            }
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            let node = OrphanNode { commit, last: later.is_empty(), inodes: now };
+            self.write_node(io, &node, atomic)?;
+            rest = later;
+        }
+        if atomic {
+            (self.head.0 + 1..area.end).try_for_each(|lnum| io.unmap(lnum))?;
+        }
+        Ok(())
+    }
+
+    fn write_node<V: Volume>(&mut self, io: &mut Io<V>, node: &OrphanNode<'_>, atomic: bool) -> Result<()> {
+        let (lnum, offset) = self.head;
+        let mut bytes = Vec::new();
+        io.append_node(node, Group::None, &mut bytes)?;
+        io.pad_to_min_io(&mut bytes);
+        if atomic {
+            io.change(lnum, &bytes)?;
+        } else {
+            if offset == 0 {
+                io.unmap(lnum)?;
+            }
+            io.write(lnum, offset, &bytes)?;
+        }
+        self.head.1 = align8(offset.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX - 7)));
+        Ok(())
+    }
+
+    /// Empties the orphan area, after a clean unmount.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(super) fn clear<V: Volume>(io: &mut Io<V>) -> Result<()> {
+        let area = io.layout().limits.orphans.clone();
+        area.into_iter().try_for_each(|lnum| io.unmap(lnum))
+    }
+}
+
+fn number(orphan: &Orphan) -> [u8; 8] {
+    u64::from(orphan.inode).to_le_bytes()
+}
+
+/// What the orphan area has told so far.
+#[derive(Default)]
+struct Reader {
+    /// Commit of the node before, and whether it was the last node of that.
+    before: (u64, bool),
+    /// The highest commit seen.
+    commit: u64,
+}
+
+impl<V: Volume> Core<V> {
+    /// Removes the inodes of the orphan area from the index, after a power cut.
+    ///
+    /// # Errors
+    /// Damage that no power cut leaves; failures of the volume.
+    pub(super) fn kill_orphans(&mut self) -> Result<()> {
+        let mut reader = Reader { commit: self.master.commit, ..Reader::default() };
+        for lnum in self.io.layout().limits.orphans.clone() {
+            let leb = match scan(&mut self.io, lnum, 0) {
+                Err(error) if error.is_damage() => recover_leb(&mut self.io, lnum, 0, None)?,
+                outcome => outcome?,
+            };
+            if !self.kill_orphans_of(&leb, &mut reader)? {
+                break;
+            }
+            if leb.end > 0 {
+                self.orphans.head = (lnum, leb.end);
+            }
+        }
+        // A commit that was not finished has used its number already.
+        self.master.commit = reader.commit;
+        Ok(())
+    }
+
+    /// Removes the inodes of a LEB; `false` if the LEB is of an earlier round through the area.
+    fn kill_orphans_of(&mut self, leb: &ScannedLeb, reader: &mut Reader) -> Result<bool> {
+        for (index, node) in leb.nodes.iter().enumerate() {
+            let Place { lnum, offset, .. } = node.place;
+            note_sqnum(&mut self.io, node.place, node.stamp.sqnum)?;
+            let orphans = orphan_node(leb, node)?;
+            reader.commit = reader.commit.max(orphans.commit);
+            let (commit, complete) = reader.before;
+            if complete && orphans.commit < commit {
+                if index == 0 {
+                    return Ok(false);
+                }
+                return Err(Error::corrupt(lnum, offset, "orphans of an earlier commit behind a later one"));
+            }
+            for inode in orphans.inums() {
+                self.kill_orphan(inode)?;
+            }
+            reader.before = (orphans.commit, orphans.last);
+        }
+        Ok(true)
+    }
+
+    /// Removes an inode from the index, unless it has got a name again.
+    fn kill_orphan(&mut self, inode: u64) -> Result<()> {
+        let Ok(inode) = u32::try_from(inode) else { return Ok(()) };
+        let Some(place) = self.tnc.find(&mut self.io, Key::inode(inode))? else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let frame = self.io.read_node(place, Some(NodeType::Inode), &mut bytes)?;
+        let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
+        if matches!(node, Node::Inode(node) if node.inode.links == 0) {
+            self.tnc.remove_inode(&mut self.io, &mut self.space, inode)?;
+        }
+        Ok(())
+    }
+}
+
+fn orphan_node<'a>(leb: &'a ScannedLeb, node: &ScannedNode) -> Result<OrphanNode<'a>> {
+    let Place { lnum, offset, .. } = node.place;
+    let frame = leb.frame(node)?;
+    match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
+        Node::Orphan(orphans) => Ok(orphans),
+        _ => {
+            let (expected, found) = (NodeType::Orphan, node.node_type);
+            Err(Error::WrongNode { lnum, offset, expected, found })
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Cleaning LEBs that were written when power went away. Linux: `fs/ubifs/recovery.c`.
+//!
+//! UBIFS writes LEBs upwards, and one write at a time. So what a power cut leaves is confined to the last write of a LEB, and
+//! erased space follows. Whatever else is damaged was damaged otherwise, and is an error.
+
+use floatgate_media::Reason;
+use floatgate_media::ubifs::{Group, pad};
+
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Head;
+use crate::ubifs::scan::{ScannedLeb, Stop, is_erased};
+use crate::volume::Volume;
+
+/// Scans a LEB whose end a power cut may have damaged, without that end. Unless the filesystem is read-only, the LEB is
+/// written anew without it, even if nothing is to be seen: pages that power was cut from can look erased.
+///
+/// # Errors
+/// Damage that no power cut leaves; failures of the volume.
+pub(super) fn recover_leb<V: Volume>(
+    io: &mut Io<V>,
+    lnum: u32,
+    start: u32,
+    head: Option<Head>,
+) -> Result<ScannedLeb> {
+    let mut leb = ScannedLeb::read(io, lnum, start)?;
+    let stop = leb.scan()?;
+    let max_write = max_write(io);
+    if !is_last_write(&leb, stop, max_write) {
+        return Err(match stop {
+            Stop::Corrupt(source) => Error::node(lnum, leb.end, source),
+            Stop::Garbage => Error::corrupt(lnum, leb.end, "garbage that is not of the last write"),
+            Stop::Empty => Error::corrupt(lnum, leb.end, "data behind empty space"),
+        });
+    }
+    let min_io = io.layout().min_io_bytes();
+    drop_incomplete(&mut leb, head, min_io);
+    clean_end(&mut leb, min_io);
+    if !io.is_read_only() {
+        write_back(io, &leb)?;
+    }
+    Ok(leb)
+}
+
+/// Bytes of the largest write, as write buffers have it.
+fn max_write<V: Volume>(io: &Io<V>) -> u32 {
+    io.layout().volume.max_write_bytes.max(io.layout().min_io_bytes())
+}
+
+/// Whether what stopped the scan can be of the last write.
+fn is_last_write(leb: &ScannedLeb, stop: Stop, max_write: u32) -> bool {
+    let erased_from = |offset: u32| is_erased(leb.from(offset.next_multiple_of(max_write)));
+    match stop {
+        Stop::Empty => is_erased(leb.from(leb.end)) || erased_from(leb.end + 1),
+        Stop::Garbage => erased_from(leb.end + 1),
+        // If more than the header was written, the header has to be good, and its length says how far the write went.
+        Stop::Corrupt(error) => {
+            let good_header = matches!(error.reason, Reason::BadCrc32 { .. });
+            erased_from(leb.end + 24) || good_header && erased_from(leb.end.saturating_add(node_len(leb)))
+        }
+    }
+}
+
+/// The length in the header of the node that the scan stopped at.
+fn node_len(leb: &ScannedLeb) -> u32 {
+    let field = leb.from(leb.end).get(16..20).and_then(|bytes| bytes.try_into().ok());
+    // Larger than any LEB if the header is cut off.
+    field.map_or(1 << 30, u32::from_le_bytes).min(1 << 30)
+}
+
+/// Drops the nodes at the end whose group is not complete. Of the garbage collector's head the whole last minimal I/O unit is
+/// dropped: padding there could leave too little room for what recovery has to move into this LEB.
+fn drop_incomplete(leb: &mut ScannedLeb, head: Option<Head>, min_io: u32) {
+    let unit = leb.end - leb.end % min_io;
+    if matches!(head, Some(Head::Base | Head::Data)) {
+        drop_while(leb, |node, _| node == Group::Member);
+    }
+    if head == Some(Head::Gc) {
+        drop_while(leb, |_, end| end > unit);
+    }
+}
+
+/// Drops nodes from the end as long as the last one's group and the end say so.
+fn drop_while(leb: &mut ScannedLeb, drop: impl Fn(Group, u32) -> bool) {
+    while let Some(last) = leb.nodes.last().filter(|last| drop(last.stamp.group, leb.end)) {
+        leb.end = last.place.offset;
+        leb.nodes.pop();
+    }
+}
+
+/// Pads the end to a minimal I/O unit and erases what follows, in memory.
+fn clean_end(leb: &mut ScannedLeb, min_io: u32) {
+    let end = leb.end.next_multiple_of(min_io);
+    let at = |offset: u32| (offset - leb.start) as usize;
+    let (from, to) = (at(leb.end), at(end).min(leb.bytes.len()));
+    if let Some(rest) = leb.bytes.get_mut(from..) {
+        let (padding, free) = rest.split_at_mut(to.saturating_sub(from).min(rest.len()));
+        if !padding.is_empty() {
+            pad(padding);
+        }
+        free.fill(0xFF);
+    }
+    leb.end = end;
+}
+
+/// Writes a cleaned LEB anew.
+fn write_back<V: Volume>(io: &mut Io<V>, leb: &ScannedLeb) -> Result<()> {
+    if leb.end == 0 {
+        return io.unmap(leb.lnum);
+    }
+    let mut bytes = vec![0; leb.start as usize];
+    if !bytes.is_empty() {
+        io.volume_mut().read(leb.lnum, 0, &mut bytes)?;
+    }
+    let used = (leb.end - leb.start) as usize;
+    bytes.extend_from_slice(leb.bytes.get(..used).unwrap_or(&leb.bytes));
+    io.change(leb.lnum, &bytes)
+}
+
+/// Erases what an interrupted commit has left where the index or the LPT goes on. Nothing leads there. Linux writes only LEBs
+/// anew where something is to be seen; but a page that power was cut from can look erased.
+///
+/// # Errors
+/// Failures of the volume.
+pub(super) fn recover_head<V: Volume>(io: &mut Io<V>, lnum: u32, offset: u32) -> Result<()> {
+    if offset >= io.layout().leb_bytes() {
+        return Ok(());
+    }
+    if offset == 0 {
+        return io.unmap(lnum);
+    }
+    let mut bytes = vec![0; offset as usize];
+    io.volume_mut().read(lnum, 0, &mut bytes)?;
+    io.change(lnum, &bytes)
+}

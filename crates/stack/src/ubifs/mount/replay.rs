@@ -1,0 +1,302 @@
+//! Replay: what the journal says since the last commit goes into the index in memory. Linux: `fs/ubifs/replay.c`.
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, Node, Truncation};
+
+use super::note_sqnum;
+use super::recover::recover_leb;
+use super::sizes::Sizes;
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::journal::Bud;
+use crate::ubifs::layout::Place;
+use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
+use crate::ubifs::space::{LebSpace, Space};
+use crate::ubifs::tnc::IndexSpace;
+use crate::volume::Volume;
+
+/// A change that the journal has.
+#[derive(Clone, Debug)]
+struct Change {
+    sqnum: u64,
+    place: Place,
+    key: Key,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Inode { size: u64 },
+    InodeDeletion,
+    Data { end: u64 },
+    Name { name: Box<[u8]> },
+    NameDeletion { name: Box<[u8]> },
+    Truncation { old_size: u64, new_size: u64 },
+    Nothing,
+}
+
+impl What {
+    /// Whether the node itself is of use from now on.
+    const fn is_kept(&self) -> bool {
+        matches!(self, Self::Inode { .. } | Self::Data { .. } | Self::Name { .. })
+    }
+}
+
+/// What a scan of a bud has found.
+#[derive(Clone, Copy, Debug)]
+struct BudSpace {
+    lnum: u32,
+    bud: Bud,
+    /// Byte behind the last write.
+    end: u32,
+    /// Bytes since the bud's start that no node uses.
+    dirty: u32,
+}
+
+/// What all buds hold.
+#[derive(Clone, Debug, Default)]
+struct Replay {
+    changes: Vec<Change>,
+    buds: Vec<BudSpace>,
+    highest_inode: u64,
+}
+
+impl<V: Volume> Core<V> {
+    /// Brings the index and the LEB properties up to date with the journal. The heads go on where their last buds end.
+    ///
+    /// # Errors
+    /// Damage; with `recovering`, only such as no power cut leaves.
+    pub(super) fn replay(&mut self, buds: &[(u32, Bud)], recovering: bool) -> Result<Sizes> {
+        let mut replay = Replay::default();
+        for (index, &(lnum, bud)) in buds.iter().enumerate() {
+            let last = recovering && is_last(&mut self.io, buds.get(index + 1..).unwrap_or(&[]), bud)?;
+            replay.read_bud(&mut self.io, lnum, bud, last)?;
+        }
+        self.highest_inode = self.highest_inode.max(replay.highest_inode);
+        replay.changes.sort_by_key(|change| change.sqnum);
+        let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
+        // Nodes that are deleted later in the journal can be gone already.
+        self.tnc.set_replaying(true);
+        let sizes = self.replay_all(&replay.changes, recovering, &mut dirt)?;
+        self.tnc.set_replaying(false);
+        for bud in &replay.buds {
+            self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0))?;
+        }
+        self.space.replayed(self.tnc.dirty_nodes());
+        Ok(sizes)
+    }
+
+    fn replay_all(
+        &mut self,
+        changes: &[Change],
+        recovering: bool,
+        dirt: &mut BTreeMap<u32, u64>,
+    ) -> Result<Sizes> {
+        let alive = last_state_of_inodes(changes);
+        let mut sizes = Sizes::default();
+        for change in changes {
+            self.replay_one(change, &alive, dirt)?;
+            if recovering {
+                note_size(&mut sizes, change);
+            }
+        }
+        Ok(sizes)
+    }
+
+    fn replay_one(
+        &mut self,
+        change: &Change,
+        alive: &BTreeMap<u32, bool>,
+        dirt: &mut BTreeMap<u32, u64>,
+    ) -> Result<()> {
+        let Self { io, space, tnc, .. } = self;
+        let space = &mut ReplaySpace { space, dirt };
+        let Change { key, place, .. } = *change;
+        match &change.what {
+            What::Inode { .. } | What::Data { .. } => tnc.insert(io, space, key, place),
+            What::Name { name } => tnc.insert_name(io, space, key, name, place),
+            What::NameDeletion { name } => tnc.remove_name(io, space, key, name),
+            // A nameless file can get a name again: what it has must stay.
+            What::InodeDeletion if alive.get(&key.inum()) == Some(&true) => Ok(()),
+            What::InodeDeletion => tnc.remove_inode(io, space, key.inum()),
+            What::Truncation { old_size, new_size } => match removed_blocks(key.inum(), *old_size, *new_size)
+            {
+                Some((from, to)) => tnc.remove_range(io, space, from, to),
+                None => Ok(()),
+            },
+            What::Nothing => Ok(()),
+        }
+    }
+
+    /// Corrects the space of a bud, of which the replay has made so many bytes dirty, and lets its head go on behind it.
+    fn set_bud_space(&mut self, bud: &BudSpace, replayed: u64) -> Result<()> {
+        let leb = self.io.layout().leb_bytes();
+        let mut space = self.space.get(bud.lnum)?;
+        let mut dirty = u64::from(space.dirty).saturating_add(replayed);
+        if bud.bud.start == 0 && (space.free != leb || space.dirty != 0) {
+            // It was empty when it became a bud, so the garbage collector had emptied it after the last commit. The replay has
+            // made dirty all that was in it then.
+            dirty = dirty.saturating_sub(u64::from(leb - space.free.min(leb)));
+        }
+        let free = leb.saturating_sub(bud.end);
+        dirty += u64::from(bud.dirty);
+        if dirty + u64::from(free) > u64::from(leb) {
+            return Err(Error::corrupt(bud.lnum, bud.end, "more free and dirty space than the LEB has"));
+        }
+        space.free = free;
+        space.dirty = u32::try_from(dirty).unwrap_or(leb);
+        space.taken = true;
+        self.space.set(bud.lnum, space)?;
+        // Of a head's buds the last one counts.
+        self.io.seek_head(bud.bud.head, bud.lnum, bud.end);
+        Ok(())
+    }
+}
+
+/// LEB properties during replay: dirt of buds is counted apart, for it can exceed the LEB until
+/// [`set_bud_space`](Core::set_bud_space) corrects it.
+struct ReplaySpace<'s> {
+    space: &'s mut Space,
+    dirt: &'s mut BTreeMap<u32, u64>,
+}
+
+impl IndexSpace for ReplaySpace<'_> {
+    fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()> {
+        match self.dirt.get_mut(&lnum) {
+            Some(dirt) => {
+                *dirt = dirt.saturating_add(u64::from(bytes));
+                Ok(())
+            }
+            None => self.space.add_dirt(lnum, bytes),
+        }
+    }
+
+    fn get(&self, lnum: u32) -> Result<LebSpace> {
+        self.space.get(lnum)
+    }
+
+    fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()> {
+        self.space.set(lnum, space)
+    }
+
+    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+        self.space.find_free_for_index(io)
+    }
+
+    fn find_dirty_index(&mut self) -> Result<Option<u32>> {
+        self.space.find_dirty_index()
+    }
+}
+
+/// Whether a bud is the last one of its head, the only one that a power cut can have damaged. Old versions of Linux could add
+/// the next one, still empty, before the end of this one was written.
+fn is_last<V: Volume>(io: &mut Io<V>, later: &[(u32, Bud)], bud: Bud) -> Result<bool> {
+    let mut of_head = later.iter().filter(|(_, other)| other.head == bud.head);
+    let (next, after) = (of_head.next(), of_head.next());
+    let (Some(&(lnum, next)), None) = (next, after) else { return Ok(next.is_none()) };
+    let mut word = [0; 4];
+    if next.start.saturating_add(4) > io.layout().leb_bytes() {
+        return Ok(true);
+    }
+    match io.volume_mut().read(lnum, next.start, &mut word) {
+        Ok(()) => Ok(word == [0xFF; 4]),
+        Err(error) => {
+            Err(Error::from(error)).or_else(|error| if error.is_damage() { Ok(false) } else { Err(error) })
+        }
+    }
+}
+
+impl Replay {
+    fn read_bud<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32, bud: Bud, last: bool) -> Result<()> {
+        let leb =
+            if last { recover_leb(io, lnum, bud.start, Some(bud.head))? } else { scan(io, lnum, bud.start)? };
+        let mut used = 0;
+        for node in &leb.nodes {
+            note_sqnum(io, node.place, node.stamp.sqnum)?;
+            used += self.add(&leb, node)?;
+        }
+        let written = leb.end - bud.start;
+        self.buds.push(BudSpace { lnum, bud, end: leb.end, dirty: written.saturating_sub(used) });
+        Ok(())
+    }
+
+    /// Adds a node, and returns the bytes that it uses.
+    fn add(&mut self, leb: &ScannedLeb, node: &ScannedNode) -> Result<u32> {
+        let Place { lnum, offset, .. } = node.place;
+        let damaged = |source| Error::node(lnum, offset, source);
+        let frame = leb.frame(node)?;
+        let parsed = frame.node().map_err(damaged)?;
+        let (key, what) = match parsed {
+            Node::Inode(node) => of_inode(&node),
+            Node::Data(node) => of_data(&node),
+            Node::Entry(node) => {
+                node.check().map_err(damaged)?;
+                of_entry(&node)
+            }
+            Node::Truncation(node) => {
+                node.check().map_err(damaged)?;
+                of_truncation(&node)
+            }
+            Node::Auth(_) => (Key::default(), What::Nothing),
+            _ => return Err(Error::corrupt(lnum, offset, "not a node of the journal")),
+        };
+        self.highest_inode = self.highest_inode.max(u64::from(key.inum()));
+        let used = if what.is_kept() { node.place.aligned_len() } else { 0 };
+        self.changes.push(Change { sqnum: node.stamp.sqnum, place: node.place, key, what });
+        Ok(used)
+    }
+}
+
+const fn of_inode(node: &InodeNode<'_>) -> (Key, What) {
+    let inode = &node.inode;
+    let what = if inode.links == 0 { What::InodeDeletion } else { What::Inode { size: inode.size } };
+    (inode.key, what)
+}
+
+fn of_data(node: &DataNode<'_>) -> (Key, What) {
+    let start = u64::from(node.block.key.block()) * u64::from(BLOCK_BYTES);
+    (node.block.key, What::Data { end: start + u64::from(node.block.size) })
+}
+
+fn of_entry(node: &EntryNode<'_>) -> (Key, What) {
+    let name = node.name.into();
+    let what = if node.is_deletion() { What::NameDeletion { name } } else { What::Name { name } };
+    (node.entry.key, what)
+}
+
+const fn of_truncation(node: &Truncation) -> (Key, What) {
+    let Truncation { inode, old_size, new_size } = *node;
+    (Key::inode(inode), What::Truncation { old_size, new_size })
+}
+
+/// Whether the last inode node of each inode keeps it.
+fn last_state_of_inodes(changes: &[Change]) -> BTreeMap<u32, bool> {
+    let states = changes.iter().filter_map(|change| match change.what {
+        What::Inode { .. } => Some((change.key.inum(), true)),
+        What::InodeDeletion => Some((change.key.inum(), false)),
+        _ => None,
+    });
+    states.collect()
+}
+
+/// The blocks that a truncation removes: from the first one wholly behind the new end to the last one of the old size.
+fn removed_blocks(inode: u32, old_size: u64, new_size: u64) -> Option<(Key, Key)> {
+    let block = u64::from(BLOCK_BYTES);
+    let number = |value: u64| u32::try_from(value).ok();
+    let first = Key::data(inode, number(new_size.div_ceil(block))?)?;
+    let last = Key::data(inode, number(old_size.checked_sub(1)? / block)?)?;
+    (first <= last).then_some((first, last))
+}
+
+fn note_size(sizes: &mut Sizes, change: &Change) {
+    let inode = change.key.inum();
+    match change.what {
+        What::Inode { size } => sizes.inode(inode, size),
+        What::InodeDeletion => sizes.deletion(inode),
+        What::Data { end } => sizes.data(inode, end),
+        What::Truncation { new_size, .. } => sizes.truncation(inode, new_size),
+        What::Name { .. } | What::NameDeletion { .. } | What::Nothing => {}
+    }
+}

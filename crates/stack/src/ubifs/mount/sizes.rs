@@ -1,0 +1,110 @@
+//! Sizes of files after a power cut: data can have reached the flash before the inode that counts them. Linux:
+//! `ubifs_recover_size_accum` and what follows it in `fs/ubifs/recovery.c`.
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{Frame, Inode, InodeNode, Key, Node, NodeBody, NodeType, Stamp};
+
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+
+/// What the journal says of the size of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The size in the inode, if the journal has the inode.
+    inode: Option<u64>,
+    /// Up to where its data reach.
+    data: u64,
+}
+
+/// What the journal says of sizes, by inode.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sizes(BTreeMap<u32, Known>);
+
+impl Sizes {
+    /// An inode was written.
+    pub(super) fn inode(&mut self, inode: u32, size: u64) {
+        self.0.entry(inode).or_default().inode = Some(size);
+    }
+
+    /// An inode was deleted.
+    pub(super) fn deletion(&mut self, inode: u32) {
+        self.0.remove(&inode);
+    }
+
+    /// Data were written, up to byte `end` of the file.
+    pub(super) fn data(&mut self, inode: u32, end: u64) {
+        let known = self.0.entry(inode).or_default();
+        known.data = known.data.max(end);
+    }
+
+    /// A file was cut to so many bytes.
+    pub(super) fn truncation(&mut self, inode: u32, size: u64) {
+        if let Some(known) = self.0.get_mut(&inode) {
+            known.data = size;
+        }
+    }
+}
+
+impl<V: Volume> Core<V> {
+    /// Removes data of inodes that do not exist, and lets files reach to the end of their data: on flash, or in
+    /// [`Core::sizes`] if the filesystem is read-only.
+    ///
+    /// # Errors
+    /// Damaged nodes; failures of the volume.
+    pub(super) fn recover_sizes(&mut self, sizes: Sizes) -> Result<()> {
+        for (inode, known) in sizes.0 {
+            let key = Key::inode(inode);
+            let Some(place) = self.tnc.find(&mut self.io, key)? else {
+                if known.inode.is_none() {
+                    self.tnc.remove_inode(&mut self.io, &mut self.space, inode)?;
+                }
+                continue;
+            };
+            let size = self.inode_size(place)?;
+            if size >= known.data || known.inode.is_some_and(|size| size >= known.data) {
+                continue;
+            }
+            if self.io.is_read_only() {
+                self.sizes.insert(inode, known.data);
+            } else {
+                self.fix_size(place, known.data)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inode_size(&mut self, place: Place) -> Result<u64> {
+        let mut bytes = Vec::new();
+        let frame = self.io.read_node(place, Some(NodeType::Inode), &mut bytes)?;
+        parse_inode(&frame, place).map(|node| node.inode.size)
+    }
+
+    /// Writes the LEB of an inode anew with another size in the inode.
+    fn fix_size(&mut self, place: Place, size: u64) -> Result<()> {
+        let mut leb = vec![0; self.io.layout().leb_bytes() as usize];
+        self.io.volume_mut().read(place.lnum, 0, &mut leb)?;
+        let unit = self.io.layout().min_io_bytes() as usize;
+        let damaged = Error::corrupt(place.lnum, place.offset, "the inode is not where it was");
+        let range = place.offset as usize..(place.offset + place.len) as usize;
+        let old = leb.get(range.clone()).ok_or(damaged.clone())?.to_vec();
+        let frame = Frame::parse(&old).map_err(|source| Error::node(place.lnum, place.offset, source))?;
+        let InodeNode { inode, data } = parse_inode(&frame, place)?;
+        let stamp: Stamp = frame.stamp;
+        let fixed = InodeNode { inode: Inode { size, ..inode }, data };
+        let room = leb.get_mut(range).ok_or(damaged)?;
+        fixed.emit(stamp, room).map_err(|source| Error::node(place.lnum, place.offset, source))?;
+        let used = leb.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
+        leb.truncate(used.next_multiple_of(unit));
+        self.io.change(place.lnum, &leb)
+    }
+}
+
+fn parse_inode<'a>(frame: &Frame<'a>, place: Place) -> Result<InodeNode<'a>> {
+    match frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))? {
+        Node::Inode(node) => Ok(node),
+        _ => Err(Error::corrupt(place.lnum, place.offset, "not an inode")),
+    }
+}

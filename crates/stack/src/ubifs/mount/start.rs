@@ -1,0 +1,130 @@
+//! The parts of a mount that write: marking the filesystem as in use, what ends a clean mount and a recovery, and the unmount.
+
+use floatgate_media::ubifs::{MASTER_LEB, MasterFlags};
+
+use super::Orphans;
+use super::master::without;
+use super::{read_log, superblock};
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::gc::Collected;
+use crate::ubifs::journal::{Bud, Room};
+use crate::ubifs::layout::Head;
+use crate::ubifs::space::LebSpace;
+use crate::volume::Volume;
+
+impl<V: Volume> Core<V> {
+    /// Marks the filesystem as in use, so that the next mount knows of a power cut, and writes a superblock that has changed.
+    pub(super) fn mark_dirty(&mut self, superblock: &superblock::Found) -> Result<()> {
+        if superblock.fix_up_space {
+            self.fix_up_space()?;
+        }
+        if !self.was_dirty() {
+            self.master.flags = self.master.flags.with(MasterFlags::DIRTY);
+            self.write_master()?;
+        }
+        if superblock.changed { self.write_superblock() } else { Ok(()) }
+    }
+
+    /// Reads the log. The index head is not to be found as free space from now on.
+    pub(super) fn read_journal(&mut self, recovering: bool) -> Result<Vec<(u32, Bud)>> {
+        let (lnum, offset) = (self.master.index_head_lnum, self.master.index_head_offset);
+        let space = self.space.get(lnum)?;
+        if self.io.layout().leb_bytes() - space.free != offset {
+            return Err(Error::corrupt(lnum, offset, "the index head is not where its free space begins"));
+        }
+        self.space.set(lnum, LebSpace { taken: true, ..space })?;
+        read_log(&mut self.io, &mut self.log, self.master.commit, recovering)
+    }
+
+    /// Ends the mount of a filesystem that was unmounted.
+    pub(super) fn end_clean_mount(&mut self) -> Result<()> {
+        let gc_lnum =
+            self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"))?;
+        let free = self.io.layout().leb_bytes();
+        if self.io.is_read_only() {
+            self.space.set(gc_lnum, LebSpace { free, dirty: 0, index: false, taken: true })?;
+            self.gc_lnum = Some(gc_lnum);
+            return Ok(());
+        }
+        Orphans::clear(&mut self.io)?;
+        self.check_space()?;
+        self.make_log_room()?;
+        self.space.set(gc_lnum, LebSpace { free, dirty: 0, index: false, taken: true })?;
+        self.gc_lnum = Some(gc_lnum);
+        self.io.unmap(gc_lnum)
+    }
+
+    /// Ends a recovery: a LEB is kept for the garbage collector, and everything is committed.
+    pub(super) fn end_recovery(&mut self) -> Result<()> {
+        self.check_space()?;
+        self.make_log_room()?;
+        self.gc_lnum = None;
+        // What fits behind the garbage collector's head can be moved there.
+        let open = self.io.head_room(Head::Gc) > 0;
+        let position = self.io.buffer(Head::Gc).position();
+        let dirty = if open { self.space.find_dirty_data(position)? } else { None };
+        let Some((lnum, _)) = dirty else { return self.keep_empty_leb() };
+        // Committed first, so that later replays see this removal of orphans and that collection in this order.
+        self.force_commit()?;
+        let space = self.space.get(lnum)?;
+        if self.collect_leb(lnum, space)? != Room::Ready(Collected::Retained) {
+            return Err(Error::corrupt(lnum, 0, "does not fit behind the garbage collector's head"));
+        }
+        self.io.sync_head(&mut self.space, Head::Gc)?;
+        self.io.unmap(lnum)
+    }
+
+    /// Keeps an empty LEB for the garbage collector, and commits. It has to be found first: the commit could take the last one.
+    fn keep_empty_leb(&mut self) -> Result<()> {
+        let lnum = self.space.find_free_for_index(&mut self.io)?.ok_or(Error::NoSpace)?;
+        let space = self.space.get(lnum)?;
+        self.space.set(lnum, LebSpace { index: false, ..space })?;
+        self.gc_lnum = Some(lnum);
+        self.force_commit()
+    }
+
+    /// Deleting needs space too: a filesystem without any cannot be written.
+    fn check_space(&self) -> Result<()> {
+        let totals = self.space.totals();
+        let enough = totals.free + totals.dirty >= u64::from(self.io.layout().dark_bytes);
+        if enough { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
+    /// Makes sure that a commit can start in the log.
+    fn make_log_room(&mut self) -> Result<()> {
+        if self.log.is_full(self.io.layout()) { self.log.consolidate(&mut self.io) } else { Ok(()) }
+    }
+
+    /// Writes what heads hold and says in the master node that the filesystem is not in use. The journal stays, and is replayed
+    /// by the next mount.
+    ///
+    /// A filesystem that is read-only, also after a failure, is left as it is; so is one with inodes that have no name, which
+    /// the next mount's recovery removes.
+    ///
+    /// # Errors
+    /// Failures of the volume, which comes back with the error.
+    pub(crate) fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
+        match self.end() {
+            Ok(()) => Ok(self.into_volume()),
+            Err(error) => Err((error, self.into_volume())),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.io.is_read_only() {
+            return Ok(());
+        }
+        if self.log.is_deferred() {
+            self.force_commit()?;
+        }
+        self.sync_heads()?;
+        if let Some(gc_lnum) = self.gc_lnum.filter(|_| self.orphans.is_empty()) {
+            let flags = without(self.master.flags, MasterFlags::DIRTY);
+            self.master.flags = flags.with(MasterFlags::NO_ORPHANS);
+            self.master.gc_lnum = gc_lnum;
+            self.write_master()?;
+        }
+        Ok(self.io.volume_mut().flush()?)
+    }
+}

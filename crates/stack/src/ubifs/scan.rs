@@ -1,0 +1,229 @@
+//! Finding the nodes of a LEB, as garbage collection, replay, recovery and checks need them. Linux: `fs/ubifs/scan.c`.
+
+use floatgate_media::ubifs::{Frame, Key, Node, NodeType, PaddingNode, Stamp, padding_bytes};
+use floatgate_media::{MediaError, Reason};
+
+use super::error::{Error, Result};
+use super::io::Io;
+use super::layout::{Place, align8};
+use crate::volume::{Volume, VolumeFault};
+
+/// What stands where a node could begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scanned<'a> {
+    /// A node that is not padding.
+    Node(Frame<'a>),
+    /// Padding of so many bytes, a multiple of 8.
+    Padding(u32),
+    /// Ones: nothing was written here.
+    Empty,
+    /// No node begins here.
+    Garbage,
+    /// A node begins here, but it is damaged.
+    CorruptNode(MediaError),
+    /// A padding node of an impossible length.
+    BadPadding,
+}
+
+impl Scanned<'_> {
+    /// Bytes up to where the next node can begin, if something good stands here.
+    pub(crate) fn advance(&self) -> Option<u32> {
+        match self {
+            Self::Node(frame) => Some(align8(u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX - 7))),
+            Self::Padding(bytes) => Some(*bytes),
+            Self::Empty | Self::Garbage | Self::CorruptNode(_) | Self::BadPadding => None,
+        }
+    }
+}
+
+/// Looks at the start of `bytes`, which go on to the end of the LEB.
+pub(crate) fn scan_node(bytes: &[u8]) -> Scanned<'_> {
+    let frame = match Frame::parse(bytes) {
+        Ok(frame) => frame,
+        Err(error) => return scan_no_node(bytes, error),
+    };
+    if frame.node_type != NodeType::Padding {
+        return Scanned::Node(frame);
+    }
+    let padding = match frame.node() {
+        Ok(Node::Padding(padding)) => padding_len(&padding, bytes.len()),
+        _ => None,
+    };
+    padding.map_or(Scanned::BadPadding, Scanned::Padding)
+}
+
+fn padding_len(padding: &PaddingNode, room: usize) -> Option<u32> {
+    let total = u32::try_from(padding.total_bytes()).ok()?;
+    (total.is_multiple_of(8) && total as usize <= room).then_some(total)
+}
+
+fn scan_no_node(bytes: &[u8], error: MediaError) -> Scanned<'_> {
+    match error.reason {
+        Reason::Erased => Scanned::Empty,
+        Reason::BadMagic { .. } => match padding_bytes(bytes) {
+            0 => Scanned::Garbage,
+            run => Scanned::Padding(u32::try_from(run).unwrap_or(u32::MAX)),
+        },
+        // Too few bytes for a header.
+        Reason::Truncated { .. } if bytes.len() < 24 => Scanned::Garbage,
+        _ => Scanned::CorruptNode(error),
+    }
+}
+
+/// A node that a scan found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScannedNode {
+    /// Sequence number and group.
+    pub(crate) stamp: Stamp,
+    /// What it is.
+    pub(crate) node_type: NodeType,
+    /// Its key, if nodes of its type have one.
+    pub(crate) key: Option<Key>,
+    /// Where it stands.
+    pub(crate) place: Place,
+}
+
+impl ScannedNode {
+    fn new(frame: &Frame<'_>, lnum: u32, offset: u32) -> Result<Self> {
+        let len = u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX);
+        let node = frame.node().map_err(|source| Error::node(lnum, offset, source))?;
+        let key = match node {
+            Node::Inode(node) => Some(node.inode.key),
+            Node::Data(node) => Some(node.block.key),
+            Node::Entry(node) => Some(node.entry.key),
+            _ => None,
+        };
+        let place = Place { lnum, offset, len };
+        Ok(Self { stamp: frame.stamp, node_type: frame.node_type, key, place })
+    }
+}
+
+/// The nodes of a LEB.
+#[derive(Clone, Debug)]
+pub(crate) struct ScannedLeb {
+    /// The LEB.
+    pub(crate) lnum: u32,
+    /// Byte where the scan began.
+    pub(crate) start: u32,
+    /// Nodes in the order they stand, without padding.
+    pub(crate) nodes: Vec<ScannedNode>,
+    /// Byte behind the last write, a multiple of the smallest write: the rest is empty.
+    pub(crate) end: u32,
+    /// The LEB from `start` to its end.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl ScannedLeb {
+    /// Reads a LEB from `start` on; bits that ECC cannot correct show in CRCs.
+    pub(crate) fn read<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<Self> {
+        let bytes = read_to_end(io, lnum, start)?;
+        Ok(Self { lnum, start, nodes: Vec::new(), end: start, bytes })
+    }
+
+    /// Bytes from a byte of the LEB to its end.
+    pub(crate) fn from(&self, offset: u32) -> &[u8] {
+        let skip = offset.saturating_sub(self.start) as usize;
+        self.bytes.get(skip..).unwrap_or(&[])
+    }
+
+    /// A node that was found.
+    ///
+    /// # Errors
+    /// A place that is not of this LEB.
+    pub(crate) fn frame(&self, node: &ScannedNode) -> Result<Frame<'_>> {
+        let Place { lnum, offset, .. } = node.place;
+        Frame::parse(self.from(offset)).map_err(|source| Error::node(lnum, offset, source))
+    }
+
+    /// Scans from `end` on, up to what is neither node nor padding, and returns what that is: [`Scanned::Empty`] at the
+    /// end of the LEB too. `end` is where it begins then.
+    ///
+    /// # Errors
+    /// A node with a good CRC whose fields contradict each other.
+    pub(crate) fn scan(&mut self) -> Result<Stop> {
+        loop {
+            let rest = self.from(self.end);
+            if rest.len() < 8 {
+                return Ok(Stop::Empty);
+            }
+            let scanned = scan_node(rest);
+            let Some(advance) = scanned.advance() else { return Ok(Stop::of(&scanned)) };
+            if let Scanned::Node(frame) = scanned {
+                // A good CRC over an impossible node is not what a power cut leaves: no stop, but an error.
+                let node = ScannedNode::new(&frame, self.lnum, self.end)?;
+                self.nodes.push(node);
+            }
+            self.end = self.end.saturating_add(advance);
+        }
+    }
+}
+
+/// Why a scan stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Empty space, or the end of the LEB.
+    Empty,
+    /// Neither a node nor padding, or padding of an impossible length.
+    Garbage,
+    /// A damaged node.
+    Corrupt(MediaError),
+}
+
+impl Stop {
+    const fn of(scanned: &Scanned<'_>) -> Self {
+        match scanned {
+            Scanned::CorruptNode(error) => Self::Corrupt(*error),
+            Scanned::Garbage | Scanned::BadPadding => Self::Garbage,
+            Scanned::Node(_) | Scanned::Padding(_) | Scanned::Empty => Self::Empty,
+        }
+    }
+}
+
+/// Finds the nodes of a LEB that was written properly.
+///
+/// # Errors
+/// Damage ([`Error::is_damage`]): a bad node, garbage, empty space inside a minimal I/O unit, data behind empty space.
+/// Failures of the volume.
+pub(crate) fn scan<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<ScannedLeb> {
+    let mut leb = ScannedLeb::read(io, lnum, start)?;
+    match leb.scan()? {
+        Stop::Corrupt(source) => return Err(Error::node(lnum, leb.end, source)),
+        Stop::Garbage => return Err(Error::corrupt(lnum, leb.end, "neither a node nor padding")),
+        Stop::Empty => {}
+    }
+    let rest = leb.from(leb.end);
+    if let Some(at) = first_written(rest) {
+        let offset = leb.end.saturating_add(u32::try_from(at).unwrap_or(u32::MAX));
+        return Err(Error::corrupt(lnum, offset, "data behind empty space"));
+    }
+    if !leb.end.is_multiple_of(io.layout().min_io_bytes()) {
+        return Err(Error::corrupt(lnum, leb.end, "empty space begins inside a minimal I/O unit"));
+    }
+    Ok(leb)
+}
+
+/// The first byte that is not erased.
+pub(crate) fn first_written(bytes: &[u8]) -> Option<usize> {
+    const ONES: [u8; 4096] = [0xFF; 4096];
+    let chunk = bytes.chunks(ONES.len()).position(|chunk| chunk != &ONES[..chunk.len()])?;
+    let start = chunk * ONES.len();
+    bytes.iter().skip(start).position(|&byte| byte != 0xFF).map(|at| start + at)
+}
+
+/// Whether all bytes are erased.
+pub(crate) fn is_erased(bytes: &[u8]) -> bool {
+    first_written(bytes).is_none()
+}
+
+/// Reads a LEB from a byte to its end, past the write buffers; bits that ECC cannot correct stay as they are.
+pub(crate) fn read_to_end<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<Vec<u8>> {
+    let len = io.layout().leb_bytes().saturating_sub(start);
+    let mut bytes = vec![0; len as usize];
+    if bytes.is_empty() {
+        return Ok(bytes);
+    }
+    match io.volume_mut().read(lnum, start, &mut bytes) {
+        Err(error) if error.fault != VolumeFault::Uncorrectable => Err(error.into()),
+        _ => Ok(bytes),
+    }
+}

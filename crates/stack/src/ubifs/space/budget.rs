@@ -1,0 +1,281 @@
+//! Promises of space: an operation that was let in never finds the flash full. Linux: `fs/ubifs/budget.c`.
+//!
+//! Everything is assumed at its worst: data that do not compress, an index node for each new node. The index is kept
+//! three times its size, so that it can always be written, in the gaps of the old one if need be.
+
+use std::sync::Arc;
+
+use super::super::layout::{Layout, MAX_DATA_NODE_BYTES, align8};
+use super::Space;
+use floatgate_media::ubifs::BLOCK_BYTES;
+
+/// Bytes of an inode without attached data.
+const INODE_BYTES: u64 = 160;
+
+/// Bytes of an entry with the longest name.
+const MAX_ENTRY_BYTES: u64 = 56 + 255 + 1;
+
+/// Least LEBs kept for the index. Linux: `MIN_INDEX_LEBS`.
+const MIN_INDEX_LEBS: u32 = 2;
+
+/// How often the index fits into what is kept for it.
+const INDEX_COPIES: u64 = 3;
+
+/// What an operation is going to write, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BudgetRequest {
+    /// Blocks of data (4 KiB) that a file did not have.
+    pub(crate) new_blocks: u32,
+    /// Blocks that are written anew.
+    pub(crate) changed_blocks: u32,
+    /// New inodes.
+    pub(crate) new_inodes: u32,
+    /// Data attached to new inodes, bytes.
+    pub(crate) new_inode_bytes: u32,
+    /// Inodes that are written anew.
+    pub(crate) changed_inodes: u32,
+    /// Data attached to them, bytes.
+    pub(crate) changed_inode_bytes: u32,
+    /// New names, of entries or attributes.
+    pub(crate) new_entries: u32,
+    /// Entries that are written anew, or removed by writing a deletion entry.
+    pub(crate) changed_entries: u32,
+}
+
+/// What a request comes to, bytes; kept to be given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Growth of the index.
+    pub(crate) index: u64,
+    /// New nodes.
+    pub(crate) data: u64,
+    /// Nodes that replace others.
+    pub(crate) dirty: u64,
+}
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Bytes of the index on flash.
+    committed_index: u64,
+    /// Growth of the index since the last commit.
+    uncommitted_index: u64,
+    /// Promised to operations that have not written yet.
+    promised: Cost,
+}
+
+/// What a filesystem says of its size, in blocks of 4 KiB. Linux: `statfs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceReport {
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Free blocks without those reserved.
+    pub available_blocks: u64,
+}
+
+impl BudgetRequest {
+    /// What it comes to.
+    pub(crate) fn cost(&self, layout: &Layout) -> Cost {
+        let times = |count: u32, bytes: u64| u64::from(count) * bytes;
+        let block = u64::from(MAX_DATA_NODE_BYTES);
+        let nodes = u64::from(self.new_blocks) + u64::from(self.new_inodes) + u64::from(self.new_entries);
+        Cost {
+            index: nodes * u64::from(layout.max_index_node_bytes()),
+            data: times(self.new_blocks, block)
+                + times(self.new_inodes, INODE_BYTES)
+                + times(self.new_entries, MAX_ENTRY_BYTES)
+                + u64::from(self.new_inode_bytes).next_multiple_of(8),
+            dirty: times(self.changed_blocks, block)
+                + times(self.changed_inodes, INODE_BYTES)
+                + times(self.changed_entries, MAX_ENTRY_BYTES)
+                + u64::from(self.changed_inode_bytes).next_multiple_of(8),
+        }
+    }
+}
+
+impl Cost {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            index: self.index.saturating_add(other.index),
+            data: self.data.saturating_add(other.data),
+            dirty: self.dirty.saturating_add(other.dirty),
+        }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            index: self.index.saturating_sub(other.index),
+            data: self.data.saturating_sub(other.data),
+            dirty: self.dirty.saturating_sub(other.dirty),
+        }
+    }
+
+    /// Nothing is written.
+    pub(crate) const fn is_nothing(self) -> bool {
+        self.data == 0 && self.dirty == 0
+    }
+}
+
+impl Budget {
+    /// Nothing promised, and the index on flash has so many bytes.
+    pub(super) const fn new(committed_index: u64) -> Self {
+        Self { committed_index, uncommitted_index: 0, promised: Cost { index: 0, data: 0, dirty: 0 } }
+    }
+
+    /// What is promised.
+    pub(crate) const fn promised(&self) -> Cost {
+        self.promised
+    }
+
+    /// LEBs the index may need until the next commit is done, and one that its head makes useless for gaps.
+    fn min_index_lebs(&self, layout: &Layout) -> u32 {
+        let growth = self.uncommitted_index.saturating_add(self.promised.index);
+        let bytes = self.committed_index.saturating_add(growth).saturating_mul(INDEX_COPIES);
+        let usable = layout.leb_bytes().saturating_sub(layout.max_index_node_bytes()).max(1);
+        let lebs = bytes.div_ceil(u64::from(usable)).saturating_add(1);
+        u32::try_from(lebs).unwrap_or(u32::MAX).max(MIN_INDEX_LEBS)
+    }
+}
+
+/// Bytes of files that fit into so much space: data nodes with their headers, and for each its part of the index.
+///
+/// Half of the fanout is what index nodes are filled to on average. Linux: `ubifs_reported_space`.
+fn reported(layout: &Layout, space: u64) -> u64 {
+    let fanout = u64::from(if layout.limits.fanout > 3 { layout.limits.fanout / 2 } else { 2 });
+    let index = u64::from(layout.max_index_node_bytes()) * INDEX_COPIES / (fanout - 1).max(1);
+    let bytes = u128::from(space) * u128::from(BLOCK_BYTES);
+    u64::try_from(bytes / u128::from(u64::from(MAX_DATA_NODE_BYTES) + index)).unwrap_or(u64::MAX)
+}
+
+impl Space {
+    fn layout(&self) -> &Arc<Layout> {
+        self.table.layout()
+    }
+
+    /// What is promised.
+    pub(crate) const fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// LEBs to keep for the index. Linux: `min_idx_lebs`.
+    pub(crate) fn min_index_lebs(&self) -> u32 {
+        self.budget.min_index_lebs(self.layout())
+    }
+
+    /// Bytes that nodes can still take if the index is left so many LEBs. Linux: `ubifs_calc_available`.
+    ///
+    /// Kept back are also a LEB for the garbage collector, one for each journal head, and one for deletions, which are
+    /// always let in.
+    pub(crate) fn available(&self, min_index_lebs: u32) -> u64 {
+        let (layout, totals) = (self.layout(), self.totals());
+        let kept = u64::from(min_index_lebs) + 1 + u64::from(layout.limits.heads) + 1;
+        // LEBs that the index has beyond these count as available, and so does their dark space.
+        let surplus = u64::from(totals.index_lebs.saturating_sub(min_index_lebs));
+        let lost = [
+            totals.used,
+            kept * u64::from(layout.leb_bytes()),
+            totals.dead,
+            totals.dark,
+            surplus * u64::from(layout.dark_bytes),
+        ];
+        layout.limits.main_bytes().saturating_sub(lost.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// Promises the space for a request, if there is enough; `privileged` may use the reserved space. The answer no is not
+    /// final: writing back, collecting garbage and a commit make space.
+    ///
+    /// Give the cost back with [`give_back`](Self::give_back) when all is written.
+    pub(crate) fn promise(&mut self, request: &BudgetRequest, privileged: bool) -> Option<Cost> {
+        let cost = request.cost(self.layout());
+        if cost.is_nothing() {
+            return Some(Cost::default());
+        }
+        let before = self.budget.promised;
+        self.budget.promised = before.plus(cost);
+        if self.keeps_promises(privileged) {
+            return Some(cost);
+        }
+        self.budget.promised = before;
+        None
+    }
+
+    /// Whether what is promised fits.
+    fn keeps_promises(&self, privileged: bool) -> bool {
+        let min_index_lebs = self.min_index_lebs();
+        if self.lebs_kept_for_index() > self.reusable_lebs() {
+            return false;
+        }
+        let promised = self.budget.promised;
+        let reserved = self.layout().superblock.reserved_bytes;
+        match self.available(min_index_lebs).checked_sub(promised.data.saturating_add(promised.dirty)) {
+            Some(rest) => privileged || rest > reserved,
+            None => false,
+        }
+    }
+
+    /// What was promised is written: the index has grown, and it remains so until it is committed.
+    pub(crate) fn give_back(&mut self, cost: Cost) {
+        if !cost.is_nothing() {
+            self.budget.promised = self.budget.promised.minus(cost);
+            self.budget.uncommitted_index = self.budget.uncommitted_index.saturating_add(cost.index);
+        }
+    }
+
+    /// What was promised will not be written.
+    pub(crate) fn withdraw(&mut self, cost: Cost) {
+        self.budget.promised = self.budget.promised.minus(cost);
+    }
+
+    /// A new block was promised for one that exists already: less is needed. Returns what stays promised. Linux:
+    /// `ubifs_convert_page_budget`.
+    pub(crate) fn new_block_exists(&mut self, cost: Cost) -> Cost {
+        let block = BudgetRequest { new_blocks: 1, ..BudgetRequest::default() }.cost(self.layout());
+        let changed = Cost { dirty: block.data, ..Cost::default() };
+        self.budget.promised = self.budget.promised.minus(block).plus(changed);
+        cost.minus(block).plus(changed)
+    }
+
+    /// The index that a commit writes has so many bytes. From here on nothing of it is uncommitted: its LEBs are found.
+    pub(crate) fn index_committed(&mut self, index_bytes: u64) {
+        self.budget.committed_index = index_bytes;
+        self.budget.uncommitted_index = 0;
+    }
+
+    /// Replay has changed so many index nodes that the next commit writes.
+    pub(crate) fn replayed(&mut self, dirty_index_nodes: usize) {
+        let bytes = u64::from(align8(self.layout().max_index_node_bytes()));
+        self.budget.uncommitted_index = bytes.saturating_mul(dirty_index_nodes as u64);
+    }
+
+    /// Bytes that a new file can have. Linux: `ubifs_get_free_space`.
+    ///
+    /// Empty LEBs lose only what large data nodes leave at their end, not all dark bytes.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let layout = self.layout();
+        let promised = self.budget.promised.data.saturating_add(self.budget.promised.dirty);
+        let lebs = i64::from(self.reusable_lebs()) - i64::from(self.lebs_kept_for_index());
+        let better = i64::from(layout.dark_bytes) - i64::from(layout.leb_overhead);
+        let available = i64::try_from(self.available(self.min_index_lebs())).unwrap_or(i64::MAX);
+        let available = available.saturating_add(lebs.saturating_mul(better));
+        let space = u64::try_from(available).unwrap_or(0).saturating_sub(promised);
+        reported(layout, space)
+    }
+
+    /// What the filesystem says of its size.
+    pub(crate) fn report(&self) -> SpaceReport {
+        let layout = self.layout();
+        let block = u64::from(BLOCK_BYTES);
+        let kept = 1 + 1 + MIN_INDEX_LEBS + layout.limits.heads;
+        let lebs = layout.limits.main_lebs().saturating_sub(kept);
+        let per_leb = u64::from(layout.leb_bytes() - layout.leb_overhead);
+        let free = self.free_bytes();
+        let reserved = reported(layout, layout.superblock.reserved_bytes);
+        SpaceReport {
+            blocks: reported(layout, u64::from(lebs) * per_leb) / block,
+            free_blocks: free / block,
+            available_blocks: free.saturating_sub(reserved) / block,
+        }
+    }
+}

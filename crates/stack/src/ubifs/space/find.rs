@@ -1,0 +1,245 @@
+//! Which LEB is used next. Linux: `fs/ubifs/find.c`.
+//!
+//! Linux keeps heaps of limited size and falls back to scanning; here every LEB is looked at, once per LEB that is used
+//! up. Of LEBs that are equally good the first is taken.
+//!
+//! LEBs kept back: the index may take three times its size while it is written (`Budget::min_index_lebs`). As long as it
+//! takes less, the difference is left to it by everything but the index itself.
+
+use super::super::error::{Error, Result};
+use super::super::io::Io;
+use super::table::Category;
+use super::{LebSpace, Space};
+use crate::volume::Volume;
+
+/// LEBs of these categories can be emptied without moving anything.
+const REUSABLE: [Category; 2] = [Category::Empty, Category::Freeable];
+
+impl Space {
+    /// The first LEB of a category.
+    fn first(&self, wanted: Category) -> Option<(u32, LebSpace)> {
+        self.table.iter().find(|(_, _, category)| *category == wanted).map(|(lnum, leb, _)| (lnum, leb))
+    }
+
+    /// All LEBs of a category.
+    fn all(&self, wanted: Category) -> Vec<u32> {
+        self.table.iter().filter(|(_, _, category)| *category == wanted).map(|(lnum, ..)| lnum).collect()
+    }
+
+    /// Of the LEBs that `wanted` chooses, the first for which `worth` is highest.
+    fn best(
+        &self,
+        wanted: impl Fn(LebSpace, Category) -> bool,
+        worth: impl Fn(LebSpace) -> u32,
+    ) -> Option<(u32, LebSpace)> {
+        let candidates = self.table.iter().filter(|&(_, leb, category)| wanted(leb, category));
+        let best = candidates.fold(None, |best: Option<(u32, LebSpace)>, (lnum, leb, _)| match best {
+            Some((_, other)) if worth(other) >= worth(leb) => best,
+            _ => Some((lnum, leb)),
+        });
+        best
+    }
+
+    fn take(&mut self, lnum: u32) -> Result<LebSpace> {
+        let leb = LebSpace { taken: true, ..self.get(lnum)? };
+        self.set(lnum, leb)?;
+        Ok(leb)
+    }
+
+    /// LEBs that are empty or will be after the next commit, and are not in use.
+    pub(super) fn reusable_lebs(&self) -> u32 {
+        let totals = self.totals();
+        let index = u32::try_from(self.leaving.len()).unwrap_or(u32::MAX);
+        (totals.empty_lebs + self.table.freeable() + index).saturating_sub(totals.taken_empty_lebs)
+    }
+
+    /// LEBs of [`reusable_lebs`](Self::reusable_lebs) that are kept back for the index.
+    pub(super) fn lebs_kept_for_index(&self) -> u32 {
+        self.min_index_lebs().saturating_sub(self.totals().index_lebs)
+    }
+
+    /// A LEB with at least `bytes` free at its end for a journal head, which becomes taken; `squeeze` prefers one that
+    /// has nodes in it to an empty one (Linux: the head of inodes and entries). LEBs kept back for the index are left
+    /// alone. Returns the LEB and the offset where its free space begins. A LEB that is all free has been unmapped.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn find_free<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        bytes: u32,
+        squeeze: bool,
+    ) -> Result<Option<(u32, u32)>> {
+        let pick_empty = self.lebs_kept_for_index() < self.reusable_lebs();
+        let empty = self.first(Category::Empty).filter(|_| pick_empty);
+        // Freeable LEBs are not for the journal: what made their nodes outdated may still be in a write buffer.
+        let fits = |wanted| move |leb: LebSpace, category| category == wanted && leb.free >= bytes;
+        let partly = self.best(fits(Category::Free), |leb| leb.free);
+        let found = if squeeze { partly.or(empty) } else { empty.or(partly) };
+        let found = found.or_else(|| self.best(fits(Category::Dirty), |leb| leb.free + leb.dirty));
+        let Some((lnum, _)) = found else { return Ok(None) };
+        let leb = self.take(lnum)?;
+        let offset = io.layout().leb_bytes() - leb.free;
+        if offset == 0 {
+            // It may have come back with a loss of power.
+            io.unmap(lnum)?;
+        }
+        Ok(Some((lnum, offset)))
+    }
+
+    /// An empty LEB for the index, which becomes taken and of the index. Write buffers have to be on flash: LEBs whose
+    /// nodes they made outdated are used too. LEBs of the index itself that became free are not (see
+    /// [`start_commit`](Self::start_commit)).
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+        let found = self.first(Category::Empty).or_else(|| self.first(Category::Freeable));
+        let Some((lnum, _)) = found else { return Ok(None) };
+        io.unmap(lnum)?;
+        let free = io.layout().leb_bytes();
+        self.set(lnum, LebSpace { free, dirty: 0, index: true, taken: true })?;
+        Ok(Some(lnum))
+    }
+
+    /// The LEB most worth collecting, with at least `bytes` free or dirty, which becomes taken; `pick_free` prefers an
+    /// empty or freeable one, if one is not kept back for the index. A LEB of the index is chosen only while the index
+    /// takes more than it needs, and only if half of it can be gained.
+    ///
+    /// # Errors
+    /// None so far.
+    pub(crate) fn find_dirty(&mut self, bytes: u32, pick_free: bool) -> Result<Option<(u32, LebSpace)>> {
+        let (needed, used) = (self.min_index_lebs(), self.totals().index_lebs);
+        // Linux excludes the index also where it takes exactly what it needs.
+        self.find_dirty_but(bytes, pick_free, needed >= used)
+    }
+
+    /// As [`find_dirty`](Self::find_dirty), but never a LEB of the index: recovery looks for a LEB for the garbage collector.
+    ///
+    /// # Errors
+    /// None so far.
+    pub(crate) fn find_dirty_data(&mut self, bytes: u32) -> Result<Option<(u32, LebSpace)>> {
+        self.find_dirty_but(bytes, true, true)
+    }
+
+    fn find_dirty_but(
+        &mut self,
+        bytes: u32,
+        pick_free: bool,
+        without_index: bool,
+    ) -> Result<Option<(u32, LebSpace)>> {
+        let pick_free = pick_free && self.lebs_kept_for_index() < self.reusable_lebs();
+        let free = || REUSABLE.into_iter().find_map(|category| self.first(category));
+        let found = if pick_free { free() } else { None };
+        let found = found.or_else(|| self.most_dirty(bytes, without_index));
+        let Some((lnum, _)) = found else { return Ok(None) };
+        let leb = self.take(lnum)?;
+        Ok(Some((lnum, leb)))
+    }
+
+    fn most_dirty(&self, bytes: u32, without_index: bool) -> Option<(u32, LebSpace)> {
+        let layout = self.table.layout();
+        let (dead, half) = (layout.dead_bytes, layout.leb_bytes() / 2);
+        let gain = |leb: LebSpace| leb.free + leb.dirty;
+        let index =
+            self.best(|leb, category| category == Category::DirtyIndex && gain(leb) >= bytes.max(half), gain);
+        let index = index.filter(|_| !without_index);
+        let data = self.best(|leb, category| category == Category::Dirty && gain(leb) >= bytes, gain);
+        let best = match (index, data) {
+            (Some(index), Some(data)) if gain(index.1) >= gain(data.1) => Some(index),
+            (index, data) => data.or(index),
+        };
+        // Less to gain, but more than nothing: what Linux finds by scanning.
+        best.or_else(|| {
+            let partly = |leb: LebSpace| leb.dirty >= dead && gain(leb) >= bytes;
+            self.best(|leb, category| category == Category::Free && partly(leb), gain).or_else(|| {
+                let index = |leb, category| category == Category::DirtyIndex && partly(leb);
+                self.best(index, gain).filter(|_| !without_index)
+            })
+        })
+    }
+
+    /// The index LEB with most dirty space, for writing into its gaps; it becomes taken.
+    ///
+    /// First those that were dirty at the last commit, dirtiest first: what became outdated since is still needed by the
+    /// index on flash. Then any. At last LEBs that are about to leave the index: such a LEB counts as all free here,
+    /// and whoever writes into it has to set its space.
+    ///
+    /// # Errors
+    /// None so far.
+    pub(crate) fn find_dirty_index(&mut self) -> Result<Option<u32>> {
+        while let Some(lnum) = self.dirty_index.pop() {
+            let leb = self.get(lnum)?;
+            if leb.index && !leb.taken {
+                self.take(lnum)?;
+                return Ok(Some(lnum));
+            }
+        }
+        let gaps = |_, category| matches!(category, Category::DirtyIndex | Category::FreeableIndex);
+        if let Some((lnum, _)) = self.best(gaps, |leb| leb.free + leb.dirty) {
+            self.take(lnum)?;
+            return Ok(Some(lnum));
+        }
+        let Some(lnum) = self.leaving.pop() else { return Ok(None) };
+        let leb = LebSpace { index: true, ..self.get(lnum)? };
+        self.set(lnum, leb)?;
+        Ok(Some(lnum))
+    }
+
+    /// Remembers which LEBs of the index are dirty, the dirtiest last.
+    pub(super) fn remember_dirty_index(&mut self) {
+        let dirty = self.table.iter().filter(|(_, _, category)| *category == Category::DirtyIndex);
+        let mut lebs: Vec<(u32, u32)> = dirty.map(|(lnum, leb, _)| (leb.free + leb.dirty, lnum)).collect();
+        lebs.sort_unstable();
+        self.dirty_index = lebs.into_iter().map(|(_, lnum)| lnum).collect();
+    }
+
+    /// The garbage collector has marked all nodes of this taken LEB of the index to be written anew. The index on flash
+    /// still needs it: it stays taken until [`commit_done`](Self::commit_done), and counts as empty.
+    ///
+    /// # Errors
+    /// Not a taken LEB of the index.
+    pub(crate) fn leave_index(&mut self, lnum: u32) -> Result<()> {
+        let leb = self.get(lnum)?;
+        if !(leb.taken && leb.index) {
+            return Err(Error::corrupt(lnum, 0, "not a LEB of the index in the collector's hands"));
+        }
+        let free = self.table.layout().leb_bytes();
+        self.set(lnum, LebSpace { free, dirty: 0, index: false, taken: true })?;
+        self.leaving.push(lnum);
+        Ok(())
+    }
+
+    /// Begins a commit: LEBs that hold nothing any more become empty. Write buffers have to be on flash, and the index is
+    /// written after this.
+    ///
+    /// A LEB of nodes that are all outdated is unmapped at once: the journal on flash says that they are. A LEB of the
+    /// index is not, for the index on flash, from which a mount after a loss of power begins, still uses its nodes. It
+    /// leaves the index, but stays taken until the master node leads to the new index:
+    /// [`commit_done`](Self::commit_done) unmaps and releases it. Only writing into its gaps may use it before
+    /// ([`find_dirty_index`](Self::find_dirty_index)), which keeps the nodes of the old index.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn start_commit<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+        let free = io.layout().leb_bytes();
+        for lnum in self.all(Category::Freeable) {
+            io.unmap(lnum)?;
+            self.set(lnum, LebSpace { free, ..LebSpace::default() })?;
+        }
+        for lnum in self.all(Category::FreeableIndex) {
+            self.take(lnum)?;
+            self.leave_index(lnum)?;
+        }
+        Ok(())
+    }
+
+    /// The index on flash is the new one: LEBs that left it are unmapped and can be found again.
+    pub(super) fn release_left<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+        for lnum in core::mem::take(&mut self.leaving) {
+            io.unmap(lnum)?;
+            self.set_taken(lnum, false)?;
+        }
+        Ok(())
+    }
+}

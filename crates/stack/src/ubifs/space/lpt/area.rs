@@ -1,0 +1,92 @@
+//! The LPT's own LEBs: free and dirty bytes of each, and the head that nodes are appended at.
+
+use floatgate_media::ubifs::lpt::{LebSpace, Place};
+
+/// The LEBs of the LPT area.
+#[derive(Clone, Debug)]
+pub(super) struct Area {
+    first_lnum: u32,
+    leb_bytes: u32,
+    lebs: Vec<LebSpace>,
+    /// Where the next node goes. Linux: `nhead`.
+    pub(super) head: Place,
+}
+
+impl Area {
+    /// LEBs with these properties.
+    pub(super) fn new(first_lnum: u32, leb_bytes: u32, lebs: Vec<LebSpace>, head: Place) -> Self {
+        Self { first_lnum, leb_bytes, lebs, head }
+    }
+
+    /// All LEBs empty, nodes go to the first.
+    pub(super) fn empty(first_lnum: u32, leb_bytes: u32, count: u32) -> Self {
+        let lebs = vec![LebSpace { free: leb_bytes, dirty: 0 }; count as usize];
+        Self::new(first_lnum, leb_bytes, lebs, Place { lnum: first_lnum, offset: 0 })
+    }
+
+    /// Properties of all LEBs, in order.
+    pub(super) fn lebs(&self) -> &[LebSpace] {
+        &self.lebs
+    }
+
+    fn leb_mut(&mut self, lnum: u32) -> Option<&mut LebSpace> {
+        self.lebs.get_mut(lnum.checked_sub(self.first_lnum)? as usize)
+    }
+
+    /// All LEBs with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, LebSpace)> + '_ {
+        (self.first_lnum..).zip(self.lebs.iter().copied())
+    }
+
+    /// A node of so many bytes is not needed any more.
+    pub(super) fn add_dirt(&mut self, lnum: u32, bytes: u32) {
+        let leb_bytes = self.leb_bytes;
+        if let Some(leb) = self.leb_mut(lnum) {
+            leb.dirty = leb.dirty.saturating_add(bytes).min(leb_bytes.saturating_sub(leb.free));
+        }
+    }
+
+    /// The LEB was written up to `end`, of which `padding` bytes are no nodes.
+    pub(super) fn written(&mut self, lnum: u32, end: u32, padding: u32) {
+        let leb_bytes = self.leb_bytes;
+        if let Some(leb) = self.leb_mut(lnum) {
+            leb.free = leb_bytes.saturating_sub(end);
+        }
+        self.add_dirt(lnum, padding);
+    }
+
+    /// The LEB is erased.
+    pub(super) fn erased(&mut self, lnum: u32) {
+        let leb_bytes = self.leb_bytes;
+        if let Some(leb) = self.leb_mut(lnum) {
+            *leb = LebSpace { free: leb_bytes, dirty: 0 };
+        }
+    }
+
+    /// The empty LEB that comes next after `lnum`, going round. Linux: `alloc_lpt_leb`.
+    pub(super) fn next_empty(&self, lnum: u32) -> Option<u32> {
+        let empty = |leb: &(u32, LebSpace)| leb.1.free == self.leb_bytes;
+        let behind = self.iter().filter(|&(other, _)| other > lnum).find(empty);
+        behind.or_else(|| self.iter().filter(|&(other, _)| other < lnum).find(empty)).map(|(lnum, _)| lnum)
+    }
+
+    /// LEBs with nothing in them but outdated nodes and padding. While no node has changed since the last commit they
+    /// can be erased: the LPT on flash uses nothing in them.
+    pub(super) fn unused(&self) -> Vec<u32> {
+        let unused = |&(lnum, leb): &(u32, LebSpace)| {
+            lnum != self.head.lnum && leb.dirty > 0 && leb.free + leb.dirty == self.leb_bytes
+        };
+        self.iter().filter(unused).map(|(lnum, _)| lnum).collect()
+    }
+
+    /// Bytes that nodes can be appended to: behind the head, and in LEBs that `counts` as empty, of which it is told which
+    /// one they are, from 0.
+    pub(super) fn room(&self, counts: impl Fn(usize, LebSpace) -> bool) -> u64 {
+        let behind_head = self.leb_bytes.saturating_sub(self.head.offset);
+        let others = self
+            .iter()
+            .enumerate()
+            .filter(|&(leb, (lnum, space))| lnum != self.head.lnum && counts(leb, space));
+        u64::from(behind_head) + others.count() as u64 * u64::from(self.leb_bytes)
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether an LPT agrees with itself and with the master node.
+
+use std::sync::Arc;
+
+use floatgate_media::ubifs::lpt::Geometry;
+use floatgate_media::ubifs::{Limits, Master};
+
+use super::super::SpaceTotals;
+use super::super::table::dead_and_dark;
+use super::Lpt;
+use super::read::{Damage, Reader, read_unchecked};
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Layout;
+use crate::volume::Volume;
+
+/// Reads every node of the LPT and compares: the table of its LEBs with where the nodes stand, the sums in the master
+/// node with the properties. Returns everything that is wrong.
+///
+/// # Errors
+/// A main area that ends behind the volume, failures of the volume.
+pub(crate) fn check_lpt<V: Volume>(io: &mut Io<V>, master: &Master) -> Result<Vec<Error>> {
+    let mut notes = Vec::new();
+    let (table, lpt) = read_unchecked(io, master, &mut Damage::Note(&mut notes))?;
+    let layout = Arc::clone(io.layout());
+    let geometry = &layout.limits.lpt_geometry;
+    if !notes.is_empty() {
+        // All that follows would be wrong too.
+        return Ok(notes);
+    }
+    if let Some(place) = lpt.lsave {
+        let read = Reader::new(io).lsave(place);
+        Damage::Note(&mut notes).pass(read)?;
+    }
+    lpt.check_area(geometry, &mut notes);
+    if sums(master, &layout) != on_media(table.totals()) {
+        let what = "the master node has other sums than the LEB properties";
+        notes.push(Error::corrupt(master.lpt_lnum, master.lpt_offset, what));
+    }
+    Ok(notes)
+}
+
+/// Sums without what is not on the media.
+const fn on_media(totals: SpaceTotals) -> SpaceTotals {
+    SpaceTotals { taken_empty_lebs: 0, ..totals }
+}
+
+/// The sums of a master node, with the empty LEBs that the filesystem has grown by since.
+fn sums(master: &Master, layout: &Layout) -> SpaceTotals {
+    let Limits { leb_count, leb_bytes, .. } = layout.limits;
+    let grown = leb_count.saturating_sub(master.leb_count);
+    let (_, dark) = dead_and_dark(layout, leb_bytes);
+    let more = |bytes: u64, each: u32| bytes.saturating_add(u64::from(grown) * u64::from(each));
+    SpaceTotals {
+        empty_lebs: master.empty_lebs.saturating_add(grown),
+        taken_empty_lebs: 0,
+        index_lebs: master.index_lebs,
+        free: more(master.free_bytes, leb_bytes),
+        dirty: master.dirty_bytes,
+        used: master.used_bytes,
+        dead: master.dead_bytes,
+        dark: more(master.dark_bytes, dark),
+    }
+}
+
+impl Lpt {
+    /// Compares the table of the LPT's LEBs with the nodes in them.
+    fn check_area(&self, geometry: &Geometry, notes: &mut Vec<Error>) {
+        let mut nodes = self.nodes_in_use(geometry);
+        nodes.sort_unstable_by_key(|(place, _)| (place.lnum, place.offset));
+        for pair in nodes.windows(2) {
+            if let [(one, len), (next, _)] = pair
+                && one.lnum == next.lnum
+                && u64::from(one.offset) + u64::from(*len) > u64::from(next.offset)
+            {
+                notes.push(Error::corrupt(next.lnum, next.offset, "two nodes of the LPT overlap"));
+            }
+        }
+        let leb_bytes = geometry.parameters().leb_bytes;
+        for (lnum, leb) in self.area.iter() {
+            let inside = nodes.iter().filter(|(place, _)| place.lnum == lnum);
+            let used = inside.clone().fold(0u32, |sum, (_, len)| sum.saturating_add(*len));
+            let end = inside.map(|(place, len)| place.offset.saturating_add(*len)).max().unwrap_or(0);
+            let free_from = leb_bytes - leb.free.min(leb_bytes);
+            let head = self.area.head;
+            let wrong = if end > free_from {
+                Some("a node of the LPT stands where its table says that the LEB is free")
+            } else if used + leb.dirty != free_from {
+                Some("the LPT's table has another dirty space than the nodes leave")
+            } else if lnum == head.lnum && head.offset != free_from {
+                Some("the LPT's head is not where its table says that the LEB is free")
+            } else {
+                None
+            };
+            notes.extend(wrong.map(|what| Error::corrupt(lnum, free_from, what)));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Properties of every LEB of the main area in memory, and their sums.
+
+use std::sync::Arc;
+
+use super::super::error::{Error, Result};
+use super::super::layout::{Layout, MIN_WRITE_BYTES, align8};
+use super::{LebSpace, SpaceTotals};
+
+/// What a LEB is good for. Linux: `LPROPS_*` categories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Category {
+    /// In use: not to be found.
+    Taken,
+    /// All free.
+    Empty,
+    /// Not of the index, and nothing in it is used any more.
+    Freeable,
+    /// Of the index, and nothing in it is used any more but by the index on flash.
+    FreeableIndex,
+    /// Of the index, with room for at least the smallest index node.
+    DirtyIndex,
+    /// More dirty than free: worth collecting.
+    Dirty,
+    /// With free space at its end.
+    Free,
+    /// None of these.
+    Full,
+}
+
+/// Properties of the main area's LEBs.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    layout: Arc<Layout>,
+    lebs: Vec<LebSpace>,
+    totals: SpaceTotals,
+    freeable: u32,
+}
+
+/// Bytes below which a LEB's space is dead; dark bytes of the others. The second case keeps the rest above the dark
+/// bytes usable: it is never less than a smallest node. Linux: `ubifs_calc_dark`.
+pub(super) fn dead_and_dark(layout: &Layout, space: u32) -> (u32, u32) {
+    let dark = layout.dark_bytes;
+    if space < layout.dead_bytes {
+        (space, 0)
+    } else if space < dark {
+        (0, space)
+    } else if space - dark < MIN_WRITE_BYTES {
+        (0, space - MIN_WRITE_BYTES)
+    } else {
+        (0, dark)
+    }
+}
+
+impl Table {
+    /// All LEBs of the main area, each empty.
+    pub(super) fn empty(layout: &Arc<Layout>) -> Self {
+        let leb = LebSpace { free: layout.leb_bytes(), ..LebSpace::default() };
+        let lebs = vec![leb; layout.limits.main_lebs() as usize];
+        let mut table =
+            Self { layout: Arc::clone(layout), lebs, totals: SpaceTotals::default(), freeable: 0 };
+        for _ in 0..table.lebs.len() {
+            table.count(leb);
+        }
+        table
+    }
+
+    pub(super) const fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    pub(super) const fn totals(&self) -> SpaceTotals {
+        self.totals
+    }
+
+    /// LEBs that are [`Category::Freeable`].
+    pub(super) const fn freeable(&self) -> u32 {
+        self.freeable
+    }
+
+    /// Which LEB of the main area, from 0.
+    pub(super) fn position(&self, lnum: u32) -> Result<usize> {
+        let main = &self.layout.limits.main;
+        if main.contains(&lnum) {
+            Ok((lnum - main.start) as usize)
+        } else {
+            Err(Error::corrupt(lnum, 0, "not a LEB of the main area"))
+        }
+    }
+
+    pub(super) fn get(&self, lnum: u32) -> Result<LebSpace> {
+        let position = self.position(lnum)?;
+        Ok(self.at(position).unwrap_or_default())
+    }
+
+    /// The LEB at a position; `None` past the end of the main area.
+    pub(super) fn at(&self, position: usize) -> Option<LebSpace> {
+        self.lebs.get(position).copied()
+    }
+
+    /// Replaces properties. Returns whether something changed that the LPT holds.
+    ///
+    /// # Errors
+    /// More space than a LEB has; another area.
+    pub(super) fn set(&mut self, lnum: u32, space: LebSpace) -> Result<bool> {
+        let position = self.position(lnum)?;
+        let leb = self.layout.leb_bytes();
+        let new =
+            LebSpace { free: align8(space.free.min(leb)), dirty: align8(space.dirty.min(leb)), ..space };
+        if space.free > leb || new.free.saturating_add(new.dirty) > leb {
+            return Err(Error::corrupt(lnum, 0, "more free and dirty space than the LEB has"));
+        }
+        let old = self.at(position).unwrap_or_default();
+        self.uncount(old);
+        self.lebs[position] = new;
+        self.count(new);
+        Ok(LebSpace { taken: false, ..old } != LebSpace { taken: false, ..new })
+    }
+
+    /// All LEBs with their categories, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, LebSpace, Category)> + '_ {
+        let main = self.layout.limits.main.clone();
+        main.zip(&self.lebs).map(|(lnum, &leb)| (lnum, leb, self.category(leb)))
+    }
+
+    /// Linux: `ubifs_categorize_lprops`.
+    pub(super) fn category(&self, leb: LebSpace) -> Category {
+        let space = leb.free + leb.dirty;
+        let size = self.layout.leb_bytes();
+        match leb {
+            _ if leb.taken => Category::Taken,
+            // Also if it is all free, which only a hostile image says of a LEB of the index.
+            _ if space == size && leb.index => Category::FreeableIndex,
+            _ if leb.free == size => Category::Empty,
+            _ if space == size => Category::Freeable,
+            _ if leb.index && space >= self.layout.min_index_node_bytes() => Category::DirtyIndex,
+            _ if leb.index => Category::Full,
+            _ if leb.dirty >= self.layout.dead_bytes && leb.dirty > leb.free => Category::Dirty,
+            _ if leb.free > 0 => Category::Free,
+            _ => Category::Full,
+        }
+    }
+
+    /// What one LEB adds to the sums.
+    fn share(&self, leb: LebSpace) -> SpaceTotals {
+        let space = leb.free + leb.dirty;
+        let empty = leb.free == self.layout.leb_bytes();
+        let (dead, dark) = dead_and_dark(&self.layout, space);
+        let data = |bytes: u32| if leb.index { 0 } else { u64::from(bytes) };
+        SpaceTotals {
+            empty_lebs: u32::from(empty),
+            taken_empty_lebs: u32::from(empty && leb.taken),
+            index_lebs: u32::from(leb.index),
+            free: u64::from(leb.free),
+            dirty: u64::from(leb.dirty),
+            used: data(self.layout.leb_bytes() - space),
+            dead: data(dead),
+            dark: data(dark),
+        }
+    }
+
+    fn count(&mut self, leb: LebSpace) {
+        let share = self.share(leb);
+        let totals = &mut self.totals;
+        totals.empty_lebs += share.empty_lebs;
+        totals.taken_empty_lebs += share.taken_empty_lebs;
+        totals.index_lebs += share.index_lebs;
+        totals.free += share.free;
+        totals.dirty += share.dirty;
+        totals.used += share.used;
+        totals.dead += share.dead;
+        totals.dark += share.dark;
+        self.freeable += u32::from(self.category(leb) == Category::Freeable);
+    }
+
+    /// The opposite of [`count`](Self::count), for a LEB that was counted.
+    fn uncount(&mut self, leb: LebSpace) {
+        let share = self.share(leb);
+        let totals = &mut self.totals;
+        totals.empty_lebs -= share.empty_lebs;
+        totals.taken_empty_lebs -= share.taken_empty_lebs;
+        totals.index_lebs -= share.index_lebs;
+        totals.free -= share.free;
+        totals.dirty -= share.dirty;
+        totals.used -= share.used;
+        totals.dead -= share.dead;
+        totals.dark -= share.dark;
+        self.freeable -= u32::from(self.category(leb) == Category::Freeable);
+    }
+}

@@ -1,0 +1,198 @@
+//! Changing the tree: marking ways as changed, inserting and splitting.
+//!
+//! Nodes are split as Linux splits them, `fs/ubifs/tnc.c`: in the middle, but not between blocks of one file that are
+//! written in order, so that their nodes become full.
+
+use super::tree::{Arena, NodeId, Path, Step, Twig, Znode};
+use super::{IndexSpace, Root, Tnc};
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::layout::Place;
+use floatgate_media::ubifs::{Key, KeyType};
+
+/// Most levels a tree can have on flash.
+const MAX_LEVEL: u16 = 512;
+
+/// How a full node is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Split {
+    /// Branches that stay.
+    keep: usize,
+    /// The new branch goes to those that stay, and not to those that move.
+    stays: bool,
+}
+
+impl Tnc {
+    /// Marks all nodes of a path as changed. Their space becomes dirty, but they are kept for the committed index.
+    pub(super) fn dirty_path<S: IndexSpace>(&mut self, space: &mut S, path: &Path) -> Result<()> {
+        let clean = path.0.iter().position(|step| !self.arena.node(step.id).dirty);
+        let Some(first) = clean else { return Ok(()) };
+        for at in first..path.0.len() {
+            let parent = at.checked_sub(1).and_then(|above| path.0.get(above)).copied();
+            self.dirty_node(space, parent, path.0[at].id)?;
+        }
+        Ok(())
+    }
+
+    fn dirty_node<S: IndexSpace>(&mut self, space: &mut S, parent: Option<Step>, id: NodeId) -> Result<()> {
+        let place = self.index_place(parent);
+        space.add_dirt(place.lnum, place.aligned_len())?;
+        self.old_index.insert((place.lnum, place.offset));
+        self.clean_bytes = self.clean_bytes.saturating_sub(u64::from(place.aligned_len()));
+        self.arena.edit(id, |node| node.dirty = true);
+        self.set_index_place(parent, id, Place::default());
+        Ok(())
+    }
+
+    fn index_place(&self, parent: Option<Step>) -> Place {
+        match parent {
+            Some(step) => self.arena.twig(step).map(|twig| twig.place),
+            None => self.root.map(|root| root.place),
+        }
+        .unwrap_or_default()
+    }
+
+    /// An index node stands at this place from now on.
+    pub(super) fn set_index_place(&mut self, parent: Option<Step>, id: NodeId, place: Place) {
+        match parent.and_then(|step| self.arena.twig_mut(step)) {
+            Some(twig) => twig.place = place,
+            None => self.root = Some(Root { place, child: Some(id) }),
+        }
+    }
+
+    /// Inserts a branch where a path ends, whose nodes are marked as changed.
+    pub(super) fn insert_at(&mut self, fanout: usize, mut path: Path, mut twig: Twig) -> Result<()> {
+        let mut appending = false;
+        while let Some(step) = path.0.pop() {
+            let key = twig.key;
+            if self.arena.node(step.id).twigs.len() < fanout {
+                self.arena.edit(step.id, |node| node.twigs.insert(step.slot, twig));
+                if step.slot == 0 {
+                    self.lower_keys(&path, key);
+                }
+                return Ok(());
+            }
+            let split = choose_split(self.arena.node(step.id), step.slot, key, &mut appending);
+            twig = self.split(step, split, twig);
+            if step.slot == 0 {
+                self.lower_keys(&path, key);
+            }
+            // The new node comes behind the one that was split.
+            if let Some(parent) = path.last() {
+                path.set_slot(parent.slot + 1);
+            }
+        }
+        self.grow(twig)
+    }
+
+    /// The branch a path ends at leads to a lower key now.
+    fn lower_keys(&mut self, path: &Path, key: Key) {
+        for &step in path.0.iter().rev() {
+            match self.arena.twig_mut(step) {
+                Some(twig) if key < twig.key => twig.key = key,
+                _ => return,
+            }
+            if step.slot > 0 {
+                return;
+            }
+        }
+    }
+
+    /// Splits a node, inserts a branch into one of both, and returns the branch to the new one.
+    fn split(&mut self, step: Step, split: Split, twig: Twig) -> Twig {
+        let Split { keep, stays } = split;
+        let (level, mut moved) = self.arena.edit(step.id, |node| (node.level, node.twigs.split_off(keep)));
+        if stays {
+            self.arena.edit(step.id, |node| node.twigs.insert(step.slot, twig));
+        } else {
+            moved.insert(step.slot - keep, twig);
+        }
+        // The new branch, or at least one of a full node, is among those moved.
+        let key = moved.first().map_or(Key::default(), |twig| twig.key);
+        Twig::to_node(key, self.arena.add(Znode { level, dirty: true, twigs: moved }))
+    }
+
+    /// Puts a new root above the old one and a node behind it, or above nothing.
+    fn grow(&mut self, twig: Twig) -> Result<()> {
+        let old = self.root.and_then(|root| root.child);
+        let (level, twigs) = match old {
+            None => (0, vec![twig]),
+            Some(id) => {
+                let node = self.arena.node(id);
+                let key = node.twigs.first().map_or(twig.key, |first| first.key);
+                (node.level + 1, vec![Twig::to_node(key, id), twig])
+            }
+        };
+        if level > MAX_LEVEL {
+            return Err(Error::TooLarge { what: "an index", len: u64::from(level) });
+        }
+        let id = self.arena.add(Znode { level, dirty: true, twigs });
+        self.root = Some(Root { place: Place::default(), child: Some(id) });
+        Ok(())
+    }
+}
+
+impl Tnc {
+    /// Makes all nodes full, as `mkfs.ubifs` does, if nothing was committed yet: keys that come in no order leave
+    /// nodes half full.
+    pub(crate) fn pack(&mut self, fanout: usize) {
+        let in_memory = self.clean_bytes == 0 && self.committed_bytes == 0;
+        let Some(root) = self.root.and_then(|root| root.child).filter(|_| in_memory) else { return };
+        let mut twigs = self.leaves_below(root);
+        self.arena = Arena::default();
+        for level in 0.. {
+            twigs = twigs.chunks(fanout).map(|twigs| self.pack_node(level, twigs)).collect();
+            if let [Twig { child, .. }] = twigs[..] {
+                self.root = Some(Root { place: Place::default(), child });
+                return;
+            }
+        }
+    }
+
+    fn pack_node(&mut self, level: u16, twigs: &[Twig]) -> Twig {
+        let key = twigs.first().map_or(Key::default(), |first| first.key);
+        Twig::to_node(key, self.arena.add(Znode { level, dirty: true, twigs: twigs.to_vec() }))
+    }
+
+    /// All leaves below a node of a tree that is in memory as a whole, in order.
+    fn leaves_below(&self, root: NodeId) -> Vec<Twig> {
+        let mut leaves = Vec::new();
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            let node = self.arena.node(id);
+            if node.level == 0 {
+                leaves.extend_from_slice(&node.twigs);
+            }
+            open.extend(node.twigs.iter().rev().filter_map(|twig| twig.child));
+        }
+        leaves
+    }
+}
+
+/// Whether a key is that of a block of the same file.
+fn is_block_of(key: Key, other: Key) -> bool {
+    other.key_type() == KeyType::Data && other.inum() == key.inum()
+}
+
+/// How to split a full node for a key that goes to `slot`. `appending` is carried from a node to its parent.
+fn choose_split(node: &Znode, slot: usize, key: Key, appending: &mut bool) -> Split {
+    let fanout = node.twigs.len();
+    let block_at = |slot: usize| node.twigs.get(slot).is_some_and(|twig| is_block_of(key, twig.key));
+    let is_block = node.level == 0 && key.key_type() == KeyType::Data;
+    let mut at_file_end = false;
+    if is_block && slot == fanout {
+        *appending = block_at(fanout - 1);
+    } else if is_block || *appending && slot < fanout {
+        *appending = false;
+        at_file_end = slot >= fanout.div_ceil(2) && block_at(0) && !block_at(slot);
+    }
+    let middle = fanout.div_ceil(2);
+    if at_file_end {
+        Split { keep: slot, stays: true }
+    } else if *appending {
+        Split { keep: fanout, stays: false }
+    } else if slot < middle {
+        Split { keep: middle - 1, stays: true }
+    } else {
+        Split { keep: middle, stays: false }
+    }
+}

@@ -1,0 +1,195 @@
+//! Reading index nodes from flash, and ways through the tree.
+//!
+//! An index node from flash is checked by itself, and against the branch that leads to it: its level is one less, and
+//! its keys lie between that branch's and the next one's. So ways down end, and a node below two branches, which makes a
+//! small image a large tree, can only be one whose keys are all the same; such nodes are remembered.
+
+use std::sync::Arc;
+
+use super::tree::{Arena, NodeId, Path, Side, Step, Twig, Znode};
+use super::{Root, Tnc};
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
+
+/// What the branch to an index node promises.
+struct Promise {
+    /// `None` for the root.
+    level: Option<u16>,
+    /// No key is lower.
+    lower: Option<Key>,
+    /// No key is higher, and none but that of names is the same.
+    upper: Option<Key>,
+}
+
+impl Promise {
+    fn of_child(arena: &Arena, path: &Path, level: u16, lower: Key) -> Self {
+        Self { level: level.checked_sub(1), lower: Some(lower), upper: path.upper_bound_below(arena) }
+    }
+
+    fn check(&self, node: &IndexNode<'_>, first: Key, last: Key) -> core::result::Result<(), &'static str> {
+        if self.level.is_some_and(|level| level != node.level()) {
+            return Err("an index node is not of the level its parent says");
+        }
+        if self.lower.is_some_and(|lower| first < lower) {
+            return Err("an index node has keys below those its parent says");
+        }
+        if self.upper.is_some_and(|upper| last > upper || last == upper && !last.is_hashed()) {
+            return Err("an index node has keys beyond those its parent says");
+        }
+        Ok(())
+    }
+}
+
+impl Tnc {
+    /// The root, in memory; `None` for an empty tree.
+    pub(super) fn load_root<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<NodeId>> {
+        match self.root {
+            None => Ok(None),
+            Some(Root { child: Some(id), .. }) => Ok(Some(id)),
+            Some(Root { place, child: None }) => {
+                let id = self.load(io, place, &Promise { level: None, lower: None, upper: None })?;
+                self.root = Some(Root { place, child: Some(id) });
+                Ok(Some(id))
+            }
+        }
+    }
+
+    /// The index node below the branch a path ends at, in memory.
+    pub(super) fn load_child<V: Volume>(&mut self, io: &mut Io<V>, path: &Path) -> Result<NodeId> {
+        let missing = Error::Invalid("a way through the index that leads nowhere");
+        let Some(step) = path.last() else { return Err(missing) };
+        let Some(Twig { key, place, child }) = self.arena.twig(step).cloned() else { return Err(missing) };
+        if let Some(id) = child {
+            return Ok(id);
+        }
+        let level = self.arena.node(step.id).level;
+        let promise = Promise::of_child(&self.arena, path, level, key);
+        let id = self.load(io, place, &promise)?;
+        if let Some(twig) = self.arena.twig_mut(step) {
+            twig.child = Some(id);
+        }
+        Ok(id)
+    }
+
+    fn load<V: Volume>(&mut self, io: &mut Io<V>, place: Place, promise: &Promise) -> Result<NodeId> {
+        let Place { lnum, offset, len } = place;
+        let corrupt = |what| Error::corrupt(lnum, offset, what);
+        let limits = &io.layout().limits;
+        if !limits.main.contains(&lnum) || !offset.is_multiple_of(8) {
+            return Err(corrupt("an index node cannot stand where its parent says"));
+        }
+        if !limits.index_lengths().contains(&len) {
+            return Err(corrupt("an index node cannot have the length its parent says"));
+        }
+        let mut bytes = core::mem::take(&mut self.scratch);
+        let loaded = read_index_node(io, place, &mut bytes).and_then(|node| {
+            let keys = node.branches().map(|branch| branch.key);
+            let (first, last) = keys.fold((None, None), |(first, _), key| (first.or(Some(key)), Some(key)));
+            let (Some(first), Some(last)) = (first, last) else { return Err(corrupt("an empty index node")) };
+            promise.check(&node, first, last).map_err(corrupt)?;
+            if first == last
+                && first.is_hashed()
+                && !Arc::make_mut(&mut self.single_keyed).insert((lnum, offset))
+            {
+                return Err(corrupt("two branches of the index lead to the same node"));
+            }
+            self.keep_hashes(&node);
+            Ok(self.arena.add(znode(&node)))
+        });
+        self.scratch = bytes;
+        loaded
+    }
+
+    /// Keeps what verifying the nodes below needs, if the filesystem has authentication.
+    fn keep_hashes(&mut self, node: &IndexNode<'_>) {
+        if node.hash_bytes() == 0 {
+            return;
+        }
+        let hashes = Arc::make_mut(&mut self.hashes);
+        for branch in node.branches() {
+            hashes.insert((branch.lnum, branch.offset), branch.hash.into());
+        }
+    }
+
+    /// The way to where a key stands or would stand, down to nodes of a level; `None` if the tree is empty or not that
+    /// high. It ends at the first branch with a key of at least `key`, perhaps behind the last one of a node.
+    pub(super) fn seek<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        side: Side,
+        level: u16,
+    ) -> Result<Option<Path>> {
+        let Some(mut id) = self.load_root(io)? else { return Ok(None) };
+        let mut path = Path(Vec::with_capacity(usize::from(self.arena.node(id).level) + 1));
+        loop {
+            let node = self.arena.node(id);
+            if node.level <= level {
+                let found = node.level == level;
+                path.0.push(Step { id, slot: node.first_at(key) });
+                return Ok(found.then_some(path));
+            }
+            path.0.push(Step { id, slot: node.branch_for(key, side) });
+            id = self.load_child(io, &path)?;
+        }
+    }
+
+    /// The way to the first leaf with a key of at least `key`.
+    pub(super) fn first_leaf<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Path>> {
+        let side = if key.is_hashed() { Side::First } else { Side::Last };
+        let Some(mut path) = self.seek(io, key, side, 0)? else { return Ok(None) };
+        if path.twig(&self.arena).is_some() || self.advance(io, &mut path)? {
+            return Ok(Some(path));
+        }
+        Ok(None)
+    }
+
+    /// Moves a path to the next branch of the same level; `false`, and the path stays, if there is none.
+    pub(super) fn advance<V: Volume>(&mut self, io: &mut Io<V>, path: &mut Path) -> Result<bool> {
+        let depth = path.0.len();
+        let has_next = |step: &Step| step.slot + 1 < self.arena.node(step.id).twigs.len();
+        let Some(turn) = path.0.iter().rposition(has_next) else { return Ok(false) };
+        path.0.truncate(turn + 1);
+        path.0[turn].slot += 1;
+        while path.0.len() < depth {
+            let id = self.load_child(io, path)?;
+            path.0.push(Step { id, slot: 0 });
+        }
+        Ok(true)
+    }
+}
+
+fn read_index_node<'b, V: Volume>(
+    io: &mut Io<V>,
+    place: Place,
+    bytes: &'b mut Vec<u8>,
+) -> Result<IndexNode<'b>> {
+    let frame = io.read_node(place, Some(NodeType::Index), bytes)?;
+    index_node(&frame, &io.layout().limits, place.lnum, place.offset)
+}
+
+/// An index node whose fields are possible; `lnum` and `offset` are where it stands.
+pub(super) fn index_node<'b>(
+    frame: &Frame<'b>,
+    limits: &Limits,
+    lnum: u32,
+    offset: u32,
+) -> Result<IndexNode<'b>> {
+    let misfit = |source| Error::node(lnum, offset, source);
+    match frame.node().map_err(misfit)? {
+        Node::Index(node) => node.check(limits).map(|()| node).map_err(misfit),
+        _ => {
+            let (expected, found) = (NodeType::Index, frame.node_type);
+            Err(Error::WrongNode { lnum, offset, expected, found })
+        }
+    }
+}
+
+fn znode(node: &IndexNode<'_>) -> Znode {
+    let place = |lnum, offset, len| Place { lnum, offset, len };
+    let twig = |branch: Branch<'_>| Twig::to_place(branch.key, place(branch.lnum, branch.offset, branch.len));
+    Znode { level: node.level(), dirty: false, twigs: node.branches().map(twig).collect() }
+}

@@ -1,0 +1,230 @@
+//! The tree node cache (TNC): the index, a B+ tree of all keys, as far as it is in memory.
+//!
+//! Nodes are read when they are needed and stay. A node that changes loses its place on flash, and so do all nodes above
+//! it; the next commit writes them anew. What they occupied becomes dirty at once, but it is part of the committed
+//! index until the commit is done: `old_index` remembers it. Linux: `fs/ubifs/tnc.c`, `tnc_misc.c`, `tnc_commit.c`.
+//!
+//! - `tree`: nodes in memory and paths through them;
+//! - `load`: reading and checking nodes, finding keys;
+//! - `names`, `entries`: keys that several names share, and the entries read last;
+//! - `insert`, `remove`: changing the tree;
+//! - `collect`: what the garbage collector asks;
+//! - `commit`, `gaps`: writing changed nodes.
+
+mod collect;
+mod commit;
+mod entries;
+mod gaps;
+mod insert;
+mod load;
+mod names;
+mod remove;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use self::entries::EntryCache;
+use self::tree::{Arena, NodeId, Path, Side, Twig};
+use super::error::Result;
+use super::io::Io;
+use super::layout::Place;
+use super::space::{LebSpace, Space};
+use crate::volume::Volume;
+use floatgate_media::ubifs::Key;
+
+/// Where the index is written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IndexHead {
+    /// LEB of the next index node; one outside the main area if there is none yet.
+    pub(crate) lnum: u32,
+    /// Its first byte.
+    pub(crate) offset: u32,
+}
+
+/// What the index asks of LEB properties.
+pub(crate) trait IndexSpace {
+    /// [`Space::add_dirt`].
+    fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()>;
+    /// [`Space::get`].
+    fn get(&self, lnum: u32) -> Result<LebSpace>;
+    /// [`Space::set`].
+    fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()>;
+    /// [`Space::find_free_for_index`].
+    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>>;
+    /// [`Space::find_dirty_index`].
+    fn find_dirty_index(&mut self) -> Result<Option<u32>>;
+}
+
+impl IndexSpace for Space {
+    fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()> {
+        Self::add_dirt(self, lnum, bytes)
+    }
+
+    fn get(&self, lnum: u32) -> Result<LebSpace> {
+        Self::get(self, lnum)
+    }
+
+    fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()> {
+        Self::set(self, lnum, space)
+    }
+
+    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+        Self::find_free_for_index(self, io)
+    }
+
+    fn find_dirty_index(&mut self) -> Result<Option<u32>> {
+        Self::find_dirty_index(self)
+    }
+}
+
+/// Hashes of nodes, by LEB and offset.
+type Hashes = BTreeMap<(u32, u32), Box<[u8]>>;
+
+/// The root of the tree.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    /// The default place once it has changed.
+    place: Place,
+    /// The node, if it is in memory.
+    child: Option<NodeId>,
+}
+
+/// The index.
+#[derive(Clone, Debug)]
+pub(crate) struct Tnc {
+    root: Option<Root>,
+    arena: Arena,
+    /// LEB and offset of nodes that the committed index has and the tree has no more.
+    old_index: BTreeSet<(u32, u32)>,
+    /// Bytes of the nodes that stand on flash as they are in the tree, with alignment. Linux: `calc_idx_sz`.
+    clean_bytes: u64,
+    /// Bytes of the committed index.
+    committed_bytes: u64,
+    /// The journal is being replayed: entries can be missing.
+    replaying: bool,
+    /// LEB and offset of nodes read whose keys are all the same.
+    single_keyed: Arc<BTreeSet<(u32, u32)>>,
+    /// Of a filesystem with authentication.
+    hashes: Arc<Hashes>,
+    /// Entries read last.
+    entries: EntryCache,
+    /// For reading nodes.
+    scratch: Vec<u8>,
+}
+
+impl Tnc {
+    /// Of a committed filesystem; nodes are read when they are needed.
+    pub(crate) fn open(root: Place, index_bytes: u64) -> Self {
+        let root = Root { place: root, child: None };
+        Self { root: Some(root), clean_bytes: index_bytes, committed_bytes: index_bytes, ..Self::empty() }
+    }
+
+    /// Of a filesystem that is being made.
+    pub(crate) fn empty() -> Self {
+        Self {
+            root: None,
+            arena: Arena::default(),
+            old_index: BTreeSet::new(),
+            clean_bytes: 0,
+            committed_bytes: 0,
+            replaying: false,
+            single_keyed: Arc::default(),
+            hashes: Arc::default(),
+            entries: EntryCache::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether the journal is being replayed. Then the index can lead to entries that are not there any more: deleted
+    /// ones whose LEB was collected and written again, while the deletion is still in the journal. Looking for names
+    /// passes over such entries, and removing or replacing a name that is not found removes one of them.
+    pub(crate) const fn set_replaying(&mut self, replaying: bool) {
+        self.replaying = replaying;
+    }
+
+    /// The way to the leaf with a key that is not hashed.
+    fn find_leaf<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Path>> {
+        let path = self.seek(io, key, Side::Last, 0)?;
+        Ok(path.filter(|path| path.twig(&self.arena).is_some_and(|twig| twig.key == key)))
+    }
+
+    /// Where the node of a key stands that is not hashed (inode, data).
+    pub(crate) fn find<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Place>> {
+        let path = self.find_leaf(io, key)?;
+        Ok(path.and_then(|path| path.twig(&self.arena).map(|twig| twig.place)))
+    }
+
+    /// Leaves with keys from `from` to `to`, both included, at most `max` of them, in order, appended to `out`.
+    pub(crate) fn leaves<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        from: Key,
+        to: Key,
+        max: usize,
+        out: &mut Vec<(Key, Place)>,
+    ) -> Result<()> {
+        let end = out.len().saturating_add(max);
+        let Some(mut path) = self.first_leaf(io, from)? else { return Ok(()) };
+        while let Some(step) = path.last() {
+            let twigs = &self.arena.node(step.id).twigs;
+            let rest = twigs.get(step.slot..).unwrap_or(&[]);
+            let within = rest.partition_point(|twig| twig.key <= to);
+            let room = end.saturating_sub(out.len());
+            out.extend(rest.iter().take(within.min(room)).map(|twig| (twig.key, twig.place)));
+            path.set_slot(twigs.len() - 1);
+            if within < rest.len() || room <= within || !self.advance(io, &mut path)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A key that is not hashed leads to this place from now on; the space of the old node becomes dirty.
+    pub(crate) fn insert<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        place: Place,
+    ) -> Result<()> {
+        let path = self.seek(io, key, Side::Last, 0)?.unwrap_or_default();
+        if path.twig(&self.arena).is_some_and(|twig| twig.key == key) {
+            return self.replace(space, &path, place);
+        }
+        self.dirty_path(space, &path)?;
+        self.insert_at(io.layout().limits.fanout as usize, path, Twig::to_place(key, place))
+    }
+
+    /// The leaf a path ends at stands at another place from now on.
+    fn replace<S: IndexSpace>(&mut self, space: &mut S, path: &Path, place: Place) -> Result<()> {
+        self.dirty_path(space, path)?;
+        self.entries.forget(place);
+        let Some(twig) = path.last().and_then(|step| self.arena.twig_mut(step)) else { return Ok(()) };
+        let old = core::mem::replace(&mut twig.place, place);
+        if old == place { Ok(()) } else { space.add_dirt(old.lnum, old.aligned_len()) }
+    }
+
+    /// Bytes of the whole index as the next commit would leave it, with alignment.
+    pub(crate) const fn index_bytes(&self) -> u64 {
+        self.clean_bytes.saturating_add(self.arena.dirty_bytes())
+    }
+
+    /// Bytes of the whole index as the last commit has left it, with alignment. Linux: `old_idx_sz`.
+    pub(crate) const fn old_index_bytes(&self) -> u64 {
+        self.committed_bytes
+    }
+
+    /// Index nodes that the next commit has to write.
+    pub(crate) const fn dirty_nodes(&self) -> usize {
+        self.arena.dirty()
+    }
+
+    /// The hash that the index keeps of a node, index node or leaf; `None` without authentication, and for nodes in the
+    /// journal, which has hashes of its own.
+    pub(crate) fn hash_of(&self, place: Place) -> Option<&[u8]> {
+        self.hashes.get(&(place.lnum, place.offset)).map(AsRef::as_ref)
+    }
+}

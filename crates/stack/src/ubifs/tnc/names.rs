@@ -1,0 +1,380 @@
+//! Names: keys made of hashes, which several names can share.
+//!
+//! Entries with the same key stand next to each other, over as many nodes as it takes, in the order of their names:
+//! byte by byte, a shorter name before a longer one that begins with it. Linux depends on that order.
+
+use core::cmp::Ordering;
+
+use super::tree::{Path, Side, Twig};
+use super::{IndexSpace, Tnc};
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
+
+/// Entries with the same key.
+struct Run {
+    /// The way to the first.
+    first: Path,
+    /// Where they stand, in order; at least one.
+    places: Vec<Place>,
+}
+
+/// Where a name stands among the entries with its key.
+struct Resolved {
+    /// `None` if there are no entries with this key.
+    run: Option<Run>,
+    /// The entry with the name.
+    found: Option<usize>,
+    /// The first entry of the run with a higher name.
+    higher: usize,
+    /// While replaying: an entry that is not where the index says.
+    dangling: Option<usize>,
+}
+
+impl Tnc {
+    /// Reads an entry.
+    fn read_entry<'o, V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        out: &'o mut Vec<u8>,
+    ) -> Result<EntryNode<'o>> {
+        if let Some(node) = self.entries.get(place) {
+            node.clone_into(out);
+            return parse_entry(key, place, out);
+        }
+        let expected = if key.key_type() == KeyType::Entry { NodeType::Entry } else { NodeType::XattrEntry };
+        io.read_node(place, Some(expected), out)?;
+        let entry = parse_entry(key, place, out)?;
+        self.entries.put(place, out);
+        Ok(entry)
+    }
+
+    /// Reads an entry; `None` if it is not there, while replaying.
+    fn try_entry<'o, V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        out: &'o mut Vec<u8>,
+    ) -> Result<Option<EntryNode<'o>>> {
+        let replaying = self.replaying;
+        match self.read_entry(io, key, place, out) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(error) if replaying && error.is_damage() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The inode an entry names; `None` if it names none, or is not there while replaying.
+    pub(super) fn entry_inode<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+    ) -> Result<Option<u32>> {
+        let mut out = Vec::new();
+        let Some(entry) = self.try_entry(io, key, place, &mut out)? else { return Ok(None) };
+        let inode = u32::try_from(entry.entry.inode)
+            .map_err(|_| Error::corrupt(place.lnum, place.offset, "an entry names an impossible inode"))?;
+        Ok((inode != 0).then_some(inode))
+    }
+
+    /// All entries with a key.
+    fn run<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Run>> {
+        let Some(first) = self.first_leaf(io, key)? else { return Ok(None) };
+        let mut places = Vec::new();
+        let mut path = first.clone();
+        while let Some(twig) = path.twig(&self.arena).filter(|twig| twig.key == key) {
+            places.push(twig.place);
+            if !self.may_go_on(&path, key) || !self.advance(io, &mut path)? {
+                break;
+            }
+        }
+        Ok((!places.is_empty()).then_some(Run { first, places }))
+    }
+
+    /// Whether the same key can stand behind the branch a path ends at, as far as memory knows.
+    fn may_go_on(&self, path: &Path, key: Key) -> bool {
+        let Some(step) = path.last() else { return false };
+        match self.arena.node(step.id).twigs.get(step.slot + 1) {
+            Some(next) => next.key == key,
+            None => path.upper_bound(&self.arena).is_some_and(|bound| bound <= key),
+        }
+    }
+
+    /// The way to an entry of a run.
+    fn nth_of<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
+        let mut path = run.first.clone();
+        for _ in 0..at {
+            self.advance(io, &mut path)?;
+        }
+        Ok(path)
+    }
+
+    /// Looks for a name; `out` holds its node if it is found.
+    fn resolve<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Resolved> {
+        let Some(run) = self.run(io, key)? else {
+            return Ok(Resolved { run: None, found: None, higher: 0, dangling: None });
+        };
+        let mut resolved = Resolved { run: None, found: None, higher: run.places.len(), dangling: None };
+        if self.replaying {
+            self.resolve_one_by_one(io, key, name, &run.places, &mut resolved, out)?;
+        } else {
+            match self.search(io, key, name, &run.places, out)? {
+                Ok(at) => resolved.found = Some(at),
+                Err(at) => resolved.higher = at,
+            }
+        }
+        resolved.run = Some(run);
+        Ok(resolved)
+    }
+
+    /// Binary search for a name.
+    fn search<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: &[u8],
+        places: &[Place],
+        out: &mut Vec<u8>,
+    ) -> Result<core::result::Result<usize, usize>> {
+        let (mut low, mut high) = (0, places.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.read_entry(io, key, places[middle], out)?.name.cmp(name) {
+                Ordering::Equal => return Ok(Ok(middle)),
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok(Err(low))
+    }
+
+    /// Entries can be missing while replaying: one that was deleted and then overwritten by the garbage collector, if the
+    /// deletion itself is in the journal. So nothing is known of the order.
+    fn resolve_one_by_one<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: &[u8],
+        places: &[Place],
+        resolved: &mut Resolved,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        for (at, &place) in places.iter().enumerate() {
+            match self.try_entry(io, key, place, out)?.map(|entry| entry.name.cmp(name)) {
+                None => resolved.dangling = Some(at),
+                Some(Ordering::Equal) => {
+                    resolved.found = Some(at);
+                    return Ok(());
+                }
+                Some(Ordering::Greater) => resolved.higher = resolved.higher.min(at),
+                Some(Ordering::Less) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the entry of a name stands; `out` holds its node then.
+    pub(crate) fn find_name<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Place>> {
+        let resolved = self.resolve(io, key, name, out)?;
+        let places = resolved.run.as_ref().map_or(&[][..], |run| &run.places);
+        Ok(resolved.found.and_then(|at| places.get(at)).copied())
+    }
+
+    /// The entry after `(key, name)` of the same inode and type, or the first one at or after `key` if there is no name; `out`
+    /// holds its node then.
+    ///
+    /// Entries follow each other in the order of their keys, and of their names where keys are the same; the name needs
+    /// not exist (any more).
+    ///
+    /// # Errors
+    /// Names with the same key that are not in order, so that no caller goes round in circles.
+    pub(crate) fn next_name<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Key, Place)>> {
+        let mut way = match name {
+            None => self.first_leaf(io, key)?,
+            Some(name) => self.behind_name(io, key, name, out)?,
+        };
+        while let Some(mut path) = way {
+            let Some(&Twig { key: next, place, .. }) = path.twig(&self.arena) else { break };
+            if next.inum() != key.inum() || next.key_type() != key.key_type() {
+                break;
+            }
+            if let Some(entry) = self.try_entry(io, next, place, out)? {
+                if next == key && name.is_some_and(|name| entry.name <= name) {
+                    return Err(out_of_order(place));
+                }
+                return Ok(Some((next, place)));
+            }
+            way = self.advance(io, &mut path)?.then_some(path);
+        }
+        Ok(None)
+    }
+
+    /// The way to the first entry behind a name.
+    fn behind_name<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Path>> {
+        let resolved = self.resolve(io, key, name, out)?;
+        let Some(run) = resolved.run else { return self.first_leaf(io, key) };
+        if resolved.found.is_none() && !self.replaying {
+            self.check_order(io, key, &run.places)?;
+        }
+        let at = resolved.found.map_or(resolved.higher, |found| found + 1);
+        if at < run.places.len() {
+            return Ok(Some(self.nth_of(io, &run, at)?));
+        }
+        let mut path = self.nth_of(io, &run, run.places.len() - 1)?;
+        Ok(self.advance(io, &mut path)?.then_some(path))
+    }
+
+    /// Names that are not in order can hide from a binary search, and then a listing would end too early.
+    fn check_order<V: Volume>(&mut self, io: &mut Io<V>, key: Key, places: &[Place]) -> Result<()> {
+        let (mut previous, mut out) = (Vec::new(), Vec::new());
+        for (at, &place) in places.iter().enumerate() {
+            let name = self.read_entry(io, key, place, &mut out)?.name;
+            if at > 0 && *name <= *previous {
+                return Err(out_of_order(place));
+            }
+            name.clone_into(&mut previous);
+        }
+        Ok(())
+    }
+
+    /// As [`insert`](Self::insert), for an entry with this name.
+    pub(crate) fn insert_name<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        name: &[u8],
+        place: Place,
+    ) -> Result<()> {
+        self.entries.forget(place);
+        let resolved = self.resolve(io, key, name, &mut Vec::new())?;
+        let fanout = io.layout().limits.fanout as usize;
+        let Some(run) = resolved.run else {
+            let path = self.seek(io, key, Side::Last, 0)?.unwrap_or_default();
+            self.dirty_path(space, &path)?;
+            return self.insert_at(fanout, path, Twig::to_place(key, place));
+        };
+        if let Some(at) = resolved.found {
+            let path = self.nth_of(io, &run, at)?;
+            return self.replace(space, &path, place);
+        }
+        let path = self.before(io, &run, resolved.higher)?;
+        self.dirty_path(space, &path)?;
+        self.insert_at(fanout, path, Twig::to_place(key, place))?;
+        match resolved.dangling {
+            // What dangles is the old entry of this name.
+            Some(_) => self.remove_dangling(io, space, key, place),
+            None => Ok(()),
+        }
+    }
+
+    /// The way to where an entry is inserted before another one of a run: behind the one before it, if there is one,
+    /// as keys of nodes above allow that.
+    fn before<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
+        let Some(previous) = at.checked_sub(1) else { return Ok(run.first.clone()) };
+        let mut path = self.nth_of(io, run, previous)?;
+        if let Some(step) = path.last() {
+            path.set_slot(step.slot + 1);
+        }
+        Ok(path)
+    }
+
+    /// Removes the last entry of a key, but not the one at `keep`, that is not where the index says.
+    fn remove_dangling<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        keep: Place,
+    ) -> Result<()> {
+        let Some(run) = self.run(io, key)? else { return Ok(()) };
+        let mut out = Vec::new();
+        for (at, &place) in run.places.iter().enumerate().rev() {
+            if place != keep && self.try_entry(io, key, place, &mut out)?.is_none() {
+                let path = self.nth_of(io, &run, at)?;
+                return self.delete(io, space, path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove_name<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        name: &[u8],
+    ) -> Result<()> {
+        let resolved = self.resolve(io, key, name, &mut Vec::new())?;
+        let (Some(run), Some(at)) = (resolved.run, resolved.found.or(resolved.dangling)) else {
+            return Ok(());
+        };
+        let path = self.nth_of(io, &run, at)?;
+        self.delete(io, space, path)
+    }
+
+    /// The way to the leaf with a key at a place.
+    pub(super) fn leaf_at<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        lnum: u32,
+        offset: u32,
+    ) -> Result<Option<Path>> {
+        let here = |place: Place| place.lnum == lnum && place.offset == offset;
+        if !key.is_hashed() {
+            let path = self.find_leaf(io, key)?;
+            return Ok(path.filter(|path| path.twig(&self.arena).is_some_and(|twig| here(twig.place))));
+        }
+        let Some(run) = self.run(io, key)? else { return Ok(None) };
+        match run.places.iter().position(|&place| here(place)) {
+            Some(at) => Ok(Some(self.nth_of(io, &run, at)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+const fn out_of_order(place: Place) -> Error {
+    Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
+}
+
+/// The entry that a key leads to.
+fn parse_entry(key: Key, place: Place, node: &[u8]) -> Result<EntryNode<'_>> {
+    let Place { lnum, offset, .. } = place;
+    let misfit = |source| Error::node(lnum, offset, source);
+    match Frame::parse(node).and_then(|frame| frame.node()).map_err(misfit)? {
+        Node::Entry(entry) if entry.entry.key == key => Ok(entry),
+        _ => Err(Error::corrupt(lnum, offset, "an entry has another key than the index says")),
+    }
+}

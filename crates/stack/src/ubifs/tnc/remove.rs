@@ -1,0 +1,130 @@
+//! Removing leaves, and the nodes that become empty.
+
+use super::tree::{Path, Step};
+use super::{IndexSpace, Root, Tnc};
+use crate::ubifs::error::Result;
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+use floatgate_media::ubifs::{Key, KeyType};
+
+/// The highest key of an inode's.
+pub(super) const fn highest_of(inode: u32) -> Key {
+    Key::from_bits((inode as u64) << 32 | u32::MAX as u64)
+}
+
+impl Tnc {
+    /// Removes the leaf a path ends at; its space becomes dirty.
+    pub(super) fn delete<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        path: Path,
+    ) -> Result<()> {
+        self.delete_run(io, space, path, 1)
+    }
+
+    /// Removes leaves of one node, beginning at the one the path ends at.
+    fn delete_run<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        path: Path,
+        count: usize,
+    ) -> Result<()> {
+        let Some(Step { id, slot }) = path.last() else { return Ok(()) };
+        self.dirty_path(space, &path)?;
+        for twig in self.arena.node(id).twigs.iter().skip(slot).take(count) {
+            space.add_dirt(twig.place.lnum, twig.place.aligned_len())?;
+        }
+        self.arena.edit(id, |node| node.twigs.drain(slot..slot + count).for_each(drop));
+        if self.arena.node(id).twigs.is_empty() { self.prune(io, space, path) } else { Ok(()) }
+    }
+
+    /// Removes the empty node a path ends in, and those above that become empty.
+    fn prune<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        mut path: Path,
+    ) -> Result<()> {
+        while let Some(Step { id, .. }) = path.0.pop() {
+            self.arena.free(id);
+            let Some(Step { id, slot }) = path.last() else { break };
+            self.arena.edit(id, |node| node.twigs.remove(slot));
+            if !self.arena.node(id).twigs.is_empty() {
+                return self.collapse(io, space);
+            }
+        }
+        self.root = None;
+        Ok(())
+    }
+
+    /// Takes away roots with one child, which becomes the root.
+    fn collapse<V: Volume, S: IndexSpace>(&mut self, io: &mut Io<V>, space: &mut S) -> Result<()> {
+        while let Some(id) = self.root.and_then(|root| root.child) {
+            let root = self.arena.node(id);
+            if root.level == 0 || root.twigs.len() != 1 {
+                break;
+            }
+            let mut path = Path(vec![Step { id, slot: 0 }]);
+            let child = self.load_child(io, &path)?;
+            path.0.push(Step { id: child, slot: 0 });
+            self.dirty_path(space, &path)?;
+            self.arena.free(id);
+            self.root = Some(Root { place: Place::default(), child: Some(child) });
+        }
+        Ok(())
+    }
+
+    /// Removes a key that is not hashed.
+    pub(crate) fn remove<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+    ) -> Result<()> {
+        match self.find_leaf(io, key)? {
+            Some(path) => self.delete(io, space, path),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes all keys from `from` to `to`, both included.
+    pub(crate) fn remove_range<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        from: Key,
+        to: Key,
+    ) -> Result<()> {
+        while let Some(path) = self.first_leaf(io, from)? {
+            let Some(Step { id, slot }) = path.last() else { break };
+            let rest = self.arena.node(id).twigs.get(slot..).unwrap_or(&[]);
+            let count = rest.partition_point(|twig| twig.key <= to);
+            if count == 0 {
+                break;
+            }
+            self.delete_run(io, space, path, count)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an inode with all it has: data, entries, attributes and the inodes of these.
+    pub(crate) fn remove_inode<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        inode: u32,
+    ) -> Result<()> {
+        let mut attributes = Vec::new();
+        let (from, to) = (Key::lowest(inode, KeyType::XattrEntry), Key::highest(inode, KeyType::XattrEntry));
+        self.leaves(io, from, to, usize::MAX, &mut attributes)?;
+        for (key, place) in attributes {
+            if let Some(of_attribute) = self.entry_inode(io, key, place)? {
+                self.remove_range(io, space, Key::inode(of_attribute), highest_of(of_attribute))?;
+            }
+        }
+        self.remove_range(io, space, Key::inode(inode), highest_of(inode))
+    }
+}
