@@ -17,24 +17,40 @@ pub(crate) struct Chip {
     pub(crate) sub_page: u32,
     /// Bytes of an eraseblock.
     pub(crate) peb: u32,
+    /// Eraseblocks.
+    pub(crate) pebs: u32,
+    /// Bytes that are best written at once.
+    pub(crate) buffer: u32,
 }
 
-const fn chip(name: &'static str, page: u32, sub_page: u32, peb_kib: u32) -> Chip {
-    Chip { name, page, sub_page, peb: peb_kib << 10 }
+const fn nand(name: &'static str, page: u32, sub_page: u32, peb_kib: u32, pebs: u32) -> Chip {
+    Chip { name, page, sub_page, peb: peb_kib << 10, pebs, buffer: page }
+}
+
+const fn nor(name: &'static str, peb_kib: u32, buffer: u32) -> Chip {
+    Chip { buffer, ..nand(name, 1, 1, peb_kib, 64) }
 }
 
 /// Pages, sub-pages or none; blocks.
 pub(crate) const CHIPS: [Chip; 9] = [
-    chip("512", 512, 256, 16),
-    chip("512-O", 512, 512, 16),
-    chip("2k", 2048, 512, 128),
-    chip("2k-O", 2048, 2048, 128),
-    chip("4k", 4096, 1024, 64),
-    chip("4k-O", 4096, 4096, 64),
-    chip("4k-256k-O", 4096, 4096, 256),
-    chip("nor", 1, 1, 64),
-    chip("nor-big", 1, 1, 128),
+    nand("512", 512, 256, 16, 256),
+    nand("512-O", 512, 512, 16, 256),
+    nand("2k", 2048, 512, 128, 64),
+    nand("2k-O", 2048, 2048, 128, 64),
+    nand("4k", 4096, 1024, 64, 64),
+    nand("4k-O", 4096, 4096, 64, 64),
+    nand("4k-256k-O", 4096, 4096, 256, 64),
+    nor("nor", 64, 64),
+    nor("nor-big", 128, 512),
 ];
+
+/// The chip that is named in what follows the number of a case's name.
+pub(crate) fn chip_of(name: &str) -> &'static Chip {
+    let rest = name.split_once('-').unwrap().1;
+    let named =
+        CHIPS.iter().filter(|chip| rest.strip_prefix(chip.name).is_some_and(|rest| rest.starts_with('-')));
+    named.max_by_key(|chip| chip.name.len()).unwrap()
+}
 
 /// Compressors by mount option.
 pub(crate) const COMPRESSORS: [&str; 4] = ["lzo", "zlib", "zstd", "none"];
