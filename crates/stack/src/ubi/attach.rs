@@ -11,8 +11,8 @@ use super::{
     AttachError, AttachFault, AttachKind, AttachOptions, Counts, FastmapUse, ReadOnlyReason, Ubi, UbiError,
 };
 use floatgate_media::ubi::{
-    FASTMAP_ANCHOR_PEBS, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags, VolumeRecord, VolumeTable,
-    VolumeType,
+    FASTMAP_ANCHOR_PEBS, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags,
+    VolumeRecord, VolumeTable, VolumeType,
 };
 use floatgate_mtd::Mtd;
 
@@ -78,10 +78,16 @@ impl<M: Mtd> Ubi<M> {
         }
         let pebs = self.io.pebs;
         scan.read(&mut self.io, read..pebs)?;
+        // A fastmap that does not count may still say in which PEBs a write may have begun.
+        let begun = match fastmap::read(&mut self.io, &scan)? {
+            Some((_, layout)) if options.after_power_cut => layout.next,
+            _ => Vec::new(),
+        };
         scan.settle(&mut self.io)?;
         let copies = self.load(&mut scan, options)?;
         self.keep_fastmap(options, None);
-        self.make_good(&scan.fastmap, copies)
+        let stale = std::mem::take(&mut scan.fastmap);
+        self.make_good(&mut scan, (&stale, &begun), copies, options)
     }
 
     /// Attaches by a fastmap; `false` if there is none that fits what else is on the flash.
@@ -99,11 +105,14 @@ impl<M: Mtd> Ubi<M> {
         }
         let own = |found: &Found| layout.pebs.contains(&found.pnum);
         let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
-        if options.fastmap != FastmapUse::Write {
+        let begun = layout.next.clone();
+        // After an erasure out of turn it says less than is true.
+        let keep = options.fastmap == FastmapUse::Write && !options.after_power_cut;
+        if !keep {
             stale.append(&mut scan.fastmap);
         }
-        self.keep_fastmap(options, Some(layout));
-        self.make_good(&stale, copies)?;
+        self.keep_fastmap(options, Some(layout).filter(|_| keep));
+        self.make_good(&mut scan, (&stale, &begun), copies, options)?;
         Ok(true)
     }
 
@@ -235,16 +244,31 @@ impl<M: Mtd> Ubi<M> {
         };
         (self.free, self.used, self.scrub) = (of(PebState::Free), of(PebState::Used), of(PebState::Scrub));
         self.erase_count_max = self.pebs.iter().map(|peb| peb.erase_count).max().unwrap_or(0);
-        self.works = scan.erase.iter().map(|&pnum| Work::Erase { pnum, torture: false }).collect();
+        let erase = scan.urgent.iter().chain(&scan.erase);
+        self.works = erase.map(|&pnum| Work::Erase { pnum, torture: false }).collect();
     }
 
     /// Whatever has to be written before the device can be used: fastmaps that do not count any more are erased, the
     /// copies of the volume table made the same, a volume grown that asks for it.
-    fn make_good(&mut self, stale: &[Found], copies: TableCopies) -> Result<(), AttachFault> {
+    fn make_good(
+        &mut self,
+        scan: &mut Scan,
+        (stale, begun): (&[Found], &[u32]),
+        copies: TableCopies,
+        options: &AttachOptions,
+    ) -> Result<(), AttachFault> {
         if self.io.check_writable().is_err() {
             return Ok(());
         }
-        self.erase_fastmaps(stale)?;
+        if options.after_power_cut {
+            self.erase_doubtful(scan, begun)?;
+            self.erase_begun(options.fastmap == FastmapUse::Write || !stale.is_empty())?;
+        }
+        self.erase_fastmaps(stale, true)?;
+        self.erase_fastmaps(stale, false)?;
+        if options.after_power_cut {
+            self.rewrite_last(scan)?;
+        }
         let bytes = self.table_bytes(self.records())?;
         let table = &bytes[..self.io.geometry.volume_table_bytes()];
         for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(copies) {
@@ -257,16 +281,15 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
-    /// A fastmap that is not kept up to date must never be found again. Of several the oldest goes first, so that a
-    /// power cut does not bring it back.
-    fn erase_fastmaps(&mut self, stale: &[Found]) -> Result<(), UbiError> {
+    /// Erases the anchors of fastmaps that are not kept up to date, so that they are never found again, or their other
+    /// PEBs. Of several anchors the oldest goes first, so that a power cut does not bring it back.
+    fn erase_fastmaps(&mut self, stale: &[Found], anchors: bool) -> Result<(), UbiError> {
         let mut stale = stale.to_vec();
-        stale.sort_unstable_by_key(|found| (found.header.volume_id, found.header.sqnum));
+        stale.retain(|found| (found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME) == anchors);
+        stale.sort_unstable_by_key(|found| found.header.sqnum);
         for pnum in stale.iter().map(|found| found.pnum) {
             if matches!(self.peb(pnum).state, PebState::Fastmap | PebState::Pending) {
-                self.works.retain(|work| !matches!(*work, Work::Erase { pnum: other, .. } if other == pnum));
-                self.set_state(pnum, PebState::Pending);
-                self.erase_pending(pnum, false)?;
+                self.erase_out_of_turn(pnum)?;
             }
         }
         Ok(())

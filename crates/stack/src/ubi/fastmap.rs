@@ -4,8 +4,9 @@
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
 use super::io::{Header, Io, Quality};
-use super::pebs::{LebId, PebState};
+use super::pebs::{Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
+use super::wear::Work;
 use super::{AttachFault, Ubi, UbiError};
 use floatgate_media::MediaError;
 use floatgate_media::ubi::{
@@ -21,6 +22,8 @@ pub(super) struct Layout {
     pub(super) pebs: Vec<u32>,
     pub(super) pool_max: u16,
     pub(super) wl_pool_max: u16,
+    /// The next PEB of each pool to be written, perhaps begun.
+    pub(super) next: Vec<u32>,
 }
 
 /// Why there is nothing to attach by.
@@ -82,7 +85,10 @@ fn try_read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<(Scan, Layout), Miss
     let map = Fastmap::parse(&bytes)?;
     scan.fill(io, &map)?;
     let pebs = superblock.pebs().map(|peb| peb.pnum).collect();
-    Ok((scan, Layout { pebs, pool_max: map.pool.max_len, wl_pool_max: map.wl_pool.max_len }))
+    let free = |pnum: &u32| scan.pebs.get(*pnum as usize).is_some_and(|peb| peb.state == PebState::Free);
+    let next = [map.pool.pebs().find(free), map.wl_pool.pebs().find(free)].into_iter().flatten().collect();
+    let (pool_max, wl_pool_max) = (map.pool.max_len, map.wl_pool.max_len);
+    Ok((scan, Layout { pebs, pool_max, wl_pool_max, next }))
 }
 
 impl Scan {
@@ -126,12 +132,15 @@ impl Scan {
 
     /// Takes over what the fastmap says, and reads the PEBs of its pools.
     fn fill<M: Mtd>(&mut self, io: &mut Io<M>, map: &Fastmap<'_>) -> Result<(), Miss> {
-        map.pebs(PebList::Free).try_for_each(|peb| self.place(peb, PebState::Free))?;
+        for peb in map.pebs(PebList::Free) {
+            self.place(peb, PebState::Free)?;
+            self.pebs[peb.pnum as usize].on_trust = true;
+        }
         map.pebs(PebList::Used).try_for_each(|peb| self.place(peb, PebState::Used))?;
         map.pebs(PebList::Scrub).try_for_each(|peb| self.place(peb, PebState::Scrub))?;
         for peb in map.pebs(PebList::Erase) {
             self.place(peb, PebState::Pending)?;
-            self.erase.push_back(peb.pnum);
+            self.erase.push(peb.pnum);
         }
         let mut volumes = Vec::new();
         for volume in map.volumes() {
@@ -143,7 +152,7 @@ impl Scan {
         for pnum in map.pool.pebs().chain(map.wl_pool.pebs()) {
             self.read_pool(io, pnum, &volumes)?;
         }
-        self.bad = map.counts.bad;
+        self.bad = self.bad.saturating_add(map.counts.bad);
         self.account()
     }
 
@@ -173,24 +182,14 @@ impl Scan {
         Ok(())
     }
 
-    /// A PEB that may have been written since: its headers count.
+    /// A PEB that may have been written since: its headers count, as in a scan.
     fn read_pool<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
         let state = self.pebs.get(pnum as usize).ok_or(Miss::Unusable)?.state;
-        require(state == PebState::Bad && !io.is_bad(pnum)?)?;
-        let (erase_count, scrub) = self.read_known_ec(io, pnum)?;
-        self.place(PebEc { pnum, erase_count }, PebState::Free)?;
-        match io.read_vid(pnum)? {
-            Header::Erased | Header::ErasedFlips => Ok(()),
-            Header::Found(header, flips) if volumes.contains(&header.volume_id) => {
-                let found = Found { pnum, header, scrub: scrub || flips };
-                let peb = &mut self.pebs[pnum as usize];
-                (peb.state, peb.leb) = (PebState::Used, Some(found.leb()));
-                self.max_sqnum = self.max_sqnum.max(header.sqnum);
-                self.found.push(found);
-                Ok(())
-            }
-            _ => Err(Miss::Unusable),
-        }
+        require(state == PebState::Bad)?;
+        let (found, fastmaps) = (self.found.len(), self.fastmap.len());
+        self.read_peb(io, pnum)?;
+        let known = self.found[found..].iter().all(|found| volumes.contains(&found.header.volume_id));
+        require(known && self.fastmap.len() == fastmaps)
     }
 
     /// All PEBs are bad, or named; those in use that hold no LEB are erased.
@@ -200,7 +199,7 @@ impl Scan {
         for (pnum, peb) in (0u32..).zip(&mut self.pebs) {
             if matches!(peb.state, PebState::Used | PebState::Scrub) && peb.leb.is_none() {
                 peb.state = PebState::Pending;
-                self.erase.push_back(pnum);
+                self.erase.push(pnum);
             }
         }
         Ok(())
@@ -208,6 +207,26 @@ impl Scan {
 }
 
 impl<M: Mtd> Ubi<M> {
+    /// The free PEB that `choose` takes. One that only a fastmap says is free is looked at first: an erase of it that was
+    /// cut off took its EC header.
+    pub(super) fn pick_free(
+        &mut self,
+        choose: impl Fn(&PebSet) -> Option<Entry>,
+    ) -> Result<Option<Entry>, UbiError> {
+        while let Some(entry) = choose(&self.free) {
+            let pnum = entry.pnum;
+            if !self.peb(pnum).on_trust {
+                return Ok(Some(entry));
+            }
+            self.peb_mut(pnum).on_trust = false;
+            if !matches!(self.io.read_ec(pnum)?, Header::Found(..)) {
+                self.set_state(pnum, PebState::Pending);
+                self.works.push_back(Work::Erase { pnum, torture: false });
+            }
+        }
+        Ok(None)
+    }
+
     /// A fastmap may be older than what its PEBs hold: the first access to a LEB looks at its VID header.
     pub(super) fn confirm(&mut self, leb: LebId) -> Result<(), UbiError> {
         let Some(pnum) = self.mapping(leb) else { return Ok(()) };

@@ -42,10 +42,12 @@ pub(super) struct Peb {
     pub(super) erase_count: u32,
     pub(super) state: PebState,
     pub(super) leb: Option<LebId>,
+    /// Free as far as a fastmap knows.
+    pub(super) on_trust: bool,
 }
 
 /// A PEB that is bad or not known yet.
-pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None };
+pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None, on_trust: false };
 
 /// PEBs in the order of erase counter and number.
 ///
@@ -122,6 +124,11 @@ impl PebSet {
             return self.0.get(self.0.len() / 2).copied().map(entry);
         }
         self.below(threshold)
+    }
+
+    /// The most worn, up to `count` of them.
+    pub(super) fn last(&self, count: usize) -> impl Iterator<Item = Entry> + '_ {
+        self.0.iter().rev().take(count).copied().map(entry)
     }
 
     /// The least worn of those below `limit`.

@@ -5,6 +5,7 @@ mod commit;
 pub mod compress;
 mod core;
 mod error;
+mod files;
 mod gc;
 mod io;
 mod journal;
@@ -22,5 +23,10 @@ mod wbuf;
 
 pub use check::Inconsistency;
 pub use error::{Error, Result};
+pub use files::{
+    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, Name, NewFile, NewKind, Rename,
+    SetXattr, Ubifs,
+};
 pub use layout::{Head, Place};
-pub use mount::{FormatOptions, FormatStyle, MountOptions};
+pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
+pub use space::SpaceReport;

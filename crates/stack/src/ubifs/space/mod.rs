@@ -21,7 +21,8 @@ use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
 use table::Table;
 
-pub(crate) use budget::{Budget, BudgetRequest, Cost, SpaceReport};
+pub use budget::SpaceReport;
+pub(crate) use budget::{Budget, BudgetRequest, Cost};
 pub(crate) use lpt::check_lpt;
 
 /// What is known of a LEB of the main area.
@@ -179,11 +180,6 @@ impl Space {
         self.lpt.free_of(lnum)
     }
 
-    /// Whether a commit has something of the LPT to write.
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.lpt.is_dirty()
-    }
-
     /// All LEBs of the main area, in order.
     pub(crate) fn lebs(&self) -> impl Iterator<Item = (u32, LebSpace)> + '_ {
         self.table.iter().map(|(lnum, leb, _)| (lnum, leb))
@@ -192,6 +188,11 @@ impl Space {
     /// Whether LEBs of the index can be used once the next commit is done.
     pub(crate) const fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
+    }
+
+    /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.lpt.is_dirty() || !self.leaving.is_empty()
     }
 
     /// Sums.
