@@ -150,7 +150,8 @@ impl Image {
         recover: bool,
         behaviour: Behaviour,
     ) -> Result<FileUbifs, ImageError> {
-        let options = MountOptions { read_only: self.access == Access::Read, recover };
+        let read_only = self.access == Access::Read;
+        let options = MountOptions { read_only, recover, ..MountOptions::default() };
         let volume = self.volume(selection)?;
         Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error.into())
     }

@@ -49,7 +49,7 @@ pub struct MountOptions {
     /// A filesystem that was not unmounted may be recovered, which writes. Without it, mounting it for writing is refused
     /// ([`Error::NeedsRecovery`]).
     pub recover: bool,
-    /// Read-only, mounts what is left of a damaged filesystem; [`Core::damage`] tells what is not.
+    /// Read-only, mounts what is left of a damaged filesystem, and notes what is damaged.
     pub forgiving: bool,
 }
 

@@ -24,6 +24,8 @@ const MISSING_LEBS_FACTOR: u32 = 64;
 /// The superblock of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
+    /// As it is on flash.
+    pub(crate) stored: Superblock,
     /// As it is to count: grown to the volume, and without the flag for fixing up space if the mount does so.
     pub(crate) superblock: Superblock,
     /// The volume; with the LEBs that the filesystem has but the volume has not, if it is only read.
@@ -67,7 +69,7 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
     // Only reading, a newer format counts as the newest known.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
-    Ok(Found { superblock, volume, fix_up_space, changed })
+    Ok(Found { stored, superblock, volume, fix_up_space, changed })
 }
 
 /// The superblock as it counts if the filesystem is only read: a bare image or a dump that ends early has fewer LEBs than any
