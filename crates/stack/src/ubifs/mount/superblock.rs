@@ -11,8 +11,8 @@ use crate::ubifs::io::Io;
 use crate::ubifs::layout::Layout;
 use crate::volume::{Volume, VolumeFault, VolumeGeometry};
 
-/// Newest version that a filesystem of a newer format may name for those who only read it. Linux:
-/// `UBIFS_RO_COMPAT_VERSION`.
+/// Version that a filesystem of a newer format has to name for those who only read it, the first and only one so far.
+/// Linux: `UBIFS_RO_COMPAT_VERSION`.
 const READ_COMPATIBLE_VERSION: u32 = 0;
 
 /// Fewest LEBs of the main area.
@@ -115,10 +115,10 @@ fn read_node<V: Volume>(volume: &mut V) -> Result<Superblock> {
 
 fn check_version(superblock: &Superblock, read_only: bool) -> Result<()> {
     let Superblock { format_version: version, ro_compat_version: compatible, .. } = *superblock;
-    if version <= FORMAT_VERSION || read_only && compatible <= READ_COMPATIBLE_VERSION {
+    if version <= FORMAT_VERSION || read_only && compatible == READ_COMPATIBLE_VERSION {
         return Ok(());
     }
-    let allowed = if compatible <= READ_COMPATIBLE_VERSION { "can only be read" } else { "is not known" };
+    let allowed = if compatible == READ_COMPATIBLE_VERSION { "can only be read" } else { "is not known" };
     Err(Error::Superblock(format!("format {version} {allowed}: {FORMAT_VERSION} is the newest known")))
 }
 
