@@ -9,6 +9,7 @@
 //! - `names`, `entries`: keys that several names share, and the entries read last;
 //! - `insert`, `remove`: changing the tree;
 //! - `collect`: what the garbage collector asks;
+//! - `salvage`: what a damaged index still leads to;
 //! - `commit`, `gaps`: writing changed nodes.
 
 mod collect;
@@ -19,6 +20,7 @@ mod insert;
 mod load;
 mod names;
 mod remove;
+mod salvage;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -27,6 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::entries::EntryCache;
+use self::names::Replay;
+pub(crate) use self::salvage::LostKeys;
 use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
 use super::io::Io;
@@ -103,8 +107,8 @@ pub(crate) struct Tnc {
     clean_bytes: u64,
     /// Bytes of the committed index.
     committed_bytes: u64,
-    /// The journal is being replayed: entries can be missing.
-    replaying: bool,
+    /// While the journal is being replayed.
+    replay: Option<Replay>,
     /// LEB and offset of nodes read whose keys are all the same.
     single_keyed: Arc<BTreeSet<(u32, u32)>>,
     /// Of a filesystem with authentication.
@@ -130,19 +134,12 @@ impl Tnc {
             old_index: BTreeSet::new(),
             clean_bytes: 0,
             committed_bytes: 0,
-            replaying: false,
+            replay: None,
             single_keyed: Arc::default(),
             hashes: Arc::default(),
             entries: EntryCache::default(),
             scratch: Vec::new(),
         }
-    }
-
-    /// Whether the journal is being replayed. Then the index can lead to entries that are not there any more: deleted
-    /// ones whose LEB was collected and written again, while the deletion is still in the journal. Looking for names
-    /// passes over such entries, and removing or replacing a name that is not found removes one of them.
-    pub(crate) const fn set_replaying(&mut self, replaying: bool) {
-        self.replaying = replaying;
     }
 
     /// The way to the leaf with a key that is not hashed.
@@ -204,7 +201,7 @@ impl Tnc {
         self.entries.forget(place);
         let Some(twig) = path.last().and_then(|step| self.arena.twig_mut(step)) else { return Ok(()) };
         let old = core::mem::replace(&mut twig.place, place);
-        if old == place { Ok(()) } else { space.add_dirt(old.lnum, old.aligned_len()) }
+        space.add_dirt(old.lnum, old.aligned_len())
     }
 
     /// Bytes of the whole index as the next commit would leave it, with alignment.

@@ -4,6 +4,7 @@
 //! byte by byte, a shorter name before a longer one that begins with it. Linux depends on that order.
 
 use core::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::{Path, Side, Twig};
 use super::{IndexSpace, Tnc};
@@ -21,6 +22,23 @@ struct Run {
     places: Vec<Place>,
 }
 
+/// The journal is being replayed.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    /// LEBs of the journal, and where it begins in each.
+    buds: BTreeMap<u32, u32>,
+    /// LEB and offset of entries inserted so far.
+    inserted: BTreeSet<(u32, u32)>,
+}
+
+impl Replay {
+    /// Whether the committed index leads to this place, and the journal was written there since.
+    fn is_overwritten(&self, place: Place) -> bool {
+        let in_journal = self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start);
+        in_journal && !self.inserted.contains(&(place.lnum, place.offset))
+    }
+}
+
 /// Where a name stands among the entries with its key.
 struct Resolved {
     /// `None` if there are no entries with this key.
@@ -33,7 +51,27 @@ struct Resolved {
     dangling: Option<usize>,
 }
 
+impl Resolved {
+    const fn nothing(entries: usize) -> Self {
+        Self { run: None, found: None, higher: entries, dangling: None }
+    }
+}
+
 impl Tnc {
+    /// The journal is replayed from here on. `buds` are the LEBs of the journal, and where it begins in each.
+    ///
+    /// The index can lead to entries that are gone: deleted or moved since the commit, and their LEB written anew, while
+    /// what tells of it is still to be replayed. Looking for names passes over such entries; removing or inserting a name
+    /// that is not found removes one of them.
+    pub(crate) fn start_replay(&mut self, buds: BTreeMap<u32, u32>) {
+        self.replay = Some(Replay { buds, inserted: BTreeSet::new() });
+    }
+
+    /// The journal has been replayed.
+    pub(crate) fn end_replay(&mut self) {
+        self.replay = None;
+    }
+
     /// Reads an entry.
     fn read_entry<'o, V: Volume>(
         &mut self,
@@ -61,7 +99,10 @@ impl Tnc {
         place: Place,
         out: &'o mut Vec<u8>,
     ) -> Result<Option<EntryNode<'o>>> {
-        let replaying = self.replaying;
+        let replaying = self.replay.is_some();
+        if self.replay.as_ref().is_some_and(|replay| replay.is_overwritten(place)) {
+            return Ok(None);
+        }
         match self.read_entry(io, key, place, out) {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if replaying && error.is_damage() => Ok(None),
@@ -123,11 +164,9 @@ impl Tnc {
         name: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Resolved> {
-        let Some(run) = self.run(io, key)? else {
-            return Ok(Resolved { run: None, found: None, higher: 0, dangling: None });
-        };
-        let mut resolved = Resolved { run: None, found: None, higher: run.places.len(), dangling: None };
-        if self.replaying {
+        let Some(run) = self.run(io, key)? else { return Ok(Resolved::nothing(0)) };
+        let mut resolved = Resolved::nothing(run.places.len());
+        if self.replay.is_some() {
             self.resolve_one_by_one(io, key, name, &run.places, &mut resolved, out)?;
         } else {
             match self.search(io, key, name, &run.places, out)? {
@@ -160,8 +199,7 @@ impl Tnc {
         Ok(Err(low))
     }
 
-    /// Entries can be missing while replaying: one that was deleted and then overwritten by the garbage collector, if the
-    /// deletion itself is in the journal. So nothing is known of the order.
+    /// While replaying, entries can be missing, so there is no searching.
     fn resolve_one_by_one<V: Volume>(
         &mut self,
         io: &mut Io<V>,
@@ -243,7 +281,7 @@ impl Tnc {
     ) -> Result<Option<Path>> {
         let resolved = self.resolve(io, key, name, out)?;
         let Some(run) = resolved.run else { return self.first_leaf(io, key) };
-        if resolved.found.is_none() && !self.replaying {
+        if resolved.found.is_none() && self.replay.is_none() {
             self.check_order(io, key, &run.places)?;
         }
         let at = resolved.found.map_or(resolved.higher, |found| found + 1);
@@ -277,6 +315,7 @@ impl Tnc {
         place: Place,
     ) -> Result<()> {
         self.entries.forget(place);
+        self.make_way(io, space, key, place)?;
         let resolved = self.resolve(io, key, name, &mut Vec::new())?;
         let fanout = io.layout().limits.fanout as usize;
         let Some(run) = resolved.run else {
@@ -296,6 +335,26 @@ impl Tnc {
             Some(_) => self.remove_dangling(io, space, key, place),
             None => Ok(()),
         }
+    }
+
+    /// While replaying, what leads to the place of a new entry leads to one that was overwritten by it.
+    fn make_way<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        place: Place,
+    ) -> Result<()> {
+        if self.replay.is_none() {
+            return Ok(());
+        }
+        if let Some(path) = self.leaf_at(io, key, place.lnum, place.offset)? {
+            self.delete(io, space, path)?;
+        }
+        if let Some(replay) = &mut self.replay {
+            replay.inserted.insert((place.lnum, place.offset));
+        }
+        Ok(())
     }
 
     /// The way to where an entry is inserted before another one of a run: behind the one before it, if there is one,

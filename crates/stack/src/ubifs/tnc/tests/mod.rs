@@ -4,6 +4,7 @@ mod faults;
 mod hostile;
 mod model;
 mod names;
+mod replay;
 mod shape;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const LEAF_LEBS: u32 = 12;
 /// LEBs in memory that may be written once only.
 #[derive(Clone, Debug)]
 struct Lebs {
-    lebs: Vec<Vec<u8>>,
+    lebs: Vec<Arc<Vec<u8>>>,
     geometry: VolumeGeometry,
     reads: usize,
     changes: usize,
@@ -45,7 +46,7 @@ impl Lebs {
             leb_start: 0,
             read_only: false,
         };
-        let lebs = vec![vec![0xFF; leb_bytes as usize]; lebs as usize];
+        let lebs = vec![Arc::new(vec![0xFF; leb_bytes as usize]); lebs as usize];
         Self { lebs, geometry, reads: 0, changes: 0, power: None, bad_read: None }
     }
 
@@ -63,7 +64,7 @@ impl Lebs {
 
     fn at(&mut self, lnum: u32, offset: u32, len: usize) -> core::result::Result<&mut [u8], VolumeError> {
         let range = offset as usize..offset as usize + len;
-        let leb = self.lebs.get_mut(lnum as usize).and_then(|leb| leb.get_mut(range));
+        let leb = self.lebs.get_mut(lnum as usize).and_then(|leb| Arc::make_mut(leb).get_mut(range));
         leb.ok_or(VolumeFault::OutOfRange { len }.at(lnum, offset))
     }
 }
@@ -77,7 +78,9 @@ impl Volume for Lebs {
         if self.bad_read == Some(self.reads) {
             return Err(VolumeFault::Host("try again".into()).at(lnum, offset));
         }
-        buf.copy_from_slice(self.at(lnum, offset, buf.len())?);
+        let range = offset as usize..offset as usize + buf.len();
+        let leb = self.lebs.get(lnum as usize).and_then(|leb| leb.get(range));
+        buf.copy_from_slice(leb.ok_or(VolumeFault::OutOfRange { len: buf.len() }.at(lnum, offset))?);
         Ok(())
     }
     fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> core::result::Result<(), VolumeError> {
