@@ -32,6 +32,11 @@ impl<V: Volume> Io<V> {
         &self.layout
     }
 
+    /// A filesystem that is being made gets other sizes.
+    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.layout = layout;
+    }
+
     /// The volume.
     pub(crate) const fn volume(&self) -> &V {
         &self.volume

@@ -15,6 +15,8 @@ mod reclaim;
 mod scan;
 mod space;
 #[cfg(test)]
+mod stress;
+#[cfg(test)]
 mod testing;
 mod tnc;
 mod wbuf;
@@ -26,5 +28,5 @@ pub use files::{
     SetXattr, Ubifs,
 };
 pub use layout::{Head, Place};
-pub use mount::MountOptions;
+pub use mount::{FormatOptions, FormatStyle, MountOptions};
 pub use space::SpaceReport;

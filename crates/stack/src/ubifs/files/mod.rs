@@ -18,7 +18,7 @@ use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
 use super::compress::{Compressor, Decompressor};
 use super::core::Core;
 use super::error::{Error, Result};
-use super::mount::MountOptions;
+use super::mount::{FormatOptions, MountOptions};
 use super::space::{BudgetRequest, Cost, SpaceReport};
 use crate::volume::Volume;
 use inodes::Inodes;
@@ -74,6 +74,18 @@ impl<V: Volume> Ubifs<V> {
         behaviour: Behaviour,
     ) -> core::result::Result<Self, (Error, V)> {
         Core::mount(volume, options).map(|core| Self::over(core, behaviour))
+    }
+
+    /// Makes a new filesystem on a volume and mounts it.
+    ///
+    /// # Errors
+    /// Sizes that make no filesystem, failures of the volume; and the volume back.
+    pub fn format(
+        volume: V,
+        options: &FormatOptions,
+        behaviour: Behaviour,
+    ) -> core::result::Result<Self, (Error, V)> {
+        Core::format(volume, options).map(|core| Self::over(core, behaviour))
     }
 
     fn over(core: Core<V>, behaviour: Behaviour) -> Self {

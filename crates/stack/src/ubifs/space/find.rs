@@ -21,6 +21,11 @@ impl Space {
         self.table.iter().find(|(_, _, category)| *category == wanted).map(|(lnum, leb, _)| (lnum, leb))
     }
 
+    /// All LEBs of a category.
+    fn all(&self, wanted: Category) -> Vec<u32> {
+        self.table.iter().filter(|(_, _, category)| *category == wanted).map(|(lnum, ..)| lnum).collect()
+    }
+
     /// Of the LEBs that `wanted` chooses, the first for which `worth` is highest.
     fn best(
         &self,
@@ -218,12 +223,11 @@ impl Space {
     /// Failures of the volume.
     pub(crate) fn start_commit<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
         let free = io.layout().leb_bytes();
-        let empty = LebSpace { free, ..LebSpace::default() };
-        while let Some((lnum, _)) = self.first(Category::Freeable) {
+        for lnum in self.all(Category::Freeable) {
             io.unmap(lnum)?;
-            self.set(lnum, empty)?;
+            self.set(lnum, LebSpace { free, ..LebSpace::default() })?;
         }
-        while let Some((lnum, _)) = self.first(Category::FreeableIndex) {
+        for lnum in self.all(Category::FreeableIndex) {
             self.take(lnum)?;
             self.leave_index(lnum)?;
         }

@@ -128,8 +128,9 @@ impl Table {
         let size = self.layout.leb_bytes();
         match leb {
             _ if leb.taken => Category::Taken,
-            _ if leb.free == size => Category::Empty,
+            // Also if it is all free, which only a hostile image says of a LEB of the index.
             _ if space == size && leb.index => Category::FreeableIndex,
+            _ if leb.free == size => Category::Empty,
             _ if space == size => Category::Freeable,
             _ if leb.index && space >= self.layout.min_index_node_bytes() => Category::DirtyIndex,
             _ if leb.index => Category::Full,

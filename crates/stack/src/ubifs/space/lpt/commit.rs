@@ -9,7 +9,7 @@
 
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::Master;
-use floatgate_media::ubifs::lpt::{Geometry, Kind, LebProperties, Lsave, Ltab, Place, Pnode};
+use floatgate_media::ubifs::lpt::{Geometry, LebProperties, Lsave, Ltab, Place, Pnode};
 
 use super::super::table::{Category, Table};
 use super::Lpt;
@@ -182,7 +182,7 @@ impl Lpt {
     pub(in super::super) fn commit<V: Volume>(&mut self, io: &mut Io<V>, table: &Table) -> Result<()> {
         let layout = table.layout();
         let geometry = &layout.limits.lpt_geometry;
-        if self.tree.marked().is_empty() {
+        if !self.is_dirty() {
             return Ok(());
         }
         self.release_unused(io)?;

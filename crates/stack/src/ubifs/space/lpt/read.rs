@@ -41,18 +41,20 @@ impl Damage<'_> {
     }
 }
 
-/// Reads nodes of the LPT; each LEB is read once.
+/// Reads nodes of the LPT; of each LEB it reads what is written, once.
 pub(super) struct Reader<'i, V> {
     io: &'i mut Io<V>,
     layout: Arc<Layout>,
     /// What was read of LEBs, from their start.
     lebs: BTreeMap<u32, Vec<u8>>,
+    /// How far LEBs are written, by their table; unknown for none.
+    written: Vec<usize>,
 }
 
 impl<'i, V: Volume> Reader<'i, V> {
     pub(super) fn new(io: &'i mut Io<V>) -> Self {
         let layout = Arc::clone(io.layout());
-        Self { io, layout, lebs: BTreeMap::new() }
+        Self { io, layout, lebs: BTreeMap::new(), written: Vec::new() }
     }
 
     fn geometry(&self) -> &Geometry {
@@ -75,11 +77,17 @@ impl<'i, V: Volume> Reader<'i, V> {
         bytes.ok_or(Error::corrupt(lnum, offset, "a node outside the LPT area"))
     }
 
-    /// Reads the rest of a LEB up to the page that holds the byte before `end`; from the second time on all of it.
+    /// Reads more of a LEB: to the page that holds the byte before `end`, and to where it is written. If the table is wrong
+    /// about that, all of it.
     fn read_leb(&mut self, lnum: u32, held: usize, end: usize) -> Result<()> {
         let leb_bytes = self.layout.leb_bytes() as usize;
-        let unit = self.layout.min_io_bytes() as usize;
-        let end = if held == 0 { end.next_multiple_of(unit.max(1)).min(leb_bytes) } else { leb_bytes };
+        let unit = (self.layout.min_io_bytes() as usize).max(1);
+        let leb = lnum.saturating_sub(self.layout.limits.lpt.start) as usize;
+        let end = match self.written.get(leb) {
+            None => end.next_multiple_of(unit).min(leb_bytes),
+            Some(&written) if end <= written => written,
+            Some(_) => leb_bytes,
+        };
         let leb = self.lebs.entry(lnum).or_default();
         leb.resize(end, 0);
         let offset = u32::try_from(held).unwrap_or(u32::MAX);
@@ -120,7 +128,9 @@ impl<'i, V: Volume> Reader<'i, V> {
         let layout = Arc::clone(&self.layout);
         let ltab = Ltab::parse(self.bytes(place, Kind::Ltab)?, &layout.limits.lpt_geometry);
         let ltab = ltab.map_err(|source| Error::node(place.lnum, place.offset, source))?;
-        Ok(ltab.lebs().collect())
+        let lebs: Vec<lpt::LebSpace> = ltab.lebs().collect();
+        self.written = lebs.iter().map(|leb| (layout.leb_bytes() - leb.free) as usize).collect();
+        Ok(lebs)
     }
 }
 
@@ -237,7 +247,7 @@ fn count_as_full(tree: &Tree, table: &mut Table, id: NodeId) -> Result<()> {
 
 impl Lpt {
     /// Sets dirty bytes to what is not a node in use, and free bytes to at most what is behind the last one, whatever
-    /// the table says: a wrong table must not make a commit overwrite nodes in use.
+    /// the table says: neither a wrong table nor a wrong head may make a commit overwrite nodes in use.
     fn trust_nodes(&mut self, geometry: &Geometry) {
         let leb_bytes = geometry.parameters().leb_bytes;
         let mut in_use = vec![(0u32, 0u32); self.area.lebs().len()];
@@ -248,14 +258,20 @@ impl Lpt {
                 *end = (*end).max(place.offset.saturating_add(len)).min(leb_bytes);
             }
         }
-        let head = self.area.head;
-        let trusted = self.area.iter().zip(in_use).map(|((lnum, leb), (bytes, end))| {
-            let behind = if lnum == head.lnum { head.offset.max(end) } else { end };
-            let free = leb.free.min(leb_bytes - behind.min(leb_bytes));
+        let unit = geometry.parameters().min_io_bytes.max(1);
+        let mut head = self.area.head;
+        let trust = |((lnum, leb), (bytes, end)): ((u32, lpt::LebSpace), (u32, u32))| {
+            let behind = leb_bytes - end;
+            let free = if lnum == head.lnum {
+                head.offset = head.offset.max(end.next_multiple_of(unit)).min(leb_bytes);
+                leb_bytes - head.offset
+            } else {
+                leb.free.min(behind)
+            };
             lpt::LebSpace { free, dirty: leb_bytes - free - bytes.min(leb_bytes - free) }
-        });
-        let trusted = trusted.collect();
-        self.area = Area::new(geometry.parameters().first_lnum, leb_bytes, trusted, head);
+        };
+        let lebs = self.area.iter().zip(in_use).map(trust).collect();
+        self.area = Area::new(geometry.parameters().first_lnum, leb_bytes, lebs, head);
     }
 
     /// Places and sizes of everything the LPT on flash consists of.

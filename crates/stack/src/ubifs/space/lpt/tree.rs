@@ -66,11 +66,9 @@ impl Tree {
 
     /// All nodes, from the root's row down.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Slot)> + '_ {
-        let row = |(row, slots): (usize, &'_ Vec<Slot>)| {
-            let slots = slots.clone();
-            slots.into_iter().enumerate().map(move |(column, slot)| (NodeId { row, column }, slot))
-        };
-        self.rows.iter().enumerate().flat_map(row)
+        self.rows.iter().enumerate().flat_map(|(row, slots)| {
+            slots.iter().enumerate().map(move |(column, slot)| (NodeId { row, column }, *slot))
+        })
     }
 
     /// The next commit writes a node, and so its ancestors.
