@@ -9,6 +9,7 @@
 //! - `names`, `entries`: keys that several names share, and the entries read last;
 //! - `insert`, `remove`: changing the tree;
 //! - `collect`: what the garbage collector asks;
+//! - `hashes`: verifying nodes, where there is authentication;
 //! - `salvage`: what a damaged index still leads to;
 //! - `commit`, `gaps`: writing changed nodes.
 
@@ -16,21 +17,22 @@ mod collect;
 mod commit;
 mod entries;
 mod gaps;
+pub(crate) mod hashes;
 mod insert;
 mod load;
 mod names;
 mod remove;
-mod salvage;
+pub(crate) mod salvage;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::entries::EntryCache;
+use self::hashes::Hashes;
 use self::names::Replay;
-pub(crate) use self::salvage::LostKeys;
 use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
 use super::io::Io;
@@ -84,9 +86,6 @@ impl IndexSpace for Space {
     }
 }
 
-/// Hashes of nodes, by LEB and offset.
-type Hashes = BTreeMap<(u32, u32), Box<[u8]>>;
-
 /// The root of the tree.
 #[derive(Clone, Copy, Debug)]
 struct Root {
@@ -112,7 +111,7 @@ pub(crate) struct Tnc {
     /// LEB and offset of nodes read whose keys are all the same.
     single_keyed: Arc<BTreeSet<(u32, u32)>>,
     /// Of a filesystem with authentication.
-    hashes: Arc<Hashes>,
+    hashes: Hashes,
     /// Entries read last.
     entries: EntryCache,
     /// For reading nodes.
@@ -136,7 +135,7 @@ impl Tnc {
             committed_bytes: 0,
             replay: None,
             single_keyed: Arc::default(),
-            hashes: Arc::default(),
+            hashes: Hashes::default(),
             entries: EntryCache::default(),
             scratch: Vec::new(),
         }
@@ -191,6 +190,7 @@ impl Tnc {
         if path.twig(&self.arena).is_some_and(|twig| twig.key == key) {
             return self.replace(space, &path, place);
         }
+        self.hashes.forget(key, place);
         self.dirty_path(space, &path)?;
         self.insert_at(io.layout().limits.fanout as usize, path, Twig::to_place(key, place))
     }
@@ -201,6 +201,8 @@ impl Tnc {
         self.entries.forget(place);
         let Some(twig) = path.last().and_then(|step| self.arena.twig_mut(step)) else { return Ok(()) };
         let old = core::mem::replace(&mut twig.place, place);
+        let key = twig.key;
+        self.hashes.forget(key, place);
         space.add_dirt(old.lnum, old.aligned_len())
     }
 
@@ -209,19 +211,8 @@ impl Tnc {
         self.clean_bytes.saturating_add(self.arena.dirty_bytes())
     }
 
-    /// Bytes of the whole index as the last commit has left it, with alignment. Linux: `old_idx_sz`.
-    pub(crate) const fn old_index_bytes(&self) -> u64 {
-        self.committed_bytes
-    }
-
     /// Index nodes that the next commit has to write.
     pub(crate) const fn dirty_nodes(&self) -> usize {
         self.arena.dirty()
-    }
-
-    /// The hash that the index keeps of a node, index node or leaf; `None` without authentication, and for nodes in the
-    /// journal, which has hashes of its own.
-    pub(crate) fn hash_of(&self, place: Place) -> Option<&[u8]> {
-        self.hashes.get(&(place.lnum, place.offset)).map(AsRef::as_ref)
     }
 }

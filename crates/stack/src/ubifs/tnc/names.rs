@@ -86,6 +86,7 @@ impl Tnc {
         }
         let expected = if key.key_type() == KeyType::Entry { NodeType::Entry } else { NodeType::XattrEntry };
         io.read_node(place, Some(expected), out)?;
+        self.check_hash(key, place, out)?;
         let entry = parse_entry(key, place, out)?;
         self.entries.put(place, out);
         Ok(entry)
@@ -317,6 +318,7 @@ impl Tnc {
         self.entries.forget(place);
         self.make_way(io, space, key, place)?;
         let resolved = self.resolve(io, key, name, &mut Vec::new())?;
+        self.hashes.forget(key, place);
         let fanout = io.layout().limits.fanout as usize;
         let Some(run) = resolved.run else {
             let path = self.seek(io, key, Side::Last, 0)?.unwrap_or_default();

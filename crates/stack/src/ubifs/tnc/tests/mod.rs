@@ -1,6 +1,7 @@
 //! The index against a model, on a volume and with LEB properties of its own.
 
 mod faults;
+mod hashes;
 mod hostile;
 mod model;
 mod names;
