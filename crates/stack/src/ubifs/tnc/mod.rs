@@ -7,6 +7,7 @@
 //! - `tree`: nodes in memory and paths through them;
 //! - `load`: reading and checking nodes, finding keys;
 //! - `names`, `entries`: keys that several names share, and the entries read last;
+//! - `replay`: names while entries are missing;
 //! - `insert`, `remove`: changing the tree;
 //! - `collect`: what the garbage collector asks;
 //! - `hashes`: verifying nodes, where there is authentication;
@@ -22,6 +23,7 @@ mod insert;
 mod load;
 mod names;
 mod remove;
+mod replay;
 pub(crate) mod salvage;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,7 @@ use std::sync::Arc;
 
 use self::entries::EntryCache;
 use self::hashes::Hashes;
-use self::names::Replay;
+use self::replay::Replay;
 use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
 use super::io::Io;

@@ -4,7 +4,6 @@
 //! byte by byte, a shorter name before a longer one that begins with it. Linux depends on that order.
 
 use core::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::{Path, Side, Twig};
 use super::{IndexSpace, Tnc};
@@ -15,40 +14,23 @@ use crate::volume::Volume;
 use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 
 /// Entries with the same key.
-struct Run {
+pub(super) struct Run {
     /// The way to the first.
     first: Path,
     /// Where they stand, in order; at least one.
-    places: Vec<Place>,
-}
-
-/// The journal is being replayed.
-#[derive(Clone, Debug)]
-pub(super) struct Replay {
-    /// LEBs of the journal, and where it begins in each.
-    buds: BTreeMap<u32, u32>,
-    /// LEB and offset of entries inserted so far.
-    inserted: BTreeSet<(u32, u32)>,
-}
-
-impl Replay {
-    /// Whether the committed index leads to this place, and the journal was written there since.
-    fn is_overwritten(&self, place: Place) -> bool {
-        let in_journal = self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start);
-        in_journal && !self.inserted.contains(&(place.lnum, place.offset))
-    }
+    pub(super) places: Vec<Place>,
 }
 
 /// Where a name stands among the entries with its key.
-struct Resolved {
+pub(super) struct Resolved {
     /// `None` if there are no entries with this key.
     run: Option<Run>,
     /// The entry with the name.
-    found: Option<usize>,
+    pub(super) found: Option<usize>,
     /// The first entry of the run with a higher name.
-    higher: usize,
+    pub(super) higher: usize,
     /// While replaying: an entry that is not where the index says.
-    dangling: Option<usize>,
+    pub(super) dangling: Option<usize>,
 }
 
 impl Resolved {
@@ -58,22 +40,8 @@ impl Resolved {
 }
 
 impl Tnc {
-    /// The journal is replayed from here on. `buds` are the LEBs of the journal, and where it begins in each.
-    ///
-    /// The index can lead to entries that are gone: deleted or moved since the commit, and their LEB written anew, while
-    /// what tells of it is still to be replayed. Looking for names passes over such entries; removing or inserting a name
-    /// that is not found removes one of them.
-    pub(crate) fn start_replay(&mut self, buds: BTreeMap<u32, u32>) {
-        self.replay = Some(Replay { buds, inserted: BTreeSet::new() });
-    }
-
-    /// The journal has been replayed.
-    pub(crate) fn end_replay(&mut self) {
-        self.replay = None;
-    }
-
     /// Reads an entry.
-    fn read_entry<'o, V: Volume>(
+    pub(super) fn read_entry<'o, V: Volume>(
         &mut self,
         io: &mut Io<V>,
         key: Key,
@@ -92,25 +60,6 @@ impl Tnc {
         Ok(entry)
     }
 
-    /// Reads an entry; `None` if it is not there, while replaying.
-    fn try_entry<'o, V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        place: Place,
-        out: &'o mut Vec<u8>,
-    ) -> Result<Option<EntryNode<'o>>> {
-        let replaying = self.replay.is_some();
-        if self.replay.as_ref().is_some_and(|replay| replay.is_overwritten(place)) {
-            return Ok(None);
-        }
-        match self.read_entry(io, key, place, out) {
-            Ok(entry) => Ok(Some(entry)),
-            Err(error) if replaying && error.is_damage() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The inode an entry names; `None` if it names none, or is not there while replaying.
     pub(super) fn entry_inode<V: Volume>(
         &mut self,
@@ -126,7 +75,7 @@ impl Tnc {
     }
 
     /// All entries with a key.
-    fn run<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Run>> {
+    pub(super) fn run<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Run>> {
         let Some(first) = self.first_leaf(io, key)? else { return Ok(None) };
         let mut places = Vec::new();
         let mut path = first.clone();
@@ -149,7 +98,7 @@ impl Tnc {
     }
 
     /// The way to an entry of a run.
-    fn nth_of<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
+    pub(super) fn nth_of<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
         let mut path = run.first.clone();
         for _ in 0..at {
             self.advance(io, &mut path)?;
@@ -198,30 +147,6 @@ impl Tnc {
             }
         }
         Ok(Err(low))
-    }
-
-    /// While replaying, entries can be missing, so there is no searching.
-    fn resolve_one_by_one<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        name: &[u8],
-        places: &[Place],
-        resolved: &mut Resolved,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        for (at, &place) in places.iter().enumerate() {
-            match self.try_entry(io, key, place, out)?.map(|entry| entry.name.cmp(name)) {
-                None => resolved.dangling = Some(at),
-                Some(Ordering::Equal) => {
-                    resolved.found = Some(at);
-                    return Ok(());
-                }
-                Some(Ordering::Greater) => resolved.higher = resolved.higher.min(at),
-                Some(Ordering::Less) => {}
-            }
-        }
-        Ok(())
     }
 
     /// Where the entry of a name stands; `out` holds its node then.
@@ -339,26 +264,6 @@ impl Tnc {
         }
     }
 
-    /// While replaying, what leads to the place of a new entry leads to one that was overwritten by it.
-    fn make_way<V: Volume, S: IndexSpace>(
-        &mut self,
-        io: &mut Io<V>,
-        space: &mut S,
-        key: Key,
-        place: Place,
-    ) -> Result<()> {
-        if self.replay.is_none() {
-            return Ok(());
-        }
-        if let Some(path) = self.leaf_at(io, key, place.lnum, place.offset)? {
-            self.delete(io, space, path)?;
-        }
-        if let Some(replay) = &mut self.replay {
-            replay.inserted.insert((place.lnum, place.offset));
-        }
-        Ok(())
-    }
-
     /// The way to where an entry is inserted before another one of a run: behind the one before it, if there is one,
     /// as keys of nodes above allow that.
     fn before<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
@@ -368,25 +273,6 @@ impl Tnc {
             path.set_slot(step.slot + 1);
         }
         Ok(path)
-    }
-
-    /// Removes the last entry of a key, but not the one at `keep`, that is not where the index says.
-    fn remove_dangling<V: Volume, S: IndexSpace>(
-        &mut self,
-        io: &mut Io<V>,
-        space: &mut S,
-        key: Key,
-        keep: Place,
-    ) -> Result<()> {
-        let Some(run) = self.run(io, key)? else { return Ok(()) };
-        let mut out = Vec::new();
-        for (at, &place) in run.places.iter().enumerate().rev() {
-            if place != keep && self.try_entry(io, key, place, &mut out)?.is_none() {
-                let path = self.nth_of(io, &run, at)?;
-                return self.delete(io, space, path);
-            }
-        }
-        Ok(())
     }
 
     /// Removes an entry.
