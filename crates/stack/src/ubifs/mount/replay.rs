@@ -86,9 +86,9 @@ impl<V: Volume> Core<V> {
         replay.changes.sort_by_key(|change| change.sqnum);
         let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
         // Nodes that are deleted later in the journal can be gone already.
-        self.tnc.set_replaying(true);
+        self.tnc.start_replay(buds.iter().rev().map(|&(lnum, bud)| (lnum, bud.start)).collect());
         let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
-        self.tnc.set_replaying(false);
+        self.tnc.end_replay();
         for bud in &replay.buds {
             let outcome = self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0));
             self.damage.pass(outcome)?;
