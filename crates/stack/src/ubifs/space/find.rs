@@ -150,13 +150,8 @@ impl Space {
             (index, data) => data.or(index),
         };
         // Less to gain, but more than nothing: what Linux finds by scanning.
-        best.or_else(|| {
-            let partly = |leb: LebSpace| leb.dirty >= dead && gain(leb) >= bytes;
-            self.best(|leb, category| category == Category::Free && partly(leb), gain).or_else(|| {
-                let index = |leb, category| category == Category::DirtyIndex && partly(leb);
-                self.best(index, gain).filter(|_| !without_index)
-            })
-        })
+        let partly = |leb: LebSpace| leb.dirty >= dead && gain(leb) >= bytes;
+        best.or_else(|| self.best(|leb, category| category == Category::Free && partly(leb), gain))
     }
 
     /// The index LEB with most dirty space, for writing into its gaps; it becomes taken.

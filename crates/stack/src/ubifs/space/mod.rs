@@ -187,7 +187,7 @@ impl Space {
     /// [`start_commit`](Self::start_commit). The caller writes the master node afterwards, and calls `commit_done` then.
     ///
     /// # Errors
-    /// No room for the LPT, which only a hostile image can bring about; failures of the volume.
+    /// No room for the LPT, in an area smaller than Linux makes; failures of the volume. Nothing can be written after that.
     pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master: &mut Master) -> Result<()> {
         self.lpt.commit(io, &self.table).inspect_err(|_| io.set_read_only(true))?;
         self.lpt.describe(master);

@@ -133,6 +133,19 @@ fn reserved_space_is_for_the_privileged() {
 }
 
 #[test]
+fn the_last_byte_is_for_the_privileged() {
+    let io = Shape::default().io();
+    let mut space = Space::empty(&io);
+    let rest = u32::try_from(space.available(2)).unwrap() - 160;
+    let all = BudgetRequest { changed_inodes: 1, changed_inode_bytes: rest, ..BudgetRequest::default() };
+    assert_eq!(space.promise(&all, false), None);
+    let more = BudgetRequest { changed_inode_bytes: rest + 8, ..all };
+    assert_eq!(space.promise(&more, true), None);
+    assert!(space.promise(&all, true).is_some());
+    assert_eq!(space.free_bytes(), 38 * (4608 - 3440) * 4096 / (4144 + INDEX_NODE));
+}
+
+#[test]
 fn no_promise_that_takes_the_empty_lebs_of_the_index() {
     let io = Shape::default().io();
     let mut space = Space::empty(&io);
