@@ -1,7 +1,7 @@
 //! A device whose power goes away at an operation of choice.
 //!
 //! Operations are counted as the flash does them: each program unit that a write touches (a page; the program buffer on NOR),
-//! each block that an erase touches, each block marked bad. A test counts them once without a cut, forks the device at its
+//! each block that an erase touches, each block marked bad; one that fails counts, those that would have followed it do not. A test counts them once without a cut, forks the device at its
 //! start, and cuts at each.
 
 mod tear;
@@ -107,57 +107,75 @@ impl<D: Mtd> PowerCut<D> {
         if self.lost { Err(ErrorKind::PowerLost.at(addr, now)) } else { Ok(()) }
     }
 
-    /// Counts `count` operations; gives the cut when it is among them, and how many come before it.
+    /// The cut that is among the next `count` operations, and how many come before it.
     #[inline]
-    fn count(&mut self, count: u64) -> Option<(Cut, u64)> {
-        let before = self.operations;
-        self.operations += count;
-        let cut = self.cut.filter(|cut| cut.operation <= self.operations)?;
-        self.operations = cut.operation;
-        self.cut = None;
-        self.lost = true;
-        Some((cut, cut.operation - before - 1))
+    fn cut_within(&self, count: u64) -> Option<(Cut, u64)> {
+        let cut = self.cut.filter(|cut| cut.operation <= self.operations + count)?;
+        Some((cut, cut.operation - self.operations - 1))
     }
 
-    /// Program units that `len` bytes at `addr` touch.
+    /// Power goes, in the operation that is begun.
+    const fn lose(&mut self) {
+        self.operations += 1;
+        self.cut = None;
+        self.lost = true;
+    }
+
+    /// Counts the operations of a call over `[addr, addr + len)`, up to the one that failed.
     #[inline]
-    fn units(&self, addr: u64, len: u64) -> u64 {
-        let unit = u64::from(self.unit);
-        if len == 0 { 0 } else { (addr + len - 1) / unit - addr / unit + 1 }
+    fn count(&mut self, addr: u64, len: u64, unit: u32, result: &Result<Done, Error>) {
+        let len = match result {
+            Ok(_) => len,
+            Err(error) => (error.addr.saturating_sub(addr) + 1).min(len),
+        };
+        self.operations += units(addr, len, unit);
     }
 }
 
+/// Units that `len` bytes at `addr` touch.
+#[inline]
+fn units(addr: u64, len: u64, unit: u32) -> u64 {
+    let unit = u64::from(unit);
+    if len == 0 { 0 } else { (addr + len - 1) / unit - addr / unit + 1 }
+}
+
 impl<D: Mtd + Tear> PowerCut<D> {
-    /// Programs what power lasts for; gives the failure.
-    fn cut_write(&mut self, now: Instant, addr: u64, data: &[u8], cut: Cut, whole: u64) -> Error {
-        let mut at = now;
+    /// Programs what power lasts for. An operation that fails before ends the call, and the order stands.
+    fn cut_write(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        cut: Cut,
+        whole: u64,
+    ) -> Result<Done, Error> {
+        let mut done = Done::clean(now);
         for (turn, (addr, piece)) in pieces(addr, data, self.unit).enumerate() {
             if turn as u64 == whole {
+                self.lose();
                 if let CutKind::During(stage) = cut.kind {
                     self.inner.tear_program(addr, piece, stage, cut.seed);
                 }
-                return ErrorKind::PowerLost.at(addr, at);
+                return Err(ErrorKind::PowerLost.at(addr, done.at));
             }
-            match self.inner.write(at, addr, piece) {
-                Ok(done) => at = done.at,
-                Err(error) => return ErrorKind::PowerLost.at(addr, error.at),
-            }
+            self.operations += 1;
+            done = done.then(self.inner.write(done.at, addr, piece)?);
         }
-        ErrorKind::PowerLost.at(addr, at)
+        Ok(done)
     }
 
-    /// Erases what power lasts for; gives the failure.
-    fn cut_erase(&mut self, now: Instant, addr: u64, cut: Cut, whole: u64) -> Error {
-        let block = u64::from(self.geometry().erase_bytes);
-        let last = addr + whole * block;
-        let at = match self.inner.erase(now, addr, whole * block) {
-            Ok(done) => done.at,
-            Err(error) => return ErrorKind::PowerLost.at(error.addr, error.at),
-        };
+    /// Erases what power lasts for, likewise.
+    fn cut_erase(&mut self, now: Instant, addr: u64, cut: Cut, whole: u64) -> Result<Done, Error> {
+        let unit = self.inner.geometry().erase_bytes;
+        let len = whole * u64::from(unit);
+        let erased = self.inner.erase(now, addr, len);
+        self.count(addr, len, unit, &erased);
+        let at = erased?.at;
+        self.lose();
         if let CutKind::During(stage) = cut.kind {
-            self.inner.tear_erase(last, stage, cut.seed);
+            self.inner.tear_erase(addr + len, stage, cut.seed);
         }
-        ErrorKind::PowerLost.at(last, at)
+        Err(ErrorKind::PowerLost.at(addr + len, at))
     }
 }
 
@@ -178,10 +196,13 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
         let geometry = self.inner.geometry();
         check_range(now, addr, data.len() as u64, geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, geometry.sub_page_bytes.max(1))?;
-        match self.count(self.units(addr, data.len() as u64)) {
-            None => self.inner.write(now, addr, data),
-            Some((cut, whole)) => Err(self.cut_write(now, addr, data, cut, whole)),
+        let len = data.len() as u64;
+        if let Some((cut, whole)) = self.cut_within(units(addr, len, self.unit)) {
+            return self.cut_write(now, addr, data, cut, whole);
         }
+        let done = self.inner.write(now, addr, data);
+        self.count(addr, len, self.unit, &done);
+        done
     }
 
     fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
@@ -190,10 +211,12 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
         let block = geometry.erase_bytes;
         check_range(now, addr, len, geometry.size_bytes)?;
         check_aligned(now, addr, len, block)?;
-        match self.count(len / u64::from(block)) {
-            None => self.inner.erase(now, addr, len),
-            Some((cut, whole)) => Err(self.cut_erase(now, addr, cut, whole)),
+        if let Some((cut, whole)) = self.cut_within(len / u64::from(block)) {
+            return self.cut_erase(now, addr, cut, whole);
         }
+        let done = self.inner.erase(now, addr, len);
+        self.count(addr, len, block, &done);
+        done
     }
 
     fn read_oob(
@@ -217,7 +240,11 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         self.powered(addr, now)?;
-        let Some((cut, _)) = self.count(1) else { return self.inner.write_oob(now, addr, data, oob, mode) };
+        let Some((cut, _)) = self.cut_within(1) else {
+            self.operations += 1;
+            return self.inner.write_oob(now, addr, data, oob, mode);
+        };
+        self.lose();
         if let CutKind::During(stage) = cut.kind {
             self.inner.tear_program_oob(addr, data, oob, mode, stage, cut.seed);
         }
@@ -232,7 +259,11 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
     /// As [`Mtd::mark_bad`]. A mark cut late is there, one cut earlier is not: a marker is read by the number of its bits.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         self.powered(addr, now)?;
-        let Some((cut, _)) = self.count(1) else { return self.inner.mark_bad(now, addr) };
+        let Some((cut, _)) = self.cut_within(1) else {
+            self.operations += 1;
+            return self.inner.mark_bad(now, addr);
+        };
+        self.lose();
         let at = match cut.kind {
             CutKind::During(Stage::Late) => {
                 self.inner.mark_bad(now, addr).map_or_else(|e| e.at, |done| done.at)

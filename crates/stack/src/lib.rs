@@ -5,6 +5,7 @@
 //! - [`ubifs`]: the filesystem, over any [`Volume`].
 //! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
 //!   UBI: in memory, and the bytes of a bare UBIFS image.
+//! - [`store`]: the file or memory behind an image; [`store_flash`]: flash whose contents are in one.
 //! - [`ubi`]: volumes on flash: which physical eraseblock (PEB) holds which LEB, wear levelling, bad blocks.
 //!
 //! One implementation serves all: building an image is the live filesystem on a device in memory, extracting is the
@@ -13,8 +14,12 @@
 //! Time is carried by the handle: a volume has a clock that its operations advance, so that the code above reads like a
 //! filesystem and not like bookkeeping.
 
+pub mod store;
+pub mod store_flash;
 pub mod ubi;
 pub mod ubifs;
 pub mod volume;
 
-pub use volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
+pub use store::{FileStore, Store, StoreError};
+pub use store_flash::{StoreFlash, StoreMode};
+pub use volume::{BareVolume, RamVolume, Volume, VolumeError, VolumeFault, VolumeGeometry};

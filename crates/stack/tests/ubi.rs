@@ -4,9 +4,15 @@
 mod basics;
 #[path = "ubi/common.rs"]
 mod common;
+#[path = "ubi/cuts.rs"]
+mod cuts;
 #[path = "ubi/fastmap.rs"]
 mod fastmap;
 #[path = "ubi/found.rs"]
 mod found;
+#[path = "ubi/model.rs"]
+mod model;
+#[path = "ubi/random.rs"]
+mod random;
 #[path = "ubi/update.rs"]
 mod update;

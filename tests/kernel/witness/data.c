@@ -31,8 +31,8 @@ static long long some_offset(int fd)
 {
 	struct stat stat;
 
-	if (fstat(fd, &stat) || chance(&dice, 10))
-		return below(&dice, 1 << 22);
+	if (fstat(fd, &stat) || chance(&dice, 4))
+		return below(&dice, 1 << 21);
 	return below(&dice, stat.st_size + 8192);
 }
 

@@ -3,6 +3,8 @@
  * witness work SEED COUNT DIR [LOG]      random operations of every kind
  * witness hold SEED COUNT DIR READY      the same; then makes the file READY and keeps files open that have no name
  * witness settle DIR                     brings all of it to the flash, file by file
+ * witness dump DEVICE FILE               a device while it is in use: until two readings are the same
+ * witness tear SEED FILE BLOCK PAGE      damages a dump as a power cut does; sizes in bytes
  * witness collide FIRST COUNT DIR        files whose names share one R5 hash
  */
 #include "witness.h"
@@ -23,7 +25,8 @@ void fail(const char *what)
 static void usage(void)
 {
 	fprintf(stderr, "usage: witness manifest DIR | work SEED COUNT DIR [LOG] | hold SEED COUNT DIR READY |\n"
-			"       settle DIR | collide FIRST COUNT DIR\n");
+			"       settle DIR | dump DEVICE FILE |\n"
+			"       tear SEED FILE BLOCK PAGE | collide FIRST COUNT DIR\n");
 	exit(2);
 }
 
@@ -86,6 +89,10 @@ int main(int count, char **arguments)
 		hold(arguments + 2);
 	else if (!strcmp(command, "settle") && count == 3)
 		settle(arguments[2]);
+	else if (!strcmp(command, "dump") && count == 4)
+		dump(arguments[2], arguments[3]);
+	else if (!strcmp(command, "tear") && count == 6)
+		tear(strtoull(arguments[2], NULL, 0), arguments[3], strtoul(arguments[4], NULL, 0), strtoul(arguments[5], NULL, 0));
 	else if (!strcmp(command, "collide") && count == 5)
 		collide(arguments + 2);
 	else

@@ -4,7 +4,7 @@
  *   PATH type=f ino=65 mode=0644 uid=0 gid=0 nlink=2 group=FIRST size=5 atime=S.N mtime=S.N ctime=S.N data=FNV flags=HEX ...
  *
  * with `group=` for what has several names (the first of them), `rdev=` for devices, `target=` for symlinks, `flags=` for
- * regular files and directories, `data=` (FNV-1a, 64 bits) for regular files, and an `xattr:NAME=HEX` for each attribute.
+ * regular files and directories, `data=` (a hash) for regular files, and an `xattr:NAME=HEX` for each attribute.
  * Lines are ordered by the bytes of their paths; the folder itself is `.`.
  */
 #include "witness.h"
@@ -155,15 +155,19 @@ static void print_stat(const struct entry *entry)
 		printf(" rdev=%u:%u", major(stat->st_rdev), minor(stat->st_rdev));
 }
 
+/* FNV-1a over words of eight bytes, little-endian, the last one filled up with zeros: the size is told elsewhere. */
 static void print_data(int fd, const char *path)
 {
 	static unsigned char buffer[1 << 16];
-	uint64_t hash = 0xCBF29CE484222325;
+	uint64_t hash = 0xCBF29CE484222325, word;
 	ssize_t length;
 
-	while ((length = read(fd, buffer, sizeof(buffer))) > 0)
-		for (ssize_t at = 0; at < length; at++)
-			hash = (hash ^ buffer[at]) * 0x100000001B3;
+	while (memset(buffer, 0, sizeof(buffer)), (length = read(fd, buffer, sizeof(buffer))) > 0)
+		for (ssize_t at = 0; at < length; at += 8) {
+			memcpy(&word, buffer + at, 8);
+			hash = (hash ^ word) * 0x100000001B3;
+			hash ^= hash >> 32;
+		}
 	if (length < 0)
 		fail(path);
 	printf(" data=%016llx", (unsigned long long)hash);

@@ -97,7 +97,7 @@ static bool target_of_rename(int *over, int *parent, char name[256], char path[4
 static void rename_with(unsigned int flags, const char *what)
 {
 	char name[256], path[4096], old[4096];
-	int parent, over, entry = pick(&dice, ANY_ENTRY);
+	int parent = 0, over, entry = pick(&dice, ANY_ENTRY);
 
 	if (entry <= 0 || !path_of(entry, old) || !target_of_rename(&over, &parent, name, path) || over == 0)
 		return;

@@ -68,4 +68,10 @@ void work(const struct work *work);
 /* settle.c: all that was done below `folder` reaches the flash without a commit. */
 void settle(const char *folder);
 
+/* dump.c: copies a device to a file; what was copied was there at one moment. */
+void dump(const char *device, const char *file);
+
+/* tear.c */
+void tear(uint64_t seed, const char *file, size_t block_bytes, size_t page_bytes);
+
 #endif

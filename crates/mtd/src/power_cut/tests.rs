@@ -34,14 +34,15 @@ fn page<D: Mtd>(device: &mut D, addr: u64) -> Result<(Vec<u8>, Done), ErrorKind>
     device.read(NOW, addr, &mut out).map(|done| (out, done)).map_err(|e| e.kind)
 }
 
-/// Reads a page a hundred times: how often it was uncorrectable, and the most bits corrected.
-fn try_hard<D: Mtd>(device: &mut D, addr: u64, want: &[u8]) -> (u32, u32) {
-    let (mut lost, mut most) = (0, 0);
+/// Reads a page a hundred times: how often it was uncorrectable. It may only be so now and then if each other read says that
+/// the page should be moved.
+fn try_hard<D: Mtd>(device: &mut D, addr: u64, want: &[u8]) -> u32 {
+    let (mut lost, mut silent) = (0, 0);
     for _ in 0..100 {
         match page(device, addr) {
             Ok((got, done)) => {
                 assert_eq!(got, want);
-                most = most.max(done.bitflips_max);
+                silent += u32::from(!done.wants_scrub(device.geometry()));
             }
             Err(kind) => {
                 assert_eq!(kind, ErrorKind::Uncorrectable);
@@ -49,7 +50,15 @@ fn try_hard<D: Mtd>(device: &mut D, addr: u64, want: &[u8]) -> (u32, u32) {
             }
         }
     }
-    (lost, most)
+    assert!(lost == 0 || silent == 0, "{lost} reads failed, {silent} gave no warning");
+    lost
+}
+
+/// Makes a page that does not hold, from many seeds: some are always readable, some never, some now and then.
+fn does_not_hold(make: impl Fn(u64) -> PowerCut<RamFlash>, addr: u64, want: &[u8]) {
+    let lost: Vec<u32> = (0..60).map(|seed| try_hard(&mut make(seed), addr, want)).collect();
+    let count = |range: core::ops::Range<u32>| lost.iter().filter(|lost| range.contains(lost)).count();
+    assert!(count(0..1) > 5 && count(20..80) > 2 && count(100..101) > 5, "{lost:?}");
 }
 
 #[test]
@@ -98,19 +107,57 @@ fn after_the_cut_nothing_answers_until_power_comes_back() {
 }
 
 #[test]
-fn a_page_hardly_begun_reads_as_erased_and_what_follows_does_not_hold() {
+fn an_operation_that_fails_ends_the_call_and_the_order_stands() {
     let mut d = device();
-    let data = noise(1, PAGE);
-    order(&mut d, 1, CutKind::During(Stage::Early), 7);
-    d.write(NOW, 0, &data).unwrap_err();
+    d.write(NOW, 2 * PAGE as u64, &[1; PAGE]).unwrap();
+    let mut counted = d.clone();
+    let fails = counted.write(NOW, 0, &[1; 5 * PAGE]).unwrap_err();
+    assert_eq!((fails.kind, fails.addr), (ErrorKind::NotErased, 2 * PAGE as u64));
+    assert_eq!(counted.operations(), 1 + 3);
+    order(&mut d, 4, CutKind::Before, 0);
+    let fails = d.write(NOW, 0, &[1; 5 * PAGE]).unwrap_err();
+    assert_eq!((fails.kind, d.is_lost(), d.operations()), (ErrorKind::NotErased, false, 4));
+    assert_eq!(d.erase(NOW, BLOCK, BLOCK).unwrap_err().kind, ErrorKind::PowerLost);
     d.power_on();
-    assert_eq!(try_hard(&mut d, 0, &[0xFF; PAGE]), (0, 0));
-    d.write(NOW, 0, &data).unwrap();
-    let (lost, most) = try_hard(&mut d, 0, &data);
-    assert!((20..80).contains(&lost) && most == 4, "{lost} {most}");
+    d.mark_bad(NOW, 2 * BLOCK).unwrap();
+    order(&mut d, 3, CutKind::Before, 0);
+    assert_eq!(d.erase(NOW, BLOCK, 3 * BLOCK).unwrap_err().kind, ErrorKind::BadBlock);
+    assert_eq!(d.operations(), 5 + 1 + 2);
+    assert_eq!(d.erase(NOW, BLOCK, BLOCK).unwrap_err().kind, ErrorKind::PowerLost);
+}
+
+#[test]
+fn what_follows_a_half_erased_part_does_not_hold_either() {
+    let data = noise(1, PAGE);
+    let make = |seed| {
+        let mut d = device();
+        d.write(NOW, 0, &[1; PAGE]).unwrap();
+        order(&mut d, 1, CutKind::During(Stage::Middle), seed);
+        d.erase(NOW, 0, BLOCK).unwrap_err();
+        d.power_on();
+        d.write(NOW, PAGE as u64, &data).unwrap();
+        d
+    };
+    does_not_hold(make, PAGE as u64, &data);
+}
+
+#[test]
+fn a_page_hardly_begun_reads_as_erased_and_what_follows_does_not_hold() {
+    let data = noise(1, PAGE);
+    let make = |seed| {
+        let mut d = device();
+        order(&mut d, 1, CutKind::During(Stage::Early), seed);
+        d.write(NOW, 0, &data).unwrap_err();
+        d.power_on();
+        assert_eq!(page(&mut d, 0).unwrap(), (vec![0xFF; PAGE], Done::clean(Instant::from_ns(1000))));
+        d.write(NOW, 0, &data).unwrap();
+        d
+    };
+    does_not_hold(make, 0, &data);
+    let mut d = make(1);
     d.erase(NOW, 0, BLOCK).unwrap();
     d.write(NOW, 0, &data).unwrap();
-    assert_eq!(try_hard(&mut d, 0, &data), (0, 0));
+    assert_eq!(page(&mut d, 0).unwrap().1.bitflips, 0);
 }
 
 #[test]
@@ -121,7 +168,7 @@ fn a_page_under_way_is_no_codeword() {
         order(&mut d, 1, CutKind::During(Stage::Middle), seed);
         d.write(NOW, 0, &data).unwrap_err();
         d.power_on();
-        let (lost, _) = try_hard(&mut d, 0, &[0xFF; PAGE]);
+        let lost = try_hard(&mut d, 0, &[0xFF; PAGE]);
         assert!(lost == 100 || lost == 0);
         let raw = d.inner().block(0).unwrap_or(&[]);
         assert!(
@@ -137,15 +184,17 @@ fn a_page_under_way_is_no_codeword() {
 }
 
 #[test]
-fn a_page_nearly_done_reads_but_not_always() {
-    let mut d = device();
+fn a_page_nearly_done_does_not_hold() {
     let data = noise(3, PAGE);
-    order(&mut d, 1, CutKind::During(Stage::Late), 7);
-    d.write(NOW, 0, &data).unwrap_err();
-    d.power_on();
-    let (lost, most) = try_hard(&mut d, 0, &data);
-    assert!((20..80).contains(&lost) && most == 4, "{lost} {most}");
-    assert_eq!(d.write(NOW, 0, &data).unwrap_err().kind, ErrorKind::NotErased);
+    let make = |seed| {
+        let mut d = device();
+        order(&mut d, 1, CutKind::During(Stage::Late), seed);
+        d.write(NOW, 0, &data).unwrap_err();
+        d.power_on();
+        d
+    };
+    does_not_hold(make, 0, &data);
+    assert_eq!(make(0).write(NOW, 0, &data).unwrap_err().kind, ErrorKind::NotErased);
 }
 
 #[test]
@@ -175,21 +224,23 @@ fn erases_stop_half_way() {
         assert_eq!((d.inner().block(0), d.inner().erases(0), d.inner().erases(1)), (None, 1, 0));
         d
     };
-    let mut early = after(Stage::Early, 1);
-    let (lost, _) = try_hard(&mut early, BLOCK, &data[..PAGE]);
-    assert!((20..80).contains(&lost), "{lost}");
+    does_not_hold(|seed| after(Stage::Early, seed), BLOCK, &data[..PAGE]);
     let mut middle = after(Stage::Middle, 1);
-    assert_eq!(try_hard(&mut middle, BLOCK, &[]).0, 100);
+    assert_eq!(try_hard(&mut middle, BLOCK, &[]), 100);
     let raised = middle.inner().block(1).unwrap();
     assert!(raised != data && raised.iter().zip(&data).all(|(now, was)| now & was == *was));
     assert_eq!(page(&mut middle, BLOCK + 3 * PAGE as u64).unwrap().0, [0xFF; PAGE]);
-    let mut late = after(Stage::Late, 1);
-    assert_eq!(try_hard(&mut late, BLOCK, &[0xFF; PAGE]), (0, 0));
-    late.write(NOW, BLOCK, &data).unwrap();
-    assert!(try_hard(&mut late, BLOCK, &data[..PAGE]).0 > 20);
-    late.erase(NOW, BLOCK, BLOCK).unwrap();
-    late.write(NOW, BLOCK, &data).unwrap();
-    assert_eq!(try_hard(&mut late, BLOCK, &data[..PAGE]), (0, 0));
+    let late = |seed| {
+        let mut d = after(Stage::Late, seed);
+        assert_eq!(page(&mut d, BLOCK).unwrap().0, [0xFF; PAGE]);
+        d.write(NOW, BLOCK, &data).unwrap();
+        d
+    };
+    does_not_hold(late, BLOCK, &data[..PAGE]);
+    let mut again = late(1);
+    again.erase(NOW, BLOCK, BLOCK).unwrap();
+    again.write(NOW, BLOCK, &data).unwrap();
+    assert_eq!(page(&mut again, BLOCK).unwrap().1.bitflips, 0);
 }
 
 #[test]
@@ -214,9 +265,12 @@ fn nor_shows_what_is_left_without_an_error() {
             out
         });
         let first = reads.next().unwrap();
-        unstable += u32::from(reads.any(|next| next != first));
+        let differs = reads.any(|next| next != first);
+        // Either it holds, or no read gives what was written.
+        assert_ne!(differs, first[..] == data);
+        unstable += u32::from(differs);
     }
-    assert_eq!(unstable, 40);
+    assert!((20..35).contains(&unstable), "{unstable}");
     assert!((10..35).contains(&headers_outlive), "{headers_outlive}");
 }
 

@@ -1,9 +1,11 @@
 //! What a power cut leaves in a device that has no cells: a seeded picture of it.
 //!
-//! Each stretch of bytes that an operation left half done is remembered until its block is erased, and each read of it draws
-//! anew from the stretch's seed and a count of reads. Cells that were programmed or erased too little lean towards ones, so
-//! a read only ever turns zeros into ones. How many depends on the stretch ([`Remains`]) and on the ECC: within its
-//! strength they are corrected and reported, beyond it the read is uncorrectable and shows them.
+//! Each stretch of bytes that an operation left half done is remembered until its block is erased. How many of its bits read
+//! wrong depends on [`Remains`] and, page by page, on the stretch's seed; one bit more or less from read to read. Cells that were
+//! programmed or erased too little lean towards ones, so what reads wrong are zeros. With an ECC wrong bits within its strength
+//! are corrected and reported, beyond it the read is uncorrectable and shows them. So a page that reads now but may not
+//! read later always reports as many corrected bits as the code can: who moves what reaches the bitflip threshold
+//! loses nothing. Without ECC a page holds, or reads wrong every time and differently.
 
 use super::block::is_erased;
 use super::{Place, RamFlash, pieces};
@@ -17,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Most zeros that a read without ECC turns into ones.
+/// Most zeros that a read without ECC turns into ones: as many as a CRC-32 detects for sure in what UBI and UBIFS protect.
 const FLIPS_WITHOUT_ECC: u64 = 3;
 
 /// What is wrong with a stretch of bytes.
@@ -25,9 +27,9 @@ const FLIPS_WITHOUT_ECC: u64 = 3;
 enum Remains {
     /// Reads as erased; what is programmed here becomes marginal.
     Weak,
-    /// Each read has up to twice as many bit errors in one ECC step as the code corrects, and one more.
+    /// Up to twice as many bit errors in one ECC step as the code corrects, and one more.
     Marginal,
-    /// No codeword any more: each read has more bit errors than the code corrects.
+    /// No codeword any more: more bit errors than the code corrects.
     Mixed,
 }
 
@@ -78,49 +80,63 @@ impl Torn {
     pub(super) fn programmed(&mut self, place: Place, len: usize) {
         let Some(stretches) = self.blocks.get_mut(&place.block) else { return };
         let range = place.offset..place.offset + len;
-        let weak = |s: &Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
-        if let Some(found) = stretches.iter().find(|s| weak(s)) {
-            let seed = Random::new(found.seed, place.offset as u64).bits();
-            let range = overlap(&found.range, &range);
-            stretches.push(Stretch { range, remains: Remains::Marginal, seed });
+        let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
+        let Some(found) = stretches.iter().find(weak) else { return };
+        let new = overlap(&found.range, &range);
+        let seed = Random::new(found.seed, place.offset as u64).bits();
+        // NOR may program the same bytes over and over.
+        let known = |s: &Stretch| s.remains != Remains::Weak && overlap(&s.range, &new) == new;
+        if !stretches.iter().any(known) {
+            stretches.push(Stretch { range: new, remains: Remains::Marginal, seed });
         }
     }
 
-    /// Turns bits of `buf`, which was read at `place` within one block, into ones as its stretches say.
-    fn disturb(&mut self, place: Place, buf: &mut [u8], strength: u32) -> Flips {
+    /// Turns bits of `buf`, which was read at `place` within one block, into ones as its stretches say, in each page of `unit`
+    /// bytes by itself.
+    fn disturb(&mut self, place: Place, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
         let mut flips = Flips::default();
         let Some(stretches) = self.blocks.get(&place.block) else { return flips };
         let read = place.offset..place.offset + buf.len();
-        for stretch in stretches {
-            let met = overlap(&stretch.range, &read);
-            if met.is_empty() || stretch.remains == Remains::Weak {
-                continue;
-            }
-            self.reads += 1;
-            let mut random = Random::new(stretch.seed, self.reads);
-            let count = stretch.remains.flips(strength, &mut random);
-            flips.sum += count;
-            flips.max = flips.max.max(count);
-            if count > strength {
-                set_bits(&mut buf[met.start - read.start..met.end - read.start], count, &mut random);
-                flips.beyond = flips.beyond.or(Some(met.start));
+        for stretch in stretches.iter().filter(|s| s.remains != Remains::Weak) {
+            let mut met = overlap(&stretch.range, &read);
+            while !met.is_empty() {
+                let page = met.start / unit;
+                let end = ((page + 1) * unit).min(met.end);
+                self.reads += 1;
+                let count = stretch.flips(page, strength, self.reads);
+                flips.add(count, strength, met.start);
+                if count > strength {
+                    let bytes = &mut buf[met.start - read.start..end - read.start];
+                    set_bits(bytes, count, &mut Random::new(self.reads, stretch.seed));
+                }
+                met.start = end;
             }
         }
         flips
     }
 }
 
-impl Remains {
-    /// Bit errors of one read in its worst ECC step.
-    fn flips(self, strength: u32, random: &mut Random) -> u32 {
+impl Stretch {
+    /// Bit errors in the worst ECC step of a page, in a read of that number.
+    fn flips(&self, page: usize, strength: u32, read: u64) -> u32 {
+        let mut of_page = Random::new(self.seed, page as u64);
+        let mut of_read = Random::new(self.seed, u64::MAX - read);
+        let mixed = self.remains == Remains::Mixed;
         if strength == 0 {
-            return random.below(FLIPS_WITHOUT_ECC + 1) as u32;
+            let holds = !mixed && of_page.below(3) == 0;
+            return if holds { 0 } else { 1 + of_read.below(FLIPS_WITHOUT_ECC) as u32 };
         }
-        let spread = random.below(2 * u64::from(strength) + 2) as u32;
-        match self {
-            Self::Weak => 0,
-            Self::Marginal => spread,
-            Self::Mixed => strength + 1 + spread,
+        let base = of_page.below(2 * u64::from(strength) + 1) as u32 + of_read.below(2) as u32;
+        if mixed { strength + 1 + base } else { base }
+    }
+}
+
+impl Flips {
+    fn add(&mut self, count: u32, strength: u32, offset: usize) {
+        self.sum += count;
+        self.max = self.max.max(count);
+        if count > strength {
+            self.beyond = self.beyond.or(Some(offset));
         }
     }
 }
@@ -129,10 +145,14 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     a.start.max(b.start)..a.end.min(b.end)
 }
 
+/// Turns `count` zeros into ones, as far as there are as many. Each is the first from a random place on.
 fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
     for _ in 0..count {
-        let bit = random.below(bytes.len() as u64 * 8) as usize;
-        bytes[bit / 8] |= 1 << (bit % 8);
+        let start = random.below(bytes.len() as u64) as usize;
+        let (front, back) = bytes.split_at_mut(start);
+        if let Some(byte) = back.iter_mut().chain(front).find(|byte| **byte != 0xFF) {
+            *byte |= 1 << byte.trailing_ones();
+        }
     }
 }
 
@@ -168,6 +188,7 @@ impl RamFlash {
         raw: bool,
     ) -> Result<Done, Error> {
         let strength = if raw { 0 } else { self.geometry.ecc_strength };
+        let unit = super::page_bytes(&self.geometry) as usize;
         let mut done = Done::clean(at);
         let mut beyond = None;
         let (mut start, mut rest) = (addr, buf);
@@ -175,7 +196,7 @@ impl RamFlash {
             let place = self.place(start);
             let len = rest.len().min(self.geometry.erase_bytes as usize - place.offset);
             let (piece, next) = rest.split_at_mut(len);
-            let flips = self.torn.disturb(place, piece, strength);
+            let flips = self.torn.disturb(place, piece, strength, unit);
             beyond = beyond.or(flips.beyond.map(|offset| start + (offset - place.offset) as u64));
             let found = Done { at, bitflips_max: flips.max, bitflips: flips.sum };
             done = done.then(found);
@@ -208,6 +229,7 @@ impl RamFlash {
         let mut mask = |bytes: &mut [u8]| bytes.iter_mut().for_each(|b| *b |= some_bits(share, &mut random));
         self.block_mut(block).raise(first, &mut mask);
         self.torn.add(block, first..len, Remains::Mixed, seed);
+        self.torn.add(block, len..self.geometry.erase_bytes as usize, Remains::Weak, seed);
     }
 
     fn tear_page(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {

@@ -78,10 +78,16 @@ impl<M: Mtd> Ubi<M> {
         }
         let pebs = self.io.pebs;
         scan.read(&mut self.io, read..pebs)?;
+        // A fastmap that does not count may still say in which PEBs a write may have begun.
+        let begun = match fastmap::read(&mut self.io, &scan)? {
+            Some((_, layout)) if options.after_power_cut => layout.next,
+            _ => Vec::new(),
+        };
         scan.settle(&mut self.io)?;
         let copies = self.load(&mut scan, options)?;
         self.keep_fastmap(options, None);
-        self.make_good(&scan.fastmap, copies)
+        let stale = std::mem::take(&mut scan.fastmap);
+        self.make_good(&mut scan, (&stale, &begun), copies, options)
     }
 
     /// Attaches by a fastmap; `false` if there is none that fits what else is on the flash.
@@ -102,8 +108,9 @@ impl<M: Mtd> Ubi<M> {
         if options.fastmap != FastmapUse::Write {
             stale.append(&mut scan.fastmap);
         }
+        let begun = layout.next.clone();
         self.keep_fastmap(options, Some(layout));
-        self.make_good(&stale, copies)?;
+        self.make_good(&mut scan, (&stale, &begun), copies, options)?;
         Ok(true)
     }
 
@@ -235,16 +242,29 @@ impl<M: Mtd> Ubi<M> {
         };
         (self.free, self.used, self.scrub) = (of(PebState::Free), of(PebState::Used), of(PebState::Scrub));
         self.erase_count_max = self.pebs.iter().map(|peb| peb.erase_count).max().unwrap_or(0);
-        self.works = scan.erase.iter().map(|&pnum| Work::Erase { pnum, torture: false }).collect();
+        let erase = scan.urgent.iter().chain(&scan.erase);
+        self.works = erase.map(|&pnum| Work::Erase { pnum, torture: false }).collect();
     }
 
     /// Whatever has to be written before the device can be used: fastmaps that do not count any more are erased, the
     /// copies of the volume table made the same, a volume grown that asks for it.
-    fn make_good(&mut self, stale: &[Found], copies: TableCopies) -> Result<(), AttachFault> {
+    fn make_good(
+        &mut self,
+        scan: &mut Scan,
+        (stale, begun): (&[Found], &[u32]),
+        copies: TableCopies,
+        options: &AttachOptions,
+    ) -> Result<(), AttachFault> {
         if self.io.check_writable().is_err() {
             return Ok(());
         }
+        if options.after_power_cut {
+            self.erase_doubtful(scan, begun)?;
+        }
         self.erase_fastmaps(stale)?;
+        if options.after_power_cut {
+            self.rewrite_last(scan)?;
+        }
         let bytes = self.table_bytes(self.records())?;
         let table = &bytes[..self.io.geometry.volume_table_bytes()];
         for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(copies) {

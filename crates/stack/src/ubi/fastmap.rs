@@ -21,6 +21,8 @@ pub(super) struct Layout {
     pub(super) pebs: Vec<u32>,
     pub(super) pool_max: u16,
     pub(super) wl_pool_max: u16,
+    /// The next PEB of each pool to be written, perhaps begun.
+    pub(super) next: Vec<u32>,
 }
 
 /// Why there is nothing to attach by.
@@ -82,7 +84,10 @@ fn try_read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<(Scan, Layout), Miss
     let map = Fastmap::parse(&bytes)?;
     scan.fill(io, &map)?;
     let pebs = superblock.pebs().map(|peb| peb.pnum).collect();
-    Ok((scan, Layout { pebs, pool_max: map.pool.max_len, wl_pool_max: map.wl_pool.max_len }))
+    let free = |pnum: &u32| scan.pebs.get(*pnum as usize).is_some_and(|peb| peb.state == PebState::Free);
+    let next = [map.pool.pebs().find(free), map.wl_pool.pebs().find(free)].into_iter().flatten().collect();
+    let (pool_max, wl_pool_max) = (map.pool.max_len, map.wl_pool.max_len);
+    Ok((scan, Layout { pebs, pool_max, wl_pool_max, next }))
 }
 
 impl Scan {
@@ -131,7 +136,7 @@ impl Scan {
         map.pebs(PebList::Scrub).try_for_each(|peb| self.place(peb, PebState::Scrub))?;
         for peb in map.pebs(PebList::Erase) {
             self.place(peb, PebState::Pending)?;
-            self.erase.push_back(peb.pnum);
+            self.erase.push(peb.pnum);
         }
         let mut volumes = Vec::new();
         for volume in map.volumes() {
@@ -185,8 +190,7 @@ impl Scan {
                 let found = Found { pnum, header, scrub: scrub || flips };
                 let peb = &mut self.pebs[pnum as usize];
                 (peb.state, peb.leb) = (PebState::Used, Some(found.leb()));
-                self.max_sqnum = self.max_sqnum.max(header.sqnum);
-                self.found.push(found);
+                self.add_leb(found);
                 Ok(())
             }
             _ => Err(Miss::Unusable),
@@ -200,7 +204,7 @@ impl Scan {
         for (pnum, peb) in (0u32..).zip(&mut self.pebs) {
             if matches!(peb.state, PebState::Used | PebState::Scrub) && peb.leb.is_none() {
                 peb.state = PebState::Pending;
-                self.erase.push_back(pnum);
+                self.erase.push(pnum);
             }
         }
         Ok(())

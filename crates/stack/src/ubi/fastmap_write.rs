@@ -40,8 +40,8 @@ impl FastmapState {
     /// The state after an attach, by a fastmap or not.
     pub(super) fn new(pebs: u32, layout: Option<Layout>) -> Self {
         let pool_max = (pebs / 100 * 5).clamp(POOL_BOUNDS.0, POOL_BOUNDS.1) as u16;
-        let none = Layout { pebs: Vec::new(), pool_max, wl_pool_max: pool_max / 2 };
-        let Layout { pebs: current, pool_max, wl_pool_max } = layout.unwrap_or(none);
+        let none = Layout { pebs: Vec::new(), pool_max, wl_pool_max: pool_max / 2, next: Vec::new() };
+        let Layout { pebs: current, pool_max, wl_pool_max, .. } = layout.unwrap_or(none);
         Self {
             current,
             pool: VecDeque::new(),
@@ -61,15 +61,18 @@ impl<M: Mtd> Ubi<M> {
         fits.then_some(parts as u32)
     }
 
-    /// A PEB for users' data from the pool.
-    pub(super) fn get_pool_peb(&mut self) -> Result<u32, UbiError> {
+    /// A PEB for users' data from the pool; `None` if there is no fastmap on the flash, and any PEB will do.
+    pub(super) fn get_pool_peb(&mut self) -> Result<Option<u32>, UbiError> {
         for _ in 0..POOL_TRIES {
             if self.fastmap.as_ref().is_some_and(|map| map.pool.is_empty() || map.wl_pool.is_empty()) {
                 self.update_fastmap()?;
             }
-            if let Some(pnum) = self.fastmap.as_mut().and_then(|map| map.pool.pop_front()) {
+            let Some(map) = self.fastmap.as_mut().filter(|map| !map.current.is_empty()) else {
+                return Ok(None);
+            };
+            if let Some(pnum) = map.pool.pop_front() {
                 self.set_state(pnum, PebState::Protected);
-                return Ok(pnum);
+                return Ok(Some(pnum));
             }
             if !self.do_one_work()? {
                 break;
@@ -80,14 +83,13 @@ impl<M: Mtd> Ubi<M> {
 
     /// The PEB that the next move goes to.
     pub(super) fn move_target(&mut self) -> Result<Option<Entry>, UbiError> {
-        let Some(map) = &self.fastmap else {
-            return Ok(self.free.below(self.wear_threshold.saturating_mul(2)));
-        };
-        if map.wl_pool.is_empty() && !map.writing {
+        if self.fastmap.as_ref().is_some_and(|map| map.wl_pool.is_empty() && !map.writing) {
             self.update_fastmap()?;
         }
-        let front = self.fastmap.as_ref().and_then(|map| map.wl_pool.front().copied());
-        Ok(front.map(|pnum| self.entry(pnum)))
+        match self.fastmap.as_ref().filter(|map| !map.current.is_empty()) {
+            Some(map) => Ok(map.wl_pool.front().map(|&pnum| self.entry(pnum))),
+            None => Ok(self.free.below(self.wear_threshold.saturating_mul(2))),
+        }
     }
 
     /// A PEB of a pool is in use now.
@@ -120,7 +122,6 @@ impl<M: Mtd> Ubi<M> {
         self.empty_pools();
         let old = self.fastmap.as_mut().map(|map| std::mem::take(&mut map.current)).unwrap_or_default();
         let Some(parts) = self.choose_parts(&old)? else {
-            self.fill_pools();
             return self.erase_parts(&old);
         };
         self.fill_pools();
@@ -135,6 +136,7 @@ impl<M: Mtd> Ubi<M> {
                 Ok(())
             }
             Err(error) if error.is_flash_failure() => {
+                self.empty_pools();
                 self.erase_parts(&left)?;
                 parts.iter().try_for_each(|&pnum| self.erase_part(pnum, true))
             }

@@ -11,6 +11,7 @@
 //! - There is no thread: `wear` says when the background work is done.
 //! - [`Ubi::change_leb`] maps a LEB that is not mapped before it writes to it, so that it is old or new after a power cut.
 //! - Flash on which a first attach was cut off is taken for empty, not refused.
+//! - After a power cut what was written last is written again, and PEBs are erased that may not hold (`power_cut`).
 //! - A static volume with missing LEBs can be read as far as it is there.
 
 mod attach;
@@ -23,6 +24,7 @@ mod io;
 mod leb;
 mod options;
 mod pebs;
+mod power_cut;
 mod relocate;
 mod scan;
 mod table;

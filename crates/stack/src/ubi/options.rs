@@ -47,6 +47,10 @@ pub struct AttachOptions {
     pub wear_threshold: u32,
     /// Image sequence number for flash that is empty (Linux: a random one); 0 matches any.
     pub new_image_seq: u32,
+    /// Power may have gone away in the middle of a write, which Linux does not provide for: what was written last may
+    /// read well and not hold, and a PEB that looks erased may not hold what is written to it. So the LEB written last is
+    /// written again, and the few PEBs that a write may have begun in are erased. `false` saves that time.
+    pub after_power_cut: bool,
 }
 
 impl Default for AttachOptions {
@@ -59,6 +63,7 @@ impl Default for AttachOptions {
             max_bad_per_1024: 20,
             wear_threshold: 4096,
             new_image_seq: 0,
+            after_power_cut: true,
         }
     }
 }

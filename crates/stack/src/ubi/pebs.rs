@@ -124,6 +124,11 @@ impl PebSet {
         self.below(threshold)
     }
 
+    /// The most worn, up to `count` of them.
+    pub(super) fn last(&self, count: usize) -> impl Iterator<Item = Entry> + '_ {
+        self.0.iter().rev().take(count).copied().map(entry)
+    }
+
     /// The least worn of those below `limit`.
     pub(super) fn first_below(&self, limit: u32) -> Option<Entry> {
         self.iter().find(|entry| entry.pnum < limit)

@@ -8,7 +8,6 @@ use floatgate_media::ubi::{
     Compat, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, VidHeader,
 };
 use floatgate_mtd::Mtd;
-use std::collections::VecDeque;
 
 /// A PEB that claims a LEB.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +30,14 @@ pub(super) struct Scan {
     pub(super) pebs: Vec<Peb>,
     /// PEBs that hold LEBs; after [`settle`](Self::settle) one per LEB, by volume and LEB.
     pub(super) found: Vec<Found>,
-    /// PEBs to erase, in order.
-    pub(super) erase: VecDeque<u32>,
+    /// PEBs to erase before anything is written: what they hold may read otherwise next time.
+    pub(super) urgent: Vec<u32>,
+    /// PEBs to erase later, in order.
+    pub(super) erase: Vec<u32>,
+    /// The LEB written last.
+    pub(super) last: Option<LebId>,
+    /// Its data, if it is a copy and a PEB with what it replaces was there, too.
+    pub(super) last_copy: Option<Vec<u8>>,
     /// PEBs of fastmaps.
     pub(super) fastmap: Vec<Found>,
     pub(super) bad: u32,
@@ -107,12 +112,12 @@ impl Scan {
             Header::Found(header, flips) => (header, flips),
             Header::Erased => {
                 self.add_empty(pnum);
-                self.erase.push_back(pnum);
+                self.erase.push(pnum);
                 return Ok(None);
             }
             Header::ErasedFlips => {
                 self.add_empty(pnum);
-                self.erase.push_front(pnum);
+                self.urgent.push(pnum);
                 return Ok(None);
             }
             bad => {
@@ -139,12 +144,12 @@ impl Scan {
     /// A PEB to erase before others.
     fn erase_first(&mut self, pnum: u32) {
         self.pebs[pnum as usize].state = PebState::Pending;
-        self.erase.push_front(pnum);
+        self.urgent.push(pnum);
     }
 
     fn erase_last(&mut self, pnum: u32) {
         self.pebs[pnum as usize].state = PebState::Pending;
-        self.erase.push_back(pnum);
+        self.erase.push(pnum);
     }
 
     /// A corrupt VID header: a power cut's work is erased, anything else is kept.
@@ -179,7 +184,7 @@ impl Scan {
         if found.header.is_internal() && !known {
             match found.header.compat {
                 Compat::Delete => {
-                    self.erase_first(pnum);
+                    self.erase_last(pnum);
                     return Ok(());
                 }
                 Compat::Preserve => {
@@ -199,9 +204,17 @@ impl Scan {
             return Ok(());
         }
         peb.state = PebState::Used;
-        self.max_sqnum = self.max_sqnum.max(found.header.sqnum);
-        self.found.push(found);
+        self.add_leb(found);
         Ok(())
+    }
+
+    /// A PEB that claims a LEB.
+    pub(super) fn add_leb(&mut self, found: Found) {
+        if found.header.sqnum > self.max_sqnum {
+            self.max_sqnum = found.header.sqnum;
+            self.last = Some(found.leb());
+        }
+        self.found.push(found);
     }
 
     /// Decides which PEB holds each LEB, and gives PEBs of unknown wear the mean of the others.
@@ -212,12 +225,9 @@ impl Scan {
             self.pebs[pnum as usize].erase_count = mean;
         }
         let mut found = std::mem::take(&mut self.found);
-        found.sort_unstable_by_key(|found| (found.leb(), found.pnum));
-        for next in found {
-            match self.found.last().copied().filter(|last| last.leb() == next.leb()) {
-                None => self.found.push(next),
-                Some(last) => self.resolve(io, last, next)?,
-            }
+        found.sort_unstable_by_key(|found| (found.leb(), u64::MAX - found.header.sqnum, found.pnum));
+        for claims in found.chunk_by(|a, b| a.leb() == b.leb()) {
+            self.resolve(io, claims)?;
         }
         Ok(())
     }
@@ -242,25 +252,32 @@ impl Scan {
         Ok(())
     }
 
-    /// Two PEBs claim a LEB: the newer counts, unless it is a copy that was cut off.
-    fn resolve<M: Mtd>(&mut self, io: &mut Io<M>, first: Found, second: Found) -> Result<(), AttachFault> {
-        if first.header.sqnum == second.header.sqnum {
-            let LebId { volume: id, lnum } = first.leb();
-            return Err(AttachFault::SameSequence { first: first.pnum, second: second.pnum, id, lnum });
-        }
-        let (old, mut new) =
-            if first.header.sqnum < second.header.sqnum { (first, second) } else { (second, first) };
-        let whole = !new.header.is_copy() || is_whole(io, &mut new)?;
-        let (winner, loser) = if whole { (new, old) } else { (old, new) };
-        if whole {
-            self.erase_last(loser.pnum);
-        } else {
-            self.erase_first(loser.pnum);
-        }
-        if let Some(last) = self.found.last_mut() {
-            *last = winner;
+    /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
+    fn resolve<M: Mtd>(&mut self, io: &mut Io<M>, claims: &[Found]) -> Result<(), AttachFault> {
+        check_sequence(claims)?;
+        for (index, &claim) in claims.iter().enumerate() {
+            let older = &claims[index + 1..];
+            if older.is_empty() || !claim.header.is_copy() {
+                self.win(claim, older);
+                break;
+            }
+            let mut claim = claim;
+            let data = read_copy(io, &mut claim)?;
+            if data.is_some() {
+                self.win(claim, older);
+                if self.last == Some(claim.leb()) {
+                    self.last_copy = data;
+                }
+                break;
+            }
+            self.erase_first(claim.pnum);
         }
         Ok(())
+    }
+
+    fn win(&mut self, claim: Found, older: &[Found]) {
+        self.found.push(claim);
+        older.iter().for_each(|loser| self.erase_last(loser.pnum));
     }
 
     /// Drops the LEBs of volumes that `keep` refuses; their PEBs are erased.
@@ -273,15 +290,26 @@ impl Scan {
     }
 }
 
-/// Whether all data of a copy are there.
-fn is_whole<M: Mtd>(io: &mut Io<M>, copy: &mut Found) -> Result<bool, UbiError> {
-    let mut data = io.take_scratch();
-    data.resize(copy.header.data_size as usize, 0);
-    let quality = io.read_data(copy.pnum, 0, &mut data);
-    let whole = crc::ubi(&data) == copy.header.data_crc;
-    io.put_scratch(data);
-    copy.scrub |= whole && !quality?.is_good();
-    Ok(whole)
+/// Two PEBs with one sequence number were never written by one device.
+fn check_sequence(claims: &[Found]) -> Result<(), AttachFault> {
+    match claims.windows(2).find(|pair| pair[0].header.sqnum == pair[1].header.sqnum) {
+        Some(pair) => {
+            let LebId { volume: id, lnum } = pair[0].leb();
+            Err(AttachFault::SameSequence { first: pair[0].pnum, second: pair[1].pnum, id, lnum })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The data of a copy, if all of them are there.
+fn read_copy<M: Mtd>(io: &mut Io<M>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
+    let mut data = vec![0; copy.header.data_size as usize];
+    let quality = io.read_data(copy.pnum, 0, &mut data)?;
+    if crc::ubi(&data) != copy.header.data_crc {
+        return Ok(None);
+    }
+    copy.scrub |= !quality.is_good();
+    Ok(Some(data))
 }
 
 /// Whether a PEB with a corrupt VID header holds data that no power cut explains: data without a wrong bit.

@@ -62,8 +62,10 @@ impl<M: Mtd> Ubi<M> {
         if !self.works.is_empty() && self.works.len() >= self.free.len() {
             self.do_one_work()?;
         }
-        if self.fastmap.is_some() {
-            return self.get_pool_peb();
+        if self.fastmap.is_some()
+            && let Some(pnum) = self.get_pool_peb()?
+        {
+            return Ok(pnum);
         }
         while self.free.is_empty() {
             if !self.do_one_work()? {

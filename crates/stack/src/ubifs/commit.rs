@@ -38,6 +38,10 @@ impl<V: Volume> Core<V> {
         self.sync_heads()?;
         let mut master = self.master;
         master.commit += 1;
+        let first = self.log.is_deferred();
+        if first {
+            self.park_heads();
+        }
         self.space.start_commit(&mut self.io)?;
         self.log.start_commit(&mut self.io, master.commit)?;
         let mut head = IndexHead { lnum: master.index_head_lnum, offset: master.index_head_offset };
@@ -46,11 +50,18 @@ impl<V: Volume> Core<V> {
         (master.index_head_lnum, master.index_head_offset) = (head.lnum, head.offset);
         master.index_bytes = self.tnc.index_bytes();
         self.space.index_committed(master.index_bytes);
+        if first {
+            self.end_behind_data(&mut master)?;
+        }
         self.space.commit(&mut self.io, &mut master)?;
         self.orphans.commit(&mut self.io, master.commit)?;
         master.log_lnum = self.log.head().lnum;
         self.master = master;
         self.write_master()?;
+        if first {
+            // Without it there is no filesystem, so it is the last.
+            self.write_superblock()?;
+        }
         self.end_commit()
     }
 

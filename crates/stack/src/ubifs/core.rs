@@ -34,6 +34,8 @@ pub(crate) struct Core<V> {
     /// Sizes of files whose inodes say less than their data reach, by inode: what recovery found while mounted read-only. They
     /// count instead of the inodes'.
     pub(crate) sizes: BTreeMap<u32, u64>,
+    /// An image is built: the first commit makes the filesystem end behind the last LEB that is used.
+    pub(crate) ends_behind_data: bool,
 }
 
 impl<V: Volume> Core<V> {
@@ -45,5 +47,10 @@ impl<V: Volume> Core<V> {
     /// Everything that heads hold is on flash when this returns; the index is not committed.
     pub(crate) fn sync_heads(&mut self) -> Result<()> {
         self.io.sync_heads(&mut self.space)
+    }
+
+    /// Brings to flash what heads hold of an inode (of a directory, its names too): the end of an fsync.
+    pub(crate) fn sync_inode(&mut self, inode: u32) -> Result<()> {
+        self.io.sync_inode(&mut self.space, inode)
     }
 }

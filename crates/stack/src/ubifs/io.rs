@@ -32,6 +32,11 @@ impl<V: Volume> Io<V> {
         &self.layout
     }
 
+    /// A filesystem that is being made gets other sizes.
+    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.layout = layout;
+    }
+
     /// The volume.
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
@@ -82,6 +87,13 @@ impl<V: Volume> Io<V> {
     pub(crate) const fn next_sqnum(&mut self) -> u64 {
         self.sqnum += 1;
         self.sqnum
+    }
+
+    /// A number that tells a new entry from others whose names have the same hash; 0 in filesystems without.
+    ///
+    /// Linux draws it at random. Here it follows from the sequence number, so that every run is the same.
+    pub(crate) fn cookie(&self) -> u32 {
+        if self.layout.double_hash() { mix(self.sqnum) as u32 } else { 0 }
     }
 
     /// Appends a node to `out`, aligned to 8 bytes, and returns its length without the alignment.
@@ -231,4 +243,12 @@ impl<V: Volume> Io<V> {
             Error::Volume(error)
         })
     }
+}
+
+/// The finalizer of splitmix64: well spread numbers of consecutive ones.
+const fn mix(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ value >> 31
 }

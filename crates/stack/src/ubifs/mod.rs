@@ -5,6 +5,7 @@ mod commit;
 pub mod compress;
 mod core;
 mod error;
+mod files;
 mod gc;
 mod io;
 mod journal;
@@ -14,11 +15,18 @@ mod reclaim;
 mod scan;
 mod space;
 #[cfg(test)]
+mod stress;
+#[cfg(test)]
 mod testing;
 mod tnc;
 mod wbuf;
 
 pub use check::Inconsistency;
 pub use error::{Error, Result};
+pub use files::{
+    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, Name, NewFile, NewKind, Rename,
+    SetXattr, Ubifs,
+};
 pub use layout::{Head, Place};
-pub use mount::MountOptions;
+pub use mount::{FormatOptions, FormatStyle, MountOptions};
+pub use space::SpaceReport;

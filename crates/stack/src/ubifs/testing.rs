@@ -230,7 +230,8 @@ impl Volume for TestVolume {
 
 /// A superblock that fills a volume, with as small areas as Linux allows.
 pub(crate) fn superblock(geometry: &VolumeGeometry, journal_lebs: u32) -> Superblock {
-    let VolumeGeometry { lebs, leb_bytes, min_io_bytes, .. } = *geometry;
+    let VolumeGeometry { lebs, leb_bytes, .. } = *geometry;
+    let min_io_bytes = geometry.min_io_bytes.max(8);
     let buds = journal_lebs * min_io_bytes.max(64);
     let log_lebs = (buds.div_ceil(leb_bytes) + 1).max(2);
     let (first_lnum, orphan_lebs, lsave_count) = (3 + log_lebs, 1, 256);

@@ -25,7 +25,12 @@ pub(crate) fn kinds(blocks: u32) -> [RamFlash; 4] {
 }
 
 pub(crate) fn attach<M: Mtd + std::fmt::Debug>(flash: M) -> Ubi<M> {
-    Ubi::attach(flash, &AttachOptions::default()).unwrap()
+    Ubi::attach(flash, &quiet()).unwrap()
+}
+
+/// Attach as if there never was a power cut.
+pub(crate) fn quiet() -> AttachOptions {
+    AttachOptions { after_power_cut: false, ..AttachOptions::default() }
 }
 
 pub(crate) fn formatted<M: Mtd + std::fmt::Debug>(flash: M) -> M {

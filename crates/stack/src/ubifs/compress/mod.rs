@@ -1,7 +1,8 @@
 //! Compression of blocks: LZO1X, raw deflate and Zstandard, as Linux writes and reads them.
 //!
-//! A [`Compressor`] or [`Decompressor`] owns its tables and costs some 300 KiB; have one for each thread. The same block
-//! gives the same bytes, everywhere.
+//! A [`Compressor`] or [`Decompressor`] owns its tables, up to some 300 KiB; have one for each thread. They are made when they are
+//! first needed, and a clone begins without any: they hold nothing between two blocks. The same block gives the same bytes,
+//! everywhere.
 
 mod lzo;
 
@@ -72,11 +73,17 @@ pub enum CompressError {
 }
 
 /// Compresses blocks.
+#[derive(Default)]
 pub struct Compressor {
-    lzo: lzo::Lzo,
-    zlib: libdeflater::Compressor,
-    /// `None` if the library found no memory; blocks are left as they are then.
+    lzo: Option<lzo::Lzo>,
+    zlib: Option<libdeflater::Compressor>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Clone for Compressor {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl std::fmt::Debug for Compressor {
@@ -85,21 +92,11 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-impl Default for Compressor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Compressor {
     /// A compressor of every kind.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            lzo: lzo::Lzo::new(),
-            zlib: libdeflater::Compressor::new(CompressionLvl::new(ZLIB_LEVEL).unwrap_or_default()),
-            zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL).ok(),
-        }
+        Self::default()
     }
 
     /// Compresses a block into `out`, whose contents are replaced; returns what was used.
@@ -120,32 +117,44 @@ impl Compressor {
         Compression::None
     }
 
-    /// Compresses; whether that worked. What gains too little may fail.
+    /// Compresses; whether that worked. What gains too little may fail, and so does a library that finds no memory.
     fn attempt(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
-        match how {
+        let len = match how {
             Compression::None | Compression::Other(_) => return false,
             Compression::Lzo => {
-                self.lzo.compress(data, out);
+                self.lzo.get_or_insert_with(lzo::Lzo::new).compress(data, out);
                 return true;
             }
-            Compression::Zlib | Compression::Zstd => {}
-        }
-        out.resize(data.len(), 0);
-        let len = match (how, &mut self.zstd) {
-            (Compression::Zlib, _) => self.zlib.deflate_compress(data, out).ok(),
-            (_, Some(zstd)) => zstd.compress_to_buffer(data, &mut out[..]).ok(),
-            _ => None,
+            Compression::Zlib => {
+                out.resize(data.len(), 0);
+                self.zlib.get_or_insert_with(new_zlib).deflate_compress(data, out).ok()
+            }
+            Compression::Zstd => {
+                out.resize(data.len(), 0);
+                self.zstd = self.zstd.take().or_else(|| zstd::bulk::Compressor::new(ZSTD_LEVEL).ok());
+                self.zstd.as_mut().and_then(|zstd| zstd.compress_to_buffer(data, &mut out[..]).ok())
+            }
         };
         out.truncate(len.unwrap_or(0));
         len.is_some()
     }
 }
 
+fn new_zlib() -> libdeflater::Compressor {
+    libdeflater::Compressor::new(CompressionLvl::new(ZLIB_LEVEL).unwrap_or_default())
+}
+
 /// Decompresses blocks.
+#[derive(Default)]
 pub struct Decompressor {
-    zlib: libdeflater::Decompressor,
-    /// `None` if the library found no memory.
+    zlib: Option<libdeflater::Decompressor>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Clone for Decompressor {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl std::fmt::Debug for Decompressor {
@@ -154,17 +163,11 @@ impl std::fmt::Debug for Decompressor {
     }
 }
 
-impl Default for Decompressor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Decompressor {
     /// A decompressor of every kind.
     #[must_use]
     pub fn new() -> Self {
-        Self { zlib: libdeflater::Decompressor::new(), zstd: zstd::bulk::Decompressor::new().ok() }
+        Self::default()
     }
 
     /// Decompresses into the start of `out`, whose rest may be overwritten too; returns the bytes written. Give it as many
@@ -189,7 +192,8 @@ impl Decompressor {
     }
 
     fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, CompressError> {
-        self.zlib.deflate_decompress(data, out).map_err(|error| match error {
+        let zlib = self.zlib.get_or_insert_with(libdeflater::Decompressor::new);
+        zlib.deflate_decompress(data, out).map_err(|error| match error {
             DecompressionError::BadData => CompressError::Zlib { bytes: data.len() },
             DecompressionError::InsufficientSpace => {
                 CompressError::ZlibTooLong { bytes: data.len(), room: out.len() }
@@ -198,6 +202,7 @@ impl Decompressor {
     }
 
     fn zstd(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, CompressError> {
+        self.zstd = self.zstd.take().or_else(|| zstd::bulk::Decompressor::new().ok());
         let done = self.zstd.as_mut().and_then(|zstd| zstd.decompress_to_buffer(data, &mut out[..]).ok());
         done.ok_or(CompressError::Zstd { bytes: data.len(), room: out.len() })
     }

@@ -332,14 +332,18 @@ fn write_log_leb<V: Volume>(io: &mut Io<V>, lnum: u32, out: &mut Vec<u8>) -> Res
     Ok(end)
 }
 
-/// The LEBs that heads write, and where they are in them.
-fn open_buds<V: Volume>(io: &Io<V>) -> Vec<(u32, Bud)> {
-    let leb = io.layout().leb_bytes();
+/// The LEBs that heads write, and where they are in them. Heads whose LEB is full have none from now on.
+fn open_buds<V: Volume>(io: &mut Io<V>) -> Vec<(u32, Bud)> {
+    for head in Head::ALL {
+        if io.head_room(head) == 0 {
+            io.park_head(head);
+        }
+    }
     let open = Head::ALL.into_iter().filter_map(|head| {
         let buffer = io.buffer(head);
         buffer.lnum().map(|lnum| (lnum, Bud { head, start: buffer.position() }))
     });
-    open.filter(|(_, bud)| bud.start < leb).collect()
+    open.collect()
 }
 
 const fn reference(lnum: u32, bud: Bud) -> Reference {

@@ -6,6 +6,8 @@
 //! more, sizes of files. Mounted read-only, all of this happens in memory.
 
 mod fixup;
+mod format;
+mod geometry;
 mod log;
 mod master;
 mod orphans;
@@ -28,6 +30,7 @@ use super::layout::Place;
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
+pub use format::{FormatOptions, FormatStyle};
 use log::read_log;
 use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
@@ -98,6 +101,7 @@ impl<V: Volume> Core<V> {
             gc_lnum: None,
             highest_inode: master.highest_inode,
             sizes: BTreeMap::new(),
+            ends_behind_data: false,
             io,
         }
     }

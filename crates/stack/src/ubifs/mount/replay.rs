@@ -77,7 +77,10 @@ impl<V: Volume> Core<V> {
         self.highest_inode = self.highest_inode.max(replay.highest_inode);
         replay.changes.sort_by_key(|change| change.sqnum);
         let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
+        // Nodes that are deleted later in the journal can be gone already.
+        self.tnc.set_replaying(true);
         let sizes = self.replay_all(&replay.changes, recovering, &mut dirt)?;
+        self.tnc.set_replaying(false);
         for bud in &replay.buds {
             self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0))?;
         }

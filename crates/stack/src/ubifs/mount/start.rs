@@ -23,7 +23,7 @@ impl<V: Volume> Core<V> {
             self.master.flags = self.master.flags.with(MasterFlags::DIRTY);
             self.write_master()?;
         }
-        if superblock.changed { superblock::write(&mut self.io) } else { Ok(()) }
+        if superblock.changed { self.write_superblock() } else { Ok(()) }
     }
 
     /// Reads the log. The index head is not to be found as free space from now on.
@@ -114,6 +114,9 @@ impl<V: Volume> Core<V> {
     fn end(&mut self) -> Result<()> {
         if self.io.is_read_only() {
             return Ok(());
+        }
+        if self.log.is_deferred() {
+            self.force_commit()?;
         }
         self.sync_heads()?;
         if let Some(gc_lnum) = self.gc_lnum.filter(|_| self.orphans.is_empty()) {

@@ -4,6 +4,7 @@ use floatgate_media::ubifs::{
     FORMAT_VERSION, Frame, Node, NodeBody, NodeType, SUPERBLOCK_LEB, Stamp, Superblock, SuperblockFlags,
 };
 
+use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Layout;
@@ -104,11 +105,17 @@ fn check_units(superblock: &Superblock, geometry: VolumeGeometry) -> Result<()> 
     }
 }
 
-/// Replaces the superblock, atomically.
-///
-/// # Errors
-/// Failures of the volume.
-pub(crate) fn write<V: Volume>(io: &mut Io<V>) -> Result<()> {
+impl<V: Volume> Core<V> {
+    /// Replaces the superblock, atomically.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn write_superblock(&mut self) -> Result<()> {
+        write(&mut self.io)
+    }
+}
+
+fn write<V: Volume>(io: &mut Io<V>) -> Result<()> {
     let superblock = io.layout().superblock;
     let stamp = Stamp::new(io.next_sqnum());
     let mut bytes = vec![0; superblock.node_bytes()];

@@ -11,14 +11,18 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::error::{Error, Result};
 use super::io::Io;
+use super::layout::Layout;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
 use table::Table;
 
-pub(crate) use budget::{Budget, BudgetRequest, Cost, SpaceReport};
+pub use budget::SpaceReport;
+pub(crate) use budget::{Budget, BudgetRequest, Cost};
 pub(crate) use lpt::check_lpt;
 
 /// What is known of a LEB of the main area.
@@ -111,6 +115,20 @@ impl Space {
         self.lpt.clean_head(io)
     }
 
+    /// A filesystem that is being made ends earlier; all LEBs behind that are empty. Nothing of the LPT may be on flash.
+    ///
+    /// # Errors
+    /// None if the layouts differ in nothing else.
+    pub(crate) fn shrink(&mut self, layout: &Arc<Layout>) -> Result<()> {
+        let mut table = Table::empty(layout);
+        for (lnum, leb) in self.lebs().take(layout.limits.main_lebs() as usize) {
+            table.set(lnum, leb)?;
+        }
+        self.table = table;
+        self.lpt = Lpt::empty(&layout.limits.lpt_geometry);
+        Ok(())
+    }
+
     /// What is known of a LEB.
     ///
     /// # Errors
@@ -162,11 +180,6 @@ impl Space {
         self.lpt.free_of(lnum)
     }
 
-    /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.lpt.is_dirty() || !self.leaving.is_empty()
-    }
-
     /// All LEBs of the main area, in order.
     pub(crate) fn lebs(&self) -> impl Iterator<Item = (u32, LebSpace)> + '_ {
         self.table.iter().map(|(lnum, leb, _)| (lnum, leb))
@@ -175,6 +188,11 @@ impl Space {
     /// Whether LEBs of the index can be used once the next commit is done.
     pub(crate) const fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
+    }
+
+    /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.lpt.is_dirty() || !self.leaving.is_empty()
     }
 
     /// Sums.

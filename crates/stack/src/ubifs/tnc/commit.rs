@@ -188,7 +188,7 @@ impl Tnc {
         let node = IndexNode::new(node.level, 0, branches).map_err(misfit)?;
         io.append_node(&node, Group::None, out)?;
         self.arena.edit(id, |node| node.dirty = false);
-        self.clean_bytes += u64::from(place.aligned_len());
+        self.clean_bytes = self.clean_bytes.saturating_add(u64::from(place.aligned_len()));
         self.set_index_place(parent, id, place);
         Ok(())
     }

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::collect::FoundNode;
 use super::commit::{Pending, Work};
-use super::load::checked;
+use super::load::index_node;
 use super::{IndexHead, IndexSpace, Tnc};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
@@ -172,8 +172,7 @@ impl Tnc {
         offset: u32,
         frame: &Frame<'_>,
     ) -> Result<Option<bool>> {
-        let node = frame.node().map_err(|source| Error::node(lnum, offset, source))?;
-        let node = checked(node, &io.layout().limits, lnum, offset)?;
+        let node = index_node(frame, &io.layout().limits, lnum, offset)?;
         let key = node.branch(0).map(|branch| branch.key).unwrap_or_default();
         self.use_of(io, FoundNode { level: node.level(), key, lnum, offset })
     }

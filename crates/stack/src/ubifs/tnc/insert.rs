@@ -3,7 +3,7 @@
 //! Nodes are split as Linux splits them, `fs/ubifs/tnc.c`: in the middle, but not between blocks of one file that are
 //! written in order, so that their nodes become full.
 
-use super::tree::{NodeId, Path, Step, Twig, Znode};
+use super::tree::{Arena, NodeId, Path, Step, Twig, Znode};
 use super::{IndexSpace, Root, Tnc};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::layout::Place;
@@ -128,6 +128,43 @@ impl Tnc {
         let id = self.arena.add(Znode { level, dirty: true, twigs });
         self.root = Some(Root { place: Place::default(), child: Some(id) });
         Ok(())
+    }
+}
+
+impl Tnc {
+    /// Makes all nodes full, as `mkfs.ubifs` does, if nothing was committed yet: keys that come in no order leave
+    /// nodes half full.
+    pub(crate) fn pack(&mut self, fanout: usize) {
+        let in_memory = self.clean_bytes == 0 && self.committed_bytes == 0;
+        let Some(root) = self.root.and_then(|root| root.child).filter(|_| in_memory) else { return };
+        let mut twigs = self.leaves_below(root);
+        self.arena = Arena::default();
+        for level in 0.. {
+            twigs = twigs.chunks(fanout).map(|twigs| self.pack_node(level, twigs)).collect();
+            if let [Twig { child, .. }] = twigs[..] {
+                self.root = Some(Root { place: Place::default(), child });
+                return;
+            }
+        }
+    }
+
+    fn pack_node(&mut self, level: u16, twigs: &[Twig]) -> Twig {
+        let key = twigs.first().map_or(Key::default(), |first| first.key);
+        Twig::to_node(key, self.arena.add(Znode { level, dirty: true, twigs: twigs.to_vec() }))
+    }
+
+    /// All leaves below a node of a tree that is in memory as a whole, in order.
+    fn leaves_below(&self, root: NodeId) -> Vec<Twig> {
+        let mut leaves = Vec::new();
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            let node = self.arena.node(id);
+            if node.level == 0 {
+                leaves.extend_from_slice(&node.twigs);
+            }
+            open.extend(node.twigs.iter().rev().filter_map(|twig| twig.child));
+        }
+        leaves
     }
 }
 

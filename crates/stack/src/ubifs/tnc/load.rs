@@ -12,7 +12,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
 use crate::volume::Volume;
-use floatgate_media::ubifs::{IndexNode, Key, Limits, Node, NodeType};
+use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
 
 /// What the branch to an index node promises.
 struct Promise {
@@ -167,23 +167,29 @@ fn read_index_node<'b, V: Volume>(
     place: Place,
     bytes: &'b mut Vec<u8>,
 ) -> Result<IndexNode<'b>> {
-    let Place { lnum, offset, .. } = place;
     let frame = io.read_node(place, Some(NodeType::Index), bytes)?;
-    let node = frame.node().map_err(|source| Error::node(lnum, offset, source))?;
-    checked(node, &io.layout().limits, lnum, offset)
+    index_node(&frame, &io.layout().limits, place.lnum, place.offset)
 }
 
-/// An index node whose fields are possible.
-pub(super) fn checked<'b>(node: Node<'b>, limits: &Limits, lnum: u32, offset: u32) -> Result<IndexNode<'b>> {
-    let Node::Index(node) = node else { return Err(Error::corrupt(lnum, offset, "not an index node")) };
-    node.check(limits).map_err(|source| Error::node(lnum, offset, source))?;
-    Ok(node)
+/// An index node whose fields are possible; `lnum` and `offset` are where it stands.
+pub(super) fn index_node<'b>(
+    frame: &Frame<'b>,
+    limits: &Limits,
+    lnum: u32,
+    offset: u32,
+) -> Result<IndexNode<'b>> {
+    let misfit = |source| Error::node(lnum, offset, source);
+    match frame.node().map_err(misfit)? {
+        Node::Index(node) => node.check(limits).map(|()| node).map_err(misfit),
+        _ => {
+            let (expected, found) = (NodeType::Index, frame.node_type);
+            Err(Error::WrongNode { lnum, offset, expected, found })
+        }
+    }
 }
 
 fn znode(node: &IndexNode<'_>) -> Znode {
     let place = |lnum, offset, len| Place { lnum, offset, len };
-    let twig = |branch: floatgate_media::ubifs::Branch<'_>| {
-        Twig::to_place(branch.key, place(branch.lnum, branch.offset, branch.len))
-    };
+    let twig = |branch: Branch<'_>| Twig::to_place(branch.key, place(branch.lnum, branch.offset, branch.len));
     Znode { level: node.level(), dirty: false, twigs: node.branches().map(twig).collect() }
 }

@@ -6,13 +6,14 @@
 //!
 //! - `tree`: nodes in memory and paths through them;
 //! - `load`: reading and checking nodes, finding keys;
-//! - `names`: keys that several names share;
+//! - `names`, `entries`: keys that several names share, and the entries read last;
 //! - `insert`, `remove`: changing the tree;
 //! - `collect`: what the garbage collector asks;
 //! - `commit`, `gaps`: writing changed nodes.
 
 mod collect;
 mod commit;
+mod entries;
 mod gaps;
 mod insert;
 mod load;
@@ -25,6 +26,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::entries::EntryCache;
 use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
 use super::io::Io;
@@ -78,6 +80,9 @@ impl IndexSpace for Space {
     }
 }
 
+/// Hashes of nodes, by LEB and offset.
+type Hashes = BTreeMap<(u32, u32), Box<[u8]>>;
+
 /// The root of the tree.
 #[derive(Clone, Copy, Debug)]
 struct Root {
@@ -102,8 +107,10 @@ pub(crate) struct Tnc {
     replaying: bool,
     /// LEB and offset of nodes read whose keys are all the same.
     single_keyed: Arc<BTreeSet<(u32, u32)>>,
-    /// Hashes of nodes, by LEB and offset, of a filesystem with authentication.
-    hashes: Arc<BTreeMap<(u32, u32), Box<[u8]>>>,
+    /// Of a filesystem with authentication.
+    hashes: Arc<Hashes>,
+    /// Entries read last.
+    entries: EntryCache,
     /// For reading nodes.
     scratch: Vec<u8>,
 }
@@ -126,6 +133,7 @@ impl Tnc {
             replaying: false,
             single_keyed: Arc::default(),
             hashes: Arc::default(),
+            entries: EntryCache::default(),
             scratch: Vec::new(),
         }
     }
@@ -193,6 +201,7 @@ impl Tnc {
     /// The leaf a path ends at stands at another place from now on.
     fn replace<S: IndexSpace>(&mut self, space: &mut S, path: &Path, place: Place) -> Result<()> {
         self.dirty_path(space, path)?;
+        self.entries.forget(place);
         let Some(twig) = path.last().and_then(|step| self.arena.twig_mut(step)) else { return Ok(()) };
         let old = core::mem::replace(&mut twig.place, place);
         if old == place { Ok(()) } else { space.add_dirt(old.lnum, old.aligned_len()) }
@@ -200,7 +209,7 @@ impl Tnc {
 
     /// Bytes of the whole index as the next commit would leave it, with alignment.
     pub(crate) const fn index_bytes(&self) -> u64 {
-        self.clean_bytes + self.arena.dirty_bytes()
+        self.clean_bytes.saturating_add(self.arena.dirty_bytes())
     }
 
     /// Bytes of the whole index as the last commit has left it, with alignment. Linux: `old_idx_sz`.

@@ -11,7 +11,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
 use crate::volume::Volume;
-use floatgate_media::ubifs::{EntryNode, Key, KeyType, Node, NodeType};
+use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 
 /// Entries with the same key.
 struct Run {
@@ -34,34 +34,50 @@ struct Resolved {
 }
 
 impl Tnc {
-    /// Reads an entry; `None` if it is not there, while replaying.
-    const fn out_of_order(place: Place) -> Error {
-        Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
+    /// Reads an entry.
+    fn read_entry<'o, V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        out: &'o mut Vec<u8>,
+    ) -> Result<EntryNode<'o>> {
+        if let Some(node) = self.entries.get(place) {
+            node.clone_into(out);
+            return parse_entry(key, place, out);
+        }
+        let expected = if key.key_type() == KeyType::Entry { NodeType::Entry } else { NodeType::XattrEntry };
+        io.read_node(place, Some(expected), out)?;
+        let entry = parse_entry(key, place, out)?;
+        self.entries.put(place, out);
+        Ok(entry)
     }
 
-    fn read_entry<'o, V: Volume>(
-        &self,
+    /// Reads an entry; `None` if it is not there, while replaying.
+    fn try_entry<'o, V: Volume>(
+        &mut self,
         io: &mut Io<V>,
         key: Key,
         place: Place,
         out: &'o mut Vec<u8>,
     ) -> Result<Option<EntryNode<'o>>> {
-        match read_entry(io, key, place, out) {
+        let replaying = self.replaying;
+        match self.read_entry(io, key, place, out) {
             Ok(entry) => Ok(Some(entry)),
-            Err(error) if self.replaying && error.is_damage() => Ok(None),
+            Err(error) if replaying && error.is_damage() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// The inode an entry names; `None` if it names none, or is not there while replaying.
     pub(super) fn entry_inode<V: Volume>(
-        &self,
+        &mut self,
         io: &mut Io<V>,
         key: Key,
         place: Place,
     ) -> Result<Option<u32>> {
         let mut out = Vec::new();
-        let Some(entry) = self.read_entry(io, key, place, &mut out)? else { return Ok(None) };
+        let Some(entry) = self.try_entry(io, key, place, &mut out)? else { return Ok(None) };
         let inode = u32::try_from(entry.entry.inode)
             .map_err(|_| Error::corrupt(place.lnum, place.offset, "an entry names an impossible inode"))?;
         Ok((inode != 0).then_some(inode))
@@ -125,7 +141,7 @@ impl Tnc {
 
     /// Binary search for a name.
     fn search<V: Volume>(
-        &self,
+        &mut self,
         io: &mut Io<V>,
         key: Key,
         name: &[u8],
@@ -135,7 +151,7 @@ impl Tnc {
         let (mut low, mut high) = (0, places.len());
         while low < high {
             let middle = low.midpoint(high);
-            match read_entry(io, key, places[middle], out)?.name.cmp(name) {
+            match self.read_entry(io, key, places[middle], out)?.name.cmp(name) {
                 Ordering::Equal => return Ok(Ok(middle)),
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
@@ -147,7 +163,7 @@ impl Tnc {
     /// Entries can be missing while replaying: one that was deleted and then overwritten by the garbage collector, if the
     /// deletion itself is in the journal. So nothing is known of the order.
     fn resolve_one_by_one<V: Volume>(
-        &self,
+        &mut self,
         io: &mut Io<V>,
         key: Key,
         name: &[u8],
@@ -156,7 +172,7 @@ impl Tnc {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         for (at, &place) in places.iter().enumerate() {
-            match self.read_entry(io, key, place, out)?.map(|entry| entry.name.cmp(name)) {
+            match self.try_entry(io, key, place, out)?.map(|entry| entry.name.cmp(name)) {
                 None => resolved.dangling = Some(at),
                 Some(Ordering::Equal) => {
                     resolved.found = Some(at);
@@ -206,7 +222,7 @@ impl Tnc {
             if next.inum() != key.inum() || next.key_type() != key.key_type() {
                 break;
             }
-            if let Some(entry) = self.read_entry(io, next, place, out)? {
+            if let Some(entry) = self.try_entry(io, next, place, out)? {
                 if next == key && name.is_some_and(|name| entry.name <= name) {
                     return Err(out_of_order(place));
                 }
@@ -239,10 +255,10 @@ impl Tnc {
     }
 
     /// Names that are not in order can hide from a binary search, and then a listing would end too early.
-    fn check_order<V: Volume>(&self, io: &mut Io<V>, key: Key, places: &[Place]) -> Result<()> {
+    fn check_order<V: Volume>(&mut self, io: &mut Io<V>, key: Key, places: &[Place]) -> Result<()> {
         let (mut previous, mut out) = (Vec::new(), Vec::new());
         for (at, &place) in places.iter().enumerate() {
-            let name = read_entry(io, key, place, &mut out)?.name;
+            let name = self.read_entry(io, key, place, &mut out)?.name;
             if at > 0 && *name <= *previous {
                 return Err(out_of_order(place));
             }
@@ -260,6 +276,7 @@ impl Tnc {
         name: &[u8],
         place: Place,
     ) -> Result<()> {
+        self.entries.forget(place);
         let resolved = self.resolve(io, key, name, &mut Vec::new())?;
         let fanout = io.layout().limits.fanout as usize;
         let Some(run) = resolved.run else {
@@ -303,7 +320,7 @@ impl Tnc {
         let Some(run) = self.run(io, key)? else { return Ok(()) };
         let mut out = Vec::new();
         for (at, &place) in run.places.iter().enumerate().rev() {
-            if place != keep && self.read_entry(io, key, place, &mut out)?.is_none() {
+            if place != keep && self.try_entry(io, key, place, &mut out)?.is_none() {
                 let path = self.nth_of(io, &run, at)?;
                 return self.delete(io, space, path);
             }
@@ -352,16 +369,11 @@ const fn out_of_order(place: Place) -> Error {
     Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
 }
 
-fn read_entry<'o, V: Volume>(
-    io: &mut Io<V>,
-    key: Key,
-    place: Place,
-    out: &'o mut Vec<u8>,
-) -> Result<EntryNode<'o>> {
+/// The entry that a key leads to.
+fn parse_entry(key: Key, place: Place, node: &[u8]) -> Result<EntryNode<'_>> {
     let Place { lnum, offset, .. } = place;
-    let expected = if key.key_type() == KeyType::Entry { NodeType::Entry } else { NodeType::XattrEntry };
-    let frame = io.read_node(place, Some(expected), out)?;
-    match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
+    let misfit = |source| Error::node(lnum, offset, source);
+    match Frame::parse(node).and_then(|frame| frame.node()).map_err(misfit)? {
         Node::Entry(entry) if entry.entry.key == key => Ok(entry),
         _ => Err(Error::corrupt(lnum, offset, "an entry has another key than the index says")),
     }

@@ -1,5 +1,6 @@
 //! The tree in memory: nodes of the index in an arena, and paths through them.
 
+use core::num::NonZero;
 use std::sync::Arc;
 
 use crate::ubifs::layout::{Place, align8};
@@ -13,7 +14,13 @@ const BRANCH_BYTES: usize = 20;
 
 /// A node of the tree in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeId(u32);
+pub(super) struct NodeId(NonZero<u32>);
+
+impl NodeId {
+    const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// Where a node stands that the index leads to.
 #[derive(Clone, Debug)]
@@ -108,12 +115,12 @@ pub(super) struct Arena {
 impl Arena {
     /// A node; ids come from this arena.
     pub(super) fn node(&self, id: NodeId) -> &Znode {
-        &self.nodes[id.0 as usize]
+        &self.nodes[id.index()]
     }
 
     /// Changes a node; bytes of changed nodes are counted.
     pub(super) fn edit<R>(&mut self, id: NodeId, change: impl FnOnce(&mut Znode) -> R) -> R {
-        let node = Arc::make_mut(&mut self.nodes[id.0 as usize]);
+        let node = Arc::make_mut(&mut self.nodes[id.index()]);
         let before = if node.dirty { node.aligned_bytes() } else { 0 };
         let was_dirty = node.dirty;
         let result = change(node);
@@ -125,7 +132,7 @@ impl Arena {
 
     /// A branch of a node, to change its place or key.
     pub(super) fn twig_mut(&mut self, step: Step) -> Option<&mut Twig> {
-        Arc::make_mut(&mut self.nodes[step.id.0 as usize]).twigs.get_mut(step.slot)
+        Arc::make_mut(&mut self.nodes[step.id.index()]).twigs.get_mut(step.slot)
     }
 
     /// Adds a node.
@@ -136,11 +143,12 @@ impl Arena {
         }
         let node = Arc::new(node);
         if let Some(id) = self.unused.pop() {
-            self.nodes[id.0 as usize] = node;
+            self.nodes[id.index()] = node;
             return id;
         }
-        // A volume holds less than 2^31 bytes times 2^31 LEBs, memory fewer nodes than 2^32.
-        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        // Memory holds fewer nodes than 2^32.
+        let id =
+            NodeId(NonZero::<u32>::MIN.saturating_add(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)));
         self.nodes.push(node);
         id
     }

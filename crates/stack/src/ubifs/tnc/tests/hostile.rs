@@ -17,7 +17,7 @@ fn write_node(bench: &mut Bench, offset: u32, level: u16, branches: &[(Key, Plac
     let place = Place { len, ..at(bench, offset, 0) };
     bench.io.volume_mut().at(place.lnum, offset, out.len()).unwrap().copy_from_slice(&out);
     // The LEB is full.
-    *bench.space.leb(place.lnum).unwrap() = LebSpace { index: true, ..LebSpace::default() };
+    bench.space.set(place.lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
     place
 }
 
@@ -110,7 +110,7 @@ fn keys_outside_those_of_the_parent() {
 fn places_that_cannot_be() {
     let mut bench = Bench::new(USUAL);
     let good = leaf(&bench);
-    let leb_bytes = bench.space.leb_bytes;
+    let leb_bytes = bench.leb_bytes();
     let lebs = bench.io.layout().limits.leb_count;
     let bad = [
         Place { lnum: 1, ..good },
@@ -197,7 +197,7 @@ fn every_node_of_a_leb_can_be_moved_away() {
 }
 
 /// First key, level and place of all index nodes in memory.
-fn index_nodes(bench: &Bench) -> Vec<(Key, u16, Place)> {
+pub(super) fn index_nodes(bench: &Bench) -> Vec<(Key, u16, Place)> {
     let root = bench.tnc.root.unwrap();
     let mut open = vec![(root.place, root.child.unwrap())];
     let mut all = Vec::new();

@@ -1,5 +1,6 @@
 //! The index against a model, on a volume and with LEB properties of its own.
 
+mod faults;
 mod hostile;
 mod model;
 mod names;
@@ -11,7 +12,7 @@ use super::{IndexHead, IndexSpace, Tnc};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::{Layout, Place, align8};
-use crate::ubifs::space::LebSpace;
+use crate::ubifs::space::{LebSpace, Space};
 use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 use floatgate_media::ubifs::{
     Compression, Entry, EntryNode, FileType, Group, Key, KeyHash, KeyType, Superblock,
@@ -27,6 +28,11 @@ struct Lebs {
     lebs: Vec<Vec<u8>>,
     geometry: VolumeGeometry,
     reads: usize,
+    changes: usize,
+    /// Writes that still succeed, if the power is about to go.
+    power: Option<usize>,
+    /// The read that fails.
+    bad_read: Option<usize>,
 }
 
 impl Lebs {
@@ -39,7 +45,20 @@ impl Lebs {
             leb_start: 0,
             read_only: false,
         };
-        Self { lebs: vec![vec![0xFF; leb_bytes as usize]; lebs as usize], geometry, reads: 0 }
+        let lebs = vec![vec![0xFF; leb_bytes as usize]; lebs as usize];
+        Self { lebs, geometry, reads: 0, changes: 0, power: None, bad_read: None }
+    }
+
+    /// Units of a write of `len` bytes that get through.
+    fn powered(&mut self, lnum: u32, len: usize) -> core::result::Result<(), (usize, VolumeError)> {
+        let unit = self.geometry.min_io_bytes as usize;
+        let Some(left) = &mut self.power else { return Ok(()) };
+        let units = len / unit;
+        if *left >= units {
+            *left -= units;
+            return Ok(());
+        }
+        Err((core::mem::take(left) * unit, VolumeFault::PowerLost.at(lnum, 0)))
     }
 
     fn at(&mut self, lnum: u32, offset: u32, len: usize) -> core::result::Result<&mut [u8], VolumeError> {
@@ -55,6 +74,9 @@ impl Volume for Lebs {
     }
     fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> core::result::Result<(), VolumeError> {
         self.reads += 1;
+        if self.bad_read == Some(self.reads) {
+            return Err(VolumeFault::Host("try again".into()).at(lnum, offset));
+        }
         buf.copy_from_slice(self.at(lnum, offset, buf.len())?);
         Ok(())
     }
@@ -67,12 +89,20 @@ impl Volume for Lebs {
         if target.iter().any(|&byte| byte != 0xFF) {
             return Err(VolumeFault::NotErased.at(lnum, offset));
         }
-        target.copy_from_slice(data);
-        Ok(())
+        let (len, outcome) = match self.powered(lnum, data.len()) {
+            Ok(()) => (data.len(), Ok(())),
+            Err((len, error)) => (len, Err(error)),
+        };
+        self.at(lnum, offset, len)?.copy_from_slice(&data[..len]);
+        outcome
     }
     fn change(&mut self, lnum: u32, data: &[u8]) -> core::result::Result<(), VolumeError> {
+        // All or nothing.
+        self.powered(lnum, data.len()).map_err(|(_, error)| error)?;
+        self.changes += 1;
         self.unmap(lnum)?;
-        self.write(lnum, 0, data)
+        self.at(lnum, 0, data.len())?.copy_from_slice(data);
+        Ok(())
     }
     fn map(&mut self, _lnum: u32) -> core::result::Result<(), VolumeError> {
         Ok(())
@@ -99,69 +129,129 @@ impl Volume for Lebs {
 
 /// LEB properties that say what they are told.
 #[derive(Clone, Debug)]
-struct TestSpace {
+struct OwnSpace {
     first: u32,
     leb_bytes: u32,
     lebs: Vec<LebSpace>,
 }
 
-impl TestSpace {
+impl OwnSpace {
     fn new(layout: &Layout) -> Self {
-        let lebs = layout.limits.main_lebs() as usize;
-        let leb_bytes = layout.leb_bytes();
-        let first = layout.limits.main.start;
-        Self { first, leb_bytes, lebs: vec![LebSpace { free: leb_bytes, ..LebSpace::default() }; lebs] }
+        let (lebs, leb_bytes) = (layout.limits.main_lebs() as usize, layout.leb_bytes());
+        let leb = LebSpace { free: leb_bytes, ..LebSpace::default() };
+        Self { first: layout.limits.main.start, leb_bytes, lebs: vec![leb; lebs] }
     }
 
-    fn leb(&mut self, lnum: u32) -> Result<&mut LebSpace> {
-        let at = lnum.checked_sub(self.first).and_then(|at| self.lebs.get_mut(at as usize));
-        at.ok_or(Error::Invalid("not in the main area"))
+    fn at(&self, lnum: u32) -> Result<usize> {
+        let at = lnum.checked_sub(self.first).map(|at| at as usize).filter(|&at| at < self.lebs.len());
+        at.ok_or(Error::corrupt(lnum, 0, "not in the main area"))
     }
 
-    /// LEBs of the index and their properties.
-    fn index_lebs(&self) -> Vec<(u32, LebSpace)> {
-        let lebs = (self.first..).zip(self.lebs.iter().copied());
-        lebs.filter(|(_, leb)| leb.index).collect()
+    fn take(&mut self, at: usize) -> u32 {
+        (self.lebs[at].taken, self.lebs[at].index) = (true, true);
+        self.first + at as u32
+    }
+
+    fn get(&self, lnum: u32) -> Result<LebSpace> {
+        Ok(self.lebs[self.at(lnum)?])
+    }
+
+    fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()> {
+        if u64::from(space.free) + u64::from(space.dirty) > u64::from(self.leb_bytes) {
+            return Err(Error::corrupt(lnum, 0, "more dirty and free space than the LEB holds"));
+        }
+        let at = self.at(lnum)?;
+        self.lebs[at] = space;
+        Ok(())
+    }
+
+    fn find_free(&mut self) -> Option<u32> {
+        let at = self.lebs.iter().position(|leb| leb.free == self.leb_bytes && !leb.taken && !leb.index)?;
+        Some(self.take(at))
+    }
+
+    fn find_dirty_index(&mut self) -> Option<u32> {
+        let gain = |leb: &LebSpace| leb.free + leb.dirty;
+        let lebs = self.lebs.iter().enumerate();
+        let dirty = lebs.filter(|(_, leb)| leb.index && !leb.taken && gain(leb) >= 48);
+        let best = dirty.max_by_key(|(_, leb)| gain(leb)).map(|(at, _)| at);
+        best.map(|at| self.take(at))
+    }
+
+    /// Erases LEBs of the index without any current node, as after any commit.
+    fn end_commit(&mut self, io: &mut Io<Lebs>) {
+        let free = self.leb_bytes;
+        for (lnum, leb) in (self.first..).zip(&mut self.lebs) {
+            if leb.index && !leb.taken && leb.free + leb.dirty == free {
+                io.volume_mut().unmap(lnum).unwrap();
+                *leb = LebSpace { free, ..LebSpace::default() };
+            }
+        }
+    }
+}
+
+/// LEB properties.
+#[derive(Clone, Debug)]
+enum TestSpace {
+    Own(OwnSpace),
+    /// Those of a filesystem.
+    Real(Box<Space>),
+}
+
+impl TestSpace {
+    fn new(io: &Io<Lebs>, real: bool) -> Self {
+        let mut space =
+            if real { Self::Real(Box::new(Space::empty(io))) } else { Self::Own(OwnSpace::new(io.layout())) };
+        let first = io.layout().limits.main.start;
+        for lnum in first..first + LEAF_LEBS {
+            let leb = space.get(lnum).unwrap();
+            space.set(lnum, LebSpace { taken: true, ..leb }).unwrap();
+        }
+        space
+    }
+
+    fn start_commit(&mut self, io: &mut Io<Lebs>) {
+        if let Self::Real(space) = self {
+            space.start_commit(io).unwrap();
+        }
+    }
+
+    fn end_commit(&mut self, io: &mut Io<Lebs>) {
+        match self {
+            Self::Own(space) => space.end_commit(io),
+            Self::Real(space) => space.commit_done(io).unwrap(),
+        }
     }
 }
 
 impl IndexSpace for TestSpace {
     fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()> {
-        let leb_bytes = self.leb_bytes;
-        let leb = self.leb(lnum)?;
-        leb.dirty += bytes;
-        assert!(leb.free + leb.dirty <= leb_bytes, "LEB {lnum} has more dirty space than it holds");
-        Ok(())
+        let leb = self.get(lnum)?;
+        self.set(lnum, LebSpace { dirty: leb.dirty.saturating_add(bytes), ..leb })
     }
     fn get(&self, lnum: u32) -> Result<LebSpace> {
-        self.clone().leb(lnum).copied()
+        match self {
+            Self::Own(space) => space.get(lnum),
+            Self::Real(space) => space.get(lnum),
+        }
     }
-    fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()> {
-        assert!(space.free + space.dirty <= self.leb_bytes, "LEB {lnum}: {space:?}");
-        *self.leb(lnum)? = space;
-        Ok(())
+    fn set(&mut self, lnum: u32, leb: LebSpace) -> Result<()> {
+        match self {
+            Self::Own(space) => space.set(lnum, leb),
+            Self::Real(space) => space.set(lnum, leb),
+        }
     }
-    fn find_free_for_index<V: Volume>(&mut self, _io: &mut Io<V>) -> Result<Option<u32>> {
-        let leb_bytes = self.leb_bytes;
-        let is_free = |leb: &LebSpace| leb.free == leb_bytes && !leb.taken && !leb.index;
-        let at = (LEAF_LEBS as usize..self.lebs.len()).find(|&at| is_free(&self.lebs[at]));
-        Ok(at.map(|at| {
-            (self.lebs[at].taken, self.lebs[at].index) = (true, true);
-            self.first + at as u32
-        }))
+    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+        match self {
+            Self::Own(space) => Ok(space.find_free()),
+            Self::Real(space) => space.find_free_for_index(io),
+        }
     }
     fn find_dirty_index(&mut self) -> Result<Option<u32>> {
-        let mut best = None;
-        for (at, leb) in self.lebs.iter().enumerate() {
-            let gain = leb.free + leb.dirty;
-            if leb.index && !leb.taken && gain >= 48 && best.is_none_or(|(most, _)| gain > most) {
-                best = Some((gain, at));
-            }
+        match self {
+            Self::Own(space) => Ok(space.find_dirty_index()),
+            Self::Real(space) => space.find_dirty_index(),
         }
-        Ok(best.map(|(_, at)| {
-            self.lebs[at].taken = true;
-            self.first + at as u32
-        }))
     }
 }
 
@@ -172,12 +262,15 @@ struct Setup {
     min_io_bytes: u32,
     leb_bytes: u32,
     index_lebs: u32,
+    /// With the LEB properties of a filesystem.
+    real_space: bool,
 }
 
-const USUAL: Setup = Setup { fanout: 8, min_io_bytes: 8, leb_bytes: 32768, index_lebs: 20 };
+const USUAL: Setup =
+    Setup { fanout: 8, min_io_bytes: 8, leb_bytes: 32768, index_lebs: 20, real_space: false };
 
 fn layout(setup: Setup) -> Layout {
-    let Setup { fanout, min_io_bytes, leb_bytes, index_lebs } = setup;
+    let Setup { fanout, min_io_bytes, leb_bytes, index_lebs, .. } = setup;
     let lebs = 3 + 2 + 2 + 1 + LEAF_LEBS + index_lebs;
     let superblock = Superblock {
         key_hash: KeyHash::Test,
@@ -216,34 +309,45 @@ impl Bench {
     fn new(setup: Setup) -> Self {
         let layout = Arc::new(layout(setup));
         let volume = Lebs::new(layout.volume.lebs, setup.leb_bytes, setup.min_io_bytes);
-        let space = TestSpace::new(&layout);
         let leaf = Place { lnum: layout.limits.main.start, offset: 0, len: 0 };
         let io = Io::new(volume, layout, false);
+        let space = TestSpace::new(&io, setup.real_space);
         Self { io, space, tnc: Tnc::empty(), head: IndexHead::default(), leaf }
+    }
+
+    fn leb_bytes(&self) -> u32 {
+        self.io.layout().leb_bytes()
     }
 
     /// Room for a leaf, which counts as written.
     fn room(&mut self, len: u32) -> Place {
-        let leb_bytes = self.space.leb_bytes;
-        if self.leaf.offset + align8(len) > leb_bytes {
+        if self.leaf.offset + align8(len) > self.leb_bytes() {
             self.leaf = self.next_leaf_leb();
         }
         let place = Place { len, ..self.leaf };
         self.leaf.offset += align8(len);
-        self.space.leb(place.lnum).unwrap().free -= align8(len);
+        let leb = self.space.get(place.lnum).unwrap();
+        self.space.set(place.lnum, LebSpace { free: leb.free - align8(len), ..leb }).unwrap();
         place
     }
 
     /// A leaf LEB with nothing current in it, erased.
     fn next_leaf_leb(&mut self) -> Place {
-        let bytes = self.space.leb_bytes;
-        let lebs = &self.space.lebs[..LEAF_LEBS as usize];
-        let unused = |leb: &LebSpace| leb.free + leb.dirty == bytes;
-        let at = lebs.iter().position(unused).expect("leaf LEBs are few");
-        let lnum = self.space.first + at as u32;
-        self.space.lebs[at] = LebSpace { free: bytes, ..LebSpace::default() };
+        let free = self.leb_bytes();
+        let first = self.io.layout().limits.main.start;
+        let unused = |leb: LebSpace| leb.free + leb.dirty == free;
+        let mut lebs = first..first + LEAF_LEBS;
+        let lnum = lebs.find(|&lnum| unused(self.space.get(lnum).unwrap())).expect("leaf LEBs are few");
+        self.space.set(lnum, LebSpace { free, taken: true, ..LebSpace::default() }).unwrap();
         self.io.volume_mut().unmap(lnum).unwrap();
         Place { lnum, offset: 0, len: 0 }
+    }
+
+    /// LEBs of the index and their properties.
+    fn index_lebs(&self) -> Vec<(u32, LebSpace)> {
+        let main = self.io.layout().limits.main.clone();
+        let lebs = main.map(|lnum| (lnum, self.space.get(lnum).unwrap()));
+        lebs.filter(|(_, leb)| leb.index).collect()
     }
 
     /// Writes an entry past all rules of flash.
@@ -269,17 +373,18 @@ impl Bench {
         place
     }
 
-    /// Commits, and returns the root. LEBs of the index without any current node are erased, as after any commit.
+    /// Commits, and returns the root. LEBs of the index without any current node are erased.
     fn commit(&mut self) -> Result<Place> {
-        let root = self.tnc.commit(&mut self.io, &mut self.space, &mut self.head)?;
-        for (lnum, leb) in self.space.index_lebs() {
-            if !leb.taken && leb.free + leb.dirty == self.space.leb_bytes {
-                self.io.volume_mut().unmap(lnum).unwrap();
-                let free = self.space.leb_bytes;
-                *self.space.leb(lnum).unwrap() = LebSpace { free, ..LebSpace::default() };
-            }
-        }
+        let root = self.write_index()?;
+        self.space.end_commit(&mut self.io);
         Ok(root)
+    }
+
+    /// Commits up to where the master node would be written.
+    fn write_index(&mut self) -> Result<Place> {
+        let Self { io, space, tnc, head, .. } = self;
+        space.start_commit(io);
+        tnc.commit(io, space, head)
     }
 
     /// The same filesystem, mounted anew.

@@ -170,3 +170,26 @@ fn copies_go_their_own_ways() {
     bench.check_shape();
     copy.check_shape();
 }
+
+#[test]
+fn a_new_index_is_packed_as_mkfs_does() {
+    for keys in [1u32, 2, 7, 8, 9, 63, 64, 65, 512, 513, 1000] {
+        let mut bench = Bench::new(USUAL);
+        let mut random = Random(u64::from(keys));
+        while bench.all_leaves().len() < keys as usize {
+            bench.insert(Key::inode(random.small(5000)));
+        }
+        let leaves = bench.all_leaves();
+        bench.tnc.pack(8);
+        assert_eq!(bench.all_leaves(), leaves);
+        let fill = fill(&bench.check_shape());
+        assert!(fill[..fill.len() - 1].iter().all(|&keys| keys == 8), "{fill:?}");
+        let root = bench.commit().unwrap();
+        assert_eq!(bench.reopened(root).all_leaves(), leaves);
+        // What was committed stays as it is.
+        bench.insert(Key::inode(6000));
+        let bytes = bench.tnc.index_bytes();
+        bench.tnc.pack(3);
+        assert_eq!(bench.tnc.index_bytes(), bytes);
+    }
+}

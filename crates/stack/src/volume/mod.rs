@@ -1,4 +1,13 @@
-//! Logical eraseblocks (LEBs) as a filesystem sees them.
+//! Logical eraseblocks (LEBs) as a filesystem sees them, and two volumes without UBI: in memory, and a bare image.
+
+mod bare;
+mod check;
+mod ram;
+#[cfg(test)]
+mod tests;
+
+pub use bare::BareVolume;
+pub use ram::RamVolume;
 
 use floatgate_mtd::Instant;
 

@@ -1,0 +1,137 @@
+//! Where an image is: a file, memory, a part of either.
+
+mod file;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use file::FileStore;
+pub use window::Window;
+
+/// Bytes handled at once where a length is not the caller's.
+const CHUNK: usize = 16 << 10;
+
+/// A failure of the host below an image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{action} byte {offset:#x}: {reason}")]
+pub struct StoreError {
+    /// What was tried, such as `reading`.
+    pub action: &'static str,
+    /// Where, in bytes.
+    pub offset: u64,
+    /// Why it failed, in the host's words.
+    pub reason: String,
+}
+
+/// Bytes that can be read and written anywhere: what is behind an image.
+///
+/// Flash that nobody wrote to reads as 0xFF, and so does a store behind its end.
+pub trait Store {
+    /// Bytes in it.
+    fn size_bytes(&self) -> u64;
+
+    /// Reads at `offset`. What lies behind the end reads as 0xFF.
+    ///
+    /// # Errors
+    /// Failures of the host.
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError>;
+
+    /// Writes at `offset`. The store grows as needed, with 0xFF between its old end and `offset`.
+    ///
+    /// # Errors
+    /// Failures of the host; where the store may not grow any further.
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError>;
+}
+
+impl<S: Store + ?Sized> Store for &mut S {
+    fn size_bytes(&self) -> u64 {
+        (**self).size_bytes()
+    }
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        (**self).read_at(offset, buf)
+    }
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        (**self).write_at(offset, data)
+    }
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn size_bytes(&self) -> u64 {
+        (**self).size_bytes()
+    }
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        (**self).read_at(offset, buf)
+    }
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        (**self).write_at(offset, data)
+    }
+}
+
+impl Store for Vec<u8> {
+    fn size_bytes(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let held = usize::try_from(offset).ok().and_then(|start| self.get(start..)).unwrap_or(&[]);
+        let (front, rest) = buf.split_at_mut(held.len().min(buf.len()));
+        front.copy_from_slice(&held[..front.len()]);
+        rest.fill(0xFF);
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let failed = || StoreError { action: "writing", offset, reason: "out of memory".into() };
+        let start = usize::try_from(offset).map_err(|_| failed())?;
+        let end = start.checked_add(data.len()).ok_or_else(failed)?;
+        if self.len() < end {
+            self.try_reserve(end - self.len()).map_err(|_| failed())?;
+            self.resize(end, 0xFF);
+        }
+        self[start..end].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+/// Writes 0xFF from `start` to `end`, piece by piece.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) fn fill<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> Result<(), StoreError> {
+    let ones = [0xFF; CHUNK];
+    let mut at = start;
+    while at < end {
+        let len = (end - at).min(CHUNK as u64);
+        store.write_at(at, &ones[..len as usize])?;
+        at += len;
+    }
+    Ok(())
+}
+
+/// Makes what is in the store from `start` to `end` erased. What lies behind its end is already.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) fn erase<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> Result<(), StoreError> {
+    let end = end.min(store.size_bytes());
+    fill(store, start, end)
+}
+
+/// Whether all of `len` bytes from `start` on are 0xFF.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) fn is_erased<S: Store + ?Sized>(store: &mut S, start: u64, len: u64) -> Result<bool, StoreError> {
+    let mut piece = [0; CHUNK];
+    let end = start.saturating_add(len).min(store.size_bytes());
+    let mut at = start;
+    while at < end {
+        let piece = &mut piece[..(end - at).min(CHUNK as u64) as usize];
+        store.read_at(at, piece)?;
+        if piece.iter().any(|byte| *byte != 0xFF) {
+            return Ok(false);
+        }
+        at += piece.len() as u64;
+    }
+    Ok(true)
+}

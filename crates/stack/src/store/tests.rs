@@ -1,0 +1,83 @@
+//! All stores against a plain array.
+
+use super::*;
+use proptest::prelude::*;
+use std::fs::File;
+
+fn file() -> FileStore {
+    // Without a name: gone with the handle.
+    let path = std::env::temp_dir().join(format!(
+        "floatgate-store-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    FileStore::new(file).unwrap()
+}
+
+fn bytes<S: Store>(store: &mut S, offset: u64, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    store.read_at(offset, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn stores_grow_with_ones() {
+    let mut stores: [Box<dyn Store>; 3] =
+        [Box::new(Vec::new()), Box::new(file()), Box::new(Window::new(vec![7; 5], 5, 1 << 20))];
+    for store in &mut stores {
+        assert_eq!(store.size_bytes(), 0);
+        store.write_at(40_000, &[1, 2, 3]).unwrap();
+        assert_eq!(store.size_bytes(), 40_003);
+        assert!(is_erased(store, 0, 40_000).unwrap());
+        assert!(!is_erased(store, 0, 40_001).unwrap());
+        assert_eq!(bytes(store, 39_999, 6), [0xFF, 1, 2, 3, 0xFF, 0xFF]);
+        assert_eq!(bytes(store, u64::MAX, 2), [0xFF; 2]);
+        erase(store, 40_001, 50_000).unwrap();
+        assert_eq!((store.size_bytes(), bytes(store, 40_000, 3)), (40_003, vec![1, 0xFF, 0xFF]));
+        assert_eq!(store.write_at(u64::MAX - 1, &[0; 4]).unwrap_err().action, "writing");
+    }
+}
+
+#[test]
+fn a_window_shows_its_part_and_keeps_writes_inside() {
+    let mut whole: Vec<u8> = (0..20).collect();
+    let mut window = Window::new(&mut whole, 5, 10);
+    assert_eq!(bytes(&mut window, 8, 4), [13, 14, 0xFF, 0xFF]);
+    window.write_at(9, &[99]).unwrap();
+    let error = window.write_at(9, &[1, 1]).unwrap_err();
+    assert_eq!(error.to_string(), "writing byte 0x9: the window in the file ends at byte 0xa");
+    window.write_at(11, &[]).unwrap_err();
+    assert_eq!((window.size_bytes(), window.start()), (10, 5));
+    assert_eq!((whole[14], whole[15]), (99, 15));
+    let mut behind = Window::new(vec![1; 3], 10, u64::MAX);
+    assert_eq!((behind.size_bytes(), bytes(&mut behind, 0, 1)), (0, vec![0xFF]));
+    assert_eq!(behind.write_at(u64::MAX - 10, &[1]).unwrap_err().action, "writing");
+}
+
+#[test]
+fn the_hosts_failures_are_told() {
+    let path = std::env::current_exe().unwrap();
+    let mut store = FileStore::new(File::open(path).unwrap()).unwrap();
+    let error = store.write_at(3, &[1]).unwrap_err();
+    assert_eq!((error.action, error.offset), ("writing", 3));
+    assert_eq!(bytes(&mut store, 0, 4), b"\x7fELF");
+}
+
+proptest! {
+    /// Whatever is written where, files and windows read as memory does.
+    #[test]
+    fn stores_agree(steps in prop::collection::vec((0u64..300, 0usize..40, any::<u8>()), 1..30)) {
+        let (mut memory, mut file, mut window) = (Vec::new(), file(), Window::new(Vec::new(), 17, 400));
+        for (offset, len, byte) in steps {
+            let data = vec![byte; len];
+            memory.write_at(offset, &data).unwrap();
+            file.write_at(offset, &data).unwrap();
+            window.write_at(offset, &data).unwrap();
+            prop_assert_eq!(bytes(&mut file, offset / 2, 100), bytes(&mut memory, offset / 2, 100));
+            prop_assert_eq!(bytes(&mut window, 0, 400), bytes(&mut memory, 0, 400));
+            prop_assert_eq!((file.size_bytes(), window.size_bytes()), (memory.len() as u64, memory.len() as u64));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Flash whose contents are in a file or in memory: UBI images, to be looked at, changed and built.
+//!
+//! As strict as [`RamFlash`](floatgate_mtd::RamFlash) but for the count of programs, which bytes do not tell: NAND takes data
+//! where it is erased, NOR clears bits. There are no OOB bytes in such an image. Every read call, page and block
+//! takes [`OPERATION`].
+
+mod overlay;
+#[cfg(test)]
+mod tests;
+
+use crate::store::{self, Store, StoreError};
+use floatgate_mtd::account::Phase;
+use floatgate_mtd::device::{check_aligned, check_range};
+use floatgate_mtd::ram::OPERATION;
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos};
+use overlay::Overlay;
+use std::collections::BTreeSet;
+
+/// Where writes and erases go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreMode {
+    /// Nowhere: the device is write protected.
+    ReadOnly,
+    /// To the store at once.
+    WriteThrough,
+    /// To copies of their blocks in memory; the store stays as it is until [`StoreFlash::commit`].
+    Overlay,
+}
+
+/// Flash whose contents are in a store. See the [module](self).
+///
+/// Behind the end of the store the flash is erased. An image within a larger dump is a [`Window`](store::Window) of it.
+/// A failure of the host is [`ErrorKind::DeviceLost`] here; [`host_error`](Self::host_error) has its words.
+#[derive(Clone, Debug)]
+pub struct StoreFlash<S> {
+    store: S,
+    geometry: Geometry,
+    mode: StoreMode,
+    overlay: Overlay,
+    bad: BTreeSet<u32>,
+    host_error: Option<StoreError>,
+    /// What is where a program goes; kept for its memory.
+    old: Vec<u8>,
+    busy_until: Instant,
+    spent: Breakdown,
+}
+
+impl<S: Store> StoreFlash<S> {
+    /// The flash of this geometry in `store`; it has no OOB bytes. The part of its size that fills no erase block does not count.
+    pub fn new(store: S, geometry: Geometry, mode: StoreMode) -> Self {
+        let erase_bytes = geometry.erase_bytes.max(1);
+        let write_bytes = geometry.write_bytes.clamp(1, erase_bytes);
+        let geometry = Geometry {
+            size_bytes: geometry.size_bytes - geometry.size_bytes % u64::from(erase_bytes),
+            erase_bytes,
+            write_bytes,
+            sub_page_bytes: geometry.sub_page_bytes.clamp(1, write_bytes),
+            oob_bytes: 0,
+            oob_free_bytes: 0,
+            ..geometry
+        };
+        Self {
+            store,
+            geometry,
+            mode,
+            overlay: Overlay::default(),
+            bad: BTreeSet::new(),
+            host_error: None,
+            old: Vec::new(),
+            busy_until: Instant::ZERO,
+            spent: Breakdown::default(),
+        }
+    }
+
+    /// The same device with these blocks bad, by number: an image does not tell.
+    #[must_use]
+    pub fn with_bad_blocks(mut self, blocks: impl IntoIterator<Item = u32>) -> Self {
+        self.bad.extend(blocks);
+        self
+    }
+
+    /// The host's last failure.
+    pub const fn host_error(&self) -> Option<&StoreError> {
+        self.host_error.as_ref()
+    }
+
+    /// Numbers of the blocks that differ from the store, or may.
+    pub fn changed_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.overlay.blocks()
+    }
+
+    /// Brings the store up to what was written and erased, block by block; this is not atomic.
+    ///
+    /// # Errors
+    /// Failures of the host; what is not written yet stays in memory.
+    pub fn commit(&mut self) -> Result<(), StoreError> {
+        self.overlay.commit(&mut self.store, self.geometry.erase_bytes)
+    }
+
+    /// Fills the store up to a whole erase block, for an image that others read.
+    ///
+    /// # Errors
+    /// Failures of the host.
+    pub fn fill_last_block(&mut self) -> Result<(), StoreError> {
+        let len = self.store.size_bytes();
+        store::fill(&mut self.store, len, len.next_multiple_of(u64::from(self.geometry.erase_bytes)))
+    }
+
+    /// The store, without what was not committed.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Gives the store back, without what was not committed.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    fn block_of(&self, addr: u64) -> u32 {
+        (addr / u64::from(self.geometry.erase_bytes)) as u32
+    }
+
+    /// Books `count` operations behind whatever the device still does.
+    fn work(&mut self, now: Instant, count: u64) -> Instant {
+        let spent = Nanos::from_ns(OPERATION.as_ns() * count);
+        self.spent.add(Phase::Waiting, self.busy_until.since(now));
+        self.spent.add(Phase::Array, spent);
+        self.busy_until = now.max(self.busy_until) + spent;
+        self.busy_until
+    }
+
+    /// Passes a store's result on as one of the flash's.
+    fn host<T>(&mut self, result: Result<T, StoreError>, addr: u64, at: Instant) -> Result<T, Error> {
+        result.map_err(|error| {
+            self.host_error = Some(error);
+            ErrorKind::DeviceLost.at(addr, at)
+        })
+    }
+
+    /// Reads across blocks, each from its copy or from the store.
+    fn fetch(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        if self.overlay.is_empty() {
+            return self.store.read_at(addr, buf);
+        }
+        let size = u64::from(self.geometry.erase_bytes);
+        let (mut at, mut rest) = (addr, buf);
+        while !rest.is_empty() {
+            let len = (size - at % size).min(rest.len() as u64) as usize;
+            let (piece, next) = rest.split_at_mut(len);
+            if !self.overlay.read(self.block_of(at), (at % size) as usize, piece) {
+                self.store.read_at(at, piece)?;
+            }
+            (at, rest) = (at + len as u64, next);
+        }
+        Ok(())
+    }
+
+    /// Whether any of the blocks may be changed.
+    fn check_blocks(&self, now: Instant, addr: u64, len: u64) -> Result<(), Error> {
+        if self.mode == StoreMode::ReadOnly {
+            return Err(ErrorKind::WriteProtected.at(addr, now));
+        }
+        let size = u64::from(self.geometry.erase_bytes);
+        let last = self.block_of(addr + len.saturating_sub(1));
+        match self.bad.range(self.block_of(addr)..=last).next() {
+            Some(block) if len > 0 => Err(ErrorKind::BadBlock.at(addr.max(u64::from(*block) * size), now)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Programs `data`, all in one page.
+    fn program(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Instant, Error> {
+        let at = self.work(now, 1);
+        let mut old = std::mem::take(&mut self.old);
+        old.resize(data.len(), 0xFF);
+        let result = self.merge(at, addr, data, &mut old);
+        self.old = old;
+        result.map(|()| at)
+    }
+
+    fn merge(&mut self, at: Instant, addr: u64, data: &[u8], old: &mut [u8]) -> Result<(), Error> {
+        let fetched = self.fetch(addr, old);
+        self.host(fetched, addr, at)?;
+        let unit = self.geometry.sub_page_bytes as usize;
+        if !takes(self.geometry.kind, old, data, unit) {
+            return Err(ErrorKind::NotErased.at(addr, at));
+        }
+        old.iter_mut().zip(data).for_each(|(old, new)| *old &= new);
+        let put = self.put(addr, old);
+        self.host(put, addr, at)
+    }
+
+    fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.mode == StoreMode::WriteThrough {
+            return self.store.write_at(addr, bytes);
+        }
+        let size = u64::from(self.geometry.erase_bytes);
+        let block = self.block_of(addr);
+        self.overlay.write(&mut self.store, block, size, (addr % size) as usize, bytes)
+    }
+
+    fn erase_block(&mut self, addr: u64) -> Result<(), StoreError> {
+        if self.mode == StoreMode::WriteThrough {
+            return store::erase(&mut self.store, addr, addr + u64::from(self.geometry.erase_bytes));
+        }
+        self.overlay.erase(self.block_of(addr));
+        Ok(())
+    }
+}
+
+/// Whether `new` may be programmed over `old`.
+fn takes(kind: FlashKind, old: &[u8], new: &[u8], unit: usize) -> bool {
+    let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
+    match kind {
+        FlashKind::Nor => old.iter().zip(new).all(|(old, new)| old & new == *new),
+        _ => old.chunks(unit).zip(new.chunks(unit)).all(|(old, new)| erased(old) || erased(new)),
+    }
+}
+
+impl<S: Store> Mtd for StoreFlash<S> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
+        let at = self.work(now, 1);
+        let fetched = self.fetch(addr, buf);
+        self.host(fetched, addr, at)?;
+        Ok(Done::clean(at))
+    }
+
+    /// As [`Mtd::write`], in units of sub-pages.
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
+        check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
+        self.check_blocks(now, addr, data.len() as u64)?;
+        let page = u64::from(self.geometry.write_bytes.max(self.geometry.buffer_bytes));
+        let (mut at, mut place, mut rest) = (now, addr, data);
+        while !rest.is_empty() {
+            let (piece, next) = rest.split_at((page - place % page).min(rest.len() as u64) as usize);
+            at = self.program(at, place, piece)?;
+            (place, rest) = (place + piece.len() as u64, next);
+        }
+        Ok(Done::clean(at))
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        let size = self.geometry.erase_bytes;
+        check_range(now, addr, len, self.geometry.size_bytes)?;
+        check_aligned(now, addr, len, size)?;
+        self.check_blocks(now, addr, len)?;
+        let mut at = now;
+        for block in (addr..addr + len).step_by(size as usize) {
+            at = self.work(at, 1);
+            let erased = self.erase_block(block);
+            self.host(erased, block, at)?;
+        }
+        Ok(Done::clean(at))
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        check_range(now, addr, 1, self.geometry.size_bytes)?;
+        Ok((self.bad.contains(&self.block_of(addr)), now))
+    }
+
+    /// As [`Mtd::mark_bad`], as long as the device is there: an image has no place for marks. NOR has no bad blocks.
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        check_range(now, addr, 1, self.geometry.size_bytes)?;
+        if self.geometry.kind == FlashKind::Nor {
+            return Err(ErrorKind::Unsupported("blocks of NOR flash cannot be marked bad").at(addr, now));
+        }
+        let block = self.block_of(addr);
+        self.bad.insert(block);
+        Ok(Done::clean(self.work(now, 1)))
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.spent
+    }
+}

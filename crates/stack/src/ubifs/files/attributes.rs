@@ -1,0 +1,76 @@
+//! Changing attributes.
+
+use floatgate_media::ubifs::{FileType, Inode, InodeFlags, Timestamp};
+
+use super::super::error::{Error, Result};
+use super::Ubifs;
+use super::inodes::file_type;
+use super::types::AttributeChanges;
+use crate::volume::Volume;
+
+/// Flags that callers set; the others belong to the filesystem.
+const SETTABLE: u32 = InodeFlags::COMPRESS.bits()
+    | InodeFlags::SYNC.bits()
+    | InodeFlags::IMMUTABLE.bits()
+    | InodeFlags::APPEND.bits()
+    | InodeFlags::DIRSYNC.bits();
+
+impl<V: Volume> Ubifs<V> {
+    /// Changes attributes of an inode. As any change it waits in memory, except for a cut.
+    ///
+    /// # Errors
+    /// A size for what is no regular file, too large, flags that forbid it, no space; failures of the volume.
+    pub fn set_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
+        self.require_writable()?;
+        self.check_change(inode, changes)?;
+        if let Some(size) = changes.size {
+            self.set_size(inode, size)?;
+        }
+        self.mark_dirty(inode)?;
+        let time = self.time;
+        let cached = self.inode(inode)?;
+        set_ctime(&mut cached.inode, changes.ctime.unwrap_or(time));
+        apply(&mut cached.inode, changes);
+        let sync = self.behaviour.sync || self.inode(inode)?.inode.flags.contains(InodeFlags::SYNC);
+        if sync { self.fsync(inode) } else { Ok(()) }
+    }
+
+    fn check_change(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
+        let inode = &self.inode(inode)?.inode;
+        // Flags are how a file becomes changeable again.
+        let only_flags = AttributeChanges { flags: changes.flags, ..AttributeChanges::default() } == *changes;
+        if inode.flags.contains(InodeFlags::IMMUTABLE) && !only_flags {
+            return Err(Error::NotPermitted);
+        }
+        let directory = file_type(inode)? == FileType::Directory;
+        let dirsync = changes.flags.is_some_and(|flags| flags.contains(InodeFlags::DIRSYNC));
+        if dirsync && !directory {
+            return Err(Error::Invalid("dirsync is for directories"));
+        }
+        Ok(())
+    }
+}
+
+fn apply(inode: &mut Inode, changes: &AttributeChanges) {
+    if let Some(permissions) = changes.permissions {
+        inode.mode = inode.mode & !0o7777 | permissions & 0o7777;
+    }
+    inode.uid = changes.uid.unwrap_or(inode.uid);
+    inode.gid = changes.gid.unwrap_or(inode.gid);
+    inode.compression = changes.compression.unwrap_or(inode.compression);
+    if let Some(time) = changes.atime {
+        (inode.atime_s, inode.atime_ns) = (time.seconds, time.nanoseconds);
+    }
+    if let Some(time) = changes.mtime {
+        (inode.mtime_s, inode.mtime_ns) = (time.seconds, time.nanoseconds);
+    }
+    if let Some(flags) = changes.flags {
+        inode.flags = InodeFlags::from_bits(inode.flags.bits() & !SETTABLE | flags.bits() & SETTABLE);
+    }
+}
+
+/// Sets when the inode last changed.
+pub(super) const fn set_ctime(inode: &mut Inode, time: Timestamp) {
+    inode.ctime_s = time.seconds;
+    inode.ctime_ns = time.nanoseconds;
+}

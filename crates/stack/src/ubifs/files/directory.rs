@@ -1,0 +1,383 @@
+//! Names: looking up, listing, making and removing files.
+
+use floatgate_media::ubifs::{
+    Compression, Entry, EntryNode, FileType, Frame, Inode, InodeFlags, Key, KeyType, MAX_NAME_BYTES, Node,
+};
+
+use super::super::error::{Error, Result};
+use super::super::journal::Change;
+use super::super::layout::{Head, Place};
+use super::super::space::BudgetRequest;
+use super::Ubifs;
+use super::inodes::{Cached, changed_inodes, file_type};
+use super::types::{DirEntry, NewFile, NewKind};
+use crate::volume::Volume;
+
+/// Longest target of a symbolic link: a block without the zero that ends it in Linux.
+const MAX_TARGET_BYTES: usize = 4095;
+
+/// Bytes that an entry adds to its directory's size.
+pub(super) const fn entry_bytes(name_len: usize) -> u64 {
+    (Entry::SIZE + name_len + 1).next_multiple_of(8) as u64
+}
+
+/// Refuses what cannot be a name.
+pub(super) fn check_name(name: &[u8]) -> Result<()> {
+    let special = matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == 0 || byte == b'/');
+    if special || name.len() > MAX_NAME_BYTES { Err(Error::BadName) } else { Ok(()) }
+}
+
+impl<V: Volume> Ubifs<V> {
+    /// The inode that a name stands for.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], not a directory, damage, failures of the volume.
+    pub fn lookup(&mut self, directory: u32, name: &[u8]) -> Result<u32> {
+        self.directory(directory)?;
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            return Err(Error::BadName);
+        }
+        self.find_entry(directory, name)?.map(|entry| entry.inode).ok_or(Error::NotFound)
+    }
+
+    /// The inode at a path from the root, its parts separated by slashes. Symbolic links are not followed.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    pub fn resolve(&mut self, path: &[u8]) -> Result<u32> {
+        let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+        parts.into_iter().try_fold(self.root(), |inode, part| self.lookup(inode, part))
+    }
+
+    pub(super) fn find_entry(&mut self, directory: u32, name: &[u8]) -> Result<Option<DirEntry>> {
+        let key = self.entry_key(directory, name)?;
+        let found = self.core.tnc.find_name(&mut self.core.io, key, name, &mut self.node)?;
+        found.map(|place| self.parse_entry(place)).transpose()
+    }
+
+    /// The entry in the node that was read last, from this place.
+    pub(super) fn parse_entry(&self, place: Place) -> Result<DirEntry> {
+        let damaged = |source| Error::node(place.lnum, place.offset, source);
+        let frame = Frame::parse(&self.node).map_err(damaged)?;
+        let Node::Entry(node) = frame.node().map_err(damaged)? else {
+            return Err(Error::corrupt(place.lnum, place.offset, "not an entry"));
+        };
+        node.check().map_err(damaged)?;
+        let (inode, file_type) = (u32::try_from(node.entry.inode).unwrap_or(0), node.entry.file_type);
+        Ok(DirEntry { name: node.name.to_vec(), inode, file_type, key: node.entry.key })
+    }
+
+    pub(super) fn entry_key(&self, directory: u32, name: &[u8]) -> Result<Key> {
+        Ok(Key::entry(directory, self.name_hash(name)?))
+    }
+
+    pub(super) fn name_hash(&self, name: &[u8]) -> Result<u32> {
+        let hash = self.core.io.layout().superblock.key_hash.hash(name);
+        hash.ok_or(Error::Unsupported("an unknown hash of names"))
+    }
+
+    /// Entries of a directory after one of them, or from the first, at most `max`, in the order of their hashes.
+    ///
+    /// # Errors
+    /// Not a directory, damage, failures of the volume.
+    pub fn read_dir(
+        &mut self,
+        directory: u32,
+        after: Option<&DirEntry>,
+        max: usize,
+    ) -> Result<Vec<DirEntry>> {
+        self.directory(directory)?;
+        self.list(directory, KeyType::Entry, after, max)
+    }
+
+    /// Entries of a type (names of files, names of attributes) of an inode.
+    pub(super) fn list(
+        &mut self,
+        inode: u32,
+        key_type: KeyType,
+        after: Option<&DirEntry>,
+        max: usize,
+    ) -> Result<Vec<DirEntry>> {
+        let mut entries: Vec<DirEntry> = Vec::new();
+        while entries.len() < max {
+            let last = entries.last().or(after);
+            let key = last.map_or(Key::lowest(inode, key_type), |entry| entry.key);
+            let name = last.map(|entry| entry.name.as_slice());
+            let next = self.core.tnc.next_name(&mut self.core.io, key, name, &mut self.node)?;
+            let Some((key, place)) =
+                next.filter(|(key, _)| key.inum() == inode && key.key_type() == key_type)
+            else {
+                break;
+            };
+            entries.push(DirEntry { key, ..self.parse_entry(place)? });
+        }
+        Ok(entries)
+    }
+
+    /// Makes a file of any kind and returns its inode.
+    ///
+    /// # Errors
+    /// The name exists or is not possible, not a directory, a target too long, no space; failures of the volume.
+    pub fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32> {
+        check_name(name)?;
+        self.changeable_directory(directory)?;
+        if self.find_entry(directory, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let cached = self.new_inode(directory, file)?;
+        let cost = self.acquire(&new_file_budget(cached.data.len()))?;
+        let inode = cached.inode.key.inum();
+        self.inodes.insert(inode, cached);
+        let is_directory = matches!(file.kind, NewKind::Directory);
+        let size = entry_bytes(name.len());
+        let parent = self.touch(directory)?;
+        parent.inode.size += size;
+        parent.inode.links += u32::from(is_directory);
+        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(directory))?;
+        Ok(inode)
+    }
+
+    /// Makes a regular file without a name (`O_TMPFILE`), open once; [`close`](Self::close) removes it unless it was linked.
+    ///
+    /// # Errors
+    /// Not a directory, no space; failures of the volume.
+    pub fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32> {
+        self.changeable_directory(directory)?;
+        let mut cached = self.new_inode(directory, file)?;
+        let cost = self.acquire(&new_file_budget(0))?;
+        cached.inode.links = 0;
+        cached.open = 1;
+        let inode = cached.inode.key.inum();
+        let outcome = self.core.apply(Head::Base, &[Change::Inode(cached.node())]);
+        self.settle(cost, outcome)?;
+        self.inodes.insert(inode, cached);
+        self.sync_if(false)?;
+        Ok(inode)
+    }
+
+    /// A directory that is there and may be changed.
+    pub(super) fn changeable_directory(&mut self, directory: u32) -> Result<()> {
+        self.require_writable()?;
+        let cached = self.directory(directory)?;
+        if cached.inode.links == 0 {
+            return Err(Error::NotFound);
+        }
+        if cached.inode.flags.contains(InodeFlags::IMMUTABLE) {
+            return Err(Error::NotPermitted);
+        }
+        if cached.inode.flags.contains(InodeFlags::ENCRYPTED) {
+            return Err(Error::Unsupported("the directory is encrypted"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn new_inode(&mut self, directory: u32, file: &NewFile<'_>) -> Result<Cached> {
+        let data = attached(&file.kind)?;
+        let parent = self.directory(directory)?.inode;
+        let (inode, created_sqnum) = self.core.new_inode()?;
+        let default = self.behaviour.compression.unwrap_or(self.core.io.layout().superblock.compression);
+        let is_directory = matches!(file.kind, NewKind::Directory);
+        let is_regular = matches!(file.kind, NewKind::Regular);
+        let time = self.time;
+        let inode = Inode {
+            key: Key::inode(inode),
+            created_sqnum,
+            size: match &file.kind {
+                NewKind::Directory => Inode::SIZE as u64,
+                NewKind::Symlink(target) => target.len() as u64,
+                _ => 0,
+            },
+            atime_s: time.seconds,
+            ctime_s: time.seconds,
+            mtime_s: time.seconds,
+            atime_ns: time.nanoseconds,
+            ctime_ns: time.nanoseconds,
+            mtime_ns: time.nanoseconds,
+            links: 1 + u32::from(is_directory),
+            uid: file.uid,
+            gid: file.gid,
+            mode: file.kind.mode() | file.permissions & 0o7777,
+            flags: inherited(parent.flags, is_directory),
+            data_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            compression: if is_regular { default } else { Compression::None },
+            ..Inode::default()
+        };
+        Ok(Cached { inode, data, dirty: None, synced_size: inode.size, open: 0 })
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// A directory, an existing name, too many links, no space; failures of the volume.
+    pub fn link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
+        check_name(name)?;
+        self.changeable_directory(directory)?;
+        let cached = self.inode(inode)?;
+        if file_type(&cached.inode)? == FileType::Directory {
+            return Err(Error::IsDirectory);
+        }
+        if cached.inode.flags.contains(InodeFlags::IMMUTABLE)
+            || cached.inode.flags.contains(InodeFlags::APPEND)
+        {
+            return Err(Error::NotPermitted);
+        }
+        let data = cached.data.len();
+        if cached.inode.links == u32::MAX {
+            return Err(Error::TooManyLinks);
+        }
+        if self.find_entry(directory, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let cost = self.acquire(&BudgetRequest { new_entries: 1, ..changed_inodes(2, data) })?;
+        let time = self.time;
+        let cached = self.inode(inode)?;
+        cached.inode.links += 1;
+        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
+        self.touch(directory)?.inode.size += entry_bytes(name.len());
+        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(directory))
+    }
+
+    /// Removes a name, and the file with its last one, unless it is open.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a directory, flags that forbid it; failures of the volume.
+    pub fn unlink(&mut self, directory: u32, name: &[u8]) -> Result<()> {
+        self.remove(directory, name, false)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], not a directory, not empty; failures of the volume.
+    pub fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Result<()> {
+        self.remove(directory, name, true)
+    }
+
+    fn remove(&mut self, directory: u32, name: &[u8], is_directory: bool) -> Result<()> {
+        self.changeable_directory(directory)?;
+        let entry = self.find_entry(directory, name)?.ok_or(Error::NotFound)?;
+        self.removable(entry.inode, is_directory)?;
+        let data = self.inode(entry.inode)?.data.len();
+        let cost =
+            self.acquire_if_possible(&BudgetRequest { changed_entries: 1, ..changed_inodes(2, data) })?;
+        self.drop_link(entry.inode)?;
+        let parent = self.touch(directory)?;
+        parent.inode.size = parent.inode.size.saturating_sub(entry_bytes(name.len()));
+        parent.inode.links -= u32::from(is_directory && parent.inode.links > 0);
+        let outcome = self.write_names(&[(directory, name, None)], &[entry.inode, directory]);
+        self.settle(cost, outcome)?;
+        self.delete_if_gone(entry.inode)?;
+        self.sync_if(self.is_dirsync(directory))
+    }
+
+    /// Whether an inode may lose a name.
+    pub(super) fn removable(&mut self, inode: u32, is_directory: bool) -> Result<()> {
+        let cached = self.inode(inode)?;
+        let flags = cached.inode.flags;
+        match (file_type(&cached.inode)? == FileType::Directory, is_directory) {
+            (true, false) => return Err(Error::IsDirectory),
+            (false, true) => return Err(Error::NotDirectory),
+            _ => {}
+        }
+        if flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND) {
+            return Err(Error::NotPermitted);
+        }
+        if is_directory && !self.list(inode, KeyType::Entry, None, 1)?.is_empty() {
+            return Err(Error::NotEmpty);
+        }
+        Ok(())
+    }
+
+    /// One name less. Without any the inode is an orphan once that is written, until nobody has it open.
+    pub(super) fn drop_link(&mut self, inode: u32) -> Result<()> {
+        let time = self.time;
+        let cached = self.inode(inode)?;
+        let is_directory = file_type(&cached.inode)? == FileType::Directory;
+        cached.inode.links = if is_directory { 0 } else { cached.inode.links.saturating_sub(1) };
+        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
+        Ok(())
+    }
+
+    /// An inode that has lost its last name goes, unless it is open.
+    pub(super) fn delete_if_gone(&mut self, inode: u32) -> Result<()> {
+        let gone = self.inodes.get(inode).is_some_and(|cached| cached.inode.links == 0 && cached.open == 0);
+        if gone { self.delete_inode(inode) } else { Ok(()) }
+    }
+
+    /// A directory whose contents change now.
+    pub(super) fn touch(&mut self, directory: u32) -> Result<&mut Cached> {
+        let time = self.time;
+        let cached = self.directory(directory)?;
+        (cached.inode.mtime_s, cached.inode.mtime_ns) = (time.seconds, time.nanoseconds);
+        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
+        Ok(cached)
+    }
+
+    pub(super) fn is_dirsync(&self, directory: u32) -> bool {
+        let wants =
+            |flags: InodeFlags| flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC);
+        self.inodes.get(directory).is_some_and(|cached| wants(cached.inode.flags))
+    }
+
+    /// Writes entries (a name and its inode, or `None` for a name that goes) and inodes as one group.
+    pub(super) fn write_names(&mut self, names: &[(u32, &[u8], Option<u32>)], inodes: &[u32]) -> Result<()> {
+        let mut changes = Vec::with_capacity(names.len() + inodes.len());
+        for &(directory, name, inode) in names {
+            let key = self.entry_key(directory, name)?;
+            let of_type =
+                inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
+            let file_type = of_type.unwrap_or(FileType::Regular);
+            let entry =
+                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: self.core.io.cookie() };
+            changes.push(Change::Entry(EntryNode { entry, name }));
+        }
+        for &inode in inodes {
+            let cached = self.inodes.get(inode).ok_or(Error::NotFound)?;
+            changes.push(Change::Inode(cached.node()));
+        }
+        self.core.apply(Head::Base, &changes)?;
+        inodes.iter().for_each(|&inode| self.mark_clean(inode));
+        Ok(())
+    }
+}
+
+/// The budget for a new file with its entry, in a directory that changes.
+fn new_file_budget(data_bytes: usize) -> BudgetRequest {
+    BudgetRequest {
+        new_inodes: 1,
+        new_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+        new_entries: 1,
+        changed_inodes: 1,
+        ..BudgetRequest::default()
+    }
+}
+
+/// What is attached to a new inode.
+fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
+    match kind {
+        NewKind::Symlink(b"") => Err(Error::Invalid("a symbolic link to nothing")),
+        NewKind::Symlink(target) if target.len() > MAX_TARGET_BYTES => {
+            Err(Error::TooLarge { what: "target of a symbolic link", len: target.len() as u64 })
+        }
+        NewKind::Symlink(target) => Ok(target.to_vec()),
+        NewKind::BlockDevice(device) | NewKind::CharacterDevice(device) => {
+            let bytes = device.emit().ok_or(Error::Invalid("a device number with too many bits"))?;
+            Ok(bytes.to_vec())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Flags that a new file has from its directory.
+fn inherited(parent: InodeFlags, is_directory: bool) -> InodeFlags {
+    let mut bits =
+        parent.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits() | InodeFlags::DIRSYNC.bits());
+    if !is_directory {
+        bits &= !InodeFlags::DIRSYNC.bits();
+    }
+    InodeFlags::from_bits(bits)
+}

@@ -1,0 +1,196 @@
+//! Inodes in memory.
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{FileType, Inode, InodeNode, Key, NodeType};
+
+use super::super::error::{Error, Result};
+use super::super::journal::Change;
+use super::super::layout::Head;
+use super::super::space::{BudgetRequest, Cost};
+use super::Ubifs;
+use super::types::Attributes;
+use crate::volume::Volume;
+use floatgate_media::ubifs::Node;
+
+/// Inodes that are neither open nor changed are forgotten when there are more than this.
+const MAX_CLEAN: usize = 1024;
+
+/// An inode as it is in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Cached {
+    pub(super) inode: Inode,
+    /// What is attached: target, device number, value.
+    pub(super) data: Vec<u8>,
+    /// Changed since it was written: what is promised for writing it.
+    pub(super) dirty: Option<Cost>,
+    /// The size that is in the journal.
+    pub(super) synced_size: u64,
+    /// Times it was opened and not closed.
+    pub(super) open: u32,
+}
+
+/// All inodes in memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inodes {
+    map: BTreeMap<u32, Cached>,
+}
+
+impl Inodes {
+    pub(super) fn get(&self, inode: u32) -> Option<&Cached> {
+        self.map.get(&inode)
+    }
+
+    pub(super) fn get_mut(&mut self, inode: u32) -> Option<&mut Cached> {
+        self.map.get_mut(&inode)
+    }
+
+    pub(super) fn insert(&mut self, inode: u32, cached: Cached) {
+        if self.map.len() >= MAX_CLEAN && self.map.len().is_multiple_of(MAX_CLEAN) {
+            self.map.retain(|_, cached| cached.dirty.is_some() || cached.open > 0);
+        }
+        self.map.insert(inode, cached);
+    }
+
+    pub(super) fn remove(&mut self, inode: u32) -> Option<Cached> {
+        self.map.remove(&inode)
+    }
+
+    pub(super) fn dirty(&self) -> Vec<u32> {
+        self.map.iter().filter(|(_, cached)| cached.dirty.is_some()).map(|(&inode, _)| inode).collect()
+    }
+}
+
+/// The budget for writing changed inodes with so much data attached to them.
+pub(super) fn changed_inodes(inodes: u32, data_bytes: usize) -> BudgetRequest {
+    BudgetRequest {
+        changed_inodes: inodes,
+        changed_inode_bytes: u32::try_from(data_bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+        ..BudgetRequest::default()
+    }
+}
+
+impl<V: Volume> Ubifs<V> {
+    /// The attributes of an inode.
+    ///
+    /// # Errors
+    /// No such inode; damage; failures of the volume.
+    pub fn attributes(&mut self, inode: u32) -> Result<Attributes> {
+        let cached = self.inode(inode)?;
+        let file_type = file_type(&cached.inode)?;
+        Ok(Attributes::new(&cached.inode, file_type, &cached.data))
+    }
+
+    /// An inode, read if it is not in memory.
+    pub(super) fn inode(&mut self, inode: u32) -> Result<&mut Cached> {
+        if self.inodes.get(inode).is_none() {
+            let cached = self.read_inode(inode)?;
+            self.inodes.insert(inode, cached);
+        }
+        self.inodes.get_mut(inode).ok_or(Error::NotFound)
+    }
+
+    fn read_inode(&mut self, inode: u32) -> Result<Cached> {
+        let place = self.core.tnc.find(&mut self.core.io, Key::inode(inode))?.ok_or(Error::NotFound)?;
+        let damaged = |source| Error::node(place.lnum, place.offset, source);
+        let frame = self.core.io.read_node(place, Some(NodeType::Inode), &mut self.node)?;
+        let node = frame.node().map_err(damaged)?;
+        let Node::Inode(node) = node else { return Err(Error::NotFound) };
+        node.check().map_err(damaged)?;
+        if node.inode.key.inum() != inode {
+            return Err(Error::corrupt(place.lnum, place.offset, "another inode than the index says"));
+        }
+        let mut read = node.inode;
+        if let Some(&size) = self.core.sizes.get(&inode) {
+            read.size = size;
+        }
+        Ok(Cached { inode: read, data: node.data.to_vec(), dirty: None, synced_size: read.size, open: 0 })
+    }
+
+    /// A directory's inode.
+    pub(super) fn directory(&mut self, inode: u32) -> Result<&mut Cached> {
+        let cached = self.inode(inode)?;
+        if cached.inode.file_type() == Some(FileType::Directory) {
+            Ok(cached)
+        } else {
+            Err(Error::NotDirectory)
+        }
+    }
+
+    /// Marks an inode as changed, with budget for writing it later.
+    pub(super) fn mark_dirty(&mut self, inode: u32) -> Result<()> {
+        let cached = self.inode(inode)?;
+        if cached.dirty.is_some() {
+            return Ok(());
+        }
+        let request = changed_inodes(1, cached.data.len());
+        let cost = self.acquire(&request)?;
+        self.inode(inode)?.dirty = Some(cost);
+        Ok(())
+    }
+
+    /// The inode is in the journal as it is in memory.
+    pub(super) fn mark_clean(&mut self, inode: u32) {
+        let Some(cached) = self.inodes.get_mut(inode) else { return };
+        cached.synced_size = cached.inode.size;
+        if let Some(cost) = cached.dirty.take() {
+            self.core.space.give_back(cost);
+        }
+    }
+
+    /// Writes an inode to the journal if it is changed.
+    pub(super) fn write_inode(&mut self, inode: u32) -> Result<()> {
+        let Some(cached) = self.inodes.get(inode).filter(|cached| cached.dirty.is_some()) else {
+            return Ok(());
+        };
+        let change = Change::Inode(cached.node());
+        self.core.apply(Head::Base, &[change])?;
+        self.mark_clean(inode);
+        Ok(())
+    }
+
+    /// Keeps an inode alive while it is open, even without a name.
+    ///
+    /// # Errors
+    /// No such inode; damage; failures of the volume.
+    pub fn open(&mut self, inode: u32) -> Result<()> {
+        self.inode(inode)?.open += 1;
+        Ok(())
+    }
+
+    /// The inode is not used any more by one that opened it; if it has no name and nobody else has it open, it goes.
+    ///
+    /// # Errors
+    /// Damage; failures of the volume.
+    pub fn close(&mut self, inode: u32) -> Result<()> {
+        let Some(cached) = self.inodes.get_mut(inode) else { return Ok(()) };
+        cached.open = cached.open.saturating_sub(1);
+        if cached.open == 0 && cached.inode.links == 0 && !self.is_read_only() {
+            return self.delete_inode(inode);
+        }
+        Ok(())
+    }
+
+    /// Removes an inode without a name from the index.
+    pub(super) fn delete_inode(&mut self, inode: u32) -> Result<()> {
+        self.drop_pages(inode, 0);
+        self.mark_clean(inode);
+        match self.inodes.remove(inode) {
+            Some(cached) => self.core.delete_inode(&cached.inode),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Cached {
+    /// The node to write; nothing is attached to one that is being deleted.
+    pub(super) fn node(&self) -> InodeNode<'_> {
+        let data = if self.inode.links == 0 { &[][..] } else { &self.data };
+        InodeNode { inode: self.inode, data }
+    }
+}
+
+/// The type of a file; [`InodeNode::check`] has made sure that there is one.
+pub(super) fn file_type(inode: &Inode) -> Result<FileType> {
+    inode.file_type().ok_or(Error::Invalid("an inode without a type"))
+}

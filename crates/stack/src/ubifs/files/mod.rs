@@ -1,0 +1,212 @@
+//! Files and names: what a caller does with a mounted filesystem.
+//!
+//! Inodes are read once and kept while they are open or changed; changed blocks of files wait in a page cache of bounded
+//! size. What is written when, and in which group, is as in Linux (`fs/ubifs/{dir,file,xattr,journal}.c`).
+
+mod attributes;
+mod directory;
+mod inodes;
+mod pages;
+mod read;
+mod rename;
+mod types;
+mod write;
+mod xattr;
+
+use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
+
+use super::compress::{Compressor, Decompressor};
+use super::core::Core;
+use super::error::{Error, Result};
+use super::mount::{FormatOptions, MountOptions};
+use super::space::{BudgetRequest, Cost, SpaceReport};
+use crate::volume::Volume;
+use inodes::Inodes;
+use pages::Pages;
+
+pub use rename::Name;
+pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
+pub use write::CompressedBlock;
+
+/// How a mounted filesystem behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behaviour {
+    /// Every change is on flash when the call returns (`-o sync`).
+    pub sync: bool,
+    /// How new files are compressed; the superblock's choice unless given.
+    pub compression: Option<Compression>,
+    /// Bytes of changed blocks that are kept before they are written.
+    pub cache_bytes: usize,
+    /// The space that the superblock reserves may be used.
+    pub privileged: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true }
+    }
+}
+
+/// A mounted UBIFS.
+///
+/// Times of changes come from [`set_time`](Self::set_time): the filesystem has no clock of its own.
+#[derive(Clone, Debug)]
+pub struct Ubifs<V> {
+    core: Core<V>,
+    inodes: Inodes,
+    pages: Pages,
+    behaviour: Behaviour,
+    time: Timestamp,
+    compressor: Compressor,
+    decompressor: Decompressor,
+    /// A node that was read.
+    node: Vec<u8>,
+}
+
+impl<V: Volume> Ubifs<V> {
+    /// Mounts the filesystem on a volume.
+    ///
+    /// # Errors
+    /// Why it cannot be mounted, and the volume back.
+    pub fn mount(
+        volume: V,
+        options: &MountOptions,
+        behaviour: Behaviour,
+    ) -> core::result::Result<Self, (Error, V)> {
+        Core::mount(volume, options).map(|core| Self::over(core, behaviour))
+    }
+
+    /// Makes a new filesystem on a volume and mounts it.
+    ///
+    /// # Errors
+    /// Sizes that make no filesystem, failures of the volume; and the volume back.
+    pub fn format(
+        volume: V,
+        options: &FormatOptions,
+        behaviour: Behaviour,
+    ) -> core::result::Result<Self, (Error, V)> {
+        Core::format(volume, options).map(|core| Self::over(core, behaviour))
+    }
+
+    fn over(core: Core<V>, behaviour: Behaviour) -> Self {
+        Self {
+            core,
+            inodes: Inodes::default(),
+            pages: Pages::default(),
+            behaviour,
+            time: Timestamp::default(),
+            compressor: Compressor::new(),
+            decompressor: Decompressor::new(),
+            node: Vec::new(),
+        }
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub const fn root(&self) -> u32 {
+        ROOT_INODE
+    }
+
+    /// What the clock on the wall says: the time of changes from now on.
+    pub const fn set_time(&mut self, time: Timestamp) {
+        self.time = time;
+    }
+
+    /// Whether it cannot be changed: mounted so, or after a failure.
+    pub const fn is_read_only(&self) -> bool {
+        self.core.io.is_read_only()
+    }
+
+    /// The volume below, for its clock.
+    pub const fn volume_mut(&mut self) -> &mut V {
+        self.core.io.volume_mut()
+    }
+
+    pub(crate) const fn core(&self) -> &Core<V> {
+        &self.core
+    }
+
+    pub(crate) const fn core_mut(&mut self) -> &mut Core<V> {
+        &mut self.core
+    }
+
+    /// Sizes, as `df` shows them.
+    pub fn space(&self) -> SpaceReport {
+        self.core.space.report()
+    }
+
+    /// Everything changed is on flash, and the index too, when this returns (`sync`).
+    ///
+    /// # Errors
+    /// No space, failures of the volume.
+    pub fn sync(&mut self) -> Result<()> {
+        self.write_back()?;
+        self.core.commit()?;
+        Ok(self.core.io.volume_mut().flush()?)
+    }
+
+    /// All that is changed in one inode is on flash when this returns (`fsync`).
+    ///
+    /// # Errors
+    /// No such inode, no space, failures of the volume.
+    pub fn fsync(&mut self, inode: u32) -> Result<()> {
+        self.write_back_inode(inode)?;
+        self.core.io.sync_inode(&mut self.core.space, inode)
+    }
+
+    /// Writes what is changed and ends the mount.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync); the volume comes back either way.
+    pub fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
+        if self.is_read_only() {
+            return Ok(self.core.into_volume());
+        }
+        if let Err(error) = self.write_back() {
+            return Err((error, self.core.into_volume()));
+        }
+        self.core.unmount()
+    }
+
+    /// Ends the mount without writing anything, as a loss of power does.
+    pub fn abandon(self) -> V {
+        self.core.into_volume()
+    }
+
+    fn require_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Sets space aside for an operation, writing back what is cached if there is too little.
+    fn acquire(&mut self, request: &BudgetRequest) -> Result<Cost> {
+        match self.core.reserve_space(request, self.behaviour.privileged) {
+            Err(Error::NoSpace) => {
+                self.write_back()?;
+                self.core.reserve_space(request, self.behaviour.privileged)
+            }
+            other => other,
+        }
+    }
+
+    /// As [`acquire`](Self::acquire) for what frees space in the end and is allowed on a full filesystem.
+    fn acquire_if_possible(&mut self, request: &BudgetRequest) -> Result<Cost> {
+        match self.acquire(request) {
+            Err(Error::NoSpace) => Ok(Cost::default()),
+            other => other,
+        }
+    }
+
+    /// What an operation wrote is in the journal, or it did not write: the promise for it ends.
+    fn settle<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
+        match outcome {
+            Ok(_) => self.core.space.give_back(cost),
+            Err(_) => self.core.space.withdraw(cost),
+        }
+        outcome
+    }
+
+    /// With `-o sync`, or where inodes ask for it, an operation ends when it is on flash.
+    fn sync_if(&mut self, wanted: bool) -> Result<()> {
+        if wanted || self.behaviour.sync { self.core.sync_heads() } else { Ok(()) }
+    }
+}

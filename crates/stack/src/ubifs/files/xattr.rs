@@ -1,0 +1,217 @@
+//! Extended attributes: each is an inode with the value, under a name that belongs to the file.
+
+use floatgate_media::ubifs::{
+    Compression, Entry, EntryNode, FileType, Inode, InodeFlags, Key, KeyType, MAX_INODE_DATA, MAX_NAME_BYTES,
+};
+
+use super::super::error::{Error, Result};
+use super::super::journal::Change;
+use super::super::layout::Head;
+use super::super::space::BudgetRequest;
+use super::Ubifs;
+use super::attributes::set_ctime;
+use super::directory::entry_bytes;
+use super::inodes::{Cached, changed_inodes};
+use super::types::{DirEntry, SetXattr};
+use crate::volume::Volume;
+
+/// Most attributes of an inode, so that a list of their names stays below 64 KiB (Linux, MAX_XATTRS_PER_INODE).
+const MAX_XATTRS: u32 = 65535;
+
+/// Longest list of names, each with the zero after it (Linux, XATTR_LIST_MAX).
+const MAX_LIST_BYTES: usize = 65536;
+
+/// Permissions of an attribute's inode, as Linux sets them.
+const XATTR_MODE: u32 = 0o100_777;
+
+/// Bytes that a value takes on flash.
+const fn value_bytes(len: usize) -> u32 {
+    (Inode::SIZE + len).next_multiple_of(8) as u32
+}
+
+impl<V: Volume> Ubifs<V> {
+    /// Names of an inode's extended attributes, prefix included, in the order of their hashes.
+    ///
+    /// # Errors
+    /// No such inode, damage, failures of the volume.
+    pub fn list_xattrs(&mut self, inode: u32) -> Result<Vec<Vec<u8>>> {
+        self.inode(inode)?;
+        let entries = self.list(inode, KeyType::XattrEntry, None, usize::MAX)?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], damage, failures of the volume.
+    pub fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Result<Vec<u8>> {
+        self.inode(inode)?;
+        let entry = self.find_xattr(inode, name)?.ok_or(Error::NotFound)?;
+        let cached = self.inode(entry.inode)?;
+        if !cached.inode.is_xattr() {
+            return Err(Error::Invalid("an attribute's inode is a file's"));
+        }
+        Ok(cached.data.clone())
+    }
+
+    fn find_xattr(&mut self, inode: u32, name: &[u8]) -> Result<Option<DirEntry>> {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(&0) {
+            return Err(Error::BadName);
+        }
+        let key = self.xattr_key(inode, name)?;
+        let found = self.core.tnc.find_name(&mut self.core.io, key, name, &mut self.node)?;
+        found.map(|place| self.parse_entry(place)).transpose()
+    }
+
+    fn xattr_key(&self, inode: u32, name: &[u8]) -> Result<Key> {
+        Ok(Key::xattr_entry(inode, self.name_hash(name)?))
+    }
+
+    /// Sets an extended attribute; `name` with its prefix ("user.", "trusted.", "security.").
+    ///
+    /// # Errors
+    /// Too large, too many, exists or does not as `how` says, no space; failures of the volume.
+    pub fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.require_writable()?;
+        if value.len() > MAX_INODE_DATA as usize {
+            return Err(Error::TooLarge { what: "attribute", len: value.len() as u64 });
+        }
+        self.changeable_xattrs(inode)?;
+        match (self.find_xattr(inode, name)?, how) {
+            (Some(_), SetXattr::Create) => Err(Error::Exists),
+            (None, SetXattr::Replace) => Err(Error::NotFound),
+            (Some(entry), _) => self.change_xattr(inode, entry.inode, value),
+            (None, _) => self.create_xattr(inode, name, value),
+        }
+    }
+
+    fn changeable_xattrs(&mut self, inode: u32) -> Result<()> {
+        let flags = self.inode(inode)?.inode.flags;
+        let fixed = flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND);
+        if fixed { Err(Error::NotPermitted) } else { Ok(()) }
+    }
+
+    fn create_xattr(&mut self, host: u32, name: &[u8], value: &[u8]) -> Result<()> {
+        let info = self.inode(host)?.inode;
+        let list = info.xattr_names_bytes as usize + info.xattr_count as usize + name.len() + 1;
+        if info.xattr_count >= MAX_XATTRS || list > MAX_LIST_BYTES {
+            return Err(Error::TooLarge { what: "list of attributes", len: list as u64 });
+        }
+        let request = BudgetRequest {
+            new_inodes: 1,
+            new_inode_bytes: u32::try_from(value.len().next_multiple_of(8)).unwrap_or(u32::MAX),
+            new_entries: 1,
+            ..changed_inodes(1, self.inode(host)?.data.len())
+        };
+        let cost = self.acquire(&request)?;
+        let cached = self.new_xattr_inode(&info, value)?;
+        let inode = cached.inode.key.inum();
+        let entry_size = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
+        let time = self.time;
+        let owner = &mut self.inode(host)?.inode;
+        set_ctime(owner, time);
+        owner.xattr_count += 1;
+        owner.xattr_bytes =
+            owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
+        owner.xattr_names_bytes += u32::try_from(name.len()).unwrap_or(0);
+        self.inodes.insert(inode, cached);
+        let outcome = self.write_xattr(host, Some((name, Some(inode))), inode);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(host))
+    }
+
+    fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
+        let (number, created_sqnum) = self.core.new_inode()?;
+        let time = self.time;
+        let inherited = host.flags.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits());
+        let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        let inode = Inode {
+            key: Key::inode(number),
+            created_sqnum,
+            size: u64::from(len),
+            atime_s: time.seconds,
+            ctime_s: time.seconds,
+            mtime_s: time.seconds,
+            atime_ns: time.nanoseconds,
+            ctime_ns: time.nanoseconds,
+            mtime_ns: time.nanoseconds,
+            links: 1,
+            uid: host.uid,
+            gid: host.gid,
+            mode: XATTR_MODE,
+            flags: InodeFlags::from_bits(inherited | InodeFlags::XATTR.bits()),
+            data_len: len,
+            compression: Compression::None,
+            ..Inode::default()
+        };
+        Ok(Cached { inode, data: value.to_vec(), dirty: None, synced_size: inode.size, open: 0 })
+    }
+
+    fn change_xattr(&mut self, host: u32, inode: u32, value: &[u8]) -> Result<()> {
+        let old = self.inode(inode)?.data.len();
+        let host_data = self.inode(host)?.data.len();
+        let request = changed_inodes(2, value.len().next_multiple_of(8) + host_data);
+        let cost = self.acquire(&request)?;
+        let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        let cached = self.inode(inode)?;
+        value.clone_into(&mut cached.data);
+        (cached.inode.size, cached.inode.data_len) = (u64::from(len), len);
+        let time = self.time;
+        let owner = &mut self.inode(host)?.inode;
+        set_ctime(owner, time);
+        owner.xattr_bytes =
+            owner.xattr_bytes.saturating_sub(value_bytes(old)).saturating_add(value_bytes(value.len()));
+        let outcome = self.write_xattr(host, None, inode);
+        self.settle(cost, outcome)?;
+        self.sync_if(self.is_dirsync(host))
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], flags that forbid it, no space; failures of the volume.
+    pub fn remove_xattr(&mut self, host: u32, name: &[u8]) -> Result<()> {
+        self.require_writable()?;
+        self.changeable_xattrs(host)?;
+        let entry = self.find_xattr(host, name)?.ok_or(Error::NotFound)?;
+        let old = self.inode(entry.inode)?.data.len();
+        let request = BudgetRequest { changed_entries: 1, ..changed_inodes(2, old) };
+        let cost = self.acquire(&request)?;
+        self.inode(entry.inode)?.inode.links = 0;
+        let freed = u32::try_from(entry_bytes(name.len())).unwrap_or(0) + value_bytes(old);
+        let time = self.time;
+        let owner = &mut self.inode(host)?.inode;
+        set_ctime(owner, time);
+        owner.xattr_count = owner.xattr_count.saturating_sub(1);
+        owner.xattr_bytes = owner.xattr_bytes.saturating_sub(freed);
+        owner.xattr_names_bytes =
+            owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
+        let outcome = self.write_xattr(host, Some((name, None)), entry.inode);
+        self.settle(cost, outcome)?;
+        self.inodes.remove(entry.inode);
+        self.sync_if(self.is_dirsync(host))
+    }
+
+    /// Writes the name of an attribute (if it comes or goes), its inode and the file's inode as one group, the file's last: who
+    /// brings that to flash brings the attribute along.
+    fn write_xattr(&mut self, host: u32, name: Option<(&[u8], Option<u32>)>, inode: u32) -> Result<()> {
+        let mut changes = Vec::with_capacity(3);
+        if let Some((name, inode)) = name {
+            let key = self.xattr_key(host, name)?;
+            let entry = Entry {
+                key,
+                inode: u64::from(inode.unwrap_or(0)),
+                file_type: FileType::Regular,
+                cookie: self.core.io.cookie(),
+            };
+            changes.push(Change::Entry(EntryNode { entry, name }));
+        }
+        for inode in [inode, host] {
+            changes.push(Change::Inode(self.inodes.get(inode).ok_or(Error::NotFound)?.node()));
+        }
+        self.core.apply(Head::Base, &changes)?;
+        self.mark_clean(inode);
+        self.mark_clean(host);
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! Making a new filesystem: it is mounted from the start, and comes into being on flash with its first commit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{
+    Compression, FIRST_INODE, Inode, InodeFlags, InodeNode, Key, KeyHash, LOG_LEB, Master, MasterFlags,
+    ROOT_INODE, Superblock, Timestamp,
+};
+
+use super::{Orphans, geometry, superblock};
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::journal::{Change, Log};
+use crate::ubifs::layout::{Head, Layout};
+use crate::ubifs::space::{LebSpace, Space};
+use crate::ubifs::tnc::Tnc;
+use crate::volume::Volume;
+
+/// Whose defaults sizes have that are not given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FormatStyle {
+    /// Those of `mkfs.ubifs`.
+    #[default]
+    Mkfs,
+    /// Those of Linux when it mounts an empty volume.
+    Linux,
+}
+
+/// What a new filesystem is like. The defaults are those of `mkfs.ubifs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// Where sizes come from that are not given.
+    pub style: FormatStyle,
+    /// LEBs that it can grow to; as many as the volume has if not given.
+    pub max_lebs: Option<u32>,
+    /// Most bytes of the journal.
+    pub journal_bytes: Option<u64>,
+    /// LEBs of the log.
+    pub log_lebs: Option<u32>,
+    /// LEBs for orphans.
+    pub orphan_lebs: Option<u32>,
+    /// Most children of an index node.
+    pub fanout: u32,
+    /// How names become keys.
+    pub key_hash: KeyHash,
+    /// 4, or 5 with double hashes.
+    pub format_version: u32,
+    /// How data of new files are compressed.
+    pub compression: Compression,
+    /// Bytes that only the superuser, `reserved_uid` and `reserved_gid` may use.
+    pub reserved_bytes: Option<u64>,
+    /// A user who may use the reserved bytes.
+    pub reserved_uid: u32,
+    /// A group that may use the reserved bytes.
+    pub reserved_gid: u32,
+    /// Granularity of times that Linux sets, ns.
+    pub time_granularity_ns: u32,
+    /// The free space of an image has to be erased properly by the first mount, for a programmer may write ones to it.
+    pub space_fixup: bool,
+    /// Identity of the filesystem.
+    pub uuid: [u8; 16],
+    /// Permissions of the root directory.
+    pub root_mode: u32,
+    /// Owner of the root directory.
+    pub root_uid: u32,
+    /// Group of the root directory.
+    pub root_gid: u32,
+    /// Times of the root directory.
+    pub time: Timestamp,
+    /// An image is built: only data goes to flash until the first commit, the journal has no limit up to it, and the
+    /// filesystem ends behind the last LEB that is used then. It grows when it is mounted.
+    pub deferred: bool,
+}
+
+impl Default for FormatOptions {
+    fn default() -> Self {
+        Self {
+            style: FormatStyle::Mkfs,
+            max_lebs: None,
+            journal_bytes: None,
+            log_lebs: None,
+            orphan_lebs: None,
+            fanout: 8,
+            key_hash: KeyHash::R5,
+            format_version: 4,
+            compression: Compression::Lzo,
+            reserved_bytes: None,
+            reserved_uid: 0,
+            reserved_gid: 0,
+            time_granularity_ns: 1_000_000_000,
+            space_fixup: false,
+            uuid: [0; 16],
+            root_mode: 0o755,
+            root_uid: 0,
+            root_gid: 0,
+            time: Timestamp::default(),
+            deferred: false,
+        }
+    }
+}
+
+impl FormatOptions {
+    /// What Linux makes of an empty volume: format 5, zstd, 5 % reserved.
+    #[must_use]
+    pub fn linux() -> Self {
+        let (format_version, compression) = (5, Compression::Zstd);
+        Self { style: FormatStyle::Linux, format_version, compression, ..Self::default() }
+    }
+}
+
+impl<V: Volume> Core<V> {
+    /// Makes a filesystem with an empty root directory. What the volume holds is lost.
+    ///
+    /// # Errors
+    /// A volume too small, impossible options, failures of the volume, which comes back with the error.
+    pub(crate) fn format(volume: V, options: &FormatOptions) -> core::result::Result<Self, (Error, V)> {
+        let layout = geometry::superblock(volume.geometry(), options)
+            .and_then(|superblock| superblock::layout(&superblock, volume.geometry()));
+        let layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => return Err((error, volume)),
+        };
+        let mut core = Self::blank(Io::new(volume, Arc::new(layout), false));
+        match core.populate(options) {
+            Ok(()) => Ok(core),
+            Err(error) => Err((error, core.into_volume())),
+        }
+    }
+
+    /// Without anything in it, and nothing on flash.
+    fn blank(io: Io<V>) -> Self {
+        let layout = io.layout().clone();
+        let master = Master {
+            highest_inode: u64::from(FIRST_INODE),
+            flags: MasterFlags::DIRTY,
+            log_lnum: LOG_LEB,
+            leb_count: layout.superblock.leb_count,
+            lscan_lnum: layout.limits.main.start,
+            gc_lnum: u32::MAX,
+            ..Master::default()
+        };
+        Self {
+            space: Space::empty(&io),
+            tnc: Tnc::empty(),
+            log: Log::deferred(&layout),
+            orphans: Orphans::new(&layout),
+            highest_inode: master.highest_inode,
+            master,
+            master_offset: 0,
+            gc_lnum: None,
+            sizes: BTreeMap::new(),
+            io,
+            ends_behind_data: false,
+        }
+    }
+
+    fn populate(&mut self, options: &FormatOptions) -> Result<()> {
+        self.erase_volume()?;
+        let gc_lnum = self.space.find_free_for_index(&mut self.io)?.ok_or(Error::NoSpace)?;
+        let space = self.space.get(gc_lnum)?;
+        self.space.set(gc_lnum, LebSpace { index: false, ..space })?;
+        self.gc_lnum = Some(gc_lnum);
+        let inode = root_inode(options, self.io.next_sqnum());
+        self.apply(Head::Base, &[Change::Inode(InodeNode { inode, data: &[] })])?;
+        self.ends_behind_data = options.deferred;
+        if options.deferred { Ok(()) } else { self.force_commit() }
+    }
+
+    /// Nothing of an older filesystem comes back, also after a power cut.
+    fn erase_volume(&mut self) -> Result<()> {
+        for lnum in 0..self.io.layout().volume.lebs {
+            if self.io.is_mapped(lnum)? {
+                self.io.unmap(lnum)?;
+            }
+        }
+        Ok(self.io.volume_mut().flush()?)
+    }
+
+    /// As part of the first commit, before the log begins: it refers to no LEBs then, and is a commit start and nothing else, as
+    /// Linux expects of an image whose space it fixes up. What heads hold has to be on flash.
+    pub(crate) fn park_heads(&mut self) {
+        Head::ALL.into_iter().for_each(|head| self.io.park_head(head));
+    }
+
+    /// As part of the first commit, when the index is written: an image ends behind its last used LEB, as those of `mkfs.ubifs`,
+    /// but never before the smallest main area that can be mounted (`mkfs.ubifs` counts what its image has, which the
+    /// mount corrects).
+    pub(crate) fn end_behind_data(&mut self, master: &mut Master) -> Result<()> {
+        if !core::mem::take(&mut self.ends_behind_data) {
+            return Ok(());
+        }
+        let old = self.io.layout().clone();
+        let (main, empty) = (old.limits.main.clone(), old.leb_bytes());
+        let used = self.space.lebs().filter(|(_, leb)| leb.taken || leb.free != empty);
+        let last = used.map(|(lnum, _)| lnum).last().unwrap_or(main.start);
+        let least = main.start.saturating_add(least_main_lebs(&old.superblock));
+        let leb_count = (last + 1).max(least).min(main.end);
+        let layout = Arc::new(old.with_leb_count(leb_count).map_err(|source| Error::node(0, 0, source))?);
+        self.space.shrink(&layout)?;
+        self.io.set_layout(layout);
+        master.leb_count = leb_count;
+        Ok(())
+    }
+}
+
+/// Fewest LEBs of the main area that Linux mounts with this journal and these reserved bytes.
+fn least_main_lebs(superblock: &Superblock) -> u32 {
+    let bytes = superblock.max_journal_bytes.max(superblock.reserved_bytes);
+    let lebs = bytes.div_ceil(u64::from(superblock.leb_bytes.max(1)));
+    u32::try_from(lebs).unwrap_or(u32::MAX).max(9)
+}
+
+fn root_inode(options: &FormatOptions, sqnum: u64) -> Inode {
+    let Timestamp { seconds, nanoseconds } = options.time;
+    let compress = options.compression != Compression::None;
+    Inode {
+        key: Key::inode(ROOT_INODE),
+        created_sqnum: sqnum,
+        size: Inode::SIZE as u64,
+        atime_s: seconds,
+        ctime_s: seconds,
+        mtime_s: seconds,
+        atime_ns: nanoseconds,
+        ctime_ns: nanoseconds,
+        mtime_ns: nanoseconds,
+        links: 2,
+        uid: options.root_uid,
+        gid: options.root_gid,
+        mode: 0o040_000 | options.root_mode & 0o7777,
+        flags: if compress { InodeFlags::COMPRESS } else { InodeFlags::default() },
+        compression: options.compression,
+        ..Inode::default()
+    }
+}
+
+impl Layout {
+    /// The same filesystem with another end.
+    fn with_leb_count(&self, leb_count: u32) -> core::result::Result<Self, floatgate_media::MediaError> {
+        let mut layout = self.clone();
+        layout.superblock.leb_count = leb_count;
+        layout.limits = floatgate_media::ubifs::Limits::new(&layout.superblock)?;
+        Ok(layout)
+    }
+}

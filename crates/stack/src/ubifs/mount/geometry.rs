@@ -1,0 +1,178 @@
+//! How a new filesystem divides its volume.
+//!
+//! The journal takes an eighth of the volume and at most 8 MiB as `mkfs.ubifs` has it (seen in what it writes), a
+//! twentieth and at most 32 MiB as Linux has it (`create_default_filesystem` in `fs/ubifs/sb.c`).
+
+use floatgate_media::ubifs::{
+    FIRST_INODE, HashAlgorithm, LOG_LEB, NON_DATA_HEADS, Superblock, SuperblockFlags, lpt,
+};
+
+use super::format::{FormatOptions, FormatStyle};
+use crate::ubifs::error::{Error, Result};
+use crate::volume::VolumeGeometry;
+
+/// Fewest LEBs of the log.
+const MIN_LOG_LEBS: u32 = 2;
+
+/// Fewest LEBs of the LPT.
+const MIN_LPT_LEBS: u32 = 2;
+
+/// Fewest LEBs of a filesystem: superblock, master nodes, log, LPT, orphans, main area.
+const MIN_LEBS: u32 = LOG_LEB + MIN_LOG_LEBS + MIN_LPT_LEBS + 1 + 9;
+
+/// Bytes of a reference to a LEB of the journal, in the log.
+const REFERENCE_BYTES: u32 = 64;
+
+/// Bytes that start a commit in the log, as `mkfs.ubifs` counts them: 32, and two references.
+const COMMIT_START_BYTES: u32 = 32 + 2 * REFERENCE_BYTES;
+
+/// Entries of the LPT's save table.
+const LSAVE_COUNT: u32 = 256;
+
+/// Most bytes of the journal by default.
+const MAX_JOURNAL_BYTES: u64 = 8 << 20;
+
+/// Most bytes of the journal in a filesystem as Linux formats it.
+const LINUX_MAX_JOURNAL_BYTES: u64 = 32 << 20;
+
+/// Most bytes that Linux reserves.
+const LINUX_MAX_RESERVED_BYTES: u64 = 5 << 20;
+
+/// What is chosen before the LPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Areas {
+    journal_bytes: u64,
+    log_lebs: u32,
+    orphan_lebs: u32,
+}
+
+/// The superblock of a new filesystem.
+///
+/// # Errors
+/// A volume too small for a filesystem, or for the areas asked for.
+pub(super) fn superblock(volume: VolumeGeometry, options: &FormatOptions) -> Result<Superblock> {
+    let units = Units { leb_bytes: volume.leb_bytes, min_io_bytes: volume.min_io_bytes.max(8) };
+    let max_leb_count = options.max_lebs.unwrap_or(volume.lebs);
+    let leb_count = volume.lebs.min(max_leb_count);
+    if leb_count < MIN_LEBS {
+        return Err(Error::Superblock(format!("{leb_count} LEBs are too few, {MIN_LEBS} are needed")));
+    }
+    let areas = match options.style {
+        FormatStyle::Mkfs => mkfs_areas(units, max_leb_count, options),
+        FormatStyle::Linux => linux_areas(units, leb_count, options),
+    };
+    let first_lnum = LOG_LEB.saturating_add(areas.log_lebs);
+    let lpt = lpt::Geometry::choose(&lpt::Parameters {
+        first_lnum,
+        lebs: 0,
+        main: first_lnum.saturating_add(areas.orphan_lebs)..max_leb_count,
+        max_leb_count,
+        leb_bytes: units.leb_bytes,
+        min_io_bytes: units.min_io_bytes,
+        lsave_count: LSAVE_COUNT,
+        big: false,
+    });
+    let lpt = lpt.map_err(|reason| Error::Superblock(reason.to_string()))?;
+    let superblock = Superblock {
+        key_hash: options.key_hash,
+        flags: flags(options, lpt.is_big()),
+        min_io_bytes: units.min_io_bytes,
+        leb_bytes: units.leb_bytes,
+        leb_count,
+        max_leb_count,
+        max_journal_bytes: areas.journal_bytes,
+        log_lebs: areas.log_lebs,
+        lpt_lebs: lpt.parameters().lebs,
+        orphan_lebs: areas.orphan_lebs,
+        data_heads: 1,
+        fanout: options.fanout,
+        lsave_count: LSAVE_COUNT,
+        format_version: options.format_version,
+        compression: options.compression,
+        reserved_uid: options.reserved_uid,
+        reserved_gid: options.reserved_gid,
+        time_granularity_ns: options.time_granularity_ns,
+        uuid: options.uuid,
+        hash_algorithm: match options.style {
+            FormatStyle::Mkfs => HashAlgorithm::from_code(0),
+            // None, as Linux says it.
+            FormatStyle::Linux => HashAlgorithm::from_code(u16::MAX),
+        },
+        ..Superblock::default()
+    };
+    let main = superblock.main_lebs().unwrap_or(0);
+    let reserved_bytes = options.reserved_bytes.unwrap_or(match options.style {
+        FormatStyle::Mkfs => 0,
+        FormatStyle::Linux => {
+            (u64::from(main) * u64::from(units.leb_bytes) * 5 / 100).min(LINUX_MAX_RESERVED_BYTES)
+        }
+    });
+    Ok(Superblock { reserved_bytes, ..superblock })
+}
+
+fn flags(options: &FormatOptions, big_lpt: bool) -> SuperblockFlags {
+    let flags = [
+        (SuperblockFlags::BIG_LPT, big_lpt),
+        (SuperblockFlags::SPACE_FIXUP, options.space_fixup),
+        (SuperblockFlags::DOUBLE_HASH, options.format_version >= 5),
+    ];
+    let set = flags.into_iter().filter(|(_, on)| *on);
+    set.fold(SuperblockFlags::default(), |all, (flag, _)| all.with(flag))
+}
+
+/// Sizes of the volume.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    leb_bytes: u32,
+    min_io_bytes: u32,
+}
+
+impl Units {
+    /// Bytes that references to LEBs of the journal take in the log.
+    fn references(self, lebs: u64) -> u64 {
+        lebs.saturating_mul(u64::from(REFERENCE_BYTES.next_multiple_of(self.min_io_bytes)))
+    }
+
+    fn lebs(self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.leb_bytes.max(1)))
+    }
+}
+
+/// The areas that `mkfs.ubifs` chooses. Where it refuses a small volume because of the log, the log goes without the two LEBs
+/// that are more than necessary.
+fn mkfs_areas(units: Units, max_lebs: u32, options: &FormatOptions) -> Areas {
+    let leb = u64::from(units.leb_bytes);
+    let orphan_lebs = options.orphan_lebs.unwrap_or(1);
+    let rest = max_lebs.saturating_sub(LOG_LEB + MIN_LPT_LEBS).saturating_sub(orphan_lebs);
+    let main = rest.saturating_sub(options.log_lebs.unwrap_or(MIN_LOG_LEBS));
+    let default = (u64::from(main / 8) * leb).min(MAX_JOURNAL_BYTES).max(4 * leb);
+    let journal_bytes = options.journal_bytes.unwrap_or(default);
+    let start = u64::from(COMMIT_START_BYTES.next_multiple_of(units.min_io_bytes));
+    let least = units.lebs(units.references(units.lebs(journal_bytes)) + start) + 1;
+    // The main area has to hold nine LEBs.
+    let room = u64::from(rest.saturating_sub(9));
+    let log_lebs = (least + 2).min(room.max(least));
+    let log_lebs = options.log_lebs.unwrap_or(u32::try_from(log_lebs).unwrap_or(u32::MAX));
+    Areas { journal_bytes, log_lebs, orphan_lebs }
+}
+
+/// The areas that Linux chooses for an empty volume.
+fn linux_areas(units: Units, lebs: u32, options: &FormatOptions) -> Areas {
+    let leb = u64::from(units.leb_bytes.max(1));
+    let mut journal = (u64::from(lebs) * 5 / 100).max(5);
+    if journal * leb > LINUX_MAX_JOURNAL_BYTES {
+        journal = LINUX_MAX_JOURNAL_BYTES / leb;
+    }
+    // Twice, for buds can begin in the middle of LEBs; and one that is kept for the commit.
+    let mut log = units.lebs(2 * units.references(journal)) + 1;
+    let mut least = MIN_LEBS;
+    if lebs.saturating_sub(least) > 8 {
+        (log, least) = (log + 1, least + 1);
+    }
+    let buds = journal.saturating_sub(log).max(3);
+    let log_lebs = options.log_lebs.unwrap_or(u32::try_from(log).unwrap_or(u32::MAX));
+    let orphan_lebs = options.orphan_lebs.unwrap_or(1 + u32::from(lebs.saturating_sub(least) > 1));
+    Areas { journal_bytes: options.journal_bytes.unwrap_or(buds * leb), log_lebs, orphan_lebs }
+}
+
+const _: () = assert!(MIN_LEBS == 17 && NON_DATA_HEADS == 2 && FIRST_INODE == 64, "as Linux has them");

@@ -1,0 +1,220 @@
+//! Power cuts at any write: what was synced is there, everything else is old or new, and the filesystem adds up and goes
+//! on working.
+//!
+//! Inodes and names are written by one head, in order: what is there after a cut is a state there was, at the last
+//! sync or later. Blocks are written by another head: each is as it was in one of those states.
+
+use std::rc::Rc;
+
+use super::super::error::Error;
+use super::super::mount::MountOptions;
+use super::super::testing::Random;
+use super::model::{Model, State};
+use super::*;
+
+/// A filesystem with something in it, and what that is.
+fn used(shape: Shape, seed: u64, steps: usize) -> (Core<TestVolume>, Model) {
+    let mut core = fresh(shape);
+    let mut model = Model::new(seed);
+    (model.files, model.blocks) = (12, 6);
+    for _ in 0..steps {
+        model.step(&mut core).unwrap();
+    }
+    core.commit().unwrap();
+    (core, model)
+}
+
+/// Changes until power goes away or so many were made; with a sync or a commit now and then. Returns whether power went.
+fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
+    model.history = Some(vec![model.state.clone()]);
+    for _ in 0..steps {
+        let action = model.random.below(25);
+        let outcome = match action {
+            0 => core.sync_heads(),
+            1 if model.random.below(3) == 0 => core.commit(),
+            _ => model.step(core),
+        };
+        match outcome {
+            Ok(()) if action <= 1 && core.io.sqnum() > 0 => {
+                // A commit syncs too; one that was not made (1 in 3) does not.
+                let synced = Head::ALL.into_iter().all(|head| core.io.buffer(head).pending().is_empty());
+                if synced {
+                    model.history = Some(vec![model.state.clone()]);
+                }
+            }
+            Ok(()) => {}
+            Err(Error::NoSpace) => {}
+            Err(error) => {
+                assert!(error.is_power_loss(), "{error}");
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Mounts after a cut, which may happen again.
+fn mount(mut volume: TestVolume, cuts: &[u64], seed: u64, what: &str) -> Core<TestVolume> {
+    let options = MountOptions { read_only: false, recover: true };
+    for &cut in cuts {
+        volume.power_on();
+        volume.cut_after(cut, seed ^ cut);
+        match Core::mount(volume, &options) {
+            Ok(core) => volume = core.into_volume(),
+            Err((error, left)) => {
+                assert!(error.is_power_loss(), "{what}: {error}");
+                volume = left;
+            }
+        }
+    }
+    volume.power_on();
+    match Core::mount(volume, &options) {
+        Ok(core) => core,
+        Err((error, _)) => panic!("{what}: {error}"),
+    }
+}
+
+/// Names and inodes, without the sizes of files, which recovery corrects.
+fn tree(state: &State) -> State {
+    let mut tree = state.clone();
+    tree.blocks.clear();
+    tree.open.clear();
+    tree.inodes
+        .values_mut()
+        .filter(|(inode, _)| inode.mode == 0o100_644)
+        .for_each(|(inode, _)| inode.size = 0);
+    tree
+}
+
+fn assert_possible(found: &State, history: &[State], what: &str) {
+    let seen = tree(found);
+    let possible = history.iter().rev().any(|state| tree(&state.without_open()) == seen);
+    let last = history.last().map(State::without_open).unwrap_or_default();
+    assert!(possible, "{what}: no state of {} was this: {}", history.len(), tree(&last).difference(&seen));
+    for state in history {
+        for at in state.blocks.keys().filter(|(inode, _)| found.inodes.contains_key(inode)) {
+            let block = found.blocks.get(at);
+            assert!(history.iter().any(|state| state.blocks.get(at) == block), "{what}: block {at:?}");
+        }
+    }
+    for (at, block) in &found.blocks {
+        assert!(found.inodes.contains_key(&at.0), "{what}: block {at:?} of no inode");
+        let known = |state: &State| state.blocks.get(at).is_some_and(|other: &Rc<[u8]>| other == block);
+        assert!(history.iter().any(known), "{what}: block {at:?} was never so");
+    }
+}
+
+/// Cuts at the k-th operation of a workload, and again in so many recoveries; checks what is left, and goes on.
+fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, steps: usize) -> bool {
+    let what = format!("cut {at}, again {again:?}, seed {seed}");
+    let mut core = start.0.clone();
+    let mut model = Model { random: Random(seed), state: start.1.state.clone(), ..Model::new(0) };
+    (model.files, model.blocks) = (start.1.files, start.1.blocks);
+    core.io.volume_mut().cut_after(at, seed);
+    let went = work(&mut core, &mut model, steps);
+    let history = model.history.take().unwrap();
+    let mut core = mount(core.into_volume(), again, seed, &what);
+    assert_consistent(&mut core, &what);
+    let found = State::read(&mut core).unwrap();
+    assert_possible(&found, &history, &what);
+    let mut model = Model { state: found, random: Random(!seed), ..Model::new(0) };
+    (model.files, model.blocks) = (start.1.files, start.1.blocks);
+    go_on(core, model, &what);
+    went
+}
+
+/// A recovered filesystem can be used, unmounted and mounted.
+fn go_on(mut core: Core<TestVolume>, mut model: Model, what: &str) {
+    for _ in 0..20 {
+        match model.step(&mut core) {
+            Ok(()) | Err(Error::NoSpace) => {}
+            Err(error) => panic!("{what}, used again: {error}"),
+        }
+    }
+    for number in model.state.open.clone() {
+        core.delete_inode(&model.state.inodes[&number].0).unwrap();
+        model.state.forget(number);
+    }
+    let volume = core.unmount().unwrap_or_else(|(error, _)| panic!("{what}: {error}"));
+    let options = MountOptions::default();
+    let mut core = Core::mount(volume, &options).unwrap_or_else(|(error, _)| panic!("{what}: {error}"));
+    assert_consistent(&mut core, &format!("{what}, mounted again"));
+    let found = State::read(&mut core).unwrap();
+    assert!(found == model.state, "{what}, mounted again: {}", found.difference(&model.state));
+}
+
+#[test]
+fn a_cut_anywhere_leaves_a_state_there_was() {
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        let start = used(shape, number as u64, 60);
+        let mut at = 0;
+        while cut(&start, at, &[], at + 1, 100) {
+            at += 1;
+        }
+        assert!(at > 30, "{shape:?}: {at} operations");
+    }
+}
+
+#[test]
+fn a_cut_in_recovery_changes_nothing() {
+    let mut random = Random(4);
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        let start = used(shape, 50 + number as u64, 60);
+        for round in 0..60 {
+            let at = random.below(60);
+            let again: Vec<u64> = (0..round % 4 + 1).map(|_| random.below(20)).collect();
+            cut(&start, at, &again, random.next(), 100);
+        }
+    }
+}
+
+#[test]
+fn a_cut_while_space_is_short_leaves_a_state_there_was() {
+    let mut random = Random(8);
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        let mut core = fresh(shape);
+        let mut model = Model::new(70 + number as u64);
+        (model.files, model.blocks) = (100, 400);
+        while model.run(&mut core, super::model::Operation::Create).is_ok()
+            && model.run(&mut core, super::model::Operation::Write).is_ok()
+        {}
+        for _ in 0..20 {
+            model.run(&mut core, super::model::Operation::Unlink).unwrap();
+            model.run(&mut core, super::model::Operation::Close).unwrap();
+        }
+        core.commit().unwrap();
+        let start = (core, model);
+        for _ in 0..30 {
+            cut(&start, random.below(200), &[], random.next(), 150);
+        }
+    }
+}
+
+/// For a night: filesystems of many kinds and fillings, cut again and again.
+#[test]
+#[ignore = "takes minutes"]
+fn many_cuts_on_many_filesystems() {
+    let mut random = Random(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
+    for _ in 0..60 {
+        let mut shape = SHAPES[usize::try_from(random.below(5)).unwrap()];
+        shape.0 = 30 + u32::try_from(random.below(40)).unwrap();
+        shape.4 = 3 + u32::try_from(random.below(8)).unwrap();
+        let steps = usize::try_from(random.below(1500)).unwrap();
+        let mut core = fresh(shape);
+        let mut model = Model::new(random.next());
+        model.files = 5 + usize::try_from(random.below(100)).unwrap();
+        model.blocks = 2 + u32::try_from(random.below(100)).unwrap();
+        for _ in 0..steps {
+            match model.step(&mut core) {
+                Ok(()) | Err(Error::NoSpace) => {}
+                Err(error) => panic!("{shape:?}: {error}"),
+            }
+        }
+        core.sync_heads().unwrap();
+        let start = (core, model);
+        for _ in 0..40 {
+            let again: Vec<u64> = (0..random.below(3)).map(|_| random.below(40)).collect();
+            cut(&start, random.below(150), &again, random.next(), 200);
+        }
+    }
+}

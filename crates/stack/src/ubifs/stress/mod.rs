@@ -1,0 +1,82 @@
+//! Changes by the thousand against a model: nothing is lost, all space is accounted for, and a full filesystem can be
+//! emptied again.
+
+mod cuts;
+mod model;
+mod pressure;
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{Master, MasterFlags, Superblock};
+
+use super::core::Core;
+use super::io::Io;
+use super::journal::{Change, Log};
+use super::layout::Head;
+use super::mount::Orphans;
+use super::space::Space;
+use super::testing::{TestVolume, blank};
+use super::tnc::Tnc;
+use model::{ROOT, directory};
+
+/// Sizes of a filesystem to be tried: LEBs, bytes of each, smallest and best write, LEBs of the journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape(pub(super) u32, pub(super) u32, pub(super) u32, pub(super) u32, pub(super) u32);
+
+/// NAND with 512, 2048 and 4096 bytes a page, with and without larger writes, and NOR; small and large journals.
+pub(super) const SHAPES: [Shape; 5] = [
+    Shape(64, 16 * 1024, 512, 512, 8),
+    Shape(48, 30 * 2048, 2048, 2048, 4),
+    Shape(40, 62 * 4096, 4096, 4096, 4),
+    Shape(60, 15 * 1024 + 512, 512, 2048, 6),
+    Shape(60, 16 * 1024 - 128, 1, 64, 6),
+];
+
+/// A new filesystem with a root directory, which nothing was committed of.
+pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
+    let Shape(lebs, leb_bytes, min_io, max_write, journal) = shape;
+    let mut io = blank(lebs, leb_bytes, min_io, max_write, journal);
+    write_superblock(&mut io);
+    let layout = io.layout().clone();
+    let mut space = Space::empty(&io);
+    let (gc_lnum, _) = space.find_free(&mut io, 1, false).unwrap().unwrap();
+    let master = Master {
+        flags: MasterFlags::DIRTY,
+        gc_lnum,
+        leb_count: layout.limits.leb_count,
+        lscan_lnum: layout.limits.main.start,
+        ..Master::default()
+    };
+    let mut core = Core {
+        io,
+        space,
+        tnc: Tnc::empty(),
+        log: Log::deferred(&layout),
+        orphans: Orphans::new(&layout),
+        master,
+        master_offset: 0,
+        gc_lnum: Some(gc_lnum),
+        highest_inode: 64,
+        sizes: BTreeMap::new(),
+    };
+    core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();
+    core
+}
+
+fn write_superblock(io: &mut Io<TestVolume>) {
+    let superblock: Superblock = io.layout().superblock;
+    io.write_node(&superblock, 0, 0).unwrap();
+}
+
+/// A new filesystem, committed and in use.
+pub(super) fn fresh(shape: Shape) -> Core<TestVolume> {
+    let mut core = unwritten(shape);
+    core.commit().unwrap();
+    core
+}
+
+/// Checks that everything adds up, with and without a commit before.
+pub(super) fn assert_consistent(core: &mut Core<TestVolume>, when: &str) {
+    let found = core.check().unwrap();
+    assert!(found.is_empty(), "{when}: {found:#?}");
+}

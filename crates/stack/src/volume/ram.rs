@@ -1,0 +1,145 @@
+//! A volume in memory.
+
+use super::{Volume, VolumeError, VolumeFault, VolumeGeometry};
+use floatgate_mtd::Instant;
+use floatgate_mtd::ram::OPERATION;
+use std::sync::Arc;
+
+/// A volume in memory, stricter than UBI: bytes of a LEB are written upwards only, those of nothing but 0xFF included.
+///
+/// Clones share the LEBs that neither has changed since. Every operation takes [`OPERATION`].
+#[derive(Clone, Debug)]
+pub struct RamVolume {
+    geometry: VolumeGeometry,
+    /// What was written of each mapped LEB; the rest is erased.
+    lebs: Vec<Option<Arc<Vec<u8>>>>,
+    now: Instant,
+}
+
+impl RamVolume {
+    /// A volume without a mapped LEB.
+    pub fn new(geometry: VolumeGeometry) -> Self {
+        Self { geometry, lebs: vec![None; geometry.lebs as usize], now: Instant::ZERO }
+    }
+
+    /// A volume that holds a bare image, LEB after LEB. LEBs of nothing but 0xFF are not mapped; what does not fit is left out.
+    pub fn from_bytes(geometry: VolumeGeometry, bytes: &[u8]) -> Self {
+        let mut volume = Self::new(geometry);
+        for (slot, leb) in volume.lebs.iter_mut().zip(bytes.chunks(geometry.leb_bytes.max(1) as usize)) {
+            let used = geometry.used(leb);
+            *slot = (used > 0).then(|| Arc::new(leb[..used.min(leb.len())].to_vec()));
+        }
+        volume
+    }
+
+    /// What was written of a LEB, the rest of it being erased; `None` when it is not mapped.
+    pub fn leb(&self, lnum: u32) -> Option<&[u8]> {
+        self.lebs.get(lnum as usize)?.as_ref().map(|leb| leb.as_slice())
+    }
+
+    /// All LEBs in order, each whole: hand them to a writer.
+    ///
+    /// # Errors
+    /// Those of `sink`.
+    pub fn copy_to<E>(&self, mut sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let mut whole = vec![0xFF; self.geometry.leb_bytes as usize];
+        for leb in &self.lebs {
+            let held = leb.as_ref().map_or(&[][..], |leb| leb.as_slice());
+            whole[..held.len()].copy_from_slice(held);
+            whole[held.len()..].fill(0xFF);
+            sink(&whole)?;
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        self.now += OPERATION;
+    }
+}
+
+impl VolumeGeometry {
+    /// Bytes of `leb` up to the last smallest write that is not all 0xFF.
+    fn used(&self, leb: &[u8]) -> usize {
+        let last = leb.iter().rposition(|byte| *byte != 0xFF);
+        last.map_or(0, |last| (last + 1).next_multiple_of(self.min_io_bytes.max(1) as usize))
+    }
+}
+
+impl Volume for RamVolume {
+    fn geometry(&self) -> VolumeGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError> {
+        self.geometry.check_range(lnum, offset, buf.len())?;
+        self.tick();
+        let held = self.leb(lnum).and_then(|leb| leb.get(offset as usize..)).unwrap_or(&[]);
+        let (front, rest) = buf.split_at_mut(held.len().min(buf.len()));
+        front.copy_from_slice(&held[..front.len()]);
+        rest.fill(0xFF);
+        Ok(())
+    }
+
+    fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<(), VolumeError> {
+        self.geometry.check_write(lnum, offset, data.len())?;
+        self.tick();
+        let slot = &mut self.lebs[lnum as usize];
+        if slot.as_ref().is_some_and(|leb| leb.len() > offset as usize) && !data.is_empty() {
+            return Err(VolumeFault::NotErased.at(lnum, offset));
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        let leb = Arc::make_mut(slot.get_or_insert_default());
+        leb.resize(offset as usize, 0xFF);
+        leb.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError> {
+        self.geometry.check_write(lnum, 0, data.len())?;
+        self.tick();
+        let used = self.geometry.used(data).min(data.len());
+        self.lebs[lnum as usize] = Some(Arc::new(data[..used].to_vec()));
+        Ok(())
+    }
+
+    fn map(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        self.geometry.check_change(lnum, 0, 0)?;
+        self.tick();
+        let slot = &mut self.lebs[lnum as usize];
+        if slot.is_some() {
+            return Err(VolumeFault::NotErased.at(lnum, 0));
+        }
+        *slot = Some(Arc::default());
+        Ok(())
+    }
+
+    fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        self.geometry.check_change(lnum, 0, 0)?;
+        self.tick();
+        self.lebs[lnum as usize] = None;
+        Ok(())
+    }
+
+    fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        self.unmap(lnum)
+    }
+
+    fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
+        self.geometry.check_range(lnum, 0, 0)?;
+        Ok(self.lebs[lnum as usize].is_some())
+    }
+
+    fn flush(&mut self) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn wait_until(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+}
