@@ -222,22 +222,6 @@ impl Lpt {
         Ok(())
     }
 
-    /// Erases what a commit that was cut off has left behind the head. Pages that read as erased may be half written too,
-    /// so the LEB is replaced whatever it looks like.
-    ///
-    /// # Errors
-    /// Failures of the volume; what is before the head cannot be read.
-    pub(in super::super) fn clean_head<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
-        let Place { lnum, offset } = self.area.head;
-        if offset == 0 || offset >= io.layout().leb_bytes() {
-            // An empty LEB is unmapped when it is written, a full one is not written.
-            return Ok(());
-        }
-        let mut kept = vec![0; offset as usize];
-        io.read(lnum, 0, &mut kept)?;
-        io.change(lnum, &kept)
-    }
-
     /// If room gets scarce, chooses nodes to be written although they did not change: in the small model all of them,
     /// else those of one LEB after the other, until enough LEBs will be empty after the commit.
     fn make_room(&mut self, geometry: &Geometry) {
