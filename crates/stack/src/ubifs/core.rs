@@ -3,7 +3,7 @@
 use super::error::Result;
 use super::io::Io;
 use super::journal::Log;
-use super::mount::Orphans;
+use super::mount::{Damage, Orphans};
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
@@ -36,6 +36,8 @@ pub(crate) struct Core<V> {
     pub(crate) sizes: BTreeMap<u32, u64>,
     /// An image is built: the first commit makes the filesystem end behind the last LEB that is used.
     pub(crate) ends_behind_data: bool,
+    /// What a forgiving mount has found damaged.
+    pub(crate) damage: Damage,
 }
 
 impl<V: Volume> Core<V> {

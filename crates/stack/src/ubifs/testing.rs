@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Superblock, SuperblockFlags, lpt};
+use floatgate_media::ubifs::{KeyHash, Superblock, SuperblockFlags, lpt};
 use floatgate_mtd::Instant;
 
 use super::io::Io;
@@ -68,11 +68,9 @@ impl TestVolume {
     pub(crate) fn power_on(&mut self) {
         (self.dead, self.fuel) = (false, None);
         for leb in &mut self.lebs {
-            let ghost = leb.ghost.take();
-            if leb.bytes.is_none() && self.random.below(2) == 0 {
-                if let Some((bytes, written)) = ghost {
-                    (leb.bytes, leb.written) = (Some(bytes), written);
-                }
+            let back = self.random.below(2) == 0 && leb.bytes.is_none();
+            if let Some((bytes, written)) = leb.ghost.take().filter(|_| back) {
+                (leb.bytes, leb.written) = (Some(bytes), written);
             }
         }
     }
@@ -273,7 +271,12 @@ pub(crate) fn blank(
     max_write: u32,
     journal_lebs: u32,
 ) -> Io<TestVolume> {
-    let volume = TestVolume::new(lebs, leb_bytes, min_io, max_write);
-    let layout = Layout::new(&superblock(&volume.geometry, journal_lebs), volume.geometry).unwrap();
+    blank_with(TestVolume::new(lebs, leb_bytes, min_io, max_write), journal_lebs, KeyHash::R5)
+}
+
+/// As [`blank`], with a way names become keys.
+pub(crate) fn blank_with(volume: TestVolume, journal_lebs: u32, key_hash: KeyHash) -> Io<TestVolume> {
+    let superblock = Superblock { key_hash, ..superblock(&volume.geometry, journal_lebs) };
+    let layout = Layout::new(&superblock, volume.geometry).unwrap();
     Io::new(volume, Arc::new(layout), false)
 }

@@ -67,7 +67,7 @@ impl JournalLimits {
     fn new(layout: &Layout, most: u64) -> Self {
         let leb = u64::from(layout.leb_bytes());
         let least = (u64::from(layout.limits.heads) + 1) * leb + 1;
-        Self { most: most.max(least + leb), due: (most * 13 >> 4).max(least) }
+        Self { most: most.max(least + leb), due: ((most * 13) >> 4).max(least) }
     }
 }
 

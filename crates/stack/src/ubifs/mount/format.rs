@@ -8,7 +8,7 @@ use floatgate_media::ubifs::{
     ROOT_INODE, Superblock, Timestamp,
 };
 
-use super::{Orphans, geometry, superblock};
+use super::{Damage, Orphans, geometry, superblock};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
@@ -153,6 +153,7 @@ impl<V: Volume> Core<V> {
             sizes: BTreeMap::new(),
             io,
             ends_behind_data: false,
+            damage: Damage::default(),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use floatgate_media::ubifs::{Node, NodeType, Reference};
 
-use super::note_sqnum;
 use super::recover::recover_leb;
+use super::{Damage, note_sqnum};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::journal::{Bud, Log, LogPosition, next_leb};
@@ -33,19 +33,20 @@ pub(super) fn read_log<V: Volume>(
     log: &mut Log,
     commit: u64,
     recovering: bool,
+    damage: &mut Damage,
 ) -> Result<Vec<(u32, Bud)>> {
     let tail = log.tail();
     let layout = io.layout().clone();
     let mut reader = Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering };
     let mut lnum = tail;
-    while reader.read_leb(io, lnum)? {
+    while damage.pass(reader.read_leb(io, lnum))? == Some(true) {
         lnum = next_leb(&layout, lnum);
         if lnum == tail {
             break;
         }
     }
     if reader.start_sqnum.is_none() {
-        return Err(Error::corrupt(tail, 0, "no node where the log begins"));
+        damage.pass(Err::<(), _>(Error::corrupt(tail, 0, "no node where the log begins")))?;
     }
     Ok(reader.buds)
 }

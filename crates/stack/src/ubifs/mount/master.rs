@@ -7,10 +7,11 @@ use floatgate_media::ubifs::{
     Frame, MASTER_LEB, Master, MasterFlags, Node, NodeBody, NodeType, Stamp, Superblock,
 };
 
+use super::{Damage, note_sqnum};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
-use crate::ubifs::layout::Layout;
+use crate::ubifs::layout::{Layout, Place};
 use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
 use crate::volume::Volume;
 
@@ -40,18 +41,23 @@ struct Located {
 ///
 /// # Errors
 /// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
-pub(crate) fn read<V: Volume>(io: &mut Io<V>) -> Result<Found> {
+pub(super) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Found> {
     let step = step(io.layout());
     let (located, recovered) = match find_clean(io)? {
         Some(located) => (located, false),
-        None => (recover(io, step)?, true),
+        None => match damage.pass(recover_or_repair(io, step))? {
+            Some(located) => (located, true),
+            None => (newest(io, step)?, true),
+        },
     };
-    io.saw_sqnum(located.sqnum);
+    saw(io, &located)?;
     let mut found = Found { master: located.master, next_offset: located.offset.saturating_add(step) };
+    let dirty = located.master.flags.contains(MasterFlags::DIRTY);
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
-    } else if recovered {
+    } else if (recovered || dirty) && !io.is_read_only() {
+        // Also if nothing is to be seen: what follows the node can look erased and yet have been written to.
         found.next_offset = write_recovered(io, &located)?;
     }
     found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);
@@ -72,7 +78,7 @@ fn find_clean<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
         return Ok(None);
     };
     // The second copy is written later.
-    io.saw_sqnum(second.sqnum);
+    saw(io, &second)?;
     let same = first_count == second_count && first.offset == second.offset && same_state(&first, &second);
     Ok(Some(first).filter(|_| same))
 }
@@ -93,6 +99,10 @@ fn last_in<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<(Located, usiz
         found: last.node_type,
     })?;
     Ok(Some((located, leb.nodes.len())))
+}
+
+fn saw<V: Volume>(io: &mut Io<V>, located: &Located) -> Result<()> {
+    note_sqnum(io, Place { lnum: MASTER_LEB, offset: located.offset, len: 0 }, located.sqnum)
 }
 
 fn locate(frame: &Frame<'_>, offset: u32) -> Option<Located> {
@@ -152,19 +162,54 @@ fn has_magic(bytes: &[u8]) -> bool {
     bytes.len() >= Master::SIZE && bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])
 }
 
+/// The last master node of the undamaged one of the two LEBs. Both copies of a node are written before anything changes that the
+/// node before needs, so the last node of either LEB is good to mount. Linux gives up here.
+fn from_undamaged<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
+    let first = last_in(io, MASTER_LEB)?;
+    let second = last_in(io, MASTER_LEB + 1)?;
+    Ok(match (first, second) {
+        (Some((located, _)), None) | (None, Some((located, _))) => Some(located),
+        _ => None,
+    })
+}
+
+/// The master node that counts after a power cut, or if one of the two LEBs has decayed.
+fn recover_or_repair<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+    match recover(io, step) {
+        Err(error) if error.is_damage() => from_undamaged(io)?.ok_or(error),
+        outcome => outcome,
+    }
+}
+
 /// The master node that counts after a power cut.
 fn recover<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
     let first = remains(io, MASTER_LEB, step)?;
     let second = remains(io, MASTER_LEB + 1, step)?;
     let leb_bytes = io.layout().leb_bytes();
     for located in first.last.iter().chain(&second.last) {
-        io.saw_sqnum(located.sqnum);
+        saw(io, located)?;
     }
     choose(first, second.last, step, leb_bytes).ok_or(Error::corrupt(
         MASTER_LEB,
         0,
         "the master LEBs differ as no power cut leaves them",
     ))
+}
+
+/// The newest good master node anywhere in the two LEBs.
+fn newest<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+    let mut newest: Option<Located> = None;
+    for lnum in [MASTER_LEB, MASTER_LEB + 1] {
+        let bytes = read_to_end(io, lnum, 0)?;
+        for (offset, place) in (0..).step_by(step as usize).zip(bytes.chunks(step as usize)) {
+            let Scanned::Node(frame) = scan_node(place) else { continue };
+            let Some(located) = locate(&frame, offset) else { continue };
+            if newest.as_ref().is_none_or(|newest| newest.sqnum < located.sqnum) {
+                newest = Some(located);
+            }
+        }
+    }
+    newest.ok_or(Error::corrupt(MASTER_LEB, 0, "no master node"))
 }
 
 /// Which of the two it is; `None` if no power cut explains both.
@@ -215,9 +260,6 @@ fn grow(master: &mut Master, layout: &Layout) -> Result<()> {
 }
 
 fn check(master: &Master, sqnum: u64, layout: &Layout) -> Result<()> {
-    if sqnum >= SQNUM_WATERMARK {
-        return Err(Error::corrupt(MASTER_LEB, 0, "the sequence numbers are used up"));
-    }
     if master.commit >= sqnum {
         return Err(Error::corrupt(MASTER_LEB, 0, "a commit number above the sequence number"));
     }

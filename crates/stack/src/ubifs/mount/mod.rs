@@ -5,19 +5,23 @@
 //! the power cut has left is cleaned on the way: the ends of the last LEBs that were written, inodes that nobody has open any
 //! more, sizes of files. Mounted read-only, all of this happens in memory.
 
+mod damage;
 mod fixup;
 mod format;
 mod geometry;
 mod log;
 mod master;
 mod orphans;
+mod probe;
 mod recover;
 mod replay;
 mod sizes;
 mod start;
 mod superblock;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use floatgate_media::ubifs::{Master, MasterFlags};
@@ -30,10 +34,12 @@ use super::layout::Place;
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
+pub(crate) use damage::Damage;
 pub use format::{FormatOptions, FormatStyle};
 use log::read_log;
 use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
+pub use probe::{MasterState, probe};
 
 /// How to mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +49,8 @@ pub struct MountOptions {
     /// A filesystem that was not unmounted may be recovered, which writes. Without it, mounting it for writing is refused
     /// ([`Error::NeedsRecovery`]).
     pub recover: bool,
+    /// Read-only, mounts what is left of a damaged filesystem; [`Core::damage`] tells what is not.
+    pub forgiving: bool,
 }
 
 /// A node was found: later ones get higher sequence numbers.
@@ -59,6 +67,7 @@ struct Opened {
     superblock: superblock::Found,
     master: master::Found,
     space: Space,
+    damage: Damage,
 }
 
 impl<V: Volume> Core<V> {
@@ -69,7 +78,7 @@ impl<V: Volume> Core<V> {
     /// comes back with the error.
     pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
         let opened = superblock::read(&mut volume, options.read_only)
-            .and_then(|found| Ok((found, superblock::layout(&found.superblock, volume.geometry())?)));
+            .and_then(|found| Ok((found, superblock::layout(&found.superblock, found.volume)?)));
         let (superblock, layout) = match opened {
             Ok(opened) => opened,
             Err(error) => return Err((error, volume)),
@@ -102,6 +111,7 @@ impl<V: Volume> Core<V> {
             highest_inode: master.highest_inode,
             sizes: BTreeMap::new(),
             ends_behind_data: false,
+            damage: opened.damage.clone(),
             io,
         }
     }
@@ -113,15 +123,18 @@ impl<V: Volume> Core<V> {
             self.mark_dirty(superblock)?;
         }
         let buds = self.read_journal(recovering)?;
-        let sizes = self.replay(&buds, recovering)?;
+        let mut needed = BTreeSet::new();
+        let sizes = self.replay(&buds, recovering, &mut needed)?;
         if !recovering {
             return self.end_clean_mount();
         }
         if !self.master.flags.contains(MasterFlags::NO_ORPHANS) {
-            self.kill_orphans()?;
+            let outcome = self.kill_orphans(&mut needed);
+            self.damage.pass(outcome)?;
         }
-        self.recover_sizes(sizes)?;
-        if self.io.is_read_only() { Ok(()) } else { self.end_recovery() }
+        let outcome = self.recover_sizes(sizes);
+        self.damage.pass(outcome)?;
+        if self.io.is_read_only() { Ok(()) } else { self.end_recovery(needed) }
     }
 
     /// Whether the filesystem was not unmounted, as the master node has it.
@@ -134,7 +147,8 @@ impl<V: Volume> Core<V> {
 fn open<V: Volume>(io: &mut Io<V>, superblock: superblock::Found, options: &MountOptions) -> Result<Opened> {
     // Recovering the master node writes already.
     io.set_read_only(options.read_only || !options.recover);
-    let master = master::read(io)?;
+    let mut damage = Damage::new(options.forgiving && options.read_only);
+    let master = master::read(io, &mut damage)?;
     io.set_read_only(options.read_only);
     let dirty = master.master.flags.contains(MasterFlags::DIRTY);
     if dirty && !options.read_only {
@@ -143,8 +157,17 @@ fn open<V: Volume>(io: &mut Io<V>, superblock: superblock::Found, options: &Moun
         }
         recover_heads(io, &master.master)?;
     }
-    let space = Space::load(io, &master.master)?;
-    Ok(Opened { superblock, master, space })
+    let space = load_space(io, &master.master, &mut damage)?;
+    Ok(Opened { superblock, master, space, damage })
+}
+
+fn load_space<V: Volume>(io: &mut Io<V>, master: &Master, damage: &mut Damage) -> Result<Space> {
+    if !damage.is_forgiving() {
+        return Space::load(io, master);
+    }
+    let (space, notes) = Space::load_damaged(io, master)?;
+    notes.into_iter().for_each(|error| damage.note(error));
+    Ok(space)
 }
 
 /// Erases what an interrupted commit has written behind the index and the LPT.

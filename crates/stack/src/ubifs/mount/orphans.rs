@@ -4,7 +4,7 @@
 //! goes away before it is closed. Nodes are added one behind the other; when the area is full, those still needed are written
 //! anew from its start, LEB by LEB, atomically.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::ubifs::{Group, Key, Node, NodeType, OrphanNode};
 
@@ -205,16 +205,18 @@ struct Reader {
 impl<V: Volume> Core<V> {
     /// Removes the inodes of the orphan area from the index, after a power cut.
     ///
+    /// The next mount has to read them again if power goes away before this is committed: `needed` gets their LEBs.
+    ///
     /// # Errors
     /// Damage that no power cut leaves; failures of the volume.
-    pub(super) fn kill_orphans(&mut self) -> Result<()> {
+    pub(super) fn kill_orphans(&mut self, needed: &mut BTreeSet<u32>) -> Result<()> {
         let mut reader = Reader { commit: self.master.commit, ..Reader::default() };
         for lnum in self.io.layout().limits.orphans.clone() {
             let leb = match scan(&mut self.io, lnum, 0) {
                 Err(error) if error.is_damage() => recover_leb(&mut self.io, lnum, 0, None)?,
                 outcome => outcome?,
             };
-            if !self.kill_orphans_of(&leb, &mut reader)? {
+            if !self.kill_orphans_of(&leb, &mut reader, needed)? {
                 break;
             }
             if leb.end > 0 {
@@ -227,7 +229,12 @@ impl<V: Volume> Core<V> {
     }
 
     /// Removes the inodes of a LEB; `false` if the LEB is of an earlier round through the area.
-    fn kill_orphans_of(&mut self, leb: &ScannedLeb, reader: &mut Reader) -> Result<bool> {
+    fn kill_orphans_of(
+        &mut self,
+        leb: &ScannedLeb,
+        reader: &mut Reader,
+        needed: &mut BTreeSet<u32>,
+    ) -> Result<bool> {
         for (index, node) in leb.nodes.iter().enumerate() {
             let Place { lnum, offset, .. } = node.place;
             note_sqnum(&mut self.io, node.place, node.stamp.sqnum)?;
@@ -241,7 +248,7 @@ impl<V: Volume> Core<V> {
                 return Err(Error::corrupt(lnum, offset, "orphans of an earlier commit behind a later one"));
             }
             for inode in orphans.inums() {
-                self.kill_orphan(inode)?;
+                self.kill_orphan(inode, needed)?;
             }
             reader.before = (orphans.commit, orphans.last);
         }
@@ -249,13 +256,15 @@ impl<V: Volume> Core<V> {
     }
 
     /// Removes an inode from the index, unless it has got a name again.
-    fn kill_orphan(&mut self, inode: u64) -> Result<()> {
+    fn kill_orphan(&mut self, inode: u64, needed: &mut BTreeSet<u32>) -> Result<()> {
         let Ok(inode) = u32::try_from(inode) else { return Ok(()) };
         let Some(place) = self.tnc.find(&mut self.io, Key::inode(inode))? else { return Ok(()) };
         let mut bytes = Vec::new();
         let frame = self.io.read_node(place, Some(NodeType::Inode), &mut bytes)?;
         let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
         if matches!(node, Node::Inode(node) if node.inode.links == 0) {
+            needed.insert(place.lnum);
+            self.note_attributes(inode, needed)?;
             self.tnc.remove_inode(&mut self.io, &mut self.space, inode)?;
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! Replay: what the journal says since the last commit goes into the index in memory. Linux: `fs/ubifs/replay.c`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, Node, Truncation};
+use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, KeyType, Node, Truncation};
 
-use super::note_sqnum;
 use super::recover::recover_leb;
 use super::sizes::Sizes;
+use super::{Damage, note_sqnum};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
@@ -65,24 +65,33 @@ struct Replay {
 
 impl<V: Volume> Core<V> {
     /// Brings the index and the LEB properties up to date with the journal. The heads go on where their last buds end.
+    /// `needed` gets LEBs outside the journal that this had to read: the next replay has to find them as they are.
     ///
     /// # Errors
     /// Damage; with `recovering`, only such as no power cut leaves.
-    pub(super) fn replay(&mut self, buds: &[(u32, Bud)], recovering: bool) -> Result<Sizes> {
+    pub(super) fn replay(
+        &mut self,
+        buds: &[(u32, Bud)],
+        recovering: bool,
+        needed: &mut BTreeSet<u32>,
+    ) -> Result<Sizes> {
         let mut replay = Replay::default();
         for (index, &(lnum, bud)) in buds.iter().enumerate() {
             let last = recovering && is_last(&mut self.io, buds.get(index + 1..).unwrap_or(&[]), bud)?;
-            replay.read_bud(&mut self.io, lnum, bud, last)?;
+            let leb = read_bud(&mut self.io, lnum, bud, last, &mut self.damage)?;
+            let outcome = replay.add_bud(&mut self.io, bud, &leb);
+            self.damage.pass(outcome)?;
         }
         self.highest_inode = self.highest_inode.max(replay.highest_inode);
         replay.changes.sort_by_key(|change| change.sqnum);
         let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
         // Nodes that are deleted later in the journal can be gone already.
         self.tnc.set_replaying(true);
-        let sizes = self.replay_all(&replay.changes, recovering, &mut dirt)?;
+        let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
         self.tnc.set_replaying(false);
         for bud in &replay.buds {
-            self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0))?;
+            let outcome = self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0));
+            self.damage.pass(outcome)?;
         }
         self.space.replayed(self.tnc.dirty_nodes());
         Ok(sizes)
@@ -93,16 +102,30 @@ impl<V: Volume> Core<V> {
         changes: &[Change],
         recovering: bool,
         dirt: &mut BTreeMap<u32, u64>,
+        needed: &mut BTreeSet<u32>,
     ) -> Result<Sizes> {
         let alive = last_state_of_inodes(changes);
         let mut sizes = Sizes::default();
         for change in changes {
-            self.replay_one(change, &alive, dirt)?;
+            if matches!(change.what, What::InodeDeletion) {
+                self.note_attributes(change.key.inum(), needed)?;
+            }
+            let outcome = self.replay_one(change, &alive, dirt);
+            self.damage.pass(outcome)?;
             if recovering {
                 note_size(&mut sizes, change);
             }
         }
         Ok(sizes)
+    }
+
+    /// The inodes of a removed inode's attributes are removed too, and only the names of the attributes lead to them.
+    pub(super) fn note_attributes(&mut self, inode: u32, needed: &mut BTreeSet<u32>) -> Result<()> {
+        let [from, to] = [Key::lowest, Key::highest].map(|end| end(inode, KeyType::XattrEntry));
+        let mut leaves = Vec::new();
+        self.tnc.leaves(&mut self.io, from, to, usize::MAX, &mut leaves)?;
+        needed.extend(leaves.into_iter().map(|(_, place)| place.lnum));
+        Ok(())
     }
 
     fn replay_one(
@@ -208,17 +231,37 @@ fn is_last<V: Volume>(io: &mut Io<V>, later: &[(u32, Bud)], bud: Bud) -> Result<
     }
 }
 
+/// The nodes of a bud; of a damaged one, if that is forgiven, those before the damage.
+fn read_bud<V: Volume>(
+    io: &mut Io<V>,
+    lnum: u32,
+    bud: Bud,
+    last: bool,
+    damage: &mut Damage,
+) -> Result<ScannedLeb> {
+    let outcome =
+        if last { recover_leb(io, lnum, bud.start, Some(bud.head)) } else { scan(io, lnum, bud.start) };
+    if let Some(leb) = damage.pass(outcome)? {
+        return Ok(leb);
+    }
+    let end = io.layout().leb_bytes();
+    let nothing = ScannedLeb { lnum, start: bud.start, nodes: Vec::new(), end, bytes: Vec::new() };
+    let mut leb = damage.pass(ScannedLeb::read(io, lnum, bud.start))?.unwrap_or(nothing);
+    damage.pass(leb.scan())?;
+    leb.end = end;
+    Ok(leb)
+}
+
 impl Replay {
-    fn read_bud<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32, bud: Bud, last: bool) -> Result<()> {
-        let leb =
-            if last { recover_leb(io, lnum, bud.start, Some(bud.head))? } else { scan(io, lnum, bud.start)? };
+    fn add_bud<V: Volume>(&mut self, io: &mut Io<V>, bud: Bud, leb: &ScannedLeb) -> Result<()> {
         let mut used = 0;
         for node in &leb.nodes {
             note_sqnum(io, node.place, node.stamp.sqnum)?;
-            used += self.add(&leb, node)?;
+            used += self.add(leb, node)?;
         }
-        let written = leb.end - bud.start;
-        self.buds.push(BudSpace { lnum, bud, end: leb.end, dirty: written.saturating_sub(used) });
+        let (lnum, end) = (leb.lnum, leb.end);
+        let dirty = (end - bud.start).saturating_sub(used);
+        self.buds.push(BudSpace { lnum, bud, end, dirty });
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! The parts of a mount that write: marking the filesystem as in use, what ends a clean mount and a recovery, and the unmount.
 
+use std::collections::BTreeSet;
+
 use floatgate_media::ubifs::{MASTER_LEB, MasterFlags};
 
 use super::Orphans;
@@ -31,16 +33,18 @@ impl<V: Volume> Core<V> {
         let (lnum, offset) = (self.master.index_head_lnum, self.master.index_head_offset);
         let space = self.space.get(lnum)?;
         if self.io.layout().leb_bytes() - space.free != offset {
-            return Err(Error::corrupt(lnum, offset, "the index head is not where its free space begins"));
+            let error = Error::corrupt(lnum, offset, "the index head is not where its free space begins");
+            self.damage.pass(Err::<(), _>(error))?;
         }
         self.space.set(lnum, LebSpace { taken: true, ..space })?;
-        read_log(&mut self.io, &mut self.log, self.master.commit, recovering)
+        read_log(&mut self.io, &mut self.log, self.master.commit, recovering, &mut self.damage)
     }
 
     /// Ends the mount of a filesystem that was unmounted.
     pub(super) fn end_clean_mount(&mut self) -> Result<()> {
         let gc_lnum =
-            self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"))?;
+            self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"));
+        let Some(gc_lnum) = self.damage.pass(gc_lnum)? else { return Ok(()) };
         let free = self.io.layout().leb_bytes();
         if self.io.is_read_only() {
             self.space.set(gc_lnum, LebSpace { free, dirty: 0, index: false, taken: true })?;
@@ -56,17 +60,23 @@ impl<V: Volume> Core<V> {
     }
 
     /// Ends a recovery: a LEB is kept for the garbage collector, and everything is committed.
-    pub(super) fn end_recovery(&mut self) -> Result<()> {
+    ///
+    /// `needed` are LEBs that the next recovery has to read should power go away before that. If nothing in them is in use
+    /// any more, they must not be used before. (Linux does, and then refuses to mount.)
+    pub(super) fn end_recovery(&mut self, mut needed: BTreeSet<u32>) -> Result<()> {
         self.check_space()?;
         self.make_log_room()?;
+        needed.retain(|&lnum| self.is_freeable(lnum));
+        needed.iter().try_for_each(|&lnum| self.space.set_taken(lnum, true))?;
         self.gc_lnum = None;
         // What fits behind the garbage collector's head can be moved there.
         let open = self.io.head_room(Head::Gc) > 0;
         let position = self.io.buffer(Head::Gc).position();
         let dirty = if open { self.space.find_dirty_data(position)? } else { None };
-        let Some((lnum, _)) = dirty else { return self.keep_empty_leb() };
+        let Some((lnum, _)) = dirty else { return self.keep_empty_leb(&needed) };
         // Committed first, so that later replays see this removal of orphans and that collection in this order.
         self.force_commit()?;
+        self.release(&needed)?;
         let space = self.space.get(lnum)?;
         if self.collect_leb(lnum, space)? != Room::Ready(Collected::Retained) {
             return Err(Error::corrupt(lnum, 0, "does not fit behind the garbage collector's head"));
@@ -76,12 +86,31 @@ impl<V: Volume> Core<V> {
     }
 
     /// Keeps an empty LEB for the garbage collector, and commits. It has to be found first: the commit could take the last one.
-    fn keep_empty_leb(&mut self) -> Result<()> {
-        let lnum = self.space.find_free_for_index(&mut self.io)?.ok_or(Error::NoSpace)?;
+    fn keep_empty_leb(&mut self, held: &BTreeSet<u32>) -> Result<()> {
+        let mut found = self.space.find_free_for_index(&mut self.io)?;
+        if found.is_none() {
+            // Better than no recovery.
+            self.release(held)?;
+            found = self.space.find_free_for_index(&mut self.io)?;
+        }
+        let lnum = found.ok_or(Error::NoSpace)?;
         let space = self.space.get(lnum)?;
         self.space.set(lnum, LebSpace { index: false, ..space })?;
         self.gc_lnum = Some(lnum);
-        self.force_commit()
+        self.force_commit()?;
+        self.release(held.iter().filter(|&&other| other != lnum))
+    }
+
+    /// Whether nothing of a LEB is in use, neither by nodes nor by a head. The index keeps its LEBs until the next commit
+    /// anyway.
+    fn is_freeable(&self, lnum: u32) -> bool {
+        let leb_bytes = self.io.layout().leb_bytes();
+        let space = self.space.get(lnum).unwrap_or_default();
+        !space.taken && !space.index && space.free + space.dirty == leb_bytes
+    }
+
+    fn release<'a>(&mut self, lebs: impl IntoIterator<Item = &'a u32>) -> Result<()> {
+        lebs.into_iter().try_for_each(|&lnum| self.space.set_taken(lnum, false))
     }
 
     /// Deleting needs space too: a filesystem without any cannot be written.

@@ -1,7 +1,8 @@
 //! Finding, checking and writing the superblock. Linux: `fs/ubifs/sb.c`.
 
 use floatgate_media::ubifs::{
-    FORMAT_VERSION, Frame, Node, NodeBody, NodeType, SUPERBLOCK_LEB, Stamp, Superblock, SuperblockFlags,
+    FORMAT_VERSION, Frame, LOG_LEB, Node, NodeBody, NodeType, SUPERBLOCK_LEB, Stamp, Superblock,
+    SuperblockFlags,
 };
 
 use crate::ubifs::core::Core;
@@ -14,11 +15,19 @@ use crate::volume::{Volume, VolumeFault, VolumeGeometry};
 /// `UBIFS_RO_COMPAT_VERSION`.
 const READ_COMPATIBLE_VERSION: u32 = 0;
 
+/// Fewest LEBs of the main area.
+const MIN_MAIN_LEBS: u32 = 9;
+
+/// How many times the LEBs of a volume a filesystem can have that is only read, so that memory stays in proportion.
+const MISSING_LEBS_FACTOR: u32 = 64;
+
 /// The superblock of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// As it is to count: grown to the volume, and without the flag for fixing up space if the mount does so.
     pub(crate) superblock: Superblock,
+    /// The volume; with the LEBs that the filesystem has but the volume has not, if it is only read.
+    pub(crate) volume: VolumeGeometry,
     /// The free space has to be erased properly before anything is written.
     pub(crate) fix_up_space: bool,
     /// It differs from the one on flash, which has to be written.
@@ -34,15 +43,23 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
     let stored = read_node(volume)?;
     check_version(&stored, read_only)?;
     let geometry = volume.geometry();
+    if geometry.read_only && !read_only {
+        return Err(Error::ReadOnly);
+    }
     check_units(&stored, geometry)?;
     if stored.has(SuperblockFlags::AUTHENTICATION) && !read_only {
         return Err(Error::Unsupported("writing to an authenticated filesystem"));
     }
     let mut superblock = stored.grown(geometry.lebs);
-    if superblock.leb_count > geometry.lebs && !read_only {
+    if read_only {
+        superblock = only_read(&superblock);
+    }
+    let lebs_max = if read_only { geometry.lebs.saturating_mul(MISSING_LEBS_FACTOR) } else { geometry.lebs };
+    if superblock.leb_count > lebs_max {
         let (needs, has) = (superblock.leb_count, geometry.lebs);
         return Err(Error::Superblock(format!("needs {needs} LEBs, the volume has {has}")));
     }
+    let volume = VolumeGeometry { lebs: geometry.lebs.max(superblock.leb_count), ..geometry };
     let fix_up_space = stored.has(SuperblockFlags::SPACE_FIXUP);
     if fix_up_space && !read_only {
         superblock.flags = without(superblock.flags, SuperblockFlags::SPACE_FIXUP);
@@ -50,7 +67,21 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
     // Only reading, a newer format counts as the newest known.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
-    Ok(Found { superblock, fix_up_space, changed })
+    Ok(Found { superblock, volume, fix_up_space, changed })
+}
+
+/// The superblock as it counts if the filesystem is only read: a bare image or a dump that ends early has fewer LEBs than any
+/// filesystem that can be written, and no room for its journal.
+fn only_read(superblock: &Superblock) -> Superblock {
+    let areas = [LOG_LEB, superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs];
+    let least = areas.into_iter().fold(MIN_MAIN_LEBS, u32::saturating_add);
+    let leb_count = superblock.leb_count.max(least);
+    let max_leb_count = superblock.max_leb_count.max(leb_count);
+    let grown = Superblock { leb_count, max_leb_count, ..*superblock };
+    let main = u64::from(grown.main_lebs().unwrap_or(0)) * u64::from(grown.leb_bytes);
+    let (max_journal_bytes, reserved_bytes) =
+        (grown.max_journal_bytes.min(main), grown.reserved_bytes.min(main));
+    Superblock { max_journal_bytes, reserved_bytes, ..grown }
 }
 
 /// Sizes and areas of a filesystem.

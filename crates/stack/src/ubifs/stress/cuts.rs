@@ -55,7 +55,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
 
 /// Mounts after a cut, which may happen again.
 fn mount(mut volume: TestVolume, cuts: &[u64], seed: u64, what: &str) -> Core<TestVolume> {
-    let options = MountOptions { read_only: false, recover: true };
+    let options = MountOptions { recover: true, ..MountOptions::default() };
     for &cut in cuts {
         volume.power_on();
         volume.cut_after(cut, seed ^ cut);
@@ -196,9 +196,9 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
 fn many_cuts_on_many_filesystems() {
     let mut random = Random(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
     for _ in 0..60 {
-        let mut shape = SHAPES[usize::try_from(random.below(5)).unwrap()];
-        shape.0 = 30 + u32::try_from(random.below(40)).unwrap();
-        shape.4 = 3 + u32::try_from(random.below(8)).unwrap();
+        let mut shape = SHAPES[usize::try_from(random.below(6)).unwrap()];
+        shape.lebs = 30 + u32::try_from(random.below(40)).unwrap();
+        shape.journal_lebs = 3 + u32::try_from(random.below(8)).unwrap();
         let steps = usize::try_from(random.below(1500)).unwrap();
         let mut core = fresh(shape);
         let mut model = Model::new(random.next());

@@ -1,41 +1,57 @@
 //! Changes by the thousand against a model: nothing is lost, all space is accounted for, and a full filesystem can be
 //! emptied again.
 
+mod checks;
 mod cuts;
+mod groups;
 mod model;
 mod pressure;
 
 use std::collections::BTreeMap;
 
-use floatgate_media::ubifs::{Master, MasterFlags, Superblock};
+use floatgate_media::ubifs::{KeyHash, Master, MasterFlags, Superblock};
 
 use super::core::Core;
 use super::io::Io;
 use super::journal::{Change, Log};
 use super::layout::Head;
-use super::mount::Orphans;
+use super::mount::{Damage, Orphans};
 use super::space::Space;
-use super::testing::{TestVolume, blank};
+use super::testing::{TestVolume, blank_with};
 use super::tnc::Tnc;
 use model::{ROOT, directory};
 
-/// Sizes of a filesystem to be tried: LEBs, bytes of each, smallest and best write, LEBs of the journal.
+/// A filesystem to be tried.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape(pub(super) u32, pub(super) u32, pub(super) u32, pub(super) u32, pub(super) u32);
+pub(super) struct Shape {
+    lebs: u32,
+    leb_bytes: u32,
+    min_io: u32,
+    max_write: u32,
+    journal_lebs: u32,
+    /// Short names that begin alike share a key.
+    key_hash: KeyHash,
+}
 
-/// NAND with 512, 2048 and 4096 bytes a page, with and without larger writes, and NOR; small and large journals.
-pub(super) const SHAPES: [Shape; 5] = [
-    Shape(64, 16 * 1024, 512, 512, 8),
-    Shape(48, 30 * 2048, 2048, 2048, 4),
-    Shape(40, 62 * 4096, 4096, 4096, 4),
-    Shape(60, 15 * 1024 + 512, 512, 2048, 6),
-    Shape(60, 16 * 1024 - 128, 1, 64, 6),
+const fn shape(lebs: u32, leb_bytes: u32, min_io: u32, max_write: u32, journal_lebs: u32) -> Shape {
+    Shape { lebs, leb_bytes, min_io, max_write, journal_lebs, key_hash: KeyHash::R5 }
+}
+
+/// NAND with 512, 2048 and 4096 bytes a page, with and without larger writes, and NOR; small and large journals; names that
+/// all collide.
+pub(super) const SHAPES: [Shape; 6] = [
+    shape(64, 16 * 1024, 512, 512, 8),
+    shape(48, 30 * 2048, 2048, 2048, 4),
+    shape(40, 62 * 4096, 4096, 4096, 4),
+    shape(60, 15 * 1024 + 512, 512, 2048, 6),
+    shape(60, 16 * 1024 - 128, 1, 64, 6),
+    Shape { key_hash: KeyHash::Test, ..shape(64, 16 * 1024, 512, 512, 5) },
 ];
 
 /// A new filesystem with a root directory, which nothing was committed of.
 pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
-    let Shape(lebs, leb_bytes, min_io, max_write, journal) = shape;
-    let mut io = blank(lebs, leb_bytes, min_io, max_write, journal);
+    let volume = TestVolume::new(shape.lebs, shape.leb_bytes, shape.min_io, shape.max_write);
+    let mut io = blank_with(volume, shape.journal_lebs, shape.key_hash);
     write_superblock(&mut io);
     let layout = io.layout().clone();
     let mut space = Space::empty(&io);
@@ -58,6 +74,8 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
         gc_lnum: Some(gc_lnum),
         highest_inode: 64,
         sizes: BTreeMap::new(),
+        ends_behind_data: false,
+        damage: Damage::default(),
     };
     core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();
     core

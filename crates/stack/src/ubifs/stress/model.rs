@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use floatgate_media::ubifs::{
-    BLOCK_BYTES, Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, InodeNode, Key, KeyHash,
-    Node, NodeType, Truncation,
+    BLOCK_BYTES, Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, InodeNode, Key, Node,
+    NodeType, Truncation,
 };
 
 use super::super::core::Core;
@@ -25,8 +25,8 @@ pub(super) fn directory(number: u32, size: u64) -> InodeNode<'static> {
     InodeNode { inode, data: &[] }
 }
 
-fn hash(name: &[u8]) -> u32 {
-    KeyHash::R5.hash(name).unwrap()
+fn hash(fs: &Fs, name: &[u8]) -> u32 {
+    fs.io.layout().superblock.key_hash.hash(name).unwrap()
 }
 
 /// What can be seen of a filesystem.
@@ -195,7 +195,7 @@ impl Model {
             Inode { key: Key::inode(number), created_sqnum, links: 1, mode: 0o100_644, ..Inode::default() };
         let request =
             BudgetRequest { new_inodes: 1, new_entries: 1, changed_inodes: 1, ..BudgetRequest::default() };
-        let changes = [entry(&name, number), Change::Inode(InodeNode { inode, data: &[] }), self.root()];
+        let changes = [entry(fs, &name, number), Change::Inode(InodeNode { inode, data: &[] }), self.root()];
         self.apply(fs, Head::Base, &request, &changes, false)
     }
 
@@ -230,7 +230,7 @@ impl Model {
         let old = self.node(number);
         let inode = Inode { links: old.links + 1, ..old };
         let request = BudgetRequest { new_entries: 1, changed_inodes: 2, ..BudgetRequest::default() };
-        let changes = [entry(&name, number), Change::Inode(InodeNode { inode, data: &[] }), self.root()];
+        let changes = [entry(fs, &name, number), Change::Inode(InodeNode { inode, data: &[] }), self.root()];
         self.apply(fs, Head::Base, &request, &changes, false)
     }
 
@@ -244,7 +244,7 @@ impl Model {
         if old == new || target == Some(number) {
             return Ok(());
         }
-        let mut changes = vec![entry(&new, number), entry(&old, 0)];
+        let mut changes = vec![entry(fs, &new, number), entry(fs, &old, 0)];
         if let Some(target) = target {
             let replaced = self.node(target);
             let inode = Inode { links: replaced.links - 1, ..replaced };
@@ -267,7 +267,7 @@ impl Model {
         let old = self.node(number);
         let inode = Inode { links: old.links - 1, ..old };
         let request = BudgetRequest { changed_entries: 1, changed_inodes: 2, ..BudgetRequest::default() };
-        let changes = [entry(&name, 0), Change::Inode(InodeNode { inode, data: &[] }), self.root()];
+        let changes = [entry(fs, &name, 0), Change::Inode(InodeNode { inode, data: &[] }), self.root()];
         self.apply(fs, Head::Base, &request, &changes, true)?;
         if inode.links == 0 && self.random.below(3) > 0 {
             return self.delete(fs, number);
@@ -355,7 +355,7 @@ impl Model {
             new_inode_bytes: bytes,
             ..BudgetRequest::default()
         };
-        let changes = [attribute(host, &name, number), node, host_change];
+        let changes = [attribute(fs, host, &name, number), node, host_change];
         self.apply(fs, Head::Base, &request, &changes, false)
     }
 
@@ -370,7 +370,7 @@ impl Model {
         let old = self.node(host);
         let shrunk = Inode { xattr_count: old.xattr_count - 1, ..old };
         let changes = [
-            attribute(host, &name, 0),
+            attribute(fs, host, &name, 0),
             Change::Inode(InodeNode { inode, data: &[] }),
             Change::Inode(InodeNode { inode: shrunk, data: &[] }),
         ];
@@ -379,12 +379,12 @@ impl Model {
     }
 }
 
-fn entry(name: &[u8], number: u32) -> Change<'_> {
-    named(Key::entry(ROOT, hash(name)), name, number)
+fn entry<'n>(fs: &Fs, name: &'n [u8], number: u32) -> Change<'n> {
+    named(Key::entry(ROOT, hash(fs, name)), name, number)
 }
 
-fn attribute(host: u32, name: &[u8], number: u32) -> Change<'_> {
-    named(Key::xattr_entry(host, hash(name)), name, number)
+fn attribute<'n>(fs: &Fs, host: u32, name: &'n [u8], number: u32) -> Change<'n> {
+    named(Key::xattr_entry(host, hash(fs, name)), name, number)
 }
 
 fn named(key: Key, name: &[u8], number: u32) -> Change<'_> {

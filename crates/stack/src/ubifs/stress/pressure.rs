@@ -72,7 +72,7 @@ fn a_full_filesystem_can_be_emptied_and_filled_again() {
             let when = format!("{shape:?}, full {round} after {written}");
             assert_holds(&mut core, &model, &when);
             assert_consistent(&mut core, &when);
-            assert_eq!(core.io.is_read_only(), false);
+            assert!(!core.io.is_read_only());
             // A few changes that need no space, then deletions.
             while model.state.names.len() > round {
                 model.run(&mut core, Operation::Unlink).unwrap();
