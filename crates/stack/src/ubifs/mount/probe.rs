@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use floatgate_media::ubifs::{MasterFlags, Superblock};
 
+use super::damage::Damage;
 use super::{master, superblock};
 use crate::ubifs::error::Result;
 use crate::ubifs::io::Io;
@@ -26,7 +27,7 @@ pub fn probe(mut volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterSt
     let found = superblock::read(&mut volume, true)?;
     let layout = superblock::layout(&found.superblock, volume.geometry())?;
     let mut io = Io::new(volume, Arc::new(layout), true);
-    let master = master::read(&mut io).ok().map(|found| MasterState {
+    let master = master::read(&mut io, &mut Damage::new(false)).ok().map(|found| MasterState {
         commit: found.master.commit,
         dirty: found.master.flags.contains(MasterFlags::DIRTY),
     });
