@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::Master;
 use floatgate_media::ubifs::lpt::{Geometry, Kind, Ltab, Nnode, Place};
+use floatgate_media::ubifs::{Frame, Master, Node};
 use proptest::prelude::*;
 
 use super::super::{LebSpace, Space, check_lpt};
@@ -289,6 +289,46 @@ fn a_filesystem_that_has_grown_has_empty_lebs_at_its_end() {
             commit(&mut io, &mut space, &mut master);
             check(&mut io, &space, &master);
         }
+    }
+}
+
+macro_rules! sample {
+    ($name:literal) => {
+        &include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../media/tests/samples/", $name))[..]
+    };
+}
+
+/// The LPT of a filesystem that Linux has worked on, with superblock and master node.
+fn written_by_linux() -> (Io<Chip>, Master) {
+    let superblock = Frame::parse(sample!("ubifs_node/superblock_kernel.bin")).unwrap();
+    let master = Frame::parse(sample!("ubifs_node/master_kernel.bin")).unwrap();
+    let (Ok(Node::Superblock(superblock)), Ok(Node::Master(master))) = (superblock.node(), master.node())
+    else {
+        panic!("other samples than expected");
+    };
+    let mut flash = empty_lebs(superblock.leb_count);
+    let mut leb = sample!("ubifs/kernel_lpt_leb.bin").to_vec();
+    leb.resize(superblock.leb_bytes as usize, 0xFF);
+    flash[master.lpt_lnum as usize] = Some(leb);
+    (over(superblock, flash), master)
+}
+
+#[test]
+fn a_tree_of_linux_is_read_and_continued() {
+    let (mut io, mut master) = written_by_linux();
+    assert_eq!(check_lpt(&mut io, &master).unwrap(), []);
+    let mut space = Space::load(&mut io, &master).unwrap();
+    let totals = space.totals();
+    let said =
+        [master.free_bytes, master.dirty_bytes, master.used_bytes, master.dead_bytes, master.dark_bytes];
+    assert_eq!([totals.free, totals.dirty, totals.used, totals.dead, totals.dark], said);
+    assert_eq!((totals.empty_lebs, totals.index_lebs), (master.empty_lebs, master.index_lebs));
+    let layout = Arc::clone(io.layout());
+    let mut random = Random(11);
+    for _ in 0..100 {
+        change_some(&mut space, &layout, &mut random, 2);
+        commit(&mut io, &mut space, &mut master);
+        check(&mut io, &space, &master);
     }
 }
 
