@@ -62,8 +62,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let corrected = image.corrected.as_ref().map(|corrected| corrected.losses()).unwrap_or_default();
     let mounted = image.mount(&args.image.selection(), true, Behaviour::default());
     let mut fs = mounted.map_err(|error| options::failure(&args.image.image, &error))?;
+    let damage = fs.damage().iter().map(|error| Loss::new(&[], error.to_string())).collect::<Vec<_>>();
     let mut extracted = args.extract(&mut fs, to_stdout)?;
-    extracted.losses.splice(0..0, corrected);
+    extracted.losses.splice(0..0, corrected.into_iter().chain(damage));
     args.report(&extracted, to_stdout)
 }
 

@@ -150,7 +150,11 @@ impl Image {
         recover: bool,
         behaviour: Behaviour,
     ) -> Result<FileUbifs, ImageError> {
-        let options = MountOptions { read_only: self.access == Access::Read, recover };
+        let options = MountOptions {
+            read_only: self.access == Access::Read,
+            recover,
+            forgiving: self.access == Access::Read,
+        };
         let volume = self.volume(selection)?;
         Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error.into())
     }
