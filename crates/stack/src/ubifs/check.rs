@@ -8,7 +8,7 @@ use super::core::Core;
 use super::error::{Error, Result};
 use super::layout::{Head, Place};
 use super::scan::scan;
-use super::space::{LebSpace, SpaceTotals};
+use super::space::{LebSpace, SpaceTotals, check_lpt};
 use crate::volume::Volume;
 
 /// Most levels that an index is followed down.
@@ -54,6 +54,9 @@ pub enum Inconsistency {
         /// What is wrong.
         error: Error,
     },
+    /// The tree of LEB properties on flash is damaged, or does not agree with itself or the master node.
+    #[error("LEB properties: {0}")]
+    Properties(Error),
     /// A sum is wrong.
     #[error("{what}: {believed}, but {found}")]
     Sum {
@@ -119,7 +122,18 @@ impl<V: Volume> Core<V> {
         }
         check_totals(self.io.layout().leb_bytes(), &lebs, self.space.totals(), &mut found);
         self.check_heads(&mut found)?;
+        self.check_properties(&mut found)?;
         Ok(found)
+    }
+
+    /// The LEB properties on flash, as the last commit left them.
+    fn check_properties(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
+        let master = self.master;
+        // A filesystem that is being made has none yet.
+        if self.io.layout().limits.lpt.contains(&master.lpt_lnum) {
+            found.extend(check_lpt(&mut self.io, &master)?.into_iter().map(Inconsistency::Properties));
+        }
+        Ok(())
     }
 
     /// Leaves of the index; each is read and compared with its key.
