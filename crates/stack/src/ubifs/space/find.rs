@@ -33,11 +33,10 @@ impl Space {
         worth: impl Fn(LebSpace) -> u32,
     ) -> Option<(u32, LebSpace)> {
         let candidates = self.table.iter().filter(|&(_, leb, category)| wanted(leb, category));
-        let best = candidates.fold(None, |best: Option<(u32, LebSpace)>, (lnum, leb, _)| match best {
+        candidates.fold(None, |best: Option<(u32, LebSpace)>, (lnum, leb, _)| match best {
             Some((_, other)) if worth(other) >= worth(leb) => best,
             _ => Some((lnum, leb)),
-        });
-        best
+        })
     }
 
     fn take(&mut self, lnum: u32) -> Result<LebSpace> {

@@ -110,7 +110,7 @@ fn reserved_space_is_for_the_privileged() {
     let shape = Shape::default();
     let mut superblock = shape.superblock();
     superblock.reserved_bytes = 20 * SIZE;
-    let io = super::support::over(superblock, super::support::empty_lebs(superblock.leb_count));
+    let io = super::support::over(&superblock, super::support::empty_lebs(superblock.leb_count));
     let mut space = Space::empty(&io);
     let block = BudgetRequest { new_blocks: 1, ..BudgetRequest::default() };
     while space.promise(&block, false).is_some() {}

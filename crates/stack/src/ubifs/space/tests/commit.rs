@@ -275,7 +275,7 @@ fn a_filesystem_that_has_grown_has_empty_lebs_at_its_end() {
         let old = lebs(&space, &layout);
         let mut flash = io.into_volume().lebs;
         flash.extend(empty_lebs(growth));
-        let mut io = over(shape.superblock(), flash);
+        let mut io = over(&shape.superblock(), flash);
         let layout = Arc::clone(io.layout());
         assert_eq!(layout.limits.main_lebs(), 41 + growth);
         assert_eq!(check_lpt(&mut io, &master).unwrap(), []);
@@ -310,7 +310,7 @@ fn written_by_linux() -> (Io<Chip>, Master) {
     let mut leb = sample!("ubifs/kernel_lpt_leb.bin").to_vec();
     leb.resize(superblock.leb_bytes as usize, 0xFF);
     flash[master.lpt_lnum as usize] = Some(leb);
-    (over(superblock, flash), master)
+    (over(&superblock, flash), master)
 }
 
 #[test]
