@@ -8,6 +8,7 @@ mod common;
 mod completions;
 mod ecc;
 mod endurance;
+mod image;
 mod keystore;
 mod papers;
 mod parts;
@@ -54,6 +55,8 @@ enum Command {
     Papers(papers::Args),
     /// Images for flash programmers, and dumps of real chips corrected
     Ecc(ecc::Args),
+    /// Images of UBI and UBIFS: what is in them, extracted, built, changed, checked
+    Image(image::Args),
     /// The catalogue of chips
     Parts(parts::Args),
     /// The catalogue of boards
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Endurance(args) => endurance::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
+        Command::Image(args) => image::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Completions(args) => completions::run(&args),

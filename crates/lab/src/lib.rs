@@ -9,6 +9,7 @@
 //! - [`operation`]: one operation, recorded.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
+//! - [`image`]: images of UBI and UBIFS: what is in a file, and the filesystem in it.
 //! - [`ecc`]: images of raw NAND: data to pages with OOB and back, corrected and reported.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
@@ -17,6 +18,7 @@ pub mod config;
 pub mod ecc;
 pub mod endurance;
 pub mod error;
+pub mod image;
 pub mod keystore;
 pub mod operation;
 pub mod papers;

@@ -326,7 +326,7 @@ impl<D: Mtd + Tear> Tear for Faults<D> {
     }
 
     fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
-        if !self.grown.contains(&addr) {
+        if !self.grown.contains(&self.inner.geometry().block_start(addr)) {
             self.inner.tear_erase(addr, stage, seed);
         }
     }

@@ -254,6 +254,9 @@ impl RamFlash {
 
 impl Tear for RamFlash {
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+        if check_range(Instant::ZERO, addr, data.len() as u64, self.geometry.size_bytes).is_err() {
+            return;
+        }
         for (addr, piece) in pieces(addr, data, super::page_bytes(&self.geometry)) {
             if self.would_program(addr, piece) {
                 self.tear_page(addr, piece, stage, seed);

@@ -59,10 +59,15 @@ fn a_window_shows_its_part_and_keeps_writes_inside() {
 #[test]
 fn the_hosts_failures_are_told() {
     let path = std::env::current_exe().unwrap();
-    let mut store = FileStore::new(File::open(path).unwrap()).unwrap();
+    let mut store = FileStore::new(File::open(&path).unwrap()).unwrap();
+    assert_eq!(store.size_bytes(), path.metadata().unwrap().len());
     let error = store.write_at(3, &[1]).unwrap_err();
     assert_eq!((error.action, error.offset), ("writing", 3));
-    assert_eq!(bytes(&mut store, 0, 4), b"\x7fELF");
+    // It reads on.
+    let first = bytes(&mut store, 0, 64);
+    let mut again = [0; 64];
+    std::io::Read::read_exact(&mut File::open(&path).unwrap(), &mut again).unwrap();
+    assert_eq!(first, again);
 }
 
 proptest! {

@@ -11,8 +11,8 @@ use super::{
     AttachError, AttachFault, AttachKind, AttachOptions, Counts, FastmapUse, ReadOnlyReason, Ubi, UbiError,
 };
 use floatgate_media::ubi::{
-    FASTMAP_ANCHOR_PEBS, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags, VolumeRecord, VolumeTable,
-    VolumeType,
+    FASTMAP_ANCHOR_PEBS, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags,
+    VolumeRecord, VolumeTable, VolumeType,
 };
 use floatgate_mtd::Mtd;
 
@@ -105,11 +105,13 @@ impl<M: Mtd> Ubi<M> {
         }
         let own = |found: &Found| layout.pebs.contains(&found.pnum);
         let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
-        if options.fastmap != FastmapUse::Write {
+        let begun = layout.next.clone();
+        // After an erasure out of turn it says less than is true.
+        let keep = options.fastmap == FastmapUse::Write && !options.after_power_cut;
+        if !keep {
             stale.append(&mut scan.fastmap);
         }
-        let begun = layout.next.clone();
-        self.keep_fastmap(options, Some(layout));
+        self.keep_fastmap(options, Some(layout).filter(|_| keep));
         self.make_good(&mut scan, (&stale, &begun), copies, options)?;
         Ok(true)
     }
@@ -260,8 +262,10 @@ impl<M: Mtd> Ubi<M> {
         }
         if options.after_power_cut {
             self.erase_doubtful(scan, begun)?;
+            self.erase_begun(options.fastmap == FastmapUse::Write || !stale.is_empty())?;
         }
-        self.erase_fastmaps(stale)?;
+        self.erase_fastmaps(stale, true)?;
+        self.erase_fastmaps(stale, false)?;
         if options.after_power_cut {
             self.rewrite_last(scan)?;
         }
@@ -277,16 +281,15 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
-    /// A fastmap that is not kept up to date must never be found again. Of several the oldest goes first, so that a
-    /// power cut does not bring it back.
-    fn erase_fastmaps(&mut self, stale: &[Found]) -> Result<(), UbiError> {
+    /// Erases the anchors of fastmaps that are not kept up to date, so that they are never found again, or their other
+    /// PEBs. Of several anchors the oldest goes first, so that a power cut does not bring it back.
+    fn erase_fastmaps(&mut self, stale: &[Found], anchors: bool) -> Result<(), UbiError> {
         let mut stale = stale.to_vec();
-        stale.sort_unstable_by_key(|found| (found.header.volume_id, found.header.sqnum));
+        stale.retain(|found| (found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME) == anchors);
+        stale.sort_unstable_by_key(|found| found.header.sqnum);
         for pnum in stale.iter().map(|found| found.pnum) {
             if matches!(self.peb(pnum).state, PebState::Fastmap | PebState::Pending) {
-                self.works.retain(|work| !matches!(*work, Work::Erase { pnum: other, .. } if other == pnum));
-                self.set_state(pnum, PebState::Pending);
-                self.erase_pending(pnum, false)?;
+                self.erase_out_of_turn(pnum)?;
             }
         }
         Ok(())

@@ -4,8 +4,9 @@
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
 use super::io::{Header, Io, Quality};
-use super::pebs::{LebId, PebState};
+use super::pebs::{Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
+use super::wear::Work;
 use super::{AttachFault, Ubi, UbiError};
 use floatgate_media::MediaError;
 use floatgate_media::ubi::{
@@ -131,7 +132,10 @@ impl Scan {
 
     /// Takes over what the fastmap says, and reads the PEBs of its pools.
     fn fill<M: Mtd>(&mut self, io: &mut Io<M>, map: &Fastmap<'_>) -> Result<(), Miss> {
-        map.pebs(PebList::Free).try_for_each(|peb| self.place(peb, PebState::Free))?;
+        for peb in map.pebs(PebList::Free) {
+            self.place(peb, PebState::Free)?;
+            self.pebs[peb.pnum as usize].on_trust = true;
+        }
         map.pebs(PebList::Used).try_for_each(|peb| self.place(peb, PebState::Used))?;
         map.pebs(PebList::Scrub).try_for_each(|peb| self.place(peb, PebState::Scrub))?;
         for peb in map.pebs(PebList::Erase) {
@@ -148,7 +152,7 @@ impl Scan {
         for pnum in map.pool.pebs().chain(map.wl_pool.pebs()) {
             self.read_pool(io, pnum, &volumes)?;
         }
-        self.bad = map.counts.bad;
+        self.bad = self.bad.saturating_add(map.counts.bad);
         self.account()
     }
 
@@ -178,23 +182,14 @@ impl Scan {
         Ok(())
     }
 
-    /// A PEB that may have been written since: its headers count.
+    /// A PEB that may have been written since: its headers count, as in a scan.
     fn read_pool<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
         let state = self.pebs.get(pnum as usize).ok_or(Miss::Unusable)?.state;
-        require(state == PebState::Bad && !io.is_bad(pnum)?)?;
-        let (erase_count, scrub) = self.read_known_ec(io, pnum)?;
-        self.place(PebEc { pnum, erase_count }, PebState::Free)?;
-        match io.read_vid(pnum)? {
-            Header::Erased | Header::ErasedFlips => Ok(()),
-            Header::Found(header, flips) if volumes.contains(&header.volume_id) => {
-                let found = Found { pnum, header, scrub: scrub || flips };
-                let peb = &mut self.pebs[pnum as usize];
-                (peb.state, peb.leb) = (PebState::Used, Some(found.leb()));
-                self.add_leb(found);
-                Ok(())
-            }
-            _ => Err(Miss::Unusable),
-        }
+        require(state == PebState::Bad)?;
+        let (found, fastmaps) = (self.found.len(), self.fastmap.len());
+        self.read_peb(io, pnum)?;
+        let known = self.found[found..].iter().all(|found| volumes.contains(&found.header.volume_id));
+        require(known && self.fastmap.len() == fastmaps)
     }
 
     /// All PEBs are bad, or named; those in use that hold no LEB are erased.
@@ -212,6 +207,26 @@ impl Scan {
 }
 
 impl<M: Mtd> Ubi<M> {
+    /// The free PEB that `choose` takes. One that only a fastmap says is free is looked at first: an erase of it that was
+    /// cut off took its EC header.
+    pub(super) fn pick_free(
+        &mut self,
+        choose: impl Fn(&PebSet) -> Option<Entry>,
+    ) -> Result<Option<Entry>, UbiError> {
+        while let Some(entry) = choose(&self.free) {
+            let pnum = entry.pnum;
+            if !self.peb(pnum).on_trust {
+                return Ok(Some(entry));
+            }
+            self.peb_mut(pnum).on_trust = false;
+            if !matches!(self.io.read_ec(pnum)?, Header::Found(..)) {
+                self.set_state(pnum, PebState::Pending);
+                self.works.push_back(Work::Erase { pnum, torture: false });
+            }
+        }
+        Ok(None)
+    }
+
     /// A fastmap may be older than what its PEBs hold: the first access to a LEB looks at its VID header.
     pub(super) fn confirm(&mut self, leb: LebId) -> Result<(), UbiError> {
         let Some(pnum) = self.mapping(leb) else { return Ok(()) };

@@ -88,7 +88,10 @@ impl<M: Mtd> Ubi<M> {
         }
         match self.fastmap.as_ref().filter(|map| !map.current.is_empty()) {
             Some(map) => Ok(map.wl_pool.front().map(|&pnum| self.entry(pnum))),
-            None => Ok(self.free.below(self.wear_threshold.saturating_mul(2))),
+            None => {
+                let diff = self.wear_threshold.saturating_mul(2);
+                self.pick_free(|free| free.below(diff))
+            }
         }
     }
 
@@ -124,7 +127,7 @@ impl<M: Mtd> Ubi<M> {
         let Some(parts) = self.choose_parts(&old)? else {
             return self.erase_parts(&old);
         };
-        self.fill_pools();
+        self.fill_pools()?;
         let left: Vec<u32> = old.into_iter().filter(|pnum| !parts.contains(pnum)).collect();
         left.iter().for_each(|&pnum| self.set_state(pnum, PebState::Pending));
         match self.write_fastmap(&parts) {
@@ -168,21 +171,23 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Fills both pools by turns, with PEBs of medium wear for data and much worn ones for moves.
-    fn fill_pools(&mut self) {
-        let Some(map) = &self.fastmap else { return };
+    fn fill_pools(&mut self) -> Result<(), UbiError> {
+        let Some(map) = &self.fastmap else { return Ok(()) };
+        let threshold = self.wear_threshold;
         let (pool_max, wl_pool_max) = (usize::from(map.pool_max), usize::from(map.wl_pool_max));
         let (mut pool, mut wl_pool) = (VecDeque::new(), VecDeque::new());
         let mut full = false;
         while !full {
             full = true;
-            let pick = self.free.medium(self.wear_threshold);
+            let pick = self.pick_free(|free| free.medium(threshold))?;
             full &= !self.fill_from(&mut pool, pool_max, pick);
-            let pick = self.free.below(self.wear_threshold.saturating_mul(2));
+            let pick = self.pick_free(|free| free.below(threshold.saturating_mul(2)))?;
             full &= !self.fill_from(&mut wl_pool, wl_pool_max, pick);
         }
         if let Some(map) = &mut self.fastmap {
             (map.pool, map.wl_pool) = (pool, wl_pool);
         }
+        Ok(())
     }
 
     fn fill_from(&mut self, pool: &mut VecDeque<u32>, max: usize, pick: Option<Entry>) -> bool {
@@ -204,10 +209,11 @@ impl<M: Mtd> Ubi<M> {
         }
         let mut parts = Vec::new();
         for index in 0..count as usize {
-            let free = match index {
-                0 => self.free.first_below(FASTMAP_ANCHOR_PEBS),
-                _ => self.free.medium(self.wear_threshold),
-            };
+            let threshold = self.wear_threshold;
+            let free = self.pick_free(|free| match index {
+                0 => free.first_below(FASTMAP_ANCHOR_PEBS),
+                _ => free.medium(threshold),
+            })?;
             let pnum = match free.map(|entry| entry.pnum).or(old.get(index).copied()) {
                 Some(pnum) => pnum,
                 None => {
@@ -237,7 +243,8 @@ impl<M: Mtd> Ubi<M> {
 
     /// Moves a LEB out of the PEBs that an anchor may be in.
     fn clear_anchor_peb(&mut self) -> Result<(), UbiError> {
-        let to = self.free.below(self.wear_threshold.saturating_mul(2));
+        let diff = self.wear_threshold.saturating_mul(2);
+        let to = self.pick_free(|free| free.below(diff))?;
         match self.used.first_below(FASTMAP_ANCHOR_PEBS).zip(to) {
             Some((from, to)) => self.move_pair(from.pnum, to.pnum),
             None => Ok(()),

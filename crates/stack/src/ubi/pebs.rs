@@ -42,10 +42,12 @@ pub(super) struct Peb {
     pub(super) erase_count: u32,
     pub(super) state: PebState,
     pub(super) leb: Option<LebId>,
+    /// Free as far as a fastmap knows.
+    pub(super) on_trust: bool,
 }
 
 /// A PEB that is bad or not known yet.
-pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None };
+pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None, on_trust: false };
 
 /// PEBs in the order of erase counter and number.
 ///

@@ -14,30 +14,46 @@
 //! What is appended to a LEB is not looked at: whoever wrote it knows what may have been cut off.
 
 use super::io::is_filled;
-use super::pebs::PebState;
+use super::pebs::{Entry, PebState};
 use super::scan::{Found, Scan};
-use super::{Ubi, UbiError};
+use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VidHeader};
 use floatgate_mtd::Mtd;
 
-/// Free PEBs of most wear that a move may have begun in: one, and one that was erased after an earlier cut.
-const WORN: usize = 2;
+/// How many PEBs are erased where one is meant: after an earlier cut one was erased, and may have taken its place.
+const DEPTH: usize = 2;
 
 impl<M: Mtd> Ubi<M> {
-    /// Erases what cannot be trusted.
+    /// Erases PEBs that cannot be read for certain, and `begun`, the next ones of a fastmap's pools.
     pub(super) fn erase_doubtful(&mut self, scan: &Scan, begun: &[u32]) -> Result<(), UbiError> {
-        // They come first in the queue.
-        for _ in &scan.urgent {
-            self.do_one_work()?;
+        for &pnum in &scan.urgent {
+            self.erase_out_of_turn(pnum)?;
         }
-        let anchor = self.fastmap.as_ref().and(self.free.first_below(FASTMAP_ANCHOR_PEBS));
-        let next = self.free.medium(self.wear_threshold).into_iter().chain(anchor);
-        let entries = next.chain(self.free.last(WORN)).map(|entry| entry.pnum);
-        let candidates: Vec<u32> = begun.iter().copied().chain(entries).collect();
-        for pnum in candidates {
+        self.erase_free(begun)
+    }
+
+    /// Erases the free PEBs that a write may have begun in: data or, where a fastmap did not count, a move; with `anchors`
+    /// the anchor of a fastmap.
+    pub(super) fn erase_begun(&mut self, anchors: bool) -> Result<(), UbiError> {
+        let pnums = |entries: &mut dyn Iterator<Item = Entry>| entries.map(|entry| entry.pnum).collect();
+        let (mut next, mut worn): (Vec<u32>, Vec<u32>) = Default::default();
+        if self.attach_kind == AttachKind::Scan {
+            next = pnums(&mut self.free.medium(self.wear_threshold).into_iter());
+            worn = pnums(&mut self.free.last(DEPTH));
+        }
+        self.erase_free(&next)?;
+        if anchors {
+            let low = self.free.iter().filter(|entry| entry.pnum < FASTMAP_ANCHOR_PEBS);
+            let low: Vec<u32> = pnums(&mut low.take(DEPTH));
+            self.erase_free(&low)?;
+        }
+        self.erase_free(&worn)
+    }
+
+    fn erase_free(&mut self, pebs: &[u32]) -> Result<(), UbiError> {
+        for &pnum in pebs {
             if self.peb(pnum).state == PebState::Free {
-                self.set_state(pnum, PebState::Pending);
-                self.erase_pending(pnum, false)?;
+                self.erase_out_of_turn(pnum)?;
             }
         }
         Ok(())

@@ -9,6 +9,9 @@ use floatgate_media::ubi::{
 };
 use floatgate_mtd::Mtd;
 
+/// How often a corrupt header is read again before its PEB is set aside.
+const PATIENCE: u32 = 8;
+
 /// A PEB that claims a LEB.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -82,7 +85,8 @@ impl Scan {
         Ok(())
     }
 
-    fn read_peb<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(), AttachFault> {
+    /// Reads the headers of a PEB.
+    pub(super) fn read_peb<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(), AttachFault> {
         if io.is_bad(pnum)? {
             self.bad += 1;
             return Ok(());
@@ -166,12 +170,18 @@ impl Scan {
             self.maybe_bad += u32::from(both);
             self.strange += u32::from(!both);
         }
-        if ec.erase_count.is_some() && holds_data(io, pnum)? {
-            self.corrupted += 1;
-            self.pebs[pnum as usize].state = PebState::Corrupted;
-        } else {
+        if ec.erase_count.is_none() || !holds_data(io, pnum)? {
             self.erase_first(pnum);
+            return Ok(());
         }
+        // An erase that was cut off at once may leave a header that reads well now and then.
+        for _ in 0..PATIENCE {
+            if let Header::Found(header, _) = io.read_vid(pnum)? {
+                return self.add(io, Found { pnum, header, scrub: true });
+            }
+        }
+        self.corrupted += 1;
+        self.pebs[pnum as usize].state = PebState::Corrupted;
         Ok(())
     }
 

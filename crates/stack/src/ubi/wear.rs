@@ -59,7 +59,7 @@ impl<M: Mtd> Ubi<M> {
     /// A free PEB for a LEB; it is protected from being moved for a while.
     pub(super) fn get_peb(&mut self) -> Result<u32, UbiError> {
         self.io.check_writable()?;
-        if !self.works.is_empty() && self.works.len() >= self.free.len() {
+        while !self.works.is_empty() && self.works.len() >= self.free.len() {
             self.do_one_work()?;
         }
         if self.fastmap.is_some()
@@ -67,14 +67,16 @@ impl<M: Mtd> Ubi<M> {
         {
             return Ok(pnum);
         }
-        while self.free.is_empty() {
+        let threshold = self.wear_threshold;
+        loop {
+            if let Some(entry) = self.pick_free(|free| free.medium(threshold))? {
+                self.set_state(entry.pnum, PebState::Protected);
+                return Ok(entry.pnum);
+            }
             if !self.do_one_work()? {
                 return Err(UbiError::NoFreePeb);
             }
         }
-        let entry = self.free.medium(self.wear_threshold).ok_or(UbiError::NoFreePeb)?;
-        self.set_state(entry.pnum, PebState::Protected);
-        Ok(entry.pnum)
     }
 
     /// Gives a PEB back: it waits to be erased. `leb` is what it held.
@@ -124,12 +126,20 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
+    /// Erases a PEB that nothing needs before others that wait.
+    pub(super) fn erase_out_of_turn(&mut self, pnum: u32) -> Result<(), UbiError> {
+        self.works.retain(|work| !matches!(*work, Work::Erase { pnum: other, .. } if other == pnum));
+        self.set_state(pnum, PebState::Pending);
+        self.erase_pending(pnum, false)
+    }
+
     /// Erases a PEB that nothing needs any more; it is free then, or bad.
     pub(super) fn erase_pending(&mut self, pnum: u32, mut torture: bool) -> Result<(), UbiError> {
         match self.erase_to_free(pnum, &mut torture) {
             Ok(()) => {
                 self.set_state(pnum, PebState::Free);
-                self.peb_mut(pnum).leb = None;
+                let peb = self.peb_mut(pnum);
+                (peb.leb, peb.on_trust) = (None, false);
                 self.erased_one_more();
                 Ok(())
             }

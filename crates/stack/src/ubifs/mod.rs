@@ -28,5 +28,5 @@ pub use files::{
     SetXattr, Ubifs,
 };
 pub use layout::{Head, Place};
-pub use mount::{FormatOptions, FormatStyle, MountOptions};
+pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
 pub use space::SpaceReport;

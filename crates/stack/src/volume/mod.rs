@@ -193,3 +193,39 @@ impl<V: Volume + ?Sized> Volume for &mut V {
         (**self).wait_until(now);
     }
 }
+
+impl<V: Volume + ?Sized> Volume for Box<V> {
+    fn geometry(&self) -> VolumeGeometry {
+        (**self).geometry()
+    }
+    fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError> {
+        (**self).read(lnum, offset, buf)
+    }
+    fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<(), VolumeError> {
+        (**self).write(lnum, offset, data)
+    }
+    fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError> {
+        (**self).change(lnum, data)
+    }
+    fn map(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        (**self).map(lnum)
+    }
+    fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        (**self).unmap(lnum)
+    }
+    fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        (**self).erase(lnum)
+    }
+    fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
+        (**self).is_mapped(lnum)
+    }
+    fn flush(&mut self) -> Result<(), VolumeError> {
+        (**self).flush()
+    }
+    fn now(&self) -> Instant {
+        (**self).now()
+    }
+    fn wait_until(&mut self, now: Instant) {
+        (**self).wait_until(now);
+    }
+}

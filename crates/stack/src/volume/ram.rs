@@ -26,7 +26,7 @@ impl RamVolume {
     pub fn from_bytes(geometry: VolumeGeometry, bytes: &[u8]) -> Self {
         let mut volume = Self::new(geometry);
         for (slot, leb) in volume.lebs.iter_mut().zip(bytes.chunks(geometry.leb_bytes.max(1) as usize)) {
-            let used = geometry.used(leb);
+            let used = geometry.used(leb).min(geometry.leb_bytes as usize);
             *slot = (used > 0).then(|| Arc::new(leb[..used.min(leb.len())].to_vec()));
         }
         volume

@@ -94,6 +94,23 @@ fn what_is_outside_or_misaligned_is_refused() {
 }
 
 #[test]
+fn volumes_without_size_hold_nothing() {
+    let none = VolumeGeometry { leb_bytes: 0, min_io_bytes: 0, ..geometry() };
+    let mut pieces = 0;
+    RamVolume::from_bytes(none, &[1; 100])
+        .copy_to(|leb| {
+            pieces += leb.len();
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+    assert_eq!(pieces, 0);
+    let mut v = BareVolume::new(vec![1; 100], none);
+    assert_eq!(fault(v.read(0, 0, &mut [0])), VolumeFault::OutOfRange { len: 1 });
+    v.flush().unwrap();
+    assert!(!v.is_mapped(5).unwrap());
+}
+
+#[test]
 fn read_only_volumes_only_read() {
     let read_only = VolumeGeometry { read_only: true, ..geometry() };
     let image = vec![3; 300];

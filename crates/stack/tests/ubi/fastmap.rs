@@ -74,7 +74,8 @@ fn a_damaged_fastmap_falls_back_to_a_scan() {
     let id = ubi.create_volume(&NewVolume::dynamic("data", 20)).unwrap();
     ubi.change_leb(id, 7, &[7; 1024]).unwrap();
     let flash = ubi.detach().unwrap().0;
-    let ubi = attach(flash.clone(), FastmapUse::Write);
+    let options = AttachOptions { fastmap: FastmapUse::Write, ..super::common::quiet() };
+    let ubi = Ubi::attach(flash.clone(), &options).unwrap();
     assert_eq!(ubi.info().attach_kind, AttachKind::Fastmap);
     let parts: Vec<u32> =
         ubi.pebs().filter(|peb| peb.state == PebState::Fastmap).map(|peb| peb.pnum).collect();

@@ -191,7 +191,11 @@ impl Model {
         if let Op::Resize { id, lebs } = op
             && let Some(volume) = self.volumes.get_mut(id)
         {
-            volume.lebs.iter_mut().skip(*lebs as usize).for_each(|leb| leb.ghost = true);
+            volume
+                .lebs
+                .iter_mut()
+                .skip(*lebs as usize)
+                .for_each(|leb| *leb = Leb { data: None, ghost: true });
         }
         assert_eq!(names(self), found, "after {op:?}");
     }

@@ -117,6 +117,11 @@ impl<V: Volume> Ubifs<V> {
         self.core.io.is_read_only()
     }
 
+    /// What a forgiving mount has found damaged and left out.
+    pub fn damage(&self) -> &[Error] {
+        &self.core.damage.notes
+    }
+
     /// The volume below, for its clock.
     pub const fn volume_mut(&mut self) -> &mut V {
         self.core.io.volume_mut()

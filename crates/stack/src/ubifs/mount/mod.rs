@@ -12,11 +12,14 @@ mod geometry;
 mod log;
 mod master;
 mod orphans;
+mod probe;
 mod recover;
 mod replay;
 mod sizes;
 mod start;
 mod superblock;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,6 +39,7 @@ pub use format::{FormatOptions, FormatStyle};
 use log::read_log;
 use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
+pub use probe::{MasterState, probe};
 
 /// How to mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

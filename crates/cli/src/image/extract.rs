@@ -1,0 +1,162 @@
+//! `floatgate image extract`.
+
+use super::options::{self, ImageArgs};
+use crate::common::{self, Failure, Outcome, count, grouped};
+use floatgate_lab::image::Access;
+use floatgate_lab::image::FileUbifs;
+use floatgate_lab::image::extract::{
+    DirectoryTarget, ExtractError, ExtractLimits, Extracted, Loss, TarTarget, extract,
+};
+use floatgate_stack::ubifs::Behaviour;
+use indicatif::ProgressBar;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image extract dump.bin rootfs/
+  floatgate image extract dump.bin rootfs.tar
+  floatgate image extract dump.bin - | tar -t
+  floatgate image extract two-volumes.ubi data/ --volume data
+
+A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root.
+Exit status 1 when something could not be restored bit for bit: it is listed.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// A directory, a file that ends in .tar, or - for a tar on stdout
+    target: PathBuf,
+
+    /// Files belong to who extracts them, as without the right to give files away
+    #[arg(long)]
+    no_owner: bool,
+
+    /// Most bytes of all files together
+    #[arg(long, value_name = "BYTES", default_value_t = ExtractLimits::default().bytes)]
+    max_bytes: u64,
+
+    /// Most files and directories
+    #[arg(long, value_name = "N", default_value_t = ExtractLimits::default().entries)]
+    max_entries: u64,
+
+    /// Most directories inside each other
+    #[arg(long, value_name = "N", default_value_t = ExtractLimits::default().depth)]
+    max_depth: usize,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Losses that are printed; JSON has all.
+const LINES: usize = 20;
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let to_stdout = args.target.as_os_str() == "-";
+    if to_stdout && args.json {
+        return Err(Failure::new("both the tar and JSON would go to stdout", "name a file for the tar"));
+    }
+    let image = args.image.open(Access::Read)?;
+    let corrected = image.corrected.as_ref().map(|corrected| corrected.losses()).unwrap_or_default();
+    let mounted = image.mount(&args.image.selection(), true, Behaviour::default());
+    let mut fs = mounted.map_err(|error| options::failure(&args.image.image, &error))?;
+    let damage = fs.damage().iter().map(|error| Loss::new(&[], error.to_string())).collect::<Vec<_>>();
+    let mut extracted = args.extract(&mut fs, to_stdout)?;
+    extracted.losses.splice(0..0, corrected.into_iter().chain(damage));
+    args.report(&extracted, to_stdout)
+}
+
+impl Args {
+    fn extract(&self, fs: &mut FileUbifs, to_stdout: bool) -> Result<Extracted, Failure> {
+        let limits =
+            ExtractLimits { bytes: self.max_bytes, entries: self.max_entries, depth: self.max_depth };
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(
+            indicatif::ProgressStyle::with_template("{spinner} {binary_bytes} extracted")
+                .unwrap_or_else(|_| indicatif::ProgressStyle::default_spinner()),
+        );
+        let progress = |bytes| bar.set_position(bytes);
+        let is_tar = self.target.extension().is_some_and(|extension| extension == "tar");
+        let outcome = if to_stdout {
+            if std::io::stdout().is_terminal() {
+                return Err(Failure::new(
+                    "the tar is binary, and stdout a terminal",
+                    "name a file, or pipe it into a command",
+                ));
+            }
+            self.tar(fs, std::io::stdout().lock(), &limits, &progress)
+        } else if is_tar {
+            let file =
+                std::fs::File::create(&self.target).map_err(|error| unwritable(&self.target, &error))?;
+            self.tar(fs, file, &limits, &progress)
+        } else {
+            let target = DirectoryTarget::new(&self.target, !self.no_owner);
+            let mut target = target.map_err(|error| unwritable(&self.target, &error))?;
+            extract(fs, &mut target, &limits, &progress).map_err(|error| self.failed(&error))
+        };
+        bar.finish_and_clear();
+        outcome
+    }
+
+    fn tar(
+        &self,
+        fs: &mut FileUbifs,
+        out: impl Write,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, Failure> {
+        let mut target = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
+        let extracted = extract(fs, &mut target, limits, progress).map_err(|error| self.failed(&error))?;
+        let flushed = target.finish().and_then(|mut out| out.flush());
+        flushed.map_err(|error| unwritable(&self.target, &error))?;
+        Ok(extracted)
+    }
+
+    fn failed(&self, error: &ExtractError) -> Failure {
+        let help = match error {
+            ExtractError::Target { .. } => "extract into an empty directory with room, or as a tar",
+            ExtractError::Limit { .. } => "if you trust the image, raise the limit: see --help",
+        };
+        Failure::new(format!("{}: {error}", self.image.image.display()), help)
+    }
+
+    fn report(&self, extracted: &Extracted, to_stdout: bool) -> Outcome {
+        if self.json {
+            common::print_json(extracted)?;
+        } else {
+            let entries = usize::try_from(extracted.entries).unwrap_or(usize::MAX);
+            let done = format!(
+                "{}: {}, {} bytes",
+                self.target.display(),
+                count(entries, "entry").replace("entrys", "entries"),
+                grouped(extracted.bytes)
+            );
+            if to_stdout {
+                common::tell(&done)
+            } else {
+                common::print(&done)
+            }
+            tell_losses(&extracted.losses);
+        }
+        Ok(if extracted.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+fn tell_losses(losses: &[Loss]) {
+    if losses.is_empty() {
+        return;
+    }
+    common::tell(&format!("{} not restored bit for bit:", count(losses.len(), "thing")));
+    for Loss { path, what } in losses.iter().take(LINES) {
+        common::tell(&format!("  {path}: {what}"));
+    }
+    if losses.len() > LINES {
+        common::tell(&format!("  and {} more: --json lists all", losses.len() - LINES));
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()), "name a place that you can write to")
+}

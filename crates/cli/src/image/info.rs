@@ -1,0 +1,30 @@
+//! `floatgate image info`.
+
+use super::options::{self, ImageArgs};
+use crate::common::{self, Outcome};
+use floatgate_lab::image::Access;
+use floatgate_lab::image::info::{ImageInfo, info};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image info dump.bin
+  floatgate image info dump.bin --json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// Machine-readable (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let image = args.image.open(Access::Read)?;
+    let info: ImageInfo = info(image).map_err(|error| options::failure(&args.image.image, &error))?;
+    if args.json {
+        return common::print_json(&info);
+    }
+    common::print(&info.to_string());
+    Ok(ExitCode::SUCCESS)
+}

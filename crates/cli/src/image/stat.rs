@@ -1,0 +1,110 @@
+//! `floatgate image stat`.
+
+use super::options::ImageArgs;
+use super::show::{self, FileJson};
+use crate::common::{self, Outcome};
+use floatgate_lab::image::extract::show_name;
+use floatgate_media::ubifs::{FileType, InodeFlags};
+use floatgate_stack::ubifs::Attributes;
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  floatgate image stat rootfs.ubi /bin/busybox")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// The file in the image
+    path: String,
+
+    /// Machine-readable (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// A file with all that is known of it.
+#[derive(Serialize)]
+struct Stat {
+    #[serde(flatten)]
+    file: FileJson,
+    /// How new data are compressed.
+    compression: String,
+    flags: Vec<&'static str>,
+    /// Names with their values, bytes that are not text as `\xNN`.
+    extended_attributes: Vec<[String; 2]>,
+    /// Blocks of 4 KiB that hold data.
+    data_blocks: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut fs = args.image.mount()?;
+    let failed = |error: floatgate_stack::ubifs::Error| args.image.failed(error);
+    let inode = fs.resolve(args.path.as_bytes()).map_err(failed)?;
+    let attributes = fs.attributes(inode).map_err(failed)?;
+    let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
+    let target = if readable { Some(fs.read_link(inode).map_err(failed)?) } else { None };
+    let mut extended_attributes = Vec::new();
+    for name in fs.list_xattrs(inode).map_err(failed)? {
+        let value = fs.get_xattr(inode, &name).map_err(failed)?;
+        extended_attributes.push([show_name(&name), show_name(&value)]);
+    }
+    extended_attributes.sort();
+    let data_blocks = fs.data_blocks(inode, 0, usize::MAX).map_err(failed)?.len() as u64;
+    let stat = Stat {
+        file: FileJson::new(args.path.clone(), &attributes, target.as_deref()),
+        compression: format!("{:?}", attributes.compression).to_lowercase(),
+        flags: flag_names(attributes.flags),
+        extended_attributes,
+        data_blocks,
+    };
+    if args.json {
+        return common::print_json(&stat);
+    }
+    common::print(&text(&stat, &attributes));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn flag_names(flags: InodeFlags) -> Vec<&'static str> {
+    let all = [
+        (InodeFlags::COMPRESS, "compress"),
+        (InodeFlags::SYNC, "sync"),
+        (InodeFlags::IMMUTABLE, "immutable"),
+        (InodeFlags::APPEND, "append-only"),
+        (InodeFlags::DIRSYNC, "dirsync"),
+        (InodeFlags::ENCRYPTED, "encrypted"),
+    ];
+    all.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, name)| name).collect()
+}
+
+fn text(stat: &Stat, attributes: &Attributes) -> String {
+    let file = &stat.file;
+    let mut lines = vec![
+        ("path", file.path.clone()),
+        ("type", file.file_type.to_owned()),
+        ("inode", format!("{}, {} links", file.inode, file.links)),
+        ("size", format!("{} bytes in {} blocks", file.size, stat.data_blocks)),
+        ("mode", format!("{:04o} {}", file.permissions, show::mode_text(attributes))),
+        ("owner", format!("{} group {}", file.uid, file.gid)),
+        ("read", show_time(attributes.atime)),
+        ("modified", show_time(attributes.mtime)),
+        ("changed", show_time(attributes.ctime)),
+        ("compression", stat.compression.clone()),
+        ("flags", stat.flags.join(", ")),
+    ];
+    if let Some([major, minor]) = file.device {
+        lines.push(("device", format!("{major}, {minor}")));
+    }
+    if let Some(target) = &file.target {
+        lines.push(("target", target.clone()));
+    }
+    for [name, value] in &stat.extended_attributes {
+        lines.push(("attribute", format!("{name} = {value}")));
+    }
+    lines.into_iter().map(|(key, value)| format!("{key:<12} {value}\n")).collect()
+}
+
+fn show_time(time: floatgate_media::ubifs::Timestamp) -> String {
+    format!("{}.{:09} UTC", show::date(time), time.nanoseconds)
+}

@@ -1,0 +1,88 @@
+//! Why an image cannot be worked with.
+
+use floatgate_stack::{StoreError, ubi, ubifs};
+
+use crate::ecc::EccError;
+
+/// Why an image cannot be worked with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The file cannot be opened.
+    #[error("{0}")]
+    File(std::io::Error),
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    Store(StoreError),
+    /// Nothing that is known was found.
+    #[error("neither UBI nor UBIFS was found")]
+    Nothing,
+    /// There are several images in the file.
+    #[error("the file holds {0} images")]
+    Several(usize),
+    /// No image begins there.
+    #[error("no image begins at byte {0}")]
+    NotThere(u64),
+    /// The device is not as it should be.
+    #[error("UBI: {0}")]
+    Attach(ubi::AttachFault),
+    /// A UBI operation failed.
+    #[error("UBI: {0}")]
+    Ubi(#[from] ubi::UbiError),
+    /// There is no such volume.
+    #[error("there is no volume {wanted:?}; there are: {}", .names.join(", "))]
+    NoVolume {
+        /// The volume asked for.
+        wanted: String,
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// There are several volumes, and none was chosen.
+    #[error("there are several volumes: {}", .0.join(", "))]
+    ChooseVolume(Vec<String>),
+    /// The device has no volume.
+    #[error("the UBI device has no volume")]
+    NoVolumes,
+    /// The filesystem is not as it should be.
+    #[error("UBIFS: {0}")]
+    Ubifs(#[from] ubifs::Error),
+    /// The dump cannot be corrected.
+    #[error(transparent)]
+    Ecc(#[from] EccError),
+    /// A dump with OOB cannot be changed in place.
+    #[error("the dump has OOB between its pages: it cannot be changed in place")]
+    OobReadOnly,
+}
+
+impl ImageError {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        let text = match self {
+            Self::File(_) | Self::Store(_) => {
+                "name a file that can be read, and written if it is to be changed"
+            }
+            Self::Nothing => {
+                "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
+            }
+            Self::Several(_) | Self::NotThere(_) => {
+                "`floatgate image info` lists them; choose one with --offset"
+            }
+            Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
+                "the image is cut off, or made for a larger flash; `floatgate image check` says more"
+            }
+            Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume",
+            Self::Ubifs(ubifs::Error::NeedsRecovery) => {
+                "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
+            }
+            Self::Ubifs(ubifs::Error::NotFound) => "`floatgate image ls` lists what is there",
+            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
+                "`floatgate image check` says what is wrong"
+            }
+            Self::Ecc(error) => return error.help().to_owned(),
+            Self::OobReadOnly => {
+                "make a corrected image with `floatgate ecc decode`, change that, and `floatgate ecc encode` it"
+            }
+        };
+        text.to_owned()
+    }
+}

@@ -1,0 +1,214 @@
+//! Extracting into a directory.
+//!
+//! Every name is opened relative to the directory it stands in, never followed if it is a link, and made anew: an image
+//! cannot write outside of the target, nor over what is there.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
+use floatgate_stack::ubifs::Attributes;
+use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+
+use super::{Contents, Entry, Target};
+
+/// Directories are opened so.
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// New files are opened so.
+const NEW_FILE: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory that an extraction fills.
+#[derive(Debug)]
+pub struct DirectoryTarget {
+    root: OwnedFd,
+    /// Directories on the way, the root not among them.
+    open: Vec<OwnedFd>,
+    /// Owner and group are set.
+    owners: bool,
+}
+
+impl DirectoryTarget {
+    /// Into a directory, which is made if it is not there. `owners`: owner and group are those of the image, which needs
+    /// the right to give files away.
+    ///
+    /// # Errors
+    /// The directory cannot be made or opened.
+    pub fn new(path: &Path, owners: bool) -> io::Result<Self> {
+        std::fs::create_dir_all(path)?;
+        let root = fs::open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?;
+        Ok(Self { root, open: Vec::new(), owners })
+    }
+
+    fn current(&self) -> BorrowedFd<'_> {
+        self.open.last().unwrap_or(&self.root).as_fd()
+    }
+
+    /// Owner, permissions, attributes and times of what a name stands for; each that cannot be set is a loss.
+    fn finish(&self, name: &OsStr, fd: Option<BorrowedFd<'_>>, entry: &Entry<'_>) -> Vec<String> {
+        let mut losses = Vec::new();
+        let mut keep = |what: &str, outcome: rustix::io::Result<()>| {
+            if let Err(error) = outcome {
+                losses.push(format!("{what}: {}", io::Error::from(error)));
+            }
+        };
+        let attributes = entry.attributes;
+        if self.owners {
+            let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
+            let dir = self.current();
+            keep(
+                "owner",
+                match fd {
+                    Some(fd) => fs::fchown(fd, Some(uid), Some(gid)),
+                    None => fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW),
+                },
+            );
+        }
+        // Giving a file away clears its set-user-id bit, so permissions come after the owner.
+        let mode = Mode::from_raw_mode(attributes.mode & 0o7777);
+        match fd {
+            Some(fd) => keep("permissions", fs::fchmod(fd, mode)),
+            None if attributes.file_type != FileType::Symlink => {
+                keep("permissions", fs::chmodat(self.current(), name, mode, AtFlags::empty()));
+            }
+            None => {}
+        }
+        for (xattr, value) in entry.xattrs {
+            let what = format!("extended attribute {}", super::show_name(xattr));
+            keep(&what, set_xattr(self.current(), name, fd, xattr, value));
+        }
+        let times = Timestamps {
+            last_access: timespec(attributes.atime),
+            last_modification: timespec(attributes.mtime),
+        };
+        keep(
+            "times",
+            match fd {
+                Some(fd) => fs::futimens(fd, &times),
+                None => fs::utimensat(self.current(), name, &times, AtFlags::SYMLINK_NOFOLLOW),
+            },
+        );
+        losses
+    }
+}
+
+fn timespec(time: Timestamp) -> Timespec {
+    Timespec { tv_sec: time.seconds, tv_nsec: i64::from(time.nanoseconds) }
+}
+
+/// Sets an attribute by descriptor, or by the name in the directory's folder of descriptors: there is no `setxattrat` on most
+/// kernels, and the last part of such a path is not followed.
+fn set_xattr(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    fd: Option<BorrowedFd<'_>>,
+    xattr: &[u8],
+    value: &[u8],
+) -> rustix::io::Result<()> {
+    if let Some(fd) = fd {
+        return fs::fsetxattr(fd, xattr, value, XattrFlags::empty());
+    }
+    use std::os::fd::AsRawFd;
+    let path = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
+    fs::lsetxattr(path, xattr, value, XattrFlags::empty())
+}
+
+fn name_of<'e>(entry: &'e Entry<'_>) -> &'e OsStr {
+    OsStr::from_bytes(entry.path.last().map_or(&[], Vec::as_slice))
+}
+
+/// Puts what failed in a single entry among its losses: others may still work. A full disk ends the extraction.
+fn one_loss(error: rustix::io::Errno, what: &str) -> io::Result<Vec<String>> {
+    let error = io::Error::from(error);
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => {
+            Err(error)
+        }
+        _ => Ok(vec![format!("{what}: {error}")]),
+    }
+}
+
+impl Target for DirectoryTarget {
+    fn enter(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        if entry.path.is_empty() {
+            return Ok(Vec::new());
+        }
+        let name = name_of(entry);
+        let made = fs::mkdirat(self.current(), name, Mode::RWXU);
+        match made {
+            // A directory that is there is filled; anything else in its place is not.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let fd = fs::openat(self.current(), name, DIRECTORY, Mode::empty())?;
+        self.open.push(fd);
+        Ok(Vec::new())
+    }
+
+    fn leave(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        let fd = self.open.pop();
+        let fd = fd.as_ref().map_or_else(|| self.root.as_fd(), AsFd::as_fd);
+        Ok(self.finish(name_of(entry), Some(fd), entry))
+    }
+
+    fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
+        let name = name_of(entry);
+        let fd = match fs::openat(self.current(), name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
+            Ok(fd) => fd,
+            Err(error) => return one_loss(error, "the file cannot be made"),
+        };
+        let file = std::fs::File::from(fd);
+        let mut end = 0;
+        while let Some((at, bytes)) = contents.next_piece() {
+            std::os::unix::fs::FileExt::write_all_at(&file, bytes, at)?;
+            end = at + bytes.len() as u64;
+        }
+        if end < contents.size() {
+            file.set_len(contents.size())?;
+        }
+        Ok(self.finish(name, Some(file.as_fd()), entry))
+    }
+
+    fn special(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        let name = name_of(entry);
+        let made = match entry.target {
+            Some(target) => fs::symlinkat(OsStr::from_bytes(target), self.current(), name),
+            None => self.make_node(name, entry.attributes),
+        };
+        match made {
+            Ok(()) => Ok(self.finish(name, None, entry)),
+            Err(error) => one_loss(error, "it cannot be made"),
+        }
+    }
+
+    fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> io::Result<Vec<String>> {
+        let Some((first_name, parents)) = first.split_last() else { return Ok(Vec::new()) };
+        let mut dir = fs::openat(&self.root, c".", DIRECTORY, Mode::empty())?;
+        for parent in parents {
+            dir = fs::openat(&dir, OsStr::from_bytes(parent), DIRECTORY, Mode::empty())?;
+        }
+        let first_name = OsStr::from_bytes(first_name);
+        match fs::linkat(&dir, first_name, self.current(), name_of(entry), AtFlags::empty()) {
+            Ok(()) => Ok(Vec::new()),
+            Err(error) => one_loss(error, "the hard link cannot be made"),
+        }
+    }
+}
+
+impl DirectoryTarget {
+    fn make_node(&self, name: &OsStr, attributes: &Attributes) -> rustix::io::Result<()> {
+        let kind = match attributes.file_type {
+            FileType::BlockDevice => fs::FileType::BlockDevice,
+            FileType::CharacterDevice => fs::FileType::CharacterDevice,
+            FileType::Fifo => fs::FileType::Fifo,
+            _ => fs::FileType::Socket,
+        };
+        let DeviceNumber { major, minor } = attributes.device.unwrap_or(DeviceNumber { major: 0, minor: 0 });
+        fs::mknodat(self.current(), name, kind, Mode::RUSR | Mode::WUSR, fs::makedev(major, minor))
+    }
+}

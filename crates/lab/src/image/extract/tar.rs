@@ -1,0 +1,208 @@
+//! Extracting as a tar with every attribute, for which no special rights are needed.
+//!
+//! POSIX.1-2001 (pax) records carry what a header does not: nanoseconds, long names, large sizes, and extended attributes
+//! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`).
+
+use std::io::{self, Read, Write};
+
+use floatgate_media::ubifs::FileType;
+use tar::{Builder, EntryType, Header};
+
+use super::{Contents, Entry, Target};
+
+/// Largest number in the octal fields for owner and group.
+const MAX_OWNER: u32 = 0o777_7777;
+
+/// Longest name that fits the header.
+const MAX_NAME: usize = 100;
+
+/// A tar that an extraction writes.
+pub struct TarTarget<W: Write> {
+    builder: Builder<W>,
+}
+
+impl<W: Write> TarTarget<W> {
+    /// To a writer.
+    pub fn new(out: W) -> Self {
+        Self { builder: Builder::new(out) }
+    }
+
+    /// Writes the end of the archive and returns the writer.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn finish(self) -> io::Result<W> {
+        self.builder.into_inner()
+    }
+
+    fn append(
+        &mut self,
+        entry: &Entry<'_>,
+        kind: EntryType,
+        link: Option<&[u8]>,
+        data: impl Read,
+        size: u64,
+    ) -> io::Result<()> {
+        let attributes = entry.attributes;
+        let mut path = path_bytes(entry.path);
+        if kind == EntryType::Directory {
+            path.push(b'/');
+        }
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(attributes.mode & 0o7777);
+        header.set_uid(u64::from(attributes.uid.min(MAX_OWNER)));
+        header.set_gid(u64::from(attributes.gid.min(MAX_OWNER)));
+        header.set_mtime(u64::try_from(attributes.mtime.seconds).unwrap_or(0));
+        header.set_size(size);
+        if let Some(device) = attributes.device {
+            header.set_device_major(device.major)?;
+            header.set_device_minor(device.minor)?;
+        }
+        put_name(&mut header.as_old_mut().name, &path);
+        put_name(&mut header.as_old_mut().linkname, link.unwrap_or(b""));
+        header.set_cksum();
+        let records = pax_records(entry, &path, link);
+        let records = records.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
+        self.builder.append_pax_extensions(records)?;
+        self.builder.append(&header, data)
+    }
+}
+
+fn put_name(field: &mut [u8; MAX_NAME], name: &[u8]) {
+    let len = name.len().min(MAX_NAME);
+    field[..len].copy_from_slice(&name[..len]);
+}
+
+fn path_bytes(path: &[Vec<u8>]) -> Vec<u8> {
+    if path.is_empty() { b".".to_vec() } else { path.join(&b'/') }
+}
+
+/// What the header cannot hold, in a fixed order.
+fn pax_records(entry: &Entry<'_>, path: &[u8], link: Option<&[u8]>) -> Vec<(String, Vec<u8>)> {
+    let attributes = entry.attributes;
+    let mut records = Vec::new();
+    let mut push = |key: &str, value: Vec<u8>| records.push((key.to_owned(), value));
+    if path.len() > MAX_NAME {
+        push("path", path.to_vec());
+    }
+    if let Some(link) = link.filter(|link| link.len() > MAX_NAME) {
+        push("linkpath", link.to_vec());
+    }
+    if attributes.uid > MAX_OWNER {
+        push("uid", attributes.uid.to_string().into_bytes());
+    }
+    if attributes.gid > MAX_OWNER {
+        push("gid", attributes.gid.to_string().into_bytes());
+    }
+    push("mtime", decimal(attributes.mtime));
+    push("atime", decimal(attributes.atime));
+    for (name, value) in entry.xattrs {
+        // The key has to be text; Linux's names nearly always are.
+        records.push((format!("SCHILY.xattr.{}", String::from_utf8_lossy(name)), value.clone()));
+    }
+    records
+}
+
+/// Seconds with nine decimals; times before 1970 are negative as a whole.
+fn decimal(time: floatgate_media::ubifs::Timestamp) -> Vec<u8> {
+    let total = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let sign = if total < 0 { "-" } else { "" };
+    let size = total.unsigned_abs();
+    format!("{sign}{}.{:09}", size / 1_000_000_000, size % 1_000_000_000).into_bytes()
+}
+
+/// Contents as a stream, holes as zeros.
+struct Stream<'c> {
+    contents: &'c mut dyn Contents,
+    /// Where the stream is.
+    at: u64,
+    /// The piece that comes next, and where it begins.
+    piece: Vec<u8>,
+    piece_at: u64,
+}
+
+impl<'c> Stream<'c> {
+    fn new(contents: &'c mut dyn Contents) -> Self {
+        Self { contents, at: 0, piece: Vec::new(), piece_at: 0 }
+    }
+
+    fn advance(&mut self) {
+        if self.at < self.piece_at + self.piece.len() as u64 {
+            return;
+        }
+        match self.contents.next_piece() {
+            Some((at, bytes)) => {
+                self.piece_at = at;
+                self.piece.clear();
+                self.piece.extend_from_slice(bytes);
+            }
+            None => {
+                self.piece_at = self.contents.size();
+                self.piece.clear();
+            }
+        }
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.advance();
+        let room = |left: u64| usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        let len = if self.at < self.piece_at {
+            let len = room(self.piece_at - self.at);
+            buf[..len].fill(0);
+            len
+        } else {
+            let skip = usize::try_from(self.at - self.piece_at).unwrap_or(usize::MAX);
+            let held = self.piece.get(skip..).unwrap_or(&[]);
+            let len = held.len().min(buf.len());
+            buf[..len].copy_from_slice(&held[..len]);
+            len
+        };
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+/// An attribute whose name is no text cannot be a pax key.
+fn losses(entry: &Entry<'_>) -> Vec<String> {
+    let lost =
+        entry.xattrs.iter().filter(|(name, _)| std::str::from_utf8(name).is_err() || name.contains(&b'='));
+    lost.map(|(name, _)| format!("extended attribute {}: a tar cannot hold its name", super::show_name(name)))
+        .collect()
+}
+
+impl<W: Write> Target for TarTarget<W> {
+    fn enter(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        self.append(entry, EntryType::Directory, None, io::empty(), 0)?;
+        Ok(losses(entry))
+    }
+
+    fn leave(&mut self, _entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
+        let size = contents.size();
+        self.append(entry, EntryType::Regular, None, Stream::new(contents), size)?;
+        Ok(losses(entry))
+    }
+
+    fn special(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        let kind = match entry.attributes.file_type {
+            FileType::Symlink => EntryType::Symlink,
+            FileType::BlockDevice => EntryType::Block,
+            FileType::CharacterDevice => EntryType::Char,
+            FileType::Fifo => EntryType::Fifo,
+            _ => return Ok(vec!["a socket: a tar cannot hold it".to_owned()]),
+        };
+        self.append(entry, kind, entry.target, io::empty(), 0)?;
+        Ok(losses(entry))
+    }
+
+    fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> io::Result<Vec<String>> {
+        self.append(entry, EntryType::Link, Some(&path_bytes(first)), io::empty(), 0)?;
+        Ok(Vec::new())
+    }
+}

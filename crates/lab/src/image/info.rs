@@ -1,0 +1,491 @@
+//! What is in an image, and how to make one like it.
+
+use std::fmt;
+
+use floatgate_media::ubi::{VolumeFlags, VolumeType};
+use floatgate_media::ubifs::{Compression, Superblock};
+use floatgate_stack::ubi::{PebState, VolumeInfo};
+use floatgate_stack::ubifs::{MasterState, probe};
+use floatgate_stack::{Volume, VolumeError};
+use serde::Serialize;
+
+use super::detect::{Content, Found, PageShape};
+use super::extract::show_name;
+use super::open::Hints;
+use super::{Corrected, FileUbi, Image, ImageError};
+
+/// All that a file holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ImageInfo {
+    /// Each image.
+    pub images: Vec<OneImage>,
+    /// Of a dump with OOB: what its ECC found.
+    pub ecc: Option<Corrected>,
+}
+
+/// One image.
+#[derive(Clone, Debug, Serialize)]
+pub struct OneImage {
+    /// First byte in the file; without the OOB, where there was some.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// The UBI device, if it is one.
+    pub ubi: Option<UbiInfo>,
+    /// The filesystem, if there is no UBI around it.
+    pub ubifs: Option<UbifsInfo>,
+    /// Why more cannot be said.
+    pub damage: Option<String>,
+}
+
+/// A UBI device.
+#[derive(Clone, Debug, Serialize)]
+pub struct UbiInfo {
+    /// Bytes of a PEB.
+    pub peb_bytes: u32,
+    /// Smallest write, bytes.
+    pub min_io_bytes: u32,
+    /// Smallest write of headers, bytes.
+    pub sub_page_bytes: u32,
+    /// Byte in a PEB where the VID header begins.
+    pub vid_header_offset: u32,
+    /// Byte in a PEB where data begin.
+    pub data_offset: u32,
+    /// Bytes of a LEB.
+    pub leb_bytes: u32,
+    /// Image sequence number.
+    pub image_seq: u32,
+    /// PEBs in all.
+    pub pebs: u32,
+    /// PEBs that are free, or erased and without headers.
+    pub free_pebs: u32,
+    /// PEBs that hold LEBs.
+    pub mapped_pebs: u32,
+    /// PEBs set aside because of damage.
+    pub corrupted_pebs: u32,
+    /// LEBs that a new volume could have.
+    pub available_lebs: u32,
+    /// Lowest, mean and highest erase counter.
+    pub erase_counts: [u32; 3],
+    /// The volumes.
+    pub volumes: Vec<OneVolume>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Serialize)]
+pub struct OneVolume {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Written once as a whole, with CRCs.
+    pub is_static: bool,
+    /// LEBs set aside for it.
+    pub lebs: u32,
+    /// LEBs that are mapped.
+    pub mapped_lebs: u32,
+    /// Usable bytes of a LEB.
+    pub leb_bytes: u32,
+    /// What LEB sizes are a multiple of.
+    pub alignment: u32,
+    /// Bytes of data of a static volume.
+    pub used_bytes: Option<u64>,
+    /// Grows to all free space when it is first attached.
+    pub autoresize: bool,
+    /// An update was cut off.
+    pub update_unfinished: bool,
+    /// The filesystem in it.
+    pub ubifs: Option<UbifsInfo>,
+    /// What its data begin with, where that is no UBIFS.
+    pub starts_with: Option<String>,
+}
+
+/// A filesystem.
+#[derive(Clone, Debug, Serialize)]
+pub struct UbifsInfo {
+    /// Version of the format.
+    pub format: u32,
+    /// Smallest write, bytes.
+    pub min_io_bytes: u32,
+    /// Bytes of a LEB.
+    pub leb_bytes: u32,
+    /// LEBs it has.
+    pub lebs: u32,
+    /// LEBs it can grow to.
+    pub max_lebs: u32,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
+    /// LEBs of the log, the LPT and the orphan area.
+    pub area_lebs: [u32; 3],
+    /// Most children of an index node.
+    pub fanout: u32,
+    /// How new files are compressed.
+    pub compression: &'static str,
+    /// Names carry a second hash.
+    pub double_hash: bool,
+    /// Some files are encrypted.
+    pub encrypted: bool,
+    /// Nodes are authenticated.
+    pub authenticated: bool,
+    /// Identity.
+    pub uuid: String,
+    /// Number of the last commit.
+    pub commit: Option<u64>,
+    /// It was not unmounted: reading it replays the journal.
+    pub needs_recovery: Option<bool>,
+}
+
+/// Looks at all that a file holds.
+///
+/// # Errors
+/// The file cannot be read. Damage inside is part of the report.
+pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
+    let (mut image, ecc) = (image, None::<Corrected>);
+    let ecc = image.corrected.take().or(ecc);
+    let found = image.found.clone();
+    let mut images = Vec::with_capacity(found.len());
+    let mut rest = Some(image);
+    for one in &found {
+        let Some(image) = rest.take() else { break };
+        let (described, image) = describe(image, one)?;
+        images.push(described);
+        rest = image;
+    }
+    Ok(ImageInfo { images, ecc })
+}
+
+/// One image, and the file for the next one.
+fn describe(image: Image, found: &Found) -> Result<(OneImage, Option<Image>), ImageError> {
+    let mut one = OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, damage: None };
+    let again = image.reopen();
+    match &found.content {
+        Content::Ubifs { .. } => {
+            let selection = super::Selection { offset: Some(found.offset), volume: None };
+            let mut volume = image.volume(&selection)?;
+            one.ubifs = ubifs_info(&mut *volume);
+        }
+        _ => match image.attach(found, &Hints::default()) {
+            Ok(ubi) => one.ubi = Some(ubi_info(ubi)),
+            Err(error) => one.damage = Some(error.to_string()),
+        },
+    }
+    Ok((one, again))
+}
+
+fn ubi_info(ubi: FileUbi) -> UbiInfo {
+    let info = ubi.info();
+    let flash = info.geometry.flash();
+    let free = |state: PebState| matches!(state, PebState::Free | PebState::Pending);
+    let free_pebs = ubi.pebs().filter(|peb| free(peb.state)).count();
+    let mapped_pebs = ubi.pebs().filter(|peb| peb.leb.is_some() && !free(peb.state)).count();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut out = UbiInfo {
+        peb_bytes: flash.peb_bytes,
+        min_io_bytes: flash.min_io_bytes,
+        sub_page_bytes: flash.sub_page_bytes,
+        vid_header_offset: info.geometry.vid_header_offset(),
+        data_offset: info.geometry.data_offset(),
+        leb_bytes: info.geometry.leb_bytes(),
+        image_seq: info.image_seq,
+        pebs: info.pebs,
+        free_pebs: count(free_pebs),
+        mapped_pebs: count(mapped_pebs),
+        corrupted_pebs: info.corrupted_pebs + info.erroneous_pebs,
+        available_lebs: info.available_lebs,
+        erase_counts: [info.erase_count_min, info.erase_count_mean, info.erase_count_max],
+        volumes: Vec::new(),
+    };
+    let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
+    let mut rest = Some(ubi);
+    for volume in volumes {
+        let Some(ubi) = rest.take() else { break };
+        let (described, ubi) = volume_info(ubi, &volume);
+        out.volumes.push(described);
+        rest = Some(ubi);
+    }
+    out
+}
+
+fn volume_info(ubi: FileUbi, volume: &VolumeInfo) -> (OneVolume, FileUbi) {
+    let is_static = volume.volume_type == VolumeType::Static;
+    let mut out = OneVolume {
+        id: volume.id,
+        name: show_name(&volume.name),
+        is_static,
+        lebs: volume.reserved_lebs,
+        mapped_lebs: volume.mapped_lebs,
+        leb_bytes: volume.usable_leb_bytes,
+        alignment: volume.alignment,
+        used_bytes: is_static.then_some(volume.used_bytes),
+        autoresize: volume.flags.contains(VolumeFlags::AUTORESIZE),
+        update_unfinished: volume.update_marker,
+        ubifs: None,
+        starts_with: None,
+    };
+    match ubi.open_volume(volume.id) {
+        Ok(mut opened) => {
+            out.ubifs = ubifs_info(&mut opened);
+            if out.ubifs.is_none() {
+                out.starts_with = first_bytes(&mut opened);
+            }
+            (out, opened.into_ubi())
+        }
+        Err((_, ubi)) => (out, ubi),
+    }
+}
+
+/// What a volume begins with: a known format, or its first bytes.
+fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
+    let mut bytes = [0xFF; 16];
+    let read: Result<(), VolumeError> = volume.read(0, 0, &mut bytes);
+    if read.is_err() || bytes.iter().all(|&byte| byte == 0xFF) {
+        return None;
+    }
+    let known: [(&[u8], &str); 6] = [
+        (b"hsqs", "squashfs"),
+        (&[0x27, 0x05, 0x19, 0x56], "U-Boot image"),
+        (&[0xD0, 0x0D, 0xFE, 0xED], "device tree or FIT image"),
+        (&[0x1F, 0x8B], "gzip"),
+        (&[0x85, 0x19], "JFFS2"),
+        (b"\x7fELF", "ELF"),
+    ];
+    let name = known.into_iter().find(|(magic, _)| bytes.starts_with(magic));
+    Some(name.map_or_else(|| show_name(&bytes), |(_, name)| name.to_owned()))
+}
+
+fn ubifs_info(volume: &mut dyn Volume) -> Option<UbifsInfo> {
+    let (superblock, master) = probe(volume).ok()?;
+    Some(UbifsInfo::new(&superblock, master))
+}
+
+impl UbifsInfo {
+    fn new(superblock: &Superblock, master: Option<MasterState>) -> Self {
+        use floatgate_media::ubifs::SuperblockFlags as Flags;
+        Self {
+            format: superblock.format_version,
+            min_io_bytes: superblock.min_io_bytes,
+            leb_bytes: superblock.leb_bytes,
+            lebs: superblock.leb_count,
+            max_lebs: superblock.max_leb_count,
+            journal_bytes: superblock.max_journal_bytes,
+            area_lebs: [superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs],
+            fanout: superblock.fanout,
+            compression: compression_name(superblock.compression),
+            double_hash: superblock.has(Flags::DOUBLE_HASH),
+            encrypted: superblock.has(Flags::ENCRYPTION),
+            authenticated: superblock.has(Flags::AUTHENTICATION),
+            uuid: uuid(&superblock.uuid),
+            commit: master.map(|master| master.commit),
+            needs_recovery: master.map(|master| master.dirty),
+        }
+    }
+}
+
+/// The name that mkfs.ubifs has for a compression.
+pub fn compression_name(compression: Compression) -> &'static str {
+    match compression {
+        Compression::None => "none",
+        Compression::Lzo => "lzo",
+        Compression::Zlib => "zlib",
+        Compression::Zstd => "zstd",
+        Compression::Other(_) => "unknown",
+    }
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Bytes as people write them: KiB or MiB where they are whole.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0 bytes".to_owned(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+impl fmt::Display for ImageInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(ecc) = &self.ecc {
+            show_ecc(f, ecc)?;
+        }
+        for image in &self.images {
+            image.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
+    let PageShape { page_bytes, oob_bytes, pages_per_block } = ecc.pages;
+    writeln!(f, "NAND dump: pages of {page_bytes} + {oob_bytes} bytes, {pages_per_block} a block")?;
+    match &ecc.report {
+        Some(report) => writeln!(
+            f,
+            "  ECC {} in layout {}: {} bits corrected, {} steps beyond it",
+            report.scheme.code, report.scheme.layout, report.corrected_bits, report.steps.uncorrectable
+        ),
+        None => writeln!(f, "  no ECC code fits: the pages are as they were read"),
+    }
+}
+
+impl fmt::Display for OneImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.ubifs.is_some() { "UBIFS without UBI" } else { "UBI" };
+        writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
+        if let Some(damage) = &self.damage {
+            writeln!(f, "  damaged: {damage}")?;
+        }
+        if let Some(ubi) = &self.ubi {
+            ubi.fmt(f)?;
+        }
+        if let Some(ubifs) = &self.ubifs {
+            ubifs.show(f, "  ")?;
+            ubifs.show_mkfs(f, "  ")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for UbiInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [least, mean, most] = self.erase_counts;
+        writeln!(
+            f,
+            "  {} PEBs of {}: {} mapped, {} free, {} corrupted; LEBs of {} bytes, {} available",
+            self.pebs,
+            size(self.peb_bytes.into()),
+            self.mapped_pebs,
+            self.free_pebs,
+            self.corrupted_pebs,
+            self.leb_bytes,
+            self.available_lebs
+        )?;
+        writeln!(
+            f,
+            "  page {} bytes, sub-page {}, VID header at {}, data at {}, image sequence number {}",
+            self.min_io_bytes, self.sub_page_bytes, self.vid_header_offset, self.data_offset, self.image_seq
+        )?;
+        writeln!(f, "  erased {least} to {most} times, {mean} in the mean")?;
+        for volume in &self.volumes {
+            volume.fmt(f)?;
+        }
+        self.show_ubinize(f)
+    }
+}
+
+impl UbiInfo {
+    /// What to type to make such an image.
+    fn show_ubinize(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  to make such an image:")?;
+        for volume in &self.volumes {
+            if let Some(ubifs) = &volume.ubifs {
+                ubifs.show_mkfs(f, "    ")?;
+            }
+        }
+        writeln!(
+            f,
+            "    ubinize -p {} -m {} -s {} -O {} -Q {} -o image.ubi volumes.ini",
+            self.peb_bytes, self.min_io_bytes, self.sub_page_bytes, self.vid_header_offset, self.image_seq
+        )?;
+        writeln!(f, "  with this volumes.ini:")?;
+        for volume in &self.volumes {
+            volume.show_ini(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for OneVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_static { "static" } else { "dynamic" };
+        let bytes = u64::from(self.lebs) * u64::from(self.leb_bytes);
+        write!(
+            f,
+            "  volume {} \"{}\": {kind}, {} LEBs ({}), {} mapped",
+            self.id,
+            self.name,
+            self.lebs,
+            size(bytes),
+            self.mapped_lebs
+        )?;
+        if let Some(used) = self.used_bytes {
+            write!(f, ", {used} bytes of data")?;
+        }
+        if self.autoresize {
+            write!(f, ", grows when it is first attached")?;
+        }
+        if self.update_unfinished {
+            write!(f, ", an update was cut off")?;
+        }
+        writeln!(f)?;
+        match (&self.ubifs, &self.starts_with) {
+            (Some(ubifs), _) => ubifs.show(f, "    "),
+            (None, Some(start)) => writeln!(f, "    begins with: {start}"),
+            (None, None) => writeln!(f, "    empty"),
+        }
+    }
+}
+
+impl OneVolume {
+    fn show_ini(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "    [{}]", self.name)?;
+        writeln!(f, "    mode=ubi")?;
+        writeln!(f, "    image={}.img", self.name)?;
+        writeln!(f, "    vol_id={}", self.id)?;
+        writeln!(f, "    vol_type={}", if self.is_static { "static" } else { "dynamic" })?;
+        writeln!(f, "    vol_name={}", self.name)?;
+        writeln!(f, "    vol_size={}", u64::from(self.lebs) * u64::from(self.leb_bytes))?;
+        if self.alignment != 1 {
+            writeln!(f, "    vol_alignment={}", self.alignment)?;
+        }
+        if self.autoresize {
+            writeln!(f, "    vol_flags=autoresize")?;
+        }
+        Ok(())
+    }
+}
+
+impl UbifsInfo {
+    fn show(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        let state = match self.needs_recovery {
+            Some(true) => "was not unmounted: its journal is replayed when it is read",
+            Some(false) => "clean",
+            None => "its master node cannot be read",
+        };
+        writeln!(
+            f,
+            "{indent}UBIFS format {}, {} LEBs of {} bytes, at most {}, {}; {state}",
+            self.format, self.lebs, self.leb_bytes, self.max_lebs, self.compression
+        )?;
+        let [log, lpt, orphans] = self.area_lebs;
+        let journal = size(self.journal_bytes);
+        write!(
+            f,
+            "{indent}journal {journal}, log {log} LEBs, LPT {lpt}, orphans {orphans}, fanout {}",
+            self.fanout
+        )?;
+        let features = [
+            (self.double_hash, "double hash"),
+            (self.encrypted, "encrypted"),
+            (self.authenticated, "authenticated"),
+        ];
+        for (_, feature) in features.into_iter().filter(|(has, _)| *has) {
+            write!(f, ", {feature}")?;
+        }
+        writeln!(f, "\n{indent}UUID {}", self.uuid)
+    }
+
+    /// The command that makes such a filesystem.
+    fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
+        writeln!(
+            f,
+            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {} -r DIRECTORY -o VOLUME.img",
+            self.journal_bytes
+        )
+    }
+}

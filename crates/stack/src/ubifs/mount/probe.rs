@@ -1,0 +1,35 @@
+//! What a volume says of its filesystem before it is mounted.
+
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{MasterFlags, Superblock};
+
+use super::damage::Damage;
+use super::{master, superblock};
+use crate::ubifs::error::Result;
+use crate::ubifs::io::Io;
+use crate::volume::Volume;
+
+/// The state a filesystem was left in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MasterState {
+    /// Number of the last commit.
+    pub commit: u64,
+    /// It was not unmounted.
+    pub dirty: bool,
+}
+
+/// Reads superblock and master node; `None` for a master node that cannot be read. Nothing is written.
+///
+/// # Errors
+/// No superblock, or an impossible one; failures of the volume.
+pub fn probe(mut volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>)> {
+    let found = superblock::read(&mut volume, true)?;
+    let layout = superblock::layout(&found.superblock, volume.geometry())?;
+    let mut io = Io::new(volume, Arc::new(layout), true);
+    let master = master::read(&mut io, &mut Damage::new(false)).ok().map(|found| MasterState {
+        commit: found.master.commit,
+        dirty: found.master.flags.contains(MasterFlags::DIRTY),
+    });
+    Ok((found.superblock, master))
+}
