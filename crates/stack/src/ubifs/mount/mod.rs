@@ -157,7 +157,7 @@ fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions) -> Result<Opened> {
     if dirty && !options.read_only {
         // What an interrupted commit has written behind the index and the LPT.
         recover::recover_head(io, master.master.index_head_lnum, master.master.index_head_offset)?;
-        space.clean_lpt_head(io)?;
+        recover::recover_head(io, master.master.lpt_head_lnum, master.master.lpt_head_offset)?;
     }
     Ok(Opened { master, space, damage })
 }
