@@ -1,4 +1,4 @@
-//! A check of what the filesystem believes against what is there: space of every LEB, index, journal.
+//! A check of what the filesystem believes against what is there: space of every LEB, LEB properties, index, journal.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::core::Core;
 use super::error::{Error, Result};
 use super::layout::{Head, Place};
 use super::scan::scan;
-use super::space::{LebSpace, SpaceTotals};
+use super::space::{LebSpace, SpaceTotals, check_lpt};
 use crate::volume::Volume;
 
 /// Most levels that an index is followed down.
@@ -54,6 +54,9 @@ pub enum Inconsistency {
         /// What is wrong.
         error: Error,
     },
+    /// The LEB properties on flash contradict each other or the master node.
+    #[error("LEB properties on flash: {0}")]
+    Lpt(Error),
     /// A sum is wrong.
     #[error("{what}: {believed}, but {found}")]
     Sum {
@@ -119,6 +122,9 @@ impl<V: Volume> Core<V> {
         }
         check_totals(self.io.layout().leb_bytes(), &lebs, self.space.totals(), &mut found);
         self.check_heads(&mut found)?;
+        if !self.log.is_deferred() {
+            found.extend(check_lpt(&mut self.io, &self.master)?.into_iter().map(Inconsistency::Lpt));
+        }
         Ok(found)
     }
 
