@@ -11,14 +11,16 @@ use floatgate_media::ubifs::{IndexNode, Key};
 /// Whether the bytes of a node have a hash.
 pub(crate) type Verify = fn(node: &[u8], hash: &[u8]) -> bool;
 
+/// Hashes by key, LEB and offset, as the branches have them.
+type Kept = BTreeMap<(Key, u32, u32), Box<[u8]>>;
+
 /// The key that the root's hash is kept under.
 pub(super) const ROOT_KEY: Key = Key::from_bits(0);
 
 /// Hashes of nodes, and how to verify them. Empty without authentication.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hashes {
-    /// By key, LEB and offset, as the branches have them.
-    kept: Arc<BTreeMap<(Key, u32, u32), Box<[u8]>>>,
+    kept: Arc<Kept>,
     /// `None` if the key for the root's hash is not known: then no hash proves anything.
     verify: Option<Verify>,
 }
