@@ -64,7 +64,7 @@ fn make(index: usize) -> (String, &'static Chip, Vec<u8>) {
 }
 
 fn found(name: &str, chip: &Chip, image: &[u8]) -> Manifest {
-    let options = MountOptions { read_only: true, recover: true };
+    let options = MountOptions { read_only: true, recover: true, ..MountOptions::default() };
     let mut live = mount(chip, image, &options).unwrap_or_else(|why| panic!("{name}: {why}"));
     manifest(&mut live).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
