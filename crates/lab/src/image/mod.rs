@@ -4,8 +4,10 @@
 //! - [`open`]: from a file to a mounted filesystem; dumps with OOB are corrected on the way.
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar.
+//! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 
 pub mod detect;
+pub mod edit;
 mod error;
 pub mod extract;
 pub mod info;
