@@ -5,6 +5,7 @@ mod edit;
 mod extract;
 mod info;
 mod ls;
+mod mount;
 mod options;
 mod show;
 mod stat;
@@ -19,6 +20,7 @@ use crate::common::Outcome;
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
   floatgate image put dump.bin hostname /etc/hostname
+  floatgate image mount dump.bin /mnt --rw
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
@@ -54,6 +56,8 @@ enum Command {
     Chown(edit::ChownArgs),
     /// Set or remove an extended attribute in an image
     Setxattr(edit::SetxattrArgs),
+    /// Mount an image as a folder, through FUSE
+    Mount(mount::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -71,5 +75,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chmod(args) => edit::chmod(args),
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
+        Command::Mount(args) => mount::run(args),
     }
 }

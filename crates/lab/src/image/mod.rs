@@ -5,15 +5,19 @@
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
+//! - [`mount`](mod@mount): an image as a folder of the host.
 
 pub mod detect;
 pub mod edit;
 mod error;
 pub mod extract;
 pub mod info;
+mod lock;
+pub mod mount;
 mod oob;
 pub mod open;
 
 pub use error::ImageError;
+pub use lock::Lock;
 pub use oob::Corrected;
 pub use open::{Access, FileUbi, FileUbifs, Image, Selection};

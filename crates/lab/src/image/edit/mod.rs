@@ -17,6 +17,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub(super) use editor::is_xattr_name;
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
 pub use pending::{Pending, Written};

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{FileStore, Store};
-use rustix::fs::FlockOperation;
 use serde::Serialize;
 
 use super::EditError;
 use crate::image::detect::{Content, Found};
 use crate::image::open::FilePending;
-use crate::image::{FileUbifs, Image, ImageError, Selection};
+use crate::image::{Access, FileUbifs, Image, ImageError, Lock, Selection};
 
 /// How an image is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +33,7 @@ pub(super) struct Ended {
     found: Found,
     path: PathBuf,
     output: Option<PathBuf>,
-    _lock: File,
+    _lock: Lock,
 }
 
 /// An image that is being changed. Nothing is written before [`commit`](Self::commit).
@@ -45,7 +44,7 @@ pub struct Session {
     path: PathBuf,
     output: Option<PathBuf>,
     /// Keeps others from changing the file.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// What was written in the end.
@@ -65,7 +64,8 @@ impl Session {
     /// # Errors
     /// As [`Image::mount`]; somebody else is changing the file.
     pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
-        let lock = lock(path, options.output.is_none())?;
+        let access = if options.output.is_none() { Access::Write } else { Access::Read };
+        let lock = Lock::new(path, access)?;
         let (image, pending) = Image::open_pending(path)?;
         let found = image.choose(&options.selection)?;
         // What is written has to be possible on flash as a whole, but nobody sees it half-way.
@@ -117,16 +117,6 @@ impl Ended {
             write_anew(&pending, &path, &file, end)?
         };
         Ok(Committed { file, written_bytes, free_blocks })
-    }
-}
-
-/// Opens a file and keeps others from changing it, as long as they ask as well.
-fn lock(path: &Path, for_writing: bool) -> Result<File, ImageError> {
-    let file = File::options().read(true).write(for_writing).open(path).map_err(ImageError::File)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(ImageError::Locked),
-        // Some network filesystems have no locks.
-        _ => Ok(file),
     }
 }
 

@@ -324,7 +324,10 @@ fn space_to_be_fixed_up_is_left_for_the_first_mount() {
     fs::write(&source, noise(8, 20_000)).unwrap();
     for name in ["/one", "/two"] {
         let to = path(name);
-        edit(&file, &options(), |editor| editor.put(&[source.clone()], &to, PutOptions::default())).unwrap();
+        edit(&file, &options(), |editor| {
+            editor.put(std::slice::from_ref(&source), &to, PutOptions::default())
+        })
+        .unwrap();
     }
     let bytes = fs::read(&file).unwrap();
     let flash = StoreFlash::new(bytes, geometry(), StoreMode::WriteThrough);
