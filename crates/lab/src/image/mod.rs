@@ -3,7 +3,7 @@
 //! - [`detect`](mod@detect): where UBI or UBIFS is in a file, and its sizes.
 //! - [`open`]: from a file to a mounted filesystem; dumps with OOB are corrected on the way.
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
-//! - [`extract`](mod@extract): a filesystem into a directory or a tar.
+//! - [`extract`](mod@extract): a filesystem into a directory or a tar; [`raw`]: the bytes of a volume.
 
 pub mod detect;
 mod error;
@@ -11,6 +11,9 @@ pub mod extract;
 pub mod info;
 mod oob;
 pub mod open;
+pub mod raw;
+#[cfg(test)]
+mod tests;
 
 pub use error::ImageError;
 pub use oob::Corrected;

@@ -11,8 +11,11 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape, UbiShape, detect};
+use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
 use super::oob::{Corrected, correct};
+
+/// Eraseblocks that an image can lack of the flash it was made for.
+const MISSING_PEBS_MAX: u64 = 1 << 16;
 
 /// The program buffer that is assumed for NOR.
 const NOR_BUFFER: u32 = 64;
@@ -75,36 +78,36 @@ impl Image {
             Access::Read => File::open(path),
             Access::Write => File::options().read(true).write(true).open(path),
         };
-        Self::over(file.map_err(ImageError::File)?, path, access)
+        Self::over(file.map_err(ImageError::File)?, access)
     }
 
-    fn over(file: File, path: &Path, access: Access) -> Result<Self, ImageError> {
+    /// Looks for images in a file that is open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
-            Content::UbiWithOob { pages, .. } => Some((found.offset, found.len, pages)),
+            Content::UbiWithOob { pages, .. } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
-            Some((offset, len, pages)) => Self::corrected(path, offset, len, pages, access),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
             None => Ok(Self { found, store, file, corrected: None, access }),
         }
     }
 
-    fn corrected(
-        path: &Path,
-        offset: u64,
-        len: u64,
-        pages: PageShape,
-        access: Access,
-    ) -> Result<Self, ImageError> {
+    /// Corrects a dump from its first whole block on.
+    fn corrected(file: &File, found: &Found, pages: PageShape, access: Access) -> Result<Self, ImageError> {
         if access == Access::Write {
             return Err(ImageError::OobReadOnly);
         }
-        let (file, corrected) = correct(path, offset, len, pages)?;
+        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+        let (file, corrected) = correct(file, found.offset % block, pages, found)?;
         let mut store = store_of(&file)?;
-        let found = detect(&mut store)?;
+        let found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
@@ -122,6 +125,11 @@ impl Image {
             corrected: self.corrected.clone(),
             access: self.access,
         })
+    }
+
+    /// Gives up the bytes, in which `found` counts.
+    pub(super) fn into_store(self) -> Box<dyn Store> {
+        self.store
     }
 
     /// The image that is meant: the one that begins at the offset, or the only one.
@@ -202,6 +210,7 @@ impl Image {
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             read_only: self.access == Access::Read,
+            forgiving: self.access == Access::Read,
             ..AttachOptions::default()
         };
         let mode = if self.access == Access::Read { StoreMode::ReadOnly } else { StoreMode::WriteThrough };
@@ -232,6 +241,9 @@ fn attach_growing(
             return Err(ImageError::Attach(refused.fault));
         };
         let missing = need.saturating_sub(u64::from(available));
+        if missing > MISSING_PEBS_MAX {
+            return Err(ImageError::Attach(refused.fault));
+        }
         let more = missing.saturating_mul(u64::from(geometry.erase_bytes));
         window = refused.mtd.into_store();
         geometry.size_bytes = geometry.size_bytes.saturating_add(more);
@@ -242,7 +254,7 @@ fn attach_growing(
     }
 }
 
-fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let names = || volumes.iter().map(|volume| super::extract::show_name(&volume.name)).collect();
     match &selection.volume {
@@ -263,7 +275,7 @@ fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError
 
 /// The flash that a UBI device was made for, as far as its headers tell.
 pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
-    let min_io = hints.page_bytes.unwrap_or_else(|| min_io_bytes(shape));
+    let min_io = hints.page_bytes.unwrap_or(shape.min_io_bytes);
     let is_nor = min_io < 256;
     Geometry {
         kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
@@ -279,19 +291,6 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
         bitflip_threshold: 0,
         pairing: Pairing::NONE,
     }
-}
-
-/// The page size that headers tell: data begin with the first page behind the VID header.
-///
-/// NOR has no pages: there the headers follow each other. Where data begin at twice the VID header's place it may stand in a page
-/// of its own or in the middle of one twice as large; the first is far more usual.
-fn min_io_bytes(shape: &UbiShape) -> u32 {
-    let (vid, data) = (shape.vid_header_offset, shape.data_offset);
-    if vid < 256 || data == 0 {
-        return 1;
-    }
-    let largest = 1 << data.trailing_zeros();
-    if vid.is_power_of_two() && data == 2 * vid { vid } else { largest }
 }
 
 fn sub_page_bytes(shape: &UbiShape, min_io: u32) -> u32 {

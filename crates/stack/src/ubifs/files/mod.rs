@@ -7,6 +7,7 @@ mod attributes;
 mod directory;
 mod inodes;
 mod pages;
+mod piecemeal;
 mod read;
 mod rename;
 mod types;
