@@ -128,7 +128,7 @@ impl Args {
         } else {
             let entries = usize::try_from(extracted.entries).unwrap_or(usize::MAX);
             let done = format!(
-                "{}: {}, {} bytes",
+                "wrote {}: {}, {} bytes",
                 self.target.display(),
                 count(entries, "entry").replace("entrys", "entries"),
                 grouped(extracted.bytes)

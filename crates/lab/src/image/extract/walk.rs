@@ -246,6 +246,8 @@ impl<V: Volume> Walk<'_, V> {
                 Ok(target) => Some(target),
                 Err(error) => {
                     self.lose(format!("the symbolic link: {error}"));
+                    // Its other names are lost as well.
+                    self.first_names.remove(&attributes.inode);
                     return Ok(());
                 }
             },
