@@ -27,7 +27,7 @@ fn change(bench: &mut Bench, random: &mut Random, keys: u32, changes: u32) {
         if random.below(2) == 0 {
             bench.insert(key);
         } else {
-            bench.tnc.remove(&mut bench.io, &mut bench.space, key).unwrap();
+            bench.tnc.remove_range(&mut bench.io, &mut bench.space, key, key).unwrap();
         }
     }
 }
@@ -172,6 +172,9 @@ fn try_everything(bench: &mut Bench, random: &mut Random) -> bool {
     let mut out = Vec::new();
     note(bench.tnc.leaves(&mut bench.io, lowest, highest, usize::MAX, &mut out));
     assert!(out.len() < 10_000);
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
+    bench.tnc.salvage(&mut bench.io, lowest, highest, &mut found, &mut lost).unwrap();
+    assert!(!lost.is_empty() || found == out, "salvaged {} of {}", found.len(), out.len());
     note(list(bench));
     for _ in 0..20 {
         let inode = 64 + random.small(8);
@@ -181,7 +184,7 @@ fn try_everything(bench: &mut Bench, random: &mut Random) -> bool {
         let name = format!("same{}", random.below(50)).into_bytes();
         note(match random.below(8) {
             0 | 1 => tnc.insert(io, space, key, place),
-            2 => tnc.remove(io, space, key),
+            2 => tnc.remove_range(io, space, key, key),
             3 => tnc.remove_range(io, space, key, Key::from_bits(key.bits() + 20)),
             4 => tnc.remove_inode(io, space, inode),
             5 => tnc.remove_name(io, space, entry_key(64, &name), &name),

@@ -42,7 +42,7 @@ fn step(bench: &mut Bench, model: &mut Model, random: &mut Random) {
         }
         12..14 => {
             let key = plain_key(random);
-            bench.tnc.remove(&mut bench.io, &mut bench.space, key).unwrap();
+            bench.tnc.remove_range(&mut bench.io, &mut bench.space, key, key).unwrap();
             model.remove(&(key, Vec::new()));
         }
         14..17 => {
@@ -148,7 +148,7 @@ fn check_space(bench: &Bench, root: Place) {
     }
     assert!(used.is_empty(), "index nodes in LEBs that are not of the index: {used:?}");
     assert_eq!(bench.tnc.index_bytes(), bytes);
-    assert_eq!(bench.tnc.old_index_bytes(), bytes);
+    assert_eq!(bench.tnc.committed_bytes, bytes);
 }
 
 /// Commits; before LEBs are erased, both the old and the new index are whole.
