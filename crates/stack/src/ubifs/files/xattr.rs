@@ -63,7 +63,7 @@ impl<V: Volume> Ubifs<V> {
         found.map(|place| self.parse_entry(place)).transpose()
     }
 
-    fn xattr_key(&self, inode: u32, name: &[u8]) -> Result<Key> {
+    pub(super) fn xattr_key(&self, inode: u32, name: &[u8]) -> Result<Key> {
         Ok(Key::xattr_entry(inode, self.name_hash(name)?))
     }
 
@@ -120,7 +120,7 @@ impl<V: Volume> Ubifs<V> {
         self.sync_if(self.is_dirsync(host))
     }
 
-    fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
+    pub(super) fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
         let (number, created_sqnum) = self.core.new_inode()?;
         let time = self.time;
         let inherited = host.flags.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits());
