@@ -151,7 +151,10 @@ fn source(path: &Path) -> Result<Source, Failure> {
     }
     let metadata = std::fs::metadata(path);
     let metadata = metadata.map_err(|error| {
-        Failure::new(format!("{}: {error}", path.display()), "name a directory, a tar, or - for a tar on stdin")
+        Failure::new(
+            format!("{}: {error}", path.display()),
+            "name a directory, a tar, or - for a tar on stdin",
+        )
     })?;
     Ok(if metadata.is_dir() { Source::Directory(path.to_owned()) } else { Source::Tar(path.to_owned()) })
 }

@@ -273,13 +273,7 @@ fn write_volume<S: Store>(
     Ok(first + lebs)
 }
 
-fn vid_header(
-    volume: &VolumeSource,
-    record: &VolumeRecord,
-    lnum: u32,
-    lebs: u32,
-    data: &[u8],
-) -> VidHeader {
+fn vid_header(volume: &VolumeSource, record: &VolumeRecord, lnum: u32, lebs: u32, data: &[u8]) -> VidHeader {
     let dynamic = VidHeader {
         volume_type: volume.volume_type,
         volume_id: volume.id,

@@ -24,6 +24,8 @@ pub(super) struct Done {
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
     pub(super) blocks: Vec<Done>,
+    /// The block that is being compressed.
+    out: Vec<u8>,
 }
 
 /// A compressor for each piece.
@@ -37,8 +39,8 @@ impl Compressors {
         Self { how, all: (0..PIECES).map(|_| Compressor::new()).collect() }
     }
 
-    /// The blocks of a batch, compressed, in their order.
-    pub(super) fn run(&mut self, batch: &Batch) -> Vec<Piece> {
+    /// Compresses the blocks of a batch into pieces, in their order.
+    pub(super) fn run(&mut self, batch: &Batch, pieces: &mut Vec<Piece>) {
         let blocks: Vec<&[u8]> = batch
             .steps
             .iter()
@@ -49,19 +51,21 @@ impl Compressors {
             .collect();
         let each = blocks.len().div_ceil(PIECES).max(1);
         let how = self.how;
-        let pieces = self.all.par_iter_mut().zip(blocks.par_chunks(each));
-        pieces.map(|(compressor, blocks)| compress(compressor, how, blocks)).collect()
+        pieces.resize_with(blocks.len().div_ceil(each), Piece::default);
+        let work = self.all.par_iter_mut().zip(pieces).zip(blocks.par_chunks(each));
+        work.for_each(|((compressor, piece), blocks)| piece.fill(compressor, how, blocks));
     }
 }
 
-fn compress(compressor: &mut Compressor, how: Compression, blocks: &[&[u8]]) -> Piece {
-    let mut piece = Piece::default();
-    let mut out = Vec::new();
-    for block in blocks {
-        let how = compressor.compress(how, block, &mut out);
-        let start = piece.bytes.len();
-        piece.bytes.extend_from_slice(&out);
-        piece.blocks.push(Done { how, start, end: piece.bytes.len(), crc: crc::ubi(block) });
+impl Piece {
+    fn fill(&mut self, compressor: &mut Compressor, how: Compression, blocks: &[&[u8]]) {
+        self.bytes.clear();
+        self.blocks.clear();
+        for block in blocks {
+            let how = compressor.compress(how, block, &mut self.out);
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&self.out);
+            self.blocks.push(Done { how, start, end: self.bytes.len(), crc: crc::ubi(block) });
+        }
     }
-    piece
 }

@@ -107,8 +107,10 @@ impl Walk<'_> {
     }
 
     fn item(&self, kind: ItemKind, metadata: &Metadata, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Item {
-        let time =
-            Timestamp { seconds: metadata.mtime(), nanoseconds: u32::try_from(metadata.mtime_nsec()).unwrap_or(0) };
+        let time = Timestamp {
+            seconds: metadata.mtime(),
+            nanoseconds: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
+        };
         Item {
             path: self.path.clone(),
             kind,
@@ -136,9 +138,12 @@ impl Walk<'_> {
             self.first_names.insert((metadata.dev(), metadata.ino()), self.path.clone());
         }
         let sparse = metadata.blocks().saturating_mul(512) < size;
-        let fed = if sparse { self.sparse(&mut file, size)? } else { self.feeder.data(&mut file, 0, size)? };
+        let fed =
+            if sparse { self.sparse(&mut file, size)? } else { self.feeder.data(&mut file, 0, size)? };
         match fed {
-            Ok(len) if len < size => self.lose(format!("became shorter while it was read: {len} of {size} bytes")),
+            Ok(len) if len < size => {
+                self.lose(format!("became shorter while it was read: {len} of {size} bytes"))
+            }
             Ok(_) => Ok(()),
             Err(error) => self.lose(format!("contents: {error}")),
         }
@@ -245,7 +250,7 @@ fn kind(place: &Path, metadata: &Metadata) -> Result<ItemKind, String> {
     } else if file_type.is_socket() {
         ItemKind::Socket
     } else {
-        return Err("a kind of file that UBIFS does not have".to_owned())
+        return Err("a kind of file that UBIFS does not have".to_owned());
     })
 }
 
@@ -260,7 +265,11 @@ pub(super) fn estimate(root: &Path) -> u64 {
             if metadata.is_dir() {
                 open.push(entry.path());
             }
-            let data = if metadata.is_file() { metadata.len().min(metadata.blocks().saturating_mul(512)) } else { 0 };
+            let data = if metadata.is_file() {
+                metadata.len().min(metadata.blocks().saturating_mul(512))
+            } else {
+                0
+            };
             bytes = bytes.saturating_add(super::image_bytes(data));
         }
     }

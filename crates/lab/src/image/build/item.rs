@@ -1,7 +1,7 @@
 //! What a source delivers: files with all their attributes, and their blocks, in batches.
 
 use std::io::Read;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, Timestamp};
 
@@ -12,7 +12,7 @@ use super::BuildError;
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 
 /// A batch is full with so many bytes of data,
-const BATCH_BYTES: usize = 2 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// or so many steps.
 const BATCH_STEPS: usize = 2048;
@@ -65,21 +65,30 @@ pub(super) enum Step {
 }
 
 /// Steps with their data.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Batch {
     pub(super) steps: Vec<Step>,
     pub(super) data: Vec<u8>,
 }
 
+impl Batch {
+    /// Without steps, with room for a full one's data.
+    pub(super) fn new() -> Self {
+        Self { steps: Vec::new(), data: Vec::with_capacity(BATCH_BYTES + READ_BYTES) }
+    }
+}
+
 /// The end where a source puts in what it finds.
 pub(super) struct Feeder {
     sender: SyncSender<Batch>,
+    /// Batches that were written come back for their memory.
+    spent: Receiver<Batch>,
     batch: Batch,
 }
 
 impl Feeder {
-    pub(super) fn new(sender: SyncSender<Batch>) -> Self {
-        Self { sender, batch: Batch::default() }
+    pub(super) fn new(sender: SyncSender<Batch>, spent: Receiver<Batch>) -> Self {
+        Self { sender, spent, batch: Batch::new() }
     }
 
     pub(super) fn item(&mut self, item: Item) -> Result<(), BuildError> {
@@ -97,7 +106,8 @@ impl Feeder {
     }
 
     fn send(&mut self) -> Result<(), BuildError> {
-        let batch = std::mem::take(&mut self.batch);
+        let empty = self.spent.try_recv().unwrap_or_else(|_| Batch::new());
+        let batch = std::mem::replace(&mut self.batch, empty);
         // Nobody listens any more: the other side has failed, and says why.
         self.sender.send(batch).map_err(|_| BuildError::Stopped)
     }

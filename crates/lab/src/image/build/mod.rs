@@ -19,6 +19,7 @@ mod write;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::{Superblock, Timestamp};
@@ -30,7 +31,7 @@ use serde::Serialize;
 use super::ImageError;
 use super::extract::Loss;
 use super::ubinize::{FIRST_DATA_PEB, Headers, UbinizeError, VolumeSource, fill};
-use compress::Compressors;
+use compress::{Compressors, Piece};
 pub(super) use identity::Identity;
 use item::{Batch, Feeder, Item};
 use lebs::Lebs;
@@ -191,11 +192,19 @@ impl BuildError {
         let text = match self {
             Self::Source { .. } => "name a directory or a tar that can be read",
             Self::Tar { .. } => "`tar --format=pax` writes what is read here",
-            Self::Table { .. } => "a line is: name type mode uid gid major minor start increment count, - for what is not given",
-            Self::Shape(_) => "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's",
-            Self::SizeUnknown => "say how large the filesystem may become with --max-lebs, --volume-size or --part",
+            Self::Table { .. } => {
+                "a line is: name type mode uid gid major minor start increment count, - for what is not given"
+            }
+            Self::Shape(_) => {
+                "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
+            }
+            Self::SizeUnknown => {
+                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
+            }
             Self::NoSpace => "a larger --volume-size or --max-lebs has more room, and zstd or zlib need less",
-            Self::VolumeTooSmall { .. } => "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least",
+            Self::VolumeTooSmall { .. } => {
+                "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
+            }
             Self::Image(error) => return error.help(),
             Self::Ubi(error) => error.help(),
             Self::Stopped => "this is a bug in floatgate: please report it",
@@ -215,7 +224,9 @@ impl Source {
     fn estimate(&self) -> Option<u64> {
         match self {
             Self::Directory(path) => Some(directory::estimate(path)),
-            Self::Tar(path) => std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| image_bytes(m.len())),
+            Self::Tar(path) => {
+                std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| image_bytes(m.len()))
+            }
             Self::Stdin => None,
         }
     }
@@ -267,8 +278,7 @@ pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built
         Container::Ubi { name, autoresize, image_seq } => {
             let volume = BareVolume::new(Lebs::new(store, geometry), shape);
             let (mut built, volume, seq) = filled(source, volume, &format, options)?;
-            let headers =
-                Headers { geometry, image_seq: image_seq.unwrap_or(seq), erase_count: 0 };
+            let headers = Headers { geometry, image_seq: image_seq.unwrap_or(seq), erase_count: 0 };
             let lebs = volume_lebs.unwrap_or(built.lebs);
             if lebs < built.lebs {
                 return Err(BuildError::VolumeTooSmall { lebs: built.lebs, volume: lebs });
@@ -368,27 +378,35 @@ fn filled<V: Volume + Send>(
     Ok((Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses }, volume, seq))
 }
 
-/// A batch whose blocks are compressed.
-type Ready = (Batch, Vec<compress::Piece>);
+/// A batch, and its blocks compressed.
+struct Ready {
+    batch: Batch,
+    pieces: Vec<Piece>,
+}
 
-/// Reads, compresses and writes at the same time.
+/// Reads, compresses and writes at the same time. Memory goes around: each batch comes back to who reads.
 fn run<V: Volume + Send>(
     source: &Source,
     writer: &mut Writer<V>,
     mut compressors: Compressors,
 ) -> Result<(), BuildError> {
     std::thread::scope(|scope| {
-        let (sender, batches) = std::sync::mpsc::sync_channel(1);
-        let reader = scope.spawn(|| source.feed(Feeder::new(sender)));
-        let mut ready: Option<Ready> = None;
+        let (sender, batches) = mpsc::sync_channel(1);
+        let (back, spent) = mpsc::channel();
+        let reader = scope.spawn(|| source.feed(Feeder::new(sender, spent)));
+        let mut ready = Ready { batch: Batch::new(), pieces: Vec::new() };
+        let mut pieces = Vec::new();
         let mut outcome = Ok(());
         for batch in &batches {
-            let (written, pieces) = rayon::join(
-                || ready.take().map_or(Ok(()), |(batch, pieces)| writer.batch(batch, &pieces)),
-                || compressors.run(&batch),
-            );
-            ready = Some((batch, pieces));
-            outcome = written;
+            outcome = rayon::join(
+                || writer.batch(&mut ready.batch, &ready.pieces),
+                || compressors.run(&batch, &mut pieces),
+            )
+            .0;
+            std::mem::swap(&mut pieces, &mut ready.pieces);
+            let written = std::mem::replace(&mut ready.batch, batch);
+            // Who has read everything needs no memory.
+            let _ = back.send(written);
             if outcome.is_err() {
                 break;
             }
@@ -397,6 +415,6 @@ fn run<V: Volume + Send>(
         let read = reader.join().unwrap_or(Err(BuildError::Stopped));
         outcome?;
         read?;
-        ready.map_or(Ok(()), |(batch, pieces)| writer.batch(batch, &pieces))
+        writer.batch(&mut ready.batch, &ready.pieces)
     })
 }

@@ -8,8 +8,8 @@ use floatgate_stack::VolumeGeometry;
 use super::BuildError;
 use crate::config::{Kind, Library, Part};
 
-/// Program buffer of NOR, where UBIFS writes units of 8 bytes.
-const NOR_BUFFER: u32 = 64;
+/// Bytes that are written at once: nothing on flash depends on it, and a host likes large writes.
+const WRITE_BYTES: u32 = 32 << 10;
 
 /// PEBs that UBI keeps for itself: two for the volume table, one to level wear, one to change LEBs atomically.
 const UBI_OWN_PEBS: u32 = 4;
@@ -101,12 +101,11 @@ impl FlashShape {
 
     /// A volume of `lebs` LEBs on it.
     pub(super) fn volume(&self, geometry: &ubi::Geometry, lebs: u32) -> VolumeGeometry {
-        let is_nor = self.page_bytes < 8;
         VolumeGeometry {
             lebs,
             leb_bytes: geometry.leb_bytes(),
             min_io_bytes: self.page_bytes,
-            max_write_bytes: if is_nor { NOR_BUFFER } else { self.page_bytes },
+            max_write_bytes: self.page_bytes.max(WRITE_BYTES).min(self.peb_bytes),
             leb_start: 0,
             read_only: false,
         }

@@ -124,7 +124,10 @@ impl Tar<'_> {
         let sparse = header.entry_type() == EntryType::GNUSparse
             || records.keys().any(|key| key.starts_with(b"GNU.sparse."));
         if sparse {
-            feeder.lose(&path, "stored as GNU's sparse file, which is not read: make the tar without --sparse")?;
+            feeder.lose(
+                &path,
+                "stored as GNU's sparse file, which is not read: make the tar without --sparse",
+            )?;
             // What an old header continues with is not told apart from data.
             if header.as_gnu().is_some_and(tar::GnuHeader::is_extended) {
                 return Err(self.broken("a sparse file has more than four pieces"));

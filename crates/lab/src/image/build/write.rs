@@ -56,11 +56,11 @@ impl<V: Volume> Writer<V> {
         self.losses.push(Loss::new(path, what));
     }
 
-    /// Does all of a batch, whose blocks are in `pieces`.
-    pub(super) fn batch(&mut self, batch: Batch, pieces: &[Piece]) -> Result<(), BuildError> {
-        let mut done =
-            pieces.iter().flat_map(|piece| piece.blocks.iter().map(move |block| (piece, *block)));
-        for step in batch.steps {
+    /// Does all of a batch, whose blocks are in `pieces`, and leaves it empty.
+    pub(super) fn batch(&mut self, batch: &mut Batch, pieces: &[Piece]) -> Result<(), BuildError> {
+        let mut done = pieces.iter().flat_map(|piece| piece.blocks.iter().map(move |block| (piece, *block)));
+        batch.data.clear();
+        for step in batch.steps.drain(..) {
             match step {
                 Step::Item(item) => self.item(*item)?,
                 Step::Loss(loss) => self.losses.push(loss),

@@ -18,8 +18,7 @@ struct Section {
 /// # Errors
 /// What cannot be, with its line.
 pub fn parse(text: &str, path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
-    let wrong =
-        |line, what: String| UbinizeError::Ini { path: path.to_owned(), line, what };
+    let wrong = |line, what: String| UbinizeError::Ini { path: path.to_owned(), line, what };
     let sections = sections(text).map_err(|(line, what)| wrong(line, what))?;
     if sections.is_empty() {
         return Err(wrong(1, "no volume is described".to_owned()));
@@ -81,7 +80,9 @@ impl Section {
         let size = self.get("vol_size").map(|(value, line)| bytes(value).map_err(|what| (line, what)));
         let image = self.get("image").map(|(value, _)| -> PathBuf { folder.join(value) });
         let volume = VolumeSource {
-            id: self.number("vol_id")?.ok_or_else(|| (self.line, format!("section [{}] has no vol_id", self.name)))?,
+            id: self
+                .number("vol_id")?
+                .ok_or_else(|| (self.line, format!("section [{}] has no vol_id", self.name)))?,
             name: self.need("vol_name")?.0.to_owned(),
             volume_type: self.volume_type()?,
             size: size.transpose()?,
@@ -116,7 +117,9 @@ impl Section {
             flags = match flag {
                 "autoresize" => flags.with(VolumeFlags::AUTORESIZE),
                 "skip-check" => flags.with(VolumeFlags::SKIP_CRC_CHECK),
-                other => return Err((line, format!("vol_flags are autoresize and skip-check, not {other:?}"))),
+                other => {
+                    return Err((line, format!("vol_flags are autoresize and skip-check, not {other:?}")));
+                }
             };
         }
         Ok(flags)
@@ -191,7 +194,10 @@ mod tests {
             ("# nothing\n", 1, "no volume"),
         ] {
             let error = parse(text, Path::new("x.ini")).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("x.ini:{line}: ")) && error.contains(what), "{text:?}: {error}");
+            assert!(
+                error.starts_with(&format!("x.ini:{line}: ")) && error.contains(what),
+                "{text:?}: {error}"
+            );
         }
     }
 }
