@@ -138,17 +138,18 @@ impl Args {
             } else {
                 common::print(&done)
             }
-            tell_losses(&extracted.losses);
+            tell_losses("not restored bit for bit", &extracted.losses);
         }
         Ok(if extracted.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 }
 
-fn tell_losses(losses: &[Loss]) {
+/// Lists what is lost.
+pub(super) fn tell_losses(how: &str, losses: &[Loss]) {
     if losses.is_empty() {
         return;
     }
-    common::tell(&format!("{} not restored bit for bit:", count(losses.len(), "thing")));
+    common::tell(&format!("{} {how}:", count(losses.len(), "thing")));
     for Loss { path, what } in losses.iter().take(LINES) {
         common::tell(&format!("  {path}: {what}"));
     }

@@ -1,12 +1,16 @@
 //! `floatgate image`. One file per subcommand.
 
+mod build;
 mod cat;
 mod extract;
 mod info;
 mod ls;
 mod options;
+mod output;
 mod show;
+mod sizes;
 mod stat;
+mod ubinize;
 
 use crate::common::Outcome;
 
@@ -17,6 +21,7 @@ use crate::common::Outcome;
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
+  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
@@ -36,6 +41,10 @@ enum Command {
     Stat(stat::Args),
     /// All files, into a directory or a tar
     Extract(extract::Args),
+    /// An image from a directory or a tar
+    Build(Box<build::Args>),
+    /// A UBI image from volumes that an ini file lists
+    Ubinize(ubinize::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -45,5 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Cat(args) => cat::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Extract(args) => extract::run(args),
+        Command::Build(args) => build::run(args),
+        Command::Ubinize(args) => ubinize::run(args),
     }
 }

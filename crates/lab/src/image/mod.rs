@@ -4,13 +4,16 @@
 //! - [`open`]: from a file to a mounted filesystem; dumps with OOB are corrected on the way.
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar.
+//! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
 
+pub mod build;
 pub mod detect;
 mod error;
 pub mod extract;
 pub mod info;
 mod oob;
 pub mod open;
+pub mod ubinize;
 
 pub use error::ImageError;
 pub use oob::Corrected;

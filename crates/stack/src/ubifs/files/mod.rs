@@ -5,6 +5,7 @@
 
 mod attributes;
 mod directory;
+mod fill;
 mod inodes;
 mod pages;
 mod read;
@@ -25,6 +26,7 @@ use crate::volume::Volume;
 use inodes::Inodes;
 use pages::Pages;
 
+pub use fill::FilledFile;
 pub use rename::Name;
 pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
 pub use write::CompressedBlock;
