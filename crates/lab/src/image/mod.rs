@@ -5,9 +5,11 @@
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar.
 //! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
+//! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 
 pub mod build;
 pub mod detect;
+pub mod edit;
 mod error;
 pub mod extract;
 pub mod info;

@@ -53,6 +53,9 @@ pub struct AttachOptions {
     /// read well and not hold, and a PEB that looks erased may not hold what is written to it. So the LEB written last is
     /// written again, and the few PEBs that a write may have begun in are erased. `false` saves that time.
     pub after_power_cut: bool,
+    /// A volume that asks for all the space left gets it, as Linux does. `false`: it goes on asking, so that an image that is
+    /// changed here still fits flash of any size.
+    pub autoresize: bool,
 }
 
 impl Default for AttachOptions {
@@ -67,6 +70,7 @@ impl Default for AttachOptions {
             wear_threshold: 4096,
             new_image_seq: 0,
             after_power_cut: true,
+            autoresize: true,
         }
     }
 }
