@@ -15,6 +15,7 @@ mod xattr;
 
 use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
 
+use super::check::Inconsistency;
 use super::compress::{Compressor, Decompressor};
 use super::core::Core;
 use super::error::{Error, Result};
@@ -117,9 +118,23 @@ impl<V: Volume> Ubifs<V> {
         self.core.io.is_read_only()
     }
 
+    /// Compares what the filesystem believes of its space with what its nodes take; nothing is listed if all adds up. Nothing may
+    /// be waiting to be written: [`sync`](Self::sync) first.
+    ///
+    /// # Errors
+    /// Damage; failures of the volume.
+    pub fn check_space(&mut self) -> Result<Vec<Inconsistency>> {
+        self.core.check()
+    }
+
     /// What a forgiving mount has found damaged and left out.
     pub fn damage(&self) -> &[Error] {
         &self.core.damage.notes
+    }
+
+    /// The volume below.
+    pub const fn volume(&self) -> &V {
+        self.core.io.volume()
     }
 
     /// The volume below, for its clock.
