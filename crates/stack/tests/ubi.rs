@@ -14,5 +14,7 @@ mod found;
 mod model;
 #[path = "ubi/random.rs"]
 mod random;
+#[path = "ubi/ubinize.rs"]
+mod ubinize;
 #[path = "ubi/update.rs"]
 mod update;

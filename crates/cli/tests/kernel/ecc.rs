@@ -47,7 +47,7 @@ fn judged() -> &'static Judged {
         }
         let lines: String = cases.iter().map(|case| case.chip.line(case.plain.len())).collect();
         put("chips", lines.as_bytes());
-        judge("ecc", &input).map(|output| Judged { cases, output })
+        judge("ecc", "ecc", &input).map(|output| Judged { cases, output })
     });
     judged.as_ref().unwrap_or_else(|why| panic!("{why}"))
 }

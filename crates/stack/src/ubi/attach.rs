@@ -3,7 +3,7 @@
 use super::fastmap::{self, Layout};
 use super::fastmap_write::FastmapState;
 use super::io::Io;
-use super::pebs::{Entry, LebId, PebSet, PebState};
+use super::pebs::{Doubt, Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::table::VolumeState;
 use super::wear::Work;
@@ -80,7 +80,7 @@ impl<M: Mtd> Ubi<M> {
         scan.read(&mut self.io, read..pebs)?;
         // A fastmap that does not count may still say in which PEBs a write may have begun.
         let begun = match fastmap::read(&mut self.io, &scan)? {
-            Some((_, layout)) if options.after_power_cut => layout.next,
+            Some((_, layout)) if options.after_power_cut => layout.pool,
             _ => Vec::new(),
         };
         scan.settle(&mut self.io)?;
@@ -105,10 +105,12 @@ impl<M: Mtd> Ubi<M> {
         }
         let own = |found: &Found| layout.pebs.contains(&found.pnum);
         let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
-        let begun = layout.next.clone();
-        // After an erasure out of turn it says less than is true.
-        let keep = options.fastmap == FastmapUse::Write && !options.after_power_cut;
-        if !keep {
+        let keep = options.fastmap == FastmapUse::Write;
+        let mut begun = layout.pool.clone();
+        if keep {
+            let pool = begun.drain(..).filter(|_| options.after_power_cut);
+            pool.for_each(|pnum| self.pebs[pnum as usize].doubt = Doubt::Begun);
+        } else {
             stale.append(&mut scan.fastmap);
         }
         self.keep_fastmap(options, Some(layout).filter(|_| keep));

@@ -4,7 +4,7 @@
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
 use super::io::{Header, Io, Quality};
-use super::pebs::{Entry, LebId, PebSet, PebState};
+use super::pebs::{Doubt, Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::wear::Work;
 use super::{AttachFault, Ubi, UbiError};
@@ -22,8 +22,8 @@ pub(super) struct Layout {
     pub(super) pebs: Vec<u32>,
     pub(super) pool_max: u16,
     pub(super) wl_pool_max: u16,
-    /// The next PEB of each pool to be written, perhaps begun.
-    pub(super) next: Vec<u32>,
+    /// PEBs of the pools that look free; a write may have begun in one of them.
+    pub(super) pool: Vec<u32>,
 }
 
 /// Why there is nothing to attach by.
@@ -86,9 +86,9 @@ fn try_read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<(Scan, Layout), Miss
     scan.fill(io, &map)?;
     let pebs = superblock.pebs().map(|peb| peb.pnum).collect();
     let free = |pnum: &u32| scan.pebs.get(*pnum as usize).is_some_and(|peb| peb.state == PebState::Free);
-    let next = [map.pool.pebs().find(free), map.wl_pool.pebs().find(free)].into_iter().flatten().collect();
+    let pool = map.pool.pebs().chain(map.wl_pool.pebs()).filter(free).collect();
     let (pool_max, wl_pool_max) = (map.pool.max_len, map.wl_pool.max_len);
-    Ok((scan, Layout { pebs, pool_max, wl_pool_max, next }))
+    Ok((scan, Layout { pebs, pool_max, wl_pool_max, pool }))
 }
 
 impl Scan {
@@ -134,7 +134,7 @@ impl Scan {
     fn fill<M: Mtd>(&mut self, io: &mut Io<M>, map: &Fastmap<'_>) -> Result<(), Miss> {
         for peb in map.pebs(PebList::Free) {
             self.place(peb, PebState::Free)?;
-            self.pebs[peb.pnum as usize].on_trust = true;
+            self.pebs[peb.pnum as usize].doubt = Doubt::Hearsay;
         }
         map.pebs(PebList::Used).try_for_each(|peb| self.place(peb, PebState::Used))?;
         map.pebs(PebList::Scrub).try_for_each(|peb| self.place(peb, PebState::Scrub))?;
@@ -207,21 +207,22 @@ impl Scan {
 }
 
 impl<M: Mtd> Ubi<M> {
-    /// The free PEB that `choose` takes. One that only a fastmap says is free is looked at first: an erase of it that was
-    /// cut off took its EC header.
+    /// The free PEB that `choose` takes, once there is no doubt that it is free. An erase that was cut off took its EC
+    /// header; what a write that was cut off left cannot be seen.
     pub(super) fn pick_free(
         &mut self,
         choose: impl Fn(&PebSet) -> Option<Entry>,
     ) -> Result<Option<Entry>, UbiError> {
         while let Some(entry) = choose(&self.free) {
             let pnum = entry.pnum;
-            if !self.peb(pnum).on_trust {
-                return Ok(Some(entry));
-            }
-            self.peb_mut(pnum).on_trust = false;
-            if !matches!(self.io.read_ec(pnum)?, Header::Found(..)) {
-                self.set_state(pnum, PebState::Pending);
-                self.works.push_back(Work::Erase { pnum, torture: false });
+            match std::mem::replace(&mut self.peb_mut(pnum).doubt, Doubt::None) {
+                Doubt::None => return Ok(Some(entry)),
+                Doubt::Begun => self.erase_out_of_turn(pnum)?,
+                Doubt::Hearsay if matches!(self.io.read_ec(pnum)?, Header::Found(..)) => {}
+                Doubt::Hearsay => {
+                    self.set_state(pnum, PebState::Pending);
+                    self.works.push_back(Work::Erase { pnum, torture: false });
+                }
             }
         }
         Ok(None)

@@ -40,7 +40,7 @@ impl FastmapState {
     /// The state after an attach, by a fastmap or not.
     pub(super) fn new(pebs: u32, layout: Option<Layout>) -> Self {
         let pool_max = (pebs / 100 * 5).clamp(POOL_BOUNDS.0, POOL_BOUNDS.1) as u16;
-        let none = Layout { pebs: Vec::new(), pool_max, wl_pool_max: pool_max / 2, next: Vec::new() };
+        let none = Layout { pebs: Vec::new(), pool_max, wl_pool_max: pool_max / 2, pool: Vec::new() };
         let Layout { pebs: current, pool_max, wl_pool_max, .. } = layout.unwrap_or(none);
         Self {
             current,

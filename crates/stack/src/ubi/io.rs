@@ -397,9 +397,9 @@ fn unparsed<T>(error: MediaError, quality: Quality) -> Option<Header<T>> {
 
 /// Whether all bytes are the same as `byte`.
 pub(super) fn is_filled(bytes: &[u8], byte: u8) -> bool {
-    let whole = u64::from_ne_bytes([byte; 8]);
+    let whole = u64::from_le_bytes([byte; 8]);
     let (chunks, rest) = bytes.as_chunks::<8>();
-    chunks.iter().all(|chunk| u64::from_ne_bytes(*chunk) == whole) && rest.iter().all(|&b| b == byte)
+    chunks.iter().all(|chunk| u64::from_le_bytes(*chunk) == whole) && rest.iter().all(|&b| b == byte)
 }
 
 /// Bytes up to the last one that is not erased, rounded up to `unit`.

@@ -139,7 +139,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// The VID header of a LEB of a dynamic volume; its sequence number is set when it is written.
-    fn dynamic_header(&self, leb: LebId) -> VidHeader {
+    pub(super) fn dynamic_header(&self, leb: LebId) -> VidHeader {
         let data_pad = self.volumes.get(&leb.volume).map_or(0, |volume| volume.record.data_pad);
         let internal = leb.volume == LAYOUT_VOLUME;
         VidHeader {

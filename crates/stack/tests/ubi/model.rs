@@ -264,7 +264,7 @@ impl Leb {
             None => found == Found::Nothing || self.ghost,
         };
         let good = exact
-            || match effect {
+            || match &effect {
                 None => false,
                 Some(Effect::Append(data)) => self.is_prefix(&found, data),
                 Some(Effect::Change(data)) => {
@@ -281,6 +281,11 @@ impl Leb {
             self.data.as_ref().map_or(0, Vec::len),
             self.ghost
         );
+        // Contents that are back half erased may read otherwise next time.
+        if matches!(effect, Some(Effect::Unmap)) {
+            *self = Self { data: None, ghost: true };
+            return;
+        }
         let unmapped = self.data.is_none();
         match found {
             // Ghosts come and go with each attach.

@@ -76,13 +76,15 @@ proptest! {
     }
 
     #[test]
-    fn cut_off_data_are_an_error(data in block(), cut in 1usize..4096) {
+    fn cut_off_data_are_never_a_block(data in block(), cut in 1usize..4096) {
         for how in KINDS {
             let (used, stored) = round_trip(how, &data);
             if used == how {
                 let mut out = vec![0; BLOCK];
                 let shorter = &stored[..stored.len() - 1 - cut % stored.len()];
-                prop_assert!(Decompressor::new().decompress(used, shorter, &mut out).is_err());
+                // Nothing at all is an empty Zstandard frame to the library, as it is to Linux.
+                let result = Decompressor::new().decompress(used, shorter, &mut out);
+                prop_assert!(result.is_err() || (shorter.is_empty() && result == Ok(0)), "{how:?}: {result:?}");
             }
         }
     }

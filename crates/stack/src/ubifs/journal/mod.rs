@@ -22,7 +22,7 @@ mod reserve;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use apply::Change;
+pub(crate) use apply::{Change, truncated_keys};
 pub(crate) use log::{Bud, Log, LogPosition, next_leb};
 
 /// Whether there is room, or what has to happen first.

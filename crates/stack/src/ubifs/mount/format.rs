@@ -138,7 +138,6 @@ impl<V: Volume> Core<V> {
             log_lnum: LOG_LEB,
             leb_count: layout.superblock.leb_count,
             lscan_lnum: layout.limits.main.start,
-            gc_lnum: u32::MAX,
             ..Master::default()
         };
         Self {
@@ -163,6 +162,8 @@ impl<V: Volume> Core<V> {
         let space = self.space.get(gc_lnum)?;
         self.space.set(gc_lnum, LebSpace { index: false, ..space })?;
         self.gc_lnum = Some(gc_lnum);
+        // Linux refuses a master node without one, though recovery does not believe it.
+        self.master.gc_lnum = gc_lnum;
         let inode = root_inode(options, self.io.next_sqnum());
         self.apply(Head::Base, &[Change::Inode(InodeNode { inode, data: &[] })])?;
         self.ends_behind_data = options.deferred;

@@ -49,7 +49,7 @@ pub struct MountOptions {
     /// A filesystem that was not unmounted may be recovered, which writes. Without it, mounting it for writing is refused
     /// ([`Error::NeedsRecovery`]).
     pub recover: bool,
-    /// Read-only, mounts what is left of a damaged filesystem; [`Core::damage`] tells what is not.
+    /// Read-only, mounts what is left of a damaged filesystem, and notes what is damaged.
     pub forgiving: bool,
 }
 
@@ -64,7 +64,6 @@ fn note_sqnum<V: Volume>(io: &mut Io<V>, place: Place, sqnum: u64) -> Result<()>
 
 /// What the first part of a mount finds, up to the LEB properties.
 struct Opened {
-    superblock: superblock::Found,
     master: master::Found,
     space: Space,
     damage: Damage,
@@ -84,12 +83,12 @@ impl<V: Volume> Core<V> {
             Err(error) => return Err((error, volume)),
         };
         let mut io = Io::new(volume, Arc::new(layout), options.read_only);
-        let opened = match open(&mut io, superblock, options) {
+        let opened = match open(&mut io, options) {
             Ok(opened) => opened,
             Err(error) => return Err((error, io.into_volume())),
         };
         let mut core = Self::opened(io, &opened);
-        match core.bring_up(&opened.superblock) {
+        match core.bring_up(&superblock) {
             Ok(()) => Ok(core),
             Err(error) => Err((error, core.into_volume())),
         }
@@ -143,22 +142,24 @@ impl<V: Volume> Core<V> {
     }
 }
 
-/// Superblock, master node, LEB properties.
-fn open<V: Volume>(io: &mut Io<V>, superblock: superblock::Found, options: &MountOptions) -> Result<Opened> {
+/// Master node and LEB properties.
+fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions) -> Result<Opened> {
     // Recovering the master node writes already.
     io.set_read_only(options.read_only || !options.recover);
     let mut damage = Damage::new(options.forgiving && options.read_only);
     let master = master::read(io, &mut damage)?;
     io.set_read_only(options.read_only);
     let dirty = master.master.flags.contains(MasterFlags::DIRTY);
-    if dirty && !options.read_only {
-        if !options.recover {
-            return Err(Error::NeedsRecovery);
-        }
-        recover_heads(io, &master.master)?;
+    if dirty && !options.read_only && !options.recover {
+        return Err(Error::NeedsRecovery);
     }
     let space = load_space(io, &master.master, &mut damage)?;
-    Ok(Opened { superblock, master, space, damage })
+    if dirty && !options.read_only {
+        // What an interrupted commit has written behind the index and the LPT.
+        recover::recover_head(io, master.master.index_head_lnum, master.master.index_head_offset)?;
+        recover::recover_head(io, master.master.lpt_head_lnum, master.master.lpt_head_offset)?;
+    }
+    Ok(Opened { master, space, damage })
 }
 
 fn load_space<V: Volume>(io: &mut Io<V>, master: &Master, damage: &mut Damage) -> Result<Space> {
@@ -168,10 +169,4 @@ fn load_space<V: Volume>(io: &mut Io<V>, master: &Master, damage: &mut Damage) -
     let (space, notes) = Space::load_damaged(io, master)?;
     notes.into_iter().for_each(|error| damage.note(error));
     Ok(space)
-}
-
-/// Erases what an interrupted commit has written behind the index and the LPT.
-fn recover_heads<V: Volume>(io: &mut Io<V>, master: &Master) -> Result<()> {
-    recover::recover_head(io, master.index_head_lnum, master.index_head_offset)?;
-    recover::recover_head(io, master.lpt_head_lnum, master.lpt_head_offset)
 }

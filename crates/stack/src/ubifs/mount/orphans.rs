@@ -75,11 +75,6 @@ impl Orphans {
         self.by_inode.contains_key(&inode)
     }
 
-    /// The inodes, in the order they became orphans.
-    pub(crate) fn inodes(&self) -> impl Iterator<Item = u32> {
-        self.list.values().map(|orphan| orphan.inode)
-    }
-
     /// An inode has lost its last name; one that already had is not counted again.
     ///
     /// # Errors

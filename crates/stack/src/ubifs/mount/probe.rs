@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use floatgate_media::ubifs::{MasterFlags, Superblock};
 
-use super::damage::Damage;
-use super::{master, superblock};
+use super::{Damage, master, superblock};
 use crate::ubifs::error::Result;
 use crate::ubifs::io::Io;
 use crate::volume::Volume;
@@ -19,17 +18,17 @@ pub struct MasterState {
     pub dirty: bool,
 }
 
-/// Reads superblock and master node; `None` for a master node that cannot be read. Nothing is written.
+/// Reads superblock, as it is stored, and master node; `None` for a master node that cannot be read. Nothing is written.
 ///
 /// # Errors
 /// No superblock, or an impossible one; failures of the volume.
 pub fn probe(mut volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>)> {
     let found = superblock::read(&mut volume, true)?;
-    let layout = superblock::layout(&found.superblock, volume.geometry())?;
+    let layout = superblock::layout(&found.superblock, found.volume)?;
     let mut io = Io::new(volume, Arc::new(layout), true);
-    let master = master::read(&mut io, &mut Damage::new(false)).ok().map(|found| MasterState {
+    let master = master::read(&mut io, &mut Damage::default()).ok().map(|found| MasterState {
         commit: found.master.commit,
         dirty: found.master.flags.contains(MasterFlags::DIRTY),
     });
-    Ok((found.superblock, master))
+    Ok((found.stored, master))
 }

@@ -117,7 +117,7 @@ fn write_back<V: Volume>(io: &mut Io<V>, leb: &ScannedLeb) -> Result<()> {
     io.change(leb.lnum, &bytes)
 }
 
-/// Erases what an interrupted commit has left where the index or the LPT goes on. Nothing leads there. Linux writes only LEBs
+/// Erases what an interrupted commit has left where the index goes on. Nothing leads there. Linux writes only LEBs
 /// anew where something is to be seen; but a page that power was cut from can look erased.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use super::{Damage, note_sqnum};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
-use crate::ubifs::journal::Bud;
+use crate::ubifs::journal::{Bud, truncated_keys};
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
 use crate::ubifs::space::{LebSpace, Space};
@@ -33,7 +33,7 @@ enum What {
     Data { end: u64 },
     Name { name: Box<[u8]> },
     NameDeletion { name: Box<[u8]> },
-    Truncation { old_size: u64, new_size: u64 },
+    Truncation(Truncation),
     Nothing,
 }
 
@@ -86,9 +86,9 @@ impl<V: Volume> Core<V> {
         replay.changes.sort_by_key(|change| change.sqnum);
         let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
         // Nodes that are deleted later in the journal can be gone already.
-        self.tnc.set_replaying(true);
+        self.tnc.start_replay(buds.iter().rev().map(|&(lnum, bud)| (lnum, bud.start)).collect());
         let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
-        self.tnc.set_replaying(false);
+        self.tnc.end_replay();
         for bud in &replay.buds {
             let outcome = self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0));
             self.damage.pass(outcome)?;
@@ -144,8 +144,7 @@ impl<V: Volume> Core<V> {
             // A nameless file can get a name again: what it has must stay.
             What::InodeDeletion if alive.get(&key.inum()) == Some(&true) => Ok(()),
             What::InodeDeletion => tnc.remove_inode(io, space, key.inum()),
-            What::Truncation { old_size, new_size } => match removed_blocks(key.inum(), *old_size, *new_size)
-            {
+            What::Truncation(node) => match truncated_keys(node) {
                 Some((from, to)) => tnc.remove_range(io, space, from, to),
                 None => Ok(()),
             },
@@ -310,8 +309,7 @@ fn of_entry(node: &EntryNode<'_>) -> (Key, What) {
 }
 
 const fn of_truncation(node: &Truncation) -> (Key, What) {
-    let Truncation { inode, old_size, new_size } = *node;
-    (Key::inode(inode), What::Truncation { old_size, new_size })
+    (Key::inode(node.inode), What::Truncation(*node))
 }
 
 /// Whether the last inode node of each inode keeps it.
@@ -324,22 +322,13 @@ fn last_state_of_inodes(changes: &[Change]) -> BTreeMap<u32, bool> {
     states.collect()
 }
 
-/// The blocks that a truncation removes: from the first one wholly behind the new end to the last one of the old size.
-fn removed_blocks(inode: u32, old_size: u64, new_size: u64) -> Option<(Key, Key)> {
-    let block = u64::from(BLOCK_BYTES);
-    let number = |value: u64| u32::try_from(value).ok();
-    let first = Key::data(inode, number(new_size.div_ceil(block))?)?;
-    let last = Key::data(inode, number(old_size.checked_sub(1)? / block)?)?;
-    (first <= last).then_some((first, last))
-}
-
 fn note_size(sizes: &mut Sizes, change: &Change) {
     let inode = change.key.inum();
     match change.what {
         What::Inode { size } => sizes.inode(inode, size),
         What::InodeDeletion => sizes.deletion(inode),
         What::Data { end } => sizes.data(inode, end),
-        What::Truncation { new_size, .. } => sizes.truncation(inode, new_size),
+        What::Truncation(node) => sizes.truncation(inode, node.new_size),
         What::Name { .. } | What::NameDeletion { .. } | What::Nothing => {}
     }
 }

@@ -11,8 +11,8 @@ use crate::ubifs::io::Io;
 use crate::ubifs::layout::Layout;
 use crate::volume::{Volume, VolumeFault, VolumeGeometry};
 
-/// Newest version that a filesystem of a newer format may name for those who only read it. Linux:
-/// `UBIFS_RO_COMPAT_VERSION`.
+/// Version that a filesystem of a newer format has to name for those who only read it, the first and only one so far.
+/// Linux: `UBIFS_RO_COMPAT_VERSION`.
 const READ_COMPATIBLE_VERSION: u32 = 0;
 
 /// Fewest LEBs of the main area.
@@ -24,6 +24,8 @@ const MISSING_LEBS_FACTOR: u32 = 64;
 /// The superblock of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
+    /// As it is on flash.
+    pub(crate) stored: Superblock,
     /// As it is to count: grown to the volume, and without the flag for fixing up space if the mount does so.
     pub(crate) superblock: Superblock,
     /// The volume; with the LEBs that the filesystem has but the volume has not, if it is only read.
@@ -67,7 +69,7 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
     // Only reading, a newer format counts as the newest known.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
-    Ok(Found { superblock, volume, fix_up_space, changed })
+    Ok(Found { stored, superblock, volume, fix_up_space, changed })
 }
 
 /// The superblock as it counts if the filesystem is only read: a bare image or a dump that ends early has fewer LEBs than any
@@ -113,10 +115,10 @@ fn read_node<V: Volume>(volume: &mut V) -> Result<Superblock> {
 
 fn check_version(superblock: &Superblock, read_only: bool) -> Result<()> {
     let Superblock { format_version: version, ro_compat_version: compatible, .. } = *superblock;
-    if version <= FORMAT_VERSION || read_only && compatible <= READ_COMPATIBLE_VERSION {
+    if version <= FORMAT_VERSION || read_only && compatible == READ_COMPATIBLE_VERSION {
         return Ok(());
     }
-    let allowed = if compatible <= READ_COMPATIBLE_VERSION { "can only be read" } else { "is not known" };
+    let allowed = if compatible == READ_COMPATIBLE_VERSION { "can only be read" } else { "is not known" };
     Err(Error::Superblock(format!("format {version} {allowed}: {FORMAT_VERSION} is the newest known")))
 }
 

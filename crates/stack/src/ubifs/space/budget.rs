@@ -55,13 +55,13 @@ pub(crate) struct Cost {
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub(super) struct Budget {
     /// Bytes of the index on flash.
     committed_index: u64,
     /// Growth of the index since the last commit.
     uncommitted_index: u64,
     /// Promised to operations that have not written yet.
-    promised: Cost,
+    pub(super) promised: Cost,
 }
 
 /// What a filesystem says of its size, in blocks of 4 KiB. Linux: `statfs`.
@@ -124,11 +124,6 @@ impl Budget {
         Self { committed_index, uncommitted_index: 0, promised: Cost { index: 0, data: 0, dirty: 0 } }
     }
 
-    /// What is promised.
-    pub(crate) const fn promised(&self) -> Cost {
-        self.promised
-    }
-
     /// LEBs the index may need until the next commit is done, and one that its head makes useless for gaps.
     fn min_index_lebs(&self, layout: &Layout) -> u32 {
         let growth = self.uncommitted_index.saturating_add(self.promised.index);
@@ -152,11 +147,6 @@ fn reported(layout: &Layout, space: u64) -> u64 {
 impl Space {
     fn layout(&self) -> &Arc<Layout> {
         self.table.layout()
-    }
-
-    /// What is promised.
-    pub(crate) const fn budget(&self) -> &Budget {
-        &self.budget
     }
 
     /// LEBs to keep for the index. Linux: `min_idx_lebs`.
@@ -226,15 +216,6 @@ impl Space {
     /// What was promised will not be written.
     pub(crate) fn withdraw(&mut self, cost: Cost) {
         self.budget.promised = self.budget.promised.minus(cost);
-    }
-
-    /// A new block was promised for one that exists already: less is needed. Returns what stays promised. Linux:
-    /// `ubifs_convert_page_budget`.
-    pub(crate) fn new_block_exists(&mut self, cost: Cost) -> Cost {
-        let block = BudgetRequest { new_blocks: 1, ..BudgetRequest::default() }.cost(self.layout());
-        let changed = Cost { dirty: block.data, ..Cost::default() };
-        self.budget.promised = self.budget.promised.minus(block).plus(changed);
-        cost.minus(block).plus(changed)
     }
 
     /// The index that a commit writes has so many bytes. From here on nothing of it is uncommitted: its LEBs are found.

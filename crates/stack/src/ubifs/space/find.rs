@@ -33,11 +33,10 @@ impl Space {
         worth: impl Fn(LebSpace) -> u32,
     ) -> Option<(u32, LebSpace)> {
         let candidates = self.table.iter().filter(|&(_, leb, category)| wanted(leb, category));
-        let best = candidates.fold(None, |best: Option<(u32, LebSpace)>, (lnum, leb, _)| match best {
+        candidates.fold(None, |best: Option<(u32, LebSpace)>, (lnum, leb, _)| match best {
             Some((_, other)) if worth(other) >= worth(leb) => best,
             _ => Some((lnum, leb)),
-        });
-        best
+        })
     }
 
     fn take(&mut self, lnum: u32) -> Result<LebSpace> {
@@ -150,13 +149,8 @@ impl Space {
             (index, data) => data.or(index),
         };
         // Less to gain, but more than nothing: what Linux finds by scanning.
-        best.or_else(|| {
-            let partly = |leb: LebSpace| leb.dirty >= dead && gain(leb) >= bytes;
-            self.best(|leb, category| category == Category::Free && partly(leb), gain).or_else(|| {
-                let index = |leb, category| category == Category::DirtyIndex && partly(leb);
-                self.best(index, gain).filter(|_| !without_index)
-            })
-        })
+        let partly = |leb: LebSpace| leb.dirty >= dead && gain(leb) >= bytes;
+        best.or_else(|| self.best(|leb, category| category == Category::Free && partly(leb), gain))
     }
 
     /// The index LEB with most dirty space, for writing into its gaps; it becomes taken.

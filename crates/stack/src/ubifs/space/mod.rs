@@ -21,8 +21,9 @@ use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
 use table::Table;
 
+use budget::Budget;
 pub use budget::SpaceReport;
-pub(crate) use budget::{Budget, BudgetRequest, Cost};
+pub(crate) use budget::{BudgetRequest, Cost};
 pub(crate) use lpt::check_lpt;
 
 /// What is known of a LEB of the main area.
@@ -104,15 +105,6 @@ impl Space {
         let mut space = Self { table, lpt, budget, leaving: Vec::new(), dirty_index: Vec::new() };
         space.remember_dirty_index();
         space
-    }
-
-    /// After a loss of power, before the first commit: erases what a commit that was cut off has written behind the
-    /// LPT's head.
-    ///
-    /// # Errors
-    /// Failures of the volume.
-    pub(crate) fn clean_lpt_head<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
-        self.lpt.clean_head(io)
     }
 
     /// A filesystem that is being made ends earlier; all LEBs behind that are empty. Nothing of the LPT may be on flash.
@@ -205,7 +197,7 @@ impl Space {
     /// [`start_commit`](Self::start_commit). The caller writes the master node afterwards, and calls `commit_done` then.
     ///
     /// # Errors
-    /// No room for the LPT, which only a hostile image can bring about; failures of the volume.
+    /// No room for the LPT, in an area smaller than Linux makes; failures of the volume. Nothing can be written after that.
     pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master: &mut Master) -> Result<()> {
         self.lpt.commit(io, &self.table).inspect_err(|_| io.set_read_only(true))?;
         self.lpt.describe(master);

@@ -6,7 +6,8 @@
 
 use std::rc::Rc;
 
-use super::super::error::Error;
+use super::super::error::{Error, Result};
+use super::super::journal::Room;
 use super::super::mount::MountOptions;
 use super::super::testing::Random;
 use super::model::{Model, State};
@@ -32,6 +33,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
         let outcome = match action {
             0 => core.sync_heads(),
             1 if model.random.below(3) == 0 => core.commit(),
+            2 => collect(core),
             _ => model.step(core),
         };
         match outcome {
@@ -51,6 +53,15 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
         }
     }
     false
+}
+
+/// Collects garbage as a full filesystem does.
+fn collect(core: &mut Core<TestVolume>) -> Result<()> {
+    match core.collect(true)? {
+        Room::Ready(lnum) => core.space.set_taken(lnum, false),
+        Room::CommitFirst => core.force_commit(),
+        Room::NoSpace => Ok(()),
+    }
 }
 
 /// Mounts after a cut, which may happen again.

@@ -136,8 +136,8 @@ fn an_fsync_brings_the_inode_and_its_names_to_flash() {
     model.run(&mut core, Operation::Create).unwrap();
     model.run(&mut core, Operation::Write).unwrap();
     let number = *model.state.names.values().next().unwrap();
-    core.sync_inode(number + 1).unwrap();
+    core.io.sync_inode(&mut core.space, number + 1).unwrap();
     assert!(Head::ALL.iter().any(|&head| !core.io.buffer(head).pending().is_empty()));
-    core.sync_inode(number).unwrap();
+    core.io.sync_inode(&mut core.space, number).unwrap();
     assert!(Head::ALL.iter().all(|&head| core.io.buffer(head).pending().is_empty()));
 }

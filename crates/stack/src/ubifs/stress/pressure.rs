@@ -124,3 +124,25 @@ fn a_commit_without_changes_writes_nothing() {
     core.force_commit().unwrap();
     assert!(core.io.volume().operations > before);
 }
+
+#[test]
+fn a_full_filesystem_says_so_without_wearing_the_flash() {
+    for shape in SHAPES {
+        let mut core = fresh(shape);
+        let mut model = Model::new(23);
+        (model.files, model.blocks) = (10_000, 200);
+        while model.run(&mut core, Operation::Create).is_ok()
+            && model.run(&mut core, Operation::Write).is_ok()
+        {}
+        let before = core.io.volume().operations;
+        let mut refused = 0;
+        for _ in 0..100 {
+            refused += u64::from(model.run(&mut core, Operation::Create) == Err(Error::NoSpace));
+        }
+        let operations = core.io.volume().operations - before;
+        assert!(
+            refused > 50 && operations < 4 * 100,
+            "{shape:?}: {refused} refused, {operations} operations"
+        );
+    }
+}

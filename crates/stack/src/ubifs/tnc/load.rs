@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::hashes::ROOT_KEY;
 use super::tree::{Arena, NodeId, Path, Side, Step, Twig, Znode};
 use super::{Root, Tnc};
 use crate::ubifs::error::{Error, Result};
@@ -50,7 +51,8 @@ impl Tnc {
             None => Ok(None),
             Some(Root { child: Some(id), .. }) => Ok(Some(id)),
             Some(Root { place, child: None }) => {
-                let id = self.load(io, place, &Promise { level: None, lower: None, upper: None })?;
+                let promise = Promise { level: None, lower: None, upper: None };
+                let id = self.load(io, ROOT_KEY, place, &promise)?;
                 self.root = Some(Root { place, child: Some(id) });
                 Ok(Some(id))
             }
@@ -67,51 +69,58 @@ impl Tnc {
         }
         let level = self.arena.node(step.id).level;
         let promise = Promise::of_child(&self.arena, path, level, key);
-        let id = self.load(io, place, &promise)?;
+        let id = self.load(io, key, place, &promise)?;
         if let Some(twig) = self.arena.twig_mut(step) {
             twig.child = Some(id);
         }
         Ok(id)
     }
 
-    fn load<V: Volume>(&mut self, io: &mut Io<V>, place: Place, promise: &Promise) -> Result<NodeId> {
+    fn load<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        promise: &Promise,
+    ) -> Result<NodeId> {
         let Place { lnum, offset, len } = place;
-        let corrupt = |what| Error::corrupt(lnum, offset, what);
         let limits = &io.layout().limits;
         if !limits.main.contains(&lnum) || !offset.is_multiple_of(8) {
-            return Err(corrupt("an index node cannot stand where its parent says"));
+            return Err(Error::corrupt(lnum, offset, "an index node cannot stand where its parent says"));
         }
         if !limits.index_lengths().contains(&len) {
-            return Err(corrupt("an index node cannot have the length its parent says"));
+            let what = "an index node cannot have the length its parent says";
+            return Err(Error::corrupt(lnum, offset, what));
         }
         let mut bytes = core::mem::take(&mut self.scratch);
-        let loaded = read_index_node(io, place, &mut bytes).and_then(|node| {
-            let keys = node.branches().map(|branch| branch.key);
-            let (first, last) = keys.fold((None, None), |(first, _), key| (first.or(Some(key)), Some(key)));
-            let (Some(first), Some(last)) = (first, last) else { return Err(corrupt("an empty index node")) };
-            promise.check(&node, first, last).map_err(corrupt)?;
-            if first == last
-                && first.is_hashed()
-                && !Arc::make_mut(&mut self.single_keyed).insert((lnum, offset))
-            {
-                return Err(corrupt("two branches of the index lead to the same node"));
-            }
-            self.keep_hashes(&node);
-            Ok(self.arena.add(znode(&node)))
-        });
+        let loaded = self.read_index_node(io, key, place, promise, &mut bytes);
         self.scratch = bytes;
         loaded
     }
 
-    /// Keeps what verifying the nodes below needs, if the filesystem has authentication.
-    fn keep_hashes(&mut self, node: &IndexNode<'_>) {
-        if node.hash_bytes() == 0 {
-            return;
+    fn read_index_node<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        promise: &Promise,
+        bytes: &mut Vec<u8>,
+    ) -> Result<NodeId> {
+        let Place { lnum, offset, .. } = place;
+        let corrupt = |what| Error::corrupt(lnum, offset, what);
+        let frame = io.read_node(place, Some(NodeType::Index), bytes)?;
+        self.check_hash(key, place, frame.as_bytes())?;
+        let node = index_node(&frame, &io.layout().limits, lnum, offset)?;
+        let keys = node.branches().map(|branch| branch.key);
+        let (first, last) = keys.fold((None, None), |(first, _), key| (first.or(Some(key)), Some(key)));
+        let (Some(first), Some(last)) = (first, last) else { return Err(corrupt("an empty index node")) };
+        promise.check(&node, first, last).map_err(corrupt)?;
+        let single_keyed = first == last && first.is_hashed();
+        if single_keyed && !Arc::make_mut(&mut self.single_keyed).insert((lnum, offset)) {
+            return Err(corrupt("two branches of the index lead to the same node"));
         }
-        let hashes = Arc::make_mut(&mut self.hashes);
-        for branch in node.branches() {
-            hashes.insert((branch.lnum, branch.offset), branch.hash.into());
-        }
+        self.hashes.keep(&node);
+        Ok(self.arena.add(znode(&node)))
     }
 
     /// The way to where a key stands or would stand, down to nodes of a level; `None` if the tree is empty or not that
@@ -160,15 +169,6 @@ impl Tnc {
         }
         Ok(true)
     }
-}
-
-fn read_index_node<'b, V: Volume>(
-    io: &mut Io<V>,
-    place: Place,
-    bytes: &'b mut Vec<u8>,
-) -> Result<IndexNode<'b>> {
-    let frame = io.read_node(place, Some(NodeType::Index), bytes)?;
-    index_node(&frame, &io.layout().limits, place.lnum, place.offset)
 }
 
 /// An index node whose fields are possible; `lnum` and `offset` are where it stands.

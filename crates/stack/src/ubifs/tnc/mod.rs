@@ -7,26 +7,34 @@
 //! - `tree`: nodes in memory and paths through them;
 //! - `load`: reading and checking nodes, finding keys;
 //! - `names`, `entries`: keys that several names share, and the entries read last;
+//! - `replay`: names while entries are missing;
 //! - `insert`, `remove`: changing the tree;
 //! - `collect`: what the garbage collector asks;
+//! - `hashes`: verifying nodes, where there is authentication;
+//! - `salvage`: what a damaged index still leads to;
 //! - `commit`, `gaps`: writing changed nodes.
 
 mod collect;
 mod commit;
 mod entries;
 mod gaps;
+pub(crate) mod hashes;
 mod insert;
 mod load;
 mod names;
 mod remove;
+mod replay;
+pub(crate) mod salvage;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::entries::EntryCache;
+use self::hashes::Hashes;
+use self::replay::Replay;
 use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
 use super::io::Io;
@@ -80,9 +88,6 @@ impl IndexSpace for Space {
     }
 }
 
-/// Hashes of nodes, by LEB and offset.
-type Hashes = BTreeMap<(u32, u32), Box<[u8]>>;
-
 /// The root of the tree.
 #[derive(Clone, Copy, Debug)]
 struct Root {
@@ -103,12 +108,12 @@ pub(crate) struct Tnc {
     clean_bytes: u64,
     /// Bytes of the committed index.
     committed_bytes: u64,
-    /// The journal is being replayed: entries can be missing.
-    replaying: bool,
+    /// While the journal is being replayed.
+    replay: Option<Replay>,
     /// LEB and offset of nodes read whose keys are all the same.
     single_keyed: Arc<BTreeSet<(u32, u32)>>,
     /// Of a filesystem with authentication.
-    hashes: Arc<Hashes>,
+    hashes: Hashes,
     /// Entries read last.
     entries: EntryCache,
     /// For reading nodes.
@@ -130,19 +135,12 @@ impl Tnc {
             old_index: BTreeSet::new(),
             clean_bytes: 0,
             committed_bytes: 0,
-            replaying: false,
+            replay: None,
             single_keyed: Arc::default(),
-            hashes: Arc::default(),
+            hashes: Hashes::default(),
             entries: EntryCache::default(),
             scratch: Vec::new(),
         }
-    }
-
-    /// Whether the journal is being replayed. Then the index can lead to entries that are not there any more: deleted
-    /// ones whose LEB was collected and written again, while the deletion is still in the journal. Looking for names
-    /// passes over such entries, and removing or replacing a name that is not found removes one of them.
-    pub(crate) const fn set_replaying(&mut self, replaying: bool) {
-        self.replaying = replaying;
     }
 
     /// The way to the leaf with a key that is not hashed.
@@ -194,6 +192,7 @@ impl Tnc {
         if path.twig(&self.arena).is_some_and(|twig| twig.key == key) {
             return self.replace(space, &path, place);
         }
+        self.hashes.forget(key, place);
         self.dirty_path(space, &path)?;
         self.insert_at(io.layout().limits.fanout as usize, path, Twig::to_place(key, place))
     }
@@ -204,7 +203,9 @@ impl Tnc {
         self.entries.forget(place);
         let Some(twig) = path.last().and_then(|step| self.arena.twig_mut(step)) else { return Ok(()) };
         let old = core::mem::replace(&mut twig.place, place);
-        if old == place { Ok(()) } else { space.add_dirt(old.lnum, old.aligned_len()) }
+        let key = twig.key;
+        self.hashes.forget(key, place);
+        space.add_dirt(old.lnum, old.aligned_len())
     }
 
     /// Bytes of the whole index as the next commit would leave it, with alignment.
@@ -212,19 +213,8 @@ impl Tnc {
         self.clean_bytes.saturating_add(self.arena.dirty_bytes())
     }
 
-    /// Bytes of the whole index as the last commit has left it, with alignment. Linux: `old_idx_sz`.
-    pub(crate) const fn old_index_bytes(&self) -> u64 {
-        self.committed_bytes
-    }
-
     /// Index nodes that the next commit has to write.
     pub(crate) const fn dirty_nodes(&self) -> usize {
         self.arena.dirty()
-    }
-
-    /// The hash that the index keeps of a node, index node or leaf; `None` without authentication, and for nodes in the
-    /// journal, which has hashes of its own.
-    pub(crate) fn hash_of(&self, place: Place) -> Option<&[u8]> {
-        self.hashes.get(&(place.lnum, place.offset)).map(AsRef::as_ref)
     }
 }

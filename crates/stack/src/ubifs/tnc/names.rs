@@ -14,28 +14,34 @@ use crate::volume::Volume;
 use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 
 /// Entries with the same key.
-struct Run {
+pub(super) struct Run {
     /// The way to the first.
     first: Path,
     /// Where they stand, in order; at least one.
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
 }
 
 /// Where a name stands among the entries with its key.
-struct Resolved {
+pub(super) struct Resolved {
     /// `None` if there are no entries with this key.
     run: Option<Run>,
     /// The entry with the name.
-    found: Option<usize>,
+    pub(super) found: Option<usize>,
     /// The first entry of the run with a higher name.
-    higher: usize,
+    pub(super) higher: usize,
     /// While replaying: an entry that is not where the index says.
-    dangling: Option<usize>,
+    pub(super) dangling: Option<usize>,
+}
+
+impl Resolved {
+    const fn nothing(entries: usize) -> Self {
+        Self { run: None, found: None, higher: entries, dangling: None }
+    }
 }
 
 impl Tnc {
     /// Reads an entry.
-    fn read_entry<'o, V: Volume>(
+    pub(super) fn read_entry<'o, V: Volume>(
         &mut self,
         io: &mut Io<V>,
         key: Key,
@@ -48,25 +54,10 @@ impl Tnc {
         }
         let expected = if key.key_type() == KeyType::Entry { NodeType::Entry } else { NodeType::XattrEntry };
         io.read_node(place, Some(expected), out)?;
+        self.check_hash(key, place, out)?;
         let entry = parse_entry(key, place, out)?;
         self.entries.put(place, out);
         Ok(entry)
-    }
-
-    /// Reads an entry; `None` if it is not there, while replaying.
-    fn try_entry<'o, V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        place: Place,
-        out: &'o mut Vec<u8>,
-    ) -> Result<Option<EntryNode<'o>>> {
-        let replaying = self.replaying;
-        match self.read_entry(io, key, place, out) {
-            Ok(entry) => Ok(Some(entry)),
-            Err(error) if replaying && error.is_damage() => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// The inode an entry names; `None` if it names none, or is not there while replaying.
@@ -84,7 +75,7 @@ impl Tnc {
     }
 
     /// All entries with a key.
-    fn run<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Run>> {
+    pub(super) fn run<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Run>> {
         let Some(first) = self.first_leaf(io, key)? else { return Ok(None) };
         let mut places = Vec::new();
         let mut path = first.clone();
@@ -107,7 +98,7 @@ impl Tnc {
     }
 
     /// The way to an entry of a run.
-    fn nth_of<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
+    pub(super) fn nth_of<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
         let mut path = run.first.clone();
         for _ in 0..at {
             self.advance(io, &mut path)?;
@@ -123,11 +114,9 @@ impl Tnc {
         name: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Resolved> {
-        let Some(run) = self.run(io, key)? else {
-            return Ok(Resolved { run: None, found: None, higher: 0, dangling: None });
-        };
-        let mut resolved = Resolved { run: None, found: None, higher: run.places.len(), dangling: None };
-        if self.replaying {
+        let Some(run) = self.run(io, key)? else { return Ok(Resolved::nothing(0)) };
+        let mut resolved = Resolved::nothing(run.places.len());
+        if self.replay.is_some() {
             self.resolve_one_by_one(io, key, name, &run.places, &mut resolved, out)?;
         } else {
             match self.search(io, key, name, &run.places, out)? {
@@ -158,31 +147,6 @@ impl Tnc {
             }
         }
         Ok(Err(low))
-    }
-
-    /// Entries can be missing while replaying: one that was deleted and then overwritten by the garbage collector, if the
-    /// deletion itself is in the journal. So nothing is known of the order.
-    fn resolve_one_by_one<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        name: &[u8],
-        places: &[Place],
-        resolved: &mut Resolved,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        for (at, &place) in places.iter().enumerate() {
-            match self.try_entry(io, key, place, out)?.map(|entry| entry.name.cmp(name)) {
-                None => resolved.dangling = Some(at),
-                Some(Ordering::Equal) => {
-                    resolved.found = Some(at);
-                    return Ok(());
-                }
-                Some(Ordering::Greater) => resolved.higher = resolved.higher.min(at),
-                Some(Ordering::Less) => {}
-            }
-        }
-        Ok(())
     }
 
     /// Where the entry of a name stands; `out` holds its node then.
@@ -243,7 +207,7 @@ impl Tnc {
     ) -> Result<Option<Path>> {
         let resolved = self.resolve(io, key, name, out)?;
         let Some(run) = resolved.run else { return self.first_leaf(io, key) };
-        if resolved.found.is_none() && !self.replaying {
+        if resolved.found.is_none() && self.replay.is_none() {
             self.check_order(io, key, &run.places)?;
         }
         let at = resolved.found.map_or(resolved.higher, |found| found + 1);
@@ -277,7 +241,9 @@ impl Tnc {
         place: Place,
     ) -> Result<()> {
         self.entries.forget(place);
+        self.make_way(io, space, key, place)?;
         let resolved = self.resolve(io, key, name, &mut Vec::new())?;
+        self.hashes.forget(key, place);
         let fanout = io.layout().limits.fanout as usize;
         let Some(run) = resolved.run else {
             let path = self.seek(io, key, Side::Last, 0)?.unwrap_or_default();
@@ -307,25 +273,6 @@ impl Tnc {
             path.set_slot(step.slot + 1);
         }
         Ok(path)
-    }
-
-    /// Removes the last entry of a key, but not the one at `keep`, that is not where the index says.
-    fn remove_dangling<V: Volume, S: IndexSpace>(
-        &mut self,
-        io: &mut Io<V>,
-        space: &mut S,
-        key: Key,
-        keep: Place,
-    ) -> Result<()> {
-        let Some(run) = self.run(io, key)? else { return Ok(()) };
-        let mut out = Vec::new();
-        for (at, &place) in run.places.iter().enumerate().rev() {
-            if place != keep && self.try_entry(io, key, place, &mut out)?.is_none() {
-                let path = self.nth_of(io, &run, at)?;
-                return self.delete(io, space, path);
-            }
-        }
-        Ok(())
     }
 
     /// Removes an entry.

@@ -1,22 +1,27 @@
-//! Where the bytes at each position of a block stood before: chains of the positions whose next three bytes hash alike,
-//! nearest first.
+//! Where the bytes at each position of a block stood before.
+//!
+//! The cost of a copy of up to eight bytes depends on its length and on whether it is near, so all that matters is, for
+//! each length, the last place where the same bytes stood: a table for each length, by a hash of so many bytes. Longer
+//! copies are rarer, and are looked for along a chain of the positions whose next eight bytes hash alike.
+//!
+//! Places are checked against the bytes, so a table may say anything: 0, the first position, is as good as nothing.
 
 use super::{BLOCK, PAIR_DISTANCE, SHORT_DISTANCE, SHORT_LEN, TRIPLE_DISTANCE};
 
-/// Positions that share a hash looked at, at most. Twice as many gain less than a thousandth.
-const DEPTH: usize = 64;
+/// Places along a chain looked at, at most.
+const DEPTH: usize = 6;
 
-/// A match this long is taken on trust to be the best for the positions inside it.
-const LONG: usize = 48;
+/// A match this long is taken to be the best for the positions inside it, too.
+const LONG: usize = 24;
 
-const HASH_BITS: u32 = 12;
-const PAIR_BITS: u32 = 12;
-
-/// No position.
-const NONE: u16 = u16::MAX;
+/// Positions without a match until every second one is passed over, then twice as many until two of three are, and so on.
+const MISSES: usize = 64;
 
 /// Bytes read together.
 const WORD: usize = 8;
+
+/// Odd, and spreads the bits of a word upwards: the golden ratio's.
+const HASH: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A copy of bytes that stood `distance` before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(super) struct Copy {
 }
 
 impl Copy {
+    pub(super) const NONE: Self = Self { len: 0, distance: 0 };
+
     #[allow(clippy::cast_possible_truncation)] // both are inside a block
     pub(super) const fn new(len: usize, distance: usize) -> Self {
         Self { len: len as u16, distance: distance as u16 }
@@ -53,26 +60,90 @@ pub(super) struct Found {
     pub(super) triple: Copy,
 }
 
+impl Found {
+    /// What is left of a match one byte after its start.
+    #[inline(always)]
+    fn inside(before: Copy) -> Self {
+        let (len, distance) = (before.len() - 1, before.distance());
+        let short =
+            if distance <= SHORT_DISTANCE { Copy::new(len.min(SHORT_LEN), distance) } else { Copy::NONE };
+        Self { short, long: Copy::new(len, distance), pair: Copy::NONE, triple: Copy::NONE }
+    }
+}
+
+/// The last place of each hash of some bytes.
+struct Last<const BYTES: u32, const SIZE: usize>([u16; SIZE]);
+
+impl<const BYTES: u32, const SIZE: usize> Last<BYTES, SIZE> {
+    /// Makes a place the last; returns the one before.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // the place is inside a block, the hash has the bits of SIZE
+    fn replace(&mut self, at: usize, here: u64) -> usize {
+        let upper = here << (u64::BITS - 8 * BYTES);
+        let hash = upper.wrapping_mul(HASH) >> (u64::BITS - SIZE.ilog2());
+        usize::from(std::mem::replace(&mut self.0[hash as usize % SIZE], at as u16))
+    }
+}
+
+/// The longest of several: length in the upper half, distance in the lower, so that no branch is needed.
+#[derive(Clone, Copy, Default)]
+struct Longest(u32);
+
+impl Longest {
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // both are inside a block
+    fn offer(&mut self, len: usize, distance: usize) {
+        self.0 = self.0.max((len as u32) << 16 | distance as u32);
+    }
+
+    /// If it has three bytes.
+    #[inline(always)]
+    fn copy(self) -> Copy {
+        let (len, distance) = ((self.0 >> 16) as usize, self.0 as usize & 0xFFFF);
+        if len < 3 { Copy::NONE } else { Copy::new(len, distance) }
+    }
+}
+
+/// The longest match, and the longest that a short instruction reaches.
+#[derive(Clone, Copy, Default)]
+struct Both {
+    short: Longest,
+    long: Longest,
+}
+
+impl Both {
+    #[inline(always)]
+    fn offer(&mut self, len: usize, distance: usize) {
+        self.short.offer(if distance <= SHORT_DISTANCE { len.min(SHORT_LEN) } else { 0 }, distance);
+        self.long.offer(len, distance);
+    }
+}
+
 /// The match finder of a block.
 pub(super) struct Matches {
-    /// The block, with zeros behind so that words can be read anywhere.
-    bytes: [u8; BLOCK + WORD],
-    /// Last position of each hash.
-    heads: [u16; 1 << HASH_BITS],
-    /// The position before each position that has the same hash.
-    before: [u16; BLOCK],
-    /// Last position of each hash of two bytes.
-    pairs: [u16; 1 << PAIR_BITS],
+    bytes: Bytes,
+    last2: Last<2, 4096>,
+    last3: Last<3, 16384>,
+    last4: Last<4, 16384>,
+    last5: Last<5, 8192>,
+    last6: Last<6, 8192>,
+    last8: Last<8, 4096>,
+    /// The place before each place that has the same hash of eight bytes.
+    chain: [u16; BLOCK],
     found: [Found; BLOCK],
 }
 
 impl Default for Matches {
     fn default() -> Self {
         Self {
-            bytes: [0; BLOCK + WORD],
-            heads: [NONE; 1 << HASH_BITS],
-            before: [NONE; BLOCK],
-            pairs: [NONE; 1 << PAIR_BITS],
+            bytes: Bytes([0; BLOCK + WORD]),
+            last2: Last([0; _]),
+            last3: Last([0; _]),
+            last4: Last([0; _]),
+            last5: Last([0; _]),
+            last6: Last([0; _]),
+            last8: Last([0; _]),
+            chain: [0; BLOCK],
             found: [Found::default(); BLOCK],
         }
     }
@@ -81,22 +152,18 @@ impl Default for Matches {
 impl Matches {
     /// Finds the matches of a block.
     pub(super) fn find(&mut self, data: &[u8]) {
-        self.heads.fill(NONE);
-        self.pairs.fill(NONE);
-        let len = data.len().min(BLOCK);
-        for (to, from) in self.bytes.iter_mut().zip(data.iter().chain([0; WORD].iter())) {
-            *to = *from;
-        }
-        let mut last = Found::default();
-        for at in 0..len {
-            let room = len - at;
-            let here = self.word(at);
-            let head = self.enter(at, here);
-            let mut found =
-                if last.long.len() > LONG { inside(last.long) } else { self.search(at, head, here, room) };
-            found.pair = self.pair(at, here, room);
+        let len = self.take(data);
+        let mut before = Copy::NONE;
+        let (mut at, mut misses) = (0, 0);
+        while at < len {
+            let found = if before.len() > LONG { Found::inside(before) } else { self.search(at, len - at) };
             self.found[at] = found;
-            last = found;
+            before = found.long;
+            at += 1;
+            misses = if before == Copy::NONE { misses + 1 } else { 0 };
+            let over = (misses / MISSES).min(len - at);
+            self.found[at..at + over].fill(Found::default());
+            at += over;
         }
     }
 
@@ -105,94 +172,98 @@ impl Matches {
         &self.found
     }
 
-    /// Eight bytes of the block.
-    #[inline(always)]
-    fn word(&self, at: usize) -> u64 {
-        self.bytes[at % BLOCK..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    }
-
-    /// Makes a position the head of its chain; returns the one before.
-    #[inline(always)]
-    fn enter(&mut self, at: usize, here: u64) -> u16 {
-        let head = &mut self.heads[hash(here << 40, HASH_BITS)];
-        let before = *head;
-        #[allow(clippy::cast_possible_truncation)] // inside a block
-        {
-            *head = at as u16;
-        }
-        self.before[at] = before;
-        before
-    }
-
-    /// Follows a chain.
-    #[inline(always)]
-    fn search(&self, at: usize, head: u16, here: u64, room: usize) -> Found {
-        let mut found = Found::default();
-        let mut candidate = head;
-        for _ in 0..DEPTH {
-            if candidate == NONE {
-                break;
-            }
-            let from = usize::from(candidate);
-            let len = self.common(from, at, here).min(room);
-            found.take(len, at - from);
-            if found.long.len() > LONG {
-                break;
-            }
-            candidate = self.before[from % BLOCK];
-        }
-        found
-    }
-
-    /// Bytes that two positions share.
-    #[inline(always)]
-    fn common(&self, from: usize, at: usize, here: u64) -> usize {
-        let differ = self.word(from) ^ here;
-        if differ != 0 {
-            return differ.trailing_zeros() as usize / 8;
-        }
-        let mut len = WORD;
-        while at + len < BLOCK {
-            let differ = self.word(from + len) ^ self.word(at + len);
-            if differ != 0 {
-                return len + differ.trailing_zeros() as usize / 8;
-            }
-            len += WORD;
-        }
+    /// Takes a block, of which nothing is known yet; bytes of it. What is left of the block before would be as good, but
+    /// the same block must give the same bytes.
+    fn take(&mut self, data: &[u8]) -> usize {
+        let len = data.len().min(BLOCK);
+        let (block, rest) = self.bytes.0.split_at_mut(len);
+        block.copy_from_slice(&data[..len]);
+        rest.fill(0);
+        self.last2.0.fill(0);
+        self.last3.0.fill(0);
+        self.last4.0.fill(0);
+        self.last5.0.fill(0);
+        self.last6.0.fill(0);
+        self.last8.0.fill(0);
         len
     }
 
-    /// The last place of the next two bytes, if near; makes this position the last.
+    /// The matches of a position, and its place in the tables.
     #[inline(always)]
-    fn pair(&mut self, at: usize, here: u64, room: usize) -> Copy {
-        let last = &mut self.pairs[hash(here << 48, PAIR_BITS)];
-        let from = *last;
-        #[allow(clippy::cast_possible_truncation)] // inside a block
-        {
-            *last = at as u16;
+    fn search(&mut self, at: usize, room: usize) -> Found {
+        let here = self.bytes.word(at);
+        let pair = self.last2.replace(at, here);
+        let nearest = self.last3.replace(at, here);
+        let places = [
+            nearest,
+            self.last4.replace(at, here),
+            self.last5.replace(at, here),
+            self.last6.replace(at, here),
+        ];
+        let eight = self.last8.replace(at, here);
+        self.chain[at] = eight.try_into().unwrap_or(0);
+        if at == 0 {
+            return Found::default();
         }
-        let distance = at.wrapping_sub(usize::from(from));
-        if from == NONE || distance > PAIR_DISTANCE || room < 2 {
-            return Copy::default();
+        let mut both = Both::default();
+        for from in places {
+            both.offer(self.bytes.common(from, here).min(room), at - from);
         }
-        let same = (self.word(usize::from(from)) ^ here) << 48 == 0;
-        if same { Copy::new(2, distance) } else { Copy::default() }
+        self.follow(eight, at, room, &mut both);
+        let triple = triple(at - nearest) && room >= 3 && self.bytes.common(nearest, here) >= 3;
+        let pair_near = at - pair <= PAIR_DISTANCE && room >= 2 && self.bytes.common(pair, here) >= 2;
+        Found {
+            short: both.short.copy(),
+            long: both.long.copy(),
+            pair: if pair_near { Copy::new(2, at - pair) } else { Copy::NONE },
+            triple: if triple { Copy::new(3, at - nearest) } else { Copy::NONE },
+        }
+    }
+
+    /// The matches along a chain.
+    #[inline(always)]
+    fn follow(&self, mut from: usize, at: usize, room: usize, both: &mut Both) {
+        for _ in 0..DEPTH {
+            if self.bytes.word(from) != self.bytes.word(at) {
+                break;
+            }
+            let len = self.bytes.extent(from, at).min(room);
+            both.offer(len, at - from);
+            if from == 0 || len > LONG {
+                break;
+            }
+            from = usize::from(self.chain[from % BLOCK]);
+        }
     }
 }
 
-impl Found {
-    /// Notes a candidate, farther than those before.
+/// A block, with zeros behind so that words can be read anywhere.
+struct Bytes([u8; BLOCK + WORD]);
+
+impl Bytes {
     #[inline(always)]
-    fn take(&mut self, len: usize, distance: usize) {
-        if distance <= SHORT_DISTANCE && len.min(SHORT_LEN) > self.short.len().max(2) {
-            self.short = Copy::new(len.min(SHORT_LEN), distance);
+    fn word(&self, at: usize) -> u64 {
+        self.0[at % BLOCK..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// Bytes that a place and a word share.
+    #[inline(always)]
+    fn common(&self, from: usize, here: u64) -> usize {
+        (self.word(from) ^ here).trailing_zeros() as usize / 8
+    }
+
+    /// Bytes that two places share which share a word; zeros behind the block are shared with any.
+    #[inline(always)]
+    fn extent(&self, from: usize, at: usize) -> usize {
+        let mut len = WORD;
+        while at + len < BLOCK {
+            let common = self.common(from + len, self.word(at + len));
+            len += common;
+            if common < WORD {
+                break;
+            }
         }
-        if len > self.long.len().max(2) {
-            self.long = Copy::new(len, distance);
-        }
-        if triple(distance) && len >= 3 && self.triple.len() == 0 {
-            self.triple = Copy::new(3, distance);
-        }
+        len
     }
 }
 
@@ -200,18 +271,4 @@ impl Found {
 #[inline(always)]
 pub(super) const fn triple(distance: usize) -> bool {
     distance > SHORT_DISTANCE && distance <= TRIPLE_DISTANCE
-}
-
-/// What is left of a match one byte after its start.
-fn inside(last: Copy) -> Found {
-    let mut found = Found::default();
-    found.take(last.len() - 1, last.distance());
-    found
-}
-
-/// Spreads the upper bits of a word; what lies below them is shifted out.
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation)] // `bits` are fewer than those of a usize
-const fn hash(upper: u64, bits: u32) -> usize {
-    (upper.wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - bits)) as usize
 }

@@ -5,11 +5,11 @@
 use super::matches::{Copy, Found};
 use super::{BLOCK, CHAIN, FIRST_RUN, MEDIUM_LEN, RUN, TRAILING};
 
-/// Positions looked at beyond a block's last.
-const BEYOND: usize = TRAILING + 2;
-
 /// More than any block costs.
-const NEVER: u16 = u16::MAX / 2;
+const NEVER: u16 = 0x7000;
+
+/// Marks the length of the longest copy in a choice.
+const LONG: u16 = 0x8000;
 
 /// Literals, and the copy after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,127 +18,133 @@ pub(super) struct Step {
     pub(super) copy: Copy,
 }
 
-/// The fewest bytes for the rest of a block.
-#[derive(Clone, Copy)]
-struct Rest {
-    /// If the next is a copy and the last was one.
-    copy: u16,
-    /// If the next is a copy and one to three literals were the last.
-    after_few: u16,
-    /// If four or more literals were the last: more of them or a copy.
-    run: u16,
-    /// Literals until that copy.
-    run_len: u16,
-    /// If the last was a copy: literals or a copy.
-    any: u16,
-    /// Literals until that copy.
+/// What is cheapest from a position on.
+#[derive(Clone, Copy, Default)]
+struct Choice {
+    /// After a copy: literals until the next.
     literals: u16,
-    /// The copy of `copy`.
-    best: Copy,
+    /// Bytes of the copy, and whether it is the long one.
+    len: u16,
+    long: bool,
+    /// After one to three literals, the pair is better than that copy.
+    pair: bool,
+    /// After four or more, the triple is.
+    triple: bool,
 }
 
-impl Rest {
-    const NEVER: Self = Self {
-        copy: NEVER,
-        after_few: NEVER,
-        run: NEVER,
-        run_len: 0,
-        any: NEVER,
-        literals: 0,
-        best: Copy::new(0, 0),
-    };
-    const END: Self =
-        Self { copy: 0, after_few: 0, run: 0, run_len: 0, any: 0, literals: 0, best: Copy::new(0, 0) };
+/// Bytes of the rest of the block in the upper half and a choice in the lower: the least is the cheapest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost(u32);
+
+impl Cost {
+    #[inline(always)]
+    fn new(bytes: u16, choice: u16) -> Self {
+        Self(u32::from(bytes) << 16 | u32::from(choice))
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // the upper half
+    const fn bytes(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // the lower half
+    const fn choice(self) -> u16 {
+        self.0 as u16
+    }
 }
 
-/// The table of a block.
+/// The fewest bytes for the rest of a block, where the next is a copy, after one to three literals; where four or more
+/// were the last, and how many more follow.
+#[derive(Clone, Copy)]
+struct Next {
+    few: u16,
+    run: u16,
+    run_len: u16,
+}
+
+impl Next {
+    const NEVER: Self = Self { few: NEVER, run: NEVER, run_len: 0 };
+    const END: Self = Self { few: 0, run: 0, run_len: 0 };
+}
+
+/// The tables of a block.
 pub(super) struct Parser {
-    rest: [Rest; BLOCK + BEYOND],
+    /// The fewest bytes from each position on, after a copy.
+    bytes: [u16; BLOCK + 1],
+    choices: [Choice; BLOCK],
+    /// Literals before the first copy.
+    first: usize,
 }
 
 impl Default for Parser {
     fn default() -> Self {
-        Self { rest: [Rest::NEVER; BLOCK + BEYOND] }
+        Self { bytes: [0; BLOCK + 1], choices: [Choice::default(); BLOCK], first: 0 }
     }
 }
 
 impl Parser {
-    /// Fills the table for a block of `len` bytes.
+    /// Fills the tables for a block of `len` bytes.
     pub(super) fn solve(&mut self, len: usize, found: &[Found; BLOCK]) {
         let len = len.min(BLOCK);
-        self.rest[len..len + BEYOND].fill(Rest::NEVER);
-        self.rest[len] = Rest::END;
-        for at in (0..len).rev() {
-            let mut rest = Rest::NEVER;
-            self.copies(at, &found[at], &mut rest);
-            self.run(at, &found[at], &mut rest);
-            self.literals(at, &mut rest);
-            self.rest[at] = rest;
+        self.bytes[..len].fill(NEVER);
+        self.bytes[len] = 0;
+        let mut next = [Next::END, Next::NEVER, Next::NEVER, Next::NEVER];
+        for at in (1..len).rev() {
+            let here = self.step(at, &found[at], &next);
+            next = [here, next[0], next[1], next[2]];
+        }
+        self.first = first(&next).min(len);
+    }
+
+    /// One position, by those behind it.
+    #[inline(always)]
+    fn step(&mut self, at: usize, found: &Found, next: &[Next; 4]) -> Next {
+        let copy = self.copies(at, found);
+        let bytes = copy.bytes();
+        let pair = 2 + self.rest(at, found.pair.len());
+        let triple = 2 + self.rest(at, found.triple.len());
+        let any = literals(bytes, next);
+        self.bytes[at] = any.bytes();
+        self.choices[at] = Choice {
+            literals: any.choice(),
+            len: copy.choice() & !LONG,
+            long: copy.choice() & LONG != 0,
+            pair: pair < bytes,
+            triple: triple < bytes,
+        };
+        let (stop, more) = (bytes.min(triple), 1 + next[0].run);
+        Next {
+            few: bytes.min(pair),
+            run: stop.min(more),
+            run_len: if more < stop { 1 + next[0].run_len } else { 0 },
         }
     }
 
-    /// The cheapest copy at a position. A longer one of the same cost is never worse but for where it ends.
+    /// The cheapest copy at a position. One that is not there has no bytes, and leads to where nothing is known yet. To stop
+    /// short of a copy's end by more than one byte gains nothing.
     #[inline(always)]
-    fn copies(&self, at: usize, found: &Found, rest: &mut Rest) {
-        for len in (3..=found.short.len()).rev() {
-            self.offer(at, 2, Copy::new(len, found.short.distance()), rest);
-        }
-        let (len, distance) = (found.long.len(), found.long.distance());
-        if len > found.short.len() {
-            self.offer(at, long_cost(len), Copy::new(len, distance), rest);
-            if len > MEDIUM_LEN {
-                self.offer(at, 3, Copy::new(MEDIUM_LEN, distance), rest);
-            }
-        }
-        rest.after_few = rest.copy;
-        if found.pair.len() > 0 {
-            rest.after_few = rest.after_few.min(2 + self.any(at + 2));
-        }
+    fn copies(&self, at: usize, found: &Found) -> Cost {
+        let (short, long) = (found.short.len(), found.long.len());
+        let shorter = if short > 3 { short - 1 } else { 0 };
+        let costs = [
+            self.cost(at, 2, shorter, 0),
+            self.cost(at, 3, long.min(MEDIUM_LEN), LONG),
+            self.cost(at, long_cost(long), long, LONG),
+        ];
+        costs.into_iter().fold(self.cost(at, 2, short, 0), Cost::min)
     }
 
     #[inline(always)]
-    fn offer(&self, at: usize, cost: u16, copy: Copy, rest: &mut Rest) {
-        let cost = cost + self.any(at + copy.len());
-        if cost < rest.copy {
-            rest.copy = cost;
-            rest.best = copy;
-        }
-    }
-
-    /// Inside four or more literals: a copy now, or another literal.
-    #[inline(always)]
-    fn run(&self, at: usize, found: &Found, rest: &mut Rest) {
-        rest.run = rest.copy;
-        if found.triple.len() > 0 {
-            rest.run = rest.run.min(2 + self.any(at + 3));
-        }
-        let next = &self.rest[at + 1];
-        if 1 + next.run < rest.run {
-            rest.run = 1 + next.run;
-            rest.run_len = 1 + next.run_len;
-        }
-    }
-
-    /// After a copy: another, or literals before it.
-    #[inline(always)]
-    fn literals(&self, at: usize, rest: &mut Rest) {
-        (rest.any, rest.literals) = (rest.copy, 0);
-        for (few, next) in (1u16..).zip(&self.rest[at + 1..][..TRAILING]) {
-            if few + next.after_few < rest.any {
-                (rest.any, rest.literals) = (few + next.after_few, few);
-            }
-        }
-        let next = &self.rest[at + TRAILING + 1];
-        let literals = 4 + next.run_len;
-        let cost = 4 + next.run + run_cost(usize::from(literals));
-        if cost < rest.any {
-            (rest.any, rest.literals) = (cost, literals);
-        }
+    #[allow(clippy::cast_possible_truncation)] // a block has fewer bytes than LONG
+    fn cost(&self, at: usize, bytes: u16, len: usize, kind: u16) -> Cost {
+        Cost::new(bytes + self.rest(at, len), len as u16 | kind)
     }
 
     #[inline(always)]
-    fn any(&self, at: usize) -> u16 {
-        self.rest[at % (BLOCK + BEYOND)].any
+    fn rest(&self, at: usize, len: usize) -> u16 {
+        self.bytes[at + len]
     }
 
     /// The instructions of a block, by its table. The literals after the last copy are not among them.
@@ -148,7 +154,7 @@ impl Parser {
         found: &'a [Found; BLOCK],
     ) -> impl Iterator<Item = Step> + 'a {
         let mut at = 0;
-        let mut literals = self.first(len);
+        let mut literals = self.first;
         std::iter::from_fn(move || {
             at += literals;
             if at >= len {
@@ -156,44 +162,52 @@ impl Parser {
             }
             let step = Step { literals, copy: self.chosen(at, literals, &found[at % BLOCK]) };
             at += step.copy.len();
-            literals = usize::from(self.rest.get(at)?.literals);
+            literals = self.choices.get(at).map_or(0, |choice| usize::from(choice.literals));
             Some(step)
         })
     }
 
-    /// Literals at the start of a block, where there is nothing to copy: at least one, and their number costs a byte.
-    fn first(&self, len: usize) -> usize {
-        let few = (1..=TRAILING).map(|few| (usize::from(self.rest[few].after_few) + few, few));
-        let more = TRAILING + 1;
-        let run = more + usize::from(self.rest[more].run_len);
-        let long = usize::from(run > FIRST_RUN);
-        let run = (usize::from(self.rest[more].run) + more + long, run);
-        few.chain([run]).min().map_or(len, |(_, literals)| literals).min(len)
-    }
-
     /// The copy at a position, after so many literals.
     fn chosen(&self, at: usize, literals: usize, found: &Found) -> Copy {
-        let rest = &self.rest[at];
+        let choice = &self.choices[at % BLOCK];
         match literals {
-            0 => rest.best,
-            1..=TRAILING if rest.after_few < rest.copy => found.pair,
-            1..=TRAILING => rest.best,
-            _ if rest.run < rest.copy => found.triple,
-            _ => rest.best,
+            1..=TRAILING if choice.pair => found.pair,
+            4.. if choice.triple => found.triple,
+            _ if choice.long => Copy::new(usize::from(choice.len), found.long.distance()),
+            _ => Copy::new(usize::from(choice.len), found.short.distance()),
         }
     }
 }
 
+/// After a copy: another, or literals before it.
+#[inline(always)]
+fn literals(copy: u16, next: &[Next; 4]) -> Cost {
+    let run = 4 + next[3].run_len;
+    Cost::new(copy, 0)
+        .min(Cost::new(1 + next[0].few, 1))
+        .min(Cost::new(2 + next[1].few, 2))
+        .min(Cost::new(3 + next[2].few, 3))
+        .min(Cost::new(4 + next[3].run + run_cost(run), run))
+}
+
+/// Literals at the start of a block, where there is nothing to copy: at least one, and their number costs a byte.
+fn first(next: &[Next; 4]) -> usize {
+    let few =
+        Cost::new(1 + next[0].few, 1).min(Cost::new(2 + next[1].few, 2)).min(Cost::new(3 + next[2].few, 3));
+    let run = 4 + next[3].run_len;
+    usize::from(few.min(Cost::new(4 + next[3].run + u16::from(usize::from(run) > FIRST_RUN), run)).choice())
+}
+
 /// Bytes of an instruction for a long copy.
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation)] // a block has sixteen bytes of chain at most
+#[allow(clippy::cast_possible_truncation)] // a block has a few bytes of chain at most
 const fn long_cost(len: usize) -> u16 {
-    if len <= MEDIUM_LEN { 3 } else { 4 + ((len - MEDIUM_LEN - 1) / CHAIN) as u16 }
+    3 + ((len + CHAIN - 1 - MEDIUM_LEN) / CHAIN) as u16
 }
 
 /// Bytes of an instruction for four or more literals.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)] // as above
-const fn run_cost(literals: usize) -> u16 {
-    if literals <= RUN { 1 } else { 2 + ((literals - RUN - 1) / CHAIN) as u16 }
+fn run_cost(literals: u16) -> u16 {
+    1 + ((usize::from(literals) + CHAIN - 1 - RUN) / CHAIN) as u16
 }

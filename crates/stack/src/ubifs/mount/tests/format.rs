@@ -86,6 +86,8 @@ fn a_new_filesystem_is_sound_and_has_a_root() {
                 FormatOptions { deferred, root_mode: 0o1777, root_uid: 7, ..FormatOptions::default() };
             let core = Core::format(TestVolume::new(lebs, leb, unit, most), &options);
             let core = core.unwrap_or_else(|(error, _)| panic!("{error}"));
+            // Linux mounts no filesystem without one, not even to recover it.
+            assert_eq!(core.master.gc_leb(), core.gc_lnum);
             let volume = unmount(core);
             for mount_options in [READ, WRITE] {
                 let mut core = mount(volume.clone(), &mount_options);

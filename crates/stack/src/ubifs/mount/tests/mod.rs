@@ -1,5 +1,6 @@
 //! Tests of mounting, recovery and formatting.
 
+mod cuts;
 mod format;
 mod hostile;
 mod masters;
@@ -49,6 +50,17 @@ fn refused(volume: TestVolume, options: &MountOptions) -> Error {
 
 fn unmount(core: Core<TestVolume>) -> TestVolume {
     core.unmount().unwrap_or_else(|(error, _)| panic!("{error}"))
+}
+
+/// The same contents in a volume of more LEBs.
+fn enlarged(old: &TestVolume, lebs: u32) -> TestVolume {
+    let mut large = TestVolume::new(lebs, LEB, UNIT, UNIT);
+    for (lnum, bytes) in (0..60).filter_map(|lnum| Some((lnum, old.leb(lnum)?))) {
+        let used = bytes.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
+        large.change(lnum, &bytes[..used.next_multiple_of(UNIT as usize)]).unwrap();
+    }
+    large.operations = 0;
+    large
 }
 
 /// The volume as a power cut leaves it now: nothing is written any more.
@@ -154,13 +166,7 @@ fn a_filesystem_grows_to_its_volume() {
     let options = FormatOptions { max_lebs: Some(80), ..FormatOptions::default() };
     let core = Core::format(volume(), &options).unwrap_or_else(|(error, _)| panic!("{error}"));
     let old = unmount(core);
-    let mut large = TestVolume::new(100, LEB, UNIT, UNIT);
-    for lnum in 0..60 {
-        if let Some(bytes) = old.leb(lnum) {
-            let used = bytes.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
-            large.change(lnum, &bytes[..used.next_multiple_of(UNIT as usize)]).unwrap();
-        }
-    }
+    let large = enlarged(&old, 100);
     let mut core = mount(large.clone(), &READ);
     assert_eq!(core.io.layout().limits.leb_count, 80);
     assert_eq!(core.check().unwrap(), []);

@@ -1,5 +1,6 @@
 //! Whether an LPT agrees with itself and with the master node.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::lpt::Geometry;
@@ -77,15 +78,19 @@ impl Lpt {
             }
         }
         let leb_bytes = geometry.parameters().leb_bytes;
+        let mut lebs: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        for (place, len) in nodes {
+            let (used, end) = lebs.entry(place.lnum).or_default();
+            *used = used.saturating_add(len);
+            *end = place.offset.saturating_add(len).max(*end);
+        }
         for (lnum, leb) in self.area.iter() {
-            let inside = nodes.iter().filter(|(place, _)| place.lnum == lnum);
-            let used = inside.clone().fold(0u32, |sum, (_, len)| sum.saturating_add(*len));
-            let end = inside.map(|(place, len)| place.offset.saturating_add(*len)).max().unwrap_or(0);
+            let (used, end) = lebs.get(&lnum).copied().unwrap_or_default();
             let free_from = leb_bytes - leb.free.min(leb_bytes);
             let head = self.area.head;
             let wrong = if end > free_from {
                 Some("a node of the LPT stands where its table says that the LEB is free")
-            } else if used + leb.dirty != free_from {
+            } else if used.saturating_add(leb.dirty) != free_from {
                 Some("the LPT's table has another dirty space than the nodes leave")
             } else if lnum == head.lnum && head.offset != free_from {
                 Some("the LPT's head is not where its table says that the LEB is free")

@@ -4,8 +4,9 @@
 //! LEB what is left up to the end of a write is filled with 0xFF. A LEB that is opened was empty before, so nothing is
 //! overwritten that the LPT of the last commit consists of.
 //!
-//! Room never runs out: the area is at least twice the LPT, and what is written is moved together early enough that all of
-//! the LPT could always be written ([`Lpt::make_room`]).
+//! What is on flash is moved together early enough that all of the LPT could always be written ([`Lpt::make_room`]): Linux
+//! and `mkfs.ubifs` make the area four times the LPT. With one hardly larger than twice the LPT, the least that Linux
+//! mounts, room can run out, as it does in Linux. Then nothing has been written yet.
 
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::Master;
@@ -178,7 +179,7 @@ impl Lpt {
     /// Writes all nodes that changed, and the tables. Nothing of the LPT on flash is overwritten.
     ///
     /// # Errors
-    /// No room, which a hostile image can bring about; failures of the volume.
+    /// No room, in an area too small; failures of the volume.
     pub(in super::super) fn commit<V: Volume>(&mut self, io: &mut Io<V>, table: &Table) -> Result<()> {
         let layout = table.layout();
         let geometry = &layout.limits.lpt_geometry;
@@ -221,22 +222,6 @@ impl Lpt {
         Ok(())
     }
 
-    /// Erases what a commit that was cut off has left behind the head. Pages that read as erased may be half written too,
-    /// so the LEB is replaced whatever it looks like.
-    ///
-    /// # Errors
-    /// Failures of the volume; what is before the head cannot be read.
-    pub(in super::super) fn clean_head<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
-        let Place { lnum, offset } = self.area.head;
-        if offset == 0 || offset >= io.layout().leb_bytes() {
-            // An empty LEB is unmapped when it is written, a full one is not written.
-            return Ok(());
-        }
-        let mut kept = vec![0; offset as usize];
-        io.read(lnum, 0, &mut kept)?;
-        io.change(lnum, &kept)
-    }
-
     /// If room gets scarce, chooses nodes to be written although they did not change: in the small model all of them,
     /// else those of one LEB after the other, until enough LEBs will be empty after the commit.
     fn make_room(&mut self, geometry: &Geometry) {
@@ -259,11 +244,9 @@ impl Lpt {
                 others.filter(|&(lnum, dirty)| lnum != self.area.head.lnum && dirty > 0 && dirty < leb_bytes);
             // The one with the fewest bytes to move.
             let best = others.max_by_key(|&(lnum, dirty)| (dirty, core::cmp::Reverse(lnum)));
-            let Some((lnum, _)) = best else { break };
+            let Some((lnum, _)) = best else { return };
             self.tree.mark_all(|slot| slot.place.is_some_and(|place| place.lnum == lnum));
         }
-        // An area hardly larger than twice the LPT: the head's LEB has to become empty too.
-        self.tree.mark_all(|slot| slot.place.is_some());
     }
 
     /// Bytes of each LEB that will be neither node nor empty LEB when the commit is done; free bytes of a LEB with nodes

@@ -76,7 +76,7 @@ fn promises_end_where_space_ends_and_come_back() {
         costs.push(cost);
     }
     assert!(costs.len() > 10);
-    let promised = space.budget().promised();
+    let promised = space.budget.promised;
     assert_eq!(promised.data, costs.len() as u64 * 4144);
     // One more would not fit beside an index that is one node larger.
     let more = promised.index + INDEX_NODE;
@@ -87,7 +87,7 @@ fn promises_end_where_space_ends_and_come_back() {
         space.withdraw(cost);
     }
     assert_eq!(space.free_bytes(), before);
-    assert_eq!(space.budget().promised(), Cost::default());
+    assert_eq!(space.budget.promised, Cost::default());
 }
 
 #[test]
@@ -100,20 +100,9 @@ fn what_was_written_counts_as_index_until_it_is_committed() {
     assert_eq!(kept, 4);
     costs.into_iter().for_each(|cost| space.give_back(cost));
     assert_eq!(space.min_index_lebs(), kept);
-    assert_eq!(space.budget().promised(), Cost::default());
+    assert_eq!(space.budget.promised, Cost::default());
     space.index_committed(200);
     assert_eq!(space.min_index_lebs(), 2);
-}
-
-#[test]
-fn a_block_that_exists_already_needs_no_index() {
-    let io = Shape::default().io();
-    let mut space = Space::empty(&io);
-    let block = BudgetRequest { new_blocks: 1, ..BudgetRequest::default() };
-    let cost = space.promise(&block, false).unwrap();
-    let cost = space.new_block_exists(cost);
-    assert_eq!(cost, Cost { index: 0, data: 0, dirty: 4144 });
-    assert_eq!(space.budget().promised(), cost);
 }
 
 #[test]
@@ -121,15 +110,28 @@ fn reserved_space_is_for_the_privileged() {
     let shape = Shape::default();
     let mut superblock = shape.superblock();
     superblock.reserved_bytes = 20 * SIZE;
-    let io = super::support::over(superblock, super::support::empty_lebs(superblock.leb_count));
+    let io = super::support::over(&superblock, super::support::empty_lebs(superblock.leb_count));
     let mut space = Space::empty(&io);
     let block = BudgetRequest { new_blocks: 1, ..BudgetRequest::default() };
     while space.promise(&block, false).is_some() {}
-    let ordinary = space.budget().promised().data;
+    let ordinary = space.budget.promised.data;
     while space.promise(&block, true).is_some() {}
-    assert!(space.budget().promised().data > ordinary + 10 * SIZE);
+    assert!(space.budget.promised.data > ordinary + 10 * SIZE);
     let report = Space::empty(&io).report();
     assert!(report.available_blocks + 60 < report.free_blocks);
+}
+
+#[test]
+fn the_last_byte_is_for_the_privileged() {
+    let io = Shape::default().io();
+    let mut space = Space::empty(&io);
+    let rest = u32::try_from(space.available(2)).unwrap() - 160;
+    let all = BudgetRequest { changed_inodes: 1, changed_inode_bytes: rest, ..BudgetRequest::default() };
+    assert_eq!(space.promise(&all, false), None);
+    let more = BudgetRequest { changed_inode_bytes: rest + 8, ..all };
+    assert_eq!(space.promise(&more, true), None);
+    assert!(space.promise(&all, true).is_some());
+    assert_eq!(space.free_bytes(), 38 * (4608 - 3440) * 4096 / (4144 + INDEX_NODE));
 }
 
 #[test]
@@ -197,7 +199,7 @@ proptest! {
             };
             if let Some(cost) = space.promise(&request, false) {
                 costs.push(cost);
-                let promised = space.budget().promised();
+                let promised = space.budget.promised;
                 if !cost.is_nothing() {
                     prop_assert!(promised.data + promised.dirty <= space.available(space.min_index_lebs()));
                 }
@@ -205,7 +207,7 @@ proptest! {
             let sum = costs.iter().fold((0, 0, 0), |sum: (u64, u64, u64), cost| {
                 (sum.0 + cost.index, sum.1 + cost.data, sum.2 + cost.dirty)
             });
-            let promised = space.budget().promised();
+            let promised = space.budget.promised;
             prop_assert_eq!((promised.index, promised.data, promised.dirty), sum);
             let _ = space.report();
         }

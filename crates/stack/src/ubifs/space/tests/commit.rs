@@ -1,9 +1,10 @@
 //! The tree on flash: what is committed is what is read, and Linux's own checks hold.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::Master;
 use floatgate_media::ubifs::lpt::{Geometry, Kind, Ltab, Nnode, Place};
+use floatgate_media::ubifs::{Frame, Master, Node};
 use proptest::prelude::*;
 
 use super::super::{LebSpace, Space, check_lpt};
@@ -38,12 +39,16 @@ fn change_some(space: &mut Space, layout: &Layout, random: &mut Random, times: u
     }
 }
 
+/// Nodes by place.
+type Nodes = BTreeMap<(u32, u32), Kind>;
+
 /// Places of all nodes that the root leads to.
-fn walk(chip: &Chip, geometry: &Geometry, place: Place, level: u32, out: &mut Vec<(Place, Kind)>) {
+fn walk(chip: &Chip, geometry: &Geometry, place: Place, level: u32, out: &mut Nodes) {
+    let kind = if level == 0 { Kind::Pnode } else { Kind::Nnode };
+    out.insert((place.lnum, place.offset), kind);
     if level == 0 {
-        return out.push((place, Kind::Pnode));
+        return;
     }
-    out.push((place, Kind::Nnode));
     let leb = chip.lebs[place.lnum as usize].as_ref().unwrap();
     let nnode = Nnode::parse(&leb[place.offset as usize..], geometry).unwrap();
     for child in nnode.children.into_iter().flatten() {
@@ -57,10 +62,10 @@ fn judge(chip: &Chip, layout: &Layout, master: &Master) {
     let root = Place { lnum: master.lpt_lnum, offset: master.lpt_offset };
     let ltab = Place { lnum: master.ltab_lnum, offset: master.ltab_offset };
     let lsave = Place { lnum: master.lsave_lnum, offset: master.lsave_offset };
-    let mut live = vec![(ltab, Kind::Ltab)];
+    let mut live = Nodes::from([((ltab.lnum, ltab.offset), Kind::Ltab)]);
     walk(chip, geometry, root, geometry.height(), &mut live);
     if geometry.is_big() {
-        live.push((lsave, Kind::Lsave));
+        live.insert((lsave.lnum, lsave.offset), Kind::Lsave);
     }
     let table = chip.lebs[ltab.lnum as usize].as_ref().unwrap();
     let table = Ltab::parse(&table[ltab.offset as usize..], geometry).unwrap();
@@ -68,16 +73,16 @@ fn judge(chip: &Chip, layout: &Layout, master: &Master) {
     for (lnum, expected) in layout.limits.lpt.clone().zip(table.lebs()) {
         if expected.free + expected.dirty == layout.leb_bytes() && lnum != master.lpt_head_lnum {
             // To be unmapped, or unmapped already.
-            assert!(live.iter().all(|(place, _)| place.lnum != lnum));
+            assert!(live.keys().all(|&(other, _)| other != lnum));
             continue;
         }
         let leb = chip.lebs[lnum as usize].as_ref().unwrap_or(&erased);
         let (mut at, mut dirty) = (0, 0);
         while at < leb.len() {
-            let place = Place { lnum, offset: u32::try_from(at).unwrap() };
+            let place = (lnum, u32::try_from(at).unwrap());
             if let Some(kind) = Kind::find(&leb[at..], geometry) {
                 at += kind.bytes(geometry);
-                if !live.contains(&(place, kind)) {
+                if live.get(&place) != Some(&kind) {
                     dirty += kind.bytes(geometry);
                 }
                 continue;
@@ -105,7 +110,7 @@ fn check(io: &mut Io<Chip>, space: &Space, master: &Master) {
     assert_eq!(check_lpt(io, master).unwrap(), []);
 }
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 10] = [
     Shape { leb_bytes: 15_872, min_io_bytes: 512, main_lebs: 40, growth: 0, big: false, tight: false },
     Shape { leb_bytes: 15_872, min_io_bytes: 512, main_lebs: 40, growth: 900, big: false, tight: false },
     Shape { leb_bytes: 16_384, min_io_bytes: 2048, main_lebs: 13, growth: 0, big: false, tight: true },
@@ -114,6 +119,8 @@ const SHAPES: [Shape; 8] = [
     Shape { leb_bytes: 15_872, min_io_bytes: 512, main_lebs: 5000, growth: 0, big: true, tight: true },
     Shape { leb_bytes: 16_384, min_io_bytes: 2048, main_lebs: 41, growth: 3000, big: true, tight: false },
     Shape { leb_bytes: 131_072, min_io_bytes: 2048, main_lebs: 300, growth: 0, big: true, tight: true },
+    Shape { leb_bytes: 15_872, min_io_bytes: 512, main_lebs: 2500, growth: 0, big: true, tight: false },
+    Shape { leb_bytes: 15_872, min_io_bytes: 512, main_lebs: 2500, growth: 0, big: false, tight: false },
 ];
 
 #[test]
@@ -149,6 +156,48 @@ fn a_commit_writes_only_the_way_to_what_changed() {
 }
 
 #[test]
+fn lebs_that_only_the_old_lpt_used_are_unmapped_after_the_master_node() {
+    let (mut io, mut space, mut master) = format(SHAPES[2]);
+    let main = io.layout().limits.main.clone();
+    let first = master.lpt_head_lnum as usize;
+    for round in 0..200 {
+        space.set_free(main.start, round % 2 * 2048, 0).unwrap();
+        space.commit(&mut io, &mut master).unwrap();
+        assert!(io.volume().lebs[first].is_some());
+        space.commit_done(&mut io).unwrap();
+        if io.volume().lebs[first].is_none() {
+            return check(&mut io, &space, &master);
+        }
+    }
+    panic!("the LEB is never released");
+}
+
+#[test]
+fn an_area_too_small_fails_before_anything_is_written() {
+    for big in [false, true] {
+        let shape = Shape { main_lebs: 2500, big, tight: true, ..Shape::default() };
+        let (mut io, mut space, mut master) = format(shape);
+        let layout = Arc::clone(io.layout());
+        let mut random = Random(3);
+        let mut failed = false;
+        for _ in 0..400 {
+            let (old, flash) = (Space::load(&mut io, &master).unwrap(), io.volume().lebs.clone());
+            change_some(&mut space, &layout, &mut random, 400);
+            let before = master;
+            if let Err(error) = space.commit(&mut io, &mut master) {
+                assert!(error.to_string().contains("no room"), "{error}");
+                assert!(io.is_read_only() && io.volume().lebs == flash && master == before);
+                assert_eq!(lebs(&Space::load(&mut io, &master).unwrap(), &layout), lebs(&old, &layout));
+                failed = true;
+                break;
+            }
+            space.commit_done(&mut io).unwrap();
+        }
+        assert!(failed);
+    }
+}
+
+#[test]
 fn hundreds_of_commits_never_run_out_of_room() {
     for (seed, shape) in (0..).zip(SHAPES) {
         let (mut io, mut space, mut master) = format(shape);
@@ -167,6 +216,13 @@ fn hundreds_of_commits_never_run_out_of_room() {
         }
         check(&mut io, &space, &master);
     }
+}
+
+/// What a mount does first after a loss of power.
+fn clean_head(io: &mut Io<Chip>, master: &Master) {
+    let mut kept = vec![0; master.lpt_head_offset as usize];
+    io.read(master.lpt_head_lnum, 0, &mut kept).unwrap();
+    io.change(master.lpt_head_lnum, &kept).unwrap();
 }
 
 #[test]
@@ -191,7 +247,7 @@ fn power_lost_in_a_commit_leaves_the_old_tree_or_the_new_one() {
                 // The old tree is whole, and work goes on from there.
                 let mut again = Space::load(&mut cut, &before).unwrap();
                 assert_eq!(lebs(&again, &layout), lebs(&old, &layout));
-                again.clean_lpt_head(&mut cut).unwrap();
+                clean_head(&mut cut, &before);
                 let mut master = before;
                 change_some(&mut again, &layout, &mut Random(u64::from(power)), 5);
                 commit(&mut cut, &mut again, &mut master);
@@ -219,7 +275,7 @@ fn a_filesystem_that_has_grown_has_empty_lebs_at_its_end() {
         let old = lebs(&space, &layout);
         let mut flash = io.into_volume().lebs;
         flash.extend(empty_lebs(growth));
-        let mut io = over(shape.superblock(), flash);
+        let mut io = over(&shape.superblock(), flash);
         let layout = Arc::clone(io.layout());
         assert_eq!(layout.limits.main_lebs(), 41 + growth);
         assert_eq!(check_lpt(&mut io, &master).unwrap(), []);
@@ -233,6 +289,46 @@ fn a_filesystem_that_has_grown_has_empty_lebs_at_its_end() {
             commit(&mut io, &mut space, &mut master);
             check(&mut io, &space, &master);
         }
+    }
+}
+
+macro_rules! sample {
+    ($name:literal) => {
+        &include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../media/tests/samples/", $name))[..]
+    };
+}
+
+/// The LPT of a filesystem that Linux has worked on, with superblock and master node.
+fn written_by_linux() -> (Io<Chip>, Master) {
+    let superblock = Frame::parse(sample!("ubifs_node/superblock_kernel.bin")).unwrap();
+    let master = Frame::parse(sample!("ubifs_node/master_kernel.bin")).unwrap();
+    let (Ok(Node::Superblock(superblock)), Ok(Node::Master(master))) = (superblock.node(), master.node())
+    else {
+        panic!("other samples than expected");
+    };
+    let mut flash = empty_lebs(superblock.leb_count);
+    let mut leb = sample!("ubifs/kernel_lpt_leb.bin").to_vec();
+    leb.resize(superblock.leb_bytes as usize, 0xFF);
+    flash[master.lpt_lnum as usize] = Some(leb);
+    (over(&superblock, flash), master)
+}
+
+#[test]
+fn a_tree_of_linux_is_read_and_continued() {
+    let (mut io, mut master) = written_by_linux();
+    assert_eq!(check_lpt(&mut io, &master).unwrap(), []);
+    let mut space = Space::load(&mut io, &master).unwrap();
+    let totals = space.totals();
+    let said =
+        [master.free_bytes, master.dirty_bytes, master.used_bytes, master.dead_bytes, master.dark_bytes];
+    assert_eq!([totals.free, totals.dirty, totals.used, totals.dead, totals.dark], said);
+    assert_eq!((totals.empty_lebs, totals.index_lebs), (master.empty_lebs, master.index_lebs));
+    let layout = Arc::clone(io.layout());
+    let mut random = Random(11);
+    for _ in 0..100 {
+        change_some(&mut space, &layout, &mut random, 2);
+        commit(&mut io, &mut space, &mut master);
+        check(&mut io, &space, &master);
     }
 }
 

@@ -148,7 +148,7 @@ fn a_main_area_behind_the_volume_is_refused_before_anything_is_allocated() {
     superblock.leb_count = 1 << 21;
     superblock.max_leb_count = 1 << 30;
     superblock.lpt_lebs = 3000;
-    let mut io = over(superblock, empty_lebs(50));
+    let mut io = over(&superblock, empty_lebs(50));
     assert!(matches!(Space::load(&mut io, &new_master()), Err(Error::Superblock(_))));
     assert!(matches!(check_lpt(&mut io, &new_master()), Err(Error::Superblock(_))));
 }

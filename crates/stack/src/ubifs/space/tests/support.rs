@@ -174,7 +174,7 @@ impl Shape {
     /// A filesystem on a volume of exactly its size.
     pub(super) fn io(self) -> Io<Chip> {
         let superblock = self.superblock();
-        over(superblock, empty_lebs(superblock.leb_count))
+        over(&superblock, empty_lebs(superblock.leb_count))
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) fn empty_lebs(count: u32) -> Vec<Option<Vec<u8>>> {
 }
 
 /// A filesystem over LEBs that were written before.
-pub(super) fn over(superblock: Superblock, lebs: Vec<Option<Vec<u8>>>) -> Io<Chip> {
+pub(super) fn over(superblock: &Superblock, lebs: Vec<Option<Vec<u8>>>) -> Io<Chip> {
     let geometry = VolumeGeometry {
         lebs: u32::try_from(lebs.len()).unwrap(),
         leb_bytes: superblock.leb_bytes,
@@ -192,7 +192,7 @@ pub(super) fn over(superblock: Superblock, lebs: Vec<Option<Vec<u8>>>) -> Io<Chi
         leb_start: 0,
         read_only: false,
     };
-    let layout = Layout::new(&superblock, geometry).unwrap();
+    let layout = Layout::new(superblock, geometry).unwrap();
     Io::new(Chip { geometry, lebs, power: None }, Arc::new(layout), false)
 }
 

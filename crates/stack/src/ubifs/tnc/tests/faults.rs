@@ -172,6 +172,9 @@ fn try_everything(bench: &mut Bench, random: &mut Random) -> bool {
     let mut out = Vec::new();
     note(bench.tnc.leaves(&mut bench.io, lowest, highest, usize::MAX, &mut out));
     assert!(out.len() < 10_000);
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
+    bench.tnc.salvage(&mut bench.io, lowest, highest, &mut found, &mut lost).unwrap();
+    assert!(!lost.is_empty() || found == out, "salvaged {} of {}", found.len(), out.len());
     note(list(bench));
     for _ in 0..20 {
         let inode = 64 + random.small(8);

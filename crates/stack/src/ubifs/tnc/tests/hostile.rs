@@ -208,3 +208,34 @@ pub(super) fn index_nodes(bench: &Bench) -> Vec<(Key, u16, Place)> {
     }
     all
 }
+
+#[test]
+fn what_a_damaged_index_still_leads_to() {
+    let mut bench = Bench::new(Setup { fanout: 3, ..USUAL });
+    for inode in 64..120 {
+        bench.insert(Key::inode(inode));
+    }
+    let root = bench.commit().unwrap();
+    let whole = bench.all_leaves();
+    let nodes = index_nodes(&bench);
+    for &(first, _, damaged) in &nodes {
+        let mut bench = bench.reopened(root);
+        bench.io.volume_mut().at(damaged.lnum, damaged.offset + 30, 1).unwrap()[0] ^= 1;
+        for (from, to) in [(0, 1000), (70, 100), (64, 64), (119, 119), (90, 80)] {
+            let (from, to) = (Key::inode(from), Key::inode(to));
+            let (mut out, mut lost) = (Vec::new(), Vec::new());
+            bench.tnc.salvage(&mut bench.io, from, to, &mut out, &mut lost).unwrap();
+            let is_lost = |key: Key| {
+                lost.iter().any(|lost| lost.from <= key && lost.to.is_none_or(|upper| key < upper))
+            };
+            let within = whole.iter().copied().filter(|(key, _)| (from..=to).contains(key));
+            let wanted: Vec<_> = within.filter(|&(key, _)| !is_lost(key)).collect();
+            assert_eq!(out, wanted);
+            assert!(lost.len() <= 1 && lost.iter().all(|lost| lost.error.is_damage()));
+            assert!(lost.len() == 1 || !(from..=to).contains(&first), "{first:?} is lost in silence");
+        }
+    }
+    let (mut out, mut lost) = (Vec::new(), Vec::new());
+    bench.tnc.salvage(&mut bench.io, Key::from_bits(0), Key::inode(1000), &mut out, &mut lost).unwrap();
+    assert_eq!((out, lost), (whole, Vec::new()));
+}

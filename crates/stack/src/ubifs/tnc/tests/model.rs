@@ -148,7 +148,7 @@ fn check_space(bench: &Bench, root: Place) {
     }
     assert!(used.is_empty(), "index nodes in LEBs that are not of the index: {used:?}");
     assert_eq!(bench.tnc.index_bytes(), bytes);
-    assert_eq!(bench.tnc.old_index_bytes(), bytes);
+    assert_eq!(bench.tnc.committed_bytes, bytes);
 }
 
 /// Commits; before LEBs are erased, both the old and the new index are whole.

@@ -1,5 +1,7 @@
 //! Names with the same hash, and entries that are missing while the journal is replayed.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// Names with one hash, in their order.
@@ -103,7 +105,7 @@ fn no_entry_dangles_but_while_replaying() {
     let found = bench.tnc.find_name(&mut bench.io, key, &names[3], &mut out);
     assert!(matches!(found, Err(Error::Node { .. })), "{found:?}");
 
-    bench.tnc.set_replaying(true);
+    bench.tnc.start_replay(BTreeMap::new());
     for (at, name) in names.iter().enumerate() {
         let wanted = (at != 3 && at != 6).then_some(places[at]);
         assert_eq!(bench.tnc.find_name(&mut bench.io, key, name, &mut out), Ok(wanted));
@@ -113,7 +115,7 @@ fn no_entry_dangles_but_while_replaying() {
     assert_eq!(bench.all_leaves().len(), names.len() - 1);
     let new = bench.insert_name(key, &names[3]);
     assert_eq!(bench.all_leaves().len(), names.len() - 1);
-    bench.tnc.set_replaying(false);
+    bench.tnc.end_replay();
 
     let mut wanted = places;
     wanted[3] = new;

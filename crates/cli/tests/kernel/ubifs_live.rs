@@ -1,0 +1,144 @@
+//! The kernel reads what floatgate wrote, live and cut off, and goes on with it.
+
+use crate::judge::fresh;
+use crate::live::{abandon, close, format, manifest, mount};
+use crate::manifest::{Manifest, assert_no_differences};
+use crate::ubifs::{CHIPS, Case, Chip, pair, run};
+use crate::workload::Workload;
+use floatgate_media::ubifs::{Compression, KeyHash};
+use floatgate_mtd::{Cut, CutKind};
+use floatgate_stack::ubifs::{FormatOptions, FormatStyle, MountOptions};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Filesystems that are made.
+const FILESYSTEMS: usize = 36;
+
+/// Operations on each, before it is unmounted or power goes away.
+const OPERATIONS: usize = 900;
+
+/// An image, and what floatgate finds in it.
+struct Ours {
+    name: String,
+    chip: &'static Chip,
+    image: PathBuf,
+    manifest: Manifest,
+}
+
+struct Judged {
+    images: Vec<Ours>,
+    outputs: Vec<PathBuf>,
+}
+
+fn options(index: usize) -> FormatOptions {
+    let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
+    let base = if index % 3 == 0 { FormatOptions::linux() } else { FormatOptions::default() };
+    FormatOptions {
+        compression: compressions[index / CHIPS.len() % 4],
+        style: if index % 2 == 0 { FormatStyle::Linux } else { FormatStyle::Mkfs },
+        key_hash: if index % 7 == 6 { KeyHash::Test } else { KeyHash::R5 },
+        fanout: [8, 8, 3, 16][index % 4],
+        time_granularity_ns: 1,
+        uuid: [7; 16],
+        max_lebs: (index % 5 == 4).then_some(3000),
+        journal_bytes: (index % 5 == 4).then_some(768 << 10),
+        ..base
+    }
+}
+
+/// What is left of one filesystem: unmounted, or cut off at some operation of the flash.
+fn make(index: usize) -> (String, &'static Chip, Vec<u8>) {
+    let chip = &CHIPS[index % CHIPS.len()];
+    let mut workload = Workload::new(format(chip, &options(index)), index as u64);
+    if index % 2 == 0 {
+        assert!(workload.run(OPERATIONS));
+        workload.close_all();
+        return (format!("{index:02}-{}-clean", chip.name), chip, close(workload.live));
+    }
+    let kind = CutKind::ALL[index / 2 % CutKind::ALL.len()];
+    let cut = Cut { operation: 300 + 97 * index as u64, kind, seed: index as u64 };
+    workload.live.volume_mut().ubi_mut().mtd_mut().order(Some(cut));
+    workload.run(OPERATIONS);
+    (format!("{index:02}-{}-cut", chip.name), chip, abandon(workload.live))
+}
+
+fn found(name: &str, chip: &Chip, image: &[u8]) -> Manifest {
+    let options = MountOptions { read_only: true, recover: true };
+    let mut live = mount(chip, image, &options).unwrap_or_else(|why| panic!("{name}: {why}"));
+    manifest(&mut live).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+fn judged() -> &'static Judged {
+    static JUDGED: OnceLock<Result<Judged, String>> = OnceLock::new();
+    let judged = JUDGED.get_or_init(|| {
+        let folder = fresh("ubifs-live");
+        let make = |index| {
+            let (name, chip, bytes) = make(index);
+            let (image, manifest) = (folder.join(format!("{name}.bin")), found(&name, chip, &bytes));
+            std::fs::write(&image, bytes).unwrap();
+            Ours { name, chip, image, manifest }
+        };
+        let images: Vec<_> = (0..FILESYSTEMS).map(make).collect();
+        let line = |(index, ours): (usize, &Ours)| Case {
+            line: format!("{} {} {index}", ours.name, ours.chip.name),
+            image: Some(ours.image.clone()),
+        };
+        let cases: Vec<_> = images.iter().enumerate().map(line).collect();
+        run("reads", "live", &cases).map(|outputs| Judged { images, outputs })
+    });
+    judged.as_ref().unwrap_or_else(|why| panic!("{why}"))
+}
+
+impl Judged {
+    /// The kernel's files of an image that have this ending, by the image's name.
+    fn theirs(&self, end: &str) -> BTreeMap<String, PathBuf> {
+        let all = self.images.iter().flat_map(|ours| {
+            let file = format!("{}{end}", ours.name);
+            self.outputs.iter().map(move |folder| (ours.name.clone(), folder.join(&file)))
+        });
+        all.filter(|(_, path)| path.exists()).collect()
+    }
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_finds_what_floatgate_finds() {
+    let judged = judged();
+    let manifests = judged.theirs(".manifest");
+    assert_no_differences(judged.images.iter().map(|ours| {
+        let Some(theirs) = manifests.get(&ours.name) else {
+            return (ours.name.clone(), vec!["the kernel does not mount it".to_owned()]);
+        };
+        let theirs = Manifest::parse(&std::fs::read_to_string(theirs).unwrap());
+        (ours.name.clone(), theirs.differences(&ours.manifest))
+    }));
+}
+
+/// With all of its checks on.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_does_not_complain() {
+    let judged = judged();
+    let logs = judged.theirs(".log");
+    assert_no_differences(judged.images.iter().map(|ours| {
+        let log = std::fs::read_to_string(&logs[&ours.name]).unwrap();
+        let cut = ours.name.ends_with("cut");
+        let lines = log.lines().filter(|line| !(cut && line.ends_with("recovery needed"))).map(str::to_owned);
+        (ours.name.clone(), lines.collect())
+    }));
+}
+
+/// The kernel went on with what it found.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn floatgate_reads_what_the_kernel_made_of_it() {
+    let judged = judged();
+    let images = judged.theirs("-after.bin");
+    assert_eq!(images.len(), judged.images.len());
+    assert_no_differences(judged.images.iter().map(|ours| {
+        let after = pair(&images[&ours.name]);
+        let found = found(&after.name, ours.chip, &std::fs::read(&after.image).unwrap());
+        (after.name, after.manifest.map_or_else(|| after.complaints, |theirs| theirs.differences(&found)))
+    }));
+}

@@ -1,0 +1,166 @@
+//! floatgate reads what the kernel and mtd-utils wrote.
+
+use crate::manifest::{Manifest, assert_no_differences};
+use crate::tar;
+use crate::ubifs::{CHIPS, COMPRESSORS, Case, Pair, floatgate, pairs, run};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Cases of `writes`: each gives four images.
+const WRITTEN: usize = 54;
+
+/// The pairs that are wanted of the kernel at least.
+const PAIRS: usize = 200;
+
+/// Makers and mount options that some of the cases have.
+const VARIANTS: [&str; 6] = ["kernel", "kernel bulk_read", "mkfs", "kernel", "kernel sync", "mkfs:2000"];
+
+/// Options of mkfs.ubifs, each with its chip and compressor.
+const MADE: [&str; 16] = [
+    "2k lzo",
+    "2k-O zlib",
+    "2k zstd",
+    "2k none",
+    "2k-O favor_lzo",
+    "2k zlib -F",
+    "2k lzo -k test",
+    "2k zlib -f 3",
+    "2k zstd -p 2 -l 6",
+    "512 lzo",
+    "512 zlib -c 9000 -j 256KiB",
+    "512-O none",
+    "4k-O zstd",
+    "4k-256k zlib",
+    "nor lzo",
+    "nor-big zstd",
+];
+
+/// What all tests share: the folders of the guests' results.
+type Results = OnceLock<Result<Vec<PathBuf>, String>>;
+
+fn results(once: &'static Results, script: &str, lines: impl Iterator<Item = String>) -> &'static [PathBuf] {
+    let results = once.get_or_init(|| {
+        let cases: Vec<_> = lines.map(|line| Case { line, image: None }).collect();
+        run(script, script, &cases)
+    });
+    results.as_ref().unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Images of the kernel: each chip with each compressor.
+fn written() -> &'static [PathBuf] {
+    static WRITTEN_ONCE: Results = OnceLock::new();
+    let lines = (0..WRITTEN).map(|index| {
+        let (chip, compressor) =
+            (CHIPS[index % CHIPS.len()].name, COMPRESSORS[index / CHIPS.len() % COMPRESSORS.len()]);
+        format!(
+            "{index:02}-{chip}-{compressor} {chip} {compressor} {index} {}",
+            VARIANTS[index % VARIANTS.len()]
+        )
+    });
+    results(&WRITTEN_ONCE, "writes", lines)
+}
+
+/// Images of mkfs.ubifs and ubinize.
+fn made() -> &'static [PathBuf] {
+    static MADE_ONCE: Results = OnceLock::new();
+    let lines = MADE.iter().enumerate().map(|(index, options)| {
+        let mut words: Vec<_> = options.split(' ').map(str::to_owned).collect();
+        words.insert(2, index.to_string());
+        format!("{index:02} {}", words.join(" "))
+    });
+    results(&MADE_ONCE, "makes", lines)
+}
+
+/// The tree in an image, by way of a tar.
+fn extracted(image: &Path) -> Result<Manifest, String> {
+    let output = floatgate(&["image", "extract", image.to_str().unwrap(), "-"]);
+    if !output.status.success() && output.status.code() != Some(1) {
+        return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(tar::manifest(&output.stdout))
+}
+
+/// What a tar can tell of what the kernel found. It has no sockets.
+fn expected(manifest: &Manifest) -> Manifest {
+    let manifest = manifest.clone().without(&["ino", "atime", "ctime", "flags"], |_| true);
+    let manifest = manifest.without(&["size", "nlink"], |entry| entry["type"] == "d");
+    manifest.without_entries(|entry| entry["type"] == "s")
+}
+
+fn compare(image: &Path, expected_of: &Manifest) -> Vec<String> {
+    match extracted(image) {
+        Ok(found) => expected(expected_of).differences(&found),
+        Err(why) => vec![why],
+    }
+}
+
+fn compare_pairs<'a>(pairs: impl IntoIterator<Item = &'a Pair>) {
+    assert_no_differences(pairs.into_iter().filter_map(|pair| {
+        let manifest = pair.manifest.as_ref()?;
+        Some((pair.name.clone(), compare(&pair.image, manifest)))
+    }));
+}
+
+/// Otherwise the pairs would say less than they seem to.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_reads_its_own_images() {
+    let pairs = pairs(written());
+    assert!(pairs.iter().filter(|pair| pair.manifest.is_some()).count() >= PAIRS);
+    for pair in pairs.iter().filter(|pair| !pair.name.ends_with("torn")) {
+        let recovered = pair.complaints.iter().all(|line| line.ends_with("recovery needed"));
+        assert!(recovered && pair.manifest.is_some(), "{}: {:?}", pair.name, pair.complaints);
+        assert_eq!(
+            pair.complaints.is_empty(),
+            pair.name.ends_with("clean"),
+            "{}: {:?}",
+            pair.name,
+            pair.complaints
+        );
+    }
+}
+
+/// All that was synchronised is there after a power cut. Times of the last change are not: the kernel keeps that of a
+/// renamed inode in memory.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn what_was_synchronised_survives_in_the_kernel() {
+    let dirty = pairs(written()).into_iter().filter(|pair| pair.name.ends_with("dirty"));
+    assert_no_differences(dirty.map(|pair| {
+        let live = std::fs::read_to_string(pair.image.with_extension("live")).unwrap();
+        let live = Manifest::parse(&live).without(&["ctime"], |_| true);
+        (pair.name, live.differences(&pair.manifest.unwrap().without(&["ctime"], |_| true)))
+    }));
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn images_of_the_kernel_are_read_as_the_kernel_reads_them() {
+    compare_pairs(&pairs(written()));
+}
+
+/// Dumps of NAND, with what the kernel's ECC makes of the OOB.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn images_with_oob_are_read_as_the_kernel_reads_them() {
+    let pairs = pairs(written()).into_iter().filter(|pair| pair.image.with_extension("oob").exists());
+    let compared: Vec<_> = pairs
+        .map(|pair| (pair.name, compare(&pair.image.with_extension("oob"), &pair.manifest.unwrap())))
+        .collect();
+    assert!(compared.len() >= WRITTEN / 2);
+    assert_no_differences(compared);
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn images_of_mtd_utils_are_read_as_the_kernel_reads_them() {
+    let pairs = pairs(made());
+    assert!(pairs.len() == MADE.len() && pairs.iter().all(|pair| pair.manifest.is_some()));
+    compare_pairs(&pairs);
+    assert_no_differences(pairs.iter().map(|pair| {
+        (
+            format!("{}.ubifs", pair.name),
+            compare(&pair.image.with_extension("ubifs"), pair.manifest.as_ref().unwrap()),
+        )
+    }));
+}

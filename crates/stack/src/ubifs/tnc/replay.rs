@@ -1,0 +1,130 @@
+//! Names while the journal is replayed.
+//!
+//! The index on flash can lead to entries that are gone: deleted or moved since the commit, and their LEB erased and written
+//! anew, while what tells of it is still to be replayed. Such a branch dangles. Each of them belongs to a name that the
+//! journal removes, replaces or moves, so none is left in the end. Linux reads what stands there and calls it a match if
+//! the key is right; knowing which LEBs the journal has written is safer.
+
+use core::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::Resolved;
+use super::{IndexSpace, Tnc};
+use crate::ubifs::error::Result;
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+use floatgate_media::ubifs::{EntryNode, Key};
+
+/// The journal is being replayed.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    /// LEBs of the journal, and where it begins in each.
+    buds: BTreeMap<u32, u32>,
+    /// LEB and offset of entries inserted so far.
+    inserted: BTreeSet<(u32, u32)>,
+}
+
+impl Replay {
+    /// Whether the committed index leads to this place, and the journal was written there since.
+    fn is_overwritten(&self, place: Place) -> bool {
+        let in_journal = self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start);
+        in_journal && !self.inserted.contains(&(place.lnum, place.offset))
+    }
+}
+
+impl Tnc {
+    /// The journal is replayed from here on. `buds` are the LEBs of the journal, and where it begins in each.
+    /// Looking for names passes over entries that are gone; removing or inserting a name that is not found removes
+    /// one of them.
+    pub(crate) fn start_replay(&mut self, buds: BTreeMap<u32, u32>) {
+        self.replay = Some(Replay { buds, inserted: BTreeSet::new() });
+    }
+
+    /// The journal has been replayed.
+    pub(crate) fn end_replay(&mut self) {
+        self.replay = None;
+    }
+
+    /// Reads an entry; `None` if it is not there, while replaying.
+    pub(super) fn try_entry<'o, V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        out: &'o mut Vec<u8>,
+    ) -> Result<Option<EntryNode<'o>>> {
+        let replaying = self.replay.is_some();
+        if self.replay.as_ref().is_some_and(|replay| replay.is_overwritten(place)) {
+            return Ok(None);
+        }
+        match self.read_entry(io, key, place, out) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(error) if replaying && error.is_damage() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// While replaying, entries can be missing, so there is no searching.
+    pub(super) fn resolve_one_by_one<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        key: Key,
+        name: &[u8],
+        places: &[Place],
+        resolved: &mut Resolved,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        for (at, &place) in places.iter().enumerate() {
+            match self.try_entry(io, key, place, out)?.map(|entry| entry.name.cmp(name)) {
+                None => resolved.dangling = Some(at),
+                Some(Ordering::Equal) => {
+                    resolved.found = Some(at);
+                    return Ok(());
+                }
+                Some(Ordering::Greater) => resolved.higher = resolved.higher.min(at),
+                Some(Ordering::Less) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// While replaying, what leads to the place of a new entry leads to one that was overwritten by it.
+    pub(super) fn make_way<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        place: Place,
+    ) -> Result<()> {
+        if self.replay.is_none() {
+            return Ok(());
+        }
+        if let Some(path) = self.leaf_at(io, key, place.lnum, place.offset)? {
+            self.delete(io, space, path)?;
+        }
+        if let Some(replay) = &mut self.replay {
+            replay.inserted.insert((place.lnum, place.offset));
+        }
+        Ok(())
+    }
+
+    /// Removes the last entry of a key, but not the one at `keep`, that is not where the index says.
+    pub(super) fn remove_dangling<V: Volume, S: IndexSpace>(
+        &mut self,
+        io: &mut Io<V>,
+        space: &mut S,
+        key: Key,
+        keep: Place,
+    ) -> Result<()> {
+        let Some(run) = self.run(io, key)? else { return Ok(()) };
+        let mut out = Vec::new();
+        for (at, &place) in run.places.iter().enumerate().rev() {
+            if place != keep && self.try_entry(io, key, place, &mut out)?.is_none() {
+                let path = self.nth_of(io, &run, at)?;
+                return self.delete(io, space, path);
+            }
+        }
+        Ok(())
+    }
+}

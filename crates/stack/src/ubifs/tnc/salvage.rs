@@ -1,0 +1,85 @@
+//! Leaves of a damaged index, and which keys it does not lead to any more.
+
+use super::Tnc;
+use super::tree::{Path, Side, Step, Twig};
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+use floatgate_media::ubifs::Key;
+
+/// Keys below an index node that cannot be used. Whether there were any between these is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LostKeys {
+    /// No lost key is lower.
+    pub(crate) from: Key,
+    /// No lost key is higher; `None` up to the end of the index.
+    pub(crate) to: Option<Key>,
+    /// What is wrong with the node.
+    pub(crate) error: Error,
+}
+
+impl Tnc {
+    /// All leaves with keys from `from` to `to`, both included, in order, appended to `out`. Index nodes that are damaged
+    /// are passed over and noted in `lost`.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn salvage<V: Volume>(
+        &mut self,
+        io: &mut Io<V>,
+        from: Key,
+        to: Key,
+        out: &mut Vec<(Key, Place)>,
+        lost: &mut Vec<LostKeys>,
+    ) -> Result<()> {
+        let mut path = Path::default();
+        match self.load_root(io) {
+            Ok(None) => return Ok(()),
+            Ok(Some(root)) => path.0.push(Step { id: root, slot: 0 }),
+            Err(error) => return note(lost, Key::from_bits(0), None, error),
+        }
+        while let Some(Step { id, slot }) = path.last() {
+            let node = self.arena.node(id);
+            let Some(&Twig { key, place, .. }) = node.twigs.get(slot) else {
+                path.0.pop();
+                path.step();
+                continue;
+            };
+            if key > to {
+                break;
+            }
+            let behind = path.upper_bound_below(&self.arena).is_some_and(|next| next < from);
+            if node.level == 0 {
+                out.extend((key >= from).then_some((key, place)));
+            } else if !behind {
+                match self.load_child(io, &path) {
+                    Ok(id) => {
+                        path.0.push(Step { id, slot: self.arena.node(id).branch_for(from, Side::First) });
+                        continue;
+                    }
+                    Err(error) => note(lost, key, path.upper_bound_below(&self.arena), error)?,
+                }
+            }
+            path.step();
+        }
+        Ok(())
+    }
+}
+
+impl Path {
+    /// Goes on to the next branch of the node it ends in, or behind the last one.
+    fn step(&mut self) {
+        if let Some(step) = self.0.last_mut() {
+            step.slot += 1;
+        }
+    }
+}
+
+fn note(lost: &mut Vec<LostKeys>, from: Key, to: Option<Key>, error: Error) -> Result<()> {
+    if !error.is_damage() {
+        return Err(error);
+    }
+    lost.push(LostKeys { from, to, error });
+    Ok(())
+}

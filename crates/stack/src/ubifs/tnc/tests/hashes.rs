@@ -1,0 +1,128 @@
+//! Authentication: nodes have to have the hashes that lead to them.
+
+use floatgate_media::ubifs::{Branch, HashAlgorithm, IndexNode, SuperblockFlags};
+
+use super::*;
+
+/// Not a good hash: the CRC, eight times.
+fn hash(node: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    for (at, word) in hash.chunks_exact_mut(4).enumerate() {
+        word.copy_from_slice(&(crc32fast::hash(node) ^ at as u32).to_le_bytes());
+    }
+    hash
+}
+
+fn verify(node: &[u8], kept: &[u8]) -> bool {
+    hash(node) == kept
+}
+
+/// With room for hashes in the index.
+fn bench() -> Bench {
+    let mut bench = Bench::new(USUAL);
+    let mut layout = Layout::clone(bench.io.layout());
+    layout.superblock.hash_algorithm = HashAlgorithm::Sha256;
+    layout.superblock.flags = SuperblockFlags::AUTHENTICATION | layout.superblock.flags;
+    layout.limits.hash_bytes = 32;
+    bench.io = Io::new(bench.io.into_volume(), Arc::new(layout), true);
+    bench
+}
+
+/// Writes an index node; its branches have the hashes of what stands there.
+fn write_node(bench: &mut Bench, offset: u32, level: u16, leaves: &[(Key, Place)]) -> (Key, Place) {
+    let mut bytes = Vec::new();
+    for &(key, Place { lnum, offset, len }) in leaves {
+        let hash = hash(bench.io.volume_mut().at(lnum, offset, len as usize).unwrap());
+        let mut room = [0; 52];
+        Branch { lnum, offset, len, key, hash: &hash }.emit(&mut room).unwrap();
+        bytes.extend(room);
+    }
+    let mut out = Vec::new();
+    let node = IndexNode::new(level, 32, &bytes).unwrap();
+    let len = bench.io.append_node(&node, Group::None, &mut out).unwrap();
+    let lnum = bench.io.layout().limits.main.start + LEAF_LEBS;
+    bench.io.volume_mut().at(lnum, offset, out.len()).unwrap().copy_from_slice(&out);
+    // The LEB is full.
+    bench.space.set(lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
+    (leaves[0].0, Place { lnum, offset, len })
+}
+
+/// A tree of two levels over entries; returns the root too.
+fn tree() -> (Bench, Vec<(Key, Place)>, Place) {
+    let mut bench = bench();
+    let mut leaves = Vec::new();
+    for inode in 64..70 {
+        let key = entry_key(inode, b"name");
+        leaves.push((key, bench.write_entry(key, b"name", 77)));
+    }
+    let left = write_node(&mut bench, 0, 0, &leaves[..3]);
+    let right = write_node(&mut bench, 4096, 0, &leaves[3..]);
+    let (_, root) = write_node(&mut bench, 8192, 1, &[left, right]);
+    (bench, leaves, root)
+}
+
+fn root_hash(bench: &Bench, root: Place) -> [u8; 32] {
+    hash(bench.clone().io.volume_mut().at(root.lnum, root.offset, root.len as usize).unwrap())
+}
+
+/// Mounts and finds every name.
+fn find_all(bench: &Bench, leaves: &[(Key, Place)], root: Place, root_hash: &[u8]) -> Vec<bool> {
+    let mut bench = bench.reopened(root);
+    bench.tnc.authenticate(root_hash, verify);
+    let mut out = Vec::new();
+    let mut found =
+        |&(key, place): &(Key, Place)| match bench.tnc.find_name(&mut bench.io, key, b"name", &mut out) {
+            Ok(found) => found == Some(place),
+            Err(error) => {
+                assert!(error.is_damage(), "{error}");
+                false
+            }
+        };
+    leaves.iter().map(&mut found).collect()
+}
+
+#[test]
+fn nodes_with_their_hashes_are_found() {
+    let (bench, leaves, root) = tree();
+    assert_eq!(find_all(&bench, &leaves, root, &root_hash(&bench, root)), [true; 6]);
+    assert_eq!(find_all(&bench, &leaves, root, &[7; 32]), [false; 6]);
+}
+
+/// Changes a byte of a node and its CRC.
+fn replace(bench: &mut Bench, Place { lnum, offset, len }: Place, at: usize) {
+    let node = bench.io.volume_mut().at(lnum, offset, len as usize).unwrap();
+    node[at] ^= 1;
+    let crc = !crc32fast::hash(&node[8..]);
+    node[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn a_replaced_node_is_an_error() {
+    let (bench, leaves, root) = tree();
+    let good = root_hash(&bench, root);
+    let mut entry = bench.clone();
+    replace(&mut entry, leaves[1].1, 40);
+    assert_eq!(find_all(&entry, &leaves, root, &good), [true, false, true, true, true, true]);
+    let mut node = bench.clone();
+    let right = Place { offset: 4096, len: 28 + 3 * 52, ..root };
+    // The hash in it of the first entry.
+    replace(&mut node, right, 28 + 20);
+    assert_eq!(find_all(&node, &leaves, root, &good), [true, true, true, false, false, false]);
+}
+
+#[test]
+fn a_node_of_the_journal_has_no_hash_in_the_index() {
+    let (bench, leaves, root) = tree();
+    let mut bench = bench.reopened(root);
+    bench.tnc.authenticate(&root_hash(&bench, root), verify);
+    let (key, old) = leaves[2];
+    // It stands exactly where another one did.
+    let mut new = bench.clone();
+    replace(&mut new, old, 40);
+    new.tnc.start_replay(std::collections::BTreeMap::from([(old.lnum, 0)]));
+    new.tnc.insert_name(&mut new.io, &mut new.space, key, b"name", old).unwrap();
+    new.tnc.end_replay();
+    let mut out = Vec::new();
+    assert_eq!(new.tnc.find_name(&mut new.io, key, b"name", &mut out), Ok(Some(old)));
+    assert_eq!(new.commit(), Err(Error::ReadOnly));
+}
