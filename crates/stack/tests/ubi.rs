@@ -1,5 +1,13 @@
 //! UBI over flash in memory.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may fail by panic and say why it was skipped; Clippy's exception covers only #[test] functions"
+)]
+
 #[path = "ubi/basics.rs"]
 mod basics;
 #[path = "ubi/common.rs"]

@@ -44,14 +44,6 @@ pub(crate) const CHIPS: [Chip; 9] = [
     nor("nor-big", 128, 512),
 ];
 
-/// The chip that is named in what follows the number of a case's name.
-pub(crate) fn chip_of(name: &str) -> &'static Chip {
-    let rest = name.split_once('-').unwrap().1;
-    let named =
-        CHIPS.iter().filter(|chip| rest.strip_prefix(chip.name).is_some_and(|rest| rest.starts_with('-')));
-    named.max_by_key(|chip| chip.name.len()).unwrap()
-}
-
 /// Compressors by mount option.
 pub(crate) const COMPRESSORS: [&str; 4] = ["lzo", "zlib", "zstd", "none"];
 

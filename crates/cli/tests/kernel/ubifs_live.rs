@@ -33,10 +33,10 @@ struct Judged {
 
 fn options(index: usize) -> FormatOptions {
     let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
-    let base = if index % 3 == 0 { FormatOptions::linux() } else { FormatOptions::default() };
+    let base = if index.is_multiple_of(3) { FormatOptions::linux() } else { FormatOptions::default() };
     FormatOptions {
         compression: compressions[index / CHIPS.len() % 4],
-        style: if index % 2 == 0 { FormatStyle::Linux } else { FormatStyle::Mkfs },
+        style: if index.is_multiple_of(2) { FormatStyle::Linux } else { FormatStyle::Mkfs },
         key_hash: if index % 7 == 6 { KeyHash::Test } else { KeyHash::R5 },
         fanout: [8, 8, 3, 16][index % 4],
         time_granularity_ns: 1,
@@ -51,7 +51,7 @@ fn options(index: usize) -> FormatOptions {
 fn make(index: usize) -> (String, &'static Chip, Vec<u8>) {
     let chip = &CHIPS[index % CHIPS.len()];
     let mut workload = Workload::new(format(chip, &options(index)), index as u64);
-    if index % 2 == 0 {
+    if index.is_multiple_of(2) {
         assert!(workload.run(OPERATIONS));
         workload.close_all();
         return (format!("{index:02}-{}-clean", chip.name), chip, close(workload.live));
@@ -64,7 +64,7 @@ fn make(index: usize) -> (String, &'static Chip, Vec<u8>) {
 }
 
 fn found(name: &str, chip: &Chip, image: &[u8]) -> Manifest {
-    let options = MountOptions { read_only: true, recover: true };
+    let options = MountOptions { read_only: true, recover: true, ..MountOptions::default() };
     let mut live = mount(chip, image, &options).unwrap_or_else(|why| panic!("{name}: {why}"));
     manifest(&mut live).unwrap_or_else(|why| panic!("{name}: {why}"))
 }

@@ -2,9 +2,8 @@
 //! in the guest, too.
 
 use crate::judge::{fresh, home};
-use crate::manifest::Manifest;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// The program.
@@ -21,22 +20,9 @@ pub(crate) fn witness() -> &'static Path {
     })
 }
 
-fn succeed(command: &mut Command) -> Output {
+fn succeed(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output
-}
-
-/// What is below `folder` on this machine.
-pub(crate) fn manifest(folder: &Path) -> Manifest {
-    let output = succeed(Command::new(witness()).arg("manifest").arg(folder));
-    Manifest::parse(&String::from_utf8(output.stdout).unwrap())
-}
-
-/// Puts `operations` random ones to `folder`. What this user or this filesystem may not do is left out.
-pub(crate) fn work(seed: u64, operations: usize, folder: &Path) {
-    let numbers = [seed.to_string(), operations.to_string()];
-    succeed(Command::new(witness()).arg("work").args(numbers).arg(folder));
 }
 
 /// The witness' hash of a file's data.

@@ -63,7 +63,7 @@ impl Workload {
     fn step(&mut self) -> Result<()> {
         self.steps += 1;
         let nanoseconds = self.random.below(1_000_000_000) as u32;
-        self.live.set_time(Timestamp { seconds: START + self.steps as i64, nanoseconds });
+        self.live.set_time(Timestamp { seconds: START + self.steps.cast_signed(), nanoseconds });
         match self.random.below(25) {
             0..=4 => self.create(),
             5 => self.link(),
@@ -237,7 +237,7 @@ impl Workload {
 
     fn change(&mut self) -> Result<()> {
         let Some(inode) = self.any() else { return Ok(()) };
-        let seconds = self.random.below(1 << 33) as i64 - (1 << 31);
+        let seconds = (self.random.next() >> 31).cast_signed() - (1 << 31);
         let time = Some(Timestamp { seconds, nanoseconds: self.random.below(1_000_000_000) as u32 });
         let changes = [
             AttributeChanges { permissions: Some(self.random.below(0o10000) as u32), ..Default::default() },

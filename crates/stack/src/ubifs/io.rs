@@ -38,6 +38,7 @@ impl<V: Volume> Io<V> {
     }
 
     /// The volume.
+    #[cfg(test)]
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
     }
@@ -72,6 +73,7 @@ impl<V: Volume> Io<V> {
     }
 
     /// The highest sequence number used.
+    #[cfg(test)]
     pub(crate) const fn sqnum(&self) -> u64 {
         self.sqnum
     }

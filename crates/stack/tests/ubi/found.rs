@@ -206,7 +206,8 @@ fn either_copy_of_the_volume_table_is_enough() {
     }
     let mut flash = flash;
     for pnum in table {
-        flash.load(pnum, &flash.block(pnum).unwrap()[..64].to_vec());
+        let start = flash.block(pnum).unwrap()[..64].to_vec();
+        flash.load(pnum, &start);
     }
     assert_eq!(fault(flash), AttachFault::NoVolumeTable);
 }

@@ -142,12 +142,13 @@ impl<V: Volume> Ubifs<V> {
         self.core.io.volume_mut()
     }
 
-    pub(crate) const fn core(&self) -> &Core<V> {
-        &self.core
-    }
-
-    pub(crate) const fn core_mut(&mut self) -> &mut Core<V> {
-        &mut self.core
+    /// Compares what is believed of space, index and journal with what is on flash. Reads every node in use; what names and
+    /// inodes say of each other is not looked at.
+    ///
+    /// # Errors
+    /// A damaged index, failures of the volume.
+    pub fn check(&mut self) -> Result<Vec<Inconsistency>> {
+        self.core.check()
     }
 
     /// Sizes, as `df` shows them.

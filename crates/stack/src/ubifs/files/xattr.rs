@@ -24,9 +24,9 @@ const MAX_LIST_BYTES: usize = 65536;
 /// Permissions of an attribute's inode, as Linux sets them.
 const XATTR_MODE: u32 = 0o100_777;
 
-/// Bytes that a value takes on flash.
+/// Bytes that a value counts for. On flash it takes one less, but this is how Linux counts, and what it checks.
 const fn value_bytes(len: usize) -> u32 {
-    (Inode::SIZE + len).next_multiple_of(8) as u32
+    (Inode::SIZE + len + 1).next_multiple_of(8) as u32
 }
 
 impl<V: Volume> Ubifs<V> {

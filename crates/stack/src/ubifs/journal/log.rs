@@ -99,6 +99,7 @@ impl Log {
     }
 
     /// Bytes from where buds begin to the ends of their LEBs.
+    #[cfg(test)]
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -24,6 +24,7 @@ mod load;
 mod names;
 mod remove;
 mod replay;
+#[cfg(test)]
 pub(crate) mod salvage;
 #[cfg(test)]
 mod tests;

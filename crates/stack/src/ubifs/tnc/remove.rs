@@ -77,19 +77,6 @@ impl Tnc {
         Ok(())
     }
 
-    /// Removes a key that is not hashed.
-    pub(crate) fn remove<V: Volume, S: IndexSpace>(
-        &mut self,
-        io: &mut Io<V>,
-        space: &mut S,
-        key: Key,
-    ) -> Result<()> {
-        match self.find_leaf(io, key)? {
-            Some(path) => self.delete(io, space, path),
-            None => Ok(()),
-        }
-    }
-
     /// Removes all keys from `from` to `to`, both included.
     pub(crate) fn remove_range<V: Volume, S: IndexSpace>(
         &mut self,

@@ -23,7 +23,7 @@ impl<'a> Writer<'a> {
             0 => return,
             1..=FIRST_RUN if self.out.len() == self.start => self.out.push(17 + count as u8),
             1..=TRAILING => self.count_in_copy(count as u8),
-            0..=RUN => self.out.push((count - TRAILING) as u8),
+            4..=RUN => self.out.push((count - TRAILING) as u8),
             _ => self.long(0, count - RUN),
         }
         self.out.extend_from_slice(data);

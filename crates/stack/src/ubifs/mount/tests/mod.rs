@@ -45,7 +45,8 @@ fn mount(volume: TestVolume, options: &MountOptions) -> Core<TestVolume> {
 }
 
 fn refused(volume: TestVolume, options: &MountOptions) -> Error {
-    Core::mount(volume, options).err().expect("the mount is refused").0
+    let Err((why, _)) = Core::mount(volume, options) else { panic!("the mount is not refused") };
+    why
 }
 
 fn unmount(core: Core<TestVolume>) -> TestVolume {

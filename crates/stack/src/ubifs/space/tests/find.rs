@@ -222,7 +222,7 @@ proptest! {
                 }
                 1 => {
                     found = space.find_free_for_index(&mut io).unwrap();
-                    for lnum in found {
+                    if let Some(lnum) = found {
                         let leb = before.get(lnum).unwrap();
                         prop_assert!(!leb.index && leb.free + leb.dirty == SIZE);
                     }

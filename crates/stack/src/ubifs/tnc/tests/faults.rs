@@ -27,7 +27,7 @@ fn change(bench: &mut Bench, random: &mut Random, keys: u32, changes: u32) {
         if random.below(2) == 0 {
             bench.insert(key);
         } else {
-            bench.tnc.remove(&mut bench.io, &mut bench.space, key).unwrap();
+            bench.tnc.remove_range(&mut bench.io, &mut bench.space, key, key).unwrap();
         }
     }
 }
@@ -184,7 +184,7 @@ fn try_everything(bench: &mut Bench, random: &mut Random) -> bool {
         let name = format!("same{}", random.below(50)).into_bytes();
         note(match random.below(8) {
             0 | 1 => tnc.insert(io, space, key, place),
-            2 => tnc.remove(io, space, key),
+            2 => tnc.remove_range(io, space, key, key),
             3 => tnc.remove_range(io, space, key, Key::from_bits(key.bits() + 20)),
             4 => tnc.remove_inode(io, space, inode),
             5 => tnc.remove_name(io, space, entry_key(64, &name), &name),

@@ -42,7 +42,7 @@ fn step(bench: &mut Bench, model: &mut Model, random: &mut Random) {
         }
         12..14 => {
             let key = plain_key(random);
-            bench.tnc.remove(&mut bench.io, &mut bench.space, key).unwrap();
+            bench.tnc.remove_range(&mut bench.io, &mut bench.space, key, key).unwrap();
             model.remove(&(key, Vec::new()));
         }
         14..17 => {

@@ -128,7 +128,7 @@ fn the_last_key_leaves_an_empty_tree() {
     }
     for inode in 0..50 {
         let Bench { io, space, tnc, .. } = &mut bench;
-        tnc.remove(io, space, Key::inode((inode * 7) % 50)).unwrap();
+        tnc.remove_range(io, space, Key::inode((inode * 7) % 50), Key::inode((inode * 7) % 50)).unwrap();
         bench.check_shape();
     }
     assert!(bench.all_leaves().is_empty());

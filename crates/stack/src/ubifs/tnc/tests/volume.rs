@@ -28,7 +28,8 @@ impl Lebs {
             leb_start: 0,
             read_only: false,
         };
-        let lebs = vec![Arc::new(vec![0xFF; leb_bytes as usize]); lebs as usize];
+        let erased = || Arc::new(vec![0xFF; leb_bytes as usize]);
+        let lebs = (0..lebs).map(|_| erased()).collect();
         Self { lebs, geometry, reads: 0, changes: 0, power: None, bad_read: None }
     }
 
