@@ -9,6 +9,12 @@ impl Random {
         Self(seed)
     }
 
+    /// A stream that belongs to `number` under a seed.
+    pub(super) fn of(seed: u64, number: u64) -> Self {
+        let base = Self(number).next();
+        Self(seed ^ base)
+    }
+
     pub(super) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut value = self.0;
@@ -25,5 +31,10 @@ impl Random {
 
     pub(super) const fn below(&mut self, end: usize) -> usize {
         self.below_u64(end as u64) as usize
+    }
+
+    /// Whether something happens that does so once in `of` times.
+    pub(super) const fn once_in(&mut self, of: u64) -> bool {
+        self.below_u64(of) == 0
     }
 }

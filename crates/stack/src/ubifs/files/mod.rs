@@ -118,15 +118,6 @@ impl<V: Volume> Ubifs<V> {
         self.core.io.is_read_only()
     }
 
-    /// Compares what the filesystem believes of its space with what its nodes take; nothing is listed if all adds up. Nothing may
-    /// be waiting to be written: [`sync`](Self::sync) first.
-    ///
-    /// # Errors
-    /// Damage; failures of the volume.
-    pub fn check_space(&mut self) -> Result<Vec<Inconsistency>> {
-        self.core.check()
-    }
-
     /// What a forgiving mount has found damaged and left out.
     pub fn damage(&self) -> &[Error] {
         &self.core.damage.notes
