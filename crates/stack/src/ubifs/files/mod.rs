@@ -125,6 +125,11 @@ impl<V: Volume> Ubifs<V> {
         &self.core.damage.notes
     }
 
+    /// The volume below.
+    pub const fn volume(&self) -> &V {
+        self.core.io.volume()
+    }
+
     /// The volume below, for its clock.
     pub const fn volume_mut(&mut self) -> &mut V {
         self.core.io.volume_mut()
