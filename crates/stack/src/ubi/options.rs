@@ -43,8 +43,6 @@ pub struct AttachOptions {
     pub fastmap: FastmapUse,
     /// Bad PEBs expected among 1024: good ones are set aside for them (Linux: 20).
     pub max_bad_per_1024: u32,
-    /// A volume that asks for it gets all the space left, as Linux does.
-    pub autoresize: bool,
     /// Difference of erase counters from which data are moved (Linux: 4096).
     pub wear_threshold: u32,
     /// Image sequence number for flash that is empty (Linux: a random one); 0 matches any.
@@ -66,7 +64,6 @@ impl Default for AttachOptions {
             read_only: false,
             fastmap: FastmapUse::Never,
             max_bad_per_1024: 20,
-            autoresize: true,
             wear_threshold: 4096,
             new_image_seq: 0,
             after_power_cut: true,
