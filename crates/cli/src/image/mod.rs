@@ -66,6 +66,9 @@ enum Command {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    // Images are handled piece by piece. The large pages that the allocator asks for would take twice the memory; a
+    // system without them has nothing to switch off.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match &args.command {
         Command::Info(args) => info::run(args),
         Command::Ls(args) => ls::run(args),

@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
-use floatgate_lab::image::ubinize::{Headers, UbinizeError, read, ubinize};
+use floatgate_lab::image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_stack::FileStore;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,8 +22,8 @@ A section of the ini file is a volume:
   vol_name=rootfs
   vol_size=200MiB
   vol_flags=autoresize
-Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the sizes of the images,
-so that the same input gives the same bytes.")]
+Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the images, so that the
+same input gives the same bytes.")]
 pub(crate) struct Args {
     /// What volumes there are
     ini: PathBuf,
@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// Erase counter of every PEB
     #[arg(long, short = 'e', value_name = "N", default_value_t = 0)]
     erase_counter: u32,
+
+    /// Version of UBI: there is one
+    #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=1), default_value_t = 1)]
+    ubi_ver: u8,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let geometry = shape.ubi().map_err(|error| Failure::new(&error, error.help()))?;
     let headers = Headers {
         geometry,
-        image_seq: args.image_seq.unwrap_or_else(|| floatgate_lab::image::ubinize::image_seq(&volumes)),
+        image_seq: args.image_seq.map_or_else(|| image_seq(&volumes), Ok).map_err(failed)?,
         erase_count: u64::from(args.erase_counter),
     };
     let (output, file) = Output::create(&args.output, &args.ini)?;

@@ -16,6 +16,9 @@ use floatgate_stack::store::{Store, StoreError};
 use super::build::Identity;
 pub use ini::{bytes, parse};
 
+/// Bytes of a volume's contents that are read together for the image sequence number.
+const NOTED_BYTES: u64 = 1 << 20;
+
 /// PEBs of the volume table come first.
 pub(super) const FIRST_DATA_PEB: u32 = LAYOUT_VOLUME_LEBS;
 
@@ -173,8 +176,12 @@ impl VolumeSource {
         geometry: &Geometry,
         content: u64,
     ) -> Result<(VolumeRecord, u32), UbinizeError> {
-        let data_pad = geometry.data_pad(self.alignment);
-        let data_pad = data_pad.ok_or_else(|| self.wrong("an impossible alignment"))?;
+        let page = geometry.flash().min_io_bytes;
+        let aligned = self.alignment == 1 || self.alignment.is_multiple_of(page);
+        let data_pad = geometry.data_pad(self.alignment).filter(|_| aligned);
+        let data_pad = data_pad.ok_or_else(|| {
+            self.wrong(format!("vol_alignment is 1 or a multiple of {page} bytes, at most a LEB"))
+        })?;
         let usable = geometry.leb_bytes() - data_pad;
         let size = self.size.unwrap_or(content);
         if size < content {
@@ -302,15 +309,34 @@ pub fn read(path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
     parse(&text, path)
 }
 
-/// An image sequence number that follows from what volumes there are and the sizes of their contents; never 0, which would match any.
-#[must_use]
-pub fn image_seq(volumes: &[VolumeSource]) -> u32 {
+/// An image sequence number that follows from volumes and what is in them, so that what remains of another image on a flash is
+/// told apart; never 0, which would match any.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn image_seq(volumes: &[VolumeSource]) -> Result<u32, UbinizeError> {
     let mut identity = Identity::new();
     for volume in volumes {
         identity.number(u64::from(volume.id) << 32 | u64::from(volume.alignment));
         identity.bytes(volume.name.as_bytes());
         identity.number(volume.size.unwrap_or(0));
-        identity.number(volume.content_bytes().unwrap_or(0));
+        if let Some(path) = &volume.image {
+            note(&mut identity, path).map_err(|error| UbinizeError::Read { path: path.clone(), error })?;
+        }
     }
-    identity.image_seq()
+    Ok(identity.image_seq())
+}
+
+/// All of a file counts for an identity.
+fn note(identity: &mut Identity, path: &Path) -> std::io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let len = (&mut file).take(NOTED_BYTES).read_to_end(&mut piece)?;
+        identity.number(len as u64 | u64::from(crc::ubi(&piece)) << 32);
+        if (len as u64) < NOTED_BYTES {
+            return Ok(());
+        }
+    }
 }

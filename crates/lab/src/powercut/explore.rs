@@ -68,7 +68,15 @@ pub fn explore_on(
 /// # Errors
 /// The workload fails without any cut.
 pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
-    let flash = erased(&id.geometry, id.faults, id.seed).map_err(|what| WorkloadError { step: 0, what })?;
+    replay_on(id, &|seed| erased(&id.geometry, id.faults, seed))
+}
+
+/// As [`replay`], on flash of another kind.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_on(id: &RunId, make: MakeFlash<'_>) -> Result<Option<Failure>, WorkloadError> {
+    let flash = make(id.seed).map_err(|what| WorkloadError { step: 0, what })?;
     let recording = record(flash, id.faults, id.seed, id.steps)?;
     Ok(run(&recording, &id.end).err().map(|what| Failure {
         id: id.to_string(),

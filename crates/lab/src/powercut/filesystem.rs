@@ -17,6 +17,9 @@ pub(super) type Fs = Ubifs<UbiVolume<Device>>;
 /// The volume's name.
 const NAME: &[u8] = b"data";
 
+/// The file that fills a small filesystem.
+pub(super) const BALLAST: &[u8] = b"ballast";
+
 /// Bytes that fill a small filesystem at most: more takes too long to read after each cut.
 const MAX_FILL_BYTES: u64 = 2 << 20;
 
@@ -144,7 +147,7 @@ impl Recipe {
 fn fill(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
     let mut random = Random::of(seed, 2);
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
-    let inode = fs.create(fs.root(), b"ballast", &file)?;
+    let inode = fs.create(fs.root(), BALLAST, &file)?;
     let mut block = [0; 4096];
     let mut at = 0;
     while at < MAX_FILL_BYTES && fs.space().available_blocks * 6 > fs.space().blocks {

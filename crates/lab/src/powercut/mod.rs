@@ -20,7 +20,7 @@ mod run;
 mod state;
 mod workload;
 
-pub use explore::{MakeFlash, Progress, explore, explore_on, replay};
+pub use explore::{MakeFlash, Progress, explore, explore_on, replay, replay_on};
 pub use flash::Flash;
 pub use floatgate_mtd::power_cut::CutKind;
 pub use id::{CutAt, End, ParseIdError, RunId};

@@ -151,22 +151,17 @@ impl Recorder {
     /// What was brought to flash cannot be found as it was before.
     fn settle(&mut self, fs: &mut Fs, durable: Durable) -> Result<(), String> {
         let last = self.base + self.trees.len() - 1;
-        let (names, files) = match durable {
-            Durable::Nothing => return Ok(()),
-            Durable::Inode(inode) => (self.changed_at.get(&inode).copied().unwrap_or(self.base), vec![inode]),
-            Durable::Names => (last, Vec::new()),
-            Durable::All => (last, self.files.keys().copied().collect()),
+        let of_inode = durable.inode.and_then(|inode| self.changed_at.get(&inode).copied());
+        let names = if durable.all || durable.names { last } else { of_inode.unwrap_or(self.base) };
+        let files: Vec<u32> = match durable.inode {
+            _ if durable.all => self.files.keys().copied().collect(),
+            inode => inode.into_iter().filter(|inode| self.files.contains_key(inode)).collect(),
         };
         if names > self.base {
             self.trees.drain(..names - self.base);
             self.base = names;
         }
-        files
-            .into_iter()
-            .filter(|inode| self.files.contains_key(inode))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .try_for_each(|inode| self.settle_file(fs, inode))
+        files.into_iter().try_for_each(|inode| self.settle_file(fs, inode))
     }
 
     fn settle_file(&mut self, fs: &mut Fs, inode: u32) -> Result<(), String> {

@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use floatgate_mtd::power_cut::Cut;
 use floatgate_stack::ubi::PebState;
-use floatgate_stack::ubifs::{Name, NewFile, NewKind, Rename};
+use floatgate_stack::ubifs::{Error, Name, NewFile, NewKind, Rename};
 
-use super::filesystem::{Device, Fs, Recipe, abandon, operations};
+use super::filesystem::{BALLAST, Device, Fs, Recipe, abandon, operations};
 use super::id::{CutAt, End};
 use super::random::Random;
 use super::record::{Moment, Recording};
@@ -166,7 +166,7 @@ struct Everything {
 
 impl Everything {
     fn read(fs: &mut Fs) -> Result<Self, String> {
-        let wrong = |error: floatgate_stack::ubifs::Error| format!("reading everything: {error}");
+        let wrong = |error: Error| format!("reading everything: {error}");
         let tree = Tree::read(fs).map_err(wrong)?;
         let read = |inode| FileNow::read(fs, inode).map(|file| (inode, file));
         let files: Result<Vec<_>, _> = tree.files().map(read).collect();
@@ -208,12 +208,9 @@ fn use_it(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
     let root = fs.root();
     let name = |name| Name { directory: root, name };
     // Room for it, should there be none.
-    let entries = fs.read_dir(root, None, 1)?;
-    for entry in &entries {
-        match fs.unlink(root, &entry.name) {
-            Ok(()) | Err(floatgate_stack::ubifs::Error::IsDirectory) => {}
-            Err(error) => return Err(error),
-        }
+    match fs.unlink(root, BALLAST) {
+        Ok(()) | Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
     }
     let inode = fs.create(root, b"after the cut", &file)?;
     let mut random = Random::new(seed);

@@ -7,10 +7,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use floatgate_media::ubifs::{DeviceNumber, Timestamp};
+use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
+use rustix::fs::{IFlags, Mode, OFlags};
 
 use super::BuildError;
-use super::item::{BLOCK, Feeder, Item, ItemKind};
+use super::item::{BLOCK, Feeder, Item, ItemKind, Xattrs};
 
 /// Longest list of attribute names, and longest value, that Linux gives out.
 const XATTR_MAX: usize = 65536;
@@ -43,12 +44,16 @@ pub(super) fn feed(root: &Path, feeder: &mut Feeder) -> Result<(), BuildError> {
         };
         let place = folder.join(std::ffi::OsStr::from_bytes(&name));
         walk.path.push(name);
-        if walk.visit(&place)? && levels.len() < MAX_DEPTH {
+        let is_directory = walk.visit(&place)?;
+        if is_directory && levels.len() < MAX_DEPTH {
             let names = walk.names(&place)?;
             levels.push((place, names));
-        } else {
-            walk.path.pop();
+            continue;
         }
+        if is_directory {
+            walk.lose(format!("what is in it: more than {MAX_DEPTH} directories inside each other"))?;
+        }
+        walk.path.pop();
     }
     Ok(())
 }
@@ -98,7 +103,10 @@ impl Walk<'_> {
             return self.file(place, metadata, several).map(|()| false);
         }
         let xattrs = self.xattrs(place)?;
-        let item = self.item(kind, metadata, xattrs);
+        let mut item = self.item(kind, metadata, xattrs);
+        if metadata.is_dir() {
+            item.flags = self.directory_flags(place)?;
+        }
         self.feeder.item(item)?;
         if several {
             self.first_names.insert(inode, self.path.clone());
@@ -106,7 +114,7 @@ impl Walk<'_> {
         Ok(metadata.is_dir())
     }
 
-    fn item(&self, kind: ItemKind, metadata: &Metadata, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Item {
+    fn item(&self, kind: ItemKind, metadata: &Metadata, xattrs: Xattrs) -> Item {
         let time = Timestamp {
             seconds: metadata.mtime(),
             nanoseconds: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
@@ -121,6 +129,7 @@ impl Walk<'_> {
             atime: time,
             ctime: time,
             mtime: time,
+            flags: InodeFlags::default(),
             xattrs,
         }
     }
@@ -132,7 +141,8 @@ impl Walk<'_> {
         };
         let xattrs = self.xattrs(place)?;
         let size = metadata.len();
-        let item = self.item(ItemKind::Regular(size), metadata, xattrs);
+        let mut item = self.item(ItemKind::Regular(size), metadata, xattrs);
+        item.flags = self.flags(&file)?;
         self.feeder.item(item)?;
         if several {
             self.first_names.insert((metadata.dev(), metadata.ino()), self.path.clone());
@@ -167,7 +177,32 @@ impl Walk<'_> {
         Ok(Ok(size))
     }
 
-    fn xattrs(&mut self, place: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>, BuildError> {
+    fn directory_flags(&mut self, place: &Path) -> Result<InodeFlags, BuildError> {
+        // One that cannot be opened cannot be listed either, which is a loss of its own.
+        let opened =
+            rustix::fs::open(place, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        opened.map_or(Ok(InodeFlags::default()), |folder| self.flags(folder))
+    }
+
+    /// Flags that UBIFS has too. A filesystem that has none says so in many ways.
+    fn flags(&mut self, file: impl std::os::fd::AsFd) -> Result<InodeFlags, BuildError> {
+        let flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
+        for (flag, name) in [(IFlags::NODUMP, "nodump"), (IFlags::NOATIME, "noatime")] {
+            if flags.contains(flag) {
+                self.lose(format!("its flag {name}: UBIFS has none"))?;
+            }
+        }
+        let known = [
+            (IFlags::SYNC, InodeFlags::SYNC),
+            (IFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
+            (IFlags::APPEND, InodeFlags::APPEND),
+            (IFlags::DIRSYNC, InodeFlags::DIRSYNC),
+        ];
+        let set = known.into_iter().filter(|(flag, _)| flags.contains(*flag));
+        Ok(set.fold(InodeFlags::default(), |all, (_, flag)| all.with(flag)))
+    }
+
+    fn xattrs(&mut self, place: &Path) -> Result<Xattrs, BuildError> {
         let names = match list(place) {
             Ok(names) => names,
             // The host's filesystem has none.

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, Timestamp};
+use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, InodeFlags, Timestamp};
 
 use super::super::extract::Loss;
 use super::BuildError;
@@ -35,6 +35,9 @@ pub(super) enum ItemKind {
     Socket,
 }
 
+/// Extended attributes: names with prefixes and values.
+pub(super) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// A file as a source has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -47,8 +50,10 @@ pub(super) struct Item {
     pub(super) atime: Timestamp,
     pub(super) mtime: Timestamp,
     pub(super) ctime: Timestamp,
-    /// With prefixes, sorted by name.
-    pub(super) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Sync, immutable, append-only, dirsync.
+    pub(super) flags: InodeFlags,
+    /// Sorted by name.
+    pub(super) xattrs: Xattrs,
 }
 
 /// Something to do.

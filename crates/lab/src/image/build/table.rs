@@ -1,6 +1,6 @@
 //! Device tables, as `mkfs.ubifs` and `mkfs.jffs2` read them: files to make without the rights to make them.
 
-use floatgate_media::ubifs::{DeviceNumber, Timestamp};
+use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
 use floatgate_stack::Volume;
 
 use super::BuildError;
@@ -130,6 +130,7 @@ impl Line {
             atime: time,
             mtime: time,
             ctime: time,
+            flags: InodeFlags::default(),
             xattrs: Vec::new(),
         })
     }

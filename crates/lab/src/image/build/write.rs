@@ -1,6 +1,6 @@
 //! What a source delivers goes into the filesystem.
 
-use floatgate_media::ubifs::{FileType, MAX_INODE_DATA, MAX_NAME_BYTES, Timestamp};
+use floatgate_media::ubifs::{FileType, InodeFlags, MAX_INODE_DATA, MAX_NAME_BYTES, Timestamp};
 use floatgate_stack::Volume;
 use floatgate_stack::ubifs::{
     AttributeChanges, CompressedBlock, Error, FilledFile, NewFile, NewKind, SetXattr, Ubifs,
@@ -19,11 +19,6 @@ const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// Longest list of an inode's attribute names (Linux, XATTR_LIST_MAX).
 const MAX_XATTR_LIST: usize = 65536;
 
-/// The file that blocks belong to.
-struct Current {
-    inode: u32,
-}
-
 /// Fills a filesystem.
 pub(super) struct Writer<V> {
     pub(super) fs: Ubifs<V>,
@@ -34,7 +29,8 @@ pub(super) struct Writer<V> {
     pub(super) bytes: u64,
     /// The directory that the last file went to.
     parent: (Vec<Vec<u8>>, u32),
-    current: Option<Current>,
+    /// The file that blocks belong to; none if there was a loss.
+    current: Option<u32>,
 }
 
 impl<V: Volume> Writer<V> {
@@ -70,8 +66,8 @@ impl<V: Volume> Writer<V> {
                     let data = &piece.bytes[done.start..done.end];
                     let size = u32::try_from(len).unwrap_or(u32::MAX);
                     let block = CompressedBlock { block, size, compression: done.how, data };
-                    if let Some(current) = &self.current {
-                        self.fs.fill_blocks(current.inode, &[block]).map_err(image)?;
+                    if let Some(inode) = self.current {
+                        self.fs.fill_blocks(inode, &[block]).map_err(image)?;
                     }
                 }
             }
@@ -85,7 +81,8 @@ impl<V: Volume> Writer<V> {
         note(&mut self.identity, &item);
         self.keep_possible_xattrs(&mut item);
         let outcome = match &item.kind {
-            _ if item.path.is_empty() => self.set_attributes(self.fs.root(), &item),
+            ItemKind::Directory if item.path.is_empty() => self.set_attributes(self.fs.root(), &item),
+            _ if item.path.is_empty() => Err(Error::Invalid("the root is no directory")),
             ItemKind::Link(target) => self.link(&item.path, target),
             _ => self.file(&item),
         };
@@ -104,6 +101,7 @@ impl<V: Volume> Writer<V> {
             | Error::NotDirectory
             | Error::IsDirectory
             | Error::NotEmpty
+            | Error::NotPermitted
             | Error::NotFound => self.lose(path, error.to_string()),
             error => return Err(image(error)),
         }
@@ -128,6 +126,7 @@ impl<V: Volume> Writer<V> {
             atime: item.atime,
             mtime: item.mtime,
             ctime: item.ctime,
+            flags: item.flags,
             xattrs: &item.xattrs,
         };
         let inode = match self.fs.fill(directory, name, &file) {
@@ -137,18 +136,13 @@ impl<V: Volume> Writer<V> {
                 if is_directory && item.kind == ItemKind::Directory {
                     return self.set_attributes(found, item);
                 }
-                // As with tar, the last one counts.
-                if is_directory {
-                    self.fs.remove_dir(directory, name)?;
-                } else {
-                    self.fs.unlink(directory, name)?;
-                }
+                self.remove(directory, name, is_directory)?;
                 self.fs.fill(directory, name, &file)?
             }
             other => other?,
         };
         self.bytes += size;
-        self.current = (size > 0).then_some(Current { inode });
+        self.current = Some(inode);
         Ok(())
     }
 
@@ -159,11 +153,27 @@ impl<V: Volume> Writer<V> {
         match self.fs.fill_link(inode, directory, name) {
             Err(Error::Exists) if self.fs.lookup(directory, name)? == inode => Ok(()),
             Err(Error::Exists) => {
-                self.fs.unlink(directory, name)?;
+                self.remove(directory, name, false)?;
                 self.fs.fill_link(inode, directory, name)
             }
             other => other,
         }
+    }
+
+    /// Makes room for a file that has a name which is taken: as with tar, the last one counts.
+    fn remove(&mut self, directory: u32, name: &[u8], is_directory: bool) -> Result<(), Error> {
+        let before = self.fs.attributes(directory)?;
+        if is_directory {
+            self.fs.remove_dir(directory, name)?;
+        } else {
+            self.fs.unlink(directory, name)?;
+        }
+        let times = AttributeChanges {
+            mtime: Some(before.mtime),
+            ctime: Some(before.ctime),
+            ..AttributeChanges::default()
+        };
+        self.fs.fill_attributes(directory, &times)
     }
 
     /// The directory at a path; those that are not there yet are made, as of the file that needs them.
@@ -181,8 +191,8 @@ impl<V: Volume> Writer<V> {
                         uid: self.overrides.owner.map_or(0, |owner| owner.0),
                         gid: self.overrides.owner.map_or(0, |owner| owner.1),
                     };
-                    let (mtime, xattrs) = (item.mtime, &[][..]);
-                    let file = FilledFile { file, size: 0, atime: mtime, mtime, ctime: mtime, xattrs };
+                    let (mtime, flags, xattrs) = (item.mtime, InodeFlags::default(), &[][..]);
+                    let file = FilledFile { file, size: 0, atime: mtime, mtime, ctime: mtime, flags, xattrs };
                     self.fs.fill(inode, part, &file)?
                 }
                 other => other?,
@@ -204,6 +214,7 @@ impl<V: Volume> Writer<V> {
             atime: Some(item.atime),
             mtime: Some(item.mtime),
             ctime: Some(item.ctime),
+            flags: Some(item.flags.with(InodeFlags::COMPRESS)),
             ..AttributeChanges::default()
         };
         self.fs.fill_attributes(inode, &changes)
@@ -225,8 +236,8 @@ impl<V: Volume> Writer<V> {
             ctime: Some(self.fs.attributes(inode).map_err(image)?.ctime),
             ..AttributeChanges::default()
         };
-        self.fs.fill_attributes(inode, &changes).map_err(image)?;
-        Ok(true)
+        let outcome = self.fs.fill_attributes(inode, &changes);
+        self.settle(&item.path, outcome).map(|()| true)
     }
 
     /// Attributes that UBIFS cannot have are losses.
@@ -276,6 +287,7 @@ fn note(identity: &mut Identity, item: &Item) {
     };
     identity.number(kind << 32 | u64::from(item.permissions));
     identity.bytes(&bytes);
+    identity.number(item.flags.bits().into());
     identity.number(u64::from(item.uid) << 32 | u64::from(item.gid));
     [item.atime, item.mtime, item.ctime].into_iter().for_each(|at| identity.number(time(at)));
     for (name, value) in &item.xattrs {

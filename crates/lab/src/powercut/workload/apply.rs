@@ -18,17 +18,25 @@ pub(in crate::powercut) struct Known {
     open: VecDeque<u32>,
 }
 
-/// What a step has brought to flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::powercut) enum Durable {
-    /// Nothing for certain.
-    Nothing,
-    /// One inode: its data, attributes and names.
-    Inode(u32),
-    /// All names.
-    Names,
+/// What a step has brought to flash for certain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::powercut) struct Durable {
     /// Everything.
-    All,
+    pub(in crate::powercut) all: bool,
+    /// All names.
+    pub(in crate::powercut) names: bool,
+    /// One inode: its data, attributes and names.
+    pub(in crate::powercut) inode: Option<u32>,
+}
+
+impl Durable {
+    const NOTHING: Self = Self { all: false, names: false, inode: None };
+    const NAMES: Self = Self { names: true, ..Self::NOTHING };
+    const ALL: Self = Self { all: true, ..Self::NOTHING };
+
+    const fn inode(inode: u32) -> Self {
+        Self { inode: Some(inode), ..Self::NOTHING }
+    }
 }
 
 /// What came of a step: the filesystem and what is on flash, or why not, and the flash.
@@ -77,10 +85,9 @@ pub(in crate::powercut) fn run(
     if *step == Step::Remount {
         return remount(fs, recipe, known);
     }
-    match apply(&mut fs, known, step) {
-        Ok(_) if recipe.variant.sync => Ok((fs, Durable::All)),
-        Ok(durable) => Ok((fs, durable)),
-        Err(error) if is_refused(&error) => Ok((fs, Durable::Nothing)),
+    match apply(&mut fs, recipe, known, step) {
+        Ok(durable) => Ok((fs, Durable { names: durable.names || recipe.variant.sync, ..durable })),
+        Err(error) if is_refused(&error) => Ok((fs, Durable::NOTHING)),
         Err(error) => Err((error.to_string(), abandon(fs))),
     }
 }
@@ -108,10 +115,10 @@ fn remount(mut fs: Fs, recipe: &Recipe, known: &mut Known) -> Outcome {
         known.forget_if_gone(&mut fs, inode);
     }
     let flash = Recipe::unmount(fs)?;
-    recipe.mount(flash).map(|fs| (fs, Durable::All))
+    recipe.mount(flash).map(|fs| (fs, Durable::ALL))
 }
 
-fn apply(fs: &mut Fs, known: &mut Known, step: &Step) -> Result<Durable> {
+fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut Known, step: &Step) -> Result<Durable> {
     let root = fs.root();
     match *step {
         Step::Create { directory, name, kind } => {
@@ -121,21 +128,21 @@ fn apply(fs: &mut Fs, known: &mut Known, step: &Step) -> Result<Durable> {
             let inode = fs.create_unnamed(known.directory(root, directory), &new_file(Kind::Regular, 0))?;
             known.files.push(inode);
             known.open.push_back(inode);
-            Ok(Durable::Nothing)
+            Ok(Durable::NOTHING)
         }
         Step::Append { file, len, seed } => {
             let inode = known.file(file)?;
             let offset = fs.attributes(inode)?.size;
-            write(fs, inode, offset, &bytes(seed, len))
+            write(fs, recipe, inode, offset, &bytes(seed, len))
         }
         Step::Write { file, offset, len, seed, sync } => {
             let inode = known.file(file)?;
-            let durable = write(fs, inode, offset, &bytes(seed, len))?;
+            let durable = write(fs, recipe, inode, offset, &bytes(seed, len))?;
             if sync { fsync(fs, inode) } else { Ok(durable) }
         }
         Step::Truncate { file, size } => {
             let changes = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
-            set_attributes(fs, known.file(file)?, &changes)
+            set_attributes(fs, recipe, known.file(file)?, &changes)
         }
         Step::SetAttributes { file, permissions, uid } => {
             let changes = AttributeChanges {
@@ -143,23 +150,23 @@ fn apply(fs: &mut Fs, known: &mut Known, step: &Step) -> Result<Durable> {
                 uid: Some(uid),
                 ..AttributeChanges::default()
             };
-            set_attributes(fs, known.file(file)?, &changes)
+            set_attributes(fs, recipe, known.file(file)?, &changes)
         }
         Step::SetSync { file, directory, sync } => {
             let inode = if directory { known.directory(root, file) } else { known.file(file)? };
             let old = fs.attributes(inode)?.flags.bits();
             let on = InodeFlags::SYNC.bits();
             let flags = InodeFlags::from_bits(if sync { old | on } else { old & !on });
-            set_attributes(fs, inode, &AttributeChanges { flags: Some(flags), ..AttributeChanges::default() })
+            set_attributes(fs, recipe, inode, &AttributeChanges { flags: Some(flags), ..AttributeChanges::default() })
         }
         Step::Fsync { file, directory } => {
             let inode = if directory { known.directory(root, file) } else { known.file(file)? };
             fsync(fs, inode)
         }
-        Step::Sync => fs.sync().map(|()| Durable::All),
+        Step::Sync => fs.sync().map(|()| Durable::ALL),
         Step::Idle => {
             idle(fs);
-            Ok(Durable::Nothing)
+            Ok(Durable::NOTHING)
         }
         _ => apply_to_names(fs, known, step),
     }
@@ -194,15 +201,15 @@ fn apply_to_names(fs: &mut Fs, known: &mut Known, step: &Step) -> Result<Durable
             let inode = known.file(file)?;
             fs.open(inode)?;
             known.open.push_back(inode);
-            Ok(Durable::Nothing)
+            Ok(Durable::NOTHING)
         }
         Step::Close => {
             let inode = known.open.pop_front().ok_or(Error::NotFound)?;
             fs.close(inode)?;
             known.forget_if_gone(fs, inode);
-            Ok(Durable::Nothing)
+            Ok(Durable::NOTHING)
         }
-        _ => Ok(Durable::Nothing),
+        _ => Ok(Durable::NOTHING),
     }
 }
 
@@ -227,35 +234,35 @@ fn create(fs: &mut Fs, known: &mut Known, directory: u32, name: &[u8], kind: Kin
     names_if_sync(fs, &[directory])
 }
 
-fn write(fs: &mut Fs, inode: u32, offset: u64, data: &[u8]) -> Result<Durable> {
+fn write(fs: &mut Fs, recipe: &Recipe, inode: u32, offset: u64, data: &[u8]) -> Result<Durable> {
     fs.write(inode, offset, data)?;
-    inode_if_sync(fs, inode)
+    inode_if_sync(fs, recipe, inode)
 }
 
-fn set_attributes(fs: &mut Fs, inode: u32, changes: &AttributeChanges) -> Result<Durable> {
+fn set_attributes(fs: &mut Fs, recipe: &Recipe, inode: u32, changes: &AttributeChanges) -> Result<Durable> {
     fs.set_attributes(inode, changes)?;
-    inode_if_sync(fs, inode)
+    inode_if_sync(fs, recipe, inode)
 }
 
 fn fsync(fs: &mut Fs, inode: u32) -> Result<Durable> {
-    fs.fsync(inode).map(|()| Durable::Inode(inode))
+    fs.fsync(inode).map(|()| Durable::inode(inode))
 }
 
 fn is_sync(fs: &mut Fs, inode: u32) -> Result<bool> {
     Ok(fs.attributes(inode)?.flags.contains(InodeFlags::SYNC))
 }
 
-fn inode_if_sync(fs: &mut Fs, inode: u32) -> Result<Durable> {
-    Ok(if is_sync(fs, inode)? { Durable::Inode(inode) } else { Durable::Nothing })
+fn inode_if_sync(fs: &mut Fs, recipe: &Recipe, inode: u32) -> Result<Durable> {
+    Ok(if recipe.variant.sync || is_sync(fs, inode)? { Durable::inode(inode) } else { Durable::NOTHING })
 }
 
 fn names_if_sync(fs: &mut Fs, inodes: &[u32]) -> Result<Durable> {
     for &inode in inodes {
         if is_sync(fs, inode)? {
-            return Ok(Durable::Names);
+            return Ok(Durable::NAMES);
         }
     }
-    Ok(Durable::Nothing)
+    Ok(Durable::NOTHING)
 }
 
 fn unlink(fs: &mut Fs, known: &mut Known, directory: u32, name: &[u8]) -> Result<Durable> {

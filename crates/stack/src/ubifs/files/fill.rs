@@ -4,7 +4,9 @@
 //! stay together, and no node is written twice: a file goes in complete, directories are written once at the end. Space is not
 //! promised beforehand either, which assumes the worst; the volume is full when it is full.
 
-use floatgate_media::ubifs::{Block, DataNode, Entry, EntryNode, FileType, Inode, Key, MAX_FILE_BYTES, MAX_NAME_BYTES};
+use floatgate_media::ubifs::{
+    Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, Key, MAX_FILE_BYTES, MAX_NAME_BYTES,
+};
 use floatgate_media::ubifs::{MAX_INODE_DATA, Timestamp};
 
 use super::super::error::{Error, Result};
@@ -19,6 +21,12 @@ use super::xattr::value_bytes;
 use super::{NewKind, Ubifs};
 use crate::volume::Volume;
 
+/// Flags that a file brings along; whether it is compressed follows from its directory.
+const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
+    | InodeFlags::IMMUTABLE.bits()
+    | InodeFlags::APPEND.bits()
+    | InodeFlags::DIRSYNC.bits();
+
 /// A file that goes into a new filesystem, complete but for its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilledFile<'a> {
@@ -32,6 +40,8 @@ pub struct FilledFile<'a> {
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
+    /// Sync, immutable, append-only, dirsync.
+    pub flags: InodeFlags,
     /// Extended attributes with their prefixes, no name twice.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
 }
@@ -108,10 +118,14 @@ impl<V: Volume> Ubifs<V> {
         (inode.atime_s, inode.atime_ns) = (file.atime.seconds, file.atime.nanoseconds);
         (inode.mtime_s, inode.mtime_ns) = (file.mtime.seconds, file.mtime.nanoseconds);
         (inode.ctime_s, inode.ctime_ns) = (file.ctime.seconds, file.ctime.nanoseconds);
+        inode.flags = InodeFlags::from_bits(
+            inode.flags.bits() & InodeFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS,
+        );
         inode.xattr_count = count(file.xattrs.len());
         for (name, value) in file.xattrs {
             let entry = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
-            inode.xattr_bytes = inode.xattr_bytes.saturating_add(entry).saturating_add(value_bytes(value.len()));
+            inode.xattr_bytes =
+                inode.xattr_bytes.saturating_add(entry).saturating_add(value_bytes(value.len()));
             inode.xattr_names_bytes = inode.xattr_names_bytes.saturating_add(count(name.len()));
         }
         cached.synced_size = cached.inode.size;
