@@ -70,6 +70,6 @@ fn raw(args: &Args) -> Outcome {
     };
     tell_notes(&raw.notes);
     let lost = |lnum: &u32| Loss { path: format!("LEB {lnum}"), what: "damaged or missing".to_owned() };
-    tell_losses(&raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());
+    tell_losses("not restored bit for bit", &raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());
     Ok(if raw.damaged_lebs.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

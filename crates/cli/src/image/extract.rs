@@ -131,7 +131,7 @@ impl Args {
         } else {
             let entries = usize::try_from(extracted.entries).unwrap_or(usize::MAX);
             let done = format!(
-                "{}: {}, {} bytes",
+                "wrote {}: {}, {} bytes",
                 self.target.display(),
                 count(entries, "entry").replace("entrys", "entries"),
                 grouped(extracted.bytes)
@@ -142,12 +142,13 @@ impl Args {
                 common::print(&done)
             }
             tell_notes(&extracted.notes);
-            tell_losses(&extracted.losses);
+            tell_losses("not restored bit for bit", &extracted.losses);
         }
         Ok(if extracted.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 }
 
+/// Says what else is damaged.
 pub(super) fn tell_notes(notes: &[String]) {
     notes.iter().take(LINES).for_each(|note| common::tell(note));
     if notes.len() > LINES {
@@ -155,11 +156,12 @@ pub(super) fn tell_notes(notes: &[String]) {
     }
 }
 
-pub(super) fn tell_losses(losses: &[Loss]) {
+/// Lists what is lost.
+pub(super) fn tell_losses(how: &str, losses: &[Loss]) {
     if losses.is_empty() {
         return;
     }
-    common::tell(&format!("{} not restored bit for bit:", count(losses.len(), "thing")));
+    common::tell(&format!("{} {how}:", count(losses.len(), "thing")));
     for Loss { path, what } in losses.iter().take(LINES) {
         common::tell(&format!("  {path}: {what}"));
     }

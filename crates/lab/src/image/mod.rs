@@ -4,8 +4,12 @@
 //! - [`open`]: from a file to a mounted filesystem; dumps with OOB are corrected on the way.
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar; [`raw`]: the bytes of a volume.
+//! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
+//! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 
+pub mod build;
 pub mod detect;
+pub mod edit;
 mod error;
 pub mod extract;
 pub mod info;
@@ -14,6 +18,7 @@ pub mod open;
 pub mod raw;
 #[cfg(test)]
 mod tests;
+pub mod ubinize;
 
 pub use error::ImageError;
 pub use oob::Corrected;

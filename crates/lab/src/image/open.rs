@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use floatgate_media::ubi::MAX_ERASE_COUNT;
+use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
@@ -12,16 +14,20 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
+use super::edit::Pending;
 use super::oob::{Corrected, correct};
-
-/// Eraseblocks that an image can lack of the flash it was made for.
-const MISSING_PEBS_MAX: u64 = 1 << 16;
 
 /// The program buffer that is assumed for NOR.
 const NOR_BUFFER: u32 = 64;
 
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
+
+/// What the volume table's parser calls the PEBs of a volume.
+const RESERVED_FIELD: &str = "reserved PEBs";
+
+/// Most PEBs of a flash that an image is believed to be made for.
+const MOST_PEBS: u64 = 1 << 16;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +49,9 @@ pub struct Image {
     pub corrected: Option<Corrected>,
     access: Access,
 }
+
+/// Changes of a file that wait.
+pub(super) type FilePending = Pending<Box<dyn Store>>;
 
 /// A device attached over a file.
 pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
@@ -79,6 +88,18 @@ impl Image {
             Access::Write => File::options().read(true).write(true).open(path),
         };
         Self::over(file.map_err(ImageError::File)?, access)
+    }
+
+    /// Opens a file to change what is in it, in memory for now: the changes are in what comes with the image.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending), ImageError> {
+        let file = File::open(path).map_err(ImageError::File)?;
+        let mut image = Self::over(file, Access::Write)?;
+        let pending = Pending::new(image.store);
+        image.store = Box::new(pending.clone());
+        Ok((image, pending))
     }
 
     /// Looks for images in a file that is open.
@@ -162,9 +183,15 @@ impl Image {
             read_only: self.access == Access::Read,
             recover,
             forgiving: self.access == Access::Read,
+            keep_space_fixup: true,
         };
-        let volume = self.volume(selection)?;
-        Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error.into())
+        let writes = self.access == Access::Write;
+        let volume = self.open_volume(selection, recover)?;
+        let mut fs = Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error)?;
+        if writes && let Some(&lnum) = fs.missing_lebs()?.first() {
+            return Err(ImageError::Truncated(format!("LEB {lnum} of the filesystem is not there")));
+        }
+        Ok(fs)
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
@@ -172,9 +199,16 @@ impl Image {
     /// # Errors
     /// As [`mount`](Self::mount).
     pub fn volume(self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
+        self.open_volume(selection, false)
+    }
+
+    fn open_volume(self, selection: &Selection, recover: bool) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
+                if self.access == Access::Write && !found.len.is_multiple_of(u64::from(leb_bytes)) {
+                    return Err(ImageError::Truncated("the file ends within a LEB".to_owned()));
+                }
                 let geometry = VolumeGeometry {
                     lebs: u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX),
                     leb_bytes,
@@ -190,7 +224,10 @@ impl Image {
                 Ok(Box::new(BareVolume::new(Window::new(self.store, found.offset, found.len), geometry)))
             }
             _ => {
-                let ubi = self.attach(&found, &Hints::default())?;
+                let ubi = match self.access {
+                    Access::Read => self.attach(&found, &Hints::default())?,
+                    Access::Write => self.attach_for_writing(&found, recover)?,
+                };
                 let id = choose_volume(&ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 Ok(Box::new(volume))
@@ -198,7 +235,7 @@ impl Image {
         }
     }
 
-    /// Attaches a UBI device that was found.
+    /// Attaches a UBI device that was found, as it is.
     ///
     /// # Errors
     /// It is damaged.
@@ -209,14 +246,56 @@ impl Image {
         let geometry = flash_geometry(shape, found.len, hints);
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
-            read_only: self.access == Access::Read,
-            forgiving: self.access == Access::Read,
+            read_only: true,
+            forgiving: true,
             ..AttachOptions::default()
         };
-        let mode = if self.access == Access::Read { StoreMode::ReadOnly } else { StoreMode::WriteThrough };
         let window = Window::new(self.store, found.offset, found.len);
-        attach_growing(window, geometry, mode, &options)
+        attach_growing(window, geometry, StoreMode::ReadOnly, &options)
     }
+
+    /// Attaches a UBI device to change what is in its volumes, and nothing else.
+    ///
+    /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
+    /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
+    fn attach_for_writing(mut self, found: &Found, recover: bool) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let size = self.store.size_bytes();
+        let len = device_bytes(&mut self.store, found, shape)?;
+        let geometry = flash_geometry(shape, len, &Hints::default());
+        let options = AttachOptions {
+            vid_header_offset: Some(shape.vid_header_offset),
+            wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
+            after_power_cut: recover,
+            autoresize: false,
+            ..AttachOptions::default()
+        };
+        let is_last = found.offset + found.len >= size;
+        let room = if is_last { u64::MAX } else { found.len };
+        let window = Window::new(self.store, found.offset, room);
+        attach_growing(window, geometry, StoreMode::WriteThrough, &options)
+    }
+}
+
+/// Bytes up to the end of the last PEB that has a header.
+fn device_bytes(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<u64, ImageError> {
+    let peb = u64::from(shape.peb_bytes);
+    if !found.len.is_multiple_of(peb) {
+        return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
+    }
+    for pnum in (0..found.len / peb).rev() {
+        let start = found.offset + pnum * peb;
+        let mut magic = [0; 4];
+        for at in [start, start + u64::from(shape.vid_header_offset)] {
+            store.read_at(at, &mut magic).map_err(ImageError::Store)?;
+            if magic == *b"UBI#" || magic == *b"UBI!" {
+                return Ok((pnum + 1) * peb);
+            }
+        }
+    }
+    Ok(found.len)
 }
 
 fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
@@ -232,26 +311,65 @@ fn attach_growing(
     options: &AttachOptions,
 ) -> Result<FileUbi, ImageError> {
     let mut window = window;
-    for _ in 0..2 {
+    for _ in 0..3 {
         let refused = match Ubi::attach(StoreFlash::new(window, geometry.clone(), mode), options) {
             Ok(ubi) => return Ok(ubi),
             Err(refused) => refused,
         };
-        let AttachFault::Ubi(UbiError::NoSpace { need, available }) = refused.fault else {
+        let Some(missing) = missing_pebs(&refused.fault, geometry.blocks()) else {
             return Err(ImageError::Attach(refused.fault));
         };
-        let missing = need.saturating_sub(u64::from(available));
-        if missing > MISSING_PEBS_MAX {
+        if missing > MOST_PEBS {
             return Err(ImageError::Attach(refused.fault));
         }
         let more = missing.saturating_mul(u64::from(geometry.erase_bytes));
         window = refused.mtd.into_store();
+        if mode != StoreMode::ReadOnly {
+            require_erased(&mut window, geometry.size_bytes, more, missing)?;
+        }
         geometry.size_bytes = geometry.size_bytes.saturating_add(more);
     }
     match Ubi::attach(StoreFlash::new(window, geometry, mode), options) {
         Ok(ubi) => Ok(ubi),
         Err(refused) => Err(ImageError::Attach(refused.fault)),
     }
+}
+
+/// PEBs that a device lacks for its volumes, if that is why it was refused.
+fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
+    match fault {
+        AttachFault::Ubi(UbiError::NoSpace { need, available }) => {
+            Some(need.saturating_sub(u64::from(*available)))
+        }
+        // One volume alone is larger than what there is. The number is not to be believed without limit.
+        AttachFault::VolumeTable(MediaError { reason: Reason::OutOfRange { field, value }, .. })
+            if *field == RESERVED_FIELD && *value <= MOST_PEBS =>
+        {
+            Some(value.saturating_sub(u64::from(pebs)))
+        }
+        _ => None,
+    }
+}
+
+/// Makes sure that what a device grows over is erased, or behind the end of the file.
+fn require_erased(
+    window: &mut Window<Box<dyn Store>>,
+    start: u64,
+    len: u64,
+    pebs: u64,
+) -> Result<(), ImageError> {
+    let end = start.saturating_add(len).min(window.size_bytes());
+    let mut piece = vec![0; 1 << 16];
+    let mut at = start;
+    while at < end {
+        let part = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
+        window.read_at(at, &mut piece[..part]).map_err(ImageError::Store)?;
+        if piece[..part].iter().any(|&byte| byte != 0xFF) {
+            return Err(ImageError::Occupied { pebs, offset: window.start() + at });
+        }
+        at += part as u64;
+    }
+    Ok(())
 }
 
 pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {

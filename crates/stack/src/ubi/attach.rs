@@ -296,7 +296,9 @@ impl<M: Mtd> Ubi<M> {
                 self.write_table_copy(lnum, &bytes)?;
             }
         }
-        self.autoresize()?;
+        if options.autoresize {
+            self.autoresize()?;
+        }
         self.schedule_wear_levelling();
         Ok(())
     }

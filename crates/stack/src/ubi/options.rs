@@ -54,6 +54,9 @@ pub struct AttachOptions {
     /// Together with `read_only`: attaches what is left of a damaged device, or of an image that is shorter than its volumes, and
     /// notes what is damaged ([`Ubi::damage`](super::Ubi::damage)).
     pub forgiving: bool,
+    /// A volume that asks for all the space left gets it, as Linux does. `false`: it goes on asking, so that an image that is
+    /// changed here still fits flash of any size.
+    pub autoresize: bool,
 }
 
 impl Default for AttachOptions {
@@ -68,6 +71,7 @@ impl Default for AttachOptions {
             new_image_seq: 0,
             after_power_cut: true,
             forgiving: false,
+            autoresize: true,
         }
     }
 }

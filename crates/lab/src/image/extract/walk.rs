@@ -273,6 +273,8 @@ impl Walk<'_> {
                 Ok(target) => Some(target),
                 Err(error) => {
                     self.lose(format!("the target of the link: {error}"));
+                    // Its other names are lost as well.
+                    self.first_names.remove(&attributes.inode);
                     return Ok(());
                 }
             },

@@ -51,6 +51,9 @@ pub struct MountOptions {
     pub recover: bool,
     /// Read-only, mounts what is left of a damaged filesystem, and notes what is damaged.
     pub forgiving: bool,
+    /// An image whose free space is to be erased by its first mount goes on asking for that: this mount is not the one on
+    /// the flash that it will be written to.
+    pub keep_space_fixup: bool,
 }
 
 /// A node was found: later ones get higher sequence numbers.
@@ -77,6 +80,7 @@ impl<V: Volume> Core<V> {
     /// comes back with the error.
     pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
         let opened = superblock::read(&mut volume, options.read_only)
+            .map(|found| if options.keep_space_fixup { found.keeping_space_fixup() } else { found })
             .and_then(|found| Ok((found, superblock::layout(&found.superblock, found.volume)?)));
         let (superblock, layout) = match opened {
             Ok(opened) => opened,
