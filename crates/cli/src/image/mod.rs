@@ -1,6 +1,7 @@
 //! `floatgate image`. One file per subcommand.
 
 mod cat;
+mod check;
 mod extract;
 mod info;
 mod ls;
@@ -36,6 +37,8 @@ enum Command {
     Stat(stat::Args),
     /// All files, into a directory or a tar
     Extract(extract::Args),
+    /// What is wrong in an image: UBI, UBIFS, the data of files
+    Check(check::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -45,5 +48,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Cat(args) => cat::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Extract(args) => extract::run(args),
+        Command::Check(args) => check::run(args),
     }
 }

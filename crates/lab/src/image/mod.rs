@@ -5,6 +5,7 @@
 //! - [`info`](mod@info): what is in an image, and how to make one like it.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar.
 
+pub mod check;
 pub mod detect;
 mod error;
 pub mod extract;
