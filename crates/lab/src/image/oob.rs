@@ -13,10 +13,10 @@ use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 /// What was done to a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Corrected {
+    /// Where the first page begins in the file.
+    pub offset: u64,
     /// The pages.
     pub pages: PageShape,
-    /// Byte of the file where the first page begins.
-    pub start: u64,
     /// What the ECC found; none if no code fits: the pages are then as they were read.
     pub report: Option<DecodeReport>,
 }
@@ -43,7 +43,7 @@ impl Corrected {
 
     fn lost_page(&self, page: u64) -> String {
         let block = page / u64::from(self.pages.pages_per_block);
-        let at = self.start + page * u64::from(self.pages.stride());
+        let at = self.offset + page * u64::from(self.pages.stride());
         format!(
             "page {page} (block {block}, byte {at:#x} of the file) has more wrong bits than its ECC corrects"
         )
@@ -67,7 +67,7 @@ pub(super) fn correct(
             None
         }
     };
-    Ok((out, Corrected { pages, start, report }))
+    Ok((out, Corrected { offset: start, pages, report }))
 }
 
 /// A file from a byte on, whatever its own position is.
