@@ -1,14 +1,19 @@
 //! `floatgate image`. One file per subcommand.
 
+mod build;
 mod cat;
+mod check;
 mod edit;
 mod extract;
 mod info;
 mod ls;
 mod mount;
 mod options;
+mod output;
 mod show;
+mod sizes;
 mod stat;
+mod ubinize;
 
 use crate::common::Outcome;
 
@@ -19,6 +24,7 @@ use crate::common::Outcome;
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
+  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
   floatgate image put dump.bin hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
@@ -40,6 +46,10 @@ enum Command {
     Stat(stat::Args),
     /// All files, into a directory or a tar
     Extract(extract::Args),
+    /// An image from a directory or a tar
+    Build(Box<build::Args>),
+    /// A UBI image from volumes that an ini file lists
+    Ubinize(ubinize::Args),
     /// Put files of the host into an image
     Put(edit::PutArgs),
     /// Remove files from an image
@@ -58,15 +68,22 @@ enum Command {
     Setxattr(edit::SetxattrArgs),
     /// Mount an image as a folder, through FUSE
     Mount(mount::Args),
+    /// What is wrong in an image: UBI, UBIFS, the data of files
+    Check(check::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    // Images are handled piece by piece. The large pages that the allocator asks for would take twice the memory; a
+    // system without them has nothing to switch off.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match &args.command {
         Command::Info(args) => info::run(args),
         Command::Ls(args) => ls::run(args),
         Command::Cat(args) => cat::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Extract(args) => extract::run(args),
+        Command::Build(args) => build::run(args),
+        Command::Ubinize(args) => ubinize::run(args),
         Command::Put(args) => edit::put(args),
         Command::Rm(args) => edit::rm(args),
         Command::Mv(args) => edit::mv(args),
@@ -76,5 +93,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
         Command::Mount(args) => mount::run(args),
+        Command::Check(args) => check::run(args),
     }
 }

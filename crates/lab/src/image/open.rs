@@ -13,9 +13,10 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape, UbiShape, detect};
+use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
 use super::edit::Pending;
 use super::oob::{Corrected, correct};
+use super::oob_store::OobPages;
 
 /// The program buffer that is assumed for NOR.
 const NOR_BUFFER: u32 = 64;
@@ -47,6 +48,8 @@ pub struct Image {
     file: File,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
+    /// How the pages of such a dump are written.
+    oob: Option<OobPages>,
     access: Access,
 }
 
@@ -87,52 +90,57 @@ impl Image {
             Access::Read => File::open(path),
             Access::Write => File::options().read(true).write(true).open(path),
         };
-        Self::over(file.map_err(ImageError::File)?, path, access)
+        Self::over(file.map_err(ImageError::File)?, access)
     }
 
     /// Opens a file to change what is in it, in memory for now: the changes are in what comes with the image.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending), ImageError> {
+    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over(file, path, Access::Write)?;
+        let mut image = Self::over(file, Access::Write)?;
         let pending = Pending::new(image.store);
         image.store = Box::new(pending.clone());
-        Ok((image, pending))
+        let oob = image.oob.take();
+        Ok((image, pending, oob))
     }
 
-    fn over(file: File, path: &Path, access: Access) -> Result<Self, ImageError> {
+    /// Looks for images in a file that is open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
-            Content::UbiWithOob { pages, .. } => Some((found.offset, found.len, pages)),
+            Content::UbiWithOob { pages, .. } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
-            Some((offset, len, pages)) => Self::corrected(path, offset, len, pages, access),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
-            None => Ok(Self { found, store, file, corrected: None, access }),
+            None => Ok(Self { found, store, file, corrected: None, oob: None, access }),
         }
     }
 
-    fn corrected(
-        path: &Path,
-        offset: u64,
-        len: u64,
-        pages: PageShape,
-        access: Access,
-    ) -> Result<Self, ImageError> {
-        if access == Access::Write {
-            return Err(ImageError::OobReadOnly);
-        }
-        let (file, corrected) = correct(path, offset, len, pages)?;
-        let mut store = store_of(&file)?;
-        let found = detect(&mut store)?;
+    /// Corrects a dump from its first whole block on.
+    fn corrected(file: &File, found: &Found, pages: PageShape, access: Access) -> Result<Self, ImageError> {
+        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+        let (data, corrected, scheme) = correct(file, found.offset % block, pages, found)?;
+        let oob = match access {
+            Access::Read => None,
+            Access::Write => Some(OobPages::new(scheme.ok_or(ImageError::OobReadOnly)?, &corrected, &data)?),
+        };
+        let mut store = store_of(&data)?;
+        let found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
-        Ok(Self { found, store, file, corrected: Some(corrected), access })
+        if let Some(oob) = &oob {
+            store = oob.store(file)?;
+        }
+        Ok(Self { found, store, file: data, corrected: Some(corrected), oob, access })
     }
 
     /// The same file once more, for another image in it; `None` if the system has no descriptor left.
@@ -144,8 +152,14 @@ impl Image {
             store,
             file,
             corrected: self.corrected.clone(),
+            oob: None,
             access: self.access,
         })
+    }
+
+    /// Gives up the bytes, in which `found` counts.
+    pub(super) fn into_store(self) -> Box<dyn Store> {
+        self.store
     }
 
     /// The image that is meant: the one that begins at the offset, or the only one.
@@ -242,10 +256,11 @@ impl Image {
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             read_only: true,
+            forgiving: true,
             ..AttachOptions::default()
         };
         let window = Window::new(self.store, found.offset, found.len);
-        attach_growing(window, geometry, StoreMode::ReadOnly, &options)
+        Attaching { geometry, mode: StoreMode::ReadOnly, bad: Vec::new(), options }.attach_growing(window)
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
@@ -256,9 +271,13 @@ impl Image {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
+        if let Some(note) = self.corrected.as_ref().and_then(|corrected| corrected.notes(found).into_iter().next()) {
+            return Err(ImageError::OobDamaged(note));
+        }
         let size = self.store.size_bytes();
-        let len = device_bytes(&mut self.store, found, shape)?;
-        let geometry = flash_geometry(shape, len, &Hints::default());
+        let pebs = Pebs::read(&mut self.store, found, shape)?;
+        let bad = self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
+        let geometry = flash_geometry(shape, pebs.bytes, &Hints::default());
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
@@ -269,60 +288,95 @@ impl Image {
         let is_last = found.offset + found.len >= size;
         let room = if is_last { u64::MAX } else { found.len };
         let window = Window::new(self.store, found.offset, room);
-        attach_growing(window, geometry, StoreMode::WriteThrough, &options)
-    }
-}
-
-/// Bytes up to the end of the last PEB that has a header.
-fn device_bytes(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<u64, ImageError> {
-    let peb = u64::from(shape.peb_bytes);
-    if !found.len.is_multiple_of(peb) {
-        return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
-    }
-    for pnum in (0..found.len / peb).rev() {
-        let start = found.offset + pnum * peb;
-        let mut magic = [0; 4];
-        for at in [start, start + u64::from(shape.vid_header_offset)] {
-            store.read_at(at, &mut magic).map_err(ImageError::Store)?;
-            if magic == *b"UBI#" || magic == *b"UBI!" {
-                return Ok((pnum + 1) * peb);
+        let mut attaching = Attaching { geometry, mode: StoreMode::WriteThrough, bad, options };
+        // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
+        let marked = std::mem::replace(&mut attaching.bad, pebs.blank);
+        attaching.bad.extend(&marked);
+        match attaching.attach(window) {
+            Err((AttachFault::Ubi(UbiError::NoSpace { .. }), window)) => {
+                attaching.bad = marked;
+                attaching.attach_growing(window)
             }
+            outcome => outcome.map_err(|(fault, _)| ImageError::Attach(fault)),
         }
     }
-    Ok(found.len)
 }
 
-fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
+/// The PEBs of a device, as far as they have headers.
+struct Pebs {
+    /// Bytes up to the end of the last one.
+    bytes: u64,
+    /// Those without, before the last one.
+    blank: Vec<u32>,
+}
+
+impl Pebs {
+    fn read(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<Self, ImageError> {
+        let peb = u64::from(shape.peb_bytes);
+        if !found.len.is_multiple_of(peb) {
+            return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
+        }
+        let (mut bytes, mut blank) = (0, Vec::new());
+        for pnum in 0..found.len / peb {
+            let start = found.offset + pnum * peb;
+            let mut has_header = false;
+            for at in [start, start + u64::from(shape.vid_header_offset)] {
+                let mut magic = [0; 4];
+                store.read_at(at, &mut magic).map_err(ImageError::Store)?;
+                has_header |= magic == *b"UBI#" || magic == *b"UBI!";
+            }
+            if has_header {
+                bytes = (pnum + 1) * peb;
+            } else {
+                blank.push(u32::try_from(pnum).unwrap_or(u32::MAX));
+            }
+        }
+        blank.retain(|&pnum| u64::from(pnum) < bytes / peb);
+        Ok(Self { bytes, blank })
+    }
+}
+
+pub(super) fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
     let file = file.try_clone().map_err(ImageError::File)?;
     Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
 }
 
-/// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
-fn attach_growing(
-    window: Window<Box<dyn Store>>,
-    mut geometry: Geometry,
+/// How a device is attached.
+struct Attaching {
+    geometry: Geometry,
     mode: StoreMode,
-    options: &AttachOptions,
-) -> Result<FileUbi, ImageError> {
-    let mut window = window;
-    for _ in 0..3 {
-        let refused = match Ubi::attach(StoreFlash::new(window, geometry.clone(), mode), options) {
-            Ok(ubi) => return Ok(ubi),
-            Err(refused) => refused,
-        };
-        let Some(missing) = missing_pebs(&refused.fault, geometry.blocks()) else {
-            return Err(ImageError::Attach(refused.fault));
-        };
-        let more = missing.saturating_mul(u64::from(geometry.erase_bytes));
-        window = refused.mtd.into_store();
-        if mode != StoreMode::ReadOnly {
-            require_erased(&mut window, geometry.size_bytes, more, missing)?;
-        }
-        geometry.size_bytes = geometry.size_bytes.saturating_add(more);
+    /// PEBs that are bad.
+    bad: Vec<u32>,
+    options: AttachOptions,
+}
+
+/// The part of a file that a device is in.
+type Part = Window<Box<dyn Store>>;
+
+impl Attaching {
+    fn attach(&self, part: Part) -> Result<FileUbi, (AttachFault, Part)> {
+        let flash = StoreFlash::new(part, self.geometry.clone(), self.mode);
+        let flash = flash.with_bad_blocks(self.bad.iter().copied());
+        Ubi::attach(flash, &self.options).map_err(|refused| (refused.fault, refused.mtd.into_store()))
     }
-    match Ubi::attach(StoreFlash::new(window, geometry, mode), options) {
-        Ok(ubi) => Ok(ubi),
-        Err(refused) => Err(ImageError::Attach(refused.fault)),
+
+    /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
+    fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
+        for _ in 0..3 {
+            let (fault, back) = match self.attach(part) {
+                Ok(ubi) => return Ok(ubi),
+                Err(refused) => refused,
+            };
+            let missing = missing_pebs(&fault, self.geometry.blocks()).filter(|&missing| missing <= MOST_PEBS);
+            let Some(missing) = missing else { return Err(ImageError::Attach(fault)) };
+            part = back;
+            let more = missing.saturating_mul(u64::from(self.geometry.erase_bytes));
+            if self.mode != StoreMode::ReadOnly {
+                require_erased(&mut part, self.geometry.size_bytes, more, missing)?;
+            }
+            self.geometry.size_bytes = self.geometry.size_bytes.saturating_add(more);
+        }
+        self.attach(part).map_err(|(fault, _)| ImageError::Attach(fault))
     }
 }
 
@@ -343,12 +397,7 @@ fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
 }
 
 /// Makes sure that what a device grows over is erased, or behind the end of the file.
-fn require_erased(
-    window: &mut Window<Box<dyn Store>>,
-    start: u64,
-    len: u64,
-    pebs: u64,
-) -> Result<(), ImageError> {
+fn require_erased(window: &mut Part, start: u64, len: u64, pebs: u64) -> Result<(), ImageError> {
     let end = start.saturating_add(len).min(window.size_bytes());
     let mut piece = vec![0; 1 << 16];
     let mut at = start;
@@ -363,7 +412,7 @@ fn require_erased(
     Ok(())
 }
 
-fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let names = || volumes.iter().map(|volume| super::extract::show_name(&volume.name)).collect();
     match &selection.volume {
@@ -384,7 +433,7 @@ fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError
 
 /// The flash that a UBI device was made for, as far as its headers tell.
 pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
-    let min_io = hints.page_bytes.unwrap_or_else(|| min_io_bytes(shape));
+    let min_io = hints.page_bytes.unwrap_or(shape.min_io_bytes);
     let is_nor = min_io < 256;
     Geometry {
         kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
@@ -400,19 +449,6 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
         bitflip_threshold: 0,
         pairing: Pairing::NONE,
     }
-}
-
-/// The page size that headers tell: data begin with the first page behind the VID header.
-///
-/// NOR has no pages: there the headers follow each other. Where data begin at twice the VID header's place it may stand in a page
-/// of its own or in the middle of one twice as large; the first is far more usual.
-fn min_io_bytes(shape: &UbiShape) -> u32 {
-    let (vid, data) = (shape.vid_header_offset, shape.data_offset);
-    if vid < 256 || data == 0 {
-        return 1;
-    }
-    let largest = 1 << data.trailing_zeros();
-    if vid.is_power_of_two() && data == 2 * vid { vid } else { largest }
 }
 
 fn sub_page_bytes(shape: &UbiShape, min_io: u32) -> u32 {

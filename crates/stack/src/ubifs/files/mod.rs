@@ -5,8 +5,10 @@
 
 mod attributes;
 mod directory;
+mod fill;
 mod inodes;
 mod pages;
+mod piecemeal;
 mod read;
 mod rename;
 mod types;
@@ -25,6 +27,7 @@ use crate::volume::Volume;
 use inodes::Inodes;
 use pages::Pages;
 
+pub use fill::FilledFile;
 pub use rename::Name;
 pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
 pub use write::CompressedBlock;
@@ -121,6 +124,11 @@ impl<V: Volume> Ubifs<V> {
     /// What a forgiving mount has found damaged and left out.
     pub fn damage(&self) -> &[Error] {
         &self.core.damage.notes
+    }
+
+    /// The volume below.
+    pub const fn volume(&self) -> &V {
+        self.core.io.volume()
     }
 
     /// The volume below, for its clock.
