@@ -76,6 +76,9 @@ pub struct UbiShape {
     pub vid_header_offset: u32,
     /// Byte in a PEB where data begin.
     pub data_offset: u32,
+    /// The smallest write, as a filesystem in a volume has it.
+    #[serde(skip)]
+    pub min_io_bytes: Option<u32>,
 }
 
 /// Pages with OOB, one after the other.
@@ -113,9 +116,14 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
     let hits = search(store, size)?;
     let mut found = ubi_regions(&hits.ec, size);
     for (offset, superblock) in &hits.superblocks {
-        let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
-        if !inside {
-            found.push(bare_ubifs(*offset, superblock, size));
+        let around =
+            found.iter_mut().find(|region| (region.offset..region.offset + region.len).contains(offset));
+        match around.map(|region| &mut region.content) {
+            None => found.push(bare_ubifs(*offset, superblock, size)),
+            Some(Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) => {
+                shape.min_io_bytes.get_or_insert(superblock.min_io_bytes);
+            }
+            Some(Content::Ubifs { .. }) => {}
         }
     }
     found.sort_by_key(|found| found.offset);
@@ -208,7 +216,7 @@ fn stride(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Option
 
 fn region(offset: u64, end: u64, stride: u64, header: &EcHeader, size: u64) -> Option<Found> {
     let (vid_header_offset, data_offset) = (header.vid_header_offset, header.data_offset);
-    let shape = |peb_bytes| UbiShape { peb_bytes, vid_header_offset, data_offset };
+    let shape = |peb_bytes| UbiShape { peb_bytes, vid_header_offset, data_offset, min_io_bytes: None };
     let pages = (!stride.is_power_of_two()).then(|| page_shape(stride, data_offset)).flatten();
     let content = match pages {
         Some(pages) => {

@@ -8,6 +8,7 @@
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 
 pub mod build;
+pub mod check;
 pub mod detect;
 pub mod edit;
 mod error;

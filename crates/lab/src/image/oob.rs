@@ -14,6 +14,9 @@ use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, EccError, PageGeometry
 /// What was done to a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Corrected {
+    /// Where the first page begins in the file.
+    #[serde(skip)]
+    pub offset: u64,
     /// The pages.
     pub pages: PageShape,
     /// What the ECC found; none if no code fits: the pages are then as they were read.
@@ -50,7 +53,7 @@ pub(super) fn correct(
             None
         }
     };
-    Ok((out, Corrected { pages, report }))
+    Ok((out, Corrected { offset, pages, report }))
 }
 
 fn stretch(path: &Path, offset: u64, len: u64) -> Result<impl Read, ImageError> {

@@ -148,6 +148,11 @@ impl Image {
         })
     }
 
+    /// Gives up the bytes, in which `found` counts.
+    pub(super) fn into_store(self) -> Box<dyn Store> {
+        self.store
+    }
+
     /// The image that is meant: the one that begins at the offset, or the only one.
     ///
     /// # Errors
@@ -405,14 +410,19 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
 /// The page size that headers tell: data begin with the first page behind the VID header.
 ///
 /// NOR has no pages: there the headers follow each other. Where data begin at twice the VID header's place it may stand in a page
-/// of its own or in the middle of one twice as large; the first is far more usual.
+/// of its own or in the middle of one twice as large: a filesystem inside tells; without one, the first is far more usual.
 fn min_io_bytes(shape: &UbiShape) -> u32 {
     let (vid, data) = (shape.vid_header_offset, shape.data_offset);
     if vid < 256 || data == 0 {
         return 1;
     }
     let largest = 1 << data.trailing_zeros();
-    if vid.is_power_of_two() && data == 2 * vid { vid } else { largest }
+    let told = shape.min_io_bytes.filter(|&told| told.is_power_of_two() && data.is_multiple_of(told));
+    match told {
+        Some(told) if told >= vid => told,
+        _ if vid.is_power_of_two() && data == 2 * vid => vid,
+        _ => largest,
+    }
 }
 
 fn sub_page_bytes(shape: &UbiShape, min_io: u32) -> u32 {
