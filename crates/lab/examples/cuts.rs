@@ -71,7 +71,7 @@ fn show(g: &Geometry, what: &str, addr: u64, d: &[u8]) {
     let (p, o) = (addr / g.erase_bytes as u64, addr % g.erase_bytes as u64);
     let be = |a: usize| d.get(a..a + 4).map_or(0, |b| u32::from_be_bytes(b.try_into().unwrap()));
     let le = |a: usize| d.get(a..a + 4).map_or(0, |b| u32::from_le_bytes(b.try_into().unwrap()));
-    let t = if d.starts_with(b"UBI#") { format!("EC {}", be(12)) } else if d.starts_with(b"UBI!") { format!("VID vol {:x} leb {} sq {} copy {}", be(8), be(12), be(44), d[6]) } else if le(0) == 0x06101831 { format!("node {} sq {} len {}", d[20], le(8), le(16)) } else { format!("{:02x?}", &d[..d.len().min(8)]) };
+    let t = if d.starts_with(b"UBI#") { format!("EC {}", be(12)) } else if d.starts_with(b"UBI!") { format!("VID vol {:x} leb {} sq {} copy {}", be(8), be(12), be(44), d.get(6).copied().unwrap_or(99)) } else if le(0) == 0x06101831 { format!("node {} sq {} len {}", d.get(20).copied().unwrap_or(99), le(8), le(16)) } else { format!("{:02x?}", &d[..d.len().min(8)]) };
     println!("{what} peb {p} +{o:#x} len {} {t}", d.len());
 }
 impl Mtd for L {

@@ -17,7 +17,8 @@ use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geom
 use crate::ubifs::scan::{scan, scan_all};
 use crate::volume::Volume;
 
-const READ: MountOptions = MountOptions { read_only: true, recover: true, forgiving: false, keep_space_fixup: false };
+const READ: MountOptions =
+    MountOptions { read_only: true, recover: true, forgiving: false, keep_space_fixup: false };
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
