@@ -25,7 +25,7 @@ use crate::common::Outcome;
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
   floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
-  floatgate image put dump.bin hostname /etc/hostname
+  floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]

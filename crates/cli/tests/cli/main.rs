@@ -16,6 +16,8 @@ mod golden;
 mod hostile;
 mod images;
 mod json;
+#[cfg(target_os = "linux")]
+mod mount;
 mod output;
 mod plots;
 mod support;

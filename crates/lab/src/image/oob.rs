@@ -1,8 +1,8 @@
 //! NAND dumps with OOB: the pages are corrected into a temporary file.
 
 use std::fs::File;
-use std::ops::Range;
 use std::io::{self, BufWriter, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
@@ -54,7 +54,8 @@ impl Corrected {
     pub(super) fn bad_pebs(&self, image: &Found, shape: &UbiShape) -> Vec<u32> {
         let bad = self.report.as_ref().and_then(|report| report.bad_blocks.as_ref());
         let bytes = u64::from(self.pages.page_bytes) * u64::from(self.pages.pages_per_block);
-        let peb = |block: u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(shape.peb_bytes));
+        let peb =
+            |block: u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(shape.peb_bytes));
         let pebs = bad.into_iter().flat_map(|bad| &bad.bad).filter_map(|&block| peb(block));
         pebs.filter_map(|pnum| u32::try_from(pnum).ok()).collect()
     }

@@ -271,12 +271,15 @@ impl Image {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        if let Some(note) = self.corrected.as_ref().and_then(|corrected| corrected.notes(found).into_iter().next()) {
+        if let Some(note) =
+            self.corrected.as_ref().and_then(|corrected| corrected.notes(found).into_iter().next())
+        {
             return Err(ImageError::OobDamaged(note));
         }
         let size = self.store.size_bytes();
         let pebs = Pebs::read(&mut self.store, found, shape)?;
-        let bad = self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
+        let bad =
+            self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
         let geometry = flash_geometry(shape, pebs.bytes, &Hints::default());
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
@@ -367,7 +370,8 @@ impl Attaching {
                 Ok(ubi) => return Ok(ubi),
                 Err(refused) => refused,
             };
-            let missing = missing_pebs(&fault, self.geometry.blocks()).filter(|&missing| missing <= MOST_PEBS);
+            let missing =
+                missing_pebs(&fault, self.geometry.blocks()).filter(|&missing| missing <= MOST_PEBS);
             let Some(missing) = missing else { return Err(ImageError::Attach(fault)) };
             part = back;
             let more = missing.saturating_mul(u64::from(self.geometry.erase_bytes));

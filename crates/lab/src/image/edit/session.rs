@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
-use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::Store;
+use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
 use super::EditError;
@@ -54,7 +54,7 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Committed {
     /// The file that was written.
-    pub file: PathBuf,
+    pub file: String,
     /// Bytes written to flash, erased ones included; 0 if nothing had to be changed.
     pub written_bytes: u64,
     /// Blocks of 4 KiB that are free now, those reserved for the superuser included.
@@ -113,14 +113,16 @@ impl Ended {
         let in_place = self.output.is_none() && (special || matches!(self.found.content, Content::Ubi(_)));
         let file = self.output.clone().unwrap_or_else(|| self.path.clone());
         let written_bytes = if in_place { self.write_in_place()? } else { self.write_anew(&file)? };
-        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks })
+        Ok(Committed { file: file.display().to_string(), written_bytes, free_blocks: self.free_blocks })
     }
 
     fn write_in_place(&self) -> Result<u64, ImageError> {
         if self.pending.is_empty() {
             return Ok(0);
         }
-        self.write_changes(&File::options().read(true).write(true).open(&self.path).map_err(ImageError::File)?)
+        self.write_changes(
+            &File::options().read(true).write(true).open(&self.path).map_err(ImageError::File)?,
+        )
     }
 
     /// Copies the file, changes the copy, and gives it the name.

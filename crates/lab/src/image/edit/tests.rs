@@ -13,6 +13,7 @@ use floatgate_stack::{Store, StoreError, StoreFlash, StoreMode};
 use tempfile::TempDir;
 
 use super::*;
+use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
 use crate::image::detect::UbiShape;
 use crate::image::open::{Hints, flash_geometry};
 use crate::image::{Access, FileUbifs, Image, Selection};
@@ -407,4 +408,67 @@ fn who_stops_half_way_leaves_an_image_to_recover() {
         stops += 1;
     }
     assert!(stops > 20, "{stops} writes");
+}
+
+/// The image in pages of 512 bytes with 16 bytes of OOB, protected as Linux does by default, from a byte on.
+fn with_oob(image: &[u8]) -> Vec<u8> {
+    let geometry = PageGeometry::new(512, 16, Some(32)).unwrap();
+    let scheme = Scheme::new(geometry, Code::Hamming { step_bytes: 256 }, LayoutName::Linux).unwrap();
+    let mut out = Vec::new();
+    ecc::encode(&scheme, ecc::Form::WithOob, &mut &image[..], &mut out, &mut |_| {}).unwrap();
+    out
+}
+
+#[test]
+fn dumps_with_oob_are_changed_with_their_ecc() {
+    let image = image(Recipe::default());
+    let mut old = with_oob(&image);
+    // A bit that the ECC corrects, and a bad block amid the free ones.
+    old[40 * 528 + 100] ^= 8;
+    let bad = image.chunks(PEB).rposition(|peb| peb[512..516] != *b"UBI!").unwrap();
+    let block = 32 * 528;
+    old[bad * block..(bad + 1) * block].fill(0);
+    let (folder, file) = folder(&old);
+    let source = folder.path().join("new");
+    fs::write(&source, noise(10, 60_000)).unwrap();
+    edit(&file, &options(), |editor| editor.put(&[source], &path("/"), PutOptions::default())).unwrap();
+    let new = fs::read(&file).unwrap();
+    assert_eq!(new.len(), old.len());
+    assert_eq!(new[bad * block..(bad + 1) * block], old[bad * block..(bad + 1) * block], "the bad block");
+    let image = Image::open(&file, Access::Read).unwrap();
+    let report = image.corrected.as_ref().unwrap().report.as_ref().unwrap();
+    assert_eq!((report.steps.uncorrectable, report.scheme.code.as_str()), (0, "hamming/256"));
+    let mut fs = mount(&file);
+    assert_eq!(read(&mut fs, "/new").unwrap(), noise(10, 60_000));
+    assert_eq!(read(&mut fs, "/data").unwrap(), noise(1, 100_000));
+    assert!(fs.check().unwrap().is_empty());
+}
+
+#[test]
+fn dumps_with_more_wrong_bits_than_the_ecc_corrects_are_refused() {
+    let mut old = with_oob(&image(Recipe::default()));
+    let written = old.chunks(528).rposition(|page| page[..528].iter().any(|&byte| byte != 0xFF)).unwrap();
+    old[written * 528 + 10..written * 528 + 14].fill(0x55);
+    let (_folder, file) = folder(&old);
+    let outcome = edit(&file, &options(), |editor| editor.remove(&path("/etc"), true));
+    assert!(matches!(outcome, Err(EditError::Image(ImageError::OobDamaged(_)))), "{outcome:?}");
+    assert_eq!(fs::read(&file).unwrap(), old);
+}
+
+#[test]
+fn what_looks_like_a_bad_block_is_left_alone() {
+    let mut old = image(Recipe::default());
+    let free: Vec<usize> =
+        (0..PEBS).filter(|pnum| old[pnum * PEB + 512..pnum * PEB + 516] != *b"UBI!").collect();
+    let bad = &free[..2];
+    bad.iter().for_each(|pnum| old[pnum * PEB..(pnum + 1) * PEB].fill(0xFF));
+    let (folder, file) = folder(&old);
+    let source = folder.path().join("new");
+    fs::write(&source, noise(11, 100_000)).unwrap();
+    edit(&file, &options(), |editor| editor.put(&[source], &path("/"), PutOptions::default())).unwrap();
+    let new = fs::read(&file).unwrap();
+    for pnum in bad {
+        assert!(new[pnum * PEB..(pnum + 1) * PEB].iter().all(|&byte| byte == 0xFF), "PEB {pnum}");
+    }
+    assert_eq!(read(&mut mount(&file), "/new").unwrap(), noise(11, 100_000));
 }
