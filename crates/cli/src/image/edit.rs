@@ -3,9 +3,8 @@
 
 use super::options::ImageArgs;
 use crate::common::{self, Failure, Outcome, count};
-use floatgate_lab::image::FileUbifs;
 use floatgate_lab::image::edit::{
-    Committed, EditError, EditOptions, Edited, Editor, ImagePath, Owner, Permissions, PutOptions, Session,
+    Change, Committed, EditError, EditOptions, Edited, ImagePath, Owner, Permissions, PutOptions, edit,
 };
 use floatgate_lab::image::extract::Loss;
 use floatgate_media::ubifs::Timestamp;
@@ -222,9 +221,6 @@ fn owner_or_nothing(text: &str) -> Result<Owner, String> {
     if text.is_empty() { Ok(Owner::default()) } else { text.parse() }
 }
 
-/// What is done to a mounted filesystem.
-type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn floatgate_stack::Volume>>) -> Result<(), EditError> + 'c;
-
 /// What JSON says.
 #[derive(Serialize)]
 struct Report<'r> {
@@ -354,17 +350,9 @@ impl EditArgs {
             time: source_date_epoch()?.unwrap_or_else(now),
             output: self.output.clone(),
         };
-        let (committed, edited) = self.apply(&options, change).map_err(|error| self.failed(&error))?;
+        let outcome = edit(&self.image.image, &options, change);
+        let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
         self.report(&committed, &edited)
-    }
-
-    fn apply(&self, options: &EditOptions, change: &Change<'_>) -> Result<(Committed, Edited), EditError> {
-        let mut session = Session::open(&self.image.image, options)?;
-        let fs: &mut FileUbifs = session.fs();
-        let mut editor = Editor::new(fs);
-        change(&mut editor)?;
-        let edited = editor.done;
-        Ok((session.commit()?, edited))
     }
 
     fn failed(&self, error: &EditError) -> Failure {

@@ -32,6 +32,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "rw")]
     recover: bool,
 
+    /// With --rw: LEBs for an image that is only as large as what is in it [default: twice what it has]
+    #[arg(long, value_name = "N", requires = "rw")]
+    lebs: Option<u32>,
+
     /// Other users see it too, as far as permissions let them (without root: user_allow_other in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,
@@ -47,6 +51,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         selection: args.image.selection(),
         writable: args.rw,
         recover: args.recover,
+        lebs: args.lebs,
         allow_other: args.allow_other,
         clock: now,
     };

@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::path::Path;
 
-use floatgate_media::ubi::MAX_ERASE_COUNT;
+use floatgate_media::ubi::{MAX_ERASE_COUNT, VolumeFlags};
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
-use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
+use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 use serde::Serialize;
 
@@ -50,7 +50,18 @@ pub struct Image {
     pub corrected: Option<Corrected>,
     /// How the pages of such a dump are written.
     oob: Option<OobPages>,
+    /// LEBs that a volume is to have that can grow.
+    lebs: Option<u32>,
     access: Access,
+}
+
+/// LEBs that a volume of an image has, and can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// LEBs of the filesystem now.
+    pub now: u32,
+    /// LEBs that the filesystem was made for.
+    pub max: u32,
 }
 
 /// Changes of a file that wait.
@@ -120,7 +131,7 @@ impl Image {
         match with_oob {
             Some((found, pages)) => Self::corrected(&file, found, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
-            None => Ok(Self { found, store, file, corrected: None, oob: None, access }),
+            None => Ok(Self { found, store, file, corrected: None, oob: None, lebs: None, access }),
         }
     }
 
@@ -140,7 +151,7 @@ impl Image {
         if let Some(oob) = &oob {
             store = oob.store(file)?;
         }
-        Ok(Self { found, store, file: data, corrected: Some(corrected), oob, access })
+        Ok(Self { found, store, file: data, corrected: Some(corrected), oob, lebs: None, access })
     }
 
     /// The same file once more, for another image in it; `None` if the system has no descriptor left.
@@ -153,6 +164,7 @@ impl Image {
             file,
             corrected: self.corrected.clone(),
             oob: None,
+            lebs: None,
             access: self.access,
         })
     }
@@ -203,6 +215,36 @@ impl Image {
         Ok(fs)
     }
 
+    /// The same for writing with a volume of at least so many LEBs, if it [can grow](Self::growth). It grows in the image.
+    #[must_use]
+    pub fn with_lebs(self, lebs: Option<u32>) -> Self {
+        Self { lebs, ..self }
+    }
+
+    /// How far the volume that is meant can grow with its image: a bare UBIFS at the end of a file, or a volume that asks for all
+    /// space when it is attached. Such images are only as large as what is in them; often too small to be mounted for writing.
+    ///
+    /// # Errors
+    /// As [`volume`](Self::volume); no filesystem.
+    pub fn growth(mut self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
+        let found = self.choose(selection)?;
+        let is_last = found.offset + found.len >= self.store.size_bytes();
+        self.access = Access::Read;
+        let volume: Option<Box<dyn Volume>> = match found.content {
+            Content::Ubifs { .. } => Some(self.volume(selection)?),
+            _ => {
+                let ubi = self.attach(&found, &Hints::default())?;
+                let id = choose_volume(&ubi, selection)?;
+                let asks = ubi.volume(id)?.flags.contains(VolumeFlags::AUTORESIZE);
+                let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+                asks.then(|| Box::new(volume) as Box<dyn Volume>)
+            }
+        };
+        let Some(mut volume) = volume.filter(|_| is_last) else { return Ok(None) };
+        let (superblock, _) = probe(&mut *volume)?;
+        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count }))
+    }
+
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
     ///
     /// # Errors
@@ -218,8 +260,11 @@ impl Image {
                 if self.access == Access::Write && !found.len.is_multiple_of(u64::from(leb_bytes)) {
                     return Err(ImageError::Truncated("the file ends within a LEB".to_owned()));
                 }
+                let held = u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX);
+                let lebs = self.lebs.filter(|_| self.access == Access::Write).unwrap_or(0).max(held);
+                let len = u64::from(lebs) * u64::from(leb_bytes);
                 let geometry = VolumeGeometry {
-                    lebs: u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX),
+                    lebs,
                     leb_bytes,
                     min_io_bytes,
                     max_write_bytes: min_io_bytes.max(if min_io_bytes == UBIFS_MIN_IO {
@@ -230,12 +275,13 @@ impl Image {
                     leb_start: 0,
                     read_only: self.access == Access::Read,
                 };
-                Ok(Box::new(BareVolume::new(Window::new(self.store, found.offset, found.len), geometry)))
+                let window = Window::new(self.store, found.offset, len.max(found.len));
+                Ok(Box::new(BareVolume::new(window, geometry)))
             }
             _ => {
                 let ubi = match self.access {
                     Access::Read => self.attach(&found, &Hints::default())?,
-                    Access::Write => self.attach_for_writing(&found, recover)?,
+                    Access::Write => return self.writable_volume(&found, selection, recover),
                 };
                 let id = choose_volume(&ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
@@ -260,48 +306,80 @@ impl Image {
             ..AttachOptions::default()
         };
         let window = Window::new(self.store, found.offset, found.len);
-        Attaching { geometry, mode: StoreMode::ReadOnly, bad: Vec::new(), options }.attach_growing(window)
+        Attaching { geometry, mode: StoreMode::ReadOnly, bad: Vec::new(), options, lebs_more: 0 }
+            .attach_growing(window)
+    }
+
+    /// A volume of a UBI device to be written to, larger than it is if that was asked for and it asks for space itself.
+    fn writable_volume(
+        mut self,
+        found: &Found,
+        selection: &Selection,
+        recover: bool,
+    ) -> Result<Box<dyn Volume>, ImageError> {
+        let wanted = self.lebs.take();
+        let (mut attaching, mut ubi) = self.attach_for_writing(found, recover)?;
+        let id = choose_volume(&ubi, selection)?;
+        let volume = ubi.volume(id)?;
+        let grows = wanted
+            .filter(|&lebs| lebs > volume.reserved_lebs && volume.flags.contains(VolumeFlags::AUTORESIZE));
+        if let Some(lebs) = grows {
+            attaching.lebs_more = lebs - volume.reserved_lebs;
+            ubi = attaching.attach_growing(ubi.into_mtd().into_store())?;
+            ubi.resize_volume(id, lebs)?;
+        }
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+        Ok(Box::new(volume))
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
     ///
     /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
     /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
-    fn attach_for_writing(mut self, found: &Found, recover: bool) -> Result<FileUbi, ImageError> {
+    fn attach_for_writing(
+        mut self,
+        found: &Found,
+        recover: bool,
+    ) -> Result<(Attaching, FileUbi), ImageError> {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        if let Some(note) =
-            self.corrected.as_ref().and_then(|corrected| corrected.notes(found).into_iter().next())
-        {
+        let notes = self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default();
+        if let Some(note) = notes.into_iter().next() {
             return Err(ImageError::OobDamaged(note));
         }
         let size = self.store.size_bytes();
         let pebs = Pebs::read(&mut self.store, found, shape)?;
-        let bad =
+        let marked =
             self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
-        let geometry = flash_geometry(shape, pebs.bytes, &Hints::default());
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
             after_power_cut: recover,
             autoresize: false,
+            // Nothing goes bad in a file.
+            max_bad_per_1024: 0,
             ..AttachOptions::default()
         };
         let is_last = found.offset + found.len >= size;
         let room = if is_last { u64::MAX } else { found.len };
-        let window = Window::new(self.store, found.offset, room);
-        let mut attaching = Attaching { geometry, mode: StoreMode::WriteThrough, bad, options };
+        let part = Window::new(self.store, found.offset, room);
+        let mut attaching = Attaching {
+            geometry: flash_geometry(shape, pebs.bytes, &Hints::default()),
+            mode: StoreMode::WriteThrough,
+            bad: pebs.blank.iter().chain(&marked).copied().collect(),
+            options,
+            lebs_more: 0,
+        };
         // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
-        let marked = std::mem::replace(&mut attaching.bad, pebs.blank);
-        attaching.bad.extend(&marked);
-        match attaching.attach(window) {
-            Err((AttachFault::Ubi(UbiError::NoSpace { .. }), window)) => {
+        let outcome = match attaching.attach(part) {
+            Err((fault, part)) if missing_pebs(&fault, attaching.geometry.blocks()).is_some() => {
                 attaching.bad = marked;
-                attaching.attach_growing(window)
+                attaching.attach_growing(part)
             }
             outcome => outcome.map_err(|(fault, _)| ImageError::Attach(fault)),
-        }
+        };
+        Ok((attaching, outcome?))
     }
 }
 
@@ -351,6 +429,8 @@ struct Attaching {
     /// PEBs that are bad.
     bad: Vec<u32>,
     options: AttachOptions,
+    /// LEBs that a volume will get afterwards.
+    lebs_more: u32,
 }
 
 /// The part of a file that a device is in.

@@ -30,7 +30,9 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
         None => image.found.clone(),
     };
     let mut report = CheckReport::default();
-    note_ecc(image.corrected.as_ref(), &mut report);
+    for image_of in &found {
+        note_ecc(image.corrected.as_ref(), image_of, &mut report);
+    }
     for found in found {
         let again = image.reopen().ok_or(ImageError::Nothing)?;
         let origin = Origin::new(&found, image.corrected.as_ref());
@@ -97,10 +99,10 @@ fn attach(image: Image, found: &Found, report: &mut CheckReport) {
     report.add(Finding::new(Layer::Ubi, Severity::Damaged, "device", error.to_string(), consequence));
 }
 
-fn note_ecc(corrected: Option<&Corrected>, report: &mut CheckReport) {
-    for what in corrected.map(Corrected::all_notes).unwrap_or_default() {
+fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+    for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
-        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", what, consequence));
+        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", note, consequence));
     }
 }
 

@@ -4,15 +4,18 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
-use floatgate_stack::Store;
 use floatgate_stack::ubifs::Behaviour;
+use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
-use super::EditError;
+use super::{EditError, Edited, Editor};
 use crate::image::detect::{Content, Found};
 use crate::image::oob_store::OobPages;
-use crate::image::open::{FilePending, store_of};
+use crate::image::open::{FilePending, Growth, store_of};
 use crate::image::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+
+/// An image that is too small grows by one part in so many until it is not.
+const GROWTH: u32 = 8;
 
 /// How an image is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,13 +70,17 @@ impl Session {
     /// # Errors
     /// As [`Image::mount`]; somebody else is changing the file.
     pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
+        Self::with_lebs(path, options, None)
+    }
+
+    fn with_lebs(path: &Path, options: &EditOptions, lebs: Option<u32>) -> Result<Self, EditError> {
         let access = if options.output.is_none() { Access::Write } else { Access::Read };
         let lock = Lock::new(path, access)?;
         let (image, pending, oob) = Image::open_pending(path)?;
         let found = image.choose(&options.selection)?;
         // What is written has to be possible on flash as a whole, but nobody sees it half-way.
         let behaviour = Behaviour { privileged: true, ..Behaviour::default() };
-        let mut fs = image.mount(&options.selection, options.recover, behaviour)?;
+        let mut fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour)?;
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
         Ok(Self { fs, pending, found, oob, path, output, _lock: lock })
@@ -105,6 +112,52 @@ impl Session {
         fs.unmount().map_err(|(error, _)| EditError::inside(b"/")(error))?;
         Ok(Ended { free_blocks, pending, found, oob, path, output, _lock: lock })
     }
+}
+
+/// What is to be changed in a filesystem; it may be asked for more than once.
+pub type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn Volume>>) -> Result<(), EditError> + 'c;
+
+/// Changes an image. Where it is as small as what is in it, and the volume asks for more space anyway, it grows as far as the change
+/// needs, up to what the filesystem was made for.
+///
+/// # Errors
+/// As [`Session::open`], the change, and [`Session::commit`]: the image is as it was then.
+pub fn edit(
+    path: &Path,
+    options: &EditOptions,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
+    let mut growth = None;
+    let mut lebs = None;
+    loop {
+        let error = match attempt(path, options, lebs, change) {
+            Err(error) if error.wants_room() => error,
+            outcome => return outcome,
+        };
+        if growth.is_none() {
+            growth = Image::open(path, Access::Read)?.growth(&options.selection)?;
+        }
+        let Some(Growth { now, max }) = growth else { return Err(error) };
+        lebs = match lebs {
+            // A file may be shorter than what is in it.
+            None => Some(now),
+            Some(last) if last >= max => return Err(error),
+            Some(last) => Some(last.saturating_add((last / GROWTH).max(1)).min(max)),
+        };
+    }
+}
+
+fn attempt(
+    path: &Path,
+    options: &EditOptions,
+    lebs: Option<u32>,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
+    let mut session = Session::with_lebs(path, options, lebs)?;
+    let mut editor = Editor::new(session.fs());
+    change(&mut editor)?;
+    let edited = editor.done;
+    Ok((session.commit()?, edited))
 }
 
 impl Ended {

@@ -21,6 +21,7 @@ use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
+use super::open::Growth;
 use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
 use bridge::Bridge;
 use worker::Worker;
@@ -34,6 +35,8 @@ pub struct MountSetup {
     pub writable: bool,
     /// For writing: one that was not unmounted is recovered first; otherwise it is refused.
     pub recover: bool,
+    /// For writing to an image that is only as large as what is in it: LEBs of its volume, twice as many as it has unless given.
+    pub lebs: Option<u32>,
     /// Other users of the host see it as well, as far as permissions let them.
     pub allow_other: bool,
     /// What the clock on the wall says: the time of changes.
@@ -144,6 +147,15 @@ fn config(image: &Path, setup: &MountSetup) -> Config {
     config
 }
 
+/// LEBs for a volume that can grow: those asked for, or twice as many as it has.
+fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
+    if !setup.writable {
+        return Ok(None);
+    }
+    let growth = Image::open(path, Access::Read)?.growth(&setup.selection)?;
+    Ok(growth.map(|Growth { now, max }| setup.lebs.unwrap_or(now.saturating_mul(2)).clamp(now, max.max(now))))
+}
+
 /// Opens the image and mounts the filesystem, in the thread that owns it.
 fn open(
     path: &Path,
@@ -151,7 +163,7 @@ fn open(
 ) -> Result<(Handler<Box<dyn floatgate_stack::Volume>>, Lock), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
-    let image = Image::open(path, access)?;
+    let image = Image::open(path, access)?.with_lebs(lebs(path, setup)?);
     let recover = setup.recover || !setup.writable;
     let fs: FileUbifs = image.mount(&setup.selection, recover, Behaviour::default())?;
     Ok((Handler::new(fs, setup.clock), lock))
