@@ -2,6 +2,7 @@
 
 mod build;
 mod cat;
+mod check;
 mod edit;
 mod extract;
 mod info;
@@ -64,6 +65,8 @@ enum Command {
     Chown(edit::ChownArgs),
     /// Set or remove an extended attribute in an image
     Setxattr(edit::SetxattrArgs),
+    /// What is wrong in an image: UBI, UBIFS, the data of files
+    Check(check::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -86,5 +89,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chmod(args) => edit::chmod(args),
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
+        Command::Check(args) => check::run(args),
     }
 }

@@ -14,6 +14,9 @@ pub enum ImageError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Store(StoreError),
+    /// The output cannot be written.
+    #[error("the output: {0}")]
+    Output(std::io::Error),
     /// Nothing that is known was found.
     #[error("neither UBI nor UBIFS was found")]
     Nothing,
@@ -77,6 +80,7 @@ impl ImageError {
             Self::File(_) | Self::Store(_) => {
                 "name a file that can be read, and written if it is to be changed"
             }
+            Self::Output(_) => "nothing more can be written there",
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
             }

@@ -13,7 +13,7 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape, UbiShape, detect};
+use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
 use super::edit::Pending;
 use super::oob::{Corrected, correct};
 
@@ -87,7 +87,7 @@ impl Image {
             Access::Read => File::open(path),
             Access::Write => File::options().read(true).write(true).open(path),
         };
-        Self::over(file.map_err(ImageError::File)?, path, access)
+        Self::over(file.map_err(ImageError::File)?, access)
     }
 
     /// Opens a file to change what is in it, in memory for now: the changes are in what comes with the image.
@@ -96,39 +96,39 @@ impl Image {
     /// As [`open`](Self::open).
     pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over(file, path, Access::Write)?;
+        let mut image = Self::over(file, Access::Write)?;
         let pending = Pending::new(image.store);
         image.store = Box::new(pending.clone());
         Ok((image, pending))
     }
 
-    fn over(file: File, path: &Path, access: Access) -> Result<Self, ImageError> {
+    /// Looks for images in a file that is open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
-            Content::UbiWithOob { pages, .. } => Some((found.offset, found.len, pages)),
+            Content::UbiWithOob { pages, .. } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
-            Some((offset, len, pages)) => Self::corrected(path, offset, len, pages, access),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
             None => Ok(Self { found, store, file, corrected: None, access }),
         }
     }
 
-    fn corrected(
-        path: &Path,
-        offset: u64,
-        len: u64,
-        pages: PageShape,
-        access: Access,
-    ) -> Result<Self, ImageError> {
+    /// Corrects a dump from its first whole block on.
+    fn corrected(file: &File, found: &Found, pages: PageShape, access: Access) -> Result<Self, ImageError> {
         if access == Access::Write {
             return Err(ImageError::OobReadOnly);
         }
-        let (file, corrected) = correct(path, offset, len, pages)?;
+        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+        let (file, corrected) = correct(file, found.offset % block, pages, found)?;
         let mut store = store_of(&file)?;
-        let found = detect(&mut store)?;
+        let found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
@@ -146,6 +146,11 @@ impl Image {
             corrected: self.corrected.clone(),
             access: self.access,
         })
+    }
+
+    /// Gives up the bytes, in which `found` counts.
+    pub(super) fn into_store(self) -> Box<dyn Store> {
+        self.store
     }
 
     /// The image that is meant: the one that begins at the offset, or the only one.
@@ -242,6 +247,7 @@ impl Image {
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             read_only: true,
+            forgiving: true,
             ..AttachOptions::default()
         };
         let window = Window::new(self.store, found.offset, found.len);
@@ -313,6 +319,9 @@ fn attach_growing(
         let Some(missing) = missing_pebs(&refused.fault, geometry.blocks()) else {
             return Err(ImageError::Attach(refused.fault));
         };
+        if missing > MOST_PEBS {
+            return Err(ImageError::Attach(refused.fault));
+        }
         let more = missing.saturating_mul(u64::from(geometry.erase_bytes));
         window = refused.mtd.into_store();
         if mode != StoreMode::ReadOnly {
@@ -363,7 +372,7 @@ fn require_erased(
     Ok(())
 }
 
-fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let names = || volumes.iter().map(|volume| super::extract::show_name(&volume.name)).collect();
     match &selection.volume {
@@ -384,7 +393,7 @@ fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError
 
 /// The flash that a UBI device was made for, as far as its headers tell.
 pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
-    let min_io = hints.page_bytes.unwrap_or_else(|| min_io_bytes(shape));
+    let min_io = hints.page_bytes.unwrap_or(shape.min_io_bytes);
     let is_nor = min_io < 256;
     Geometry {
         kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
@@ -400,19 +409,6 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
         bitflip_threshold: 0,
         pairing: Pairing::NONE,
     }
-}
-
-/// The page size that headers tell: data begin with the first page behind the VID header.
-///
-/// NOR has no pages: there the headers follow each other. Where data begin at twice the VID header's place it may stand in a page
-/// of its own or in the middle of one twice as large; the first is far more usual.
-fn min_io_bytes(shape: &UbiShape) -> u32 {
-    let (vid, data) = (shape.vid_header_offset, shape.data_offset);
-    if vid < 256 || data == 0 {
-        return 1;
-    }
-    let largest = 1 << data.trailing_zeros();
-    if vid.is_power_of_two() && data == 2 * vid { vid } else { largest }
 }
 
 fn sub_page_bytes(shape: &UbiShape, min_io: u32) -> u32 {

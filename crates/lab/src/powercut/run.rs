@@ -226,8 +226,12 @@ fn adds_up(fs: &mut Fs) -> Result<(), String> {
     if let Some(first) = found.first() {
         return Err(format!("{first} ({} in all)", found.len()));
     }
-    let wrong = fs.volume().ubi().pebs().find(|peb| {
-        matches!(peb.state, PebState::Pending | PebState::Erroneous | PebState::Alien | PebState::Corrupted)
-    });
+    // An erroneous PEB is not lost: it holds a LEB that was unmapped, and is back and unreadable because power was cut from its
+    // erasure. It is erased when the LEB is used again.
+    let wrong = fs
+        .volume()
+        .ubi()
+        .pebs()
+        .find(|peb| matches!(peb.state, PebState::Pending | PebState::Alien | PebState::Corrupted));
     wrong.map_or(Ok(()), |peb| Err(format!("PEB {} is lost: {:?}", peb.pnum, peb.state)))
 }

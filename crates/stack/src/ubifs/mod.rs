@@ -16,6 +16,7 @@ mod scan;
 mod space;
 #[cfg(test)]
 mod stress;
+mod survey;
 #[cfg(test)]
 mod testing;
 mod tnc;
@@ -30,3 +31,4 @@ pub use files::{
 pub use layout::{Head, Place};
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
 pub use space::SpaceReport;
+pub use survey::{Child, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};

@@ -8,6 +8,7 @@ mod directory;
 mod fill;
 mod inodes;
 mod pages;
+mod piecemeal;
 mod read;
 mod rename;
 mod types;

@@ -1,0 +1,67 @@
+//! `floatgate image check`.
+
+use super::options::{self, ImageArgs};
+use crate::common::{self, Outcome, count};
+use floatgate_lab::image::Access;
+use floatgate_lab::image::check::{CheckReport, Outcome as Found, check};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image check dump.bin
+  floatgate image check dump.bin --volume rootfs --json
+
+Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. Nothing is written.
+Exit status 0: clean; 1: recoverable, as a device that was not unmounted: Linux makes it good when it mounts; 2: damaged.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Findings that are printed; JSON has all.
+const FINDINGS: usize = 50;
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let image = args.image.open(Access::Read)?;
+    let report = check(image, &args.image.selection());
+    let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
+    if args.json {
+        common::print_json(&report)?;
+    } else {
+        print(&report);
+    }
+    Ok(exit_code(report.outcome))
+}
+
+fn exit_code(outcome: Found) -> ExitCode {
+    match outcome {
+        Found::Clean => ExitCode::SUCCESS,
+        Found::Recoverable => ExitCode::from(1),
+        Found::Damaged => ExitCode::from(2),
+    }
+}
+
+fn print(report: &CheckReport) {
+    let images: String = report.images.iter().map(ToString::to_string).collect();
+    common::print(&images);
+    let mut findings: Vec<_> = report.findings.iter().collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in findings.iter().take(FINDINGS) {
+        common::print(&finding.to_string());
+    }
+    let left = findings.len().saturating_sub(FINDINGS) as u64 + report.unlisted;
+    if left > 0 {
+        common::print(&format!("and {left} findings more: --json lists them"));
+    }
+    let damaged = count(report.count(Found::Damaged), "finding");
+    let recoverable = count(report.count(Found::Recoverable), "finding");
+    common::print(&match report.outcome {
+        Found::Clean => "clean".to_owned(),
+        Found::Recoverable => format!("recoverable: {recoverable} that the next mount makes good"),
+        Found::Damaged => format!("damaged: {damaged} of damage, {recoverable} that a mount makes good"),
+    });
+}
