@@ -19,11 +19,12 @@ use crate::common::Outcome;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
+  floatgate image info dump.bin --json
   floatgate image ls dump.bin /etc
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
-  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
   floatgate image put dump.bin hostname /etc/hostname
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]

@@ -154,7 +154,7 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 24] = [
+const LINES: [(&str, &str); 25] = [
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
@@ -179,6 +179,7 @@ const LINES: [(&str, &str); 24] = [
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
     ("ecc advise", "ecc advise mt29f8g08maawc --json"),
     ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
+    ("image build", "image build cut-off.tar -o json.ubi --part mt29f2g08aad --json"),
 ];
 
 #[test]
@@ -191,6 +192,7 @@ fn output_and_documentation_have_the_same_keys() {
     dump.resize(128 * 2112, 0);
     dump[30..40].fill(0x55);
     std::fs::write(folder.join("bad.nand"), dump).unwrap();
+    std::fs::write(folder.join("cut-off.tar"), crate::image_build::tar(&[("file", b"contents")])).unwrap();
     let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (section, line) in LINES {
         seen.entry(section).or_default().extend(check(&docs, section, line));

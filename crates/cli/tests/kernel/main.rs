@@ -23,5 +23,6 @@ mod ubifs;
 mod ubifs_built;
 mod ubifs_live;
 mod ubifs_reads;
+mod ubifs_rebuilt;
 mod witness;
 mod workload;
