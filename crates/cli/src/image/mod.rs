@@ -7,6 +7,7 @@ mod edit;
 mod extract;
 mod info;
 mod ls;
+mod mount;
 mod options;
 mod output;
 mod show;
@@ -25,7 +26,8 @@ use crate::common::Outcome;
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
   floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
-  floatgate image put dump.bin hostname /etc/hostname
+  floatgate image put rootfs.ubi hostname /etc/hostname
+  floatgate image mount dump.bin /mnt --rw
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
@@ -65,6 +67,8 @@ enum Command {
     Chown(edit::ChownArgs),
     /// Set or remove an extended attribute in an image
     Setxattr(edit::SetxattrArgs),
+    /// Mount an image as a folder, through FUSE
+    Mount(mount::Args),
     /// What is wrong in an image: UBI, UBIFS, the data of files
     Check(check::Args),
 }
@@ -89,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chmod(args) => edit::chmod(args),
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
+        Command::Mount(args) => mount::run(args),
         Command::Check(args) => check::run(args),
     }
 }

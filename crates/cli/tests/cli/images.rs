@@ -11,8 +11,18 @@ type Device = Ubi<RamFlash>;
 type Live = Ubifs<UbiVolume<RamFlash>>;
 
 /// `rootfs.ubi`, a clean image of one volume; `two-volumes.ubi`, with one more, `data`; `dump.bin`, a dump of the device in
-/// use: the last file is in the journal. And what to build new ones from: `devices.txt`, `volumes.ini`.
+/// use: the last file is in the journal. And what to build new ones from, `devices.txt`, `volumes.ini`, and to put into them.
 pub(crate) fn write(folder: &Path) {
+    for (name, text) in [
+        ("hostname", "board-7"),
+        ("config.toml", "x = 1"),
+        ("app/run", "#!/bin/sh"),
+        ("overlay/etc/motd", "hi"),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
     let volumes = |names: &[&str]| {
         let mut device = formatted();
         for name in names {

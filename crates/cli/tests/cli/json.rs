@@ -154,7 +154,7 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 25] = [
+const LINES: [(&str, &str); 27] = [
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
@@ -178,6 +178,8 @@ const LINES: [(&str, &str); 25] = [
     ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
     ("ecc advise", "ecc advise mt29f8g08maawc --json"),
+    ("image put", "image put images/rootfs.ubi images/hostname /etc --json"),
+    ("image put", "image mkdir images/rootfs.ubi /opt --output images/other.ubi --json"),
     ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
     ("image build", "image build cut-off.tar -o json.ubi --part mt29f2g08aad --json"),
 ];
@@ -187,6 +189,7 @@ fn output_and_documentation_have_the_same_keys() {
     let docs = documented();
     let folder = scratch("empty");
     dump_files(&folder);
+    crate::images::write(&scratch("empty/images"));
     // A step with too many wrong bits, and a bad block.
     let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();
     dump.resize(128 * 2112, 0);

@@ -17,6 +17,8 @@ mod hostile;
 mod image_build;
 mod images;
 mod json;
+#[cfg(target_os = "linux")]
+mod mount;
 mod output;
 mod plots;
 mod support;

@@ -6,6 +6,7 @@
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar; [`raw`]: the bytes of a volume.
 //! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
+//! - [`mount`](mod@mount): an image as a folder of the host.
 
 pub mod build;
 pub mod check;
@@ -14,7 +15,10 @@ pub mod edit;
 mod error;
 pub mod extract;
 pub mod info;
+mod lock;
+pub mod mount;
 mod oob;
+mod oob_store;
 pub mod open;
 pub mod raw;
 #[cfg(test)]
@@ -22,5 +26,6 @@ mod tests;
 pub mod ubinize;
 
 pub use error::ImageError;
+pub use lock::Lock;
 pub use oob::Corrected;
 pub use open::{Access, FileUbi, FileUbifs, Image, Selection};
