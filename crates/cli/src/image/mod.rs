@@ -2,6 +2,8 @@
 
 mod cat;
 mod check;
+mod diff;
+mod dump;
 mod extract;
 mod info;
 mod ls;
@@ -18,6 +20,7 @@ use crate::common::Outcome;
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
+  floatgate image check dump.bin --repair repaired.bin
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
@@ -39,6 +42,10 @@ enum Command {
     Extract(extract::Args),
     /// What is wrong in an image: UBI, UBIFS, the data of files
     Check(check::Args),
+    /// How two images differ, entry by entry
+    Diff(diff::Args),
+    /// One node or header, field by field
+    Dump(dump::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -49,5 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Stat(args) => stat::run(args),
         Command::Extract(args) => extract::run(args),
         Command::Check(args) => check::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Dump(args) => dump::run(args),
     }
 }

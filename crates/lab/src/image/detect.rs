@@ -1,6 +1,6 @@
 //! What is in a file: UBI, a bare UBIFS, with OOB between the pages or without, at its start or somewhere inside.
 
-use floatgate_media::ubi::{EcHeader, ReadFlips};
+use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
 use floatgate_media::ubifs::{Frame, Node, Superblock};
 use floatgate_stack::store::Store;
 use memchr::memmem;
@@ -115,6 +115,11 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
     let hits = search(store, size)?;
     let mut found = ubi_regions(&hits.ec, size);
+    let mut end = 0;
+    for region in &mut found {
+        begin_earlier(store, region, end)?;
+        end = region.offset + region.len;
+    }
     for (offset, superblock) in &hits.superblocks {
         let around =
             found.iter_mut().find(|region| (region.offset..region.offset + region.len).contains(offset));
@@ -148,6 +153,28 @@ fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
         start += CHUNK as u64;
     }
     Ok(hits)
+}
+
+/// Takes PEBs before the first good EC header in, down to a byte, whose own EC header is damaged: the VID header is good, or most
+/// of the EC header.
+fn begin_earlier(store: &mut dyn Store, region: &mut Found, down_to: u64) -> Result<(), ImageError> {
+    let Content::Ubi(shape) = region.content else { return Ok(()) };
+    let peb = u64::from(shape.peb_bytes);
+    let mut offsets = [0; 8];
+    offsets[..4].copy_from_slice(&shape.vid_header_offset.to_be_bytes());
+    offsets[4..].copy_from_slice(&shape.data_offset.to_be_bytes());
+    while region.offset >= down_to + peb {
+        let start = region.offset - peb;
+        let (mut ec, mut vid) = ([0; EC_BYTES], [0; EC_BYTES]);
+        store.read_at(start, &mut ec).map_err(ImageError::Store)?;
+        store.read_at(start + u64::from(shape.vid_header_offset), &mut vid).map_err(ImageError::Store)?;
+        let is_like_ec = ec.starts_with(EC_MAGIC) || ec[16..24] == offsets;
+        if !is_like_ec && VidHeader::parse(&vid, ReadFlips::default()).is_err() {
+            return Ok(());
+        }
+        (region.offset, region.len) = (start, region.len + peb);
+    }
+    Ok(())
 }
 
 fn ec_header(bytes: &[u8]) -> Option<EcHeader> {

@@ -49,6 +49,15 @@ pub enum ImageError {
     /// The dump cannot be corrected.
     #[error(transparent)]
     Ecc(#[from] EccError),
+    /// The output cannot be written.
+    #[error("the output: {0}")]
+    Output(std::io::Error),
+    /// Input and output are the same file.
+    #[error("the output is the image itself")]
+    SameFile,
+    /// Nothing stands where a dump was asked for.
+    #[error("{0}")]
+    NoNode(String),
     /// A dump with OOB cannot be changed in place.
     #[error("the dump has OOB between its pages: it cannot be changed in place")]
     OobReadOnly,
@@ -61,6 +70,9 @@ impl ImageError {
             Self::File(_) | Self::Store(_) => {
                 "name a file that can be read, and written if it is to be changed"
             }
+            Self::Output(_) => "name a file in a folder that you can write to, with room for the image",
+            Self::SameFile => "the image is never changed: name another file",
+            Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
             }

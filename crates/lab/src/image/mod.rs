@@ -7,11 +7,14 @@
 
 pub mod check;
 pub mod detect;
+pub mod diff;
+pub mod dump;
 mod error;
 pub mod extract;
 pub mod info;
 mod oob;
 pub mod open;
+pub mod repair;
 
 pub use error::ImageError;
 pub use oob::Corrected;

@@ -23,6 +23,9 @@ const HEADER: usize = 64;
 /// PEBs whose header a search tries to correct: more tell nothing new, and it takes time.
 const CORRECTIONS_MAX: u32 = 1024;
 
+/// LEBs of a volume that are believed even if there are fewer PEBs.
+const LEBS_BELIEVED: usize = 1 << 16;
+
 /// More PEBs than any table says.
 const ANY_NUMBER: u32 = i32::MAX as u32;
 
@@ -49,6 +52,17 @@ impl<T> Header<T> {
             Ok(header) => Self::Good(header),
             Err(error) if error.reason == Reason::Erased => Self::Erased,
             Err(error) => Self::Bad(error),
+        }
+    }
+}
+
+impl<T: Copy> Header<T> {
+    /// The header, or what is there instead.
+    fn told(&self) -> Result<T, String> {
+        match self {
+            Self::Good(header) => Ok(*header),
+            Self::Erased => Err("erased".to_owned()),
+            Self::Bad(error) => Err(error.to_string()),
         }
     }
 }
@@ -345,10 +359,10 @@ impl Headers {
         newest.map(|(pnum, _)| pnum)
     }
 
-    /// A volume as LEBs.
+    /// A volume as LEBs. Behind the last one a salvage has the PEBs whose LEB cannot be told.
     pub(in super::super) fn volume<S: Store>(&self, store: S, id: u32, mapping: Mapping) -> MappedVolume<S> {
         let record = self.records.get(&id).copied().unwrap_or_default();
-        let lebs = record.reserved_pebs;
+        let lebs = record.reserved_pebs.min(self.pebs.len().max(LEBS_BELIEVED) as u32);
         // A table can name more LEBs than there are PEBs; those behind read as erased.
         let places = (0..lebs.min(self.last_lnum(id) + 1)).map(|lnum| {
             let mapped = self.map.get(&(id, lnum)).copied();
@@ -356,6 +370,12 @@ impl Headers {
             mapped.or(guessed).map(|pnum| self.peb_start(pnum) + u64::from(self.geometry.data_offset()))
         });
         let max_write_bytes = self.flash.buffer_bytes;
+        let mut places: Vec<Option<u64>> = places.collect();
+        if mapping == Mapping::Salvage && self.nameless().next().is_some() {
+            places.resize(lebs as usize, None);
+            let data = u64::from(self.geometry.data_offset());
+            places.extend(self.nameless().map(|pnum| Some(self.peb_start(pnum) + data)));
+        }
         let geometry = VolumeGeometry {
             lebs,
             leb_bytes: self.geometry.leb_bytes() - record.data_pad.min(self.geometry.leb_bytes()),
@@ -364,7 +384,7 @@ impl Headers {
             leb_start: self.geometry.data_offset() % max_write_bytes.max(1),
             read_only: true,
         };
-        MappedVolume::new(store, geometry, places.collect())
+        MappedVolume::new(store, geometry, places)
     }
 
     fn last_lnum(&self, id: u32) -> u32 {
@@ -381,6 +401,20 @@ impl Headers {
             Peb { vid: Header::Good(vid), .. } => Some(vid),
             Peb { guess, .. } => guess,
         }
+    }
+
+    /// The two headers of a PEB as far as they are good, with the PEB's first byte.
+    pub(in super::super) fn of_peb(
+        &self,
+        pnum: u32,
+    ) -> Option<(u64, Result<EcHeader, String>, Result<VidHeader, String>)> {
+        let peb = self.pebs.get(pnum as usize)?;
+        Some((self.peb_start(pnum), peb.ec.told(), peb.vid.told()))
+    }
+
+    /// PEBs of the device.
+    pub(in super::super) fn peb_count(&self) -> u32 {
+        u32::try_from(self.pebs.len()).unwrap_or(u32::MAX)
     }
 
     /// PEBs by what they are.
@@ -575,7 +609,7 @@ impl Headers {
     }
 
     /// PEBs with data whose LEB cannot be told.
-    pub(in super::super) fn nameless(&self) -> impl Iterator<Item = u32> + '_ {
+    fn nameless(&self) -> impl Iterator<Item = u32> + '_ {
         let nameless = |peb: &Peb| peb.has_data && peb.guess.is_none() && matches!(peb.vid, Header::Bad(_));
         (0..).zip(&self.pebs).filter(move |(_, peb)| nameless(peb)).map(|(pnum, _)| pnum)
     }

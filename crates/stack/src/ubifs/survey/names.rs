@@ -32,13 +32,15 @@ impl<V: Volume> Survey<V> {
             return Ok(());
         }
         let main = self.io.layout().limits.main.clone();
-        let events = find_events(&mut self.io, main)?;
+        let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
         let start = newer_than.map(|commit| self.commit_start(commit)).transpose()?.flatten();
-        if let Some(start) = start {
-            events.iter().filter(|event| event.sqnum > start).for_each(|event| self.tree.apply(event));
+        let Some(start) = start else { return Ok(()) };
+        let newer = || events.iter().filter(|event| event.sqnum > start);
+        if !self.mounts || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
+            newer().for_each(|event| self.tree.apply(event));
         }
         Ok(())
     }
@@ -50,14 +52,7 @@ impl<V: Volume> Survey<V> {
             What::Truncation { .. } => true,
             _ => false,
         };
-        removes || self.is_lost(event.key, event.sqnum)
-    }
-
-    fn is_lost(&self, key: Key, sqnum: u64) -> bool {
-        let covers = |lost: &super::Lost| {
-            (lost.from..=lost.to).contains(&key) && lost.exactly.is_none_or(|exactly| exactly == sqnum)
-        };
-        self.lost.iter().any(covers)
+        removes || self.lost.iter().any(|lost| lost.covers(event, &self.nameless))
     }
 
     /// Adds what a search has found to what the index leads to.

@@ -1,11 +1,12 @@
 //! Opening a filesystem that may be damaged.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::{Key, MasterFlags, SUPERBLOCK_LEB};
 
 use super::problem::{Problem, Severity, Structure};
-use super::{Lost, Problems, Survey};
+use super::{Lost, Only, Problems, Survey};
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -21,13 +22,17 @@ const READ: MountOptions = MountOptions { read_only: true, recover: true, forgiv
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
-pub(super) fn survey<V: Volume>(mut volume: V) -> core::result::Result<Survey<V>, (Error, V)> {
+/// Looks at a filesystem; `nameless` are LEBs whose number is not known.
+pub(super) fn survey<V: Volume>(
+    mut volume: V,
+    nameless: Range<u32>,
+) -> core::result::Result<Survey<V>, (Error, V)> {
     let mut problems = Problems::default();
     let found = match superblock_of(&mut volume, &mut problems) {
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let Some((found, is_whole)) = found else { return without_superblock(volume, problems) };
+    let Some((found, is_whole)) = found else { return without_superblock(volume, nameless, problems) };
     let state = match master_of(&mut volume, &found, &mut problems) {
         Ok(state) => state,
         Err(error) => return Err((error, volume)),
@@ -38,12 +43,12 @@ pub(super) fn survey<V: Volume>(mut volume: V) -> core::result::Result<Survey<V>
     {
         return Err((error.clone(), volume));
     }
-    let mounts = strict.is_ok() && is_whole;
-    match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
-        Ok(core) => mounted(core, &found, state, strict.err(), mounts, problems),
+    let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
+        Ok(core) => mounted(core, &found, state, nameless, strict.err(), problems),
         Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
-        Err((error, volume)) => unmountable(volume, &found, state, &error, problems),
-    }
+        Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
+    };
+    outcome.map(|survey| Survey { mounts: survey.mounts && is_whole, ..survey })
 }
 
 /// Whether the volume itself failed, so that nothing more can be found out.
@@ -131,13 +136,14 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
     Ok(())
 }
 
-fn blank<V: Volume>(io: Io<V>, problems: Problems) -> Survey<V> {
+fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
     Survey {
         io,
         decompressor: Decompressor::new(),
         tree: Default::default(),
         problems,
-        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), exactly: None }],
+        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest }],
+        nameless,
         superblock: None,
         master: None,
         mounts: false,
@@ -147,6 +153,7 @@ fn blank<V: Volume>(io: Io<V>, problems: Problems) -> Survey<V> {
 /// All that nodes say when there is no superblock: areas are not known.
 fn without_superblock<V: Volume>(
     volume: V,
+    nameless: Range<u32>,
     problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let geometry = volume.geometry();
@@ -156,7 +163,7 @@ fn without_superblock<V: Volume>(
         Ok(layout) => layout,
         Err(error) => return Err((error, volume)),
     };
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), problems);
+    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     match survey.rebuild(0..geometry.lebs) {
         Ok(()) => Ok(survey),
         Err(error) => Err((error, survey.into_volume())),
@@ -168,6 +175,7 @@ fn unmountable<V: Volume>(
     volume: V,
     found: &Found,
     state: Option<MasterState>,
+    nameless: Range<u32>,
     error: &Error,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
@@ -181,7 +189,7 @@ fn unmountable<V: Volume>(
         problems.add(Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED));
     }
     let main = layout.limits.main.clone();
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), problems);
+    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     (survey.superblock, survey.master) = (Some(found.stored), state);
     match survey.rebuild(main) {
         Ok(()) => Ok(survey),
@@ -206,11 +214,12 @@ fn mounted<V: Volume>(
     mut core: Core<V>,
     found: &Found,
     state: Option<MasterState>,
+    nameless: Range<u32>,
     refused: Option<Error>,
-    mounts: bool,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let layout = core.io.layout().clone();
+    let mounts = refused.is_none();
     let mut notes = core.damage.notes.clone();
     if let Some(error) = &refused
         && !notes.contains(error)
@@ -237,18 +246,21 @@ fn mounted<V: Volume>(
     if let Err(error) = super::space::check(&mut core, mounts && lost.is_empty(), &mut problems) {
         return Err((error, core.into_volume()));
     }
-    let commit = if refused.is_some() { core.master.commit } else { 0 };
+    // Of nameless LEBs not all may be known to be missing: those of the journal are not.
+    let whole = refused.is_none() && nameless.is_empty();
+    let newer_than = (!whole).then_some(core.master.commit);
     let survey = Survey {
         io: core.io,
         decompressor,
         tree,
         problems,
         lost,
+        nameless,
         superblock: Some(found.stored),
         master: state,
         mounts,
     };
-    survey.finish(refused.is_some().then_some(commit))
+    survey.finish(newer_than)
 }
 
 impl<V: Volume> Survey<V> {
@@ -263,8 +275,8 @@ impl<V: Volume> Survey<V> {
     }
 
     /// Files and names from nothing but the nodes in these LEBs.
-    fn rebuild(&mut self, lebs: core::ops::Range<u32>) -> Result<()> {
-        let events = super::scan::find_events(&mut self.io, lebs)?;
+    fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
+        let events = super::scan::find_events(&mut self.io, lebs.chain(self.nameless.clone()))?;
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;
         self.check_names();
