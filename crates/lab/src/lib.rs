@@ -10,6 +10,7 @@
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`image`]: images of UBI and UBIFS: what is in a file, and the filesystem in it.
+//! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`ecc`]: images of raw NAND: data to pages with OOB and back, corrected and reported.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
@@ -24,6 +25,7 @@ pub mod operation;
 pub mod papers;
 pub mod partition;
 pub mod plot;
+pub mod powercut;
 pub mod rig;
 pub mod run;
 pub mod speed;

@@ -14,6 +14,7 @@ mod examples;
 mod exits;
 mod golden;
 mod hostile;
+mod images;
 mod json;
 mod output;
 mod plots;

@@ -20,6 +20,7 @@ mod manifest;
 mod ours;
 mod tar;
 mod ubifs;
+mod ubifs_built;
 mod ubifs_live;
 mod ubifs_reads;
 mod witness;

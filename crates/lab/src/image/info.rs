@@ -482,10 +482,11 @@ impl UbifsInfo {
     /// The command that makes such a filesystem.
     fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
+        let [log, _, orphans] = self.area_lebs;
+        let (j, fanout) = (self.journal_bytes, self.fanout);
         writeln!(
             f,
-            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {} -r DIRECTORY -o VOLUME.img",
-            self.journal_bytes
+            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout} -r DIRECTORY -o VOLUME.img"
         )
     }
 }

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use floatgate_media::ubi::MAX_ERASE_COUNT;
+use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
@@ -11,7 +13,8 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape, UbiShape, detect};
+use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
+use super::edit::Pending;
 use super::oob::{Corrected, correct};
 
 /// The program buffer that is assumed for NOR.
@@ -19,6 +22,12 @@ const NOR_BUFFER: u32 = 64;
 
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
+
+/// What the volume table's parser calls the PEBs of a volume.
+const RESERVED_FIELD: &str = "reserved PEBs";
+
+/// Most PEBs of a flash that an image is believed to be made for.
+const MOST_PEBS: u64 = 1 << 16;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +49,9 @@ pub struct Image {
     pub corrected: Option<Corrected>,
     access: Access,
 }
+
+/// Changes of a file that wait.
+pub(super) type FilePending = Pending<Box<dyn Store>>;
 
 /// A device attached over a file.
 pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
@@ -75,36 +87,48 @@ impl Image {
             Access::Read => File::open(path),
             Access::Write => File::options().read(true).write(true).open(path),
         };
-        Self::over(file.map_err(ImageError::File)?, path, access)
+        Self::over(file.map_err(ImageError::File)?, access)
     }
 
-    fn over(file: File, path: &Path, access: Access) -> Result<Self, ImageError> {
+    /// Opens a file to change what is in it, in memory for now: the changes are in what comes with the image.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending), ImageError> {
+        let file = File::open(path).map_err(ImageError::File)?;
+        let mut image = Self::over(file, Access::Write)?;
+        let pending = Pending::new(image.store);
+        image.store = Box::new(pending.clone());
+        Ok((image, pending))
+    }
+
+    /// Looks for images in a file that is open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
-            Content::UbiWithOob { pages, .. } => Some((found.offset, found.len, pages)),
+            Content::UbiWithOob { pages, .. } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
-            Some((offset, len, pages)) => Self::corrected(path, offset, len, pages, access),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
             None => Ok(Self { found, store, file, corrected: None, access }),
         }
     }
 
-    fn corrected(
-        path: &Path,
-        offset: u64,
-        len: u64,
-        pages: PageShape,
-        access: Access,
-    ) -> Result<Self, ImageError> {
+    /// Corrects a dump from its first whole block on.
+    fn corrected(file: &File, found: &Found, pages: PageShape, access: Access) -> Result<Self, ImageError> {
         if access == Access::Write {
             return Err(ImageError::OobReadOnly);
         }
-        let (file, corrected) = correct(path, offset, len, pages)?;
+        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+        let (file, corrected) = correct(file, found.offset % block, pages, found)?;
         let mut store = store_of(&file)?;
-        let found = detect(&mut store)?;
+        let found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
@@ -159,9 +183,15 @@ impl Image {
             read_only: self.access == Access::Read,
             recover,
             forgiving: self.access == Access::Read,
+            keep_space_fixup: true,
         };
-        let volume = self.volume(selection)?;
-        Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error.into())
+        let writes = self.access == Access::Write;
+        let volume = self.open_volume(selection, recover)?;
+        let mut fs = Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error)?;
+        if writes && let Some(&lnum) = fs.missing_lebs()?.first() {
+            return Err(ImageError::Truncated(format!("LEB {lnum} of the filesystem is not there")));
+        }
+        Ok(fs)
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
@@ -169,9 +199,16 @@ impl Image {
     /// # Errors
     /// As [`mount`](Self::mount).
     pub fn volume(self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
+        self.open_volume(selection, false)
+    }
+
+    fn open_volume(self, selection: &Selection, recover: bool) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
+                if self.access == Access::Write && !found.len.is_multiple_of(u64::from(leb_bytes)) {
+                    return Err(ImageError::Truncated("the file ends within a LEB".to_owned()));
+                }
                 let geometry = VolumeGeometry {
                     lebs: u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX),
                     leb_bytes,
@@ -187,7 +224,10 @@ impl Image {
                 Ok(Box::new(BareVolume::new(Window::new(self.store, found.offset, found.len), geometry)))
             }
             _ => {
-                let ubi = self.attach(&found, &Hints::default())?;
+                let ubi = match self.access {
+                    Access::Read => self.attach(&found, &Hints::default())?,
+                    Access::Write => self.attach_for_writing(&found, recover)?,
+                };
                 let id = choose_volume(&ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 Ok(Box::new(volume))
@@ -195,7 +235,7 @@ impl Image {
         }
     }
 
-    /// Attaches a UBI device that was found.
+    /// Attaches a UBI device that was found, as it is.
     ///
     /// # Errors
     /// It is damaged.
@@ -206,13 +246,76 @@ impl Image {
         let geometry = flash_geometry(shape, found.len, hints);
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
-            read_only: self.access == Access::Read,
+            read_only: true,
+            forgiving: true,
             ..AttachOptions::default()
         };
-        let mode = if self.access == Access::Read { StoreMode::ReadOnly } else { StoreMode::WriteThrough };
         let window = Window::new(self.store, found.offset, found.len);
-        attach_growing(window, geometry, mode, &options)
+        attach_growing(window, geometry, StoreMode::ReadOnly, &options)
     }
+
+    /// Attaches a UBI device as it was asked for; the place of VID headers is the image's.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn attach_as(
+        self,
+        found: &Found,
+        mode: StoreMode,
+        options: AttachOptions,
+    ) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let geometry = flash_geometry(shape, found.len, &Hints::default());
+        let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
+        let is_last = found.offset + found.len >= self.store.size_bytes();
+        let room = if is_last { u64::MAX } else { found.len };
+        attach_growing(Window::new(self.store, found.offset, room), geometry, mode, &options)
+    }
+
+    /// Attaches a UBI device to change what is in its volumes, and nothing else.
+    ///
+    /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
+    /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
+    fn attach_for_writing(mut self, found: &Found, recover: bool) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let size = self.store.size_bytes();
+        let len = device_bytes(&mut self.store, found, shape)?;
+        let geometry = flash_geometry(shape, len, &Hints::default());
+        let options = AttachOptions {
+            vid_header_offset: Some(shape.vid_header_offset),
+            wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
+            after_power_cut: recover,
+            autoresize: false,
+            ..AttachOptions::default()
+        };
+        let is_last = found.offset + found.len >= size;
+        let room = if is_last { u64::MAX } else { found.len };
+        let window = Window::new(self.store, found.offset, room);
+        attach_growing(window, geometry, StoreMode::WriteThrough, &options)
+    }
+}
+
+/// Bytes up to the end of the last PEB that has a header.
+fn device_bytes(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<u64, ImageError> {
+    let peb = u64::from(shape.peb_bytes);
+    if !found.len.is_multiple_of(peb) {
+        return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
+    }
+    for pnum in (0..found.len / peb).rev() {
+        let start = found.offset + pnum * peb;
+        let mut magic = [0; 4];
+        for at in [start, start + u64::from(shape.vid_header_offset)] {
+            store.read_at(at, &mut magic).map_err(ImageError::Store)?;
+            if magic == *b"UBI#" || magic == *b"UBI!" {
+                return Ok((pnum + 1) * peb);
+            }
+        }
+    }
+    Ok(found.len)
 }
 
 fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
@@ -228,17 +331,22 @@ fn attach_growing(
     options: &AttachOptions,
 ) -> Result<FileUbi, ImageError> {
     let mut window = window;
-    for _ in 0..2 {
+    for _ in 0..3 {
         let refused = match Ubi::attach(StoreFlash::new(window, geometry.clone(), mode), options) {
             Ok(ubi) => return Ok(ubi),
             Err(refused) => refused,
         };
-        let AttachFault::Ubi(UbiError::NoSpace { need, available }) = refused.fault else {
+        let Some(missing) = missing_pebs(&refused.fault, geometry.blocks()) else {
             return Err(ImageError::Attach(refused.fault));
         };
-        let missing = need.saturating_sub(u64::from(available));
+        if missing > MOST_PEBS {
+            return Err(ImageError::Attach(refused.fault));
+        }
         let more = missing.saturating_mul(u64::from(geometry.erase_bytes));
         window = refused.mtd.into_store();
+        if mode != StoreMode::ReadOnly {
+            require_erased(&mut window, geometry.size_bytes, more, missing)?;
+        }
         geometry.size_bytes = geometry.size_bytes.saturating_add(more);
     }
     match Ubi::attach(StoreFlash::new(window, geometry, mode), options) {
@@ -247,7 +355,44 @@ fn attach_growing(
     }
 }
 
-fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+/// PEBs that a device lacks for its volumes, if that is why it was refused.
+fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
+    match fault {
+        AttachFault::Ubi(UbiError::NoSpace { need, available }) => {
+            Some(need.saturating_sub(u64::from(*available)))
+        }
+        // One volume alone is larger than what there is. The number is not to be believed without limit.
+        AttachFault::VolumeTable(MediaError { reason: Reason::OutOfRange { field, value }, .. })
+            if *field == RESERVED_FIELD && *value <= MOST_PEBS =>
+        {
+            Some(value.saturating_sub(u64::from(pebs)))
+        }
+        _ => None,
+    }
+}
+
+/// Makes sure that what a device grows over is erased, or behind the end of the file.
+fn require_erased(
+    window: &mut Window<Box<dyn Store>>,
+    start: u64,
+    len: u64,
+    pebs: u64,
+) -> Result<(), ImageError> {
+    let end = start.saturating_add(len).min(window.size_bytes());
+    let mut piece = vec![0; 1 << 16];
+    let mut at = start;
+    while at < end {
+        let part = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
+        window.read_at(at, &mut piece[..part]).map_err(ImageError::Store)?;
+        if piece[..part].iter().any(|&byte| byte != 0xFF) {
+            return Err(ImageError::Occupied { pebs, offset: window.start() + at });
+        }
+        at += part as u64;
+    }
+    Ok(())
+}
+
+pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let names = || volumes.iter().map(|volume| super::extract::show_name(&volume.name)).collect();
     match &selection.volume {
@@ -268,7 +413,7 @@ fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError
 
 /// The flash that a UBI device was made for, as far as its headers tell.
 pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
-    let min_io = hints.page_bytes.unwrap_or_else(|| min_io_bytes(shape));
+    let min_io = hints.page_bytes.unwrap_or(shape.min_io_bytes);
     let is_nor = min_io < 256;
     Geometry {
         kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
@@ -283,24 +428,6 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
         ecc_step_bytes: 0,
         bitflip_threshold: 0,
         pairing: Pairing::NONE,
-    }
-}
-
-/// The page size that headers tell: data begin with the first page behind the VID header.
-///
-/// NOR has no pages: there the headers follow each other. Where data begin at twice the VID header's place it may stand in a page
-/// of its own or in the middle of one twice as large: a filesystem inside tells; without one, the first is far more usual.
-fn min_io_bytes(shape: &UbiShape) -> u32 {
-    let (vid, data) = (shape.vid_header_offset, shape.data_offset);
-    if vid < 256 || data == 0 {
-        return 1;
-    }
-    let largest = 1 << data.trailing_zeros();
-    let told = shape.min_io_bytes.filter(|&told| told.is_power_of_two() && data.is_multiple_of(told));
-    match told {
-        Some(told) if told >= vid => told,
-        _ if vid.is_power_of_two() && data == 2 * vid => vid,
-        _ => largest,
     }
 }
 

@@ -38,7 +38,6 @@ impl<V: Volume> Io<V> {
     }
 
     /// The volume.
-    #[cfg(test)]
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
     }

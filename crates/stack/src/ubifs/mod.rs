@@ -25,8 +25,8 @@ mod wbuf;
 pub use check::Inconsistency;
 pub use error::{Error, Result};
 pub use files::{
-    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, Name, NewFile, NewKind, Rename,
-    SetXattr, Ubifs,
+    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, FilledFile, Name, NewFile, NewKind,
+    Rename, SetXattr, Ubifs,
 };
 pub use layout::{Head, Place};
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};

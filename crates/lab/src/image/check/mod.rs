@@ -14,12 +14,14 @@ pub(super) use headers::{Headers, Mapping};
 pub(super) use mapped::MappedVolume;
 pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
 
+use floatgate_stack::StoreMode;
 use floatgate_stack::store::{Store, Window};
+use floatgate_stack::ubi::AttachOptions;
 use floatgate_stack::ubifs::Severity;
 
 use super::detect::{Content, Found, PageShape};
-use super::open::{Hints, Selection};
-use super::{Corrected, FileUbi, Image, ImageError};
+use super::open::Selection;
+use super::{Corrected, Image, ImageError};
 
 /// Checks all that is in a file, or what is chosen.
 ///
@@ -31,7 +33,9 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
         None => image.found.clone(),
     };
     let mut report = CheckReport::default();
-    note_ecc(image.corrected.as_ref(), &mut report);
+    for image_of in &found {
+        note_ecc(image.corrected.as_ref(), image_of, &mut report);
+    }
     for found in found {
         let again = image.reopen().ok_or(ImageError::Nothing)?;
         let origin = Origin::new(&found, image.corrected.as_ref());
@@ -124,16 +128,16 @@ pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened,
 
 /// Attaches the device as Linux does, and says if that fails.
 fn attach(image: Image, found: &Found, report: &mut CheckReport) {
-    let attached: Result<FileUbi, ImageError> = image.attach(found, &Hints::default());
-    let Err(error) = attached else { return };
+    let options = AttachOptions { read_only: true, ..AttachOptions::default() };
+    let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
     let consequence = "Linux does not attach the device: no volume can be used";
     report.add(Finding::new(Layer::Ubi, Severity::Damaged, "device", error.to_string(), consequence));
 }
 
-fn note_ecc(corrected: Option<&Corrected>, report: &mut CheckReport) {
-    for loss in corrected.map(Corrected::losses).unwrap_or_default() {
+fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+    for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
-        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", loss.what, consequence));
+        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", note, consequence));
     }
 }
 

@@ -133,6 +133,10 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         if old.inode.is_none() {
             self.saved.lose(&path, "owner, permissions, times and attributes: the inode is lost");
         }
+        if old.outdated {
+            self.saved
+                .lose(&path, "the newest state of its inode: size, owner, permissions, times may be older");
+        }
         if old.inode.is_some_and(|inode| inode.flags.contains(InodeFlags::ENCRYPTED)) {
             self.saved.lose(&path, "encrypted: it cannot be written anew");
             return Ok(None);
@@ -158,7 +162,8 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
     fn write_blocks(&mut self, number: u32, old: &File, path: &str) -> Result<(), Error> {
         let block_bytes = u64::from(BLOCK_BYTES);
         let mut end = 0;
-        let size = old.inode.map(|inode| inode.size);
+        // An older inode can be of a time when the file was shorter.
+        let size = old.inode.map(|inode| inode.size).filter(|_| !old.outdated);
         for (&block, &place) in &old.blocks {
             let start = u64::from(block) * block_bytes;
             if size.is_some_and(|size| start >= size) {
@@ -182,7 +187,7 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
             let start = u64::from(*block) * block_bytes;
             self.saved.lose(path, format!("{block_bytes} bytes from {start}: zeros now"));
         }
-        let size = size.unwrap_or(end);
+        let size = size.unwrap_or(end.max(old.inode.map_or(0, |inode| inode.size)));
         if size != end {
             self.fs.set_attributes(number, &AttributeChanges { size: Some(size), ..Default::default() })?;
         }

@@ -10,14 +10,15 @@ mod fill;
 use std::fs::File;
 use std::path::Path;
 
+use floatgate_stack::ubi::AttachOptions;
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
-use floatgate_stack::{FileStore, Store};
+use floatgate_stack::{FileStore, Store, StoreMode};
 use serde::Serialize;
 
 use super::check::{CheckReport, Outcome, check};
 use super::detect::{Content, Found};
 use super::extract::Loss;
-use super::open::{Access, Hints, Selection};
+use super::open::{Access, Selection};
 use super::{Image, ImageError};
 
 /// How an image was repaired.
@@ -120,7 +121,7 @@ fn check_again(path: &Path) -> Result<Outcome, ImageError> {
 fn recover_all(path: &Path, found: &[Found]) -> Result<(), ImageError> {
     for found in found {
         let image = Image::open(path, Access::Write)?;
-        let options = MountOptions { recover: true, ..MountOptions::default() };
+        let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
         if let Content::Ubifs { .. } = found.content {
             let selection = Selection { offset: Some(found.offset), volume: None };
             let volume = image.volume(&selection)?;
@@ -128,7 +129,8 @@ fn recover_all(path: &Path, found: &[Found]) -> Result<(), ImageError> {
             fs.unmount().map_err(|(error, _)| error)?;
             continue;
         }
-        let mut ubi = image.attach(found, &Hints::default())?;
+        let attach = AttachOptions { autoresize: false, ..AttachOptions::default() };
+        let mut ubi = image.attach_as(found, StoreMode::WriteThrough, attach)?;
         let volumes: Vec<u32> = ubi.volumes().map(|volume| volume.id).collect();
         for id in volumes {
             let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use floatgate_media::ubifs::{FileType, Inode, InodeNode, Key, NodeType};
+use floatgate_media::ubifs::{FileType, Inode, InodeNode, Key, KeyType, NodeType};
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
@@ -79,6 +79,19 @@ impl<V: Volume> Ubifs<V> {
         let cached = self.inode(inode)?;
         let file_type = file_type(&cached.inode)?;
         Ok(Attributes::new(&cached.inode, file_type, &cached.data))
+    }
+
+    /// Numbers of all inodes that the index leads to, in order: those of extended attributes and those without a name are some,
+    /// too.
+    ///
+    /// # Errors
+    /// A damaged index, failures of the volume.
+    pub fn inodes(&mut self) -> Result<Vec<u32>> {
+        let mut leaves = Vec::new();
+        let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
+        self.core.tnc.leaves(&mut self.core.io, from, to, usize::MAX, &mut leaves)?;
+        let inodes = leaves.iter().filter(|(key, _)| key.key_type() == KeyType::Inode);
+        Ok(inodes.map(|(key, _)| key.inum()).collect())
     }
 
     /// An inode, read if it is not in memory.

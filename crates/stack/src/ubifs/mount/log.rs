@@ -8,7 +8,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::journal::{Bud, Log, LogPosition, next_leb};
 use crate::ubifs::layout::Head;
-use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
+use crate::ubifs::scan::{Scanned, ScannedLeb, ScannedNode, read_to_end, scan, scan_node};
 use crate::volume::Volume;
 
 /// The log as far as it is read.
@@ -21,6 +21,8 @@ struct Reader<'l> {
     /// Number of the commit.
     commit: u64,
     recovering: bool,
+    /// What the last LEB of the log holds.
+    last: Option<Vec<u8>>,
 }
 
 /// Reads the log from its tail, where the last commit began; `log` knows buds and head then. Returns the buds in the order
@@ -37,7 +39,7 @@ pub(super) fn read_log<V: Volume>(
 ) -> Result<Vec<(u32, Bud)>> {
     let tail = log.tail();
     let layout = io.layout().clone();
-    let mut reader = Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering };
+    let mut reader = Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering, last: None };
     let mut lnum = tail;
     while damage.pass(reader.read_leb(io, lnum))? == Some(true) {
         lnum = next_leb(&layout, lnum);
@@ -48,6 +50,9 @@ pub(super) fn read_log<V: Volume>(
     if reader.start_sqnum.is_none() {
         damage.pass(Err::<(), _>(Error::corrupt(tail, 0, "no node where the log begins")))?;
     }
+    if recovering && !io.is_read_only() {
+        reader.settle_end(io)?;
+    }
     Ok(reader.buds)
 }
 
@@ -55,7 +60,10 @@ impl Reader<'_> {
     /// Reads a LEB of the log; whether the log can go on in the next one.
     fn read_leb<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32) -> Result<bool> {
         let leb = match scan(io, lnum, 0) {
-            Err(error) if error.is_damage() && self.recovering => self.recover(io, lnum, error)?,
+            Err(error) if error.is_damage() && self.recovering => match self.recover(io, lnum, error)? {
+                Some(leb) => leb,
+                None => return Ok(false),
+            },
             outcome => outcome?,
         };
         let Some(first) = leb.nodes.first() else { return Ok(false) };
@@ -73,7 +81,25 @@ impl Reader<'_> {
             self.read_one(io, &leb, node, start_sqnum)?;
         }
         self.log.set_head(LogPosition { lnum, offset: leb.end });
+        self.last = leb.bytes.get(..leb.end as usize).map(<[u8]>::to_vec);
         Ok(leb.end > 0)
+    }
+
+    /// What was read of the log stays so, which Linux does not see to: the write that power was cut from can read well and not
+    /// hold, and LEBs that are not of the log any more can be back and not hold, for power was cut from their erasure. So the
+    /// last LEB is written anew, and the others are unmapped.
+    fn settle_end<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+        let (layout, tail) = (io.layout().clone(), self.log.tail());
+        let head = self.log.head().lnum;
+        if let Some(bytes) = &self.last {
+            io.change(head, bytes)?;
+        }
+        let mut lnum = next_leb(&layout, head);
+        while lnum != tail {
+            io.unmap(lnum)?;
+            lnum = next_leb(&layout, lnum);
+        }
+        Ok(())
     }
 
     /// The first node of the log starts the last commit.
@@ -129,20 +155,21 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Power cuts damage only the end of the log, so the next LEB has to be empty or old.
-    fn recover<V: Volume>(&self, io: &mut Io<V>, lnum: u32, error: Error) -> Result<ScannedLeb> {
+    /// Power cuts damage only the end of the log, so the next LEB has to be empty or old. `None` if this one is, too: then it is
+    /// damaged because power was cut from its first write, or from its erasure.
+    fn recover<V: Volume>(&self, io: &mut Io<V>, lnum: u32, error: Error) -> Result<Option<ScannedLeb>> {
+        let start = match self.start_sqnum {
+            Some(sqnum) => sqnum,
+            None => self.start_of_damaged(io, lnum)?,
+        };
         let next = next_leb(io.layout(), lnum);
-        if next != self.log.tail() {
-            let newer = scan(io, next, 0)?.nodes.first().map(|node| node.stamp.sqnum);
-            let start = match self.start_sqnum {
-                Some(sqnum) => sqnum,
-                None => self.start_of_damaged(io, lnum)?,
-            };
-            if newer.is_some_and(|sqnum| sqnum > start) {
-                return Err(error);
-            }
+        if next != self.log.tail() && newest_sqnum(io, next)?.is_some_and(|sqnum| sqnum > start) {
+            return Err(error);
         }
-        recover_leb(io, lnum, 0, None)
+        if newest_sqnum(io, lnum)?.is_none_or(|sqnum| sqnum < start) {
+            return Ok(None);
+        }
+        recover_leb(io, lnum, 0, None).map(Some)
     }
 
     /// Sequence number of the commit's start, in the first LEB of the log, whose end is damaged.
@@ -152,4 +179,15 @@ impl Reader<'_> {
         let first = leb.nodes.first().filter(|node| node.node_type == NodeType::CommitStart);
         first.map(|node| node.stamp.sqnum).ok_or(Error::corrupt(lnum, 0, "no commit start in the log"))
     }
+}
+
+/// The highest sequence number of good nodes in a LEB of the log, wherever they stand.
+fn newest_sqnum<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<u64>> {
+    let bytes = read_to_end(io, lnum, 0)?;
+    let step = io.layout().min_io_bytes().max(8) as usize;
+    let nodes = (0..bytes.len()).step_by(step).filter_map(|at| match scan_node(&bytes[at..]) {
+        Scanned::Node(frame) => Some(frame.stamp.sqnum),
+        _ => None,
+    });
+    Ok(nodes.max())
 }

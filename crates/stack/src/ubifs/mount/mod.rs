@@ -51,6 +51,9 @@ pub struct MountOptions {
     pub recover: bool,
     /// Read-only, mounts what is left of a damaged filesystem, and notes what is damaged.
     pub forgiving: bool,
+    /// An image whose free space is to be erased by its first mount goes on asking for that: this mount is not the one on
+    /// the flash that it will be written to.
+    pub keep_space_fixup: bool,
 }
 
 /// A node was found: later ones get higher sequence numbers.
@@ -76,7 +79,9 @@ impl<V: Volume> Core<V> {
     /// No filesystem, one that does not fit the volume, damage; [`Error::NeedsRecovery`]; failures of the volume. The volume
     /// comes back with the error.
     pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
-        match superblock::read(&mut volume, options.read_only) {
+        let found = superblock::read(&mut volume, options.read_only)
+            .map(|found| if options.keep_space_fixup { found.keeping_space_fixup() } else { found });
+        match found {
             Ok(superblock) => Self::mount_as(volume, &superblock, options),
             Err(error) => Err((error, volume)),
         }

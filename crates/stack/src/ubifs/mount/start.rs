@@ -144,10 +144,13 @@ impl<V: Volume> Core<V> {
         if self.io.is_read_only() {
             return Ok(());
         }
-        if self.log.is_deferred() {
+        if self.log.is_deferred() || self.keeps_space_fixup() && !self.log.buds().is_empty() {
             self.force_commit()?;
         }
         self.sync_heads()?;
+        // LEBs that were unmapped must not be back, and be damaged by a power cut from their erasure, once the master node says that
+        // there was none.
+        self.io.volume_mut().flush()?;
         if let Some(gc_lnum) = self.gc_lnum.filter(|_| self.orphans.is_empty()) {
             let flags = without(self.master.flags, MasterFlags::DIRTY);
             self.master.flags = flags.with(MasterFlags::NO_ORPHANS);

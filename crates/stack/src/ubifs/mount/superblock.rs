@@ -37,6 +37,16 @@ pub(crate) struct Found {
     pub(crate) changed: bool,
 }
 
+impl Found {
+    /// The free space stays as it is, and a later mount will have to erase it.
+    pub(crate) fn keeping_space_fixup(mut self) -> Self {
+        self.fix_up_space = false;
+        self.superblock.flags = self.stored.flags;
+        self.changed = self.superblock.leb_count != self.stored.leb_count;
+        self
+    }
+}
+
 /// Reads the superblock of a volume and checks it against the volume.
 ///
 /// # Errors

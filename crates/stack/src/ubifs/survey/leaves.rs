@@ -131,6 +131,7 @@ impl Collector<'_> {
             only = Only::Sqnum(sqnum_in(bytes));
         }
         self.problems.add(problem);
+        self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
         if let (true, Some((_, offset))) = (bytes.starts_with(&[0xFF; 8]), error.place()) {
             only = Only::Nameless(offset);
         }

@@ -17,6 +17,7 @@ mod space;
 mod tree;
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 
 use floatgate_media::ubifs::{Compression, Frame, Key, Node, NodeType, Superblock};
 
@@ -38,10 +39,17 @@ struct Problems {
     list: Vec<Problem>,
     /// Problems that were not kept.
     dropped: u64,
+    /// What was said already.
+    seen: BTreeSet<(Structure, Option<(u32, u32)>, String)>,
 }
 
 impl Problems {
     fn add(&mut self, problem: Problem) {
+        let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
+        let said = format!("{inode}: {}", problem.what);
+        if !self.seen.insert((problem.structure, problem.place, said)) {
+            return;
+        }
         if self.list.len() < PROBLEMS_MAX {
             self.list.push(problem);
         } else {

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Key, MasterFlags, SUPERBLOCK_LEB};
+use floatgate_media::ubifs::{Key, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB};
 
 use super::problem::{Problem, Severity, Structure};
 use super::{Lost, Only, Problems, Survey};
@@ -18,7 +18,8 @@ use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geom
 use crate::ubifs::scan::{scan, scan_all};
 use crate::volume::Volume;
 
-const READ: MountOptions = MountOptions { read_only: true, recover: true, forgiving: false };
+const READ: MountOptions =
+    MountOptions { read_only: true, recover: true, forgiving: false, keep_space_fixup: false };
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
@@ -48,7 +49,16 @@ pub(super) fn survey<V: Volume>(
         Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
         Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
     };
-    outcome.map(|survey| Survey { mounts: survey.mounts && is_whole, ..survey })
+    outcome.map(|mut survey| {
+        if !is_whole {
+            // Sizes in the superblock may be wrong, so what does not fit them may be right.
+            survey
+                .problems
+                .list
+                .retain(|problem| !matches!(problem.structure, Structure::Lpt | Structure::Space));
+        }
+        Survey { mounts: survey.mounts && is_whole, ..survey }
+    })
 }
 
 /// Whether the volume itself failed, so that nothing more can be found out.
@@ -104,7 +114,7 @@ fn master_of<V: Volume>(
 /// What is damaged in the two LEBs of master nodes.
 fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
     let mut bad = Vec::new();
-    for lnum in [floatgate_media::ubifs::MASTER_LEB, floatgate_media::ubifs::MASTER_LEB + 1] {
+    for lnum in [MASTER_LEB, MASTER_LEB + 1] {
         let (leb, errors) = scan_all(io, lnum, 0)?;
         if leb.nodes.is_empty() && errors.is_empty() {
             bad.push(Error::corrupt(lnum, 0, "no master node"));
@@ -123,12 +133,15 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
         }
     };
     let bad = damaged_copies(io)?;
+    let both = |lnum: u32| bad.iter().any(|error| error.place().is_some_and(|place| place.0 == lnum));
+    let consequence = if both(MASTER_LEB) && both(MASTER_LEB + 1) && choice == Choice::PowerCut {
+        "the node before counts: what a commit made durable since may be missing"
+    } else {
+        consequence
+    };
     if bad.is_empty() {
         let what = "the two copies differ";
-        problems.add(
-            Problem::new(severity, Structure::Master, what, consequence)
-                .at(floatgate_media::ubifs::MASTER_LEB, 0),
-        );
+        problems.add(Problem::new(severity, Structure::Master, what, consequence).at(MASTER_LEB, 0));
     }
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
@@ -227,11 +240,15 @@ fn mounted<V: Volume>(
         notes.insert(0, error.clone());
     }
     let has_master = problems.list.iter().any(|problem| problem.structure == Structure::Master);
+    let lpt = layout.limits.lpt.clone();
+    let has_lpt = notes.iter().any(|error| error.place().is_some_and(|(lnum, _)| lpt.contains(&lnum)));
     for error in &notes {
         let structure = error
             .place()
             .map_or(Structure::Superblock, |(lnum, offset)| structure_at(&mut core, &layout, lnum, offset));
-        if structure == Structure::Master && has_master {
+        // What follows from a damaged LPT says nothing new.
+        let follows = has_lpt && *error == head_error(&core);
+        if structure == Structure::Master && has_master || follows {
             continue;
         }
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
@@ -261,6 +278,12 @@ fn mounted<V: Volume>(
         mounts,
     };
     survey.finish(newer_than)
+}
+
+/// What a mount says if the LEB properties are wrong about the index head.
+fn head_error<V: Volume>(core: &Core<V>) -> Error {
+    let (lnum, offset) = (core.master.index_head_lnum, core.master.index_head_offset);
+    Error::corrupt(lnum, offset, "the index head is not where its free space begins")
 }
 
 impl<V: Volume> Survey<V> {

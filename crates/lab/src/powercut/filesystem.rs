@@ -1,0 +1,182 @@
+//! The filesystem that loses power: made, attached, mounted.
+
+use floatgate_media::ubifs::{Compression, KeyHash};
+use floatgate_mtd::power_cut::PowerCut;
+use floatgate_stack::Volume;
+use floatgate_stack::ubi::{
+    AttachOptions, FastmapUse, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume,
+};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, NewFile, NewKind, Ubifs};
+
+use super::flash::{Flash, MAX_BAD_PER_1024};
+use super::random::Random;
+
+pub(super) type Device = PowerCut<Box<dyn Flash>>;
+pub(super) type Fs = Ubifs<UbiVolume<Device>>;
+
+/// The volume's name.
+const NAME: &[u8] = b"data";
+
+/// The file that fills a small filesystem.
+pub(super) const BALLAST: &[u8] = b"ballast";
+
+/// Bytes that fill a small filesystem at most: more takes too long to read after each cut.
+const MAX_FILL_BYTES: u64 = 2 << 20;
+
+/// What a filesystem is like; follows from the seed, so that many seeds try many kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Variant {
+    pub(super) compression: Compression,
+    /// Bytes of changed blocks that wait in memory: few, so that much of the workload reaches the flash.
+    pub(super) cache_bytes: usize,
+    /// Mounted with `-o sync`.
+    pub(super) sync: bool,
+    /// UBI keeps a fastmap.
+    pub(super) fastmap: bool,
+    /// Format 5, with double hashes.
+    pub(super) double_hash: bool,
+    /// Names that begin alike have the same hash.
+    pub(super) collisions: bool,
+    /// As few LEBs as there can be, and not much room in them.
+    pub(super) small: bool,
+}
+
+impl Variant {
+    pub(super) fn of(seed: u64) -> Self {
+        let mut random = Random::of(seed, 0x56_61_72);
+        let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
+        Self {
+            compression: compressions[random.below(compressions.len())],
+            cache_bytes: [0, 8 << 10, 32 << 10, 4 << 20][random.below(4)],
+            sync: random.once_in(8),
+            fastmap: random.once_in(3),
+            double_hash: random.once_in(3),
+            collisions: random.once_in(4),
+            small: random.once_in(3),
+        }
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour { sync: self.sync, cache_bytes: self.cache_bytes, ..Behaviour::default() }
+    }
+
+    fn format(&self, lebs: u32) -> FormatOptions {
+        FormatOptions {
+            max_lebs: Some(lebs),
+            compression: self.compression,
+            format_version: if self.double_hash { 5 } else { 4 },
+            key_hash: if self.collisions { KeyHash::Test } else { KeyHash::R5 },
+            ..FormatOptions::default()
+        }
+    }
+
+    fn attach(&self, faults: bool) -> AttachOptions {
+        AttachOptions {
+            fastmap: if self.fastmap { FastmapUse::Write } else { FastmapUse::Never },
+            max_bad_per_1024: if faults { MAX_BAD_PER_1024 } else { 20 },
+            ..AttachOptions::default()
+        }
+    }
+}
+
+/// How to get from flash to files and back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipe {
+    pub(super) variant: Variant,
+    pub(super) faults: bool,
+}
+
+impl Recipe {
+    /// A new filesystem that fills the flash, or a small one that is filled itself.
+    pub(super) fn make(&self, flash: Box<dyn Flash>, seed: u64) -> Result<Fs, String> {
+        let flash = PowerCut::new(flash);
+        let (flash, now) =
+            Ubi::format(flash, &UbiFormat::default()).map_err(|(error, _)| error.to_string())?;
+        let attach = AttachOptions { now, ..self.variant.attach(self.faults) };
+        let mut ubi = Ubi::attach(flash, &attach).map_err(|error| error.fault.to_string())?;
+        let lebs = self.lebs(ubi.info().available_lebs, seed);
+        let volume = NewVolume::dynamic(NAME, lebs);
+        let id = ubi.create_volume(&volume).map_err(|error| error.to_string())?;
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error.to_string())?;
+        let made = Ubifs::format(volume, &self.variant.format(lebs), self.variant.behaviour());
+        let mut fs = made.map_err(|(error, _)| error.to_string())?;
+        fs.sync().map_err(|error| error.to_string())?;
+        if self.variant.small {
+            fill(&mut fs, seed).map_err(|error| error.to_string())?;
+        }
+        Ok(fs)
+    }
+
+    fn lebs(&self, available: u32, seed: u64) -> u32 {
+        let few = 30 + Random::of(seed, 1).below_u64(10) as u32;
+        if self.variant.small { few.min(available) } else { available }
+    }
+
+    /// Attaches and mounts, as after power has come back. With the error comes the flash.
+    pub(super) fn mount(&self, flash: Device) -> Result<Fs, (String, Device)> {
+        let ubi = match Ubi::attach(flash, &self.variant.attach(self.faults)) {
+            Ok(ubi) => ubi,
+            Err(error) => return Err((format!("UBI does not attach: {}", error.fault), error.mtd)),
+        };
+        let Some(id) = ubi.id_of(NAME) else {
+            return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
+        };
+        let volume = match ubi.open_volume(id) {
+            Ok(volume) => volume,
+            Err((error, ubi)) => return Err((format!("the volume does not open: {error}"), ubi.into_mtd())),
+        };
+        let options = MountOptions { read_only: false, recover: true, ..MountOptions::default() };
+        Ubifs::mount(volume, &options, self.variant.behaviour()).map_err(|(error, volume)| {
+            (format!("UBIFS does not mount: {error}"), volume.into_ubi().into_mtd())
+        })
+    }
+
+    /// Unmounts, detaches and gives the flash back.
+    pub(super) fn unmount(fs: Fs) -> Result<Device, (String, Device)> {
+        let volume = fs.unmount().map_err(|(error, volume)| {
+            (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
+        })?;
+        let detached = volume.into_ubi().detach();
+        detached
+            .map(|(flash, _)| flash)
+            .map_err(|(error, flash)| (format!("UBI does not detach: {error}"), flash))
+    }
+}
+
+/// Fills most of the filesystem with files that do not compress, and makes holes in them, so that garbage has to be collected.
+fn fill(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
+    let mut random = Random::of(seed, 2);
+    let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+    let inode = fs.create(fs.root(), BALLAST, &file)?;
+    let mut block = [0; 4096];
+    let mut at = 0;
+    while at < MAX_FILL_BYTES && fs.space().available_blocks * 6 > fs.space().blocks {
+        block.fill_with(|| random.next() as u8);
+        fs.write(inode, at, &block)?;
+        if random.once_in(3) {
+            fs.write(inode, at / 2, &block[..100])?;
+        }
+        at += 4096;
+        if at % (64 << 10) == 0 {
+            fs.fsync(inode)?;
+        }
+    }
+    fs.sync()
+}
+
+/// Flash operations so far.
+pub(super) fn operations(fs: &Fs) -> u64 {
+    fs.volume().ubi().mtd().operations()
+}
+
+/// What is left of a filesystem whose power is gone: the flash.
+pub(super) fn abandon(fs: Fs) -> Device {
+    fs.abandon().into_ubi().into_mtd()
+}
+
+/// Lets UBI do its background work as far as it gets in a second.
+pub(super) fn idle(fs: &mut Fs) {
+    let volume = fs.volume_mut();
+    let later = volume.now() + floatgate_mtd::Nanos::from_ms(1000);
+    volume.wait_until(later);
+}

@@ -1,0 +1,234 @@
+//! The name of one run: all that has to be known to repeat it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use floatgate_mtd::power_cut::{CutKind, Stage};
+use floatgate_mtd::{FlashKind, Geometry, Pairing};
+
+/// A loss of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CutAt {
+    /// The flash operation, counted from 1: from the first step of the workload on, or from the last return of power.
+    pub operation: u64,
+    /// Before it, or how far in it.
+    pub kind: CutKind,
+    /// Which of the many remains that it can leave.
+    pub tear: u32,
+}
+
+/// How a run ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Power goes away, and again while the filesystem recovers from that.
+    Cuts(Vec<CutAt>),
+    /// The filesystem is unmounted after this step, counted from 0.
+    Unmount(usize),
+}
+
+/// One run: flash, workload, and how it ends.
+///
+/// Written as `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with as many cuts as there are, `TEAR` left out where
+/// it is 0, or as `FLASH:SEED.STEPS:unmount.STEP`; an `f` follows `STEPS` where the flash has faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunId {
+    /// The flash.
+    pub geometry: Geometry,
+    /// Whether it has faults.
+    pub faults: bool,
+    /// Seed of the workload, of the filesystem's kind and of all remains.
+    pub seed: u64,
+    /// Steps of the workload: more would be others.
+    pub steps: usize,
+    /// How it ends.
+    pub end: End,
+}
+
+/// A text that names no run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the id of a run: copy it whole, as `floatgate powercut` prints it")]
+pub struct ParseIdError(String);
+
+const KINDS: [(CutKind, &str); 4] = [
+    (CutKind::Before, "before"),
+    (CutKind::During(Stage::Early), "early"),
+    (CutKind::During(Stage::Middle), "middle"),
+    (CutKind::During(Stage::Late), "late"),
+];
+
+/// The name of a kind.
+pub(super) fn kind_name(kind: CutKind) -> &'static str {
+    KINDS.into_iter().find(|(other, _)| *other == kind).map_or("", |(_, name)| name)
+}
+
+/// The place of a kind among all.
+pub(super) fn kind_index(kind: CutKind) -> usize {
+    KINDS.into_iter().take_while(|(other, _)| *other != kind).count()
+}
+
+impl fmt::Display for CutAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.operation, kind_name(self.kind))?;
+        if self.tear == 0 { Ok(()) } else { write!(f, ".{}", self.tear) }
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults = if self.faults { "f" } else { "" };
+        write!(f, "{}:{}.{}{faults}:", flash_text(&self.geometry), self.seed, self.steps)?;
+        match &self.end {
+            End::Unmount(step) => write!(f, "unmount.{step}"),
+            End::Cuts(cuts) => {
+                let texts: Vec<String> = cuts.iter().map(CutAt::to_string).collect();
+                f.write_str(&texts.join("-"))
+            }
+        }
+    }
+}
+
+impl FromStr for RunId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        parse(text).ok_or_else(|| ParseIdError(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<RunId> {
+    let mut parts = text.split(':');
+    let (flash, workload, end) = (parts.next()?, parts.next()?, parts.next()?);
+    let (seed, steps) = workload.split_once('.')?;
+    let faults = steps.ends_with('f');
+    let id = RunId {
+        geometry: parse_flash(flash)?,
+        faults,
+        seed: seed.parse().ok()?,
+        steps: steps.trim_end_matches('f').parse().ok()?,
+        end: parse_end(end)?,
+    };
+    // What is written is read in one way only.
+    (parts.next().is_none() && id.to_string() == text).then_some(id)
+}
+
+fn parse_end(text: &str) -> Option<End> {
+    if let Some(step) = text.strip_prefix("unmount.") {
+        return Some(End::Unmount(step.parse().ok()?));
+    }
+    let cuts: Option<Vec<CutAt>> = text.split('-').map(parse_cut).collect();
+    Some(End::Cuts(cuts?))
+}
+
+fn parse_cut(text: &str) -> Option<CutAt> {
+    let mut parts = text.split('.');
+    let (operation, kind) = (parts.next()?.parse().ok()?, parts.next()?);
+    let kind = KINDS.into_iter().find(|(_, name)| *name == kind)?.0;
+    let tear = parts.next().map_or(Some(0), |tear| tear.parse().ok())?;
+    Some(CutAt { operation, kind, tear })
+}
+
+/// `nand128x131072_2048.2048.512_64.34_4.512.3`: blocks and their size; write, buffer and sub-page; OOB and what is free of it;
+/// strength, step and threshold of the ECC.
+fn flash_text(g: &Geometry) -> String {
+    let kind = if g.kind == FlashKind::Nor { "nor" } else { "nand" };
+    format!(
+        "{kind}{}x{}_{}.{}.{}_{}.{}_{}.{}.{}",
+        g.blocks(),
+        g.erase_bytes,
+        g.write_bytes,
+        g.buffer_bytes,
+        g.sub_page_bytes,
+        g.oob_bytes,
+        g.oob_free_bytes,
+        g.ecc_strength,
+        g.ecc_step_bytes,
+        g.bitflip_threshold
+    )
+}
+
+fn parse_flash(text: &str) -> Option<Geometry> {
+    let (kind, sizes) = match text.strip_prefix("nor") {
+        Some(sizes) => (FlashKind::Nor, sizes),
+        None => (FlashKind::SlcNand, text.strip_prefix("nand")?),
+    };
+    let numbers: Option<Vec<u32>> = sizes.split(['x', '_', '.']).map(|number| number.parse().ok()).collect();
+    let numbers: [u32; 10] = numbers?.try_into().ok()?;
+    let [blocks, erase, write, buffer, sub_page, oob, oob_free, strength, step, threshold] = numbers;
+    let sound = (1..=MAX_BLOCKS).contains(&blocks)
+        && (1..=MAX_ERASE_BYTES).contains(&erase)
+        && (1..=erase).contains(&write)
+        && (1..=write).contains(&sub_page)
+        && buffer >= write;
+    sound.then_some(Geometry {
+        kind,
+        size_bytes: u64::from(blocks) * u64::from(erase),
+        erase_bytes: erase,
+        write_bytes: write,
+        buffer_bytes: buffer,
+        sub_page_bytes: sub_page,
+        oob_bytes: oob,
+        oob_free_bytes: oob_free,
+        ecc_strength: strength,
+        ecc_step_bytes: step,
+        bitflip_threshold: threshold,
+        pairing: Pairing::NONE,
+    })
+}
+
+/// Most blocks and largest block of a flash that is tried: more is a mistake, and would take too much memory.
+const MAX_BLOCKS: u32 = 1 << 16;
+const MAX_ERASE_BYTES: u32 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        let geometries = [Geometry::nand_2048(64), Geometry::nand_512(80), Geometry::nor(64, 65536)];
+        let cut = |operation, kind, tear| CutAt { operation, kind, tear };
+        let ends = [
+            End::Cuts(vec![cut(345, CutKind::During(Stage::Middle), 0)]),
+            End::Cuts(vec![cut(1, CutKind::Before, 7), cut(9, CutKind::During(Stage::Late), 0)]),
+            End::Unmount(12),
+        ];
+        for (geometry, end) in geometries.into_iter().zip(ends) {
+            for faults in [false, true] {
+                let id =
+                    RunId { geometry: geometry.clone(), faults, seed: u64::MAX, steps: 20, end: end.clone() };
+                assert_eq!(id.to_string().parse(), Ok(id));
+            }
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_ids() {
+        let flash = "nand64x131072_2048.2048.512_64.34_4.512.3";
+        for text in ["", "1", "1.2:3.late", "x:1.2:3.late", ":1.2:3.late"] {
+            assert!(text.parse::<RunId>().is_err(), "{text}");
+        }
+        assert!(format!("{flash}:1.2:3.late").parse::<RunId>().is_ok());
+        for rest in [
+            "1.2:3.never",
+            "1.2:3",
+            "1.2:",
+            "1:3.late",
+            "1.2ff:3.late",
+            "1.2:3.late.0",
+            "1.2:3.late:4",
+            "x.2:3.late",
+        ] {
+            assert!(format!("{flash}:{rest}").parse::<RunId>().is_err(), "{rest}");
+        }
+        let wrong = [
+            "nand0x131072_2048.2048.512_64.34_4.512.3",
+            "nand64x131072_0.2048.512_64.34_4.512.3",
+            "nand64x131072_2048.2048.512_64.34_4.512",
+            "nand64x131072_2048.2048.4096_64.34_4.512.3",
+            "nand4000000000x4000000000_2048.2048.512_64.34_4.512.3",
+        ];
+        for flash in wrong {
+            assert!(format!("{flash}:1.2:3.late").parse::<RunId>().is_err(), "{flash}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What is explored.
+
+use floatgate_mtd::Geometry;
+use floatgate_mtd::power_cut::CutKind;
+
+/// Which operations are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// So many operations at equal distances, all of them at most, each in one way, by turns.
+    Linear(u64),
+    /// The first, second, fourth, eighth and so on, in every way.
+    Log,
+    /// Every one, in every way.
+    Exhaustive,
+    /// So many at random, of as many workloads as that takes.
+    Random(u64),
+    /// None: the filesystem is unmounted after each step instead.
+    Unmount,
+}
+
+/// Whether power goes away again while the filesystem recovers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecondCut {
+    /// No.
+    Never,
+    /// After each first cut once, at an operation of the recovery that follows from the seed; at random up to four times.
+    Sampled,
+    /// At every operation of the recovery, in every way.
+    Exhaustive,
+}
+
+/// What is explored.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The flash: at most 65536 erase blocks of at most 16 MiB, and small if it is to be quick.
+    pub geometry: Geometry,
+    /// Seed of the workload, of the filesystem's kind, of faults and of what torn operations leave.
+    pub seed: u64,
+    /// Steps of the workload.
+    pub steps: usize,
+    /// Whether the flash has faults too: bit errors, bad blocks, operations that fail.
+    pub faults: bool,
+    /// Which operations are cut.
+    pub mode: Mode,
+    /// Whether power goes away again.
+    pub second: SecondCut,
+    /// In which ways the first cut may happen.
+    pub kinds: Vec<CutKind>,
+}
+
+impl Options {
+    /// Everything for one workload: each operation, each way, each operation of the recovery.
+    pub fn exhaustive(geometry: Geometry, seed: u64, steps: usize) -> Self {
+        let kinds = CutKind::ALL.to_vec();
+        Self {
+            geometry,
+            seed,
+            steps,
+            faults: false,
+            mode: Mode::Exhaustive,
+            second: SecondCut::Exhaustive,
+            kinds,
+        }
+    }
+}

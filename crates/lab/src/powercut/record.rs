@@ -1,0 +1,181 @@
+//! The workload once without a cut, with all that is needed to cut it anywhere.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::filesystem::{Fs, Recipe, Variant, operations};
+use super::flash::Flash;
+use super::state::{FileNow, FileStates, Tree};
+use super::workload::{self, Durable, Known, Step};
+use floatgate_stack::ubifs::Rename;
+
+/// Why a workload cannot be explored: it fails without any cut.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the workload fails without a cut, at step {step}: {what}")]
+pub struct WorkloadError {
+    /// Number of the step, from 0.
+    pub step: usize,
+    /// What went wrong.
+    pub what: String,
+}
+
+/// A workload, recorded.
+#[derive(Debug)]
+pub(super) struct Recording {
+    pub(super) recipe: Recipe,
+    pub(super) seed: u64,
+    pub(super) moments: Vec<Moment>,
+    /// Flash operations of all steps.
+    pub(super) operations: u64,
+    /// The filesystem after the last step.
+    pub(super) last: Fs,
+    pub(super) last_known: Known,
+}
+
+/// The filesystem before a step, and what may be found when power goes away during it.
+#[derive(Debug)]
+pub(super) struct Moment {
+    pub(super) fs: Fs,
+    pub(super) known: Known,
+    pub(super) step: Step,
+    pub(super) number: usize,
+    /// Flash operations of the step, counted from the start of the workload.
+    pub(super) operations: RangeInclusive<u64>,
+    /// Names at every moment since they were last brought to flash, the one after the step included.
+    pub(super) trees: Vec<Arc<Tree>>,
+    /// What each regular file may be, the step included.
+    pub(super) files: BTreeMap<u32, Arc<FileStates>>,
+}
+
+/// Makes a filesystem, runs the workload and keeps the filesystem before every step.
+pub(super) fn record(
+    flash: Box<dyn Flash>,
+    faults: bool,
+    seed: u64,
+    steps: usize,
+) -> Result<Recording, WorkloadError> {
+    if std::env::var("STEPS").is_ok() {
+        eprintln!("DBG {:?}", Variant::of(seed));
+    }
+    let recipe = Recipe { variant: Variant::of(seed), faults };
+    let mut fs = recipe.make(flash, seed).map_err(|what| WorkloadError { step: 0, what })?;
+    let mut recorder = Recorder::new(&mut fs).map_err(|what| WorkloadError { step: 0, what })?;
+    let start = operations(&fs);
+    let mut known = Known::default();
+    let mut moments = Vec::with_capacity(steps);
+    for (number, step) in workload::steps(seed, steps).into_iter().enumerate() {
+        let wrong = |what: String| WorkloadError { step: number, what };
+        let before = (fs.clone(), known.clone());
+        let first = operations(&fs) - start + 1;
+        let (after, durable) =
+            workload::run(fs, &recipe, &mut known, &step, number).map_err(|(what, _)| wrong(what))?;
+        fs = after;
+        if std::env::var("STEPS").is_ok() {
+            eprintln!("DBG {number} {step:?} ops {first}..{} -> {durable:?}", operations(&fs) - start);
+        }
+        recorder.note(&mut fs, &known, &step).map_err(wrong)?;
+        let operations = first..=operations(&fs) - start;
+        moments.push(recorder.moment(before, step, number, operations));
+        recorder.settle(&mut fs, durable).map_err(wrong)?;
+    }
+    let operations = operations(&fs) - start;
+    Ok(Recording { recipe, seed, moments, operations, last: fs, last_known: known })
+}
+
+impl Recording {
+    /// The moment before the step with a flash operation.
+    pub(super) fn moment_of(&self, operation: u64) -> Option<&Moment> {
+        let index = self.moments.partition_point(|moment| *moment.operations.end() < operation);
+        self.moments.get(index).filter(|moment| moment.operations.contains(&operation))
+    }
+
+    /// The filesystem after a step.
+    pub(super) fn after(&self, step: usize) -> (&Fs, &Known) {
+        self.moments
+            .get(step + 1)
+            .map_or((&self.last, &self.last_known), |moment| (&moment.fs, &moment.known))
+    }
+}
+
+/// Keeps track of what may be found.
+struct Recorder {
+    /// Names at every moment since they were last brought to flash.
+    trees: Vec<Arc<Tree>>,
+    /// Number of the first of them.
+    base: usize,
+    /// For each inode the number of the moment at which its names last changed.
+    changed_at: BTreeMap<u32, usize>,
+    files: BTreeMap<u32, Arc<FileStates>>,
+}
+
+impl Recorder {
+    fn new(fs: &mut Fs) -> Result<Self, String> {
+        let tree = Tree::read(fs).map_err(|error| error.to_string())?;
+        let mut recorder =
+            Self { trees: Vec::new(), base: 0, changed_at: BTreeMap::new(), files: BTreeMap::new() };
+        for inode in tree.files() {
+            recorder.settle_file(fs, inode)?;
+        }
+        recorder.trees.push(Arc::new(tree));
+        Ok(recorder)
+    }
+
+    /// What is there after a step may be found from now on.
+    fn note(&mut self, fs: &mut Fs, known: &Known, step: &Step) -> Result<(), String> {
+        let now = Tree::read(fs).map_err(|error| error.to_string())?;
+        let exchange = matches!(step, Step::Rename { how: Rename::Exchange, .. });
+        let number = self.base + self.trees.len();
+        if let Some(before) = self.trees.last() {
+            let touched = now.touched(before, exchange);
+            self.changed_at.extend(touched.into_iter().map(|inode| (inode, number)));
+        }
+        // A file without a name can have had one at a moment that is possible still.
+        for inode in now.files().chain(known.open()) {
+            let file = FileNow::read(fs, inode).map_err(|error| error.to_string())?;
+            let states = self.files.entry(inode).or_default();
+            if states.is_news(&file) {
+                Arc::make_mut(states).change(&file);
+            }
+        }
+        self.trees.push(Arc::new(now));
+        Ok(())
+    }
+
+    fn moment(
+        &self,
+        before: (Fs, Known),
+        step: Step,
+        number: usize,
+        operations: RangeInclusive<u64>,
+    ) -> Moment {
+        let (fs, known) = before;
+        let (trees, files) = (self.trees.clone(), self.files.clone());
+        Moment { fs, known, step, number, operations, trees, files }
+    }
+
+    /// What was brought to flash cannot be found as it was before.
+    fn settle(&mut self, fs: &mut Fs, durable: Durable) -> Result<(), String> {
+        let last = self.base + self.trees.len() - 1;
+        let of_inode = durable.inode.and_then(|inode| self.changed_at.get(&inode).copied());
+        let names = if durable.all || durable.names { last } else { of_inode.unwrap_or(self.base) };
+        let files: Vec<u32> = match durable.inode {
+            _ if durable.all => self.files.keys().copied().collect(),
+            inode => inode.into_iter().filter(|inode| self.files.contains_key(inode)).collect(),
+        };
+        if names > self.base {
+            self.trees.drain(..names - self.base);
+            self.base = names;
+        }
+        files.into_iter().try_for_each(|inode| self.settle_file(fs, inode))
+    }
+
+    fn settle_file(&mut self, fs: &mut Fs, inode: u32) -> Result<(), String> {
+        match FileNow::read(fs, inode) {
+            Ok(now) => Arc::make_mut(self.files.entry(inode).or_default()).settle(&now),
+            Err(floatgate_stack::ubifs::Error::NotFound) => drop(self.files.remove(&inode)),
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+}

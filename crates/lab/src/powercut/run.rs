@@ -1,0 +1,237 @@
+//! One run: up to the cut, through recovery, and what is there then.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use floatgate_mtd::power_cut::Cut;
+use floatgate_stack::ubi::PebState;
+use floatgate_stack::ubifs::{Error, Name, NewFile, NewKind, Rename};
+
+use super::filesystem::{BALLAST, Device, Fs, Recipe, abandon, operations};
+use super::id::{CutAt, End};
+use super::random::Random;
+use super::record::{Moment, Recording};
+use super::state::{FileNow, Tree};
+use super::workload;
+
+/// What a recovery has brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Names as they were at an earlier moment that was possible still.
+    Earlier,
+    /// As before the step.
+    Before,
+    /// As after it.
+    After,
+}
+
+/// A run after which all was well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Recovered {
+    /// Cuts that came to pass.
+    pub(super) cuts: u64,
+    /// Flash operations of the last recovery, which was not cut.
+    pub(super) operations: u64,
+    pub(super) found: Found,
+    /// Bad PEBs in the end.
+    pub(super) bad_pebs: u32,
+}
+
+/// Runs a step to its end and checks what is there.
+///
+/// # Errors
+/// What is wrong, in words. A panic is one of those.
+pub(super) fn run(recording: &Recording, end: &End) -> Result<Recovered, String> {
+    let run = || match end {
+        End::Cuts(cuts) => run_cuts(recording, cuts),
+        End::Unmount(step) => run_unmount(recording, *step),
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(format!("panic: {text}"))
+    })
+}
+
+fn run_cuts(recording: &Recording, cuts: &[CutAt]) -> Result<Recovered, String> {
+    let (first, again) = cuts.split_first().ok_or("no cut is given")?;
+    let moment = recording.moment_of(first.operation);
+    let moment =
+        moment.ok_or_else(|| format!("the workload has only {} operations", recording.operations))?;
+    let mut flash = cut_step(recording, moment, *first)?;
+    let mut done = 1;
+    for (number, cut) in again.iter().enumerate() {
+        flash = cut_recovery(recording, flash, *cut, number as u64 + 1)?;
+        done += u64::from(flash.is_lost());
+        power_on(&mut flash);
+    }
+    let before = flash.operations();
+    let mut fs = recording.recipe.mount(flash).map_err(|(what, _)| what)?;
+    let operations = operations(&fs) - before;
+    let found = compare(moment, &mut fs)?;
+    let bad_pebs = go_on(&recording.recipe, fs, recording.seed ^ first.operation)?;
+    Ok(Recovered { cuts: done, operations, found, bad_pebs })
+}
+
+fn cut_step(recording: &Recording, moment: &Moment, cut: CutAt) -> Result<Device, String> {
+    let (mut fs, mut known) = (moment.fs.clone(), moment.known.clone());
+    let nth = cut.operation - moment.operations.start() + 1;
+    order(
+        fs.volume_mut().ubi_mut().mtd_mut(),
+        CutAt { operation: nth, ..cut },
+        recording.seed ^ cut.operation,
+    );
+    let ended = workload::run(fs, &recording.recipe, &mut known, &moment.step, moment.number);
+    let (mut flash, what) = match ended {
+        Ok((fs, _)) => (abandon(fs), "without an error".to_owned()),
+        Err((what, flash)) => (flash, what),
+    };
+    if !flash.is_lost() {
+        return Err(format!("the step ended before the cut: {what}"));
+    }
+    power_on(&mut flash);
+    Ok(flash)
+}
+
+/// Mounts while power goes away. If it lasts long enough, the filesystem is left mounted.
+fn cut_recovery(recording: &Recording, mut flash: Device, cut: CutAt, number: u64) -> Result<Device, String> {
+    order(&mut flash, cut, recording.seed ^ cut.operation.rotate_left(8) ^ number.rotate_left(16));
+    match recording.recipe.mount(flash) {
+        Ok(fs) => Ok(abandon(fs)),
+        Err((what, flash)) if !flash.is_lost() => Err(format!("before cut {}: {what}", number + 1)),
+        Err((_, flash)) => Ok(flash),
+    }
+}
+
+fn order(flash: &mut Device, cut: CutAt, seed: u64) {
+    let seed = Random::of(seed, u64::from(cut.tear)).next();
+    flash.order(Some(Cut { operation: cut.operation, kind: cut.kind, seed }));
+}
+
+fn power_on(flash: &mut Device) {
+    flash.order(None);
+    flash.power_on();
+}
+
+/// Compares what is there with what may be there.
+fn compare(moment: &Moment, fs: &mut Fs) -> Result<Found, String> {
+    let tree = Tree::read(fs).map_err(|error| format!("reading names: {error}"))?;
+    let Some(back) = moment.trees.iter().rev().position(|possible| **possible == tree) else {
+        return Err(tree.describe(&moment.trees));
+    };
+    for inode in tree.files() {
+        let found = FileNow::read(fs, inode).map_err(|error| format!("reading inode {inode}: {error}"))?;
+        let refused = moment.files.get(&inode).map(|states| states.refuse(&found));
+        if let Some(what) = refused.unwrap_or_else(|| Some("it was never made".to_owned())) {
+            return Err(format!("inode {inode}: {what}"));
+        }
+    }
+    sound(fs, &tree)?;
+    Ok([Found::After, Found::Before].get(back).copied().unwrap_or(Found::Earlier))
+}
+
+/// Names and inodes agree, and no inode is there without a name.
+fn sound(fs: &mut Fs, tree: &Tree) -> Result<(), String> {
+    if let Some(wrong) = tree.wrong_links(fs.root()) {
+        return Err(wrong);
+    }
+    let found = fs.inodes().map_err(|error| format!("reading the index: {error}"))?.len();
+    let named = tree.inode_count();
+    if found != named {
+        return Err(format!("the index has {found} inodes, names and attributes lead to {named}"));
+    }
+    Ok(())
+}
+
+/// Unmounts after a step: all of it has to be there.
+fn run_unmount(recording: &Recording, step: usize) -> Result<Recovered, String> {
+    let (fs, known) = recording.after(step);
+    let (mut fs, mut open) = (fs.clone(), known.open());
+    open.try_for_each(|inode| fs.close(inode)).map_err(|error| format!("closing a file: {error}"))?;
+    let before = Everything::read(&mut fs)?;
+    let flash = Recipe::unmount(fs).map_err(|(what, _)| what)?;
+    let count = flash.operations();
+    let mut fs = recording.recipe.mount(flash).map_err(|(what, _)| what)?;
+    let operations = operations(&fs) - count;
+    before.require(&mut fs)?;
+    sound(&mut fs, &before.tree)?;
+    let bad_pebs = go_on(&recording.recipe, fs, recording.seed ^ step as u64)?;
+    Ok(Recovered { cuts: 0, operations, found: Found::After, bad_pebs })
+}
+
+/// All names and files.
+struct Everything {
+    tree: Tree,
+    files: Vec<(u32, FileNow)>,
+}
+
+impl Everything {
+    fn read(fs: &mut Fs) -> Result<Self, String> {
+        let wrong = |error: Error| format!("reading everything: {error}");
+        let tree = Tree::read(fs).map_err(wrong)?;
+        let read = |inode| FileNow::read(fs, inode).map(|file| (inode, file));
+        let files: Result<Vec<_>, _> = tree.files().map(read).collect();
+        Ok(Self { files: files.map_err(wrong)?, tree })
+    }
+
+    /// The same is there after another mount.
+    fn require(&self, fs: &mut Fs) -> Result<(), String> {
+        let now = Self::read(fs)?;
+        if now.tree != self.tree {
+            return Err(format!("mounted again: {}", now.tree.describe(&[self.tree.clone().into()])));
+        }
+        match now.files.iter().zip(&self.files).find(|(now, before)| now != before) {
+            Some(((inode, _), _)) => Err(format!("mounted again: inode {inode} is another")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The filesystem can be used and mounted again, and all its space is there. Returns how many PEBs are bad.
+fn go_on(recipe: &Recipe, mut fs: Fs, seed: u64) -> Result<u32, String> {
+    use_it(&mut fs, seed).map_err(|error| format!("using the filesystem: {error}"))?;
+    adds_up(&mut fs)?;
+    let before = Everything::read(&mut fs)?;
+    // As often as not without being unmounted: everything is on flash.
+    let flash = if Random::new(seed).once_in(2) {
+        abandon(fs)
+    } else {
+        Recipe::unmount(fs).map_err(|(what, _)| what)?
+    };
+    let mut fs = recipe.mount(flash).map_err(|(what, _)| format!("mounting again: {what}"))?;
+    before.require(&mut fs)?;
+    Ok(fs.volume().ubi().info().bad_pebs)
+}
+
+/// A new file can be made, written and moved, an old one removed, and everything be brought to flash.
+fn use_it(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
+    let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+    let root = fs.root();
+    let name = |name| Name { directory: root, name };
+    // Room for it, should there be none.
+    match fs.unlink(root, BALLAST) {
+        Ok(()) | Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    let inode = fs.create(root, b"after the cut", &file)?;
+    let mut random = Random::new(seed);
+    let data: Vec<u8> = (0..5000).map(|_| random.next() as u8).collect();
+    fs.write(inode, random.below_u64(5000), &data)?;
+    fs.rename(name(b"after the cut"), name(b"still there"), Rename::Replace)?;
+    fs.sync()
+}
+
+/// The space of every LEB is known, and no PEB is lost. Everything has been brought to flash before.
+fn adds_up(fs: &mut Fs) -> Result<(), String> {
+    let found = fs.check().map_err(|error| format!("checking space: {error}"))?;
+    if let Some(first) = found.first() {
+        return Err(format!("{first} ({} in all)", found.len()));
+    }
+    // An erroneous PEB is not lost: it holds a LEB that was unmapped, and is back and unreadable because power was cut from its
+    // erasure. It is erased when the LEB is used again.
+    let wrong = fs
+        .volume()
+        .ubi()
+        .pebs()
+        .find(|peb| matches!(peb.state, PebState::Pending | PebState::Alien | PebState::Corrupted));
+    wrong.map_or(Ok(()), |peb| Err(format!("PEB {} is lost: {:?}", peb.pnum, peb.state)))
+}

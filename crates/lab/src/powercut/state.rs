@@ -1,0 +1,280 @@
+//! What may be there after a loss of power.
+//!
+//! Names, links, extended attributes and the inodes that go with them are written by one journal head, so that after a loss of
+//! power they are those of one moment: not before the last that was brought to flash, nor after the step under way. Attributes
+//! of a file are written together, and later: they are those of one moment, too, but of its own. Data are written by another
+//! head, block by block: each block is one that the file had since it was brought to flash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{DeviceNumber, FileType};
+use floatgate_stack::ubifs::{Attributes, Result};
+
+use super::filesystem::Fs;
+
+/// Bytes of a block.
+const BLOCK: usize = 4096;
+
+/// What is written of an inode together with its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) file_type: FileType,
+    links: u32,
+    /// Of a directory; a file's is written later.
+    size: Option<u64>,
+    device: Option<DeviceNumber>,
+    target: Option<Vec<u8>>,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// All names and what they lead to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree {
+    /// Inodes, by directory and name.
+    pub(super) entries: BTreeMap<(u32, Vec<u8>), u32>,
+    pub(super) inodes: BTreeMap<u32, Named>,
+}
+
+/// What is written of a file at a time of its own, but for the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Own {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    flags: u32,
+    modified: i64,
+    changed: i64,
+}
+
+/// A whole block, zeros behind the end of the file.
+type Block = Arc<[u8]>;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileNow {
+    size: u64,
+    own: Own,
+    blocks: Vec<Block>,
+}
+
+/// What a file may be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileStates {
+    sizes: BTreeSet<u64>,
+    own: BTreeSet<Own>,
+    /// Contents of blocks that changed.
+    blocks: BTreeMap<usize, BTreeSet<Block>>,
+    /// The contents now, block by block.
+    now: Vec<Block>,
+}
+
+impl Tree {
+    /// Reads all names.
+    pub(super) fn read(fs: &mut Fs) -> Result<Self> {
+        let mut tree = Self::default();
+        let mut pending = vec![fs.root()];
+        while let Some(inode) = pending.pop() {
+            // The second name of an inode, or a directory in a circle.
+            if tree.inodes.contains_key(&inode) {
+                continue;
+            }
+            let named = Named::read(fs, inode)?;
+            if named.file_type == FileType::Directory {
+                for entry in fs.read_dir(inode, None, usize::MAX)? {
+                    pending.push(entry.inode);
+                    tree.entries.insert((inode, entry.name), entry.inode);
+                }
+            }
+            tree.inodes.insert(inode, named);
+        }
+        Ok(tree)
+    }
+
+    /// Regular files.
+    pub(super) fn files(&self) -> impl Iterator<Item = u32> + '_ {
+        self.inodes.iter().filter(|(_, named)| named.file_type == FileType::Regular).map(|(&inode, _)| inode)
+    }
+
+    /// Inodes that the index has to lead to: those of extended attributes are some, too.
+    pub(super) fn inode_count(&self) -> usize {
+        self.inodes.values().map(|named| 1 + named.xattrs.len()).sum()
+    }
+
+    /// An inode whose links are not as many as its names.
+    pub(super) fn wrong_links(&self, root: u32) -> Option<String> {
+        let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+        for ((directory, _), &inode) in &self.entries {
+            *names.entry(inode).or_default() += 1;
+            // A directory is named by the `..` of those in it.
+            if self.inodes.get(&inode).is_some_and(|named| named.file_type == FileType::Directory) {
+                *names.entry(*directory).or_default() += 1;
+            }
+        }
+        self.inodes.iter().find_map(|(inode, named)| {
+            let own = u32::from(named.file_type == FileType::Directory) + u32::from(*inode == root);
+            let found = names.get(inode).copied().unwrap_or(0) + own;
+            (found != named.links)
+                .then(|| format!("inode {inode} has {found} names and {} links", named.links))
+        })
+    }
+
+    /// Inodes whose names or what goes with them are others than in `before`. With names that changed places (`exchange`) only
+    /// their directories are meant: the inodes themselves are not written.
+    pub(super) fn touched(&self, before: &Self, exchange: bool) -> BTreeSet<u32> {
+        let mut touched = BTreeSet::new();
+        for (key, inode) in self.entries.iter().filter(|(key, inode)| before.entries.get(*key) != Some(inode))
+        {
+            touched.insert(key.0);
+            if !exchange {
+                touched.insert(*inode);
+            }
+        }
+        touched.extend(before.entries.keys().filter(|key| !self.entries.contains_key(*key)).map(|key| key.0));
+        let changed = self.inodes.iter().filter(|(inode, named)| before.inodes.get(*inode) != Some(named));
+        touched.extend(changed.map(|(&inode, _)| inode));
+        touched
+    }
+
+    fn differences(&self, other: &Self) -> usize {
+        let entries = self.entries.iter().filter(|(key, inode)| other.entries.get(*key) != Some(inode));
+        let inodes = self.inodes.iter().filter(|(key, named)| other.inodes.get(*key) != Some(named));
+        entries.count() + inodes.count()
+    }
+
+    /// How these names, that were found, differ from those possible that are nearest to them.
+    pub(super) fn describe(&self, possible: &[Arc<Self>]) -> String {
+        let distance = |tree: &Self| tree.differences(self) + self.differences(tree);
+        let Some((back, nearest)) = possible.iter().rev().enumerate().min_by_key(|(_, tree)| distance(tree))
+        else {
+            return "no names are possible".to_owned();
+        };
+        let moments = possible.len();
+        format!(
+            "names of none of {moments} possible moments; nearest is the {back}. before the end of the step, which has {} and not {}",
+            nearest.first_difference(self),
+            self.first_difference(nearest)
+        )
+    }
+
+    fn first_difference(&self, other: &Self) -> String {
+        let entry = self.entries.iter().find(|(key, inode)| other.entries.get(*key) != Some(inode));
+        let inode = self.inodes.iter().find(|(key, named)| other.inodes.get(*key) != Some(named));
+        match (entry, inode) {
+            (Some(((directory, name), inode)), _) => {
+                format!("{:?} in {directory} for {inode}", String::from_utf8_lossy(name))
+            }
+            (None, Some((inode, named))) => format!("inode {inode}: {named:?}"),
+            (None, None) => "nothing more".to_owned(),
+        }
+    }
+}
+
+impl Named {
+    fn read(fs: &mut Fs, inode: u32) -> Result<Self> {
+        let attributes = fs.attributes(inode)?;
+        let file_type = attributes.file_type;
+        let size = (file_type == FileType::Directory).then_some(attributes.size);
+        let target = if file_type == FileType::Symlink { Some(fs.read_link(inode)?) } else { None };
+        let mut xattrs = BTreeMap::new();
+        if attributes.xattr_count > 0 {
+            for name in fs.list_xattrs(inode)? {
+                let value = fs.get_xattr(inode, &name)?;
+                xattrs.insert(name, value);
+            }
+        }
+        let (links, device) = (attributes.links, attributes.device);
+        Ok(Self { file_type, links, size, device, target, xattrs })
+    }
+}
+
+impl Own {
+    const fn of(attributes: &Attributes) -> Self {
+        Self {
+            mode: attributes.mode,
+            uid: attributes.uid,
+            gid: attributes.gid,
+            flags: attributes.flags.bits(),
+            modified: attributes.mtime.seconds,
+            changed: attributes.ctime.seconds,
+        }
+    }
+}
+
+impl FileNow {
+    /// Reads a file.
+    pub(super) fn read(fs: &mut Fs, inode: u32) -> Result<Self> {
+        let attributes = fs.attributes(inode)?;
+        let mut contents = vec![0; usize::try_from(attributes.size).unwrap_or(0)];
+        fs.read(inode, 0, &mut contents)?;
+        let blocks = contents.chunks(BLOCK).map(whole_block).collect();
+        Ok(Self { size: attributes.size, own: Own::of(&attributes), blocks })
+    }
+}
+
+fn whole_block(bytes: &[u8]) -> Block {
+    let mut block = vec![0; BLOCK];
+    block[..bytes.len()].copy_from_slice(bytes);
+    block.into()
+}
+
+impl FileStates {
+    /// The file is on flash as it is now.
+    pub(super) fn settle(&mut self, now: &FileNow) {
+        self.sizes = BTreeSet::from([now.size]);
+        self.own = BTreeSet::from([now.own]);
+        self.blocks.clear();
+        self.now.clone_from(&now.blocks);
+    }
+
+    /// Whether this is not what the file is known to be.
+    pub(super) fn is_news(&self, now: &FileNow) -> bool {
+        !self.sizes.contains(&now.size) || !self.own.contains(&now.own) || self.now != now.blocks
+    }
+
+    /// The file has changed to this, and the change may be on flash or not.
+    pub(super) fn change(&mut self, now: &FileNow) {
+        let before = self.sizes.last().copied().unwrap_or(0).max(now.size);
+        self.sizes.insert(now.size);
+        // A write that is cut off may have grown the file block by block.
+        self.sizes.extend((1..=before / BLOCK as u64).map(|block| block * BLOCK as u64));
+        self.own.insert(now.own);
+        for block in 0..now.blocks.len().max(self.now.len()) {
+            let (old, new) = (self.now.get(block), now.blocks.get(block));
+            if old != new {
+                let states = self.blocks.entry(block).or_default();
+                // What is not there is zeros, should the file become longer.
+                states.extend(
+                    [old, new].into_iter().map(|block| block.cloned().unwrap_or_else(|| whole_block(&[]))),
+                );
+            }
+        }
+        self.now.clone_from(&now.blocks);
+    }
+
+    /// Why the file cannot be this; `None` if it can.
+    pub(super) fn refuse(&self, found: &FileNow) -> Option<String> {
+        if !self.sizes.contains(&found.size) {
+            return Some(format!("{} bytes long, where only {:?} are possible", found.size, self.sizes));
+        }
+        if !self.own.contains(&found.own) {
+            return Some(format!("{:?}, which it never had since it was brought to flash", found.own));
+        }
+        (0..found.blocks.len()).find_map(|block| self.refuse_block(block, found))
+    }
+
+    fn refuse_block(&self, block: usize, found: &FileNow) -> Option<String> {
+        let start = block as u64 * BLOCK as u64;
+        let len = usize::try_from(found.size.saturating_sub(start)).unwrap_or(BLOCK).min(BLOCK);
+        let got = found.blocks.get(block)?.get(..len)?;
+        let is = |state: &Block| state.get(..len) == Some(got);
+        let possible = match self.blocks.get(&block) {
+            Some(states) => states.iter().any(is),
+            None => self.now.get(block).map_or_else(|| got.iter().all(|&byte| byte == 0), is),
+        };
+        (!possible).then(|| {
+            let zeros = if got.iter().all(|&byte| byte == 0) { "zeros, which is " } else { "" };
+            format!("block {block} is {zeros}none that it was since it was last brought to flash")
+        })
+    }
+}

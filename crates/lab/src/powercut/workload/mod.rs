@@ -1,0 +1,176 @@
+//! The reference workload: what a filesystem is asked to do while power may go away.
+
+mod apply;
+
+pub(super) use apply::{Durable, Known, run};
+use floatgate_stack::ubifs::Rename;
+
+use super::random::Random;
+
+/// Names that files get; few, so that they meet again and again. The first ones begin alike.
+pub(super) const NAMES: [&[u8]; 9] = [
+    b"name one",
+    b"name two",
+    b"name-that-is-somewhat-longer-than-the-others-and-than-the-unit-in-which-an-entry-is-aligned",
+    b"a",
+    b"b",
+    b"config",
+    b"log.1",
+    b"x y",
+    b"\xFF\xE9",
+];
+
+/// Names of extended attributes.
+pub(super) const XATTRS: [&[u8]; 3] = [b"user.one", b"trusted.two", b"security.three"];
+
+/// Largest file, bytes: more blocks make more states, not more kinds of them.
+const FILE_BYTES: u64 = 24_000;
+
+/// Most bytes of a write.
+const WRITE_BYTES: usize = 9000;
+
+/// One thing that is asked of the filesystem. Directories, files and names are numbers; what they stand for depends on what is
+/// there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A file of any kind.
+    Create { directory: usize, name: usize, kind: Kind },
+    /// A file without a name (`O_TMPFILE`).
+    CreateUnnamed { directory: usize },
+    /// Data are written behind the end.
+    Append { file: usize, len: usize, seed: u64 },
+    /// Data are written over old ones, or behind a hole; with `sync` they are to be on flash after that (`O_SYNC`).
+    Write { file: usize, offset: u64, len: usize, seed: u64, sync: bool },
+    /// A file is cut or grows by a hole.
+    Truncate { file: usize, size: u64 },
+    /// Another name for a file.
+    Link { file: usize, directory: usize, name: usize },
+    /// A name goes.
+    Unlink { directory: usize, name: usize },
+    /// A name changes, perhaps onto another.
+    Rename { from: (usize, usize), to: (usize, usize), how: Rename },
+    /// An extended attribute is set.
+    SetXattr { file: usize, name: usize, len: usize, seed: u64 },
+    /// An extended attribute goes.
+    RemoveXattr { file: usize, name: usize },
+    /// Permissions and owner change.
+    SetAttributes { file: usize, permissions: u32, uid: u32 },
+    /// Changes of a file or directory are to be on flash at once from now on, or no longer (`chattr +S`).
+    SetSync { file: usize, directory: bool, sync: bool },
+    /// A file is opened: it stays when it loses its last name.
+    Open { file: usize },
+    /// The file opened first is closed.
+    Close,
+    /// One file or directory is brought to flash.
+    Fsync { file: usize, directory: bool },
+    /// Everything is brought to flash.
+    Sync,
+    /// Time passes.
+    Idle,
+    /// The filesystem is unmounted and mounted again.
+    Remount,
+}
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// With data.
+    Regular,
+    /// With names.
+    Directory,
+    /// With a target.
+    Symlink,
+    /// With numbers.
+    Device,
+    /// Without anything.
+    Fifo,
+}
+
+impl Step {
+    /// What it is called in reports.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Create { .. } | Self::CreateUnnamed { .. } => "create",
+            Self::Append { .. } => "append",
+            Self::Write { sync: false, .. } => "overwrite",
+            Self::Write { sync: true, .. } => "write with O_SYNC",
+            Self::Truncate { .. } => "truncate",
+            Self::Link { .. } => "link",
+            Self::Unlink { .. } => "unlink",
+            Self::Rename { how: Rename::Exchange, .. } => "exchange",
+            Self::Rename { .. } => "rename",
+            Self::SetXattr { .. } | Self::RemoveXattr { .. } => "xattr",
+            Self::SetAttributes { .. } | Self::SetSync { .. } => "attributes",
+            Self::Open { .. } | Self::Close => "open and close",
+            Self::Fsync { .. } => "fsync",
+            Self::Sync => "sync",
+            Self::Idle => "idle",
+            Self::Remount => "remount",
+        }
+    }
+}
+
+/// The steps of a seed.
+pub(super) fn steps(seed: u64, count: usize) -> Vec<Step> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| step(&mut random)).collect()
+}
+
+fn step(random: &mut Random) -> Step {
+    let (directory, name, file) = (random.below(4), random.below(NAMES.len()), random.below(16));
+    let (len, seed) = (1 + random.below(WRITE_BYTES), random.next());
+    match random.below(100) {
+        0..=15 => Step::Create { directory, name, kind: kind(random) },
+        16 => Step::CreateUnnamed { directory },
+        17..=26 => Step::Append { file, len, seed },
+        27..=38 => {
+            let offset = random.below_u64(FILE_BYTES - WRITE_BYTES as u64);
+            Step::Write { file, offset, len, seed, sync: random.once_in(6) }
+        }
+        39..=44 => Step::Truncate { file, size: random.below_u64(FILE_BYTES) },
+        45..=48 => Step::Link { file, directory, name },
+        49..=57 => Step::Unlink { directory, name },
+        58..=67 => Step::Rename {
+            from: (directory, name),
+            to: (random.below(4), random.below(NAMES.len())),
+            how: how(random),
+        },
+        68..=71 => Step::SetXattr { file, name: random.below(XATTRS.len()), len: random.below(700), seed },
+        72 | 73 => Step::RemoveXattr { file, name: random.below(XATTRS.len()) },
+        74..=76 => Step::SetAttributes { file, permissions: 0o600 | seed as u32 & 0o177, uid: len as u32 },
+        77 => Step::SetSync { file, directory: random.once_in(3), sync: random.once_in(2) },
+        78..=80 => Step::Open { file },
+        81 | 82 => Step::Close,
+        83..=92 => Step::Fsync { file, directory: random.once_in(4) },
+        93..=95 => Step::Sync,
+        96..=98 => Step::Idle,
+        _ => Step::Remount,
+    }
+}
+
+fn kind(random: &mut Random) -> Kind {
+    let kinds = [
+        Kind::Regular,
+        Kind::Regular,
+        Kind::Regular,
+        Kind::Regular,
+        Kind::Directory,
+        Kind::Directory,
+        Kind::Symlink,
+        Kind::Device,
+        Kind::Fifo,
+    ];
+    kinds[random.below(kinds.len())]
+}
+
+fn how(random: &mut Random) -> Rename {
+    let all = [
+        Rename::Replace,
+        Rename::Replace,
+        Rename::Replace,
+        Rename::KeepTarget,
+        Rename::Exchange,
+        Rename::Whiteout,
+    ];
+    all[random.below(all.len())]
+}
