@@ -143,7 +143,9 @@ impl<V: Volume> Core<V> {
             What::NameDeletion { name } => tnc.remove_name(io, space, key, name),
             // A nameless file can get a name again: what it has must stay. And it can get attributes, which would be left behind if it
             // were removed before (in Linux they are).
-            What::InodeDeletion if last.get(&key.inum()).is_some_and(|last| last.alive || last.sqnum > change.sqnum) => {
+            What::InodeDeletion
+                if last.get(&key.inum()).is_some_and(|last| last.alive || last.sqnum > change.sqnum) =>
+            {
                 Ok(())
             }
             What::InodeDeletion => tnc.remove_inode(io, space, key.inum()),
