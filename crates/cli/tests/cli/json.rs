@@ -107,6 +107,7 @@ fn is(kind: &str, value: &Value) -> bool {
     match kind {
         "any" => true,
         "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
         "integer" => value.as_u64().is_some_and(|n| n < 1 << 53),
         "number" => value.as_f64().is_some_and(f64::is_finite),
         "string[]" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
@@ -154,7 +155,7 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 27] = [
+const LINES: &[(&str, &str)] = &[
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
@@ -168,6 +169,11 @@ const LINES: [(&str, &str); 27] = [
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
     ("papers", "papers P0 --json"),
     ("papers", "papers --json"),
+    ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
+    (
+        "powercut --replay",
+        "powercut --replay nand64x131072_2048.2048.2048_64.34_4.512.3:1.5:unmount.3 --json",
+    ),
     ("parts", "parts --json"),
     ("parts NAME", "parts w35n01jw --json"),
     ("setups", "setups --json"),
