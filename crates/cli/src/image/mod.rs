@@ -3,6 +3,8 @@
 mod build;
 mod cat;
 mod check;
+mod diff;
+mod dump;
 mod edit;
 mod extract;
 mod info;
@@ -20,11 +22,13 @@ use crate::common::Outcome;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
+  floatgate image info dump.bin --json
   floatgate image ls dump.bin /etc
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
-  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
+  floatgate image check dump.bin --repair repaired.bin
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
   floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
@@ -70,6 +74,10 @@ enum Command {
     Mount(mount::Args),
     /// What is wrong in an image: UBI, UBIFS, the data of files
     Check(check::Args),
+    /// How two images differ, entry by entry
+    Diff(diff::Args),
+    /// One node or header, field by field
+    Dump(dump::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -94,5 +102,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Setxattr(args) => edit::setxattr(args),
         Command::Mount(args) => mount::run(args),
         Command::Check(args) => check::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Dump(args) => dump::run(args),
     }
 }

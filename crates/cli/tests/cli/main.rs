@@ -14,6 +14,7 @@ mod examples;
 mod exits;
 mod golden;
 mod hostile;
+mod image_build;
 mod images;
 mod json;
 #[cfg(target_os = "linux")]

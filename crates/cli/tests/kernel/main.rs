@@ -24,5 +24,6 @@ mod ubifs_built;
 mod ubifs_edited;
 mod ubifs_live;
 mod ubifs_reads;
+mod ubifs_rebuilt;
 mod witness;
 mod workload;

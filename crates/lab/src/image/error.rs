@@ -52,6 +52,12 @@ pub enum ImageError {
     /// The dump cannot be corrected.
     #[error(transparent)]
     Ecc(#[from] EccError),
+    /// Input and output are the same file.
+    #[error("the output is the image itself")]
+    SameFile,
+    /// Nothing stands where a dump was asked for.
+    #[error("{0}")]
+    NoNode(String),
     /// Parts are missing.
     #[error("the image is cut off: {0}")]
     Truncated(String),
@@ -83,7 +89,9 @@ impl ImageError {
             Self::File(_) | Self::Store(_) => {
                 "name a file that can be read, and written if it is to be changed"
             }
-            Self::Output(_) => "nothing more can be written there",
+            Self::Output(_) => "name a file in a folder that you can write to, with room for the image",
+            Self::SameFile => "the image is never changed: name another file",
+            Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
             }

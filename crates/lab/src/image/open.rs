@@ -332,6 +332,26 @@ impl Image {
         Ok(Box::new(volume))
     }
 
+    /// Attaches a UBI device as it was asked for; the place of VID headers is the image's.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn attach_as(
+        self,
+        found: &Found,
+        mode: StoreMode,
+        options: AttachOptions,
+    ) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let geometry = flash_geometry(shape, found.len, &Hints::default());
+        let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
+        let is_last = found.offset + found.len >= self.store.size_bytes();
+        let room = if is_last { u64::MAX } else { found.len };
+        attach_growing(Window::new(self.store, found.offset, room), geometry, mode, &options)
+    }
+
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
     ///
     /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the

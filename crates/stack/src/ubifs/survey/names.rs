@@ -32,13 +32,15 @@ impl<V: Volume> Survey<V> {
             return Ok(());
         }
         let main = self.io.layout().limits.main.clone();
-        let events = find_events(&mut self.io, main)?;
+        let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
         let start = newer_than.map(|commit| self.commit_start(commit)).transpose()?.flatten();
-        if let Some(start) = start {
-            events.iter().filter(|event| event.sqnum > start).for_each(|event| self.tree.apply(event));
+        let Some(start) = start else { return Ok(()) };
+        let newer = || events.iter().filter(|event| event.sqnum > start);
+        if !self.mounts || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
+            newer().for_each(|event| self.tree.apply(event));
         }
         Ok(())
     }
@@ -50,14 +52,7 @@ impl<V: Volume> Survey<V> {
             What::Truncation { .. } => true,
             _ => false,
         };
-        removes || self.is_lost(event.key, event.sqnum)
-    }
-
-    fn is_lost(&self, key: Key, sqnum: u64) -> bool {
-        let covers = |lost: &super::Lost| {
-            (lost.from..=lost.to).contains(&key) && lost.exactly.is_none_or(|exactly| exactly == sqnum)
-        };
-        self.lost.iter().any(covers)
+        removes || self.lost.iter().any(|lost| lost.covers(event, &self.nameless))
     }
 
     /// Adds what a search has found to what the index leads to.
@@ -72,6 +67,7 @@ impl<V: Volume> Survey<V> {
             let file = self.tree.file_mut(inode);
             if file.inode.is_none() && from.place.len > 0 {
                 (file.place, file.sqnum, file.found_by_scan) = (from.place, from.sqnum, true);
+                file.outdated = file.incomplete;
             }
             for (block, place) in from.blocks {
                 file.lost_blocks.remove(&block);
@@ -224,8 +220,10 @@ impl Names {
             wrong.add("names in an inode that is no directory", "these files cannot be reached");
         }
         self.check_links(tree, &inode, &mut wrong);
-        check_counts(tree, &inode, &mut wrong);
-        check_blocks(&inode, &mut wrong);
+        if !file.incomplete {
+            check_counts(tree, &inode, &mut wrong);
+            check_blocks(&inode, &mut wrong);
+        }
     }
 
     fn check_links(&self, tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
@@ -257,7 +255,7 @@ impl Names {
         } else {
             named
         };
-        if inode.links != expected {
+        if inode.links != expected && !wrong.file.incomplete {
             let what = format!("the inode counts {} links, there are {expected}", inode.links);
             wrong.add(what, "files are removed too early, or never");
         }

@@ -1,11 +1,12 @@
 //! Opening a filesystem that may be damaged.
 
+use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Key, MasterFlags, SUPERBLOCK_LEB};
+use floatgate_media::ubifs::{Key, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB};
 
 use super::problem::{Problem, Severity, Structure};
-use super::{Lost, Problems, Survey};
+use super::{Lost, Only, Problems, Survey};
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -22,13 +23,17 @@ const READ: MountOptions =
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
-pub(super) fn survey<V: Volume>(mut volume: V) -> core::result::Result<Survey<V>, (Error, V)> {
+/// Looks at a filesystem; `nameless` are LEBs whose number is not known.
+pub(super) fn survey<V: Volume>(
+    mut volume: V,
+    nameless: Range<u32>,
+) -> core::result::Result<Survey<V>, (Error, V)> {
     let mut problems = Problems::default();
     let found = match superblock_of(&mut volume, &mut problems) {
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let Some((found, is_whole)) = found else { return without_superblock(volume, problems) };
+    let Some((found, is_whole)) = found else { return without_superblock(volume, nameless, problems) };
     let state = match master_of(&mut volume, &found, &mut problems) {
         Ok(state) => state,
         Err(error) => return Err((error, volume)),
@@ -39,12 +44,21 @@ pub(super) fn survey<V: Volume>(mut volume: V) -> core::result::Result<Survey<V>
     {
         return Err((error.clone(), volume));
     }
-    let mounts = strict.is_ok() && is_whole;
-    match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
-        Ok(core) => mounted(core, &found, state, strict.err(), mounts, problems),
+    let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
+        Ok(core) => mounted(core, &found, state, nameless, strict.err(), problems),
         Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
-        Err((error, volume)) => unmountable(volume, &found, state, &error, problems),
-    }
+        Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
+    };
+    outcome.map(|mut survey| {
+        if !is_whole {
+            // Sizes in the superblock may be wrong, so what does not fit them may be right.
+            survey
+                .problems
+                .list
+                .retain(|problem| !matches!(problem.structure, Structure::Lpt | Structure::Space));
+        }
+        Survey { mounts: survey.mounts && is_whole, ..survey }
+    })
 }
 
 /// Whether the volume itself failed, so that nothing more can be found out.
@@ -100,7 +114,7 @@ fn master_of<V: Volume>(
 /// What is damaged in the two LEBs of master nodes.
 fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
     let mut bad = Vec::new();
-    for lnum in [floatgate_media::ubifs::MASTER_LEB, floatgate_media::ubifs::MASTER_LEB + 1] {
+    for lnum in [MASTER_LEB, MASTER_LEB + 1] {
         let (leb, errors) = scan_all(io, lnum, 0)?;
         if leb.nodes.is_empty() && errors.is_empty() {
             bad.push(Error::corrupt(lnum, 0, "no master node"));
@@ -119,12 +133,15 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
         }
     };
     let bad = damaged_copies(io)?;
+    let both = |lnum: u32| bad.iter().any(|error| error.place().is_some_and(|place| place.0 == lnum));
+    let consequence = if both(MASTER_LEB) && both(MASTER_LEB + 1) && choice == Choice::PowerCut {
+        "the node before counts: what a commit made durable since may be missing"
+    } else {
+        consequence
+    };
     if bad.is_empty() {
         let what = "the two copies differ";
-        problems.add(
-            Problem::new(severity, Structure::Master, what, consequence)
-                .at(floatgate_media::ubifs::MASTER_LEB, 0),
-        );
+        problems.add(Problem::new(severity, Structure::Master, what, consequence).at(MASTER_LEB, 0));
     }
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
@@ -132,13 +149,14 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
     Ok(())
 }
 
-fn blank<V: Volume>(io: Io<V>, problems: Problems) -> Survey<V> {
+fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
     Survey {
         io,
         decompressor: Decompressor::new(),
         tree: Default::default(),
         problems,
-        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), exactly: None }],
+        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest }],
+        nameless,
         superblock: None,
         master: None,
         mounts: false,
@@ -148,6 +166,7 @@ fn blank<V: Volume>(io: Io<V>, problems: Problems) -> Survey<V> {
 /// All that nodes say when there is no superblock: areas are not known.
 fn without_superblock<V: Volume>(
     volume: V,
+    nameless: Range<u32>,
     problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let geometry = volume.geometry();
@@ -157,7 +176,7 @@ fn without_superblock<V: Volume>(
         Ok(layout) => layout,
         Err(error) => return Err((error, volume)),
     };
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), problems);
+    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     match survey.rebuild(0..geometry.lebs) {
         Ok(()) => Ok(survey),
         Err(error) => Err((error, survey.into_volume())),
@@ -169,6 +188,7 @@ fn unmountable<V: Volume>(
     volume: V,
     found: &Found,
     state: Option<MasterState>,
+    nameless: Range<u32>,
     error: &Error,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
@@ -182,7 +202,7 @@ fn unmountable<V: Volume>(
         problems.add(Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED));
     }
     let main = layout.limits.main.clone();
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), problems);
+    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     (survey.superblock, survey.master) = (Some(found.stored), state);
     match survey.rebuild(main) {
         Ok(()) => Ok(survey),
@@ -207,11 +227,12 @@ fn mounted<V: Volume>(
     mut core: Core<V>,
     found: &Found,
     state: Option<MasterState>,
+    nameless: Range<u32>,
     refused: Option<Error>,
-    mounts: bool,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let layout = core.io.layout().clone();
+    let mounts = refused.is_none();
     let mut notes = core.damage.notes.clone();
     if let Some(error) = &refused
         && !notes.contains(error)
@@ -219,11 +240,15 @@ fn mounted<V: Volume>(
         notes.insert(0, error.clone());
     }
     let has_master = problems.list.iter().any(|problem| problem.structure == Structure::Master);
+    let lpt = layout.limits.lpt.clone();
+    let has_lpt = notes.iter().any(|error| error.place().is_some_and(|(lnum, _)| lpt.contains(&lnum)));
     for error in &notes {
         let structure = error
             .place()
             .map_or(Structure::Superblock, |(lnum, offset)| structure_at(&mut core, &layout, lnum, offset));
-        if structure == Structure::Master && has_master {
+        // What follows from a damaged LPT says nothing new.
+        let follows = has_lpt && *error == head_error(&core);
+        if structure == Structure::Master && has_master || follows {
             continue;
         }
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
@@ -238,18 +263,27 @@ fn mounted<V: Volume>(
     if let Err(error) = super::space::check(&mut core, mounts && lost.is_empty(), &mut problems) {
         return Err((error, core.into_volume()));
     }
-    let commit = if refused.is_some() { core.master.commit } else { 0 };
+    // Of nameless LEBs not all may be known to be missing: those of the journal are not.
+    let whole = refused.is_none() && nameless.is_empty();
+    let newer_than = (!whole).then_some(core.master.commit);
     let survey = Survey {
         io: core.io,
         decompressor,
         tree,
         problems,
         lost,
+        nameless,
         superblock: Some(found.stored),
         master: state,
         mounts,
     };
-    survey.finish(refused.is_some().then_some(commit))
+    survey.finish(newer_than)
+}
+
+/// What a mount says if the LEB properties are wrong about the index head.
+fn head_error<V: Volume>(core: &Core<V>) -> Error {
+    let (lnum, offset) = (core.master.index_head_lnum, core.master.index_head_offset);
+    Error::corrupt(lnum, offset, "the index head is not where its free space begins")
 }
 
 impl<V: Volume> Survey<V> {
@@ -264,8 +298,8 @@ impl<V: Volume> Survey<V> {
     }
 
     /// Files and names from nothing but the nodes in these LEBs.
-    fn rebuild(&mut self, lebs: core::ops::Range<u32>) -> Result<()> {
-        let events = super::scan::find_events(&mut self.io, lebs)?;
+    fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
+        let events = super::scan::find_events(&mut self.io, lebs.chain(self.nameless.clone()))?;
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;
         self.check_names();
