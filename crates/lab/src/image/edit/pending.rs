@@ -102,7 +102,8 @@ impl<S: Store> Pending<S> {
     }
 }
 
-fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
+/// Writes 0xFF.
+pub(super) fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
     // In pieces of whole pages of any flash.
     let ones = vec![0xFF; ERASE];
     let mut done = 0;

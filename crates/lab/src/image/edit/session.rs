@@ -8,6 +8,7 @@ use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
+use super::pending::erase;
 use super::{EditError, Edited, Editor};
 use crate::image::detect::{Content, Found};
 use crate::image::oob_store::OobPages;
@@ -195,6 +196,10 @@ impl Ended {
             None => store_of(file)?,
         };
         let written = self.pending.write_to(&mut store, end).map_err(ImageError::Store)?;
+        let len = store.size_bytes();
+        if end != u64::MAX && len < end {
+            erase(&mut store, len, end - len).map_err(ImageError::Store)?;
+        }
         file.sync_all().map_err(ImageError::File)?;
         Ok(written.bytes)
     }

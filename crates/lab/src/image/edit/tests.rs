@@ -544,6 +544,7 @@ fn images_as_small_as_what_is_in_them_grow_as_far_as_they_must() {
         .unwrap_or_else(|error| panic!("{error}, at first {refused:?}"));
         let len = fs::read(&file).unwrap().len();
         assert!(len < old.len() + 25 * PEB, "{} and now {len}", old.len());
+        assert!(len.is_multiple_of(PEB) || len.is_multiple_of(PEB - 1024), "whole eraseblocks");
         let mut fs = mount(&file);
         assert_eq!(read(&mut fs, "/new").unwrap(), noise(12, 150_000));
         assert_eq!(read(&mut fs, "/data").unwrap(), noise(1, 100_000));
