@@ -349,7 +349,11 @@ impl Image {
         let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
         let is_last = found.offset + found.len >= self.store.size_bytes();
         let room = if is_last { u64::MAX } else { found.len };
-        attach_growing(Window::new(self.store, found.offset, room), geometry, mode, &options)
+        Attaching { geometry, mode, bad: Vec::new(), options, lebs_more: 0 }.attach_growing(Window::new(
+            self.store,
+            found.offset,
+            room,
+        ))
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.

@@ -103,7 +103,7 @@ pub struct StoredBlock {
     pub data: Vec<u8>,
 }
 
-/// A filesystem that was looked at. See the [module](self).
+/// A filesystem that was looked at.
 #[derive(Debug)]
 pub struct Survey<V> {
     io: Io<V>,
