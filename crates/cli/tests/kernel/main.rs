@@ -21,6 +21,7 @@ mod ours;
 mod tar;
 mod ubifs;
 mod ubifs_built;
+mod ubifs_edited;
 mod ubifs_live;
 mod ubifs_reads;
 mod ubifs_rebuilt;

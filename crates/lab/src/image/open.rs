@@ -231,7 +231,7 @@ impl Image {
         let is_last = found.offset + found.len >= self.store.size_bytes();
         self.access = Access::Read;
         let volume: Option<Box<dyn Volume>> = match found.content {
-            Content::Ubifs { .. } => Some(self.volume(selection)?),
+            Content::Ubifs { .. } => Some(self.volume(selection)?).filter(|_| is_last),
             _ => {
                 let ubi = self.attach(&found, &Hints::default())?;
                 let id = choose_volume(&ubi, selection)?;
@@ -240,7 +240,7 @@ impl Image {
                 asks.then(|| Box::new(volume) as Box<dyn Volume>)
             }
         };
-        let Some(mut volume) = volume.filter(|_| is_last) else { return Ok(None) };
+        let Some(mut volume) = volume else { return Ok(None) };
         let (superblock, _) = probe(&mut *volume)?;
         Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count }))
     }
@@ -372,7 +372,6 @@ impl Image {
         if let Some(note) = notes.into_iter().next() {
             return Err(ImageError::OobDamaged(note));
         }
-        let size = self.store.size_bytes();
         let pebs = Pebs::read(&mut self.store, found, shape)?;
         let marked =
             self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
@@ -385,9 +384,7 @@ impl Image {
             max_bad_per_1024: 0,
             ..AttachOptions::default()
         };
-        let is_last = found.offset + found.len >= size;
-        let room = if is_last { u64::MAX } else { found.len };
-        let part = Window::new(self.store, found.offset, room);
+        let part = Window::new(self.store, found.offset, u64::MAX);
         let mut attaching = Attaching {
             geometry: flash_geometry(shape, pebs.bytes, &Hints::default()),
             mode: StoreMode::WriteThrough,
@@ -469,14 +466,18 @@ impl Attaching {
 
     /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
     fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
-        for _ in 0..3 {
-            let (fault, back) = match self.attach(part) {
-                Ok(ubi) => return Ok(ubi),
-                Err(refused) => refused,
+        for _ in 0..4 {
+            let (missing, back) = match self.attach(part) {
+                Ok(ubi) => match u64::from(self.lebs_more.saturating_sub(ubi.info().available_lebs)) {
+                    0 => return Ok(ubi),
+                    missing => (missing, ubi.into_mtd().into_store()),
+                },
+                Err((fault, back)) => {
+                    let missing = missing_pebs(&fault, self.geometry.blocks());
+                    let missing = missing.filter(|&missing| missing <= MOST_PEBS);
+                    (missing.ok_or(ImageError::Attach(fault))?, back)
+                }
             };
-            let missing =
-                missing_pebs(&fault, self.geometry.blocks()).filter(|&missing| missing <= MOST_PEBS);
-            let Some(missing) = missing else { return Err(ImageError::Attach(fault)) };
             part = back;
             let more = missing.saturating_mul(u64::from(self.geometry.erase_bytes));
             if self.mode != StoreMode::ReadOnly {

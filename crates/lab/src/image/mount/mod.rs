@@ -99,9 +99,14 @@ impl Mounted {
         let worker = Worker::start(move || open(&path, &setup))?;
         let bridge = Bridge::new(worker.jobs(), writable);
         let directory = directory.to_owned();
-        let failed = |error| MountError::Host { directory: directory.clone(), error };
-        let session = Session::new(bridge, &directory, &config).map_err(failed)?;
-        Ok(Self { session, worker, directory })
+        match Session::new(bridge, &directory, &config) {
+            Ok(session) => Ok(Self { session, worker, directory }),
+            Err(error) => {
+                // The filesystem is mounted already, and its image says so.
+                worker.end()?;
+                Err(MountError::Host { directory, error })
+            }
+        }
     }
 
     /// What ends the mount while [`serve`](Self::serve) runs.
