@@ -25,7 +25,8 @@ use crate::common::Outcome;
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
-  floatgate image check dump.bin --repair repaired.bin
+  floatgate image check rootfs.ubi --repair repaired.ubi
+  floatgate image check rootfs.ubi --json
   floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
   floatgate image put dump.bin hostname /etc/hostname
 
