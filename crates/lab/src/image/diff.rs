@@ -338,10 +338,9 @@ fn compare_attributes(one: &Attributes, other: &Attributes, options: &DiffOption
         field("owner", &|file| file.uid.to_string());
         field("group", &|file| file.gid.to_string());
     }
-    // That of a directory follows from its names.
-    field("size", &|file| {
-        if file.file_type == FileType::Directory { String::new() } else { file.size.to_string() }
-    });
+    // That of a directory follows from its names, and that of a device means nothing.
+    let has_size = |file: &Attributes| matches!(file.file_type, FileType::Regular | FileType::Symlink);
+    field("size", &|file| if has_size(file) { file.size.to_string() } else { String::new() });
     if options.times {
         field("modified", &|file| time(file.mtime));
     }
