@@ -19,6 +19,7 @@ pub mod open;
 pub mod raw;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 pub mod ubinize;
 
 pub use error::ImageError;

@@ -98,9 +98,9 @@ fn attach(image: Image, found: &Found, report: &mut CheckReport) {
 }
 
 fn note_ecc(corrected: Option<&Corrected>, report: &mut CheckReport) {
-    for loss in corrected.map(Corrected::losses).unwrap_or_default() {
+    for what in corrected.map(Corrected::all_notes).unwrap_or_default() {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
-        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", loss.what, consequence));
+        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", what, consequence));
     }
 }
 

@@ -19,7 +19,8 @@ use crate::image::{Access, FileUbifs, Image, Selection};
 
 const PEB: usize = 16 << 10;
 const PEBS: usize = 80;
-const SHAPE: UbiShape = UbiShape { peb_bytes: PEB as u32, vid_header_offset: 512, data_offset: 1024, min_io_bytes: 512 };
+const SHAPE: UbiShape =
+    UbiShape { peb_bytes: PEB as u32, vid_header_offset: 512, data_offset: 1024, min_io_bytes: 512 };
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
 
 /// Bytes around an image in a dump.

@@ -157,7 +157,12 @@ fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut Known, step: &Step) -> Result
             let old = fs.attributes(inode)?.flags.bits();
             let on = InodeFlags::SYNC.bits();
             let flags = InodeFlags::from_bits(if sync { old | on } else { old & !on });
-            set_attributes(fs, recipe, inode, &AttributeChanges { flags: Some(flags), ..AttributeChanges::default() })
+            set_attributes(
+                fs,
+                recipe,
+                inode,
+                &AttributeChanges { flags: Some(flags), ..AttributeChanges::default() },
+            )
         }
         Step::Fsync { file, directory } => {
             let inode = if directory { known.directory(root, file) } else { known.file(file)? };

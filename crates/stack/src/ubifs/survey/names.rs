@@ -36,7 +36,11 @@ impl<V: Volume> Survey<V> {
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
-        let start = newer_than.map(|commit| self.commit_start(commit)).transpose()?.flatten();
+        let mut start = newer_than.map(|commit| self.commit_start(commit)).transpose()?.flatten();
+        if newer_than.is_some() && start.is_none() {
+            // Without the log: what is newer than all that the index leads to was written after the commit.
+            start = Some(self.newest_indexed());
+        }
         if let Some(start) = start {
             events.iter().filter(|event| event.sqnum > start).for_each(|event| self.tree.apply(event));
         }
@@ -84,6 +88,15 @@ impl<V: Volume> Survey<V> {
                 file.xattrs.entry(name).or_insert(child);
             }
         }
+    }
+
+    /// The highest sequence number of inodes and names that the index leads to.
+    fn newest_indexed(&self) -> u64 {
+        let of_file = |file: &File| {
+            let names = file.entries.values().chain(file.xattrs.values()).map(|child| child.sqnum);
+            names.chain([file.sqnum]).max().unwrap_or(0)
+        };
+        self.tree.files.values().map(of_file).max().unwrap_or(0)
     }
 
     /// Sequence number of the start of a commit, or of the last one before, as the log has it.
