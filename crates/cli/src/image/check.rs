@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image check dump.bin
-  floatgate image check dump.bin --volume rootfs --json
-  floatgate image check dump.bin --repair repaired.bin
+  floatgate image check rootfs.ubi
+  floatgate image check two-volumes.ubi --volume rootfs --json
+  floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed.
 Exit status 0: clean; 1: recoverable, as a device that was not unmounted: Linux makes it good when it mounts; 2: damaged.")]

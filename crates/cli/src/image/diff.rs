@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image diff before.bin after.bin
-  floatgate image diff before.bin after.bin --no-times --json
-  floatgate image diff before.bin after.bin --raw
+  floatgate image diff rootfs.ubi two-volumes.ubi --second-volume rootfs
+  floatgate image diff rootfs.ubi two-volumes.ubi --second-volume rootfs --no-times --json
+  floatgate image diff rootfs.ubi dump.bin --raw || echo they differ
 
 Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags.
 Exit status 0: nothing differs; 1: something does; 2: something could not be read.")]

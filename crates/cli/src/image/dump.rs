@@ -11,10 +11,10 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate image dump rootfs.ubi --path /etc/fstab
   floatgate image dump rootfs.ubi --path /etc/fstab --block 0 --hex
-  floatgate image dump rootfs.ubi --inode 64
-  floatgate image dump dump.bin --leb 12:2048
-  floatgate image dump dump.bin --at 0x20800
-  floatgate image dump dump.bin --peb 3
+  floatgate image dump rootfs.ubi --inode 65
+  floatgate image dump dump.bin --leb 0:0
+  floatgate image dump dump.bin --at 0x20000
+  floatgate image dump dump.bin --peb 0
   floatgate image dump dump.bin --area master
 
 Fields have their names of docs/spec/ubi.md and docs/spec/ubifs.md, each with its byte in the structure. Works on damaged images too.")]

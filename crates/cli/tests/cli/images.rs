@@ -46,6 +46,15 @@ pub(crate) fn write(folder: &Path) {
     file("dump.bin", live.abandon().into_ubi());
 }
 
+/// `damaged.ubi`: `rootfs.ubi` with a wrong byte in the contents of `/etc/fstab`.
+pub(crate) fn damage(folder: &Path) {
+    let mut bytes = std::fs::read(folder.join("rootfs.ubi")).unwrap();
+    let contents = b"ubi0:rootfs / ubifs";
+    let at = bytes.windows(contents.len()).position(|window| window == contents).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(folder.join("damaged.ubi"), bytes).unwrap();
+}
+
 fn formatted() -> Device {
     let options = ubi::FormatOptions { image_seq: 1, ..ubi::FormatOptions::default() };
     let (flash, _) =

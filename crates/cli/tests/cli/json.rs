@@ -65,6 +65,7 @@ impl<'a> Checker<'a> {
             "breakdown" => self.nested("Breakdown", path, value),
             "speed" | "endurance" => self.nested(kind, path, value),
             "decode" => self.nested("ecc decode", path, value),
+            "check" => self.nested("image check", path, value),
             kind => assert!(is(kind, value), "{}: {path} is no {kind}: {value}", self.line),
         }
     }
@@ -188,6 +189,12 @@ const LINES: &[(&str, &str)] = &[
     ("image put", "image mkdir images/rootfs.ubi /opt --output images/other.ubi --json"),
     ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
     ("image build", "image build cut-off.tar -o json.ubi --part mt29f2g08aad --json"),
+    ("image check", "image check images/dump.bin --json"),
+    ("image check --repair", "image check images/dump.bin --repair images/repaired.bin --json"),
+    ("image diff", "image diff images/rootfs.ubi images/dump.bin --raw --json"),
+    ("image diff", "image diff images/rootfs.ubi images/rootfs.ubi --no-times --json"),
+    ("image dump", "image dump images/rootfs.ubi --path /etc/fstab --json"),
+    ("image dump", "image dump images/rootfs.ubi --path /etc/fstab --block 0 --hex --json"),
 ];
 
 #[test]

@@ -119,7 +119,12 @@ pub(in super::super) struct Headers {
     table_lost: bool,
     /// Which PEB has a LEB.
     map: BTreeMap<(u32, u32), u32>,
+    /// Which PEB with a damaged VID header most likely has a LEB.
+    guesses: BTreeMap<(u32, u32), u32>,
 }
+
+/// The first byte of a PEB, and its headers or what is wrong with them.
+pub(in super::super) type PebHeaders = (u64, Result<EcHeader, String>, Result<VidHeader, String>);
 
 impl Headers {
     /// Reads them.
@@ -149,12 +154,14 @@ impl Headers {
             records: BTreeMap::new(),
             table_lost: false,
             map: BTreeMap::new(),
+            guesses: BTreeMap::new(),
         };
         let mut corrections = CORRECTIONS_MAX;
         for pnum in 0..count {
             let peb = headers.read_peb(store, pnum, &mut corrections).map_err(ImageError::Store)?;
             headers.pebs.push(peb);
         }
+        headers.collect_guesses();
         headers.settle(store, LAYOUT_VOLUME).map_err(ImageError::Store)?;
         headers.read_table(store).map_err(ImageError::Store)?;
         for id in headers.volume_ids() {
@@ -240,7 +247,10 @@ impl Headers {
         for (lnum, claims) in self.claims(id) {
             let mut winner = None;
             for (index, &(pnum, vid)) in claims.iter().enumerate() {
-                let twin = claims.iter().any(|&(other, twin)| other != pnum && twin.sqnum == vid.sqnum);
+                // The newest first, so that equal ones are neighbours.
+                let before = index.checked_sub(1).and_then(|before| claims.get(before));
+                let near = [before, claims.get(index + 1)];
+                let twin = near.into_iter().flatten().any(|(_, twin)| twin.sqnum == vid.sqnum);
                 let fate = if winner.is_some() {
                     Fate::Older
                 } else if !self.fits(id, &vid) {
@@ -380,10 +390,18 @@ impl Headers {
 
     /// A PEB with a damaged VID header that most likely has a LEB which no other PEB has.
     fn guessed(&self, id: u32, lnum: u32) -> Option<u32> {
-        let fits = |peb: &Peb| peb.guess.is_some_and(|vid| vid.volume_id == id && vid.lnum == lnum);
-        let candidates = (0..).zip(&self.pebs).filter(|(_, peb)| fits(peb));
-        let newest = candidates.max_by_key(|(_, peb)| peb.guess.map_or(0, |vid| vid.sqnum));
-        newest.map(|(pnum, _)| pnum)
+        self.guesses.get(&(id, lnum)).copied()
+    }
+
+    /// Of several guesses for a LEB the newest counts.
+    fn collect_guesses(&mut self) {
+        let mut newest: BTreeMap<(u32, u32), (u64, u32)> = BTreeMap::new();
+        for (pnum, peb) in (0..).zip(&self.pebs) {
+            let Some(vid) = peb.guess else { continue };
+            let guess = newest.entry((vid.volume_id, vid.lnum)).or_insert((vid.sqnum, pnum));
+            *guess = (*guess).max((vid.sqnum, pnum));
+        }
+        self.guesses = newest.into_iter().map(|(leb, (_, pnum))| (leb, pnum)).collect();
     }
 
     /// A volume as LEBs. Behind the last one a salvage has the PEBs whose LEB cannot be told.
@@ -422,8 +440,7 @@ impl Headers {
 
     fn last_lnum(&self, id: u32) -> u32 {
         let mapped = self.map.range((id, 0)..=(id, u32::MAX)).next_back().map(|(&(_, lnum), _)| lnum);
-        let guesses = self.pebs.iter().filter_map(|peb| peb.guess);
-        let guessed = guesses.filter(|vid| vid.volume_id == id).map(|vid| vid.lnum).max();
+        let guessed = self.guesses.range((id, 0)..=(id, u32::MAX)).next_back().map(|(&(_, lnum), _)| lnum);
         mapped.max(guessed).unwrap_or(0)
     }
 
@@ -437,10 +454,7 @@ impl Headers {
     }
 
     /// The two headers of a PEB as far as they are good, with the PEB's first byte.
-    pub(in super::super) fn of_peb(
-        &self,
-        pnum: u32,
-    ) -> Option<(u64, Result<EcHeader, String>, Result<VidHeader, String>)> {
+    pub(in super::super) fn of_peb(&self, pnum: u32) -> Option<PebHeaders> {
         let peb = self.pebs.get(pnum as usize)?;
         Some((self.peb_start(pnum), peb.ec.told(), peb.vid.told()))
     }
@@ -588,11 +602,11 @@ impl Headers {
             };
             let what = format!("copy {}: {what}", lnum + 1);
             let mut finding = ubi(severity, "volume table", what, consequence);
-            let in_data = error.as_ref().map_or(0, |error| error.offset as u64);
+            let record = error.as_ref().map_or(0, |error| error.offset / RECORD * RECORD);
             finding.peb = pnum;
             finding.offset = pnum.map(|pnum| {
                 let data = self.peb_start(pnum) + u64::from(self.geometry.data_offset());
-                origin.file_byte(data + in_data)
+                origin.file_byte(data + record as u64)
             });
             report.add(finding);
         }

@@ -5,7 +5,9 @@ use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags, Tim
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, FormatStyle, Survey, Ubifs, probe};
+use floatgate_stack::ubifs::{
+    Behaviour, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs, probe,
+};
 use floatgate_stack::{BareVolume, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::super::ImageError;
@@ -198,9 +200,19 @@ fn rebuild_files<S: Store, V: Volume>(
     if survey.superblock().is_none() {
         saved.lose("/", "the superblock: parameters of the filesystem are the usual ones now");
     }
+    for problem in survey.problems().iter().filter(|problem| is_structural(problem)) {
+        let structure = problem.structure.name();
+        saved.lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.what));
+    }
     fill(&mut survey, &mut fs, saved)?;
     let target = fs.unmount().map_err(|(error, _)| error)?;
     Ok((target, survey.into_volume()))
+}
+
+/// Whether something is damaged that tells which nodes count.
+fn is_structural(problem: &Problem) -> bool {
+    let tells = [Structure::Master, Structure::Log, Structure::Journal, Structure::Index];
+    problem.severity == Severity::Damaged && tells.contains(&problem.structure)
 }
 
 /// Parameters of a filesystem like the one that was.

@@ -87,11 +87,11 @@ pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
         losses: Vec::new(),
         after: Outcome::Clean,
     };
+    let mut is_good = report.before.outcome == Outcome::Clean;
     if report.before.outcome == Outcome::Recoverable && recover_all(out, &found).is_ok() {
-        report.after = check_again(out)?;
+        is_good = check_again(out)? == Outcome::Clean;
     }
-    let failed = report.before.outcome == Outcome::Recoverable && report.after != Outcome::Clean;
-    if report.before.outcome == Outcome::Damaged || failed {
+    if !is_good {
         copy(path, out)?;
         rebuild_all(path, out, &found, &mut report)?;
         report.after = check_again(out)?;

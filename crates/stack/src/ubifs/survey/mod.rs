@@ -8,6 +8,7 @@
 //! - `names`: what names and inodes say of each other;
 //! - `space`: LEB properties and free space.
 
+mod files;
 mod leaves;
 mod names;
 mod open;
@@ -103,7 +104,7 @@ pub struct StoredBlock {
     pub data: Vec<u8>,
 }
 
-/// A filesystem that was looked at. See the [module](self).
+/// A filesystem that was looked at.
 #[derive(Debug)]
 pub struct Survey<V> {
     io: Io<V>,

@@ -9,6 +9,7 @@ use super::scan::{Event, What, find_events};
 use super::tree::{Child, File};
 use super::{Survey, Tree};
 use crate::ubifs::error::Result;
+use crate::ubifs::scan::scan_all;
 use crate::volume::Volume;
 
 /// A name of an inode: whether the index leads to it, its sequence number, directory and name.
@@ -27,7 +28,7 @@ const fn value_bytes(len: usize) -> u64 {
 impl<V: Volume> Survey<V> {
     /// Looks for keys that nothing leads to any more in all LEBs, and for what was written after a commit if the journal could
     /// not be read whole.
-    pub(super) fn fill_gaps(&mut self, newer_than: Option<u64>) -> Result<()> {
+    pub(super) fn fill_gaps(&mut self, newer_than: Option<(u64, u32)>) -> Result<()> {
         if self.lost.is_empty() && newer_than.is_none() {
             return Ok(());
         }
@@ -36,10 +37,12 @@ impl<V: Volume> Survey<V> {
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
-        let start = newer_than.map(|commit| self.commit_start(commit)).transpose()?.flatten();
-        let Some(start) = start else { return Ok(()) };
+        let Some((commit, tail)) = newer_than else { return Ok(()) };
+        // Without the log: what is newer than all that the index leads to was written after the commit.
+        let start = self.commit_start(commit, tail)?.unwrap_or_else(|| self.newest_indexed());
         let newer = || events.iter().filter(|event| event.sqnum > start);
-        if !self.mounts || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
+        let whole = self.mounts && !self.nameless.is_empty();
+        if !whole || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
             newer().for_each(|event| self.tree.apply(event));
         }
         Ok(())
@@ -82,11 +85,25 @@ impl<V: Volume> Survey<V> {
         }
     }
 
-    /// Sequence number of the start of a commit, or of the last one before, as the log has it.
-    fn commit_start(&mut self, commit: u64) -> Result<Option<u64>> {
+    /// The highest sequence number of inodes and names that the index leads to.
+    fn newest_indexed(&self) -> u64 {
+        let of_file = |file: &File| {
+            let names = file.entries.values().chain(file.xattrs.values()).map(|child| child.sqnum);
+            names.chain([file.sqnum]).max().unwrap_or(0)
+        };
+        self.tree.files.values().map(of_file).max().unwrap_or(0)
+    }
+
+    /// Sequence number from which on nodes belong to the journal of a commit whose log begins in `tail`. If its start is damaged,
+    /// that of what follows it there, or of the last commit before.
+    fn commit_start(&mut self, commit: u64, tail: u32) -> Result<Option<u64>> {
+        let (leb, _) = scan_all(&mut self.io, tail, 0)?;
+        if let Some(first) = leb.nodes.first() {
+            return Ok(Some(first.stamp.sqnum.saturating_sub(1)));
+        }
         let mut start = None;
         for lnum in self.io.layout().limits.log.clone() {
-            let (leb, _) = crate::ubifs::scan::scan_all(&mut self.io, lnum, 0)?;
+            let (leb, _) = scan_all(&mut self.io, lnum, 0)?;
             let starts = leb.nodes.iter().filter(|node| node.node_type == NodeType::CommitStart);
             for node in starts {
                 let Ok(frame) = leb.frame(node) else { continue };

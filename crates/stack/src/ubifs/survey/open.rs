@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Key, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB};
+use floatgate_media::ubifs::{Key, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags};
 
 use super::problem::{Problem, Severity, Structure};
 use super::{Lost, Only, Problems, Survey};
@@ -15,7 +15,7 @@ use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
 use crate::ubifs::mount::superblock::{self, Found};
 use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geometry, master};
-use crate::ubifs::scan::{scan, scan_all};
+use crate::ubifs::scan::{ScannedNode, scan, scan_all};
 use crate::volume::Volume;
 
 const READ: MountOptions =
@@ -34,8 +34,8 @@ pub(super) fn survey<V: Volume>(
         Err(error) => return Err((error, volume)),
     };
     let Some((found, is_whole)) = found else { return without_superblock(volume, nameless, problems) };
-    let state = match master_of(&mut volume, &found, &mut problems) {
-        Ok(state) => state,
+    let (state, rolled_back) = match master_of(&mut volume, &found, &mut problems) {
+        Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
     let strict = Core::<&mut V>::mount_as(&mut volume, &found, &READ).map(drop).map_err(|(error, _)| error);
@@ -45,7 +45,7 @@ pub(super) fn survey<V: Volume>(
         return Err((error.clone(), volume));
     }
     let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
-        Ok(core) => mounted(core, &found, state, nameless, strict.err(), problems),
+        Ok(core) => mounted(core, &found, (state, rolled_back), nameless, strict.err(), problems),
         Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
         Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
     };
@@ -82,12 +82,12 @@ fn superblock_of<V: Volume>(volume: &mut V, problems: &mut Problems) -> Result<O
     Ok(superblock::read_damaged(volume).ok().map(|found| (found, false)))
 }
 
-/// The state in the master node, and what is wrong with its copies.
+/// The state in the master node, and whether there was a newer one; what is wrong with its copies.
 fn master_of<V: Volume>(
     volume: &mut V,
     found: &Found,
     problems: &mut Problems,
-) -> Result<Option<MasterState>> {
+) -> Result<(Option<MasterState>, bool)> {
     let layout = superblock::layout(&found.superblock, found.volume)?;
     let mut io = Io::new(volume, Arc::new(layout), true);
     let (severity, what, consequence) = match master::read(&mut io, &mut Damage::default()) {
@@ -95,8 +95,8 @@ fn master_of<V: Volume>(
             let flags = found.master.flags;
             let state =
                 MasterState { commit: found.master.commit, dirty: flags.contains(MasterFlags::DIRTY) };
-            note_choice(&mut io, found.choice, problems)?;
-            return Ok(Some(state));
+            let rolled_back = note_choice(&mut io, found.choice, problems)?;
+            return Ok((Some(state), rolled_back));
         }
         Err(error) if is_fatal(&error) => return Err(error),
         Err(error) => (Severity::Damaged, error, NOT_MOUNTED),
@@ -108,7 +108,7 @@ fn master_of<V: Volume>(
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
     }
-    Ok(None)
+    Ok((None, true))
 }
 
 /// What is damaged in the two LEBs of master nodes.
@@ -124,9 +124,10 @@ fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
     Ok(bad)
 }
 
-fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problems) -> Result<()> {
+/// Says what is wrong with the master nodes; whether a newer one than the one that counts is damaged.
+fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problems) -> Result<bool> {
     let (severity, consequence) = match choice {
-        Choice::Both => return Ok(()),
+        Choice::Both => return Ok(false),
         Choice::PowerCut => (Severity::Recoverable, "the other copy of the master node counts"),
         Choice::Undamaged | Choice::Newest => {
             (Severity::Damaged, "Linux does not mount the filesystem, although the other copy is good")
@@ -134,7 +135,8 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
     };
     let bad = damaged_copies(io)?;
     let both = |lnum: u32| bad.iter().any(|error| error.place().is_some_and(|place| place.0 == lnum));
-    let consequence = if both(MASTER_LEB) && both(MASTER_LEB + 1) && choice == Choice::PowerCut {
+    let rolled_back = both(MASTER_LEB) && both(MASTER_LEB + 1);
+    let consequence = if rolled_back && choice == Choice::PowerCut {
         "the node before counts: what a commit made durable since may be missing"
     } else {
         consequence
@@ -146,7 +148,7 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
     }
-    Ok(())
+    Ok(rolled_back)
 }
 
 fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
@@ -226,12 +228,19 @@ pub(super) fn area(layout: &Layout, lnum: u32) -> Structure {
 fn mounted<V: Volume>(
     mut core: Core<V>,
     found: &Found,
-    state: Option<MasterState>,
+    (state, rolled_back): (Option<MasterState>, bool),
     nameless: Range<u32>,
     refused: Option<Error>,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let layout = core.io.layout().clone();
+    if found.stored.has(SuperblockFlags::SPACE_FIXUP) {
+        let what = "the free space has to be erased properly";
+        let consequence = "the first mount for writing does so, as is usual for a new image";
+        problems.add(
+            Problem::new(Severity::Note, Structure::Superblock, what, consequence).at(SUPERBLOCK_LEB, 0),
+        );
+    }
     let mounts = refused.is_none();
     let mut notes = core.damage.notes.clone();
     if let Some(error) = &refused
@@ -252,11 +261,13 @@ fn mounted<V: Volume>(
             continue;
         }
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
-        problems.add(Problem::of(Severity::Damaged, structure, error, consequence));
+        let mut problem = Problem::of(Severity::Damaged, structure, error, consequence);
+        problem.inodes = error.place().and_then(|(lnum, offset)| inode_at(&mut core, &layout, lnum, offset));
+        problems.add(problem);
     }
     let outcome = note_state(&mut core, state, mounts, &mut problems)
-        .and_then(|()| super::leaves::collect(&mut core, &mut problems));
-    let (tree, lost, decompressor) = match outcome {
+        .and_then(|unlogged| Ok((unlogged, super::leaves::collect(&mut core, &mut problems)?)));
+    let (unlogged, (tree, lost, decompressor)) = match outcome {
         Ok(collected) => collected,
         Err(error) => return Err((error, core.into_volume())),
     };
@@ -265,8 +276,10 @@ fn mounted<V: Volume>(
     }
     // Of nameless LEBs not all may be known to be missing: those of the journal are not.
     let whole = refused.is_none() && nameless.is_empty();
-    let newer_than = (!whole).then_some(core.master.commit);
-    let survey = Survey {
+    let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
+    // LEBs of an older index can have been written anew: then the nodes themselves tell more.
+    let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
+    let mut survey = Survey {
         io: core.io,
         decompressor,
         tree,
@@ -277,7 +290,18 @@ fn mounted<V: Volume>(
         master: state,
         mounts,
     };
-    survey.finish(newer_than)
+    if !is_stale {
+        return survey.finish(newer_than);
+    }
+    survey.tree = Default::default();
+    survey
+        .problems
+        .list
+        .retain(|problem| matches!(problem.structure, Structure::Master | Structure::Superblock));
+    match survey.rebuild(layout.limits.main.clone()) {
+        Ok(()) => Ok(survey),
+        Err(error) => Err((error, survey.into_volume())),
+    }
 }
 
 /// What a mount says if the LEB properties are wrong about the index head.
@@ -287,8 +311,9 @@ fn head_error<V: Volume>(core: &Core<V>) -> Error {
 }
 
 impl<V: Volume> Survey<V> {
-    /// Fills gaps of the tree and checks names; `newer_than` is the commit behind which the journal could not be read whole.
-    fn finish(mut self, newer_than: Option<u64>) -> core::result::Result<Self, (Error, V)> {
+    /// Fills gaps of the tree and checks names; `newer_than` is the commit behind which the journal could not be read whole, and the
+    /// LEB of the log where it began.
+    fn finish(mut self, newer_than: Option<(u64, u32)>) -> core::result::Result<Self, (Error, V)> {
         let outcome = self.fill_gaps(newer_than).and_then(|()| self.read_inodes());
         if let Err(error) = outcome {
             return Err((error, self.into_volume()));
@@ -327,19 +352,39 @@ fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offse
     }
 }
 
-/// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs.
+/// The inode that a damaged node of the journal belongs to, as far as its header and key tell.
+fn inode_at<V: Volume>(
+    core: &mut Core<V>,
+    layout: &Layout,
+    lnum: u32,
+    offset: u32,
+) -> Option<core::ops::RangeInclusive<u32>> {
+    let mut head = [0xFF; 32];
+    let inside = offset.checked_add(32).is_some_and(|end| end <= layout.leb_bytes());
+    if !inside
+        || !core.log.buds().contains_key(&lnum)
+        || core.io.volume_mut().read(lnum, offset, &mut head).is_err()
+    {
+        return None;
+    }
+    let number = u32::from_le_bytes([head[24], head[25], head[26], head[27]]);
+    let of_a_file = head.starts_with(&[0x31, 0x18, 0x10, 0x06]) && head[20] <= 3;
+    (of_a_file && u64::from(number) <= core.highest_inode).then_some(number..=number)
+}
+
+/// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not
+/// named by the log.
 fn note_state<V: Volume>(
     core: &mut Core<V>,
     state: Option<MasterState>,
     mounts: bool,
     problems: &mut Problems,
-) -> Result<()> {
+) -> Result<bool> {
+    let limits = core.io.layout().limits.clone();
     if !state.is_some_and(|state| state.dirty) {
-        return note_ends(
-            core,
-            core.io.layout().limits.orphans.clone().map(|lnum| (lnum, 0)).collect(),
-            problems,
-        );
+        let areas = limits.orphans.map(|lnum| (lnum, 0));
+        note_ends(core, areas.collect(), problems)?;
+        return Ok(false);
     }
     let buds = core.log.buds().len();
     let what = format!("the filesystem was not unmounted: {buds} LEBs of the journal are to be replayed");
@@ -350,23 +395,30 @@ fn note_state<V: Volume>(
         "the next mount does so; one that only reads does it in memory",
     ));
     if !mounts {
-        return Ok(());
+        return Ok(false);
     }
-    let limits = core.io.layout().limits.clone();
-    let areas = limits.log.chain(limits.orphans).map(|lnum| (lnum, 0));
+    let log_ends = note_ends(core, limits.log.map(|lnum| (lnum, 0)).collect(), problems)?;
     let buds = core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start));
-    let starts = areas.chain(buds).collect();
-    note_ends(core, starts, problems)
+    let starts = limits.orphans.map(|lnum| (lnum, 0)).chain(buds).collect();
+    note_ends(core, starts, problems)?;
+    if log_ends == 0 { Ok(false) } else { note_unlogged(core, problems) }
 }
 
-fn note_ends<V: Volume>(core: &mut Core<V>, starts: Vec<(u32, u32)>, problems: &mut Problems) -> Result<()> {
+/// Notes what a power cut has left at the ends of LEBs, each from a byte on; how many there are.
+fn note_ends<V: Volume>(
+    core: &mut Core<V>,
+    starts: Vec<(u32, u32)>,
+    problems: &mut Problems,
+) -> Result<usize> {
     let layout = core.io.layout().clone();
+    let mut ends = 0;
     for (lnum, start) in starts {
         let error = match scan(&mut core.io, lnum, start) {
             Ok(_) => continue,
             Err(error) if error.is_damage() => error,
             Err(error) => return Err(error),
         };
+        ends += 1;
         let structure = match area(&layout, lnum) {
             Structure::Index => Structure::Journal,
             area => area,
@@ -374,5 +426,28 @@ fn note_ends<V: Volume>(core: &mut Core<V>, starts: Vec<(u32, u32)>, problems: &
         let consequence = "what a power cut leaves: the next mount for writing cleans it";
         problems.add(Problem::of(Severity::Recoverable, structure, &error, consequence));
     }
-    Ok(())
+    Ok(ends)
+}
+
+/// The log ends in something damaged. That was the last write, or a reference: then a LEB was written since the last commit that
+/// the log does not name.
+fn note_unlogged<V: Volume>(core: &mut Core<V>, problems: &mut Problems) -> Result<bool> {
+    let tail = core.master.log_lnum;
+    let start = scan_all(&mut core.io, tail, 0)?.0.nodes.first().map(|node| node.stamp.sqnum);
+    let Some(start) = start else { return Ok(false) };
+    let mut unlogged = false;
+    for lnum in core.io.layout().limits.main.clone() {
+        if core.log.buds().contains_key(&lnum) {
+            continue;
+        }
+        let (leb, _) = scan_all(&mut core.io, lnum, 0)?;
+        let newer = |node: &&ScannedNode| node.stamp.sqnum > start && node.key.is_some();
+        let Some(node) = leb.nodes.iter().find(newer) else { continue };
+        unlogged = true;
+        let what = "written after the last commit, but the log does not name this LEB";
+        let consequence = "Linux mounts the filesystem without what the LEB holds";
+        let problem = Problem::new(Severity::Damaged, Structure::Log, what, consequence);
+        problems.add(problem.at(lnum, node.place.offset));
+    }
+    Ok(unlogged)
 }
