@@ -130,7 +130,7 @@ pub(crate) struct LnArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image mkdir rootfs.ubi /opt/app
+  floatgate image mkdir rootfs.ubi /opt
   floatgate image mkdir rootfs.ubi -p /var/lib/app/cache --mode 0700 --owner 1000:1000")]
 pub(crate) struct MkdirArgs {
     #[command(flatten)]
@@ -195,7 +195,7 @@ pub(crate) struct ChownArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image setxattr rootfs.ubi /bin/busybox security.capability 0x0100000200200000000000000000000000000000
+  floatgate image setxattr rootfs.ubi /bin/busybox security.capability 0x010000010020000000000000
   floatgate image setxattr rootfs.ubi /etc/fstab user.origin factory
   floatgate image setxattr rootfs.ubi /etc/fstab user.origin --remove")]
 pub(crate) struct SetxattrArgs {
