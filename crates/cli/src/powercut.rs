@@ -219,6 +219,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let options = args.options(args.setup.as_deref().unwrap_or_default())?;
     let bar = progress_bar(args);
+    #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
     let started = Instant::now();
     let report = args.on_threads(|| powercut::explore(&options, &|runs| bar.inc(runs)))?;
     bar.finish_and_clear();

@@ -1,22 +1,36 @@
 //! `floatgate image`. One file per subcommand.
 
+mod build;
 mod cat;
+mod check;
+mod diff;
+mod dump;
+mod edit;
 mod extract;
 mod info;
 mod ls;
+mod mount;
 mod options;
+mod output;
 mod show;
+mod sizes;
 mod stat;
+mod ubinize;
 
 use crate::common::Outcome;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
+  floatgate image info dump.bin --json
   floatgate image ls dump.bin /etc
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
+  floatgate image check dump.bin --repair repaired.bin
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
+  floatgate image put rootfs.ubi hostname /etc/hostname
+  floatgate image mount dump.bin /mnt --rw
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
@@ -36,14 +50,59 @@ enum Command {
     Stat(stat::Args),
     /// All files, into a directory or a tar
     Extract(extract::Args),
+    /// An image from a directory or a tar
+    Build(Box<build::Args>),
+    /// A UBI image from volumes that an ini file lists
+    Ubinize(ubinize::Args),
+    /// Put files of the host into an image
+    Put(edit::PutArgs),
+    /// Remove files from an image
+    Rm(edit::RmArgs),
+    /// Rename or move files in an image
+    Mv(edit::MvArgs),
+    /// Make a hard or symbolic link in an image
+    Ln(edit::LnArgs),
+    /// Make directories in an image
+    Mkdir(edit::MkdirArgs),
+    /// Change permissions in an image
+    Chmod(edit::ChmodArgs),
+    /// Change owners in an image
+    Chown(edit::ChownArgs),
+    /// Set or remove an extended attribute in an image
+    Setxattr(edit::SetxattrArgs),
+    /// Mount an image as a folder, through FUSE
+    Mount(mount::Args),
+    /// What is wrong in an image: UBI, UBIFS, the data of files
+    Check(check::Args),
+    /// How two images differ, entry by entry
+    Diff(diff::Args),
+    /// One node or header, field by field
+    Dump(dump::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    // Images are handled piece by piece. The large pages that the allocator asks for would take twice the memory; a
+    // system without them has nothing to switch off.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match &args.command {
         Command::Info(args) => info::run(args),
         Command::Ls(args) => ls::run(args),
         Command::Cat(args) => cat::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Extract(args) => extract::run(args),
+        Command::Build(args) => build::run(args),
+        Command::Ubinize(args) => ubinize::run(args),
+        Command::Put(args) => edit::put(args),
+        Command::Rm(args) => edit::rm(args),
+        Command::Mv(args) => edit::mv(args),
+        Command::Ln(args) => edit::ln(args),
+        Command::Mkdir(args) => edit::mkdir(args),
+        Command::Chmod(args) => edit::chmod(args),
+        Command::Chown(args) => edit::chown(args),
+        Command::Setxattr(args) => edit::setxattr(args),
+        Command::Mount(args) => mount::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Dump(args) => dump::run(args),
     }
 }

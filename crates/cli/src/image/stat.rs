@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   floatgate image stat rootfs.ubi /bin/busybox")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Every example of every `--help` works as typed.
 
-use crate::support::{finish, floatgate, fresh, paper, scratch, stdout, subcommands};
+use crate::support::{finish, floatgate, fresh, paper, scratch, stdout, subcommands, subcommands_of};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,6 +22,13 @@ fn user_folder() -> PathBuf {
     folder
 }
 
+/// A folder with images.
+fn image_folder() -> PathBuf {
+    let folder = fresh("image-examples");
+    crate::images::write(&folder);
+    folder
+}
+
 /// Makes the folder of a redirection's target.
 fn make_room(line: &str, home: &Path) {
     if let Some((_, target)) = line.split_once(" > ") {
@@ -38,19 +46,27 @@ fn every_example_works_as_typed() {
         assert!(!own.is_empty(), "`{command} --help` shows no example");
         lines.extend(own);
     }
-    for command in ["ecc encode", "ecc decode", "ecc check"] {
+    let nested = ["ecc", "image"]
+        .map(|group| subcommands_of(group).into_iter().map(move |name| format!("{group} {name}")));
+    for command in nested.into_iter().flatten() {
         let own = examples(&stdout(&format!("{command} --help")));
-        assert!(own.len() > 2, "`{command} --help` shows no examples");
+        assert!(!own.is_empty(), "`{command} --help` shows no examples");
         lines.extend(own);
     }
+    // The help of a group shows examples of its commands.
+    let mut seen = BTreeSet::new();
+    lines.retain(|line| seen.insert(line.clone()));
+    // It stays in the foreground, and has tests of its own.
+    lines.retain(|line| !line.starts_with("floatgate image mount "));
     assert!(lines.len() > 25, "the help texts have lost their examples");
-    let home = user_folder();
+    let (home, images) = (user_folder(), image_folder());
     let binaries = Path::new(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap();
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
     for line in lines {
-        make_room(&line, &home);
+        let home = if line.starts_with("floatgate image") { &images } else { &home };
+        make_room(&line, home);
         let mut shell = Command::new("sh");
-        shell.args(["-ec", &line]).env("PATH", &path).env("HOME", &home).current_dir(&home);
+        shell.args(["-ec", &line]).env("PATH", &path).env("HOME", home).current_dir(home);
         let run = finish(&mut shell);
         assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
         let told = run.err.lines().all(|told| told.starts_with("wrote "));

@@ -73,7 +73,12 @@ pub(crate) fn names(list: &str, key: &str) -> Vec<String> {
 
 /// The subcommands, from the help text.
 pub(crate) fn subcommands() -> Vec<String> {
-    let help = stdout("--help");
+    subcommands_of("")
+}
+
+/// The subcommands of a command, from its help text.
+pub(crate) fn subcommands_of(command: &str) -> Vec<String> {
+    let help = stdout(&format!("{command} --help"));
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()

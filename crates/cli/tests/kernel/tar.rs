@@ -137,7 +137,7 @@ impl Member<'_> {
             ]),
             'l' => fields
                 .extend([("size", self.target().len().to_string()), ("target", escaped(&self.target()))]),
-            'c' | 'b' => fields.extend([("size", "0".to_owned()), ("rdev", self.device())]),
+            'c' | 'b' => fields.push(("rdev", self.device())),
             _ => fields.push(("size", "0".to_owned())),
         }
         let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value));

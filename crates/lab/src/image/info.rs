@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::detect::{Content, Found, PageShape};
 use super::extract::show_name;
-use super::open::Hints;
 use super::{Corrected, FileUbi, Image, ImageError};
 
 /// All that a file holds.
@@ -164,7 +163,7 @@ fn describe(image: Image, found: &Found) -> Result<(OneImage, Option<Image>), Im
             let mut volume = image.volume(&selection)?;
             one.ubifs = ubifs_info(&mut *volume);
         }
-        _ => match image.attach(found, &Hints::default()) {
+        _ => match image.attach_remains(found) {
             Ok(ubi) => one.ubi = Some(ubi_info(ubi)),
             Err(error) => one.damage = Some(error.to_string()),
         },
@@ -482,10 +481,11 @@ impl UbifsInfo {
     /// The command that makes such a filesystem.
     fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
+        let [log, _, orphans] = self.area_lebs;
+        let (j, fanout) = (self.journal_bytes, self.fanout);
         writeln!(
             f,
-            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {} -r DIRECTORY -o VOLUME.img",
-            self.journal_bytes
+            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout} -r DIRECTORY -o VOLUME.img"
         )
     }
 }

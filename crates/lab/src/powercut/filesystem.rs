@@ -149,7 +149,7 @@ impl Recipe {
             Ok(volume) => volume,
             Err((error, ubi)) => return Err((format!("the volume does not open: {error}"), ubi.into_mtd())),
         };
-        let options = MountOptions { read_only: false, recover: true, forgiving: false };
+        let options = MountOptions { read_only: false, recover: true, ..MountOptions::default() };
         Ubifs::mount(volume, &options, self.variant.behaviour()).map_err(|(error, volume)| {
             (format!("UBIFS does not mount: {error}"), volume.into_ubi().into_mtd())
         })

@@ -26,7 +26,7 @@ impl Random {
     /// A number below `end`; 0 if that is 0.
     pub(super) const fn below_u64(&mut self, end: u64) -> u64 {
         // The high half of a product is even enough, and never divides.
-        (self.next() as u128 * end as u128 >> 64) as u64
+        ((self.next() as u128 * end as u128) >> 64) as u64
     }
 
     pub(super) const fn below(&mut self, end: usize) -> usize {

@@ -127,7 +127,7 @@ impl<V: Volume> Core<V> {
     }
 
     /// The LEB properties on flash, as the last commit left them.
-    fn check_properties(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
+    pub(crate) fn check_properties(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
         let master = self.master;
         // A filesystem that is being made has none yet.
         if self.io.layout().limits.lpt.contains(&master.lpt_lnum) {

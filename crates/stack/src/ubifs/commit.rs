@@ -5,6 +5,7 @@ use super::core::Core;
 use super::error::Result;
 use super::tnc::IndexHead;
 use crate::volume::Volume;
+use floatgate_media::ubifs::SuperblockFlags;
 
 impl<V: Volume> Core<V> {
     /// Commits if anything has changed since the last commit.
@@ -39,8 +40,10 @@ impl<V: Volume> Core<V> {
         let mut master = self.master;
         master.commit += 1;
         let first = self.log.is_deferred();
-        if first {
+        if first || self.keeps_space_fixup() {
             self.park_heads();
+        }
+        if first {
             self.tnc.pack(self.io.layout().limits.fanout as usize);
         }
         self.space.start_commit(&mut self.io)?;
@@ -64,6 +67,11 @@ impl<V: Volume> Core<V> {
             self.write_superblock()?;
         }
         self.end_commit()
+    }
+
+    /// Whether this is an image whose free space the first mount on its flash erases. It expects a log without references then.
+    pub(crate) fn keeps_space_fixup(&self) -> bool {
+        self.io.layout().superblock.has(SuperblockFlags::SPACE_FIXUP)
     }
 
     /// Nothing on flash refers to the old state any more.

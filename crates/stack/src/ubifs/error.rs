@@ -111,6 +111,30 @@ impl Error {
         Self::Corrupt { lnum, offset, what }
     }
 
+    /// LEB and byte in it where it shows, if it has a place.
+    #[must_use]
+    pub const fn place(&self) -> Option<(u32, u32)> {
+        match *self {
+            Self::Node { lnum, offset, .. }
+            | Self::WrongNode { lnum, offset, .. }
+            | Self::Corrupt { lnum, offset, .. }
+            | Self::Volume(VolumeError { lnum, offset, .. }) => Some((lnum, offset)),
+            _ => None,
+        }
+    }
+
+    /// What is wrong, without the place.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Node { source, .. } => source.to_string(),
+            Self::WrongNode { expected, found, .. } => format!("{expected:?} expected, {found:?} found"),
+            Self::Corrupt { what, .. } => (*what).to_owned(),
+            Self::Volume(error) => error.fault.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the contents of the flash are to blame, and not the caller, the space or the power.
     #[must_use]
     pub const fn is_damage(&self) -> bool {

@@ -16,6 +16,7 @@ mod scan;
 mod space;
 #[cfg(test)]
 mod stress;
+mod survey;
 #[cfg(test)]
 mod testing;
 mod tnc;
@@ -24,9 +25,10 @@ mod wbuf;
 pub use check::Inconsistency;
 pub use error::{Error, Result};
 pub use files::{
-    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, Name, NewFile, NewKind, Rename,
-    SetXattr, Ubifs,
+    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, FilledFile, Name, NewFile, NewKind,
+    Rename, SetXattr, Ubifs,
 };
 pub use layout::{Head, Place};
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
 pub use space::SpaceReport;
+pub use survey::{Child, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};

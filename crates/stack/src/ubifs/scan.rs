@@ -227,3 +227,47 @@ pub(crate) fn read_to_end<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> R
         _ => Ok(bytes),
     }
 }
+
+/// Frames that a search tries in a LEB where magics stand: each costs a CRC.
+const TRIES_MAX: u32 = 512;
+
+/// Finds the nodes of a LEB that may be damaged anywhere, and places where what stands there is neither node nor padding.
+///
+/// # Errors
+/// Failures of the volume.
+pub(crate) fn scan_all<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<(ScannedLeb, Vec<Error>)> {
+    let mut leb = ScannedLeb::read(io, lnum, start)?;
+    let mut damage = Vec::new();
+    let mut tries = TRIES_MAX;
+    loop {
+        let stop = leb.scan();
+        let rest = leb.from(leb.end);
+        let Some(written) = first_written(rest) else { return Ok((leb, damage)) };
+        damage.push(match stop {
+            Ok(Stop::Corrupt(source)) => Error::node(lnum, leb.end, source),
+            Ok(Stop::Garbage) => Error::corrupt(lnum, leb.end, "neither a node nor padding"),
+            Ok(Stop::Empty) => Error::corrupt(lnum, leb.end, "data behind empty space"),
+            Err(error) => error,
+        });
+        // At least one step, and over empty space at once.
+        let skip = (written / 8 * 8).max(8);
+        let Some(next) = next_node(rest, skip, &mut tries) else { return Ok((leb, damage)) };
+        leb.end = leb.end.saturating_add(u32::try_from(next).unwrap_or(u32::MAX));
+    }
+}
+
+/// Where the next good node begins, from a byte on.
+fn next_node(bytes: &[u8], from: usize, tries: &mut u32) -> Option<usize> {
+    let tail = |at: usize| bytes.get(at..).unwrap_or(&[]);
+    let magics = (from..bytes.len()).step_by(8).filter(|&at| tail(at).starts_with(&MAGIC));
+    for at in magics {
+        *tries = tries.checked_sub(1)?;
+        if Frame::parse(tail(at)).is_ok() {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// What every node begins with.
+const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();

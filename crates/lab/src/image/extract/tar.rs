@@ -165,6 +165,11 @@ impl Read for Stream<'_> {
     }
 }
 
+/// What is lost of a socket.
+fn no_socket() -> Vec<String> {
+    vec!["a socket: a tar cannot hold it".to_owned()]
+}
+
 /// An attribute whose name is no text cannot be a pax key.
 fn losses(entry: &Entry<'_>) -> Vec<String> {
     let lost =
@@ -195,13 +200,16 @@ impl<W: Write> Target for TarTarget<W> {
             FileType::BlockDevice => EntryType::Block,
             FileType::CharacterDevice => EntryType::Char,
             FileType::Fifo => EntryType::Fifo,
-            _ => return Ok(vec!["a socket: a tar cannot hold it".to_owned()]),
+            _ => return Ok(no_socket()),
         };
         self.append(entry, kind, entry.target, io::empty(), 0)?;
         Ok(losses(entry))
     }
 
     fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> io::Result<Vec<String>> {
+        if entry.attributes.file_type == FileType::Socket {
+            return Ok(no_socket());
+        }
         self.append(entry, EntryType::Link, Some(&path_bytes(first)), io::empty(), 0)?;
         Ok(Vec::new())
     }

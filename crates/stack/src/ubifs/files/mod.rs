@@ -5,8 +5,10 @@
 
 mod attributes;
 mod directory;
+mod fill;
 mod inodes;
 mod pages;
+mod piecemeal;
 mod read;
 mod rename;
 mod types;
@@ -20,11 +22,12 @@ use super::compress::{Compressor, Decompressor};
 use super::core::Core;
 use super::error::{Error, Result};
 use super::mount::{FormatOptions, MountOptions};
-use super::space::{BudgetRequest, Cost, SpaceReport};
+use super::space::{BudgetRequest, Cost, LebSpace, SpaceReport};
 use crate::volume::Volume;
 use inodes::Inodes;
 use pages::Pages;
 
+pub use fill::FilledFile;
 pub use rename::Name;
 pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
 pub use write::CompressedBlock;
@@ -40,11 +43,13 @@ pub struct Behaviour {
     pub cache_bytes: usize,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
+    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
+    pub bulk_read: bool,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true }
+        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true, bulk_read: false }
     }
 }
 
@@ -140,6 +145,24 @@ impl<V: Volume> Ubifs<V> {
     /// A damaged index, failures of the volume.
     pub fn check(&mut self) -> Result<Vec<Inconsistency>> {
         self.core.check()
+    }
+
+    /// LEBs that hold something in use, but that the volume does not have: the image is cut off, or parts of it are lost.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub fn missing_lebs(&mut self) -> Result<Vec<u32>> {
+        let leb_bytes = self.core.io.layout().leb_bytes();
+        let used = |leb: &LebSpace| leb.free + leb.dirty < leb_bytes;
+        let lebs: Vec<u32> =
+            self.core.space.lebs().filter(|(_, leb)| used(leb)).map(|(lnum, _)| lnum).collect();
+        let mut missing = Vec::new();
+        for lnum in lebs {
+            if !self.core.io.is_mapped(lnum)? {
+                missing.push(lnum);
+            }
+        }
+        Ok(missing)
     }
 
     /// Sizes, as `df` shows them.

@@ -25,7 +25,7 @@ const MAX_LIST_BYTES: usize = 65536;
 const XATTR_MODE: u32 = 0o100_777;
 
 /// Bytes that a value counts for. On flash it takes one less, but this is how Linux counts, and what it checks.
-const fn value_bytes(len: usize) -> u32 {
+pub(super) const fn value_bytes(len: usize) -> u32 {
     (Inode::SIZE + len + 1).next_multiple_of(8) as u32
 }
 
@@ -63,7 +63,7 @@ impl<V: Volume> Ubifs<V> {
         found.map(|place| self.parse_entry(place)).transpose()
     }
 
-    fn xattr_key(&self, inode: u32, name: &[u8]) -> Result<Key> {
+    pub(super) fn xattr_key(&self, inode: u32, name: &[u8]) -> Result<Key> {
         Ok(Key::xattr_entry(inode, self.name_hash(name)?))
     }
 
@@ -120,7 +120,7 @@ impl<V: Volume> Ubifs<V> {
         self.sync_if(self.is_dirsync(host))
     }
 
-    fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
+    pub(super) fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
         let (number, created_sqnum) = self.core.new_inode()?;
         let time = self.time;
         let inherited = host.flags.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits());

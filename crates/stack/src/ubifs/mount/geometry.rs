@@ -50,7 +50,7 @@ struct Areas {
 ///
 /// # Errors
 /// A volume too small for a filesystem, or for the areas asked for.
-pub(super) fn superblock(volume: VolumeGeometry, options: &FormatOptions) -> Result<Superblock> {
+pub(crate) fn superblock(volume: VolumeGeometry, options: &FormatOptions) -> Result<Superblock> {
     let units = Units { leb_bytes: volume.leb_bytes, min_io_bytes: volume.min_io_bytes.max(8) };
     let max_leb_count = options.max_lebs.unwrap_or(volume.lebs);
     let leb_count = volume.lebs.min(max_leb_count);

@@ -25,6 +25,21 @@ pub(crate) struct Found {
     pub(crate) master: Master,
     /// Where the next one goes.
     pub(crate) next_offset: u32,
+    /// How it was chosen.
+    pub(crate) choice: Choice,
+}
+
+/// How a master node was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Both LEBs end with it.
+    Both,
+    /// The LEBs differ as a power cut leaves them.
+    PowerCut,
+    /// One of the LEBs has decayed, the other one has it. Linux gives up here.
+    Undamaged,
+    /// The newest one that is left.
+    Newest,
 }
 
 /// A master node in its LEB.
@@ -41,17 +56,19 @@ struct Located {
 ///
 /// # Errors
 /// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
-pub(super) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Found> {
+pub(crate) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Found> {
     let step = step(io.layout());
-    let (located, recovered) = match find_clean(io)? {
-        Some(located) => (located, false),
+    let (located, choice) = match find_clean(io)? {
+        Some(located) => (located, Choice::Both),
         None => match damage.pass(recover_or_repair(io, step))? {
-            Some(located) => (located, true),
-            None => (newest(io, step)?, true),
+            Some(found) => found,
+            None => (newest(io, step)?, Choice::Newest),
         },
     };
+    let recovered = choice != Choice::Both;
     saw(io, &located)?;
-    let mut found = Found { master: located.master, next_offset: located.offset.saturating_add(step) };
+    let next_offset = located.offset.saturating_add(step);
+    let mut found = Found { master: located.master, next_offset, choice };
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
@@ -174,10 +191,12 @@ fn from_undamaged<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
 }
 
 /// The master node that counts after a power cut, or if one of the two LEBs has decayed.
-fn recover_or_repair<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+fn recover_or_repair<V: Volume>(io: &mut Io<V>, step: u32) -> Result<(Located, Choice)> {
     match recover(io, step) {
-        Err(error) if error.is_damage() => from_undamaged(io)?.ok_or(error),
-        outcome => outcome,
+        Err(error) if error.is_damage() => {
+            from_undamaged(io)?.map(|located| (located, Choice::Undamaged)).ok_or(error)
+        }
+        outcome => outcome.map(|located| (located, Choice::PowerCut)),
     }
 }
 

@@ -8,16 +8,16 @@
 mod damage;
 mod fixup;
 mod format;
-mod geometry;
+pub(crate) mod geometry;
 mod log;
-mod master;
+pub(crate) mod master;
 mod orphans;
 mod probe;
 mod recover;
 mod replay;
 mod sizes;
 mod start;
-mod superblock;
+pub(crate) mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +51,9 @@ pub struct MountOptions {
     pub recover: bool,
     /// Read-only, mounts what is left of a damaged filesystem, and notes what is damaged.
     pub forgiving: bool,
+    /// An image whose free space is to be erased by its first mount goes on asking for that: this mount is not the one on
+    /// the flash that it will be written to.
+    pub keep_space_fixup: bool,
 }
 
 /// A node was found: later ones get higher sequence numbers.
@@ -76,10 +79,22 @@ impl<V: Volume> Core<V> {
     /// No filesystem, one that does not fit the volume, damage; [`Error::NeedsRecovery`]; failures of the volume. The volume
     /// comes back with the error.
     pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
-        let opened = superblock::read(&mut volume, options.read_only)
-            .and_then(|found| Ok((found, superblock::layout(&found.superblock, found.volume)?)));
-        let (superblock, layout) = match opened {
-            Ok(opened) => opened,
+        let found = superblock::read(&mut volume, options.read_only)
+            .map(|found| if options.keep_space_fixup { found.keeping_space_fixup() } else { found });
+        match found {
+            Ok(superblock) => Self::mount_as(volume, &superblock, options),
+            Err(error) => Err((error, volume)),
+        }
+    }
+
+    /// As [`mount`](Self::mount), with this superblock.
+    pub(crate) fn mount_as(
+        volume: V,
+        superblock: &superblock::Found,
+        options: &MountOptions,
+    ) -> core::result::Result<Self, (Error, V)> {
+        let layout = match superblock::layout(&superblock.superblock, superblock.volume) {
+            Ok(layout) => layout,
             Err(error) => return Err((error, volume)),
         };
         let mut io = Io::new(volume, Arc::new(layout), options.read_only);
@@ -88,7 +103,7 @@ impl<V: Volume> Core<V> {
             Err(error) => return Err((error, io.into_volume())),
         };
         let mut core = Self::opened(io, &opened);
-        match core.bring_up(&superblock) {
+        match core.bring_up(superblock) {
             Ok(()) => Ok(core),
             Err(error) => Err((error, core.into_volume())),
         }

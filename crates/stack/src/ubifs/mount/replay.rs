@@ -12,7 +12,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::journal::{Bud, truncated_keys};
 use crate::ubifs::layout::Place;
-use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
+use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
 use crate::ubifs::space::{LebSpace, Space};
 use crate::ubifs::tnc::IndexSpace;
 use crate::volume::Volume;
@@ -108,7 +108,8 @@ impl<V: Volume> Core<V> {
         let mut sizes = Sizes::default();
         for change in changes {
             if matches!(change.what, What::InodeDeletion) {
-                self.note_attributes(change.key.inum(), needed)?;
+                let outcome = self.note_attributes(change.key.inum(), needed);
+                self.damage.pass(outcome)?;
             }
             let outcome = self.replay_one(change, &last, dirt);
             self.damage.pass(outcome)?;
@@ -248,11 +249,10 @@ fn read_bud<V: Volume>(
     if let Some(leb) = damage.pass(outcome)? {
         return Ok(leb);
     }
-    let end = io.layout().leb_bytes();
-    let nothing = ScannedLeb { lnum, start: bud.start, nodes: Vec::new(), end, bytes: Vec::new() };
-    let mut leb = damage.pass(ScannedLeb::read(io, lnum, bud.start))?.unwrap_or(nothing);
-    damage.pass(leb.scan())?;
-    leb.end = end;
+    // Only the damaged nodes are left out.
+    let (mut leb, errors) = scan_all(io, lnum, bud.start)?;
+    errors.into_iter().for_each(|error| damage.note(error));
+    leb.end = io.layout().leb_bytes();
     Ok(leb)
 }
 

@@ -144,7 +144,7 @@ impl<V: Volume> Core<V> {
         if self.io.is_read_only() {
             return Ok(());
         }
-        if self.log.is_deferred() {
+        if self.log.is_deferred() || self.keeps_space_fixup() && !self.log.buds().is_empty() {
             self.force_commit()?;
         }
         self.sync_heads()?;

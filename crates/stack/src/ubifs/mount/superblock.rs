@@ -1,5 +1,6 @@
 //! Finding, checking and writing the superblock. Linux: `fs/ubifs/sb.c`.
 
+use floatgate_media::crc;
 use floatgate_media::ubifs::{
     FORMAT_VERSION, Frame, LOG_LEB, Node, NodeBody, NodeType, SUPERBLOCK_LEB, Stamp, Superblock,
     SuperblockFlags,
@@ -36,6 +37,16 @@ pub(crate) struct Found {
     pub(crate) changed: bool,
 }
 
+impl Found {
+    /// The free space stays as it is, and a later mount will have to erase it.
+    pub(crate) fn keeping_space_fixup(mut self) -> Self {
+        self.fix_up_space = false;
+        self.superblock.flags = self.stored.flags;
+        self.changed = self.superblock.leb_count != self.stored.leb_count;
+        self
+    }
+}
+
 /// Reads the superblock of a volume and checks it against the volume.
 ///
 /// # Errors
@@ -43,12 +54,32 @@ pub(crate) struct Found {
 /// for writing.
 pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> {
     let stored = read_node(volume)?;
-    check_version(&stored, read_only)?;
-    let geometry = volume.geometry();
+    found(&stored, volume.geometry(), read_only)
+}
+
+/// Reads a superblock whose CRC is wrong: if its fields are possible they are most likely right, for they are few and most of
+/// the node is empty.
+///
+/// # Errors
+/// As [`read`], but for the CRC.
+pub(crate) fn read_damaged<V: Volume>(volume: &mut V) -> Result<Found> {
+    let mut bytes = read_bytes(volume)?;
+    let crc = crc::ubi(bytes.get(8..).unwrap_or(&[]));
+    if let Some(field) = bytes.get_mut(4..8) {
+        field.copy_from_slice(&crc.to_le_bytes());
+    }
+    let stored = parse(&bytes)?;
+    let found = found(&stored, volume.geometry(), true)?;
+    layout(&found.superblock, found.volume).map(|_| found)
+}
+
+/// A superblock as it counts on a volume.
+pub(crate) fn found(stored: &Superblock, geometry: VolumeGeometry, read_only: bool) -> Result<Found> {
+    check_version(stored, read_only)?;
     if geometry.read_only && !read_only {
         return Err(Error::ReadOnly);
     }
-    check_units(&stored, geometry)?;
+    check_units(stored, geometry)?;
     if stored.has(SuperblockFlags::AUTHENTICATION) && !read_only {
         return Err(Error::Unsupported("writing to an authenticated filesystem"));
     }
@@ -69,7 +100,7 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
     // Only reading, a newer format counts as the newest known.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
-    Ok(Found { stored, superblock, volume, fix_up_space, changed })
+    Ok(Found { stored: *stored, superblock, volume, fix_up_space, changed })
 }
 
 /// The superblock as it counts if the filesystem is only read: a bare image or a dump that ends early has fewer LEBs than any
@@ -95,13 +126,20 @@ pub(crate) fn layout(superblock: &Superblock, geometry: VolumeGeometry) -> Resul
 }
 
 fn read_node<V: Volume>(volume: &mut V) -> Result<Superblock> {
+    parse(&read_bytes(volume)?)
+}
+
+fn read_bytes<V: Volume>(volume: &mut V) -> Result<Vec<u8>> {
     let mut bytes = vec![0; Superblock::SIZE];
     match volume.read(SUPERBLOCK_LEB, 0, &mut bytes) {
-        Err(error) if error.fault != VolumeFault::Uncorrectable => return Err(error.into()),
-        _ => {}
+        Err(error) if error.fault != VolumeFault::Uncorrectable => Err(error.into()),
+        _ => Ok(bytes),
     }
+}
+
+fn parse(bytes: &[u8]) -> Result<Superblock> {
     let damaged = |source| Error::node(SUPERBLOCK_LEB, 0, source);
-    let frame = Frame::parse(&bytes).map_err(damaged)?;
+    let frame = Frame::parse(bytes).map_err(damaged)?;
     match frame.node().map_err(damaged)? {
         Node::Superblock(superblock) => Ok(superblock),
         _ => Err(Error::WrongNode {

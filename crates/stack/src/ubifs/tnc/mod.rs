@@ -24,7 +24,6 @@ mod load;
 mod names;
 mod remove;
 mod replay;
-#[cfg(test)]
 pub(crate) mod salvage;
 #[cfg(test)]
 mod tests;

@@ -23,13 +23,16 @@ const LEB: u32 = 16 * 1024;
 const UNIT: u32 = 512;
 
 /// Mounts for writing, with recovery.
-const RECOVER: MountOptions = MountOptions { read_only: false, recover: true, forgiving: false };
+const RECOVER: MountOptions =
+    MountOptions { read_only: false, recover: true, forgiving: false, keep_space_fixup: false };
 
 /// Mounts for writing, but no filesystem that needs recovery.
-const WRITE: MountOptions = MountOptions { read_only: false, recover: false, forgiving: false };
+const WRITE: MountOptions =
+    MountOptions { read_only: false, recover: false, forgiving: false, keep_space_fixup: false };
 
 /// Mounts for reading.
-const READ: MountOptions = MountOptions { read_only: true, recover: false, forgiving: false };
+const READ: MountOptions =
+    MountOptions { read_only: true, recover: false, forgiving: false, keep_space_fixup: false };
 
 fn volume() -> TestVolume {
     TestVolume::new(60, LEB, UNIT, UNIT)

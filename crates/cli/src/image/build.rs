@@ -1,0 +1,235 @@
+//! `floatgate image build`.
+
+use super::extract::tell_losses;
+use super::output::Output;
+use super::sizes::{self, FlashArgs};
+use crate::common::{self, Failure, Outcome, count, grouped};
+use floatgate_lab::image::build::{BuildOptions, Built, Container, Overrides, Source, build};
+use floatgate_media::ubifs::Compression;
+use floatgate_stack::ubifs::FormatOptions;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
+  floatgate image build rootfs.tar -o new.ubi --page-size 2048 --peb-size 128KiB --volume rootfs --autoresize
+  floatgate image build rootfs/ -o rootfs.ubifs --format ubifs --part mt29f2g08aad --compress zstd
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad --owner 0:0 --device-table devices.txt
+  docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
+
+The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of
+last access and of the last change of the inode are set to that of the last change of the data. SOURCE_DATE_EPOCH, a number of
+seconds since 1970, is the latest time that a file gets.
+The filesystem can grow to --max-lebs: else to the volume's size, with --autoresize to what the part has, and where that is not known
+either, to twice what the files can take, rounded up to a power of two.
+Exit status 1 when something is not in the image bit for bit: it is listed.")]
+pub(crate) struct Args {
+    /// A directory, a tar, or - for a tar on stdin
+    source: PathBuf,
+
+    /// The image
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// What is around the filesystem
+    #[arg(long, value_enum, default_value_t = Format::Ubi)]
+    format: Format,
+
+    #[command(flatten)]
+    flash: FlashArgs,
+
+    /// How data are compressed
+    #[arg(long, short = 'x', value_enum, default_value_t = Compress::Lzo, help_heading = "Filesystem")]
+    compress: Compress,
+
+    /// LEBs that the filesystem can grow to
+    #[arg(long, short = 'c', value_name = "N", help_heading = "Filesystem")]
+    max_lebs: Option<u32>,
+
+    /// Identity of the filesystem [default: follows from the contents]
+    #[arg(long, value_name = "UUID", value_parser = uuid, help_heading = "Filesystem")]
+    uuid: Option<Uuid>,
+
+    /// Most children of an index node
+    #[arg(long, short = 'f', value_name = "N", default_value_t = 8, help_heading = "Filesystem")]
+    fanout: u32,
+
+    /// Bytes of the journal [default: an eighth of the filesystem, at most 8 MiB]
+    #[arg(long, short = 'j', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
+    journal_size: Option<u64>,
+
+    /// Bytes that only root may use
+    #[arg(long, short = 'R', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
+    reserved: Option<u64>,
+
+    /// LEBs for orphans
+    #[arg(long, value_name = "N", help_heading = "Filesystem")]
+    orphan_lebs: Option<u32>,
+
+    /// LEBs of the log
+    #[arg(long, value_name = "N", help_heading = "Filesystem")]
+    log_lebs: Option<u32>,
+
+    /// The first mount erases the free space properly, for programmers that write ones to it
+    #[arg(long, short = 'F', help_heading = "Filesystem")]
+    space_fixup: bool,
+
+    /// Name of the UBI volume
+    #[arg(long, value_name = "NAME", default_value = "rootfs", help_heading = "UBI")]
+    volume: String,
+
+    /// Bytes set aside for the volume [default: what the filesystem has]
+    #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "UBI")]
+    volume_size: Option<u64>,
+
+    /// The volume gets all free space when it is first attached
+    #[arg(long, help_heading = "UBI")]
+    autoresize: bool,
+
+    /// Image sequence number [default: follows from the contents]
+    #[arg(long, short = 'Q', value_name = "N", help_heading = "UBI")]
+    image_seq: Option<u32>,
+
+    /// All files belong to this user and group
+    #[arg(long, value_name = "UID:GID", value_parser = sizes::owner, help_heading = "Files")]
+    owner: Option<(u32, u32)>,
+
+    /// Files to make or change, as mkfs.ubifs and mkfs.jffs2 read them: name type mode uid gid major minor start inc count
+    #[arg(long, short = 'D', value_name = "FILE", help_heading = "Files")]
+    device_table: Option<PathBuf>,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A UBI device with one volume
+    Ubi,
+    /// A bare UBIFS, for ubiupdatevol or ubinize
+    Ubifs,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Compress {
+    Lzo,
+    Zlib,
+    Zstd,
+    None,
+}
+
+#[derive(Clone, Copy)]
+struct Uuid([u8; 16]);
+
+fn uuid(text: &str) -> Result<Uuid, String> {
+    let wrong = || format!("{text:?} is no UUID: 32 hexadecimal digits, with dashes or without");
+    let digits: Vec<u8> = text.bytes().filter(|&byte| byte != b'-').collect();
+    let mut bytes = [0; 16];
+    if digits.len() != 32 {
+        return Err(wrong());
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let pair = std::str::from_utf8(pair).map_err(|_| wrong())?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
+    }
+    Ok(Uuid(bytes))
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let options = args.options()?;
+    let source = source(&args.source)?;
+    let (output, file) = Output::create(&args.output, &args.source)?;
+    let built = build(&source, file, &options).map_err(|error| Failure::new(&error, error.help()))?;
+    output.finish()?;
+    args.report(&built)
+}
+
+fn source(path: &Path) -> Result<Source, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Source::Stdin);
+    }
+    let metadata = std::fs::metadata(path);
+    let metadata = metadata.map_err(|error| {
+        Failure::new(
+            format!("{}: {error}", path.display()),
+            "name a directory, a tar, or - for a tar on stdin",
+        )
+    })?;
+    Ok(if metadata.is_dir() { Source::Directory(path.to_owned()) } else { Source::Tar(path.to_owned()) })
+}
+
+/// The latest time that files get, if it is set.
+fn source_date_epoch() -> Result<Option<i64>, Failure> {
+    let Some(value) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let seconds = value.to_str().and_then(|text| text.parse().ok());
+    let wrong = || {
+        let message = format!("SOURCE_DATE_EPOCH is {:?}", value.to_string_lossy());
+        Failure::new(message, "it is a number of seconds since 1970")
+    };
+    seconds.map(Some).ok_or_else(wrong)
+}
+
+impl Args {
+    fn options(&self) -> Result<BuildOptions, Failure> {
+        let container = match self.format {
+            Format::Ubifs => Container::None,
+            Format::Ubi => Container::Ubi {
+                name: self.volume.clone(),
+                autoresize: self.autoresize,
+                image_seq: self.image_seq,
+            },
+        };
+        let format = FormatOptions {
+            max_lebs: self.max_lebs,
+            journal_bytes: self.journal_size,
+            reserved_bytes: self.reserved,
+            orphan_lebs: self.orphan_lebs,
+            log_lebs: self.log_lebs,
+            fanout: self.fanout,
+            space_fixup: self.space_fixup,
+            compression: match self.compress {
+                Compress::Lzo => Compression::Lzo,
+                Compress::Zlib => Compression::Zlib,
+                Compress::Zstd => Compression::Zstd,
+                Compress::None => Compression::None,
+            },
+            ..FormatOptions::default()
+        };
+        let device_table = self.device_table.as_ref().map(|path| {
+            let text = std::fs::read_to_string(path);
+            text.map_err(|error| Failure::new(format!("{}: {error}", path.display()), "name a text file"))
+        });
+        Ok(BuildOptions {
+            shape: self.flash.shape()?,
+            container,
+            format,
+            uuid: self.uuid.map(|uuid| uuid.0),
+            volume_bytes: self.volume_size,
+            overrides: Overrides { owner: self.owner, latest: source_date_epoch()? },
+            device_table: device_table.transpose()?,
+        })
+    }
+
+    fn report(&self, built: &Built) -> Outcome {
+        if self.json {
+            common::print_json(built)?;
+        } else {
+            let entries = usize::try_from(built.entries).unwrap_or(usize::MAX);
+            common::print(&format!(
+                "{}: {}, {} bytes, in {} bytes; {}, at most {}",
+                self.output.display(),
+                count(entries, "entry").replace("entrys", "entries"),
+                grouped(built.bytes),
+                grouped(built.image_bytes),
+                count(built.lebs as usize, "LEB"),
+                built.max_lebs
+            ));
+            tell_losses("not in the image bit for bit", &built.losses);
+        }
+        Ok(if built.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}

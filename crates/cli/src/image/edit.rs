@@ -1,0 +1,383 @@
+//! The subcommands of `floatgate image` that change files in an image: `put`, `rm`, `mv`, `ln`, `mkdir`, `chmod`, `chown`,
+//! `setxattr`.
+
+use super::options::ImageArgs;
+use crate::common::{self, Failure, Outcome, count};
+use floatgate_lab::image::edit::{
+    Change, Committed, EditError, EditOptions, Edited, ImagePath, Owner, Permissions, PutOptions, edit,
+};
+use floatgate_lab::image::extract::Loss;
+use floatgate_media::ubifs::Timestamp;
+use floatgate_stack::ubifs::Rename;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Losses that are printed; JSON has all.
+const LINES: usize = 20;
+
+/// What all of them have.
+#[derive(clap::Args)]
+struct EditArgs {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// Write the changed image there, and leave the old one as it is
+    #[arg(long, short, value_name = "OUT")]
+    output: Option<PathBuf>,
+
+    /// Recover a filesystem that was not unmounted, as Linux does when it mounts it; otherwise it is refused
+    #[arg(long)]
+    recover: bool,
+
+    /// Machine-readable report (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image put rootfs.ubi hostname /etc/hostname
+  floatgate image put two-volumes.ubi app/ config.toml /etc/ --volume data --owner 0:0
+  floatgate image put rootfs.ubi overlay/. / --output changed.ubi
+
+As `cp -a`: a directory with all it holds, into a directory that is there or under a new name. What has the name is replaced;
+hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be.")]
+pub(crate) struct PutArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// Files and directories, and in the end where they go in the image
+    #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
+    paths: Vec<OsString>,
+
+    /// Whom the files are to belong to: UID, UID:GID or :GID
+    #[arg(long, value_name = "UID:GID", default_value = "", value_parser = owner_or_nothing, hide_default_value = true)]
+    owner: Owner,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image rm rootfs.ubi /bin/ls /etc/fstab --output smaller.ubi
+  floatgate image rm rootfs.ubi -r /boot --output smaller.ubi")]
+pub(crate) struct RmArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// Files in the image
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+
+    /// Directories too, with all they hold
+    #[arg(long, short)]
+    recursive: bool,
+
+    /// Directories too, if they are empty
+    #[arg(long, short)]
+    dir: bool,
+
+    /// What is not there is no error
+    #[arg(long, short)]
+    force: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image mv rootfs.ubi /etc/fstab /boot/fstab --output changed.ubi
+  floatgate image mv rootfs.ubi /bin/ls /bin/sh --exchange")]
+pub(crate) struct MvArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// Files in the image, and in the end the new name or the directory they go to
+    #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
+    paths: Vec<OsString>,
+
+    /// A file that has the new name is an error
+    #[arg(long, short, conflicts_with = "exchange")]
+    no_clobber: bool,
+
+    /// Two names change places
+    #[arg(long)]
+    exchange: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image ln rootfs.ubi /bin/busybox /bin/ash
+  floatgate image ln rootfs.ubi -s ../run/resolv.conf /etc/resolv.conf")]
+pub(crate) struct LnArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// A file in the image; of a symbolic link any text
+    target: OsString,
+
+    /// The new name, or the directory it goes to
+    name: OsString,
+
+    /// A symbolic link
+    #[arg(long, short)]
+    symbolic: bool,
+
+    /// A file that has the name is removed first
+    #[arg(long, short)]
+    force: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image mkdir rootfs.ubi /opt/app
+  floatgate image mkdir rootfs.ubi -p /var/lib/app/cache --mode 0700 --owner 1000:1000")]
+pub(crate) struct MkdirArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// Directories to make
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+
+    /// Those on the way too; one that is there is no error
+    #[arg(long, short)]
+    parents: bool,
+
+    /// Permissions
+    #[arg(long, short, value_name = "MODE", default_value = "0755")]
+    mode: Permissions,
+
+    /// Whom they are to belong to: UID, UID:GID or :GID
+    #[arg(long, value_name = "UID:GID", default_value = "0:0")]
+    owner: Owner,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image chmod rootfs.ubi 0600 /etc/fstab
+  floatgate image chmod rootfs.ubi -R go-w,+X /bin /etc")]
+pub(crate) struct ChmodArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// An octal number, or clauses such as u+x,go-w
+    mode: Permissions,
+
+    /// Files in the image
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+
+    /// Directories with all they hold
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image chown rootfs.ubi 0:0 /etc/fstab
+  floatgate image chown rootfs.ubi -R 1000:1000 /boot")]
+pub(crate) struct ChownArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// UID, UID:GID or :GID, as numbers
+    owner: Owner,
+
+    /// Files in the image
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+
+    /// Directories with all they hold
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image setxattr rootfs.ubi /bin/busybox security.capability 0x0100000200200000000000000000000000000000
+  floatgate image setxattr rootfs.ubi /etc/fstab user.origin factory
+  floatgate image setxattr rootfs.ubi /etc/fstab user.origin --remove")]
+pub(crate) struct SetxattrArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// The file in the image
+    path: OsString,
+
+    /// The attribute: user.NAME, trusted.NAME or security.NAME
+    name: OsString,
+
+    /// Text, or bytes as 0x and hexadecimal digits
+    #[arg(required_unless_present = "remove")]
+    value: Option<OsString>,
+
+    /// Remove the attribute
+    #[arg(long, conflicts_with = "value")]
+    remove: bool,
+}
+
+fn owner_or_nothing(text: &str) -> Result<Owner, String> {
+    if text.is_empty() { Ok(Owner::default()) } else { text.parse() }
+}
+
+/// What JSON says.
+#[derive(Serialize)]
+struct Report<'r> {
+    #[serde(flatten)]
+    committed: &'r Committed,
+    #[serde(flatten)]
+    edited: &'r Edited,
+}
+
+pub(crate) fn put(args: &PutArgs) -> Outcome {
+    let (dest, sources) = args.paths.split_last().ok_or_else(no_paths)?;
+    let sources: Vec<PathBuf> = sources.iter().map(PathBuf::from).collect();
+    let options = PutOptions { owner: args.owner, time_max: source_date_epoch()? };
+    args.edit.run(&|editor| editor.put(&sources, &path(dest)?, options))
+}
+
+pub(crate) fn rm(args: &RmArgs) -> Outcome {
+    args.edit.run(&|editor| {
+        for name in &args.paths {
+            let path = path(name)?;
+            if args.force && !editor.exists(&path)? {
+                continue;
+            }
+            let empty = args.dir && !args.recursive && editor.is_dir(&path)?;
+            if empty { editor.remove_dir(&path)? } else { editor.remove(&path, args.recursive)? }
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn mv(args: &MvArgs) -> Outcome {
+    let (dest, sources) = args.paths.split_last().ok_or_else(no_paths)?;
+    let how = match (args.exchange, args.no_clobber) {
+        (true, _) => Rename::Exchange,
+        (_, true) => Rename::KeepTarget,
+        _ => Rename::Replace,
+    };
+    args.edit.run(&|editor| {
+        let mut dest = path(dest)?;
+        dest.is_directory |= sources.len() > 1;
+        sources.iter().try_for_each(|source| editor.rename(&path(source)?, &dest, how))
+    })
+}
+
+pub(crate) fn ln(args: &LnArgs) -> Outcome {
+    args.edit.run(&|editor| {
+        let name = path(&args.name)?;
+        if args.force && editor.exists(&name)? && !editor.is_dir(&name)? {
+            editor.remove(&name, false)?;
+        }
+        if args.symbolic {
+            return editor.symlink(args.target.as_bytes(), &name, Owner::default());
+        }
+        editor.link(&path(&args.target)?, &name)
+    })
+}
+
+pub(crate) fn mkdir(args: &MkdirArgs) -> Outcome {
+    let mode = args.mode.apply(0o777, true);
+    args.edit.run(&|editor| {
+        args.paths.iter().try_for_each(|name| editor.make_dir(&path(name)?, args.parents, mode, args.owner))
+    })
+}
+
+pub(crate) fn chmod(args: &ChmodArgs) -> Outcome {
+    args.edit.run(&|editor| {
+        args.paths.iter().try_for_each(|name| editor.chmod(&path(name)?, &args.mode, args.recursive))
+    })
+}
+
+pub(crate) fn chown(args: &ChownArgs) -> Outcome {
+    args.edit.run(&|editor| {
+        args.paths.iter().try_for_each(|name| editor.chown(&path(name)?, args.owner, args.recursive))
+    })
+}
+
+pub(crate) fn setxattr(args: &SetxattrArgs) -> Outcome {
+    let value = args.value.as_ref().map(|value| xattr_value(value.as_bytes())).transpose()?;
+    args.edit.run(&|editor| editor.set_xattr(&path(&args.path)?, args.name.as_bytes(), value.as_deref()))
+}
+
+fn no_paths() -> Failure {
+    Failure::new("nothing to do", "name files, and where they go")
+}
+
+fn path(name: &OsString) -> Result<ImagePath, EditError> {
+    ImagePath::new(name.clone().into_vec())
+}
+
+/// Text as it is, or bytes after 0x.
+fn xattr_value(text: &[u8]) -> Result<Vec<u8>, Failure> {
+    let Some(digits) = text.strip_prefix(b"0x") else { return Ok(text.to_vec()) };
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2 && !pair.starts_with('+'))?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    let bytes = digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>();
+    bytes.ok_or_else(|| Failure::new("the value is not hexadecimal", "two digits for each byte behind 0x"))
+}
+
+/// The time that SOURCE_DATE_EPOCH says, if it is set.
+pub(super) fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.ok_or_else(|| {
+        Failure::new(
+            "SOURCE_DATE_EPOCH is no number of seconds",
+            "set it to seconds since 1970, or not at all",
+        )
+    })?;
+    Ok(Some(Timestamp { seconds, nanoseconds: 0 }))
+}
+
+/// What the clock of the host says.
+pub(super) fn now() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "the edge: files get the time of the host")]
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanoseconds: since.subsec_nanos() }
+}
+
+impl EditArgs {
+    fn run(&self, change: &Change<'_>) -> Outcome {
+        let options = EditOptions {
+            selection: self.image.selection(),
+            recover: self.recover,
+            time: source_date_epoch()?.unwrap_or_else(now),
+            output: self.output.clone(),
+        };
+        let outcome = edit(&self.image.image, &options, change);
+        let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
+        self.report(&committed, &edited)
+    }
+
+    fn failed(&self, error: &EditError) -> Failure {
+        Failure::new(format!("{}: {error}", self.image.image.display()), error.help())
+    }
+
+    fn report(&self, committed: &Committed, edited: &Edited) -> Outcome {
+        if self.json {
+            common::print_json(&Report { committed, edited })?;
+        } else {
+            let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
+            let entries = count(entries, "entry").replace("entrys", "entries");
+            common::print(&format!("{}: {entries} changed", committed.file));
+            tell_losses(&edited.losses);
+        }
+        Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+fn tell_losses(losses: &[Loss]) {
+    for Loss { path, what } in losses.iter().take(LINES) {
+        common::tell(&format!("not kept: {path}: {what}"));
+    }
+    if losses.len() > LINES {
+        common::tell(&format!("and {} more: --json lists all", losses.len() - LINES));
+    }
+}

@@ -1,0 +1,70 @@
+//! Numbers on the command line, and options of the flash that an image is for.
+
+use crate::common::Failure;
+use floatgate_lab::config::Library;
+use floatgate_lab::image::build::FlashShape;
+
+/// Bytes with a unit: 131072, 0x20000, 128KiB, 16MiB.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    floatgate_lab::image::ubinize::bytes(text)
+}
+
+/// As [`bytes`], below 4 GiB.
+pub(super) fn bytes32(text: &str) -> Result<u32, String> {
+    u32::try_from(bytes(text)?).map_err(|_| format!("{text} is too large"))
+}
+
+/// UID:GID.
+pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    numbers.ok_or_else(|| format!("{text:?} is not UID:GID, two numbers"))
+}
+
+/// Sizes of flash.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Flash")]
+pub(super) struct FlashArgs {
+    /// The NAND: a name (see `floatgate parts`), or the path of a TOML file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "peb_size"])]
+    part: Option<String>,
+
+    /// Smallest write: bytes of a page, 1 on NOR
+    #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32)]
+    page_size: Option<u32>,
+
+    /// Bytes of a PEB (erase block), such as 128KiB
+    #[arg(long, short = 'p', value_name = "BYTES", value_parser = bytes32)]
+    peb_size: Option<u32>,
+
+    /// Smallest write of UBI's headers [default: a page]
+    #[arg(long, short = 's', value_name = "BYTES", value_parser = bytes32)]
+    sub_page_size: Option<u32>,
+
+    /// Where the VID header is in a PEB [default: the sub-page behind the EC header]
+    #[arg(long, short = 'O', value_name = "BYTE", value_parser = bytes32)]
+    vid_header_offset: Option<u32>,
+}
+
+impl FlashArgs {
+    pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
+        let mut shape = match (&self.part, self.page_size, self.peb_size) {
+            (Some(part), ..) => FlashShape::of_part(&Library::built_in(), part)?,
+            (None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
+                page_bytes,
+                sub_page_bytes: page_bytes,
+                peb_bytes,
+                vid_header_offset: None,
+                pebs: None,
+            },
+            _ => {
+                return Err(Failure::new(
+                    "the sizes of the flash are not known",
+                    "--part NAME takes a chip's (`floatgate parts` lists them); else give --page-size and --peb-size",
+                ));
+            }
+        };
+        shape.sub_page_bytes = self.sub_page_size.unwrap_or(shape.sub_page_bytes);
+        shape.vid_header_offset = self.vid_header_offset;
+        Ok(shape)
+    }
+}

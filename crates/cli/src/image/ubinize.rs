@@ -1,0 +1,74 @@
+//! `floatgate image ubinize`.
+
+use super::output::Output;
+use super::sizes::FlashArgs;
+use crate::common::{self, Failure, Outcome, count};
+use floatgate_lab::image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
+use floatgate_stack::FileStore;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image ubinize volumes.ini -o new.ubi --part mt29f2g08aad
+  floatgate image ubinize volumes.ini -o new.ubi -p 128KiB -m 2048 -s 512 -O 2048 -Q 1234
+
+A section of the ini file is a volume:
+  [rootfs]
+  mode=ubi
+  image=rootfs.ubifs
+  vol_id=0
+  vol_type=dynamic
+  vol_name=rootfs
+  vol_size=200MiB
+  vol_flags=autoresize
+Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the images, so that the
+same input gives the same bytes.")]
+pub(crate) struct Args {
+    /// What volumes there are
+    ini: PathBuf,
+
+    /// The image
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    flash: FlashArgs,
+
+    /// Image sequence number [default: follows from the input]
+    #[arg(long, short = 'Q', value_name = "N")]
+    image_seq: Option<u32>,
+
+    /// Erase counter of every PEB
+    #[arg(long, short = 'e', value_name = "N", default_value_t = 0)]
+    erase_counter: u32,
+
+    /// Version of UBI: there is one
+    #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=1), default_value_t = 1)]
+    ubi_ver: u8,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let failed = |error: UbinizeError| Failure::new(&error, error.help());
+    let volumes = read(&args.ini).map_err(failed)?;
+    let shape = args.flash.shape()?;
+    let geometry = shape.ubi().map_err(|error| Failure::new(&error, error.help()))?;
+    let headers = Headers {
+        geometry,
+        image_seq: args.image_seq.map_or_else(|| image_seq(&volumes), Ok).map_err(failed)?,
+        erase_count: u64::from(args.erase_counter),
+    };
+    let (output, file) = Output::create(&args.output, &args.ini)?;
+    let mut store = FileStore::new(file).map_err(|error| failed(error.into()))?;
+    let made = ubinize(&headers, &volumes, &mut store).map_err(failed)?;
+    output.finish()?;
+    common::print(&format!(
+        "{}: {} in {} of {} bytes, image sequence number {}",
+        args.output.display(),
+        count(volumes.len(), "volume"),
+        count(made.pebs as usize, "PEB"),
+        shape.peb_bytes,
+        made.image_seq
+    ));
+    Ok(ExitCode::SUCCESS)
+}

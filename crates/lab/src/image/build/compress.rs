@@ -1,0 +1,71 @@
+//! Blocks are compressed on all cores, a batch at a time.
+
+use floatgate_media::crc;
+use floatgate_media::ubifs::Compression;
+use floatgate_stack::ubifs::compress::Compressor;
+use rayon::prelude::*;
+
+use super::item::{Batch, Step};
+
+/// Pieces that a batch is cut into: more than there are cores, as they take different times.
+const PIECES: usize = 16;
+
+/// A block after compression: how, where it ends in its piece, and the CRC of what it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    pub(super) how: Compression,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) crc: u32,
+}
+
+/// A part of a batch's blocks, in order.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    pub(super) bytes: Vec<u8>,
+    pub(super) blocks: Vec<Done>,
+    /// The block that is being compressed.
+    out: Vec<u8>,
+}
+
+/// A compressor for each piece.
+pub(super) struct Compressors {
+    how: Compression,
+    all: Vec<Compressor>,
+}
+
+impl Compressors {
+    pub(super) fn new(how: Compression) -> Self {
+        Self { how, all: (0..PIECES).map(|_| Compressor::new()).collect() }
+    }
+
+    /// Compresses the blocks of a batch into pieces, in their order.
+    pub(super) fn run(&mut self, batch: &Batch, pieces: &mut Vec<Piece>) {
+        let blocks: Vec<&[u8]> = batch
+            .steps
+            .iter()
+            .filter_map(|step| match *step {
+                Step::Block { start, len, .. } => batch.data.get(start..start + len),
+                _ => None,
+            })
+            .collect();
+        let each = blocks.len().div_ceil(PIECES).max(1);
+        let how = self.how;
+        pieces.resize_with(blocks.len().div_ceil(each), Piece::default);
+        let work = self.all.par_iter_mut().zip(pieces).zip(blocks.par_chunks(each));
+        work.for_each(|((compressor, piece), blocks)| piece.fill(compressor, how, blocks));
+    }
+}
+
+impl Piece {
+    fn fill(&mut self, compressor: &mut Compressor, how: Compression, blocks: &[&[u8]]) {
+        self.bytes.clear();
+        self.blocks.clear();
+        for block in blocks {
+            let how = compressor.compress(how, block, &mut self.out);
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&self.out);
+            self.blocks.push(Done { how, start, end: self.bytes.len(), crc: crc::ubi(block) });
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a source delivers: files with all their attributes, and their blocks, in batches.
+
+use std::io::Read;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, InodeFlags, Timestamp};
+
+use super::super::extract::Loss;
+use super::BuildError;
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// A batch is full with so many bytes of data,
+const BATCH_BYTES: usize = 1 << 20;
+
+/// or so many steps.
+const BATCH_STEPS: usize = 2048;
+
+/// Bytes of a file that are read together.
+const READ_BYTES: usize = 64 * BLOCK;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ItemKind {
+    Directory,
+    /// With its bytes, holes included.
+    Regular(u64),
+    /// Another name of a file that came before.
+    Link(Vec<Vec<u8>>),
+    Symlink(Vec<u8>),
+    BlockDevice(DeviceNumber),
+    CharacterDevice(DeviceNumber),
+    Fifo,
+    Socket,
+}
+
+/// Extended attributes: names with prefixes and values.
+pub(super) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A file as a source has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// From the root; empty for the root itself.
+    pub(super) path: Vec<Vec<u8>>,
+    pub(super) kind: ItemKind,
+    pub(super) permissions: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) atime: Timestamp,
+    pub(super) mtime: Timestamp,
+    pub(super) ctime: Timestamp,
+    /// Sync, immutable, append-only, dirsync.
+    pub(super) flags: InodeFlags,
+    /// Sorted by name.
+    pub(super) xattrs: Xattrs,
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub(super) enum Step {
+    Item(Box<Item>),
+    /// A block of the last item: its number in the file, and where it is in the batch's data.
+    Block {
+        block: u32,
+        start: usize,
+        len: usize,
+    },
+    Loss(Loss),
+}
+
+/// Steps with their data.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) steps: Vec<Step>,
+    pub(super) data: Vec<u8>,
+}
+
+impl Batch {
+    /// Without steps, with room for a full one's data.
+    pub(super) fn new() -> Self {
+        Self { steps: Vec::new(), data: Vec::with_capacity(BATCH_BYTES + READ_BYTES) }
+    }
+}
+
+/// The end where a source puts in what it finds.
+pub(super) struct Feeder {
+    sender: SyncSender<Batch>,
+    /// Batches that were written come back for their memory.
+    spent: Receiver<Batch>,
+    batch: Batch,
+}
+
+impl Feeder {
+    pub(super) fn new(sender: SyncSender<Batch>, spent: Receiver<Batch>) -> Self {
+        Self { sender, spent, batch: Batch::new() }
+    }
+
+    pub(super) fn item(&mut self, item: Item) -> Result<(), BuildError> {
+        self.step(Step::Item(Box::new(item)))
+    }
+
+    pub(super) fn lose(&mut self, path: &[Vec<u8>], what: impl Into<String>) -> Result<(), BuildError> {
+        self.step(Step::Loss(Loss::new(path, what)))
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), BuildError> {
+        self.batch.steps.push(step);
+        let full = self.batch.data.len() >= BATCH_BYTES || self.batch.steps.len() >= BATCH_STEPS;
+        if full { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), BuildError> {
+        let empty = self.spent.try_recv().unwrap_or_else(|_| Batch::new());
+        let batch = std::mem::replace(&mut self.batch, empty);
+        // Nobody listens any more: the other side has failed, and says why.
+        self.sender.send(batch).map_err(|_| BuildError::Stopped)
+    }
+
+    /// All was delivered.
+    pub(super) fn finish(mut self) -> Result<(), BuildError> {
+        self.send()
+    }
+
+    /// The bytes of the last item from `at` (the start of a block) up to `end`; returns how many there were.
+    ///
+    /// Blocks of nothing but zeros are holes.
+    pub(super) fn data(
+        &mut self,
+        reader: &mut dyn Read,
+        at: u64,
+        end: u64,
+    ) -> Result<std::io::Result<u64>, BuildError> {
+        let mut done = 0;
+        while at + done < end {
+            let want = usize::try_from(end - at - done).unwrap_or(READ_BYTES).min(READ_BYTES);
+            let start = self.batch.data.len();
+            self.batch.data.resize(start + want, 0);
+            let read = read_full(reader, &mut self.batch.data[start..]);
+            let len = *read.as_ref().unwrap_or(&0);
+            self.batch.data.truncate(start + len);
+            self.blocks(at + done, start)?;
+            done += len as u64;
+            match read {
+                Err(error) => return Ok(Err(error)),
+                Ok(len) if len < want => break,
+                Ok(_) => {}
+            }
+        }
+        Ok(Ok(done))
+    }
+
+    /// Steps for the blocks at the end of the batch's data, which begin at `at` in the file.
+    fn blocks(&mut self, at: u64, start: usize) -> Result<(), BuildError> {
+        let first = at / BLOCK as u64;
+        let blocks = self.batch.data[start..].chunks(BLOCK).enumerate();
+        for (index, bytes) in blocks {
+            if bytes.iter().any(|&byte| byte != 0) {
+                let block = u32::try_from(first + index as u64).unwrap_or(u32::MAX);
+                self.batch.steps.push(Step::Block { block, start: start + index * BLOCK, len: bytes.len() });
+            }
+        }
+        if self.batch.data.len() >= BATCH_BYTES { self.send() } else { Ok(()) }
+    }
+}
+
+/// Reads until the buffer is full or nothing more comes.
+pub(super) fn read_full(reader: &mut dyn Read, buf: &mut [u8]) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match reader.read(&mut buf[done..]) {
+            Ok(0) => break,
+            Ok(len) => done += len,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

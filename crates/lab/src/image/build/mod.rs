@@ -1,0 +1,299 @@
+//! Building an image from a directory or a tar.
+//!
+//! There is no second writer: a new filesystem is mounted on the bytes of the image with its commit deferred, what the source
+//! delivers is put in, and the unmount commits. One thread reads the source, all cores compress what it has read, and
+//! meanwhile the batch before goes into the filesystem, in order. Around a UBI volume the headers are written last.
+//!
+//! The same input gives the same bytes: names are sorted, times come from the files, the identity from the contents.
+
+mod compress;
+mod directory;
+mod error;
+mod identity;
+mod item;
+mod lebs;
+mod pipeline;
+mod shape;
+mod table;
+mod tar;
+mod write;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
+use floatgate_media::ubifs::{Superblock, Timestamp};
+use floatgate_stack::store::Store;
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Ubifs, probe};
+use floatgate_stack::{BareVolume, FileStore, Volume};
+use serde::Serialize;
+
+use super::ImageError;
+use super::extract::Loss;
+use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, fill};
+use compress::Compressors;
+pub use error::BuildError;
+pub(super) use identity::Identity;
+use item::{Feeder, Item};
+use lebs::Lebs;
+use pipeline::run;
+pub use shape::FlashShape;
+use write::Writer;
+
+/// Fewest LEBs that a filesystem can grow to if nobody says how many.
+const LEAST_MAX_LEBS: u32 = 128;
+
+/// Where files come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A directory of the host.
+    Directory(PathBuf),
+    /// A tar.
+    Tar(PathBuf),
+    /// A tar from stdin.
+    Stdin,
+}
+
+/// What is around the filesystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// Nothing: a bare UBIFS, for `ubiupdatevol` or `ubinize`.
+    None,
+    /// A UBI device with one volume.
+    Ubi {
+        /// Its name.
+        name: String,
+        /// It grows to all free space when it is first attached.
+        autoresize: bool,
+        /// Image sequence number; it follows from the contents unless given.
+        image_seq: Option<u32>,
+    },
+}
+
+/// Attributes that all files get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Owner and group.
+    pub owner: Option<(u32, u32)>,
+    /// No time is later (`SOURCE_DATE_EPOCH`), seconds since 1970.
+    pub latest: Option<i64>,
+}
+
+impl Overrides {
+    fn apply(&self, item: &mut Item) {
+        if let Some((uid, gid)) = self.owner {
+            (item.uid, item.gid) = (uid, gid);
+        }
+        for time in [&mut item.atime, &mut item.mtime, &mut item.ctime] {
+            *time = self.time(*time);
+        }
+    }
+
+    /// A time that is not later than allowed.
+    fn time(&self, time: Timestamp) -> Timestamp {
+        let latest = self.latest.map(|seconds| Timestamp { seconds, nanoseconds: 0 });
+        latest.map_or(time, |latest| time.min(latest))
+    }
+}
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// The flash.
+    pub shape: FlashShape,
+    /// What is around the filesystem.
+    pub container: Container,
+    /// The filesystem; `uuid`, `max_lebs`, `deferred` and `time` are set by the build where they are not given here.
+    pub format: FormatOptions,
+    /// Its identity; it follows from the contents unless given.
+    pub uuid: Option<[u8; 16]>,
+    /// Bytes set aside for the volume.
+    pub volume_bytes: Option<u64>,
+    /// Attributes that all files get.
+    pub overrides: Overrides,
+    /// The text of a device table.
+    pub device_table: Option<String>,
+}
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Built {
+    /// Files, directories and other entries, the root not counted.
+    pub entries: u64,
+    /// Bytes of all files, holes included.
+    pub bytes: u64,
+    /// Bytes of the image.
+    pub image_bytes: u64,
+    /// LEBs that the filesystem has; a volume needs as many.
+    pub lebs: u32,
+    /// LEBs that it can grow to.
+    pub max_lebs: u32,
+    /// What is not in the image bit for bit.
+    pub losses: Vec<Loss>,
+}
+
+/// Bytes that a file with so much data takes in an image, at most: its data nodes, inode, name and part of the index.
+fn image_bytes(data: u64) -> u64 {
+    let blocks = data.div_ceil(item::BLOCK as u64);
+    data.saturating_add(blocks.saturating_mul(48 + 8 + 40)).saturating_add(640)
+}
+
+impl Source {
+    /// Bytes that it may take in an image, at most; `None` if that cannot be known.
+    fn estimate(&self) -> Option<u64> {
+        match self {
+            Self::Directory(path) => Some(directory::estimate(path)),
+            Self::Tar(path) => {
+                std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| image_bytes(m.len()))
+            }
+            Self::Stdin => None,
+        }
+    }
+
+    fn feed(&self, mut feeder: Feeder) -> Result<(), BuildError> {
+        match self {
+            Self::Directory(path) => directory::feed(path, &mut feeder)?,
+            Self::Tar(path) => {
+                let opened = File::open(path);
+                let file = opened.map_err(|error| BuildError::Source { path: path.clone(), error })?;
+                let mut reader = std::io::BufReader::with_capacity(1 << 18, file);
+                tar::feed(&mut reader, path, &mut feeder)?;
+            }
+            Self::Stdin => {
+                let mut reader: Box<dyn Read> = Box::new(std::io::stdin().lock());
+                tar::feed(&mut reader, Path::new("-"), &mut feeder)?;
+            }
+        }
+        feeder.finish()
+    }
+}
+
+/// Builds an image into a file, which is empty and may be read and written.
+///
+/// # Errors
+/// A source that cannot be read, options that make no image, no room, failures of the host. What single files cannot have is
+/// listed in [`Built::losses`] instead.
+pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built, BuildError> {
+    let store = FileStore::new(out).map_err(ImageError::Store)?;
+    let geometry = options.shape.ubi()?;
+    let leb_bytes = u64::from(geometry.leb_bytes());
+    let volume_lebs = options.volume_bytes.map(|bytes| lebs(bytes.div_ceil(leb_bytes)));
+    let max_lebs = max_lebs(source, options, geometry.leb_bytes(), volume_lebs)?;
+    // What is asked for is the least that a volume offers; an image never needs more than its volume has.
+    let room = volume_lebs.map_or(max_lebs, |volume| volume.min(max_lebs));
+    let shape = options.shape.volume(&geometry, room);
+    let format = FormatOptions {
+        max_lebs: Some(max_lebs),
+        deferred: true,
+        uuid: options.uuid.unwrap_or_default(),
+        ..options.format.clone()
+    };
+    match &options.container {
+        Container::None => {
+            let (mut built, volume, _) = filled(source, BareVolume::new(store, shape), &format, options)?;
+            built.image_bytes = volume.into_store().size_bytes();
+            Ok(built)
+        }
+        Container::Ubi { name, autoresize, image_seq } => {
+            let volume = BareVolume::new(Lebs::new(store, geometry), shape);
+            let (mut built, volume, seq) = filled(source, volume, &format, options)?;
+            let headers = Headers { geometry, image_seq: image_seq.unwrap_or(seq), erase_count: 0 };
+            let lebs = volume_lebs.unwrap_or(built.lebs);
+            if lebs < built.lebs {
+                return Err(BuildError::VolumeTooSmall { lebs: built.lebs, volume: lebs });
+            }
+            let mut flags = VolumeFlags::default();
+            if *autoresize {
+                flags = flags.with(VolumeFlags::AUTORESIZE);
+            }
+            let volume_source = VolumeSource {
+                id: 0,
+                name: name.clone(),
+                volume_type: VolumeType::Dynamic,
+                size: Some(u64::from(lebs) * leb_bytes),
+                alignment: 1,
+                flags,
+                image: None,
+            };
+            let store = enclose(volume.into_store(), &headers, &volume_source)?;
+            built.image_bytes = store.size_bytes();
+            Ok(built)
+        }
+    }
+}
+
+/// Writes the headers of a UBI device around LEBs that are in their places.
+fn enclose<S: Store>(lebs: Lebs<S>, headers: &Headers, volume: &VolumeSource) -> Result<S, BuildError> {
+    let geometry = &headers.geometry;
+    let count = self::lebs(lebs.size_bytes().div_ceil(u64::from(geometry.leb_bytes())));
+    let (record, _) = volume.record(geometry, 0)?;
+    let mut store = lebs.into_inner();
+    headers.write_table(&mut store, &[(volume.id, record)])?;
+    for lnum in 0..count {
+        let vid = VidHeader {
+            volume_type: VolumeType::Dynamic,
+            volume_id: volume.id,
+            lnum,
+            ..VidHeader::default()
+        };
+        headers.write(&mut store, FIRST_DATA_PEB + lnum, &vid).map_err(ImageError::Store)?;
+    }
+    let end = u64::from(FIRST_DATA_PEB + count) * u64::from(geometry.flash().peb_bytes);
+    fill(&mut store, end).map_err(ImageError::Store)?;
+    Ok(store)
+}
+
+fn lebs(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// LEBs that the filesystem can grow to: as asked for, as the volume has if it does not grow, as the flash has, or twice what
+/// the source can take at most, rounded up to a power of two.
+fn max_lebs(
+    source: &Source,
+    options: &BuildOptions,
+    leb_bytes: u32,
+    volume_lebs: Option<u32>,
+) -> Result<u32, BuildError> {
+    if let Some(max) = options.format.max_lebs {
+        return Ok(max);
+    }
+    let grows = matches!(options.container, Container::Ubi { autoresize: true, .. });
+    if let Some(volume) = volume_lebs.filter(|_| !grows) {
+        return Ok(volume);
+    }
+    if let Some(available) = options.shape.available_lebs() {
+        return Ok(available);
+    }
+    let bytes = source.estimate().ok_or(BuildError::SizeUnknown)?;
+    let needed = lebs(bytes.div_ceil(u64::from(leb_bytes)));
+    let doubled = needed.saturating_mul(2).max(LEAST_MAX_LEBS);
+    Ok(doubled.checked_next_power_of_two().unwrap_or(u32::MAX))
+}
+
+/// Makes the filesystem, fills it and unmounts it; the volume comes back, with an image sequence number for it.
+fn filled<V: Volume + Send>(
+    source: &Source,
+    volume: V,
+    format: &FormatOptions,
+    options: &BuildOptions,
+) -> Result<(Built, V, u32), BuildError> {
+    let fs = Ubifs::format(volume, format, Behaviour::default());
+    let fs = fs.map_err(|(error, _)| ImageError::from(error))?;
+    let mut writer = Writer::new(fs, options.overrides);
+    run(source, &mut writer, Compressors::new(format.compression))?;
+    if let Some(table) = &options.device_table {
+        table::apply(table, options.overrides.time(Timestamp::default()), &mut writer)?;
+    }
+    let (uuid, seq) = (options.uuid.unwrap_or_else(|| writer.identity.uuid()), writer.identity.image_seq());
+    writer.fs.set_uuid(uuid).map_err(ImageError::from)?;
+    let Writer { fs, losses, entries, bytes, .. } = writer;
+    let mut volume = fs.unmount().map_err(|(error, _)| match error {
+        floatgate_stack::ubifs::Error::NoSpace => BuildError::NoSpace,
+        error => ImageError::from(error).into(),
+    })?;
+    let (superblock, _): (Superblock, _) = probe(&mut volume).map_err(ImageError::from)?;
+    let (lebs, max_lebs) = (superblock.leb_count, superblock.max_leb_count);
+    Ok((Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses }, volume, seq))
+}

@@ -1,0 +1,297 @@
+//! What a source delivers goes into the filesystem.
+
+use floatgate_media::ubifs::{FileType, InodeFlags, MAX_INODE_DATA, MAX_NAME_BYTES, Timestamp};
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::{
+    AttributeChanges, CompressedBlock, Error, FilledFile, NewFile, NewKind, SetXattr, Ubifs,
+};
+
+use super::super::ImageError;
+use super::super::extract::{Loss, show_name, show_path};
+use super::compress::Piece;
+use super::identity::Identity;
+use super::item::{Batch, Item, ItemKind, Step};
+use super::{BuildError, Overrides};
+
+/// Kinds of extended attributes that UBIFS has.
+const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+/// Longest list of an inode's attribute names (Linux, XATTR_LIST_MAX).
+const MAX_XATTR_LIST: usize = 65536;
+
+/// Fills a filesystem.
+pub(super) struct Writer<V> {
+    pub(super) fs: Ubifs<V>,
+    overrides: Overrides,
+    pub(super) identity: Identity,
+    pub(super) losses: Vec<Loss>,
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+    /// The directory that the last file went to.
+    parent: (Vec<Vec<u8>>, u32),
+    /// The file that blocks belong to; none if there was a loss.
+    current: Option<u32>,
+}
+
+impl<V: Volume> Writer<V> {
+    pub(super) fn new(fs: Ubifs<V>, overrides: Overrides) -> Self {
+        let parent = (Vec::new(), fs.root());
+        Self {
+            fs,
+            overrides,
+            identity: Identity::new(),
+            losses: Vec::new(),
+            entries: 0,
+            bytes: 0,
+            parent,
+            current: None,
+        }
+    }
+
+    fn lose(&mut self, path: &[Vec<u8>], what: impl Into<String>) {
+        self.losses.push(Loss::new(path, what));
+    }
+
+    /// Does all of a batch, whose blocks are in `pieces`, and leaves it empty.
+    pub(super) fn batch(&mut self, batch: &mut Batch, pieces: &[Piece]) -> Result<(), BuildError> {
+        let mut done = pieces.iter().flat_map(|piece| piece.blocks.iter().map(move |block| (piece, *block)));
+        batch.data.clear();
+        for step in batch.steps.drain(..) {
+            match step {
+                Step::Item(item) => self.item(*item)?,
+                Step::Loss(loss) => self.losses.push(loss),
+                Step::Block { block, len, .. } => {
+                    let Some((piece, done)) = done.next() else { break };
+                    self.identity.number(u64::from(block) << 32 | u64::from(done.crc));
+                    let data = &piece.bytes[done.start..done.end];
+                    let size = u32::try_from(len).unwrap_or(u32::MAX);
+                    let block = CompressedBlock { block, size, compression: done.how, data };
+                    if let Some(inode) = self.current {
+                        self.fs.fill_blocks(inode, &[block]).map_err(image)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn item(&mut self, mut item: Item) -> Result<(), BuildError> {
+        self.current = None;
+        self.overrides.apply(&mut item);
+        note(&mut self.identity, &item);
+        self.keep_possible_xattrs(&mut item);
+        let outcome = match &item.kind {
+            ItemKind::Directory if item.path.is_empty() => self.set_attributes(self.fs.root(), &item),
+            _ if item.path.is_empty() => Err(Error::Invalid("the root is no directory")),
+            ItemKind::Link(target) => self.link(&item.path, target),
+            _ => self.file(&item),
+        };
+        self.entries += u64::from(!item.path.is_empty());
+        self.settle(&item.path, outcome)
+    }
+
+    /// What one file cannot have is a loss; the volume's failures end it all.
+    fn settle(&mut self, path: &[Vec<u8>], outcome: Result<(), Error>) -> Result<(), BuildError> {
+        let Err(error) = outcome else { return Ok(()) };
+        match error {
+            Error::BadName
+            | Error::TooLarge { .. }
+            | Error::Invalid(_)
+            | Error::TooManyLinks
+            | Error::NotDirectory
+            | Error::IsDirectory
+            | Error::NotEmpty
+            | Error::NotPermitted
+            | Error::NotFound => self.lose(path, error.to_string()),
+            error => return Err(image(error)),
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, item: &Item) -> Result<(), Error> {
+        let Some((name, folder)) = item.path.split_last() else { return Ok(()) };
+        let directory = self.directory(folder, item)?;
+        let (kind, size) = match &item.kind {
+            ItemKind::Directory | ItemKind::Link(_) => (NewKind::Directory, 0),
+            ItemKind::Regular(size) => (NewKind::Regular, *size),
+            ItemKind::Symlink(target) => (NewKind::Symlink(target), 0),
+            ItemKind::BlockDevice(device) => (NewKind::BlockDevice(*device), 0),
+            ItemKind::CharacterDevice(device) => (NewKind::CharacterDevice(*device), 0),
+            ItemKind::Fifo => (NewKind::Fifo, 0),
+            ItemKind::Socket => (NewKind::Socket, 0),
+        };
+        let file = FilledFile {
+            file: NewFile { kind, permissions: item.permissions, uid: item.uid, gid: item.gid },
+            size,
+            atime: item.atime,
+            mtime: item.mtime,
+            ctime: item.ctime,
+            flags: item.flags,
+            xattrs: &item.xattrs,
+        };
+        let inode = match self.fs.fill(directory, name, &file) {
+            Err(Error::Exists) => {
+                let found = self.fs.lookup(directory, name)?;
+                let is_directory = self.fs.attributes(found)?.file_type == FileType::Directory;
+                if is_directory && item.kind == ItemKind::Directory {
+                    return self.set_attributes(found, item);
+                }
+                self.remove(directory, name, is_directory)?;
+                self.fs.fill(directory, name, &file)?
+            }
+            other => other?,
+        };
+        self.bytes += size;
+        self.current = Some(inode);
+        Ok(())
+    }
+
+    fn link(&mut self, path: &[Vec<u8>], target: &[Vec<u8>]) -> Result<(), Error> {
+        let Some((name, folder)) = path.split_last() else { return Ok(()) };
+        let inode = target.iter().try_fold(self.fs.root(), |at, part| self.fs.lookup(at, part))?;
+        let directory = folder.iter().try_fold(self.fs.root(), |at, part| self.fs.lookup(at, part))?;
+        match self.fs.fill_link(inode, directory, name) {
+            Err(Error::Exists) if self.fs.lookup(directory, name)? == inode => Ok(()),
+            Err(Error::Exists) => {
+                self.remove(directory, name, false)?;
+                self.fs.fill_link(inode, directory, name)
+            }
+            other => other,
+        }
+    }
+
+    /// Makes room for a file that has a name which is taken: as with tar, the last one counts.
+    fn remove(&mut self, directory: u32, name: &[u8], is_directory: bool) -> Result<(), Error> {
+        let before = self.fs.attributes(directory)?;
+        if is_directory {
+            self.fs.remove_dir(directory, name)?;
+        } else {
+            self.fs.unlink(directory, name)?;
+        }
+        let times = AttributeChanges {
+            mtime: Some(before.mtime),
+            ctime: Some(before.ctime),
+            ..AttributeChanges::default()
+        };
+        self.fs.fill_attributes(directory, &times)
+    }
+
+    /// The directory at a path; those that are not there yet are made, as of the file that needs them.
+    fn directory(&mut self, folder: &[Vec<u8>], item: &Item) -> Result<u32, Error> {
+        if self.parent.0 == folder {
+            return Ok(self.parent.1);
+        }
+        let mut inode = self.fs.root();
+        for part in folder {
+            inode = match self.fs.lookup(inode, part) {
+                Err(Error::NotFound) => {
+                    let file = NewFile {
+                        kind: NewKind::Directory,
+                        permissions: 0o755,
+                        uid: self.overrides.owner.map_or(0, |owner| owner.0),
+                        gid: self.overrides.owner.map_or(0, |owner| owner.1),
+                    };
+                    let (mtime, flags, xattrs) = (item.mtime, InodeFlags::default(), &[][..]);
+                    let file = FilledFile { file, size: 0, atime: mtime, mtime, ctime: mtime, flags, xattrs };
+                    self.fs.fill(inode, part, &file)?
+                }
+                other => other?,
+            };
+        }
+        self.parent = (folder.to_vec(), inode);
+        Ok(inode)
+    }
+
+    /// Makes a directory that is there like the item.
+    fn set_attributes(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
+        for (name, value) in &item.xattrs {
+            self.fs.set_xattr(inode, name, value, SetXattr::Any)?;
+        }
+        let changes = AttributeChanges {
+            permissions: Some(item.permissions),
+            uid: Some(item.uid),
+            gid: Some(item.gid),
+            atime: Some(item.atime),
+            mtime: Some(item.mtime),
+            ctime: Some(item.ctime),
+            flags: Some(item.flags.with(InodeFlags::COMPRESS)),
+            ..AttributeChanges::default()
+        };
+        self.fs.fill_attributes(inode, &changes)
+    }
+
+    /// Sets what a line of a device table says of a file that is there; `false` if it is not.
+    pub(super) fn change(&mut self, item: &Item) -> Result<bool, BuildError> {
+        let found = item.path.iter().try_fold(self.fs.root(), |at, part| self.fs.lookup(at, part));
+        let inode = match found {
+            Ok(inode) => inode,
+            Err(Error::NotFound) => return Ok(false),
+            Err(error) => return Err(image(error)),
+        };
+        note(&mut self.identity, item);
+        let changes = AttributeChanges {
+            permissions: Some(item.permissions),
+            uid: Some(item.uid),
+            gid: Some(item.gid),
+            ctime: Some(self.fs.attributes(inode).map_err(image)?.ctime),
+            ..AttributeChanges::default()
+        };
+        let outcome = self.fs.fill_attributes(inode, &changes);
+        self.settle(&item.path, outcome).map(|()| true)
+    }
+
+    /// Attributes that UBIFS cannot have are losses.
+    fn keep_possible_xattrs(&mut self, item: &mut Item) {
+        let mut list = 0;
+        let mut lost = Vec::new();
+        item.xattrs.retain(|(name, value)| {
+            list += name.len() + 1;
+            let what = if !XATTR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                "UBIFS has attributes of user, trusted and security only"
+            } else if value.len() > MAX_INODE_DATA as usize {
+                "its value is longer than 4096 bytes"
+            } else if name.len() > MAX_NAME_BYTES || name.contains(&0) {
+                "its name is not possible"
+            } else if list > MAX_XATTR_LIST {
+                "there are too many"
+            } else {
+                return true;
+            };
+            lost.push(format!("extended attribute {}: {what}", show_name(name)));
+            false
+        });
+        lost.into_iter().for_each(|what| self.lose(&item.path, what));
+    }
+}
+
+fn image(error: Error) -> BuildError {
+    match error {
+        Error::NoSpace => BuildError::NoSpace,
+        error => ImageError::from(error).into(),
+    }
+}
+
+/// All of an item counts for the identity.
+fn note(identity: &mut Identity, item: &Item) {
+    identity.bytes(show_path(&item.path).as_bytes());
+    let time = |time: Timestamp| (time.seconds as u64) ^ u64::from(time.nanoseconds) << 34;
+    let (kind, bytes) = match &item.kind {
+        ItemKind::Directory => (0, Vec::new()),
+        ItemKind::Regular(size) => (1, size.to_le_bytes().to_vec()),
+        ItemKind::Link(target) => (2, target.join(&b'/')),
+        ItemKind::Symlink(target) => (3, target.clone()),
+        ItemKind::BlockDevice(device) => (4, device.emit().unwrap_or_default().to_vec()),
+        ItemKind::CharacterDevice(device) => (5, device.emit().unwrap_or_default().to_vec()),
+        ItemKind::Fifo => (6, Vec::new()),
+        ItemKind::Socket => (7, Vec::new()),
+    };
+    identity.number(kind << 32 | u64::from(item.permissions));
+    identity.bytes(&bytes);
+    identity.number(item.flags.bits().into());
+    identity.number(u64::from(item.uid) << 32 | u64::from(item.gid));
+    [item.atime, item.mtime, item.ctime].into_iter().for_each(|at| identity.number(time(at)));
+    for (name, value) in &item.xattrs {
+        identity.bytes(name);
+        identity.bytes(value);
+    }
+}

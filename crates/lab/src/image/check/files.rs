@@ -1,0 +1,104 @@
+//! A filesystem and its files.
+
+use floatgate_media::ubifs::{FileType, ROOT_INODE};
+use floatgate_stack::ubifs::{Problem, Survey, Tree};
+use floatgate_stack::{Store, Volume};
+
+use super::super::ImageError;
+use super::super::extract::show_path;
+use super::report::{CheckReport, Finding, Layer, VolumeCheck};
+use super::{MappedVolume, Origin};
+
+/// What a node of UBIFS begins with.
+const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+
+/// LEBs in which a filesystem has nodes always: superblock, master nodes, log.
+const FIRST_LEBS: u32 = 4;
+
+/// Whether a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
+pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -> bool {
+    (0..FIRST_LEBS).any(|lnum| {
+        let mut magic = [0; 4];
+        volume.read(lnum, 0, &mut magic).is_ok() && magic == MAGIC
+    })
+}
+
+/// Checks the filesystem of a volume; `name` is its number and name within UBI.
+pub(super) fn check<S: Store>(
+    volume: MappedVolume<S>,
+    name: Option<(u32, String)>,
+    origin: &Origin,
+    report: &mut CheckReport,
+) -> Result<VolumeCheck, ImageError> {
+    check_volume(volume, name, origin, report).map(|(checked, _)| checked)
+}
+
+/// As [`check`], and gives the volume back.
+pub(super) fn check_volume<S: Store>(
+    volume: MappedVolume<S>,
+    name: Option<(u32, String)>,
+    origin: &Origin,
+    report: &mut CheckReport,
+) -> Result<(VolumeCheck, MappedVolume<S>), ImageError> {
+    let survey = Survey::new(volume).map_err(|(error, _)| error)?;
+    let checked = describe(&survey, name.clone());
+    report.unlisted += survey.dropped_problems();
+    let mut findings: Vec<(Finding, Option<(u32, u32)>)> =
+        survey.problems().iter().map(|problem| (finding(problem, survey.tree()), problem.place)).collect();
+    let volume = survey.into_volume();
+    for (finding, place) in &mut findings {
+        finding.volume = name.as_ref().map(|(_, name)| name.clone());
+        let at = place.and_then(|(lnum, offset)| Some((volume.place(lnum)?, offset)));
+        finding.offset = at.map(|(place, offset)| origin.file_byte(place + u64::from(offset)));
+    }
+    findings.into_iter().for_each(|(finding, _)| report.add(finding));
+    Ok((checked, volume))
+}
+
+fn finding(problem: &Problem, tree: &Tree) -> Finding {
+    let layer = Layer::of(problem.structure);
+    let structure = problem.structure.name();
+    let mut finding =
+        Finding::new(layer, problem.severity, structure, problem.what.clone(), problem.consequence);
+    (finding.leb, finding.leb_offset) =
+        problem.place.map_or((None, None), |(lnum, offset)| (Some(lnum), Some(offset)));
+    if let Some(inodes) = &problem.inodes {
+        let files = tree.files.range(inodes.clone());
+        let known: Vec<u32> = files.map(|(&inode, _)| inode).collect();
+        let single = inodes.start() == inodes.end();
+        let named = known.iter().filter_map(|&inode| tree.path(inode).map(|path| show_path(&path)));
+        finding.name_paths(named);
+        if single && finding.paths.is_empty() {
+            finding.name_paths(std::iter::once(format!("inode {}, to which no name leads", inodes.start())));
+        }
+    }
+    finding
+}
+
+fn describe<V: Volume>(survey: &Survey<V>, name: Option<(u32, String)>) -> VolumeCheck {
+    let (id, name) = name.map_or((None, None), |(id, name)| (Some(id), Some(name)));
+    let mut checked = VolumeCheck {
+        id,
+        name,
+        ubifs: true,
+        mounts: survey.mounts(),
+        commit: survey.master().map(|master| master.commit),
+        directories: 0,
+        files: 0,
+        bytes: 0,
+    };
+    let tree = survey.tree();
+    for (&number, file) in &tree.files {
+        let reached = number == ROOT_INODE || tree.path(number).is_some();
+        let Some(inode) = file.inode.filter(|_| reached) else { continue };
+        match inode.file_type() {
+            Some(FileType::Directory) => checked.directories += 1,
+            Some(FileType::Regular) => {
+                checked.files += 1;
+                checked.bytes = checked.bytes.saturating_add(inode.size);
+            }
+            _ => checked.files += 1,
+        }
+    }
+    checked
+}

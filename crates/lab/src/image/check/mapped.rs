@@ -1,0 +1,116 @@
+//! LEBs at known bytes of a store, as a volume that can be read.
+
+use floatgate_mtd::Instant;
+use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
+
+/// The smallest write that UBIFS has on NOR.
+const UBIFS_MIN_IO: u32 = 8;
+
+/// The program buffer that is assumed for NOR.
+const NOR_BUFFER: u32 = 64;
+
+/// LEBs, each at a byte of a store. A LEB without a place, or behind the last, reads as erased.
+#[derive(Clone, Debug)]
+pub(in super::super) struct MappedVolume<S> {
+    store: S,
+    geometry: VolumeGeometry,
+    places: Vec<Option<u64>>,
+    now: Instant,
+}
+
+impl<S: Store> MappedVolume<S> {
+    pub(super) const fn new(store: S, geometry: VolumeGeometry, places: Vec<Option<u64>>) -> Self {
+        Self { store, geometry, places, now: Instant::ZERO }
+    }
+
+    /// An image without UBI.
+    pub(in super::super) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
+        let lebs = u32::try_from(len.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
+        let buffer = if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes };
+        let geometry = VolumeGeometry {
+            lebs,
+            leb_bytes,
+            min_io_bytes,
+            max_write_bytes: min_io_bytes.max(buffer),
+            leb_start: 0,
+            read_only: true,
+        };
+        let places = (0..u64::from(lebs)).map(|lnum| Some(lnum * u64::from(leb_bytes))).collect();
+        Self::new(store, geometry, places)
+    }
+
+    /// The byte of the store where a LEB is.
+    pub(in super::super) fn place(&self, lnum: u32) -> Option<u64> {
+        self.places.get(lnum as usize).copied().flatten()
+    }
+
+    /// LEBs behind the end: such whose number is not known.
+    pub(in super::super) fn nameless(&self) -> std::ops::Range<u32> {
+        let end = self.geometry.lebs;
+        end..end.max(u32::try_from(self.places.len()).unwrap_or(end))
+    }
+
+    /// Gives the store back.
+    pub(in super::super) fn into_store(self) -> S {
+        self.store
+    }
+}
+
+impl<S: Store> Volume for MappedVolume<S> {
+    fn geometry(&self) -> VolumeGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError> {
+        let end = u64::from(offset) + buf.len() as u64;
+        if end > u64::from(self.geometry.leb_bytes) {
+            return Err(VolumeFault::OutOfRange { len: buf.len() }.at(lnum, offset));
+        }
+        match self.place(lnum) {
+            Some(place) => {
+                let read = self.store.read_at(place + u64::from(offset), buf);
+                read.map_err(|error| VolumeFault::Host(error.to_string()).at(lnum, offset))
+            }
+            None => {
+                buf.fill(0xFF);
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, lnum: u32, offset: u32, _data: &[u8]) -> Result<(), VolumeError> {
+        Err(VolumeFault::ReadOnly.at(lnum, offset))
+    }
+
+    fn change(&mut self, lnum: u32, _data: &[u8]) -> Result<(), VolumeError> {
+        Err(VolumeFault::ReadOnly.at(lnum, 0))
+    }
+
+    fn map(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        Err(VolumeFault::ReadOnly.at(lnum, 0))
+    }
+
+    fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        Err(VolumeFault::ReadOnly.at(lnum, 0))
+    }
+
+    fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
+        Err(VolumeFault::ReadOnly.at(lnum, 0))
+    }
+
+    fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
+        Ok(self.place(lnum).is_some())
+    }
+
+    fn flush(&mut self) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn wait_until(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+}

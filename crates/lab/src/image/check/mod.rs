@@ -1,0 +1,173 @@
+//! What is wrong in an image: UBI, UBIFS, the data of files. Nothing is written.
+//!
+//! - `headers`: the headers of all PEBs and the volume table, read one by one, so that damage does not end it;
+//! - `mapped`: LEBs as these headers have them, as a volume;
+//! - `files`: a filesystem with its files, over such a volume.
+
+mod files;
+mod headers;
+mod mapped;
+mod report;
+
+pub(super) use files::has_filesystem;
+pub(super) use headers::{Headers, Mapping};
+pub(super) use mapped::MappedVolume;
+pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
+
+use floatgate_stack::StoreMode;
+use floatgate_stack::store::{Store, Window};
+use floatgate_stack::ubi::AttachOptions;
+use floatgate_stack::ubifs::Severity;
+
+use super::detect::{Content, Found, PageShape};
+use super::open::Selection;
+use super::{Corrected, Image, ImageError};
+
+/// Checks all that is in a file, or what is chosen.
+///
+/// # Errors
+/// The file cannot be read, or what is chosen is not there.
+pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageError> {
+    let found = match selection.offset {
+        Some(_) => vec![image.choose(selection)?],
+        None => image.found.clone(),
+    };
+    let mut report = CheckReport::default();
+    for image_of in &found {
+        note_ecc(image.corrected.as_ref(), image_of, &mut report);
+    }
+    for found in found {
+        let again = image.reopen().ok_or(ImageError::Nothing)?;
+        let origin = Origin::new(&found, image.corrected.as_ref());
+        match &found.content {
+            Content::Ubifs { leb_bytes, min_io_bytes } => {
+                let window = Window::new(again.into_store(), found.offset, found.len);
+                let volume = MappedVolume::bare(window, found.len, *leb_bytes, *min_io_bytes);
+                let checked = files::check(volume, None, &origin, &mut report)?;
+                report.images.push(ImageCheck::bare(&found, checked));
+            }
+            _ => check_ubi(again, &found, selection, &origin, &mut report)?,
+        }
+    }
+    report.settle();
+    Ok(report)
+}
+
+fn check_ubi(
+    image: Image,
+    found: &Found,
+    selection: &Selection,
+    origin: &Origin,
+    report: &mut CheckReport,
+) -> Result<(), ImageError> {
+    let again = image.reopen().ok_or(ImageError::Nothing)?;
+    let mut window = Window::new(image.into_store(), found.offset, found.len);
+    let headers = Headers::read(&mut window, found)?;
+    headers.report(&mut window, origin, report)?;
+    attach(again, found, report);
+    let mut checked = ImageCheck::ubi(found, headers.counts());
+    let mut store: Box<dyn Store> = Box::new(window);
+    for (id, record) in headers.volumes() {
+        let name = super::extract::show_name(record.name());
+        let wanted = selection.volume.as_ref();
+        if wanted.is_some_and(|wanted| *wanted != name && wanted.parse() != Ok(id)) {
+            continue;
+        }
+        let mut volume = headers.volume(store, id, Mapping::Linux);
+        let has_files = files::has_filesystem(&mut volume);
+        if has_files {
+            let (described, volume) = files::check_volume(volume, Some((id, name)), origin, report)?;
+            checked.volumes.push(described);
+            store = volume.into_store();
+        } else {
+            checked.volumes.push(VolumeCheck::other(id, name));
+            store = volume.into_store();
+        }
+    }
+    if let Some(wanted) = &selection.volume
+        && checked.volumes.is_empty()
+    {
+        let names = headers.volumes().map(|(_, record)| super::extract::show_name(record.name())).collect();
+        return Err(ImageError::NoVolume { wanted: wanted.clone(), names });
+    }
+    report.images.push(checked);
+    Ok(())
+}
+
+/// A volume of an image as LEBs, and its headers if there is UBI.
+pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Headers>, Origin);
+
+/// Opens the volume that is meant, whatever is wrong with it: the one that was named, or the only one.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened, ImageError> {
+    let found = image.choose(selection)?;
+    let origin = Origin::new(&found, image.corrected.as_ref());
+    let mut store: Box<dyn Store> = Box::new(Window::new(image.into_store(), found.offset, found.len));
+    if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
+        return Ok((MappedVolume::bare(store, found.len, leb_bytes, min_io_bytes), None, origin));
+    }
+    let headers = Headers::read(&mut store, &found)?;
+    let volumes: Vec<(u32, String)> =
+        headers.volumes().map(|(id, record)| (id, super::extract::show_name(record.name()))).collect();
+    let names = || volumes.iter().map(|(_, name)| name.clone()).collect();
+    let id = match (&selection.volume, volumes.as_slice()) {
+        (Some(wanted), _) => {
+            let by_name = volumes.iter().find(|(id, name)| name == wanted || wanted.parse() == Ok(*id));
+            let missing = || ImageError::NoVolume { wanted: wanted.clone(), names: names() };
+            by_name.map(|&(id, _)| id).ok_or_else(missing)?
+        }
+        (None, [(id, _)]) => *id,
+        (None, []) => return Err(ImageError::NoVolumes),
+        (None, _) => return Err(ImageError::ChooseVolume(names())),
+    };
+    let volume = headers.volume(store, id, Mapping::Linux);
+    Ok((volume, Some(headers), origin))
+}
+
+/// Attaches the device as Linux does, and says if that fails.
+fn attach(image: Image, found: &Found, report: &mut CheckReport) {
+    let options = AttachOptions { read_only: true, ..AttachOptions::default() };
+    let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
+    let consequence = "Linux does not attach the device: no volume can be used";
+    report.add(Finding::new(Layer::Ubi, Severity::Damaged, "device", error.to_string(), consequence));
+}
+
+fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+    for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
+        let consequence = "what these bits hold is damaged; where that matters, more findings follow";
+        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", note, consequence));
+    }
+}
+
+/// Where the bytes of an image are in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    offset: u64,
+    /// Of a dump with OOB: its pages, of which the image has only the data.
+    pages: Option<PageShape>,
+    start: u64,
+}
+
+impl Origin {
+    fn new(found: &Found, corrected: Option<&Corrected>) -> Self {
+        Self {
+            offset: found.offset,
+            pages: corrected.map(|corrected| corrected.pages),
+            start: corrected.map_or(0, |corrected| corrected.offset),
+        }
+    }
+
+    /// The byte of the file that is this byte of the image.
+    pub(super) fn file_byte(&self, byte: u64) -> u64 {
+        let at = self.offset + byte;
+        match self.pages {
+            Some(pages) => {
+                let page = u64::from(pages.page_bytes);
+                self.start + at / page * u64::from(pages.stride()) + at % page
+            }
+            None => at,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What a check says.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use floatgate_stack::ubifs::{Severity, Structure};
+use serde::Serialize;
+
+use super::super::detect::Found;
+
+/// Paths that a finding names.
+const PATHS_MAX: usize = 20;
+
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Nothing is wrong.
+    #[default]
+    Clean,
+    /// What Linux would make good by itself: a journal to be replayed, remains of a power cut, a bad copy of something.
+    Recoverable,
+    /// Something is lost, or Linux does not accept it.
+    Damaged,
+}
+
+/// Where a finding belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// Headers of PEBs, the volume table.
+    Ubi,
+    /// The filesystem.
+    Ubifs,
+    /// What files hold.
+    Data,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Where it belongs.
+    pub layer: Layer,
+    /// How bad it is.
+    pub severity: Outcome,
+    /// Byte in the file.
+    pub offset: Option<u64>,
+    /// PEB.
+    pub peb: Option<u32>,
+    /// Name of the volume.
+    pub volume: Option<String>,
+    /// LEB of the volume.
+    pub leb: Option<u32>,
+    /// Byte in the LEB.
+    pub leb_offset: Option<u32>,
+    /// The structure.
+    pub structure: &'static str,
+    /// What is wrong with it.
+    pub what: String,
+    /// What follows for who uses the image.
+    pub consequence: String,
+    /// Files that are hit, or may be.
+    pub paths: Vec<String>,
+    /// Files beyond those.
+    pub more_paths: u64,
+}
+
+impl Finding {
+    pub(super) fn new(
+        layer: Layer,
+        severity: Severity,
+        structure: &'static str,
+        what: impl Into<String>,
+        consequence: impl Into<String>,
+    ) -> Self {
+        Self {
+            layer,
+            severity: Outcome::of(severity),
+            offset: None,
+            peb: None,
+            volume: None,
+            leb: None,
+            leb_offset: None,
+            structure,
+            what: what.into(),
+            consequence: consequence.into(),
+            paths: Vec::new(),
+            more_paths: 0,
+        }
+    }
+
+    pub(super) fn name_paths(&mut self, paths: impl Iterator<Item = String>) {
+        for path in paths {
+            if self.paths.len() < PATHS_MAX {
+                self.paths.push(path);
+            } else {
+                self.more_paths += 1;
+            }
+        }
+    }
+}
+
+impl Outcome {
+    const fn of(severity: Severity) -> Self {
+        match severity {
+            Severity::Note => Self::Clean,
+            Severity::Recoverable => Self::Recoverable,
+            Severity::Damaged => Self::Damaged,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "note",
+            Self::Recoverable => "recoverable",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+impl Layer {
+    /// The layer of a structure of UBIFS.
+    pub(super) const fn of(structure: Structure) -> Self {
+        match structure {
+            Structure::Data => Self::Data,
+            _ => Self::Ubifs,
+        }
+    }
+}
+
+/// PEBs by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PebCounts {
+    /// All.
+    pub total: u32,
+    /// Erased, with an EC header.
+    pub free: u32,
+    /// Erased, without one.
+    pub erased: u32,
+    /// They hold a LEB.
+    pub mapped: u32,
+    /// They hold an older state of a LEB, or one of a volume that was removed, and wait to be erased.
+    pub outdated: u32,
+    /// A header is damaged.
+    pub damaged: u32,
+}
+
+/// A volume that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VolumeCheck {
+    /// Its number, within UBI.
+    pub id: Option<u32>,
+    /// Its name, within UBI.
+    pub name: Option<String>,
+    /// Whether a filesystem was found in it.
+    pub ubifs: bool,
+    /// Whether Linux can mount it.
+    pub mounts: bool,
+    /// Number of the last commit.
+    pub commit: Option<u64>,
+    /// Directories that can be reached.
+    pub directories: u64,
+    /// Other files that can be reached.
+    pub files: u64,
+    /// Bytes of files that can be reached.
+    pub bytes: u64,
+}
+
+impl VolumeCheck {
+    /// A volume without a filesystem.
+    pub(super) const fn other(id: u32, name: String) -> Self {
+        Self {
+            id: Some(id),
+            name: Some(name),
+            ubifs: false,
+            mounts: false,
+            commit: None,
+            directories: 0,
+            files: 0,
+            bytes: 0,
+        }
+    }
+}
+
+/// An image that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageCheck {
+    /// First byte in the file; without the OOB, where there was some.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Of a UBI device.
+    pub pebs: Option<PebCounts>,
+    /// Volumes; one without a name if there is no UBI.
+    pub volumes: Vec<VolumeCheck>,
+}
+
+impl ImageCheck {
+    pub(super) fn bare(found: &Found, volume: VolumeCheck) -> Self {
+        Self { offset: found.offset, len: found.len, pebs: None, volumes: vec![volume] }
+    }
+
+    pub(super) const fn ubi(found: &Found, pebs: PebCounts) -> Self {
+        Self { offset: found.offset, len: found.len, pebs: Some(pebs), volumes: Vec::new() }
+    }
+}
+
+/// All that a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// What it comes to.
+    pub outcome: Outcome,
+    /// What was checked.
+    pub images: Vec<ImageCheck>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Findings that are not listed because there are so many.
+    pub unlisted: u64,
+}
+
+impl CheckReport {
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// The outcome is that of the worst finding.
+    pub(super) fn settle(&mut self) {
+        let worst = self.findings.iter().map(|finding| finding.severity).max();
+        self.outcome = worst.unwrap_or_default();
+        if self.unlisted > 0 {
+            self.outcome = Outcome::Damaged;
+        }
+    }
+
+    /// Findings of one severity.
+    pub fn count(&self, severity: Outcome) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// All paths that findings name.
+    pub fn paths(&self) -> BTreeSet<&str> {
+        self.findings.iter().flat_map(|finding| finding.paths.iter().map(String::as_str)).collect()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.severity.name(), self.structure, self.what)?;
+        let volume = self.volume.iter().map(|name| format!("volume {name}"));
+        let leb = self.leb.iter().map(|leb| match self.leb_offset {
+            Some(offset) => format!("LEB {leb}:{offset}"),
+            None => format!("LEB {leb}"),
+        });
+        let peb = self.peb.iter().map(|peb| format!("PEB {peb}"));
+        let byte = self.offset.iter().map(|offset| format!("byte {offset} ({offset:#x})"));
+        let places: Vec<String> = byte.chain(peb).chain(volume).chain(leb).collect();
+        if !places.is_empty() {
+            write!(f, "\n    at {}", places.join(", "))?;
+        }
+        write!(f, "\n    {}", self.consequence)?;
+        for path in &self.paths {
+            write!(f, "\n    {path}")?;
+        }
+        if self.more_paths > 0 {
+            write!(f, "\n    and {} more", self.more_paths)?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for VolumeCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "  volume {} \"{name}\": ", self.id.unwrap_or(0))?,
+            None => write!(f, "  ")?,
+        }
+        if !self.ubifs {
+            return writeln!(f, "no UBIFS");
+        }
+        let Self { directories, files, bytes, .. } = self;
+        write!(f, "UBIFS with {directories} directories and {files} files of {bytes} bytes")?;
+        match self.commit {
+            Some(commit) => writeln!(f, ", commit {commit}"),
+            None => writeln!(f, ", no good master node"),
+        }
+    }
+}
+
+impl fmt::Display for ImageCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.pebs.is_some() { "UBI" } else { "UBIFS without UBI" };
+        writeln!(f, "{kind} at byte {} ({:#x}), {} bytes", self.offset, self.offset, self.len)?;
+        if let Some(pebs) = &self.pebs {
+            let PebCounts { total, free, erased, mapped, outdated, damaged } = pebs;
+            writeln!(
+                f,
+                "  {total} PEBs: {mapped} mapped, {free} free, {erased} erased, {outdated} outdated, {damaged} damaged"
+            )?;
+        }
+        self.volumes.iter().try_for_each(|volume| volume.fmt(f))
+    }
+}

@@ -1,0 +1,126 @@
+//! Changing a filesystem in an image where it is: all of a change, or nothing.
+//!
+//! - [`Session`]: an image that is being changed, in memory until [`Session::commit`].
+//! - [`Editor`]: what can be done with the files of a mounted filesystem.
+//! - [`put`](mod@put): files of the host into the image.
+//! - [`Permissions`]: what `chmod` is told.
+//!
+//! The image keeps its erase counters, volumes and sizes; no volume grows, and nothing is moved because of wear. An image that asks
+//! for its free space to be erased by the first mount goes on asking for it.
+
+mod editor;
+mod path;
+mod pending;
+mod permissions;
+pub mod put;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub(super) use editor::is_xattr_name;
+pub use editor::{Editor, Owner};
+pub use path::ImagePath;
+pub use pending::{Pending, Written};
+pub use permissions::Permissions;
+pub use put::PutOptions;
+pub use session::{Change, Committed, EditOptions, Session, edit};
+
+use floatgate_stack::ubifs;
+use serde::Serialize;
+
+use super::ImageError;
+use super::extract::{Loss, show_name};
+
+/// Why a change was not made. The image is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// The image.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// Something in the image.
+    #[error("{path}: {error}")]
+    Inside {
+        /// The path in the image.
+        path: String,
+        /// What is wrong with it.
+        error: ubifs::Error,
+    },
+    /// Something on the host.
+    #[error("{path}: {error}")]
+    Host {
+        /// The path on the host.
+        path: String,
+        /// What is wrong with it.
+        error: std::io::Error,
+    },
+    /// What was asked for makes no sense.
+    #[error("{path}: {what}")]
+    Refused {
+        /// The path in the image.
+        path: String,
+        /// Why.
+        what: &'static str,
+    },
+}
+
+impl EditError {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        let text = match self {
+            Self::Image(error) => return error.help(),
+            Self::Inside { error: ubifs::Error::NoSpace, .. } => {
+                "the image is unchanged; remove something first, or build a larger one with `floatgate image build`"
+            }
+            Self::Inside { error: ubifs::Error::NotFound | ubifs::Error::NotDirectory, .. } => {
+                "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
+            }
+            Self::Inside { error: ubifs::Error::IsDirectory | ubifs::Error::NotEmpty, .. } => {
+                "the image is unchanged; --recursive takes directories with all they hold"
+            }
+            Self::Inside { error: ubifs::Error::Exists, .. } => {
+                "the image is unchanged; remove what is there first"
+            }
+            Self::Inside { .. } | Self::Refused { .. } => "the image is unchanged",
+            Self::Host { .. } => "the image is unchanged; name files that can be read",
+        };
+        text.to_owned()
+    }
+
+    /// Whether a larger filesystem might help: it is full, or too small to be written to at all.
+    fn wants_room(&self) -> bool {
+        let error = match self {
+            Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
+            _ => return false,
+        };
+        matches!(
+            error,
+            ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
+        )
+    }
+
+    pub(crate) fn inside(path: &[u8]) -> impl FnOnce(ubifs::Error) -> Self {
+        let path = show_name(path);
+        move |error| Self::Inside { path, error }
+    }
+
+    pub(crate) fn refused(path: &[u8], what: &'static str) -> Self {
+        Self::Refused { path: show_name(path), what }
+    }
+
+    pub(crate) fn host(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.display().to_string();
+        move |error| Self::Host { path, error }
+    }
+}
+
+/// What was changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Edited {
+    /// Files, directories and other entries that were made, changed or removed.
+    pub entries: u64,
+    /// Bytes of files put into the image, holes included.
+    pub bytes: u64,
+    /// What could not be put into the image as it is on the host.
+    pub losses: Vec<Loss>,
+}

@@ -1,0 +1,235 @@
+//! Changes of a file that wait: the file stays as it is until all of them are known to be possible.
+//!
+//! They are kept as a list, in order, and written in that order in the end. So who stops in the middle of that has left what
+//! a power cut leaves on flash, which the next mount recovers from. Beside the list the changed pages are
+//! kept, for reading.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use floatgate_stack::{Store, StoreError};
+
+/// Bytes of a page of what was changed.
+const PAGE: usize = 4096;
+
+/// Bytes that are erased together.
+const ERASE: usize = 1 << 16;
+
+/// A page as it will be.
+#[derive(Debug)]
+enum Page {
+    /// Erased.
+    Ones,
+    /// Written.
+    Bytes(Box<[u8; PAGE]>),
+}
+
+/// A change.
+#[derive(Debug)]
+enum Change {
+    /// So many bytes become 0xFF.
+    Erase { offset: u64, len: u64 },
+    /// Bytes are written.
+    Write { offset: u64, data: Vec<u8> },
+}
+
+#[derive(Debug)]
+struct Inner<S> {
+    below: S,
+    /// Bytes of the file as it will be.
+    size: u64,
+    pages: BTreeMap<u64, Page>,
+    changes: Vec<Change>,
+}
+
+/// A store whose changes wait. Clones are the same store.
+#[derive(Debug)]
+pub struct Pending<S>(Rc<RefCell<Inner<S>>>);
+
+impl<S> Clone for Pending<S> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+/// What was written in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes, erased ones included.
+    pub bytes: u64,
+}
+
+impl<S: Store> Pending<S> {
+    /// Over a store that stays as it is.
+    pub fn new(below: S) -> Self {
+        let size = below.size_bytes();
+        Self(Rc::new(RefCell::new(Inner { below, size, pages: BTreeMap::new(), changes: Vec::new() })))
+    }
+
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().changes.is_empty()
+    }
+
+    /// Bytes of the store below.
+    pub fn size_below(&self) -> u64 {
+        self.0.borrow().below.size_bytes()
+    }
+
+    /// Makes the changes in another store, in their order. What lies behind `end` is left out.
+    ///
+    /// # Errors
+    /// Those of the other store; it is as after a power cut then.
+    pub fn write_to(&self, out: &mut dyn Store, end: u64) -> Result<Written, StoreError> {
+        let mut written = Written::default();
+        for change in &self.0.borrow().changes {
+            written.bytes += match change {
+                Change::Erase { offset, len } => {
+                    erase(out, *offset, (*len).min(end.saturating_sub(*offset)))?
+                }
+                Change::Write { offset, data } => {
+                    let len = end.saturating_sub(*offset).min(data.len() as u64);
+                    let data = data.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(data);
+                    if !data.is_empty() {
+                        out.write_at(*offset, data)?;
+                    }
+                    len
+                }
+            };
+        }
+        Ok(written)
+    }
+}
+
+fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
+    // In pieces of whole pages of any flash.
+    let ones = vec![0xFF; ERASE];
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(ERASE as u64);
+        out.write_at(offset + done, &ones[..part as usize])?;
+        done += part;
+    }
+    Ok(len)
+}
+
+impl<S: Store> Inner<S> {
+    /// The bytes of a page, of which `skip..skip + out.len()` are wanted.
+    fn read_page(&mut self, page: u64, skip: usize, out: &mut [u8]) -> Result<(), StoreError> {
+        match self.pages.get(&page) {
+            Some(Page::Ones) => out.fill(0xFF),
+            Some(Page::Bytes(bytes)) => out.copy_from_slice(&bytes[skip..skip + out.len()]),
+            None => self.below.read_at(page * PAGE as u64 + skip as u64, out)?,
+        }
+        Ok(())
+    }
+
+    fn write_page(&mut self, page: u64, skip: usize, data: &[u8]) -> Result<(), StoreError> {
+        if data.len() == PAGE && all_ones(data) {
+            self.pages.insert(page, Page::Ones);
+            return Ok(());
+        }
+        if !matches!(self.pages.get(&page), Some(Page::Bytes(_))) {
+            let mut bytes = Box::new([0; PAGE]);
+            self.read_page(page, 0, &mut bytes[..])?;
+            self.pages.insert(page, Page::Bytes(bytes));
+        }
+        if let Some(Page::Bytes(bytes)) = self.pages.get_mut(&page) {
+            bytes[skip..skip + data.len()].copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    /// Remembers a change; erasing goes on where it ended.
+    fn note(&mut self, offset: u64, data: &[u8]) {
+        if !all_ones(data) {
+            return self.changes.push(Change::Write { offset, data: data.to_vec() });
+        }
+        let more = data.len() as u64;
+        match self.changes.last_mut() {
+            Some(Change::Erase { offset: start, len }) if *start + *len == offset => *len += more,
+            _ => self.changes.push(Change::Erase { offset, len: more }),
+        }
+    }
+}
+
+fn all_ones(data: &[u8]) -> bool {
+    data.iter().all(|&byte| byte == 0xFF)
+}
+
+/// The parts of `len` bytes from `offset` on that lie in one page each: page, byte in it, and where they begin in the whole.
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let skip = (at % PAGE as u64) as usize;
+        let part = (PAGE - skip).min(len - done);
+        let range = done..done + part;
+        done += part;
+        (part > 0).then_some((at / PAGE as u64, skip, range))
+    })
+}
+
+impl<S: Store> Store for Pending<S> {
+    fn size_bytes(&self) -> u64 {
+        self.0.borrow().size
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let mut inner = self.0.borrow_mut();
+        if inner.pages.is_empty() {
+            return inner.below.read_at(offset, buf);
+        }
+        for (page, skip, range) in parts(offset, buf.len()) {
+            inner.read_page(page, skip, &mut buf[range])?;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let end = offset.checked_add(data.len() as u64).filter(|&end| end <= i64::MAX as u64);
+        let end = end.ok_or_else(|| StoreError {
+            action: "writing",
+            offset,
+            reason: "no file is that long".into(),
+        })?;
+        let mut inner = self.0.borrow_mut();
+        for (page, skip, range) in parts(offset, data.len()) {
+            inner.write_page(page, skip, &data[range])?;
+        }
+        inner.size = inner.size.max(end);
+        inner.note(offset, data);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_wait_and_come_in_order() {
+        let mut pending = Pending::new(vec![7; 10_000]);
+        pending.write_at(4000, &[1; 200]).unwrap();
+        pending.write_at(0, &[0xFF; 4096]).unwrap();
+        pending.write_at(4096, &[0xFF; 100]).unwrap();
+        pending.write_at(9990, &[2; 20]).unwrap();
+        let mut seen = vec![0; 10_020];
+        pending.read_at(0, &mut seen).unwrap();
+        let mut wanted = vec![7; 10_000];
+        wanted[..4196].fill(0xFF);
+        wanted[4096 + 100..4200].fill(1);
+        wanted[9990..].fill(2);
+        wanted.extend([2; 10]);
+        wanted.extend([0xFF; 10]);
+        assert_eq!(seen, wanted, "read back before they are written");
+        let mut out = vec![7; 10_000];
+        let written = pending.write_to(&mut out, u64::MAX).unwrap();
+        assert_eq!(out, wanted[..10_010]);
+        assert_eq!(written.bytes, 200 + 4196 + 20);
+        let mut cut = vec![7; 10_000];
+        pending.write_to(&mut cut, 9995).unwrap();
+        assert_eq!(cut[9985..], [[7; 5], [2; 5], [7; 5]].concat(), "nothing is written behind the end");
+    }
+}

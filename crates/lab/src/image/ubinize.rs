@@ -1,0 +1,343 @@
+//! UBI images from volumes, as `ubinize` makes them: the volume table in the first two PEBs, then the LEBs of each volume.
+
+mod ini;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use floatgate_media::crc;
+use floatgate_media::ubi::{
+    EcHeader, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, LAYOUT_VOLUME_LEBS, VidHeader, VolumeFlags,
+    VolumeRecord, VolumeTable, VolumeType,
+};
+use floatgate_stack::store::{Store, StoreError};
+
+use super::build::Identity;
+pub use ini::{bytes, parse};
+
+/// Bytes of a volume's contents that are read together for the image sequence number.
+const NOTED_BYTES: u64 = 1 << 20;
+
+/// PEBs of the volume table come first.
+pub(super) const FIRST_DATA_PEB: u32 = LAYOUT_VOLUME_LEBS;
+
+/// A volume to be put into an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSource {
+    /// Its number.
+    pub id: u32,
+    /// Its name, 1 to 127 bytes.
+    pub name: String,
+    /// How it is written.
+    pub volume_type: VolumeType,
+    /// Bytes set aside for it; those of its contents unless given.
+    pub size: Option<u64>,
+    /// Usable bytes of a LEB are a multiple of this.
+    pub alignment: u32,
+    /// It grows when it is first attached, or is read without a check of its CRCs.
+    pub flags: VolumeFlags,
+    /// The file with its contents.
+    pub image: Option<PathBuf>,
+}
+
+/// Why volumes make no image.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UbinizeError {
+    /// The ini file says what cannot be.
+    #[error("{}:{line}: {what}", .path.display())]
+    Ini {
+        /// The ini file.
+        path: PathBuf,
+        /// The line, from 1 on; that of the section's name where something is missing.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// A volume is not possible.
+    #[error("volume {name:?}: {what}")]
+    Volume {
+        /// The volume.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A file cannot be read.
+    #[error("{}: {error}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The image cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl UbinizeError {
+    /// What to do about it.
+    #[must_use]
+    pub const fn help(&self) -> &'static str {
+        match self {
+            Self::Ini { .. } | Self::Volume { .. } => {
+                "each volume is a section: [name], mode=ubi, image=FILE, vol_id=0, vol_type=dynamic, vol_name=rootfs, vol_size=16MiB"
+            }
+            Self::Read { .. } => "paths of images count from the folder of the ini file",
+            Self::Store(_) => "name a place with room with -o",
+        }
+    }
+}
+
+/// What all headers of an image have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers {
+    /// Where things are in a PEB.
+    pub geometry: Geometry,
+    /// Image sequence number.
+    pub image_seq: u32,
+    /// Erase counter of every PEB.
+    pub erase_count: u64,
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ubinized {
+    /// PEBs of the image.
+    pub pebs: u32,
+    /// Image sequence number.
+    pub image_seq: u32,
+}
+
+impl Headers {
+    fn peb_start(&self, pnum: u32) -> u64 {
+        u64::from(pnum) * u64::from(self.geometry.flash().peb_bytes)
+    }
+
+    /// Writes the headers of a PEB; what is between them and the data stays erased.
+    pub(super) fn write<S: Store>(
+        &self,
+        store: &mut S,
+        pnum: u32,
+        vid: &VidHeader,
+    ) -> Result<(), StoreError> {
+        let ec = EcHeader::new(self.erase_count, self.image_seq, &self.geometry).emit();
+        let mut head = vec![0xFF; self.geometry.data_offset() as usize];
+        head[..ec.len()].copy_from_slice(&ec);
+        let vid_at = self.geometry.vid_header_offset() as usize;
+        let vid = vid.emit();
+        head[vid_at..vid_at + vid.len()].copy_from_slice(&vid);
+        store.write_at(self.peb_start(pnum), &head)
+    }
+
+    /// Writes the volume table into the first PEBs.
+    pub(super) fn write_table<S: Store>(
+        &self,
+        store: &mut S,
+        volumes: &[(u32, VolumeRecord)],
+    ) -> Result<(), UbinizeError> {
+        let wrong = |error: floatgate_media::MediaError| UbinizeError::Volume {
+            name: "volume table".to_owned(),
+            what: error.to_string(),
+        };
+        let mut table = vec![0; self.geometry.volume_table_bytes()];
+        VolumeTable::emit(volumes.iter().copied(), &self.geometry, &mut table).map_err(wrong)?;
+        for lnum in 0..LAYOUT_VOLUME_LEBS {
+            let vid = VidHeader {
+                volume_type: VolumeType::Dynamic,
+                compat: LAYOUT_VOLUME_COMPAT,
+                volume_id: LAYOUT_VOLUME,
+                lnum,
+                ..VidHeader::default()
+            };
+            self.write(store, lnum, &vid)?;
+            store.write_at(self.peb_start(lnum) + u64::from(self.geometry.data_offset()), &table)?;
+        }
+        Ok(())
+    }
+}
+
+impl VolumeSource {
+    fn wrong(&self, what: impl Into<String>) -> UbinizeError {
+        UbinizeError::Volume { name: self.name.clone(), what: what.into() }
+    }
+
+    /// Bytes of the contents.
+    fn content_bytes(&self) -> Result<u64, UbinizeError> {
+        let Some(path) = &self.image else { return Ok(0) };
+        let read = |error| UbinizeError::Read { path: path.clone(), error };
+        Ok(std::fs::metadata(path).map_err(read)?.len())
+    }
+
+    /// What the volume table says of it, and usable bytes of its LEBs.
+    pub(super) fn record(
+        &self,
+        geometry: &Geometry,
+        content: u64,
+    ) -> Result<(VolumeRecord, u32), UbinizeError> {
+        let page = geometry.flash().min_io_bytes;
+        let aligned = self.alignment == 1 || self.alignment.is_multiple_of(page);
+        let aligned = aligned && self.alignment <= geometry.leb_bytes();
+        let data_pad = geometry.data_pad(self.alignment).filter(|_| aligned);
+        let data_pad = data_pad.ok_or_else(|| {
+            self.wrong(format!("vol_alignment is 1 or a multiple of {page} bytes, at most a LEB"))
+        })?;
+        let usable = geometry.leb_bytes() - data_pad;
+        let size = self.size.unwrap_or(content);
+        if size < content {
+            return Err(self.wrong(format!("{content} bytes do not fit into {size}")));
+        }
+        let lebs = u32::try_from(size.div_ceil(u64::from(usable)));
+        let lebs = lebs.ok().filter(|&lebs| lebs > 0).ok_or_else(|| self.wrong("an impossible size"))?;
+        let record = VolumeRecord::new(self.name.as_bytes(), self.volume_type, lebs, data_pad);
+        let mut record = record.map_err(|error| self.wrong(error.to_string()))?;
+        (record.alignment, record.flags) = (self.alignment, self.flags);
+        record.check(geometry, u32::MAX >> 1).map_err(|error| self.wrong(error.to_string()))?;
+        if self.id >= geometry.volume_slots() {
+            let slots = geometry.volume_slots();
+            return Err(self.wrong(format!("vol_id {} is too high: there are {slots}", self.id)));
+        }
+        Ok((record, usable))
+    }
+}
+
+/// Ids and names are unique, and one volume at most grows.
+fn check_together(volumes: &[VolumeSource]) -> Result<(), UbinizeError> {
+    for (at, volume) in volumes.iter().enumerate() {
+        let before = &volumes[..at];
+        if before.iter().any(|other| other.id == volume.id) {
+            return Err(volume.wrong(format!("another volume has vol_id {}", volume.id)));
+        }
+        if before.iter().any(|other| other.name == volume.name) {
+            return Err(volume.wrong("another volume has this name"));
+        }
+        let grows = |volume: &VolumeSource| volume.flags.contains(VolumeFlags::AUTORESIZE);
+        if grows(volume) && before.iter().any(grows) {
+            return Err(volume.wrong("another volume has the flag autoresize"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes an image with these volumes, in their order.
+///
+/// # Errors
+/// Volumes that are not possible, or not together; files that cannot be read; failures of the store.
+pub fn ubinize<S: Store>(
+    headers: &Headers,
+    volumes: &[VolumeSource],
+    store: &mut S,
+) -> Result<Ubinized, UbinizeError> {
+    check_together(volumes)?;
+    let mut records = Vec::new();
+    for volume in volumes {
+        let (record, usable) = volume.record(&headers.geometry, volume.content_bytes()?)?;
+        records.push((volume, record, usable));
+    }
+    let table: Vec<(u32, VolumeRecord)> =
+        records.iter().map(|(volume, record, _)| (volume.id, *record)).collect();
+    headers.write_table(store, &table)?;
+    let mut pnum = FIRST_DATA_PEB;
+    for (volume, record, usable) in records {
+        pnum = write_volume(headers, volume, &record, usable, pnum, store)?;
+    }
+    let end = headers.peb_start(pnum);
+    fill(store, end)?;
+    Ok(Ubinized { pebs: pnum, image_seq: headers.image_seq })
+}
+
+/// Fills a store up to a size; what is before is there or erased already.
+pub(super) fn fill<S: Store>(store: &mut S, end: u64) -> Result<(), StoreError> {
+    if store.size_bytes() < end { store.write_at(end - 1, &[0xFF]) } else { Ok(()) }
+}
+
+/// Writes the LEBs of a volume from a PEB on; returns the PEB behind them.
+fn write_volume<S: Store>(
+    headers: &Headers,
+    volume: &VolumeSource,
+    record: &VolumeRecord,
+    usable: u32,
+    first: u32,
+    store: &mut S,
+) -> Result<u32, UbinizeError> {
+    let Some(path) = &volume.image else { return Ok(first) };
+    let read = |error| UbinizeError::Read { path: path.clone(), error };
+    let mut file = File::open(path).map_err(read)?;
+    let bytes = file.metadata().map_err(read)?.len();
+    let lebs = u32::try_from(bytes.div_ceil(u64::from(usable))).unwrap_or(u32::MAX);
+    let mut leb = Vec::new();
+    for lnum in 0..lebs {
+        leb.clear();
+        let len = (&mut file).take(u64::from(usable)).read_to_end(&mut leb).map_err(read)?;
+        let whole = (bytes - u64::from(lnum) * u64::from(usable)).min(u64::from(usable));
+        if len as u64 != whole {
+            return Err(volume.wrong("its contents became shorter while they were read"));
+        }
+        let pnum = first + lnum;
+        headers.write(store, pnum, &vid_header(volume, record, lnum, lebs, &leb))?;
+        store.write_at(headers.peb_start(pnum) + u64::from(headers.geometry.data_offset()), &leb)?;
+    }
+    Ok(first + lebs)
+}
+
+fn vid_header(volume: &VolumeSource, record: &VolumeRecord, lnum: u32, lebs: u32, data: &[u8]) -> VidHeader {
+    let dynamic = VidHeader {
+        volume_type: volume.volume_type,
+        volume_id: volume.id,
+        lnum,
+        data_pad: record.data_pad,
+        ..VidHeader::default()
+    };
+    match volume.volume_type {
+        VolumeType::Static => VidHeader {
+            data_size: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            used_lebs: lebs,
+            data_crc: crc::ubi(data),
+            ..dynamic
+        },
+        _ => dynamic,
+    }
+}
+
+/// Reads an ini file and its volumes.
+///
+/// # Errors
+/// It cannot be read, or says what cannot be.
+pub fn read(path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| UbinizeError::Read { path: path.to_owned(), error })?;
+    parse(&text, path)
+}
+
+/// An image sequence number that follows from volumes and what is in them, so that what remains of another image on a flash is
+/// told apart; never 0, which would match any.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn image_seq(volumes: &[VolumeSource]) -> Result<u32, UbinizeError> {
+    let mut identity = Identity::new();
+    for volume in volumes {
+        identity.number(u64::from(volume.id) << 32 | u64::from(volume.alignment));
+        identity.bytes(volume.name.as_bytes());
+        identity.number(volume.size.unwrap_or(0));
+        if let Some(path) = &volume.image {
+            note(&mut identity, path).map_err(|error| UbinizeError::Read { path: path.clone(), error })?;
+        }
+    }
+    Ok(identity.image_seq())
+}
+
+/// All of a file counts for an identity.
+fn note(identity: &mut Identity, path: &Path) -> std::io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let len = (&mut file).take(NOTED_BYTES).read_to_end(&mut piece)?;
+        identity.number(len as u64 | u64::from(crc::ubi(&piece)) << 32);
+        if (len as u64) < NOTED_BYTES {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Filling a new filesystem whose commit is deferred: an image is built.
+//!
+//! Until that commit nothing on flash refers to what is written, so the groups that a power cut must not break need not
+//! stay together, and no node is written twice: a file goes in complete, directories are written once at the end. Space is not
+//! promised beforehand either, which assumes the worst; the volume is full when it is full.
+
+use floatgate_media::ubifs::{
+    Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, Key, MAX_FILE_BYTES, MAX_NAME_BYTES,
+};
+use floatgate_media::ubifs::{MAX_INODE_DATA, Timestamp};
+
+use super::super::error::{Error, Result};
+use super::super::journal::Change;
+use super::super::layout::Head;
+use super::super::space::Cost;
+use super::directory::{check_name, entry_bytes};
+use super::inodes::Cached;
+use super::types::{AttributeChanges, NewFile};
+use super::write::CompressedBlock;
+use super::xattr::value_bytes;
+use super::{NewKind, Ubifs};
+use crate::volume::Volume;
+
+/// Flags that a file brings along; whether it is compressed follows from its directory.
+const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
+    | InodeFlags::IMMUTABLE.bits()
+    | InodeFlags::APPEND.bits()
+    | InodeFlags::DIRSYNC.bits();
+
+/// A file that goes into a new filesystem, complete but for its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilledFile<'a> {
+    /// What it is, its permissions and its owner.
+    pub file: NewFile<'a>,
+    /// Bytes of a regular file; others have their own size.
+    pub size: u64,
+    /// Last read.
+    pub atime: Timestamp,
+    /// Last change of the data.
+    pub mtime: Timestamp,
+    /// Last change of the inode.
+    pub ctime: Timestamp,
+    /// Sync, immutable, append-only, dirsync.
+    pub flags: InodeFlags,
+    /// Extended attributes with their prefixes, no name twice.
+    pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
+}
+
+impl<V: Volume> Ubifs<V> {
+    fn require_deferred(&self) -> Result<()> {
+        self.require_writable()?;
+        let refused = Error::Invalid("only a filesystem whose first commit is deferred can be filled");
+        if self.core.log.is_deferred() { Ok(()) } else { Err(refused) }
+    }
+
+    /// Sets the identity of the filesystem. Only while its first commit is deferred.
+    ///
+    /// # Errors
+    /// It was committed.
+    pub fn set_uuid(&mut self, uuid: [u8; 16]) -> Result<()> {
+        self.require_deferred()?;
+        let mut layout = (**self.core.io.layout()).clone();
+        layout.superblock.uuid = uuid;
+        self.core.io.set_layout(std::sync::Arc::new(layout));
+        Ok(())
+    }
+
+    /// Puts a file of any kind into a directory, whose times stay as they are, and returns its inode. The data of a regular
+    /// file follow with [`fill_blocks`](Self::fill_blocks); what does not follow is a hole.
+    ///
+    /// # Errors
+    /// The filesystem was committed; the name exists or is not possible, not a directory, something too large, no space;
+    /// failures of the volume.
+    pub fn fill(&mut self, directory: u32, name: &[u8], file: &FilledFile<'_>) -> Result<u32> {
+        self.require_deferred()?;
+        check_name(name)?;
+        self.check_filled(file)?;
+        if self.find_entry(directory, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let cached = self.filled_inode(directory, file)?;
+        let inode = cached.inode.key.inum();
+        let is_directory = matches!(file.file.kind, NewKind::Directory);
+        let file_type = cached.inode.file_type().unwrap_or(FileType::Regular);
+        self.fill_entry(directory, name, inode, file_type, is_directory)?;
+        if is_directory {
+            // Written once at the end: its size grows with its entries.
+            self.inodes.insert(inode, Cached { dirty: Some(Cost::default()), ..cached.clone() });
+        } else {
+            self.core.apply(Head::Base, &[Change::Inode(cached.node())])?;
+        }
+        file.xattrs.iter().try_for_each(|(name, value)| self.fill_xattr(&cached.inode, name, value))?;
+        Ok(inode)
+    }
+
+    fn check_filled(&self, file: &FilledFile<'_>) -> Result<()> {
+        if file.size > MAX_FILE_BYTES {
+            return Err(Error::TooLarge { what: "file", len: file.size });
+        }
+        for (name, value) in file.xattrs {
+            if value.len() > MAX_INODE_DATA as usize {
+                return Err(Error::TooLarge { what: "attribute", len: value.len() as u64 });
+            }
+            if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(&0) {
+                return Err(Error::BadName);
+            }
+        }
+        Ok(())
+    }
+
+    fn filled_inode(&mut self, directory: u32, file: &FilledFile<'_>) -> Result<Cached> {
+        let mut cached = self.new_inode(directory, &file.file)?;
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let inode = &mut cached.inode;
+        if matches!(file.file.kind, NewKind::Regular) {
+            inode.size = file.size;
+        }
+        (inode.atime_s, inode.atime_ns) = (file.atime.seconds, file.atime.nanoseconds);
+        (inode.mtime_s, inode.mtime_ns) = (file.mtime.seconds, file.mtime.nanoseconds);
+        (inode.ctime_s, inode.ctime_ns) = (file.ctime.seconds, file.ctime.nanoseconds);
+        inode.flags = InodeFlags::from_bits(
+            inode.flags.bits() & InodeFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS,
+        );
+        inode.xattr_count = count(file.xattrs.len());
+        for (name, value) in file.xattrs {
+            let entry = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
+            inode.xattr_bytes =
+                inode.xattr_bytes.saturating_add(entry).saturating_add(value_bytes(value.len()));
+            inode.xattr_names_bytes = inode.xattr_names_bytes.saturating_add(count(name.len()));
+        }
+        cached.synced_size = cached.inode.size;
+        Ok(cached)
+    }
+
+    /// Writes a name, and lets its directory know.
+    fn fill_entry(
+        &mut self,
+        directory: u32,
+        name: &[u8],
+        inode: u32,
+        file_type: FileType,
+        is_directory: bool,
+    ) -> Result<()> {
+        let parent = self.directory(directory)?;
+        parent.inode.size += entry_bytes(name.len());
+        parent.inode.links += u32::from(is_directory);
+        parent.dirty.get_or_insert_default();
+        let key = self.entry_key(directory, name)?;
+        let entry = Entry { key, inode: u64::from(inode), file_type, cookie: self.core.io.cookie() };
+        self.core.apply(Head::Base, &[Change::Entry(EntryNode { entry, name })])
+    }
+
+    fn fill_xattr(&mut self, host: &Inode, name: &[u8], value: &[u8]) -> Result<()> {
+        let cached = self.new_xattr_inode(host, value)?;
+        let inode = cached.inode.key.inum();
+        let key = self.xattr_key(host.key.inum(), name)?;
+        let entry = Entry {
+            key,
+            inode: u64::from(inode),
+            file_type: FileType::Regular,
+            cookie: self.core.io.cookie(),
+        };
+        self.core.apply(Head::Base, &[Change::Entry(EntryNode { entry, name }), Change::Inode(cached.node())])
+    }
+
+    /// Gives a file that was put in another name.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill); a directory.
+    pub fn fill_link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
+        self.require_deferred()?;
+        check_name(name)?;
+        if self.find_entry(directory, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let cached = self.inode(inode)?;
+        let file_type = super::inodes::file_type(&cached.inode)?;
+        if file_type == FileType::Directory {
+            return Err(Error::IsDirectory);
+        }
+        cached.inode.links = cached.inode.links.checked_add(1).ok_or(Error::TooManyLinks)?;
+        cached.dirty.get_or_insert_default();
+        self.fill_entry(directory, name, inode, file_type, false)
+    }
+
+    /// Sets attributes of a file that was put in.
+    ///
+    /// # Errors
+    /// As [`set_attributes`](Self::set_attributes).
+    pub fn fill_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
+        self.require_deferred()?;
+        self.inode(inode)?.dirty.get_or_insert_default();
+        self.set_attributes(inode, changes)
+    }
+
+    /// Writes blocks of a file that was put in, all of them inside its size and none twice.
+    ///
+    /// # Errors
+    /// The filesystem was committed; a block that is not possible, no space; failures of the volume.
+    pub fn fill_blocks(&mut self, inode: u32, blocks: &[CompressedBlock<'_>]) -> Result<()> {
+        self.require_deferred()?;
+        for block in blocks {
+            let too_large = Error::TooLarge { what: "file", len: u64::from(block.block) };
+            let key = Key::data(inode, block.block).ok_or(too_large)?;
+            let node = Block { key, size: block.size, compression: block.compression, compressed_size: 0 };
+            self.core.apply(Head::Data, &[Change::Data(DataNode { block: node, data: block.data })])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! The nodes that the index leads to.
+
+use floatgate_media::ubifs::{Key, KeyType, Node};
+
+use super::problem::{Problem, Severity, Structure};
+use super::scan::event;
+use super::{Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
+use crate::ubifs::compress::Decompressor;
+use crate::ubifs::core::Core;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::ubifs::scan::read_to_end;
+use crate::volume::Volume;
+
+type Collected = (Tree, Vec<Lost>, Decompressor);
+
+/// Reads and checks all that the index leads to.
+///
+/// # Errors
+/// Failures of the volume.
+pub(super) fn collect<V: Volume>(core: &mut Core<V>, problems: &mut Problems) -> Result<Collected> {
+    let (mut leaves, mut missing) = (Vec::new(), Vec::new());
+    let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
+    core.tnc.salvage(&mut core.io, from, to, &mut leaves, &mut missing)?;
+    let mut lost = Vec::new();
+    for keys in missing {
+        let to = keys.to.unwrap_or(Key::from_bits(u64::MAX));
+        let consequence = "what it leads to cannot be found; Linux makes the filesystem read-only";
+        let mut problem = Problem::of(Severity::Damaged, Structure::Index, &keys.error, consequence);
+        problem.inodes = Some(keys.from.inum()..=to.inum());
+        problems.add(problem);
+        lost.push(Lost { from: keys.from, to, only: Only::Newest });
+    }
+    let mut collector = Collector {
+        problems,
+        lost,
+        tree: Tree::default(),
+        decompressor: Decompressor::new(),
+        undecodable: Vec::new(),
+    };
+    leaves.sort_unstable_by_key(|&(_, place)| place);
+    collector.read_all(&mut core.io, &leaves)?;
+    collector.judge_undecodable();
+    let Collector { mut tree, lost, decompressor, .. } = collector;
+    // What recovery knows of sizes counts instead of the inodes'.
+    for (inode, &size) in &core.sizes {
+        if let Some(inode) = tree.files.get_mut(inode).and_then(|file| file.inode.as_mut()) {
+            inode.size = size;
+        }
+    }
+    Ok((tree, lost, decompressor))
+}
+
+struct Collector<'p> {
+    problems: &'p mut Problems,
+    lost: Vec<Lost>,
+    tree: Tree,
+    decompressor: Decompressor,
+    /// Blocks that do not decompress: damaged, unless their file is encrypted.
+    undecodable: Vec<(Key, Place)>,
+}
+
+impl Collector<'_> {
+    /// Leaves in the order they stand.
+    fn read_all<V: Volume>(&mut self, io: &mut Io<V>, leaves: &[(Key, Place)]) -> Result<()> {
+        for of_leb in leaves.chunk_by(|a, b| a.1.lnum == b.1.lnum) {
+            let Some(&(_, Place { lnum, .. })) = of_leb.first() else { continue };
+            let inside = io.layout().limits.main.contains(&lnum);
+            let bytes = if inside { read_to_end(io, lnum, 0)? } else { Vec::new() };
+            for &(key, place) in of_leb {
+                let at = bytes.get(place.offset as usize..).unwrap_or(&[]);
+                if let Err(error) = self.read_leaf(key, place, at) {
+                    self.lose(key, &error, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_leaf(&mut self, key: Key, place: Place, bytes: &[u8]) -> Result<()> {
+        let (frame, node) = node_in(bytes, place)?;
+        let corrupt = |what| Error::corrupt(place.lnum, place.offset, what);
+        let damaged = |source| Error::node(place.lnum, place.offset, source);
+        match &node {
+            Node::Inode(inode) => inode.check().map_err(damaged)?,
+            Node::Data(data) => data.check().map_err(damaged)?,
+            Node::Entry(entry) => entry.check().map_err(damaged)?,
+            _ => return Err(corrupt("a node that the index does not lead to")),
+        }
+        let event = event(&node, frame.stamp.sqnum, place);
+        let Some(event) = event.filter(|event| event.key == key) else {
+            return Err(corrupt("a node with another key than the index says"));
+        };
+        if let Node::Data(data) = &node
+            && !decompresses(&mut self.decompressor, data)
+        {
+            self.undecodable.push((key, place));
+        }
+        if let Node::Inode(inode) = &node {
+            let file = self.tree.file_mut(key.inum());
+            (file.place, file.sqnum) = (place, frame.stamp.sqnum);
+            (file.inode, file.attached) = (Some(inode.inode), inode.data.to_vec());
+            return Ok(());
+        }
+        self.tree.apply(&event);
+        if let Node::Entry(entry) = &node {
+            let file = self.tree.file_mut(key.inum());
+            let names = if key.key_type() == KeyType::Entry { &mut file.entries } else { &mut file.xattrs };
+            if let Some(child) = names.get_mut(entry.name) {
+                child.found_by_scan = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// A leaf that cannot be read; `bytes` are what stands there.
+    fn lose(&mut self, key: Key, error: &Error, bytes: &[u8]) {
+        let (structure, consequence) = match key.key_type() {
+            KeyType::Inode => (Structure::Inode, "the file cannot be opened"),
+            KeyType::Data => (Structure::Data, "reading this block of the file fails"),
+            KeyType::Entry => (Structure::Entry, "a name in the directory cannot be read"),
+            _ => (Structure::XattrEntry, "the name of an extended attribute cannot be read"),
+        };
+        let mut problem = Problem::of(Severity::Damaged, structure, error, consequence).inode(key.inum());
+        let mut only = Only::Newest;
+        if key.key_type() == KeyType::Data {
+            let start = u64::from(key.block()) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
+            problem.what = format!("bytes of the file from {start} on: {}", problem.what);
+            self.tree.file_mut(key.inum()).lost_blocks.insert(key.block());
+            only = Only::Sqnum(sqnum_in(bytes));
+        }
+        self.problems.add(problem);
+        self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
+        if let (true, Some((_, offset))) = (bytes.starts_with(&[0xFF; 8]), error.place()) {
+            only = Only::Nameless(offset);
+        }
+        self.lost.push(Lost { from: key, to: key, only });
+    }
+
+    /// Blocks that do not decompress are damaged, unless what they hold is encrypted.
+    fn judge_undecodable(&mut self) {
+        for (key, place) in core::mem::take(&mut self.undecodable) {
+            let file = self.tree.file_mut(key.inum());
+            let encrypted = file
+                .inode
+                .is_some_and(|inode| inode.flags.contains(floatgate_media::ubifs::InodeFlags::ENCRYPTED));
+            if encrypted {
+                continue;
+            }
+            file.blocks.remove(&key.block());
+            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), &[]);
+        }
+    }
+}
+
+/// The sequence number in the header of a damaged node; 0 if there is no header.
+fn sqnum_in(bytes: &[u8]) -> u64 {
+    let field = bytes.get(8..16).and_then(|field| field.try_into().ok());
+    field.filter(|_| bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])).map_or(0, u64::from_le_bytes)
+}

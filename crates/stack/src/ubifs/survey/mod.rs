@@ -1,0 +1,220 @@
+//! Everything that a filesystem, damaged or not, still says, and everything that is wrong with it.
+//!
+//! A survey only reads. In the order it goes:
+//!
+//! - `open`: the superblock, the master nodes, a mount as Linux would do it, and one that goes on behind damage;
+//! - `leaves`: the nodes that the index leads to, each read and checked, into a [`Tree`] of files;
+//! - `scan`: a search of all LEBs for what the index does not lead to any more, if something is missing;
+//! - `names`: what names and inodes say of each other;
+//! - `space`: LEB properties and free space.
+
+mod files;
+mod leaves;
+mod names;
+mod open;
+mod problem;
+mod scan;
+mod space;
+mod tree;
+
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+use floatgate_media::ubifs::{Compression, Frame, Key, Node, NodeType, Superblock};
+
+use super::compress::Decompressor;
+use super::error::{Error, Result};
+use super::io::Io;
+use super::layout::Place;
+use super::mount::MasterState;
+use crate::volume::Volume;
+pub use problem::{Problem, Severity, Structure};
+pub use tree::{Child, File, Tree};
+
+/// Problems that are kept; a hostile image could have very many.
+const PROBLEMS_MAX: usize = 10_000;
+
+/// What was said of a structure at a place.
+type Seen = (Structure, Option<(u32, u32)>, String);
+
+/// What a survey finds wrong, as far as it is kept.
+#[derive(Clone, Debug, Default)]
+struct Problems {
+    list: Vec<Problem>,
+    /// Problems that were not kept.
+    dropped: u64,
+    /// What was said already.
+    seen: BTreeSet<Seen>,
+}
+
+impl Problems {
+    fn add(&mut self, problem: Problem) {
+        let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
+        let said = format!("{inode}: {}", problem.what);
+        if !self.seen.insert((problem.structure, problem.place, said)) {
+            return;
+        }
+        if self.list.len() < PROBLEMS_MAX {
+            self.list.push(problem);
+        } else {
+            self.dropped += 1;
+        }
+    }
+}
+
+/// Keys that nothing leads to any more, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lost {
+    from: Key,
+    to: Key,
+    /// Which nodes will do.
+    only: Only,
+}
+
+/// Which nodes fill a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Only {
+    /// The newest.
+    Newest,
+    /// One with this sequence number: an older one would be another state of the data.
+    Sqnum(u64),
+    /// One at this byte of a LEB whose number is not known.
+    Nameless(u32),
+}
+
+impl Lost {
+    fn covers(&self, event: &scan::Event, nameless: &Range<u32>) -> bool {
+        let only = match self.only {
+            Only::Newest => true,
+            Only::Sqnum(sqnum) => event.sqnum == sqnum,
+            Only::Nameless(offset) => event.place.offset == offset && nameless.contains(&event.place.lnum),
+        };
+        only && (self.from..=self.to).contains(&event.key)
+    }
+}
+
+/// A block of a file as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredBlock {
+    /// Bytes before compression.
+    pub size: u32,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// The bytes as stored.
+    pub data: Vec<u8>,
+}
+
+/// A filesystem that was looked at.
+#[derive(Debug)]
+pub struct Survey<V> {
+    io: Io<V>,
+    decompressor: Decompressor,
+    tree: Tree,
+    problems: Problems,
+    lost: Vec<Lost>,
+    /// LEBs behind the volume whose number is not known: a search looks into them too.
+    nameless: Range<u32>,
+    superblock: Option<Superblock>,
+    master: Option<MasterState>,
+    mounts: bool,
+}
+
+impl<V: Volume> Survey<V> {
+    /// Looks at the filesystem of a volume.
+    ///
+    /// # Errors
+    /// Failures of the volume other than damaged data; a volume too small for any filesystem. The volume comes back.
+    pub fn new(volume: V) -> core::result::Result<Self, (Error, V)> {
+        let end = volume.geometry().lebs;
+        open::survey(volume, end..end)
+    }
+
+    /// As [`new`](Self::new), for a volume that can read LEBs behind its end: such whose number is not known. What is missing
+    /// elsewhere is looked for in them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_nameless(volume: V, nameless: Range<u32>) -> core::result::Result<Self, (Error, V)> {
+        open::survey(volume, nameless)
+    }
+
+    /// Files and names.
+    #[must_use]
+    pub const fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems.list
+    }
+
+    /// Problems beyond those that [`problems`](Self::problems) lists.
+    #[must_use]
+    pub const fn dropped_problems(&self) -> u64 {
+        self.problems.dropped
+    }
+
+    /// The superblock as it is stored; `None` if it cannot be read.
+    #[must_use]
+    pub const fn superblock(&self) -> Option<&Superblock> {
+        self.superblock.as_ref()
+    }
+
+    /// What the master node says; `None` if none can be read.
+    #[must_use]
+    pub const fn master(&self) -> Option<MasterState> {
+        self.master
+    }
+
+    /// Whether Linux can mount it.
+    #[must_use]
+    pub const fn mounts(&self) -> bool {
+        self.mounts
+    }
+
+    /// Gives the volume back.
+    pub fn into_volume(self) -> V {
+        self.io.into_volume()
+    }
+
+    /// Reads a block as it is stored, and checks that it decompresses.
+    ///
+    /// # Errors
+    /// A damaged node, failures of the volume.
+    pub fn read_block(&mut self, place: Place, encrypted: bool) -> Result<StoredBlock> {
+        let mut bytes = Vec::new();
+        let frame = self.io.read_node(place, Some(NodeType::Data), &mut bytes)?;
+        let damaged = |source| Error::node(place.lnum, place.offset, source);
+        let Node::Data(node) = frame.node().map_err(damaged)? else { return Err(Error::NotFound) };
+        node.check().map_err(damaged)?;
+        if !encrypted && !decompresses(&mut self.decompressor, &node) {
+            return Err(Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE));
+        }
+        let block = node.block;
+        Ok(StoredBlock { size: block.size, compression: block.compression, data: node.data.to_vec() })
+    }
+}
+
+const NOT_ITS_SIZE: &str = "the block does not decompress to its size";
+
+/// Whether a block decompresses to as many bytes as it says.
+fn decompresses(decompressor: &mut Decompressor, node: &floatgate_media::ubifs::DataNode<'_>) -> bool {
+    let mut out = [0; floatgate_media::ubifs::BLOCK_BYTES as usize];
+    let size = node.block.size as usize;
+    let Some(room) = out.get_mut(..size) else { return false };
+    decompressor.decompress(node.block.compression, node.data, room).ok() == Some(size)
+}
+
+/// The node in `bytes`, which begin where it should stand, if it is as long as the index says.
+fn node_in<'b>(bytes: &'b [u8], place: Place) -> Result<(Frame<'b>, Node<'b>)> {
+    let Place { lnum, offset, len } = place;
+    let damaged = |source| Error::node(lnum, offset, source);
+    let frame = Frame::parse(bytes).map_err(damaged)?;
+    if frame.as_bytes().len() != len as usize {
+        return Err(Error::corrupt(lnum, offset, "a node has another length than the index says"));
+    }
+    let node = frame.node().map_err(damaged)?;
+    Ok((frame, node))
+}

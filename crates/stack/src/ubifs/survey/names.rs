@@ -1,0 +1,361 @@
+//! What names and inodes say of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{Entry, FileType, Inode, Key, Node, NodeType, ROOT_INODE};
+
+use super::problem::{Problem, Severity, Structure};
+use super::scan::{Event, What, find_events};
+use super::tree::{Child, File};
+use super::{Survey, Tree};
+use crate::ubifs::error::Result;
+use crate::ubifs::scan::scan_all;
+use crate::volume::Volume;
+
+/// A name of an inode: whether the index leads to it, its sequence number, directory and name.
+type Naming = (bool, u64, u32, Vec<u8>);
+
+/// Bytes that an entry counts for.
+const fn entry_bytes(name: usize) -> u64 {
+    (Entry::SIZE + name + 1).next_multiple_of(8) as u64
+}
+
+/// Bytes that the value of an attribute counts for: one more than it takes, as Linux counts.
+const fn value_bytes(len: usize) -> u64 {
+    (Inode::SIZE + len + 1).next_multiple_of(8) as u64
+}
+
+impl<V: Volume> Survey<V> {
+    /// Looks for keys that nothing leads to any more in all LEBs, and for what was written after a commit if the journal could
+    /// not be read whole.
+    pub(super) fn fill_gaps(&mut self, newer_than: Option<(u64, u32)>) -> Result<()> {
+        if self.lost.is_empty() && newer_than.is_none() {
+            return Ok(());
+        }
+        let main = self.io.layout().limits.main.clone();
+        let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
+        let mut found = Tree::default();
+        events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
+        self.merge(found);
+        let Some((commit, tail)) = newer_than else { return Ok(()) };
+        // Without the log: what is newer than all that the index leads to was written after the commit.
+        let start = self.commit_start(commit, tail)?.unwrap_or_else(|| self.newest_indexed());
+        let newer = || events.iter().filter(|event| event.sqnum > start);
+        let whole = self.mounts && !self.nameless.is_empty();
+        if !whole || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
+            newer().for_each(|event| self.tree.apply(event));
+        }
+        Ok(())
+    }
+
+    /// Whether a node is one that nothing leads to any more, or removes such.
+    fn is_wanted(&self, event: &Event) -> bool {
+        let removes = match &event.what {
+            What::Inode { deleted } => *deleted,
+            What::Truncation { .. } => true,
+            _ => false,
+        };
+        removes || self.lost.iter().any(|lost| lost.covers(event, &self.nameless))
+    }
+
+    /// Adds what a search has found to what the index leads to.
+    fn merge(&mut self, found: Tree) {
+        for (inode, from) in found.files {
+            let known = self.tree.files.get(&inode).is_some_and(|file| file.inode.is_some());
+            let lost = self.lost.iter().any(|lost| (lost.from..=lost.to).contains(&Key::inode(inode)));
+            if !known && (!lost || from.place.len == 0) {
+                // The index would lead to the inode if it existed.
+                continue;
+            }
+            let file = self.tree.file_mut(inode);
+            if file.inode.is_none() && from.place.len > 0 {
+                (file.place, file.sqnum, file.found_by_scan) = (from.place, from.sqnum, true);
+                file.outdated = file.incomplete;
+            }
+            for (block, place) in from.blocks {
+                file.lost_blocks.remove(&block);
+                file.blocks.entry(block).or_insert(place);
+            }
+            for (name, child) in from.entries {
+                file.entries.entry(name).or_insert(child);
+            }
+            for (name, child) in from.xattrs {
+                file.xattrs.entry(name).or_insert(child);
+            }
+        }
+    }
+
+    /// The highest sequence number of inodes and names that the index leads to.
+    fn newest_indexed(&self) -> u64 {
+        let of_file = |file: &File| {
+            let names = file.entries.values().chain(file.xattrs.values()).map(|child| child.sqnum);
+            names.chain([file.sqnum]).max().unwrap_or(0)
+        };
+        self.tree.files.values().map(of_file).max().unwrap_or(0)
+    }
+
+    /// Sequence number from which on nodes belong to the journal of a commit whose log begins in `tail`. If its start is damaged,
+    /// that of what follows it there, or of the last commit before.
+    fn commit_start(&mut self, commit: u64, tail: u32) -> Result<Option<u64>> {
+        let (leb, _) = scan_all(&mut self.io, tail, 0)?;
+        if let Some(first) = leb.nodes.first() {
+            return Ok(Some(first.stamp.sqnum.saturating_sub(1)));
+        }
+        let mut start = None;
+        for lnum in self.io.layout().limits.log.clone() {
+            let (leb, _) = scan_all(&mut self.io, lnum, 0)?;
+            let starts = leb.nodes.iter().filter(|node| node.node_type == NodeType::CommitStart);
+            for node in starts {
+                let Ok(frame) = leb.frame(node) else { continue };
+                if let Ok(Node::CommitStart(found)) = frame.node()
+                    && found.commit <= commit
+                {
+                    start = start.max(Some(node.stamp.sqnum));
+                }
+            }
+        }
+        Ok(start)
+    }
+
+    /// Reads inodes of which only the place is known.
+    pub(super) fn read_inodes(&mut self) -> Result<()> {
+        let places: Vec<(u32, crate::ubifs::Place)> = self
+            .tree
+            .files
+            .iter()
+            .filter(|(_, file)| file.place.len > 0 && (file.inode.is_none() || file.found_by_scan))
+            .map(|(&inode, file)| (inode, file.place))
+            .collect();
+        let mut bytes = Vec::new();
+        for (number, place) in places {
+            let frame = match self.io.read_node(place, Some(NodeType::Inode), &mut bytes) {
+                Ok(frame) => frame,
+                Err(error) if error.is_damage() => continue,
+                Err(error) => return Err(error),
+            };
+            let Ok(Node::Inode(node)) = frame.node() else { continue };
+            let file = self.tree.file_mut(number);
+            (file.inode, file.attached) = (Some(node.inode), node.data.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Checks what names and inodes say of each other.
+    pub(super) fn check_names(&mut self) {
+        self.drop_outdated();
+        self.tree.find_paths();
+        let names = Names::count(&self.tree);
+        let mut found = Vec::new();
+        if !self.tree.files.get(&ROOT_INODE).is_some_and(File::is_directory) {
+            let what = "there is no root directory";
+            found.push(
+                Problem::new(Severity::Damaged, Structure::Inode, what, "no file can be reached")
+                    .inode(ROOT_INODE),
+            );
+        }
+        for (&inode, file) in &self.tree.files {
+            names.check(&self.tree, inode, file, &mut found);
+        }
+        found.into_iter().for_each(|problem| self.problems.add(problem));
+    }
+
+    /// Drops names that only a search has found and that lead nowhere, or are more than the inode counts: they were removed.
+    fn drop_outdated(&mut self) {
+        let alive: BTreeMap<u32, (u32, bool)> = self
+            .tree
+            .files
+            .iter()
+            .filter_map(|(&inode, file)| Some((inode, (file.inode?.links, file.is_directory()))))
+            .collect();
+        let mut by_inode: BTreeMap<u32, Vec<Naming>> = BTreeMap::new();
+        for (&directory, file) in &mut self.tree.files {
+            file.entries.retain(|_, child| !child.found_by_scan || alive.contains_key(&child.inode));
+            file.xattrs.retain(|_, child| !child.found_by_scan || alive.contains_key(&child.inode));
+            for (name, child) in &file.entries {
+                let of = by_inode.entry(child.inode).or_default();
+                of.push((!child.found_by_scan, child.sqnum, directory, name.clone()));
+            }
+        }
+        for (inode, mut names) in by_inode {
+            let Some(&(links, is_directory)) = alive.get(&inode) else { continue };
+            let most = if is_directory { 1 } else { links as usize };
+            // The best are those that the index leads to, then the newest.
+            names.sort();
+            let excess = names.len().saturating_sub(most);
+            for (by_index, _, directory, name) in names.into_iter().take(excess) {
+                if !by_index && let Some(file) = self.tree.files.get_mut(&directory) {
+                    file.entries.remove(&name);
+                }
+            }
+        }
+    }
+}
+
+/// How often inodes are named.
+#[derive(Default)]
+struct Names {
+    /// Names of files, by inode.
+    links: BTreeMap<u32, u32>,
+    /// Attributes, by inode of the value.
+    values: BTreeMap<u32, u32>,
+    /// Inodes that a way leads to from the root.
+    reached: BTreeSet<u32>,
+}
+
+impl Names {
+    fn count(tree: &Tree) -> Self {
+        let mut names = Self::default();
+        for file in tree.files.values() {
+            for child in file.entries.values() {
+                *names.links.entry(child.inode).or_default() += 1;
+            }
+            for child in file.xattrs.values() {
+                *names.values.entry(child.inode).or_default() += 1;
+            }
+        }
+        names.reached.insert(ROOT_INODE);
+        names.reached.extend(tree.parents.keys());
+        names
+    }
+
+    fn check(&self, tree: &Tree, number: u32, file: &File, found: &mut Vec<Problem>) {
+        let Some(inode) = file.inode else {
+            let what = "names or data of an inode that is not there";
+            let problem =
+                Problem::new(Severity::Damaged, Structure::Inode, what, "the file cannot be opened");
+            found.push(problem.inode(number));
+            return;
+        };
+        let mut wrong = Wrong { file, number, found };
+        for (name, child) in &file.entries {
+            check_child(tree, name, child, false, &mut wrong);
+        }
+        for (name, child) in &file.xattrs {
+            check_child(tree, name, child, true, &mut wrong);
+        }
+        if !file.entries.is_empty() && !file.is_directory() {
+            wrong.add("names in an inode that is no directory", "these files cannot be reached");
+        }
+        self.check_links(tree, &inode, &mut wrong);
+        if !file.incomplete {
+            check_counts(tree, &inode, &mut wrong);
+            check_blocks(&inode, &mut wrong);
+        }
+    }
+
+    fn check_links(&self, tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
+        let number = wrong.number;
+        let (links, values) = (self.links.get(&number).copied(), self.values.get(&number).copied());
+        let named = links.unwrap_or(0);
+        if inode.is_xattr() {
+            match values {
+                Some(1) if links.is_none() => {}
+                None => {
+                    wrong.add("the value of an extended attribute that no file has", "it only takes space")
+                }
+                _ => wrong.add("the value of an extended attribute is named otherwise", "files share it"),
+            }
+            return;
+        }
+        if values.is_some() {
+            wrong.add("a file is named as the value of an extended attribute", "it is taken for one");
+        }
+        if !self.reached.contains(&number) {
+            wrong.add("no name leads to the inode", "the file cannot be reached, and takes space");
+            return;
+        }
+        let expected = if wrong.file.is_directory() {
+            if named > 1 {
+                wrong.add("the directory has several names", "what is done below one shows below the other");
+            }
+            2 + subdirectories(tree, wrong.file)
+        } else {
+            named
+        };
+        if inode.links != expected && !wrong.file.incomplete {
+            let what = format!("the inode counts {} links, there are {expected}", inode.links);
+            wrong.add(what, "files are removed too early, or never");
+        }
+    }
+}
+
+/// An inode that is being checked.
+struct Wrong<'f> {
+    file: &'f File,
+    number: u32,
+    found: &'f mut Vec<Problem>,
+}
+
+impl Wrong<'_> {
+    fn add(&mut self, what: impl Into<String>, consequence: &'static str) {
+        let place = self.file.place;
+        let problem = Problem::new(Severity::Damaged, Structure::Inode, what, consequence);
+        self.found.push(problem.at(place.lnum, place.offset).inode(self.number));
+    }
+}
+
+fn subdirectories(tree: &Tree, file: &File) -> u32 {
+    let is_directory = |child: &&Child| tree.files.get(&child.inode).is_some_and(File::is_directory);
+    u32::try_from(file.entries.values().filter(is_directory).count()).unwrap_or(u32::MAX)
+}
+
+fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &mut Wrong<'_>) {
+    let structure = if is_xattr { Structure::XattrEntry } else { Structure::Entry };
+    let target = tree.files.get(&child.inode).and_then(|file| file.inode);
+    let shown = String::from_utf8_lossy(name).escape_debug().to_string();
+    let (what, consequence) = match target {
+        None => {
+            (format!("\"{shown}\" leads to inode {}, which is not there", child.inode), "it cannot be opened")
+        }
+        Some(inode) if is_xattr != inode.is_xattr() => {
+            (format!("\"{shown}\" leads to an inode of another kind"), "it cannot be opened")
+        }
+        Some(inode) if !is_xattr && inode.file_type() != Some(child.file_type) => (
+            format!("\"{shown}\" says that the file is of another type than its inode"),
+            "programs see two types",
+        ),
+        Some(_) => return,
+    };
+    let problem = Problem::new(Severity::Damaged, structure, what, consequence);
+    wrong.found.push(problem.at(child.place.lnum, child.place.offset).inode(wrong.number));
+}
+
+/// Sizes of a directory, and of attributes.
+fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
+    let file = wrong.file;
+    if inode.file_type() == Some(FileType::Directory) {
+        let names: u64 = file.entries.keys().map(|name| entry_bytes(name.len())).sum();
+        let expected = Inode::SIZE as u64 + names;
+        if inode.size != expected {
+            let what = format!("the size of the directory is {}, its entries make {expected}", inode.size);
+            wrong.add(what, "only the size that is shown is wrong");
+        }
+    }
+    let count = file.xattrs.len() as u64;
+    let names: u64 = file.xattrs.keys().map(|name| name.len() as u64).sum();
+    let value = |child: &Child| tree.files.get(&child.inode).map_or(0, |file| file.attached.len());
+    let bytes: u64 =
+        file.xattrs.iter().map(|(name, child)| entry_bytes(name.len()) + value_bytes(value(child))).sum();
+    let stored =
+        (u64::from(inode.xattr_count), u64::from(inode.xattr_names_bytes), u64::from(inode.xattr_bytes));
+    if stored != (count, names, bytes) {
+        let (stored_count, stored_names, stored_bytes) = stored;
+        let what = format!(
+            "the inode counts {stored_count} extended attributes with {stored_names} bytes of names and {stored_bytes} in all, there are {count} with {names} and {bytes}"
+        );
+        wrong.add(what, "listing or removing attributes goes wrong");
+    }
+}
+
+/// No data behind the end of a file, and none in what is no file.
+fn check_blocks(inode: &Inode, wrong: &mut Wrong<'_>) {
+    let Some((&last, _)) = wrong.file.blocks.last_key_value() else { return };
+    let is_file = inode.file_type() == Some(FileType::Regular) && !inode.is_xattr();
+    let start = u64::from(last) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
+    if !is_file {
+        wrong.add("blocks of data in an inode that has none", "they only take space");
+    } else if start >= inode.size {
+        let what = format!("there are data at byte {start}, behind the end of the file at {}", inode.size);
+        wrong.add(what, "they come back when the file grows");
+    }
+}

@@ -1,0 +1,105 @@
+//! A search of all LEBs for nodes, and what they say in the order they were written.
+
+use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
+
+use super::tree::{Child, Tree};
+use crate::ubifs::error::Result;
+use crate::ubifs::io::Io;
+use crate::ubifs::layout::Place;
+use crate::ubifs::scan::scan_all;
+use crate::volume::Volume;
+
+/// What a node says.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) sqnum: u64,
+    pub(super) place: Place,
+    pub(super) key: Key,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Inode { deleted: bool },
+    Data,
+    Entry { name: Box<[u8]>, child: Option<Child> },
+    Truncation { new_size: u64 },
+}
+
+/// What a node says, if it is of a file.
+pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> {
+    let (key, what) = match node {
+        Node::Inode(node) if node.check().is_ok() || node.inode.links == 0 => {
+            (node.inode.key, What::Inode { deleted: node.inode.links == 0 })
+        }
+        Node::Data(node) if node.check().is_ok() => (node.block.key, What::Data),
+        Node::Entry(node) if node.check().is_ok() => {
+            let inode = u32::try_from(node.entry.inode).ok()?;
+            let file_type = node.entry.file_type;
+            let child = Child { inode, file_type, place, found_by_scan: true, sqnum };
+            let name = node.name.into();
+            (node.entry.key, What::Entry { name, child: (!node.is_deletion()).then_some(child) })
+        }
+        Node::Truncation(node) if node.check().is_ok() => {
+            (Key::inode(node.inode), What::Truncation { new_size: node.new_size })
+        }
+        _ => return None,
+    };
+    Some(Event { sqnum, place, key, what })
+}
+
+/// All that nodes in any of these LEBs say, oldest first.
+///
+/// # Errors
+/// Failures of the volume.
+pub(super) fn find_events<V: Volume>(io: &mut Io<V>, lebs: impl Iterator<Item = u32>) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    for lnum in lebs {
+        let (leb, _) = scan_all(io, lnum, 0)?;
+        for node in leb.nodes.iter().filter(|node| node.node_type != NodeType::Index) {
+            let Ok(frame) = leb.frame(node) else { continue };
+            let Ok(parsed) = frame.node() else { continue };
+            events.extend(event(&parsed, node.stamp.sqnum, node.place));
+        }
+    }
+    events.sort_by_key(|event| event.sqnum);
+    Ok(events)
+}
+
+impl Tree {
+    /// Does what a node says. Inodes are read later: only their places count here.
+    pub(super) fn apply(&mut self, event: &Event) {
+        let Event { sqnum, place, key, .. } = *event;
+        let inode = key.inum();
+        match &event.what {
+            What::Inode { deleted: true } => {
+                self.files.remove(&inode);
+            }
+            What::Inode { deleted: false } => {
+                let file = self.file_mut(inode);
+                (file.place, file.sqnum, file.found_by_scan) = (place, sqnum, true);
+            }
+            What::Data => {
+                let file = self.file_mut(inode);
+                file.blocks.insert(key.block(), place);
+                file.lost_blocks.remove(&key.block());
+            }
+            What::Entry { name, child } => {
+                let file = self.file_mut(inode);
+                let is_xattr = key.key_type() == KeyType::XattrEntry;
+                let names = if is_xattr { &mut file.xattrs } else { &mut file.entries };
+                match child {
+                    Some(child) => names.insert(name.to_vec(), *child),
+                    None => names.remove(&**name),
+                };
+            }
+            What::Truncation { new_size } => {
+                let first = new_size.div_ceil(u64::from(floatgate_media::ubifs::BLOCK_BYTES));
+                let first = u32::try_from(first).unwrap_or(u32::MAX);
+                let file = self.file_mut(inode);
+                file.blocks.split_off(&first);
+                file.lost_blocks.split_off(&first);
+            }
+        }
+    }
+}
