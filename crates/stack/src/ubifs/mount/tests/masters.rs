@@ -39,7 +39,9 @@ fn found(mut volume: TestVolume, read_only: bool) -> Result<(u64, u32, bool)> {
 
 #[test]
 fn both_the_same_is_clean() {
-    assert_eq!(found(volume_with(3), false), Ok((1, 4 * STEP, false)));
+    assert_eq!(found(volume_with(3), true), Ok((1, 4 * STEP, false)));
+    // A mount that was cut off can have begun to write behind them.
+    assert_eq!(found(volume_with(3), false), Ok((1, STEP, false)), "written to the start of both");
 }
 
 #[test]
