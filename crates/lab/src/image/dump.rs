@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
-use floatgate_media::ubifs::{Frame, Limits, Node, ROOT_INODE};
+use floatgate_media::ubifs::{Frame, LOG_LEB, Node, ROOT_INODE};
 use floatgate_stack::ubifs::{Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
@@ -207,14 +207,20 @@ fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), Im
 
 /// Where the nodes of an area stand.
 fn places_of<S: Store>(volume: &mut MappedVolume<S>, area: Area) -> Result<Vec<(u32, u32)>, ImageError> {
-    let (superblock, _) = probe(volume)?;
-    let limits = Limits::new(&superblock.grown(volume.geometry().lebs))
-        .map_err(|error| ImageError::NoNode(error.to_string()))?;
     let lebs = match area {
         Area::Superblock => 0..1,
-        Area::Master | Area::Index => 1..3,
-        Area::Log => limits.log,
-        Area::Orphans => limits.orphans,
+        Area::Master | Area::Index => 1..LOG_LEB,
+        Area::Log | Area::Orphans => {
+            let (superblock, _) = probe(volume)?;
+            let log_end = LOG_LEB.saturating_add(superblock.log_lebs);
+            let orphans = log_end.saturating_add(superblock.lpt_lebs);
+            let range = if area == Area::Log {
+                LOG_LEB..log_end
+            } else {
+                orphans..orphans.saturating_add(superblock.orphan_lebs)
+            };
+            range.start..range.end.min(volume.geometry().lebs.max(range.start))
+        }
     };
     let mut places = Vec::new();
     let mut root = None;

@@ -273,7 +273,11 @@ fn mounted<V: Volume>(
         return Err((error, core.into_volume()));
     }
     // Of nameless LEBs not all may be known to be missing: those of the journal are not.
-    let whole = refused.is_none() && nameless.is_empty();
+    let of_journal = |problem: &Problem| {
+        let journal = matches!(problem.structure, Structure::Log | Structure::Journal | Structure::Master);
+        journal && problem.severity == Severity::Damaged
+    };
+    let whole = nameless.is_empty() && !problems.list.iter().any(of_journal);
     let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
     // LEBs of an older index can have been written anew: then the nodes themselves tell more.
     let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
