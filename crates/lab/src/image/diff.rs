@@ -300,10 +300,7 @@ impl<V: Volume, W: Volume> Diff<'_, V, W> {
     }
 
     /// Names of two directories, last first.
-    fn both_entries(
-        &mut self,
-        inodes: (u32, u32),
-    ) -> Result<Vec<(Vec<u8>, Option<u32>, Option<u32>)>, Error> {
+    fn both_entries(&mut self, inodes: (u32, u32)) -> Result<Vec<EitherEntry>, Error> {
         let mut names: BTreeMap<Vec<u8>, (Option<u32>, Option<u32>)> = BTreeMap::new();
         for entry in self.first.read_dir(inodes.0, None, usize::MAX)? {
             names.entry(entry.name).or_default().0 = Some(entry.inode);
@@ -314,6 +311,9 @@ impl<V: Volume, W: Volume> Diff<'_, V, W> {
         Ok(names.into_iter().rev().map(|(name, (first, second))| (name, first, second)).collect())
     }
 }
+
+/// A name and the inodes that it has in the two.
+type EitherEntry = (Vec<u8>, Option<u32>, Option<u32>);
 
 fn xattrs<V: Volume>(fs: &mut Ubifs<V>, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
     let names = fs.list_xattrs(inode)?;

@@ -74,9 +74,12 @@ pub enum ImageError {
     /// Somebody else is changing the file.
     #[error("the file is being changed by somebody else")]
     Locked,
-    /// A dump with OOB cannot be changed in place.
-    #[error("the dump has OOB between its pages: it cannot be changed in place")]
+    /// Pages cannot be written without their ECC.
+    #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,
+    /// Pages cannot be written if it is not known what was in them.
+    #[error("the dump cannot be changed: {0}")]
+    OobDamaged(String),
 }
 
 impl ImageError {
@@ -113,7 +116,10 @@ impl ImageError {
             Self::Occupied { .. } => "take a dump of the whole partition, and nothing else",
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
-                "make a corrected image with `floatgate ecc decode`, change that, and `floatgate ecc encode` it"
+                "`floatgate ecc check` finds out more; make an image without OOB with `floatgate ecc decode`, and change that"
+            }
+            Self::OobDamaged(_) => {
+                "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"
             }
         };
         text.to_owned()

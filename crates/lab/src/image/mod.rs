@@ -8,6 +8,7 @@
 //! - [`check`](mod@check): what is wrong in an image; [`repair`](mod@repair): a new one with what can be saved.
 //! - [`diff`](mod@diff): how two images differ; [`dump`](mod@dump): one node or header, field by field.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
+//! - [`mount`](mod@mount): an image as a folder of the host.
 
 pub mod build;
 pub mod check;
@@ -18,7 +19,10 @@ pub mod edit;
 mod error;
 pub mod extract;
 pub mod info;
+mod lock;
+pub mod mount;
 mod oob;
+mod oob_store;
 pub mod open;
 pub mod raw;
 pub mod repair;
@@ -27,5 +31,6 @@ mod tests;
 pub mod ubinize;
 
 pub use error::ImageError;
+pub use lock::Lock;
 pub use oob::Corrected;
 pub use open::{Access, FileUbi, FileUbifs, Image, Selection};

@@ -55,9 +55,6 @@ pub(super) fn record(
     seed: u64,
     steps: usize,
 ) -> Result<Recording, WorkloadError> {
-    if std::env::var("STEPS").is_ok() {
-        eprintln!("DBG {:?}", Variant::of(seed));
-    }
     let recipe = Recipe { variant: Variant::of(seed), faults };
     let mut fs = recipe.make(flash, seed).map_err(|what| WorkloadError { step: 0, what })?;
     let mut recorder = Recorder::new(&mut fs).map_err(|what| WorkloadError { step: 0, what })?;
@@ -71,9 +68,6 @@ pub(super) fn record(
         let (after, durable) =
             workload::run(fs, &recipe, &mut known, &step, number).map_err(|(what, _)| wrong(what))?;
         fs = after;
-        if std::env::var("STEPS").is_ok() {
-            eprintln!("DBG {number} {step:?} ops {first}..{} -> {durable:?}", operations(&fs) - start);
-        }
         recorder.note(&mut fs, &known, &step).map_err(wrong)?;
         let operations = first..=operations(&fs) - start;
         moments.push(recorder.moment(before, step, number, operations));

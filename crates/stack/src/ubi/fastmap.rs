@@ -229,6 +229,10 @@ impl<M: Mtd> Ubi<M> {
             let pnum = entry.pnum;
             match std::mem::replace(&mut self.peb_mut(pnum).doubt, Doubt::None) {
                 Doubt::None => return Ok(Some(entry)),
+                Doubt::Unproven => {
+                    self.peb_mut(pnum).doubt = Doubt::Unproven;
+                    return Ok(Some(entry));
+                }
                 Doubt::Begun => self.erase_out_of_turn(pnum)?,
                 Doubt::Hearsay if matches!(self.io.read_ec(pnum)?, Header::Found(..)) => {}
                 Doubt::Hearsay => {

@@ -123,6 +123,9 @@ pub(in super::super) struct Headers {
     guesses: BTreeMap<(u32, u32), u32>,
 }
 
+/// The first byte of a PEB, and its headers or what is wrong with them.
+pub(in super::super) type PebHeaders = (u64, Result<EcHeader, String>, Result<VidHeader, String>);
+
 impl Headers {
     /// Reads them.
     ///
@@ -451,10 +454,7 @@ impl Headers {
     }
 
     /// The two headers of a PEB as far as they are good, with the PEB's first byte.
-    pub(in super::super) fn of_peb(
-        &self,
-        pnum: u32,
-    ) -> Option<(u64, Result<EcHeader, String>, Result<VidHeader, String>)> {
+    pub(in super::super) fn of_peb(&self, pnum: u32) -> Option<PebHeaders> {
         let peb = self.pebs.get(pnum as usize)?;
         Some((self.peb_start(pnum), peb.ec.told(), peb.vid.told()))
     }

@@ -33,6 +33,9 @@ pub use tree::{Child, File, Tree};
 /// Problems that are kept; a hostile image could have very many.
 const PROBLEMS_MAX: usize = 10_000;
 
+/// What was said of a structure at a place.
+type Seen = (Structure, Option<(u32, u32)>, String);
+
 /// What a survey finds wrong, as far as it is kept.
 #[derive(Clone, Debug, Default)]
 struct Problems {
@@ -40,7 +43,7 @@ struct Problems {
     /// Problems that were not kept.
     dropped: u64,
     /// What was said already.
-    seen: BTreeSet<(Structure, Option<(u32, u32)>, String)>,
+    seen: BTreeSet<Seen>,
 }
 
 impl Problems {
@@ -100,7 +103,7 @@ pub struct StoredBlock {
     pub data: Vec<u8>,
 }
 
-/// A filesystem that was looked at. See the [module](self).
+/// A filesystem that was looked at.
 #[derive(Debug)]
 pub struct Survey<V> {
     io: Io<V>,
