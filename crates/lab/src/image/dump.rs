@@ -8,7 +8,7 @@ use floatgate_stack::ubifs::{Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
-use super::check::{Headers, MappedVolume, Origin, open_volume};
+use super::check::{ERASED, Headers, MappedVolume, Origin, open_volume};
 use super::extract::show_name;
 use super::open::Selection;
 use super::{Image, ImageError};
@@ -291,6 +291,17 @@ impl Dumped {
     }
 }
 
+impl Dumped {
+    /// What stands there instead of a header: nothing, or something damaged.
+    fn set_state(&mut self, state: String) {
+        if state == ERASED {
+            self.fields.push(Field { offset: 0, name: "state".to_owned(), value: state });
+        } else {
+            self.damage = Some(state);
+        }
+    }
+}
+
 /// A value; bytes in hexadecimal.
 fn show(value: &dyn Debug) -> String {
     let text = format!("{value:?}");
@@ -311,7 +322,7 @@ fn of_ec(header: Result<EcHeader, String>) -> Dumped {
     let mut dumped = Dumped::new("EC header", EcHeader::SIZE);
     match header {
         Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
-        Err(damage) => dumped.damage = Some(damage),
+        Err(damage) => dumped.set_state(damage),
     }
     dumped
 }
@@ -320,7 +331,7 @@ fn of_vid(header: Result<VidHeader, String>) -> Dumped {
     let mut dumped = Dumped::new("VID header", VidHeader::SIZE);
     match header {
         Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
-        Err(damage) => dumped.damage = Some(damage),
+        Err(damage) => dumped.set_state(damage),
     }
     dumped
 }

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::detect::{Content, Found, PageShape};
 use super::extract::show_name;
-use super::open::Hints;
 use super::{Corrected, FileUbi, Image, ImageError};
 
 /// All that a file holds.
@@ -164,7 +163,7 @@ fn describe(image: Image, found: &Found) -> Result<(OneImage, Option<Image>), Im
             let mut volume = image.volume(&selection)?;
             one.ubifs = ubifs_info(&mut *volume);
         }
-        _ => match image.attach(found, &Hints::default()) {
+        _ => match image.attach_remains(found) {
             Ok(ubi) => one.ubi = Some(ubi_info(ubi)),
             Err(error) => one.damage = Some(error.to_string()),
         },

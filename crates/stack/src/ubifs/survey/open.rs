@@ -262,7 +262,8 @@ fn mounted<V: Volume>(
             continue;
         }
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
-        let problem = Problem::of(Severity::Damaged, structure, error, consequence);
+        let mut problem = Problem::of(Severity::Damaged, structure, error, consequence);
+        problem.inodes = error.place().and_then(|(lnum, offset)| inode_at(&mut core, &layout, lnum, offset));
         match error.place().and_then(|(lnum, offset)| Hit::at(&mut core, lnum, offset)) {
             Some(hit) => {
                 problems.add(hit.name(problem));
@@ -428,6 +429,26 @@ fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offse
         _ if core.log.buds().contains_key(&lnum) => Structure::Journal,
         _ => Structure::Index,
     }
+}
+
+/// The inode that a damaged node of the journal belongs to, as far as its header and key tell.
+fn inode_at<V: Volume>(
+    core: &mut Core<V>,
+    layout: &Layout,
+    lnum: u32,
+    offset: u32,
+) -> Option<core::ops::RangeInclusive<u32>> {
+    let mut head = [0xFF; 32];
+    let inside = offset.checked_add(32).is_some_and(|end| end <= layout.leb_bytes());
+    if !inside
+        || !core.log.buds().contains_key(&lnum)
+        || core.io.volume_mut().read(lnum, offset, &mut head).is_err()
+    {
+        return None;
+    }
+    let number = u32::from_le_bytes([head[24], head[25], head[26], head[27]]);
+    let of_a_file = head.starts_with(&[0x31, 0x18, 0x10, 0x06]) && head[20] <= 3;
+    (of_a_file && u64::from(number) <= core.highest_inode).then_some(number..=number)
 }
 
 /// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not
