@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image diff rootfs.ubi two-volumes.ubi --second-volume rootfs
-  floatgate image diff rootfs.ubi two-volumes.ubi --second-volume rootfs --no-times --json
+  floatgate image diff rootfs.ubi two-volumes.ubi --second-volume rootfs || echo they differ
+  floatgate image diff rootfs.ubi dump.bin --no-times --json || echo they differ
   floatgate image diff rootfs.ubi dump.bin --raw || echo they differ
 
 Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags.

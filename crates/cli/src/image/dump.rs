@@ -40,7 +40,7 @@ pub(crate) struct Args {
     inode: Option<u32>,
 
     /// The node of a file's inode
-    #[arg(long, value_name = "PATH", group = "what")]
+    #[arg(long, value_name = "PATH", group = "what", allow_hyphen_values = true)]
     path: Option<String>,
 
     /// All nodes of an area

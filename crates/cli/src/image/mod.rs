@@ -27,7 +27,7 @@ use crate::common::Outcome;
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
-  floatgate image check dump.bin --repair repaired.bin
+  floatgate image check rootfs.ubi --repair repaired.ubi
   floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
   floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw

@@ -3,12 +3,12 @@
 use std::fmt::{self, Debug};
 
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
-use floatgate_media::ubifs::{Frame, Limits, Node, ROOT_INODE};
+use floatgate_media::ubifs::{Frame, LOG_LEB, Node, ROOT_INODE};
 use floatgate_stack::ubifs::{Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
-use super::check::{Headers, MappedVolume, Origin, open_volume};
+use super::check::{ERASED, Headers, MappedVolume, Origin, open_volume};
 use super::extract::show_name;
 use super::open::Selection;
 use super::{Image, ImageError};
@@ -207,14 +207,20 @@ fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), Im
 
 /// Where the nodes of an area stand.
 fn places_of<S: Store>(volume: &mut MappedVolume<S>, area: Area) -> Result<Vec<(u32, u32)>, ImageError> {
-    let (superblock, _) = probe(volume)?;
-    let limits = Limits::new(&superblock.grown(volume.geometry().lebs))
-        .map_err(|error| ImageError::NoNode(error.to_string()))?;
     let lebs = match area {
         Area::Superblock => 0..1,
-        Area::Master | Area::Index => 1..3,
-        Area::Log => limits.log,
-        Area::Orphans => limits.orphans,
+        Area::Master | Area::Index => 1..LOG_LEB,
+        Area::Log | Area::Orphans => {
+            let (superblock, _) = probe(volume)?;
+            let log_end = LOG_LEB.saturating_add(superblock.log_lebs);
+            let orphans = log_end.saturating_add(superblock.lpt_lebs);
+            let range = if area == Area::Log {
+                LOG_LEB..log_end
+            } else {
+                orphans..orphans.saturating_add(superblock.orphan_lebs)
+            };
+            range.start..range.end.min(volume.geometry().lebs.max(range.start))
+        }
     };
     let mut places = Vec::new();
     let mut root = None;
@@ -285,6 +291,17 @@ impl Dumped {
     }
 }
 
+impl Dumped {
+    /// What stands there instead of a header: nothing, or something damaged.
+    fn set_state(&mut self, state: String) {
+        if state == ERASED {
+            self.fields.push(Field { offset: 0, name: "state".to_owned(), value: state });
+        } else {
+            self.damage = Some(state);
+        }
+    }
+}
+
 /// A value; bytes in hexadecimal.
 fn show(value: &dyn Debug) -> String {
     let text = format!("{value:?}");
@@ -305,7 +322,7 @@ fn of_ec(header: Result<EcHeader, String>) -> Dumped {
     let mut dumped = Dumped::new("EC header", EcHeader::SIZE);
     match header {
         Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
-        Err(damage) => dumped.damage = Some(damage),
+        Err(damage) => dumped.set_state(damage),
     }
     dumped
 }
@@ -314,7 +331,7 @@ fn of_vid(header: Result<VidHeader, String>) -> Dumped {
     let mut dumped = Dumped::new("VID header", VidHeader::SIZE);
     match header {
         Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
-        Err(damage) => dumped.damage = Some(damage),
+        Err(damage) => dumped.set_state(damage),
     }
     dumped
 }

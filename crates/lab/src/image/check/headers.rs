@@ -18,6 +18,9 @@ use super::super::open::{Hints, flash_geometry};
 use super::report::{CheckReport, Finding, Layer, PebCounts};
 use super::{MappedVolume, Origin};
 
+/// What is said of a header that was never written.
+pub(in super::super) const ERASED: &str = "erased";
+
 /// Bytes of a header, and of the CRC at its end.
 const HEADER: usize = 64;
 
@@ -65,7 +68,7 @@ impl<T: Copy> Header<T> {
     fn told(&self) -> Result<T, String> {
         match self {
             Self::Good(header) => Ok(*header),
-            Self::Erased => Err("erased".to_owned()),
+            Self::Erased => Err(ERASED.to_owned()),
             Self::Bad(error) => Err(error.to_string()),
         }
     }

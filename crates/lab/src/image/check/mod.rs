@@ -10,7 +10,7 @@ mod mapped;
 mod report;
 
 pub(super) use files::has_filesystem;
-pub(super) use headers::{Headers, Mapping};
+pub(super) use headers::{ERASED, Headers, Mapping};
 pub(super) use mapped::MappedVolume;
 pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
 

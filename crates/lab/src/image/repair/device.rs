@@ -13,7 +13,7 @@ use floatgate_stack::{BareVolume, Store, StoreFlash, StoreMode, Volume, VolumeGe
 use super::super::ImageError;
 use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
 use super::super::detect::Found;
-use super::super::extract::show_name;
+use super::super::extract::{show_name, show_path};
 use super::Saved;
 use super::fill::fill;
 
@@ -204,6 +204,12 @@ fn rebuild_files<S: Store, V: Volume>(
         let structure = problem.structure.name();
         saved.lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.what));
     }
+    for problem in survey.problems().iter().filter(|problem| is_name(problem)) {
+        let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
+        let path =
+            survey.tree().path(inode).map_or_else(|| format!("inode {inode}"), |path| show_path(&path));
+        saved.lose(&path, format!("a {}: {}", problem.structure.name(), problem.what));
+    }
     fill(&mut survey, &mut fs, saved)?;
     let target = fs.unmount().map_err(|(error, _)| error)?;
     Ok((target, survey.into_volume()))
@@ -213,6 +219,12 @@ fn rebuild_files<S: Store, V: Volume>(
 fn is_structural(problem: &Problem) -> bool {
     let tells = [Structure::Master, Structure::Log, Structure::Journal, Structure::Index];
     problem.severity == Severity::Damaged && tells.contains(&problem.structure)
+}
+
+/// Whether a name is damaged.
+fn is_name(problem: &Problem) -> bool {
+    let names = [Structure::Entry, Structure::XattrEntry];
+    problem.severity == Severity::Damaged && names.contains(&problem.structure)
 }
 
 /// Parameters of a filesystem like the one that was.

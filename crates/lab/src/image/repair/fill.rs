@@ -185,7 +185,10 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         }
         for block in &old.lost_blocks {
             let start = u64::from(*block) * block_bytes;
-            self.saved.lose(path, format!("{block_bytes} bytes from {start}: zeros now"));
+            let len = size.map_or(block_bytes, |size| size.saturating_sub(start).min(block_bytes));
+            if len > 0 {
+                self.saved.lose(path, format!("{len} bytes from {start}: zeros now"));
+            }
         }
         let size = size.unwrap_or(end.max(old.inode.map_or(0, |inode| inode.size)));
         if size != end {

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Key, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags};
+use floatgate_media::ubifs::{Key, KeyType, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags};
 
 use super::problem::{Problem, Severity, Structure};
 use super::{Lost, Only, Problems, Survey};
@@ -249,6 +249,7 @@ fn mounted<V: Volume>(
         notes.insert(0, error.clone());
     }
     let has_master = problems.list.iter().any(|problem| problem.structure == Structure::Master);
+    let mut hits = Vec::new();
     let lpt = layout.limits.lpt.clone();
     let has_lpt = notes.iter().any(|error| error.place().is_some_and(|(lnum, _)| lpt.contains(&lnum)));
     for error in &notes {
@@ -263,7 +264,13 @@ fn mounted<V: Volume>(
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
         let mut problem = Problem::of(Severity::Damaged, structure, error, consequence);
         problem.inodes = error.place().and_then(|(lnum, offset)| inode_at(&mut core, &layout, lnum, offset));
-        problems.add(problem);
+        match error.place().and_then(|(lnum, offset)| Hit::at(&mut core, lnum, offset)) {
+            Some(hit) => {
+                problems.add(hit.name(problem));
+                hits.push(hit);
+            }
+            None => problems.add(problem),
+        }
     }
     let outcome = note_state(&mut core, state, mounts, &mut problems)
         .and_then(|unlogged| Ok((unlogged, super::leaves::collect(&mut core, &mut problems)?)));
@@ -275,7 +282,11 @@ fn mounted<V: Volume>(
         return Err((error, core.into_volume()));
     }
     // Of nameless LEBs not all may be known to be missing: those of the journal are not.
-    let whole = refused.is_none() && nameless.is_empty();
+    let of_journal = |problem: &Problem| {
+        let journal = matches!(problem.structure, Structure::Log | Structure::Journal | Structure::Master);
+        journal && problem.severity == Severity::Damaged
+    };
+    let whole = nameless.is_empty() && !problems.list.iter().any(of_journal);
     let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
     // LEBs of an older index can have been written anew: then the nodes themselves tell more.
     let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
@@ -291,7 +302,11 @@ fn mounted<V: Volume>(
         mounts,
     };
     if !is_stale {
-        return survey.finish(newer_than);
+        let outcome = hits.iter().try_for_each(|hit| survey.lose(hit));
+        return match outcome {
+            Ok(()) => survey.finish(newer_than),
+            Err(error) => Err((error, survey.into_volume())),
+        };
     }
     survey.tree = Default::default();
     survey
@@ -328,6 +343,70 @@ impl<V: Volume> Survey<V> {
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;
         self.check_names();
+        Ok(())
+    }
+}
+
+/// A damaged node of the journal whose header and key can be read.
+struct Hit {
+    key: Key,
+    sqnum: u64,
+}
+
+impl Hit {
+    /// What stands at a place of a LEB of the journal.
+    fn at<V: Volume>(core: &mut Core<V>, lnum: u32, offset: u32) -> Option<Self> {
+        let mut bytes = [0; 32];
+        let inside = u64::from(offset) + 32 <= u64::from(core.io.layout().leb_bytes());
+        if !inside || !core.log.buds().contains_key(&lnum) {
+            return None;
+        }
+        core.io.volume_mut().read(lnum, offset, &mut bytes).ok()?;
+        let word = |at: usize| {
+            u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+        };
+        let key = Key::from_bits(word(24) << 32 | word(28));
+        let is_whole = word(0) == 0x0610_1831 && key.key_type().code() == bytes[20];
+        let known = u64::from(key.inum()) <= core.highest_inode && key.inum() > 0;
+        (is_whole && known && bytes[20] <= 3).then_some(Self { key, sqnum: word(12) << 32 | word(8) })
+    }
+
+    /// Says in a problem which file is hit.
+    fn name(&self, problem: Problem) -> Problem {
+        let mut problem = problem.inode(self.key.inum());
+        problem.structure = match self.key.key_type() {
+            KeyType::Data => Structure::Data,
+            KeyType::Inode => Structure::Inode,
+            KeyType::Entry => Structure::Entry,
+            _ => Structure::XattrEntry,
+        };
+        problem.what = format!("in the journal: {}", problem.what);
+        problem
+    }
+}
+
+impl<V: Volume> Survey<V> {
+    /// What a damaged node of the journal has taken, unless a newer one has it.
+    fn lose(&mut self, hit: &Hit) -> Result<()> {
+        let (inode, block) = (hit.key.inum(), hit.key.block());
+        if hit.key.key_type() != KeyType::Data {
+            let file = self.tree.file_mut(inode);
+            file.incomplete |= file.sqnum < hit.sqnum;
+            file.outdated |= file.sqnum < hit.sqnum && hit.key.key_type() == KeyType::Inode;
+            return Ok(());
+        }
+        let known = self.tree.files.get(&inode).and_then(|file| file.blocks.get(&block)).copied();
+        if let Some(place) = known {
+            let mut bytes = Vec::new();
+            match self.io.read_node(place, None, &mut bytes) {
+                Ok(frame) if frame.stamp.sqnum > hit.sqnum => return Ok(()),
+                Err(error) if is_fatal(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        let file = self.tree.file_mut(inode);
+        file.blocks.remove(&block);
+        file.lost_blocks.insert(block);
         Ok(())
     }
 }
