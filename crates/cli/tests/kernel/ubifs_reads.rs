@@ -2,7 +2,7 @@
 
 use crate::manifest::{Manifest, assert_no_differences};
 use crate::tar;
-use crate::ubifs::{CHIPS, COMPRESSORS, Case, Pair, floatgate, pairs, run};
+use crate::ubifs::{CHIPS, COMPRESSORS, Case, Chip, Pair, floatgate, pairs, run};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -64,6 +64,18 @@ fn written() -> &'static [PathBuf] {
     results(&WRITTEN_ONCE, "writes", lines)
 }
 
+/// Trees that the kernel has unmounted, with their chip and compressor: so many of each chip.
+pub(crate) fn trees(each: usize) -> Vec<(Pair, &'static Chip, &'static str)> {
+    let clean = pairs(written()).into_iter().filter(|pair| pair.name.ends_with("clean"));
+    let number = |pair: Pair| (pair.name[..2].parse::<usize>().unwrap(), pair);
+    let wanted = clean.map(number).filter(|(index, _)| *index < each * CHIPS.len());
+    let more = |(index, pair)| {
+        let compressor = COMPRESSORS[(index / CHIPS.len() + 1) % COMPRESSORS.len()];
+        (pair, &CHIPS[index % CHIPS.len()], compressor)
+    };
+    wanted.map(more).collect()
+}
+
 /// Images of mkfs.ubifs and ubinize.
 fn made() -> &'static [PathBuf] {
     static MADE_ONCE: Results = OnceLock::new();
@@ -85,14 +97,14 @@ fn extracted(image: &Path) -> Result<Manifest, String> {
 }
 
 /// What a tar can tell of what the kernel found. It has no sockets.
-fn expected(manifest: &Manifest) -> Manifest {
+pub(crate) fn expected(manifest: &Manifest) -> Manifest {
     let manifest = manifest.clone().without(&["ino", "atime", "ctime", "flags"], |_| true);
     let manifest = manifest.without(&["size", "nlink"], |entry| entry["type"] == "d");
     let manifest = manifest.without(&["size"], |entry| matches!(entry["type"].as_str(), "b" | "c"));
     manifest.without_entries(|entry| entry["type"] == "s")
 }
 
-fn compare(image: &Path, expected_of: &Manifest) -> Vec<String> {
+pub(crate) fn compare(image: &Path, expected_of: &Manifest) -> Vec<String> {
     match extracted(image) {
         Ok(found) => expected(expected_of).differences(&found),
         Err(why) => vec![why],

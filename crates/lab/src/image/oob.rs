@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Found, PageShape};
+use super::detect::{Found, PageShape, UbiShape};
 use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 
 /// What was done to a dump with OOB.
@@ -50,6 +50,16 @@ impl Corrected {
         notes
     }
 
+    /// PEBs of a device whose blocks are marked bad.
+    pub(super) fn bad_pebs(&self, image: &Found, shape: &UbiShape) -> Vec<u32> {
+        let bad = self.report.as_ref().and_then(|report| report.bad_blocks.as_ref());
+        let bytes = u64::from(self.pages.page_bytes) * u64::from(self.pages.pages_per_block);
+        let peb =
+            |block: u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(shape.peb_bytes));
+        let pebs = bad.into_iter().flat_map(|bad| &bad.bad).filter_map(|&block| peb(block));
+        pebs.filter_map(|pnum| u32::try_from(pnum).ok()).collect()
+    }
+
     fn lost_page(&self, page: u64) -> String {
         let block = page / u64::from(self.pages.pages_per_block);
         let at = self.offset + page * u64::from(self.pages.stride());
@@ -66,17 +76,18 @@ pub(super) fn correct(
     start: u64,
     pages: PageShape,
     found: &Found,
-) -> Result<(File, Corrected), ImageError> {
+) -> Result<(File, Corrected, Option<Scheme>), ImageError> {
     let geometry = PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?;
     let out = tempfile::tempfile().map_err(ImageError::File)?;
-    let report = match find_scheme(&geometry, file, found)? {
-        Some(scheme) => Some(decode(&scheme, file, start, &out)?),
+    let scheme = find_scheme(&geometry, file, found)?;
+    let report = match &scheme {
+        Some(scheme) => Some(decode(scheme, file, start, &out)?),
         None => {
             strip(Pages { file, at: start }, pages, &out).map_err(ImageError::File)?;
             None
         }
     };
-    Ok((out, Corrected { offset: start, pages, report }))
+    Ok((out, Corrected { offset: start, pages, report }, scheme))
 }
 
 /// A file from a byte on, whatever its own position is.

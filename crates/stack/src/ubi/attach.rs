@@ -281,6 +281,7 @@ impl<M: Mtd> Ubi<M> {
             return Ok(());
         }
         if options.after_power_cut {
+            self.doubt_free();
             self.erase_doubtful(scan, begun)?;
             self.erase_begun(options.fastmap == FastmapUse::Write || !stale.is_empty())?;
         }

@@ -130,6 +130,16 @@ impl Region {
         Ok(VidHeader::parse(&bytes, ReadFlips::default()).ok())
     }
 
+    /// Whether most of an EC header is there: its magic, or the offsets in it.
+    fn is_like_ec(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        let mut bytes = [0; HEADER_BYTES];
+        store.read_at(peb, &mut bytes).map_err(ImageError::Store)?;
+        let EcHeader { vid_header_offset, data_offset, .. } = self.header;
+        let offsets =
+            bytes[16..20] == vid_header_offset.to_be_bytes() && bytes[20..24] == data_offset.to_be_bytes();
+        Ok(offsets || bytes.starts_with(b"UBI#"))
+    }
+
     fn is_erased(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
         for at in [peb, peb.saturating_add(u64::from(self.header.vid_header_offset))] {
             let mut bytes = [0; HEADER_BYTES];
@@ -145,7 +155,7 @@ impl Region {
         let mut peb = self.offset;
         while let Some(before) = peb.checked_sub(self.stride).filter(|&before| before >= start) {
             peb = before;
-            if self.vid(store, peb)?.is_some() {
+            if self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)? {
                 self.offset = peb;
             }
         }

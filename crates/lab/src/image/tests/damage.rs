@@ -154,7 +154,7 @@ fn headers_with_a_wrong_bit_cost_nothing() {
             continue;
         }
         // The EC header of some, the VID header of others.
-        let header = if start / peb % 3 == 0 { 0 } else { 256 };
+        let header = if (start / peb).is_multiple_of(3) { 0 } else { 256 };
         bytes[start + header + random.below(64) as usize] ^= 1 << random.below(8);
     }
     assert_whole(&bytes, &Selection::default());

@@ -2,7 +2,7 @@
 
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
 
-use super::{NOT_ITS_SIZE, Survey};
+use super::{NOT_ITS_SIZE, Only, Survey};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::files::Attributes;
 use crate::ubifs::layout::Place;
@@ -22,7 +22,7 @@ impl<V: Volume> Survey<V> {
     #[must_use]
     pub fn is_doubtful(&self, inode: u32) -> bool {
         let (first, last) = (Key::inode(inode), Key::highest(inode, KeyType::XattrEntry));
-        self.lost.iter().any(|lost| lost.exactly.is_none() && lost.from <= last && first <= lost.to)
+        self.lost.iter().any(|lost| lost.only == Only::Newest && lost.from <= last && first <= lost.to)
     }
 
     /// Reads and decompresses a block of a file that is not encrypted; what lies behind its end is zeros.
