@@ -6,7 +6,7 @@ use std::path::Path;
 use floatgate_media::ubi::{MAX_ERASE_COUNT, VolumeFlags};
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
-use floatgate_stack::store::Window;
+use floatgate_stack::store::{CachedStore, Window};
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
@@ -465,7 +465,7 @@ impl Pebs {
 
 pub(super) fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
     let file = file.try_clone().map_err(ImageError::File)?;
-    Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
+    Ok(Box::new(CachedStore::new(FileStore::new(file).map_err(ImageError::Store)?)))
 }
 
 /// How a device is attached.

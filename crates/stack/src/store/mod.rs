@@ -1,10 +1,12 @@
 //! Where an image is: a file, memory, a part of either.
 
+mod cached;
 mod file;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub use cached::CachedStore;
 pub use file::FileStore;
 pub use window::Window;
 

@@ -24,8 +24,12 @@ fn bytes<S: Store>(store: &mut S, offset: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn stores_grow_with_ones() {
-    let mut stores: [Box<dyn Store>; 3] =
-        [Box::new(Vec::new()), Box::new(file()), Box::new(Window::new(vec![7; 5], 5, 1 << 20))];
+    let mut stores: [Box<dyn Store>; 4] = [
+        Box::new(Vec::new()),
+        Box::new(file()),
+        Box::new(Window::new(vec![7; 5], 5, 1 << 20)),
+        Box::new(CachedStore::new(Vec::new())),
+    ];
     for store in &mut stores {
         assert_eq!(store.size_bytes(), 0);
         store.write_at(40_000, &[1, 2, 3]).unwrap();
@@ -85,4 +89,26 @@ proptest! {
             prop_assert_eq!((file.size_bytes(), window.size_bytes()), (memory.len() as u64, memory.len() as u64));
         }
     }
+}
+
+#[test]
+fn a_cache_is_what_is_below_it() {
+    let mut plain: Vec<u8> = (0..200_000_u32).map(|at| (at / 7) as u8).collect();
+    let mut cached = CachedStore::new(plain.clone());
+    let mut seed = 1_u64;
+    let mut below = |end: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % end
+    };
+    for _ in 0..2000 {
+        let (at, len) = (below(4_000_000), below(40_000) as usize);
+        let at = if below(4) == 0 { at } else { at % 210_000 };
+        assert_eq!(bytes(&mut cached, at, len), bytes(&mut plain, at, len));
+        if below(20) == 0 {
+            let data = vec![below(256) as u8; below(300) as usize];
+            cached.write_at(at % 220_000, &data).unwrap();
+            plain.write_at(at % 220_000, &data).unwrap();
+        }
+    }
+    assert_eq!(cached.into_inner(), plain);
 }

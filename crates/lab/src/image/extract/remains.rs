@@ -93,7 +93,11 @@ impl Extraction {
             lose("the journal is damaged: some of the last changes may be missing".to_owned());
         }
         extracted.losses.extend(self.remains.untold());
-        extracted.notes.append(&mut self.notes);
+        for note in self.notes {
+            if !extracted.notes.contains(&note) {
+                extracted.notes.push(note);
+            }
+        }
         Ok(extracted)
     }
 }
@@ -264,7 +268,9 @@ impl<V: Volume> Surveyed<V> {
     }
 
     fn lost(&mut self, inode: u32) -> Vec<String> {
-        self.told.insert(inode);
+        if !self.told.insert(inode) {
+            return Vec::new();
+        }
         let mut lost = self.problems.get(&inode).cloned().unwrap_or_default();
         if inode != NAMELESS && self.survey.is_doubtful(inode) {
             lost.push(DOUBTFUL.to_owned());
@@ -279,7 +285,7 @@ impl<V: Volume> Surveyed<V> {
         for (inode, problems) in self.problems.iter().filter(|(inode, _)| !self.told.contains(inode)) {
             let has_value = |file: &&File| file.xattrs.values().any(|child| child.inode == *inode);
             let host = tree.files.iter().find(|(_, file)| has_value(file)).map(|(&host, _)| host);
-            let path = host.and_then(|host| tree.path(host)).unwrap_or_default();
+            let path = tree.path(*inode).or(host.and_then(|host| tree.path(host))).unwrap_or_default();
             losses.extend(problems.iter().map(|what| Loss::new(&path, format!("inode {inode}: {what}"))));
         }
         losses

@@ -76,9 +76,8 @@ pub fn walk(
 impl Walk<'_> {
     fn run(&mut self) -> Result<(), ExtractError> {
         let root = self.source.root();
-        let lost = self.source.lost(root);
-        self.lose_all(lost);
         let attributes = self.attributes_of(root, FileType::Directory);
+        self.lose_of(root);
         let attributes = attributes.unwrap_or_else(|| without_inode(root, FileType::Directory, 0));
         let mut levels: Vec<Level> = self.enter(attributes)?.into_iter().collect();
         let names: BTreeSet<Vec<u8>> =
@@ -109,6 +108,12 @@ impl Walk<'_> {
 
     fn lose_all(&mut self, problems: Vec<String>) {
         problems.into_iter().for_each(|what| self.lose(what));
+    }
+
+    /// What the source knows to be lost of an inode; it says so once.
+    fn lose_of(&mut self, inode: u32) {
+        let lost = self.source.lost(inode);
+        self.lose_all(lost);
     }
 
     fn target_error(&self, error: std::io::Error) -> ExtractError {
@@ -159,9 +164,9 @@ impl Walk<'_> {
             self.link(inode, &first)?;
             return Ok(None);
         }
-        let lost = self.source.lost(inode);
-        self.lose_all(lost);
-        let Some(attributes) = self.attributes_of(inode, file_type) else { return Ok(None) };
+        let attributes = self.attributes_of(inode, file_type);
+        self.lose_of(inode);
+        let Some(attributes) = attributes else { return Ok(None) };
         if attributes.file_type != file_type {
             self.lose("the directory and the inode say that it is of different types");
         }
@@ -216,6 +221,7 @@ impl Walk<'_> {
         self.losses(outcome)?;
         let (mut names, damage) = self.source.names(attributes.inode);
         self.lose_all(damage);
+        self.lose_of(attributes.inode);
         names.sort_by(|a, b| b.name.cmp(&a.name));
         Ok(Some(Level { attributes, xattrs, names }))
     }
@@ -278,6 +284,7 @@ impl Walk<'_> {
         let damage = super::Contents::damage(&mut contents);
         self.buffer = contents.into_buffer();
         self.lose_all(damage);
+        self.lose_of(attributes.inode);
         self.losses(outcome)?;
         (self.progress)(self.done.bytes);
         Ok(())

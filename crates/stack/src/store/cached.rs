@@ -1,0 +1,76 @@
+//! A store with the parts read last kept in memory.
+
+use super::{Store, StoreError};
+
+/// Bytes that are read together.
+const CHUNK: usize = 16 << 10;
+
+/// Chunks that are kept.
+const SLOTS: usize = 64;
+
+/// Reads of a few bytes each, many of them near each other, as nodes are read: a store that reads more at once, and keeps it.
+///
+/// What is written goes to the store at once. Nobody else may write to it meanwhile.
+#[derive(Clone, Debug)]
+pub struct CachedStore<S> {
+    inner: S,
+    /// By number modulo [`SLOTS`].
+    slots: Vec<Option<Chunk>>,
+}
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    number: u64,
+    bytes: Box<[u8]>,
+}
+
+impl<S: Store> CachedStore<S> {
+    /// Over a store.
+    pub fn new(inner: S) -> Self {
+        Self { inner, slots: vec![None; SLOTS] }
+    }
+
+    /// Gives the store back.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+
+    /// A chunk's bytes, read if they are not kept.
+    fn chunk(&mut self, number: u64) -> Result<&[u8], StoreError> {
+        let slot = &mut self.slots[number as usize % SLOTS];
+        let mut chunk = match slot.take() {
+            Some(kept) if kept.number == number => return Ok(&slot.insert(kept).bytes),
+            Some(other) => other,
+            None => Chunk { number, bytes: vec![0; CHUNK].into() },
+        };
+        chunk.number = number;
+        self.inner.read_at(number * CHUNK as u64, &mut chunk.bytes)?;
+        Ok(&slot.insert(chunk).bytes)
+    }
+}
+
+impl<S: Store> Store for CachedStore<S> {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        if buf.len() >= CHUNK || offset.checked_add(2 * CHUNK as u64).is_none() {
+            return self.inner.read_at(offset, buf);
+        }
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let skip = (at % CHUNK as u64) as usize;
+            let (piece, next) = rest.split_at_mut((CHUNK - skip).min(rest.len()));
+            piece.copy_from_slice(&self.chunk(at / CHUNK as u64)?[skip..skip + piece.len()]);
+            (at, rest) = (at + piece.len() as u64, next);
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        // The store may grow, so that chunks behind its old end change, too.
+        self.slots.fill(None);
+        self.inner.write_at(offset, data)
+    }
+}
