@@ -53,10 +53,10 @@ impl<V: Volume> Ubifs<V> {
             return Ok(());
         };
         if let (0, Ok(whole)) = (skip, <&mut [u8; BLOCK]>::try_from(&mut *out)) {
-            return self.read_block(place, whole);
+            return self.read_block(inode, block, place, whole);
         }
         let mut whole = [0; BLOCK];
-        self.read_block(place, &mut whole)?;
+        self.read_block(inode, block, place, &mut whole)?;
         out.copy_from_slice(&whole[skip..skip + out.len()]);
         Ok(())
     }
@@ -68,9 +68,17 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// Reads and decompresses a block; what lies behind its end is zeros.
-    pub(super) fn read_block(&mut self, place: Place, out: &mut [u8; BLOCK]) -> Result<()> {
+    pub(super) fn read_block(
+        &mut self,
+        inode: u32,
+        block: u32,
+        place: Place,
+        out: &mut [u8; BLOCK],
+    ) -> Result<()> {
         let damaged = |source| Error::node(place.lnum, place.offset, source);
-        let frame = self.core.io.read_node(place, Some(NodeType::Data), &mut self.node)?;
+        let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
+        let Self { core, node, .. } = self;
+        let frame = core.tnc.read_leaf(&mut core.io, key, place, Some(NodeType::Data), node)?;
         let Node::Data(node) = frame.node().map_err(damaged)? else { return Err(Error::NotFound) };
         node.check().map_err(damaged)?;
         let len = node.block.size as usize;

@@ -73,7 +73,7 @@ impl<V: Volume> Ubifs<V> {
             let place = self.find_block(inode, block)?;
             let mut bytes = Box::new([0; BLOCK]);
             if let Some(place) = place.filter(|_| data.len() < BLOCK) {
-                self.read_block(place, &mut bytes)?;
+                self.read_block(inode, block, place, &mut bytes)?;
             }
             let cost = self.acquire(&page_budget(place.is_none()))?;
             self.pages.insert(inode, block, bytes, cost);
@@ -224,7 +224,7 @@ impl<V: Volume> Ubifs<V> {
             self.core.space.withdraw(page.cost());
             bytes = *page.bytes;
         } else if let Some(place) = self.find_block(inode, block)? {
-            self.read_block(place, &mut bytes)?;
+            self.read_block(inode, block, place, &mut bytes)?;
         } else {
             return Ok(Compression::None);
         }

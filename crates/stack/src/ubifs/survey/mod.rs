@@ -18,6 +18,7 @@ mod tree;
 
 use floatgate_media::ubifs::{Compression, Frame, Key, Node, NodeType, Superblock};
 
+use super::auth::Authenticate;
 use super::compress::Decompressor;
 use super::error::{Error, Result};
 use super::io::Io;
@@ -87,7 +88,15 @@ impl<V: Volume> Survey<V> {
     /// # Errors
     /// Failures of the volume other than damaged data; a volume too small for any filesystem. The volume comes back.
     pub fn new(volume: V) -> core::result::Result<Self, (Error, V)> {
-        open::survey(volume)
+        open::survey(volume, &Authenticate::No)
+    }
+
+    /// As [`new`](Self::new); nodes of a filesystem with authentication are verified.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a filesystem that cannot be authenticated so, another key than the filesystem's.
+    pub fn authenticated(volume: V, authenticate: &Authenticate) -> core::result::Result<Self, (Error, V)> {
+        open::survey(volume, authenticate)
     }
 
     /// Files and names.

@@ -6,6 +6,7 @@ use floatgate_media::ubifs::{Key, MasterFlags, SUPERBLOCK_LEB};
 
 use super::problem::{Problem, Severity, Structure};
 use super::{Lost, Problems, Survey};
+use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -17,12 +18,14 @@ use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geom
 use crate::ubifs::scan::{scan, scan_all};
 use crate::volume::Volume;
 
-const READ: MountOptions =
-    MountOptions { read_only: true, recover: true, forgiving: false, keep_space_fixup: false };
-
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
-pub(super) fn survey<V: Volume>(mut volume: V) -> core::result::Result<Survey<V>, (Error, V)> {
+pub(super) fn survey<V: Volume>(
+    mut volume: V,
+    authenticate: &Authenticate,
+) -> core::result::Result<Survey<V>, (Error, V)> {
+    let authenticate = authenticate.clone();
+    let read = MountOptions { read_only: true, recover: true, authenticate, ..MountOptions::default() };
     let mut problems = Problems::default();
     let found = match superblock_of(&mut volume, &mut problems) {
         Ok(found) => found,
@@ -33,23 +36,28 @@ pub(super) fn survey<V: Volume>(mut volume: V) -> core::result::Result<Survey<V>
         Ok(state) => state,
         Err(error) => return Err((error, volume)),
     };
-    let strict = Core::<&mut V>::mount_as(&mut volume, &found, &READ).map(drop).map_err(|(error, _)| error);
+    let strict = Core::<&mut V>::mount_as(&mut volume, &found, &read).map(drop).map_err(|(error, _)| error);
     if let Err(error) = &strict
         && is_fatal(error)
     {
         return Err((error.clone(), volume));
     }
     let mounts = strict.is_ok() && is_whole;
-    match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
+    match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..read }) {
         Ok(core) => mounted(core, &found, state, strict.err(), mounts, problems),
         Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
         Err((error, volume)) => unmountable(volume, &found, state, &error, problems),
     }
 }
 
-/// Whether the volume itself failed, so that nothing more can be found out.
+/// Whether the volume itself failed, so that nothing more can be found out, or cannot be authenticated as asked.
 fn is_fatal(error: &Error) -> bool {
-    matches!(error, Error::Volume(_)) && !error.is_damage()
+    match error {
+        Error::Volume(_) => !error.is_damage(),
+        Error::WrongAuthKey | Error::NotAuthenticated | Error::UnsupportedHash(_) => true,
+        Error::SignedSuperblock => true,
+        _ => false,
+    }
 }
 
 /// The superblock, and whether it is undamaged.
