@@ -12,7 +12,6 @@ mod authentication;
 #[path = "ubifs/common.rs"]
 mod common;
 #[path = "ubifs/encryption.rs"]
-#[cfg(any())]
 mod encryption;
 #[path = "ubifs/forgery.rs"]
 mod forgery;

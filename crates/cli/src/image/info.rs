@@ -9,6 +9,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
+  floatgate image info dump.bin --auth-key rootfs.key
   floatgate image info dump.bin --json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -21,7 +22,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
-    let info: ImageInfo = info(image).map_err(|error| options::failure(&args.image.image, &error))?;
+    let info: ImageInfo = info(image, &args.image.authenticate())
+        .map_err(|error| options::failure(&args.image.image, &error))?;
     if args.json {
         return common::print_json(&info);
     }

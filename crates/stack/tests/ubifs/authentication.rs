@@ -37,7 +37,7 @@ fn hashes_of_signed_images_hold() {
         assert_eq!(contents(tree.get(&path(&["hello"]))), b"hello, world\n");
         assert_eq!(contents(tree.get(&path(&["link"]))), b"hello");
         assert_eq!(contents(tree.get(&path(&["sub", "zs"]))), [b'z'; 20000]);
-        assert_eq!(tree.len(), 1 + 8 + 40 + 3);
+        assert_eq!(tree.len(), 1 + 7 + 40 + 3);
         assert_eq!(hashed.check().unwrap(), []);
     }
 }

@@ -9,6 +9,12 @@ use floatgate_stack::ubifs::{Attributes, DirEntry, Ubifs};
 use super::contents::FileContents;
 use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, show_path};
 
+/// What is lost of an encrypted file.
+const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
+
+/// Name of the attribute that says how a file is encrypted.
+const ENCRYPTION_CONTEXT: &[u8] = b"c";
+
 /// Entries of a directory that are listed at a time.
 const BATCH: usize = 256;
 
@@ -43,6 +49,8 @@ struct Level {
     attributes: Attributes,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     entries: Vec<DirEntry>,
+    /// Its own name is encrypted: the target does not have it.
+    encrypted: bool,
 }
 
 /// Gives a target all of a filesystem, entries of a directory in the order of their names.
@@ -110,6 +118,9 @@ impl<V: Volume> Walk<'_, V> {
         if self.done.entries > self.limits.entries {
             return Err(self.limit("entries", self.limits.entries));
         }
+        if entry.encrypted {
+            return self.visit_encrypted(entry.inode, entry.file_type);
+        }
         let name = self.path.last().map_or(&[][..], Vec::as_slice);
         if matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == b'/' || byte == 0) {
             self.lose("the name is not one that a directory can have");
@@ -128,7 +139,25 @@ impl<V: Volume> Walk<'_, V> {
         Ok(None)
     }
 
-    fn enter(&mut self, inode: u32) -> Result<Option<Level>, ExtractError> {
+    /// An entry whose name is encrypted: it is lost, and so is all below it.
+    fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Result<Option<Level>, ExtractError> {
+        self.lose(ENCRYPTED);
+        let level = if file_type == FileType::Directory { self.enter_encrypted(inode)? } else { None };
+        if level.is_none() {
+            self.path.pop();
+        }
+        Ok(level)
+    }
+
+    fn enter_encrypted(&mut self, inode: u32) -> Result<Option<Level>, ExtractError> {
+        let Some(attributes) = self.check_directory(inode)? else { return Ok(None) };
+        let entries = self.entries(inode);
+        self.open.insert(inode);
+        Ok(Some(Level { attributes, xattrs: Vec::new(), entries, encrypted: true }))
+    }
+
+    /// A directory that can be entered, or `None` and a loss.
+    fn check_directory(&mut self, inode: u32) -> Result<Option<Attributes>, ExtractError> {
         if self.path.len() > self.limits.depth {
             return Err(self.limit("directories inside each other", self.limits.depth as u64));
         }
@@ -136,14 +165,23 @@ impl<V: Volume> Walk<'_, V> {
             self.lose("the directory contains itself");
             return Ok(None);
         }
-        let attributes = match self.fs.attributes(inode) {
-            Ok(attributes) => attributes,
+        match self.fs.attributes(inode) {
+            Ok(attributes) => Ok(Some(attributes)),
             Err(error) => {
                 self.lose(format!("the directory and all it holds: {error}"));
-                return Ok(None);
+                Ok(None)
             }
-        };
-        let xattrs = self.xattrs(inode, &attributes);
+        }
+    }
+
+    fn enter(&mut self, inode: u32) -> Result<Option<Level>, ExtractError> {
+        let Some(attributes) = self.check_directory(inode)? else { return Ok(None) };
+        let mut xattrs = self.xattrs(inode, &attributes);
+        if attributes.is_encrypted() {
+            // Its own name can be plain.
+            self.lose("the directory is not encrypted any more: how stays in the image only");
+            xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
+        }
         let outcome = self.target.enter(&Entry {
             path: &self.path,
             attributes: &attributes,
@@ -153,7 +191,7 @@ impl<V: Volume> Walk<'_, V> {
         self.losses(outcome)?;
         let entries = self.entries(inode);
         self.open.insert(inode);
-        Ok(Some(Level { attributes, xattrs, entries }))
+        Ok(Some(Level { attributes, xattrs, entries, encrypted: false }))
     }
 
     /// Entries of a directory, the last name first.
@@ -175,8 +213,10 @@ impl<V: Volume> Walk<'_, V> {
 
     fn leave(&mut self, level: &Level) -> Result<(), ExtractError> {
         let (attributes, xattrs) = (&level.attributes, &level.xattrs);
-        let outcome = self.target.leave(&Entry { path: &self.path, attributes, xattrs, target: None });
-        self.losses(outcome)?;
+        if !level.encrypted {
+            let outcome = self.target.leave(&Entry { path: &self.path, attributes, xattrs, target: None });
+            self.losses(outcome)?;
+        }
         self.open.remove(&attributes.inode);
         self.path.pop();
         Ok(())
@@ -195,7 +235,7 @@ impl<V: Volume> Walk<'_, V> {
             }
         };
         if attributes.is_encrypted() {
-            self.lose("encrypted: name and contents stay in the image only");
+            self.lose(ENCRYPTED);
             return Ok(());
         }
         if attributes.links > 1 {

@@ -97,18 +97,25 @@ pub enum Checked {
 }
 
 impl Authentication {
-    /// Of a filesystem, `None` if it has no authentication, that is mounted so.
-    pub(crate) fn of(superblock: &Superblock, authenticate: &Authenticate) -> Option<Self> {
+    /// Of a filesystem with this superblock, of which nothing was verified; `None` if it has no authentication.
+    #[must_use]
+    pub fn of(superblock: &Superblock) -> Option<Self> {
         superblock.has(SuperblockFlags::AUTHENTICATION).then(|| Self {
             algorithm: superblock.hash_algorithm,
             is_signed: is_signed(superblock),
-            checked: match authenticate {
-                Authenticate::No => Checked::Nothing,
-                Authenticate::Hashes => Checked::Hashes,
-                Authenticate::Key(_) => Checked::Key,
-            },
+            checked: Checked::Nothing,
             dropped_nodes: 0,
         })
+    }
+
+    /// As [`of`](Self::of), of a filesystem that is mounted so.
+    pub(crate) fn mounted(superblock: &Superblock, authenticate: &Authenticate) -> Option<Self> {
+        let checked = match authenticate {
+            Authenticate::No => Checked::Nothing,
+            Authenticate::Hashes => Checked::Hashes,
+            Authenticate::Key(_) => Checked::Key,
+        };
+        Self::of(superblock).map(|found| Self { checked, ..found })
     }
 }
 

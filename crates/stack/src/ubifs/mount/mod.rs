@@ -112,7 +112,7 @@ impl<V: Volume> Core<V> {
             Err(error) => return Err((error, io.into_volume())),
         };
         let mut core = Self::opened(io, &opened);
-        core.authentication = Authentication::of(&superblock.stored, &options.authenticate);
+        core.authentication = Authentication::mounted(&superblock.stored, &options.authenticate);
         match core.bring_up(superblock) {
             Ok(()) => Ok(core),
             Err(error) => Err((error, core.into_volume())),
