@@ -12,6 +12,7 @@ mod image;
 mod keystore;
 mod papers;
 mod parts;
+mod powercut;
 mod setups;
 mod speed;
 mod sweep;
@@ -57,6 +58,8 @@ enum Command {
     Ecc(ecc::Args),
     /// Images of UBI and UBIFS: what is in them, extracted, built, changed, checked
     Image(image::Args),
+    /// Power cuts: a filesystem loses power at every flash operation, and has to lose nothing else
+    Powercut(powercut::Args),
     /// The catalogue of chips
     Parts(parts::Args),
     /// The catalogue of boards
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
+        Command::Powercut(args) => powercut::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -146,6 +146,12 @@ macro_rules! layout {
         impl $name {
             /// Bytes this structure takes on the media.
             $vis const SIZE: usize = $size;
+
+            /// Shows each field with its first byte and its name.
+            #[allow(dead_code, reason = "structures inside others are shown with these")]
+            $vis fn each_field(&self, show: &mut dyn FnMut(usize, &'static str, &dyn core::fmt::Debug)) {
+                $( show($offset, stringify!($field), &self.$field); )*
+            }
         }
 
         impl $crate::wire::$order for $name {

@@ -1,5 +1,4 @@
-//! UBIFS with authentication and encryption, from images that `mkfs.ubifs` made.
-
+//! What a filesystem brought to flash is there after a loss of power, whatever went on in memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,15 +6,93 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-#[path = "ubifs/authentication.rs"]
-mod authentication;
-#[path = "ubifs/common.rs"]
-mod common;
-#[path = "ubifs/encryption.rs"]
-mod encryption;
-#[path = "ubifs/forgery.rs"]
-mod forgery;
-#[path = "ubifs/journal.rs"]
-mod journal;
-#[path = "ubifs/signer.rs"]
-mod signer;
+use floatgate_stack::ubifs::{
+    Behaviour, Error, FormatOptions, MountOptions, NewFile, NewKind, SetXattr, Ubifs,
+};
+use floatgate_stack::{RamVolume, VolumeGeometry};
+
+type Fs = Ubifs<RamVolume>;
+
+const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+
+fn fresh() -> Fs {
+    let geometry = VolumeGeometry {
+        lebs: 40,
+        leb_bytes: 15872,
+        min_io_bytes: 512,
+        max_write_bytes: 512,
+        leb_start: 0,
+        read_only: false,
+    };
+    Ubifs::format(RamVolume::new(geometry), &FormatOptions::default(), Behaviour::default()).unwrap()
+}
+
+/// What is there if power goes away now.
+fn after_a_cut(fs: &Fs) -> Fs {
+    let options = MountOptions { recover: true, ..MountOptions::default() };
+    Ubifs::mount(fs.clone().abandon(), &options, Behaviour::default()).unwrap()
+}
+
+/// Bytes that do not compress.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut next = || {
+        // Knuth's MMIX.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
+    let mut fs = fresh();
+    let ballast = fs.create(fs.root(), b"ballast", &FILE).unwrap();
+    let (mut block, mut short) = (0, 0);
+    while fs.space().available_blocks * 5 > fs.space().blocks {
+        fs.write(ballast, block * 4096, &noise(block, 4096)).unwrap();
+        fs.fsync(ballast).unwrap();
+        block += 1;
+    }
+    for round in 0..60 {
+        let name = format!("file {round}").into_bytes();
+        let Ok(inode) = fs.create(fs.root(), &name, &FILE) else { break };
+        // Beginning in the middle of a block, over several: the room for one can be made by writing back those before.
+        match fs.write(inode, 1000, &noise(round, 10_000)) {
+            Ok(()) => {}
+            Err(Error::NoSpace) => {
+                short += 1;
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        fs.fsync(inode).unwrap();
+        let mut left = after_a_cut(&fs);
+        assert_eq!(left.attributes(inode).unwrap().size, 11_000, "round {round}");
+        let mut found = vec![0; 10_000];
+        assert_eq!(left.read(inode, 1000, &mut found), Ok(10_000));
+        assert!(found == noise(round, 10_000), "round {round}");
+        assert_eq!(left.check(), Ok(Vec::new()));
+    }
+    assert!(short > 0, "space was never short");
+}
+
+#[test]
+fn a_file_without_a_name_takes_its_attributes_along() {
+    let mut fs = fresh();
+    let inode = fs.create_unnamed(fs.root(), &FILE).unwrap();
+    for value in [b"first".as_slice(), b"second"] {
+        fs.set_xattr(inode, b"user.one", value, SetXattr::Any).unwrap();
+        fs.write(inode, 0, value).unwrap();
+        fs.fsync(inode).unwrap();
+        let mut left = after_a_cut(&fs);
+        assert_eq!(left.inodes(), Ok(vec![left.root()]));
+        assert_eq!(left.check(), Ok(Vec::new()));
+    }
+    // With a name it is there with all it has.
+    fs.link(inode, fs.root(), b"named").unwrap();
+    fs.fsync(inode).unwrap();
+    let mut left = after_a_cut(&fs);
+    assert_eq!(left.get_xattr(inode, b"user.one"), Ok(b"second".to_vec()));
+    assert_eq!(left.inodes().unwrap().len(), 3);
+}

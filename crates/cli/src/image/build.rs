@@ -12,10 +12,11 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
-  floatgate image build rootfs.tar -o rootfs.ubi --page-size 2048 --peb-size 128KiB --volume rootfs --autoresize
-  docker export box | floatgate image build - -o box.ubifs --format ubifs --part mt29f2g08aad --compress zstd
-  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad --owner 0:0 --device-table devices.txt
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
+  floatgate image build rootfs.tar -o new.ubi --page-size 2048 --peb-size 128KiB --volume rootfs --autoresize
+  floatgate image build rootfs/ -o rootfs.ubifs --format ubifs --part mt29f2g08aad --compress zstd
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad --owner 0:0 --device-table devices.txt
+  docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
 
 The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of
 last access and of the last change of the inode are set to that of the last change of the data. SOURCE_DATE_EPOCH, a number of

@@ -1,28 +1,47 @@
 //! `floatgate image cat`.
 
+use super::extract::{tell_losses, tell_notes};
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
+use floatgate_lab::image::Access;
+use floatgate_lab::image::extract::Loss;
+use floatgate_lab::image::raw::read_raw;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image cat rootfs.ubi /etc/fstab
-  floatgate image cat dump.bin /boot/zImage > zImage")]
+  floatgate image cat dump.bin /boot/zImage > zImage
+  floatgate image cat dump.bin --raw --volume kernel > kernel.img
+
+Exit status 1 when a volume's bytes are damaged: the LEBs are listed.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
     /// The file in the image
-    path: String,
+    #[arg(required_unless_present = "raw")]
+    path: Option<String>,
+
+    /// The bytes of the volume, whatever is in it
+    #[arg(long, conflicts_with = "path")]
+    raw: bool,
 }
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    match &args.path {
+        Some(path) => file(args, path),
+        None => raw(args),
+    }
+}
+
+fn file(args: &Args, path: &str) -> Outcome {
     let mut fs = args.image.mount()?;
-    let inode = fs.resolve(args.path.as_bytes()).map_err(|error| args.image.failed(error))?;
+    let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed(error))?;
     let mut out = std::io::stdout().lock();
     let mut chunk = vec![0; CHUNK];
     let mut at = 0;
@@ -39,4 +58,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
         at += len as u64;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn raw(args: &Args) -> Outcome {
+    let image = args.image.open(Access::Read)?;
+    let mut out = std::io::stdout().lock();
+    let raw = match read_raw(image, &args.image.selection(), &mut out) {
+        Ok(raw) => raw,
+        Err(error) if error.is_broken_pipe() => return Ok(ExitCode::SUCCESS),
+        Err(error) => return Err(args.image.failed(error)),
+    };
+    tell_notes(&raw.notes);
+    let lost = |lnum: &u32| Loss { path: format!("LEB {lnum}"), what: "damaged or missing".to_owned() };
+    tell_losses("not restored bit for bit", &raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());
+    Ok(if raw.damaged_lebs.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

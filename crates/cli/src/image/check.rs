@@ -1,21 +1,28 @@
 //! `floatgate image check`.
 
 use super::options::{self, ImageArgs};
-use crate::common::{self, Outcome, count};
+use crate::common::{self, Failure, Outcome, count};
 use floatgate_lab::image::Access;
 use floatgate_lab::image::check::{CheckReport, Outcome as Found, check};
+use floatgate_lab::image::repair::{Method, RepairReport, repair};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image check dump.bin
-  floatgate image check dump.bin --volume rootfs --json
+  floatgate image check rootfs.ubi
+  floatgate image check two-volumes.ubi --volume rootfs --json
+  floatgate image check rootfs.ubi --repair repaired.ubi
 
-Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. Nothing is written.
+Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed.
 Exit status 0: clean; 1: recoverable, as a device that was not unmounted: Linux makes it good when it mounts; 2: damaged.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
+
+    /// Write a new image with everything that can be saved; files that have lost their name go to lost+found
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset", "auth_key", "auth_hashes"])]
+    repair: Option<PathBuf>,
 
     /// Machine-readable report (schema: docs/json.md)
     #[arg(long)]
@@ -26,6 +33,9 @@ pub(crate) struct Args {
 const FINDINGS: usize = 50;
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(out) = &args.repair {
+        return run_repair(args, out);
+    }
     let image = args.image.open(Access::Read)?;
     let report = check(image, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
@@ -35,6 +45,45 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print(&report);
     }
     Ok(exit_code(report.outcome))
+}
+
+fn run_repair(args: &Args, out: &Path) -> Outcome {
+    let report = repair(&args.image.image, out);
+    let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
+    if args.json {
+        common::print_json(&report)?;
+    } else {
+        print(&report.before);
+        print_repair(out, &report);
+    }
+    if report.after == Found::Clean {
+        return Ok(exit_code(report.before.outcome));
+    }
+    let help = "this is a bug in floatgate: please report it with the image";
+    Err(Failure::new(format!("{}: the repaired image is not clean", out.display()), help))
+}
+
+fn print_repair(out: &Path, report: &RepairReport) {
+    let how = match report.method {
+        Method::Copied => "copied as it is".to_owned(),
+        Method::Recovered => "a copy, recovered as Linux does".to_owned(),
+        Method::Rebuilt => {
+            let entries = usize::try_from(report.entries).unwrap_or(usize::MAX);
+            format!("{} written anew, {} of them in lost+found", count(entries, "file"), report.nameless)
+        }
+    };
+    common::print(&format!("{}: {how}", out.display()));
+    if report.losses.is_empty() {
+        common::print("nothing is lost");
+        return;
+    }
+    common::print(&format!("{} lost:", count(report.losses.len(), "thing")));
+    for loss in report.losses.iter().take(FINDINGS) {
+        common::print(&format!("  {}: {}", loss.path, loss.what));
+    }
+    if report.losses.len() > FINDINGS {
+        common::print(&format!("  and {} more: --json lists all", report.losses.len() - FINDINGS));
+    }
 }
 
 fn exit_code(outcome: Found) -> ExitCode {

@@ -3,9 +3,8 @@
 
 use super::options::ImageArgs;
 use crate::common::{self, Failure, Outcome, count};
-use floatgate_lab::image::FileUbifs;
 use floatgate_lab::image::edit::{
-    Committed, EditError, EditOptions, Edited, Editor, ImagePath, Owner, Permissions, PutOptions, Session,
+    Change, Committed, EditError, EditOptions, Edited, ImagePath, Owner, Permissions, PutOptions, edit,
 };
 use floatgate_lab::image::extract::Loss;
 use floatgate_media::ubifs::Timestamp;
@@ -42,8 +41,8 @@ struct EditArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image put rootfs.ubi hostname /etc/hostname
-  floatgate image put dump.bin app/ config.toml /opt/ --volume data --owner 0:0
-  floatgate image put rootfs.ubi overlay/. /
+  floatgate image put two-volumes.ubi app/ config.toml /etc/ --volume data --owner 0:0
+  floatgate image put rootfs.ubi overlay/. / --output changed.ubi
 
 As `cp -a`: a directory with all it holds, into a directory that is there or under a new name. What has the name is replaced;
 hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be.")]
@@ -62,8 +61,8 @@ pub(crate) struct PutArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image rm rootfs.ubi /etc/motd /etc/issue
-  floatgate image rm rootfs.ubi -r /usr/share/doc")]
+  floatgate image rm rootfs.ubi /bin/ls /etc/fstab --output smaller.ubi
+  floatgate image rm rootfs.ubi -r /boot --output smaller.ubi")]
 pub(crate) struct RmArgs {
     #[command(flatten)]
     edit: EditArgs,
@@ -87,8 +86,8 @@ pub(crate) struct RmArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image mv rootfs.ubi /etc/init.d/S50new /etc/init.d/K50new
-  floatgate image mv rootfs.ubi /boot/zImage /boot/zImage.old --exchange")]
+  floatgate image mv rootfs.ubi /etc/fstab /boot/fstab --output changed.ubi
+  floatgate image mv rootfs.ubi /bin/ls /bin/sh --exchange")]
 pub(crate) struct MvArgs {
     #[command(flatten)]
     edit: EditArgs,
@@ -156,8 +155,8 @@ pub(crate) struct MkdirArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image chmod rootfs.ubi 0600 /etc/shadow
-  floatgate image chmod rootfs.ubi -R go-w,+X /opt")]
+  floatgate image chmod rootfs.ubi 0600 /etc/fstab
+  floatgate image chmod rootfs.ubi -R go-w,+X /bin /etc")]
 pub(crate) struct ChmodArgs {
     #[command(flatten)]
     edit: EditArgs,
@@ -176,8 +175,8 @@ pub(crate) struct ChmodArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image chown rootfs.ubi 0:0 /etc/passwd
-  floatgate image chown rootfs.ubi -R 1000:1000 /home/app")]
+  floatgate image chown rootfs.ubi 0:0 /etc/fstab
+  floatgate image chown rootfs.ubi -R 1000:1000 /boot")]
 pub(crate) struct ChownArgs {
     #[command(flatten)]
     edit: EditArgs,
@@ -196,9 +195,9 @@ pub(crate) struct ChownArgs {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate image setxattr rootfs.ubi /bin/ping security.capability 0x0100000200200000000000000000000000000000
-  floatgate image setxattr rootfs.ubi /etc/app.conf user.origin factory
-  floatgate image setxattr rootfs.ubi /etc/app.conf user.origin --remove")]
+  floatgate image setxattr rootfs.ubi /bin/busybox security.capability 0x0100000200200000000000000000000000000000
+  floatgate image setxattr rootfs.ubi /etc/fstab user.origin factory
+  floatgate image setxattr rootfs.ubi /etc/fstab user.origin --remove")]
 pub(crate) struct SetxattrArgs {
     #[command(flatten)]
     edit: EditArgs,
@@ -221,9 +220,6 @@ pub(crate) struct SetxattrArgs {
 fn owner_or_nothing(text: &str) -> Result<Owner, String> {
     if text.is_empty() { Ok(Owner::default()) } else { text.parse() }
 }
-
-/// What is done to a mounted filesystem.
-type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn floatgate_stack::Volume>>) -> Result<(), EditError> + 'c;
 
 /// What JSON says.
 #[derive(Serialize)]
@@ -342,6 +338,7 @@ pub(super) fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
 
 /// What the clock of the host says.
 pub(super) fn now() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "the edge: files get the time of the host")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanoseconds: since.subsec_nanos() }
 }
@@ -354,17 +351,9 @@ impl EditArgs {
             time: source_date_epoch()?.unwrap_or_else(now),
             output: self.output.clone(),
         };
-        let (committed, edited) = self.apply(&options, change).map_err(|error| self.failed(&error))?;
+        let outcome = edit(&self.image.image, &options, change);
+        let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
         self.report(&committed, &edited)
-    }
-
-    fn apply(&self, options: &EditOptions, change: &Change<'_>) -> Result<(Committed, Edited), EditError> {
-        let mut session = Session::open(&self.image.image, options)?;
-        let fs: &mut FileUbifs = session.fs();
-        let mut editor = Editor::new(fs);
-        change(&mut editor)?;
-        let edited = editor.done;
-        Ok((session.commit()?, edited))
     }
 
     fn failed(&self, error: &EditError) -> Failure {
@@ -377,7 +366,7 @@ impl EditArgs {
         } else {
             let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
             let entries = count(entries, "entry").replace("entrys", "entries");
-            common::print(&format!("{}: {entries} changed", committed.file.display()));
+            common::print(&format!("{}: {entries} changed", committed.file));
             tell_losses(&edited.losses);
         }
         Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     max_bytes: u64,
 
     /// Most files and directories
-    #[arg(long, value_name = "N", default_value_t = ExtractLimits::default().entries)]
+    #[arg(long, alias = "max-files", value_name = "N", default_value_t = ExtractLimits::default().entries)]
     max_entries: u64,
 
     /// Most directories inside each other
@@ -59,12 +59,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::new("both the tar and JSON would go to stdout", "name a file for the tar"));
     }
     let image = args.image.open(Access::Read)?;
-    let corrected = image.corrected.as_ref().map(|corrected| corrected.losses()).unwrap_or_default();
-    let mounted = image.mount(&args.image.selection(), true, Behaviour::default());
+    let selection = args.image.selection();
+    let found = image.choose(&selection).map_err(|error| options::failure(&args.image.image, &error))?;
+    let notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
+    let mounted = image.mount(&selection, true, Behaviour::default());
     let mut fs = mounted.map_err(|error| options::failure(&args.image.image, &error))?;
     let damage = fs.damage().iter().map(|error| Loss::new(&[], error.to_string())).collect::<Vec<_>>();
     let mut extracted = args.extract(&mut fs, to_stdout)?;
-    extracted.losses.splice(0..0, corrected.into_iter().chain(damage));
+    extracted.losses.splice(0..0, damage);
+    extracted.notes.splice(0..0, notes);
     args.report(&extracted, to_stdout)
 }
 
@@ -138,9 +141,18 @@ impl Args {
             } else {
                 common::print(&done)
             }
+            tell_notes(&extracted.notes);
             tell_losses("not restored bit for bit", &extracted.losses);
         }
         Ok(if extracted.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+/// Says what else is damaged.
+pub(super) fn tell_notes(notes: &[String]) {
+    notes.iter().take(LINES).for_each(|note| common::tell(note));
+    if notes.len() > LINES {
+        common::tell(&format!("  and {} more: --json lists all", notes.len() - LINES));
     }
 }
 

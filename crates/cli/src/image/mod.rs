@@ -3,10 +3,13 @@
 mod build;
 mod cat;
 mod check;
+mod diff;
+mod dump;
 mod edit;
 mod extract;
 mod info;
 mod ls;
+mod mount;
 mod options;
 mod output;
 mod show;
@@ -19,12 +22,15 @@ use crate::common::Outcome;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
+  floatgate image info dump.bin --json
   floatgate image ls dump.bin /etc
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
   floatgate image extract dump.bin rootfs.tar
-  floatgate image build rootfs/ -o rootfs.ubi --part mt29f2g08aad
-  floatgate image put dump.bin hostname /etc/hostname
+  floatgate image check dump.bin --repair repaired.bin
+  floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad
+  floatgate image put rootfs.ubi hostname /etc/hostname
+  floatgate image mount dump.bin /mnt --rw
 
 A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
@@ -64,8 +70,14 @@ enum Command {
     Chown(edit::ChownArgs),
     /// Set or remove an extended attribute in an image
     Setxattr(edit::SetxattrArgs),
+    /// Mount an image as a folder, through FUSE
+    Mount(mount::Args),
     /// What is wrong in an image: UBI, UBIFS, the data of files
     Check(check::Args),
+    /// How two images differ, entry by entry
+    Diff(diff::Args),
+    /// One node or header, field by field
+    Dump(dump::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -88,6 +100,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chmod(args) => edit::chmod(args),
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
+        Command::Mount(args) => mount::run(args),
         Command::Check(args) => check::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Dump(args) => dump::run(args),
     }
 }

@@ -56,6 +56,8 @@ fn every_example_works_as_typed() {
     // The help of a group shows examples of its commands.
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
+    // It stays in the foreground, and has tests of its own.
+    lines.retain(|line| !line.starts_with("floatgate image mount "));
     assert!(lines.len() > 25, "the help texts have lost their examples");
     let (home, images) = (user_folder(), image_folder());
     let binaries = Path::new(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap();

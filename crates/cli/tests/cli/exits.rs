@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 56] = [
+const WRONG: [&str; 67] = [
     "",
     "nosuch",
     "speed",
@@ -53,6 +53,17 @@ const WRONG: [&str; 56] = [
     "endurance mt29f8g08maawc --pages 2",
     "endurance mt29f8g08maawc --predict nosuch.csv",
     "endurance mt29f8g08maawc --example-trace 2",
+    "powercut",
+    "powercut nosuch",
+    "powercut imx6-mx30lf2g18ac --mode nosuch",
+    "powercut imx6-mx30lf2g18ac --cuts 0",
+    "powercut imx6-mx30lf2g18ac --size 16MB",
+    "powercut imx6-mx30lf2g18ac --size 1TiB",
+    "powercut imx6-mx30lf2g18ac --size 128KiB",
+    "powercut memory-bus-s29gl128p --faults",
+    "powercut chip-h27ucg8t2etr-bc --set partition.slc=false",
+    "powercut --replay nosuch",
+    "powercut imx6-mx30lf2g18ac --replay nand64x131072_2048.2048.2048_64.34_4.512.3:1.5:unmount.3",
     "papers nosuch",
     "papers nosuch.toml",
     "parts nosuch",

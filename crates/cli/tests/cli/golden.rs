@@ -4,7 +4,7 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 18] = [
+const RESULTS: [(&str, &str); 21] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
@@ -23,9 +23,12 @@ const RESULTS: [(&str, &str); 18] = [
     ("ecc-decode", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi"),
     ("ecc-advise", "ecc advise mt29f8g08maawc --years 10 --code bch4/512 --code bch8/512"),
     ("ecc-check", "ecc check dump.nand --page-size 2048 --oob-size 64"),
+    ("image-check", "image check images/rootfs.ubi"),
+    ("image-diff", "image diff images/rootfs.ubi images/two-volumes.ubi --second-volume rootfs"),
+    ("image-dump", "image dump images/rootfs.ubi --path /etc/fstab --block 0 --hex"),
 ];
 
-const ERRORS: [(&str, &str); 30] = [
+const ERRORS: [(&str, &str); 32] = [
     ("unknown-setup", "speed am62a-w35n1jw"),
     ("unknown-part", "speed am62a-w35n01jw --set chip=w35n01j"),
     ("unknown-operation", "trace am62a-w35n01jw read-pag"),
@@ -56,6 +59,8 @@ const ERRORS: [(&str, &str); 30] = [
     ("advise-range", "ecc advise mt29f8g08maawc --temperature 500"),
     ("ecc-nor", "ecc encode rootfs.ubi --part w25q128jv --code bch4/512 -o rootfs.nand"),
     ("ecc-same-file", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o ./dump.nand"),
+    ("image-damaged", "image check images/damaged.ubi --repair images/repaired.ubi"),
+    ("image-no-node", "image dump images/rootfs.ubi --path /etc/nothing"),
 ];
 
 /// The files that the command lines above name.
@@ -64,6 +69,10 @@ fn folder(test: &str) -> PathBuf {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("no-bus.toml", "title = 'My board'\nchip = 'w35n01jw'\ncontroller = 'ideal-spi'\n");
     crate::support::dump_files(&folder);
+    let images = folder.join("images");
+    std::fs::create_dir_all(&images).unwrap();
+    crate::images::write(&images);
+    crate::images::damage(&images);
     write("measure.toml", &crate::support::paper(11_034.0).replace("page read", "page raed"));
     write("block.csv", "cycle,program_us,erase_us\n1000,650,2000\n50000,531,2899.5\n200000,490,4250\n");
     write("broken.csv", "cycle,program_us,erase_us\n1000,650,2000\n900,650,2000\n");

@@ -11,8 +11,18 @@ type Device = Ubi<RamFlash>;
 type Live = Ubifs<UbiVolume<RamFlash>>;
 
 /// `rootfs.ubi`, a clean image of one volume; `two-volumes.ubi`, with one more, `data`; `dump.bin`, a dump of the device in
-/// use: the last file is in the journal.
+/// use: the last file is in the journal. And what to build new ones from, `devices.txt`, `volumes.ini`, and to put into them.
 pub(crate) fn write(folder: &Path) {
+    for (name, text) in [
+        ("hostname", "board-7"),
+        ("config.toml", "x = 1"),
+        ("app/run", "#!/bin/sh"),
+        ("overlay/etc/motd", "hi"),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
     let volumes = |names: &[&str]| {
         let mut device = formatted();
         for name in names {
@@ -23,11 +33,26 @@ pub(crate) fn write(folder: &Path) {
     let file = |name: &str, device: Device| std::fs::write(folder.join(name), bytes(device)).unwrap();
     file("rootfs.ubi", unmount(filled(volumes(&["rootfs"]), 0)));
     file("two-volumes.ubi", unmount(filled(unmount(filled(volumes(&["rootfs", "data"]), 0)), 1)));
+    let text = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    text("devices.txt", "/dev d 755 0 0 - - - - -\n/dev/tty c 620 0 5 4 0 0 1 4\n");
+    text(
+        "volumes.ini",
+        "[rootfs]\nmode=ubi\nimage=rootfs.ubifs\nvol_id=0\nvol_type=dynamic\nvol_name=rootfs\n",
+    );
     let mut live = filled(volumes(&["rootfs"]), 0);
     live.sync().unwrap();
     add(&mut live, ROOT_INODE, "lately", NewKind::Regular, b"written after the last commit\n");
     live.sync().unwrap();
     file("dump.bin", live.abandon().into_ubi());
+}
+
+/// `damaged.ubi`: `rootfs.ubi` with a wrong byte in the contents of `/etc/fstab`.
+pub(crate) fn damage(folder: &Path) {
+    let mut bytes = std::fs::read(folder.join("rootfs.ubi")).unwrap();
+    let contents = b"ubi0:rootfs / ubifs";
+    let at = bytes.windows(contents.len()).position(|window| window == contents).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(folder.join("damaged.ubi"), bytes).unwrap();
 }
 
 fn formatted() -> Device {

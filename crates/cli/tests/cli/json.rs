@@ -65,6 +65,7 @@ impl<'a> Checker<'a> {
             "breakdown" => self.nested("Breakdown", path, value),
             "speed" | "endurance" => self.nested(kind, path, value),
             "decode" => self.nested("ecc decode", path, value),
+            "check" => self.nested("image check", path, value),
             kind => assert!(is(kind, value), "{}: {path} is no {kind}: {value}", self.line),
         }
     }
@@ -107,6 +108,7 @@ fn is(kind: &str, value: &Value) -> bool {
     match kind {
         "any" => true,
         "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
         "integer" => value.as_u64().is_some_and(|n| n < 1 << 53),
         "number" => value.as_f64().is_some_and(f64::is_finite),
         "string[]" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
@@ -154,7 +156,7 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
 }
 
 /// Sections and command lines that together show every key.
-const LINES: [(&str, &str); 24] = [
+const LINES: &[(&str, &str)] = &[
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --json"),
@@ -168,6 +170,11 @@ const LINES: [(&str, &str); 24] = [
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
     ("papers", "papers P0 --json"),
     ("papers", "papers --json"),
+    ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
+    (
+        "powercut --replay",
+        "powercut --replay nand64x131072_2048.2048.2048_64.34_4.512.3:1.5:unmount.3 --json",
+    ),
     ("parts", "parts --json"),
     ("parts NAME", "parts w35n01jw --json"),
     ("setups", "setups --json"),
@@ -178,7 +185,16 @@ const LINES: [(&str, &str); 24] = [
     ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
     ("ecc advise", "ecc advise mt29f8g08maawc --json"),
+    ("image put", "image put images/rootfs.ubi images/hostname /etc --json"),
+    ("image put", "image mkdir images/rootfs.ubi /opt --output images/other.ubi --json"),
     ("ecc check", "ecc check bad.nand --page-size 2048 --oob-size 64 --code bch4/512 --json"),
+    ("image build", "image build cut-off.tar -o json.ubi --part mt29f2g08aad --json"),
+    ("image check", "image check images/dump.bin --json"),
+    ("image check --repair", "image check images/dump.bin --repair images/repaired.bin --json"),
+    ("image diff", "image diff images/rootfs.ubi images/dump.bin --raw --json"),
+    ("image diff", "image diff images/rootfs.ubi images/rootfs.ubi --no-times --json"),
+    ("image dump", "image dump images/rootfs.ubi --path /etc/fstab --json"),
+    ("image dump", "image dump images/rootfs.ubi --path /etc/fstab --block 0 --hex --json"),
 ];
 
 #[test]
@@ -186,11 +202,13 @@ fn output_and_documentation_have_the_same_keys() {
     let docs = documented();
     let folder = scratch("empty");
     dump_files(&folder);
+    crate::images::write(&scratch("empty/images"));
     // A step with too many wrong bits, and a bad block.
     let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();
     dump.resize(128 * 2112, 0);
     dump[30..40].fill(0x55);
     std::fs::write(folder.join("bad.nand"), dump).unwrap();
+    std::fs::write(folder.join("cut-off.tar"), crate::image_build::tar(&[("file", b"contents")])).unwrap();
     let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (section, line) in LINES {
         seen.entry(section).or_default().extend(check(&docs, section, line));

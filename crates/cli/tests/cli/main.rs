@@ -14,8 +14,11 @@ mod examples;
 mod exits;
 mod golden;
 mod hostile;
+mod image_build;
 mod images;
 mod json;
+#[cfg(target_os = "linux")]
+mod mount;
 mod output;
 mod plots;
 mod support;

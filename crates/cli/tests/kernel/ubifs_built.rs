@@ -7,7 +7,7 @@ use crate::ubifs_reads::{expected, trees};
 use std::path::{Path, PathBuf};
 
 /// Trees of each chip.
-const TREES: usize = 3;
+const TREES: usize = 1;
 
 /// `image build` for a chip, from a tar.
 fn build(tree: &Pair, chip: &Chip, compressor: &str, folder: &Path) -> PathBuf {

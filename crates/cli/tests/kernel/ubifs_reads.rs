@@ -104,7 +104,7 @@ pub(crate) fn expected(manifest: &Manifest) -> Manifest {
     manifest.without_entries(|entry| entry["type"] == "s")
 }
 
-fn compare(image: &Path, expected_of: &Manifest) -> Vec<String> {
+pub(crate) fn compare(image: &Path, expected_of: &Manifest) -> Vec<String> {
     match extracted(image) {
         Ok(found) => expected(expected_of).differences(&found),
         Err(why) => vec![why],

@@ -117,7 +117,7 @@ fn encode_chunk(scheme: &Scheme, form: Form, data: &[u8], out: &mut Vec<u8>) -> 
 }
 
 /// Encodes one page; whether it is erased. Every code here gives an erased step erased ECC bytes.
-fn encode_page(scheme: &Scheme, form: Form, data: &[u8], ecc: &mut [u8], out: &mut [u8]) -> bool {
+pub(crate) fn encode_page(scheme: &Scheme, form: Form, data: &[u8], ecc: &mut [u8], out: &mut [u8]) -> bool {
     if all_ff(data) {
         out.fill(0xFF);
         return true;

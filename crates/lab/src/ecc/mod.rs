@@ -20,6 +20,7 @@ mod stream;
 
 pub use decode::{BadBlocks, DecodeOptions, decode};
 pub use detect::{Candidate, Detection, Sample, detect, sample};
+pub(crate) use encode::encode_page;
 pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
 pub use geometry::{Marker, PageGeometry};

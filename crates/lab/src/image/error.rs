@@ -14,6 +14,9 @@ pub enum ImageError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Store(StoreError),
+    /// The output cannot be written.
+    #[error("the output: {0}")]
+    Output(std::io::Error),
     /// Nothing that is known was found.
     #[error("neither UBI nor UBIFS was found")]
     Nothing,
@@ -49,6 +52,12 @@ pub enum ImageError {
     /// The dump cannot be corrected.
     #[error(transparent)]
     Ecc(#[from] EccError),
+    /// Input and output are the same file.
+    #[error("the output is the image itself")]
+    SameFile,
+    /// Nothing stands where a dump was asked for.
+    #[error("{0}")]
+    NoNode(String),
     /// Parts are missing.
     #[error("the image is cut off: {0}")]
     Truncated(String),
@@ -65,9 +74,12 @@ pub enum ImageError {
     /// Somebody else is changing the file.
     #[error("the file is being changed by somebody else")]
     Locked,
-    /// A dump with OOB cannot be changed in place.
-    #[error("the dump has OOB between its pages: it cannot be changed in place")]
+    /// Pages cannot be written without their ECC.
+    #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,
+    /// Pages cannot be written if it is not known what was in them.
+    #[error("the dump cannot be changed: {0}")]
+    OobDamaged(String),
 }
 
 impl ImageError {
@@ -77,6 +89,9 @@ impl ImageError {
             Self::File(_) | Self::Store(_) => {
                 "name a file that can be read, and written if it is to be changed"
             }
+            Self::Output(_) => "name a file in a folder that you can write to, with room for the image",
+            Self::SameFile => "the image is never changed: name another file",
+            Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
             }
@@ -108,7 +123,10 @@ impl ImageError {
             Self::Occupied { .. } => "take a dump of the whole partition, and nothing else",
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
-                "make a corrected image with `floatgate ecc decode`, change that, and `floatgate ecc encode` it"
+                "`floatgate ecc check` finds out more; make an image without OOB with `floatgate ecc decode`, and change that"
+            }
+            Self::OobDamaged(_) => {
+                "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"
             }
         };
         text.to_owned()

@@ -156,11 +156,19 @@ pub struct AuthenticationInfo {
     pub problem: Option<String>,
 }
 
-/// Looks at all that a file holds; filesystems with authentication are verified as asked.
+/// Looks at all that a file holds.
 ///
 /// # Errors
 /// The file cannot be read. Damage inside is part of the report.
-pub fn info(image: Image, authenticate: &Authenticate) -> Result<ImageInfo, ImageError> {
+pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
+    verified_info(image, &Authenticate::No)
+}
+
+/// As [`info`]; filesystems with authentication are read as a whole and verified.
+///
+/// # Errors
+/// The file cannot be read. What is not authentic is part of the report.
+pub fn verified_info(image: Image, authenticate: &Authenticate) -> Result<ImageInfo, ImageError> {
     let (mut image, ecc) = (image, None::<Corrected>);
     let ecc = image.corrected.take().or(ecc);
     let found = image.found.clone();

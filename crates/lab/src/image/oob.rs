@@ -1,21 +1,19 @@
 //! NAND dumps with OOB: the pages are corrected into a temporary file.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::PageShape;
-use super::extract::Loss;
-use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, EccError, PageGeometry, Scheme};
+use super::detect::{Found, PageShape, UbiShape};
+use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 
 /// What was done to a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Corrected {
     /// Where the first page begins in the file.
-    #[serde(skip)]
     pub offset: u64,
     /// The pages.
     pub pages: PageShape,
@@ -24,81 +22,101 @@ pub struct Corrected {
 }
 
 impl Corrected {
-    /// What the ECC did not bring back.
-    pub fn losses(&self) -> Vec<Loss> {
-        let root = &[][..];
+    /// What the ECC did not bring back of an image, page by page. Nodes of a filesystem have CRCs of their own: what this costs shows
+    /// when it is read.
+    pub fn notes(&self, image: &Found) -> Vec<String> {
         let Some(report) = &self.report else {
-            return vec![Loss::new(root, "no ECC code fits the dump: its pages are as they were read")];
+            return vec!["no ECC code fits the dump: its pages are as they were read".to_owned()];
         };
-        let lost = report.steps.uncorrectable;
-        let what = format!("{lost} ECC steps of the dump hold more wrong bits than the code corrects");
-        if lost == 0 { Vec::new() } else { vec![Loss::new(root, what)] }
+        let page = u64::from(self.pages.page_bytes);
+        let inside = image.offset / page..(image.offset + image.len).div_ceil(page);
+        let mut pages: Vec<u64> = report.uncorrectable.iter().map(|failure| failure.page).collect();
+        pages.dedup();
+        pages.retain(|page| inside.contains(page));
+        let mut notes: Vec<String> = pages.into_iter().map(|page| self.lost_page(page)).collect();
+        let unlisted = report.steps.uncorrectable.saturating_sub(report.uncorrectable.len() as u64);
+        if unlisted > 0 {
+            notes.push(format!("{unlisted} more ECC steps of the dump cannot be corrected"));
+        }
+        notes
+    }
+
+    /// PEBs of a device whose blocks are marked bad.
+    pub(super) fn bad_pebs(&self, image: &Found, shape: &UbiShape) -> Vec<u32> {
+        let bad = self.report.as_ref().and_then(|report| report.bad_blocks.as_ref());
+        let bytes = u64::from(self.pages.page_bytes) * u64::from(self.pages.pages_per_block);
+        let peb =
+            |block: u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(shape.peb_bytes));
+        let pebs = bad.into_iter().flat_map(|bad| &bad.bad).filter_map(|&block| peb(block));
+        pebs.filter_map(|pnum| u32::try_from(pnum).ok()).collect()
+    }
+
+    fn lost_page(&self, page: u64) -> String {
+        let block = page / u64::from(self.pages.pages_per_block);
+        let at = self.offset + page * u64::from(self.pages.stride());
+        format!(
+            "page {page} (block {block}, byte {at:#x} of the file) has more wrong bits than its ECC corrects"
+        )
     }
 }
 
-/// Takes the OOB out of a stretch of a file, and corrects what it protects.
+/// Takes the OOB out of a file from a byte on, and corrects what it protects. How that is done shows in an image that was found:
+/// elsewhere there can be other codes.
 pub(super) fn correct(
-    path: &Path,
-    offset: u64,
-    len: u64,
+    file: &File,
+    start: u64,
     pages: PageShape,
-) -> Result<(File, Corrected), ImageError> {
+    found: &Found,
+) -> Result<(File, Corrected, Option<Scheme>), ImageError> {
     let geometry = PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?;
-    let scheme = find_scheme(&geometry, path, offset, len)?;
     let out = tempfile::tempfile().map_err(ImageError::File)?;
+    let scheme = find_scheme(&geometry, file, found)?;
     let report = match &scheme {
-        Some(scheme) => Some(decode(scheme, path, offset, len, &out)?),
+        Some(scheme) => Some(decode(scheme, file, start, &out)?),
         None => {
-            strip(path, offset, len, pages, &out).map_err(ImageError::File)?;
+            strip(Pages { file, at: start }, pages, &out).map_err(ImageError::File)?;
             None
         }
     };
-    Ok((out, Corrected { offset, pages, report }))
+    Ok((out, Corrected { offset: start, pages, report }, scheme))
 }
 
-fn stretch(path: &Path, offset: u64, len: u64) -> Result<impl Read, ImageError> {
-    let mut file = File::open(path).map_err(ImageError::File)?;
-    file.seek(SeekFrom::Start(offset)).map_err(ImageError::File)?;
-    Ok(file.take(len))
+/// A file from a byte on, whatever its own position is.
+struct Pages<'f> {
+    file: &'f File,
+    at: u64,
 }
 
-fn find_scheme(
-    geometry: &PageGeometry,
-    path: &Path,
-    offset: u64,
-    len: u64,
-) -> Result<Option<Scheme>, ImageError> {
-    let mut input = stretch(path, offset, len)?;
+impl Read for Pages<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.file.read_at(buf, self.at)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+fn find_scheme(geometry: &PageGeometry, file: &File, found: &Found) -> Result<Option<Scheme>, ImageError> {
+    let mut input = Pages { file, at: found.offset }.take(found.len);
     let dump = Dump { pages: &mut input, apart: None };
     let sample = ecc::sample(geometry, dump, &mut |_| {})?;
     Ok(ecc::detect(geometry, None, &sample).found().cloned())
 }
 
-fn decode(
-    scheme: &Scheme,
-    path: &Path,
-    offset: u64,
-    len: u64,
-    out: &File,
-) -> Result<DecodeReport, ImageError> {
-    let mut input = stretch(path, offset, len)?;
+fn decode(scheme: &Scheme, file: &File, start: u64, out: &File) -> Result<DecodeReport, ImageError> {
+    let mut input = Pages { file, at: start };
     let dump = Dump { pages: &mut input, apart: None };
     let mut writer = BufWriter::new(out);
-    let report: Result<DecodeReport, EccError> =
-        ecc::decode(scheme, dump, Some(&mut writer), DecodeOptions::default(), &mut |_| {});
-    let report = report?;
-    std::io::Write::flush(&mut writer).map_err(ImageError::File)?;
+    let report = ecc::decode(scheme, dump, Some(&mut writer), DecodeOptions::default(), &mut |_| {})?;
+    writer.flush().map_err(ImageError::File)?;
     Ok(report)
 }
 
-fn strip(path: &Path, offset: u64, len: u64, pages: PageShape, out: &File) -> std::io::Result<()> {
-    let mut input = File::open(path)?;
-    input.seek(SeekFrom::Start(offset))?;
-    let mut input = std::io::BufReader::new(input.take(len));
+fn strip(input: Pages<'_>, pages: PageShape, out: &File) -> io::Result<()> {
+    let mut input = io::BufReader::new(input);
     let mut writer = BufWriter::new(out);
     let mut page = vec![0; pages.stride() as usize];
     while input.read_exact(&mut page).is_ok() {
-        std::io::Write::write_all(&mut writer, &page[..pages.page_bytes as usize])?;
+        writer.write_all(&page[..pages.page_bytes as usize])?;
     }
-    std::io::Write::flush(&mut writer)
+    writer.flush()
 }

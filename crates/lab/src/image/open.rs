@@ -3,19 +3,20 @@
 use std::fs::File;
 use std::path::Path;
 
-use floatgate_media::ubi::MAX_ERASE_COUNT;
+use floatgate_media::ubi::{MAX_ERASE_COUNT, VolumeFlags};
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
-use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs};
+use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape, UbiShape, detect};
+use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
 use super::edit::Pending;
 use super::oob::{Corrected, correct};
+use super::oob_store::OobPages;
 
 /// The program buffer that is assumed for NOR.
 const NOR_BUFFER: u32 = 64;
@@ -47,7 +48,20 @@ pub struct Image {
     file: File,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
+    /// How the pages of such a dump are written.
+    oob: Option<OobPages>,
+    /// LEBs that a volume is to have that can grow.
+    lebs: Option<u32>,
     access: Access,
+}
+
+/// LEBs that a volume of an image has, and can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// LEBs of the filesystem now.
+    pub now: u32,
+    /// LEBs that the filesystem was made for.
+    pub max: u32,
 }
 
 /// Changes of a file that wait.
@@ -89,52 +103,57 @@ impl Image {
             Access::Read => File::open(path),
             Access::Write => File::options().read(true).write(true).open(path),
         };
-        Self::over(file.map_err(ImageError::File)?, path, access)
+        Self::over(file.map_err(ImageError::File)?, access)
     }
 
     /// Opens a file to change what is in it, in memory for now: the changes are in what comes with the image.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending), ImageError> {
+    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over(file, path, Access::Write)?;
+        let mut image = Self::over(file, Access::Write)?;
         let pending = Pending::new(image.store);
         image.store = Box::new(pending.clone());
-        Ok((image, pending))
+        let oob = image.oob.take();
+        Ok((image, pending, oob))
     }
 
-    fn over(file: File, path: &Path, access: Access) -> Result<Self, ImageError> {
+    /// Looks for images in a file that is open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
-            Content::UbiWithOob { pages, .. } => Some((found.offset, found.len, pages)),
+            Content::UbiWithOob { pages, .. } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
-            Some((offset, len, pages)) => Self::corrected(path, offset, len, pages, access),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access),
             None if found.is_empty() => Err(ImageError::Nothing),
-            None => Ok(Self { found, store, file, corrected: None, access }),
+            None => Ok(Self { found, store, file, corrected: None, oob: None, lebs: None, access }),
         }
     }
 
-    fn corrected(
-        path: &Path,
-        offset: u64,
-        len: u64,
-        pages: PageShape,
-        access: Access,
-    ) -> Result<Self, ImageError> {
-        if access == Access::Write {
-            return Err(ImageError::OobReadOnly);
-        }
-        let (file, corrected) = correct(path, offset, len, pages)?;
-        let mut store = store_of(&file)?;
-        let found = detect(&mut store)?;
+    /// Corrects a dump from its first whole block on.
+    fn corrected(file: &File, found: &Found, pages: PageShape, access: Access) -> Result<Self, ImageError> {
+        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+        let (data, corrected, scheme) = correct(file, found.offset % block, pages, found)?;
+        let oob = match access {
+            Access::Read => None,
+            Access::Write => Some(OobPages::new(scheme.ok_or(ImageError::OobReadOnly)?, &corrected, &data)?),
+        };
+        let mut store = store_of(&data)?;
+        let found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
-        Ok(Self { found, store, file, corrected: Some(corrected), access })
+        if let Some(oob) = &oob {
+            store = oob.store(file)?;
+        }
+        Ok(Self { found, store, file: data, corrected: Some(corrected), oob, lebs: None, access })
     }
 
     /// The same file once more, for another image in it; `None` if the system has no descriptor left.
@@ -146,6 +165,8 @@ impl Image {
             store,
             file,
             corrected: self.corrected.clone(),
+            oob: None,
+            lebs: None,
             access: self.access,
         })
     }
@@ -197,6 +218,36 @@ impl Image {
         Ok(fs)
     }
 
+    /// The same for writing with a volume of at least so many LEBs, if it [can grow](Self::growth). It grows in the image.
+    #[must_use]
+    pub fn with_lebs(self, lebs: Option<u32>) -> Self {
+        Self { lebs, ..self }
+    }
+
+    /// How far the volume that is meant can grow with its image: a bare UBIFS at the end of a file, or a volume that asks for all
+    /// space when it is attached. Such images are only as large as what is in them; often too small to be mounted for writing.
+    ///
+    /// # Errors
+    /// As [`volume`](Self::volume); no filesystem.
+    pub fn growth(mut self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
+        let found = self.choose(selection)?;
+        let is_last = found.offset + found.len >= self.store.size_bytes();
+        self.access = Access::Read;
+        let volume: Option<Box<dyn Volume>> = match found.content {
+            Content::Ubifs { .. } => Some(self.volume(selection)?).filter(|_| is_last),
+            _ => {
+                let ubi = self.attach(&found, &Hints::default())?;
+                let id = choose_volume(&ubi, selection)?;
+                let asks = ubi.volume(id)?.flags.contains(VolumeFlags::AUTORESIZE);
+                let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+                asks.then(|| Box::new(volume) as Box<dyn Volume>)
+            }
+        };
+        let Some(mut volume) = volume else { return Ok(None) };
+        let (superblock, _) = probe(&mut *volume)?;
+        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count }))
+    }
+
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
     ///
     /// # Errors
@@ -212,8 +263,11 @@ impl Image {
                 if self.access == Access::Write && !found.len.is_multiple_of(u64::from(leb_bytes)) {
                     return Err(ImageError::Truncated("the file ends within a LEB".to_owned()));
                 }
+                let held = u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX);
+                let lebs = self.lebs.filter(|_| self.access == Access::Write).unwrap_or(0).max(held);
+                let len = u64::from(lebs) * u64::from(leb_bytes);
                 let geometry = VolumeGeometry {
-                    lebs: u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX),
+                    lebs,
                     leb_bytes,
                     min_io_bytes,
                     max_write_bytes: min_io_bytes.max(if min_io_bytes == UBIFS_MIN_IO {
@@ -224,12 +278,13 @@ impl Image {
                     leb_start: 0,
                     read_only: self.access == Access::Read,
                 };
-                Ok(Box::new(BareVolume::new(Window::new(self.store, found.offset, found.len), geometry)))
+                let window = Window::new(self.store, found.offset, len.max(found.len));
+                Ok(Box::new(BareVolume::new(window, geometry)))
             }
             _ => {
                 let ubi = match self.access {
                     Access::Read => self.attach(&found, &Hints::default())?,
-                    Access::Write => self.attach_for_writing(&found, recover)?,
+                    Access::Write => return self.writable_volume(&found, selection, recover),
                 };
                 let id = choose_volume(&ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
@@ -250,87 +305,190 @@ impl Image {
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             read_only: true,
+            forgiving: true,
             ..AttachOptions::default()
         };
         let window = Window::new(self.store, found.offset, found.len);
-        attach_growing(window, geometry, StoreMode::ReadOnly, &options)
+        Attaching { geometry, mode: StoreMode::ReadOnly, bad: Vec::new(), options, lebs_more: 0 }
+            .attach_growing(window)
+    }
+
+    /// A volume of a UBI device to be written to, larger than it is if that was asked for and it asks for space itself.
+    fn writable_volume(
+        mut self,
+        found: &Found,
+        selection: &Selection,
+        recover: bool,
+    ) -> Result<Box<dyn Volume>, ImageError> {
+        let wanted = self.lebs.take();
+        let (mut attaching, mut ubi) = self.attach_for_writing(found, recover)?;
+        let id = choose_volume(&ubi, selection)?;
+        let volume = ubi.volume(id)?;
+        let grows = wanted
+            .filter(|&lebs| lebs > volume.reserved_lebs && volume.flags.contains(VolumeFlags::AUTORESIZE));
+        if let Some(lebs) = grows {
+            attaching.lebs_more = lebs - volume.reserved_lebs;
+            ubi = attaching.attach_growing(ubi.into_mtd().into_store())?;
+            ubi.resize_volume(id, lebs)?;
+        }
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+        Ok(Box::new(volume))
+    }
+
+    /// Attaches a UBI device as it was asked for; the place of VID headers is the image's.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn attach_as(
+        self,
+        found: &Found,
+        mode: StoreMode,
+        options: AttachOptions,
+    ) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let geometry = flash_geometry(shape, found.len, &Hints::default());
+        let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
+        let is_last = found.offset + found.len >= self.store.size_bytes();
+        let room = if is_last { u64::MAX } else { found.len };
+        Attaching { geometry, mode, bad: Vec::new(), options, lebs_more: 0 }.attach_growing(Window::new(
+            self.store,
+            found.offset,
+            room,
+        ))
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
     ///
     /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
     /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
-    fn attach_for_writing(mut self, found: &Found, recover: bool) -> Result<FileUbi, ImageError> {
+    fn attach_for_writing(
+        mut self,
+        found: &Found,
+        recover: bool,
+    ) -> Result<(Attaching, FileUbi), ImageError> {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        let size = self.store.size_bytes();
-        let len = device_bytes(&mut self.store, found, shape)?;
-        let geometry = flash_geometry(shape, len, &Hints::default());
+        let notes = self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default();
+        if let Some(note) = notes.into_iter().next() {
+            return Err(ImageError::OobDamaged(note));
+        }
+        let pebs = Pebs::read(&mut self.store, found, shape)?;
+        let marked =
+            self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
             after_power_cut: recover,
             autoresize: false,
+            // Nothing goes bad in a file.
+            max_bad_per_1024: 0,
             ..AttachOptions::default()
         };
-        let is_last = found.offset + found.len >= size;
-        let room = if is_last { u64::MAX } else { found.len };
-        let window = Window::new(self.store, found.offset, room);
-        attach_growing(window, geometry, StoreMode::WriteThrough, &options)
+        let part = Window::new(self.store, found.offset, u64::MAX);
+        let mut attaching = Attaching {
+            geometry: flash_geometry(shape, pebs.bytes, &Hints::default()),
+            mode: StoreMode::WriteThrough,
+            bad: pebs.blank.iter().chain(&marked).copied().collect(),
+            options,
+            lebs_more: 0,
+        };
+        // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
+        let outcome = match attaching.attach(part) {
+            Err((fault, part)) if missing_pebs(&fault, attaching.geometry.blocks()).is_some() => {
+                attaching.bad = marked;
+                attaching.attach_growing(part)
+            }
+            outcome => outcome.map_err(|(fault, _)| ImageError::Attach(fault)),
+        };
+        Ok((attaching, outcome?))
     }
 }
 
-/// Bytes up to the end of the last PEB that has a header.
-fn device_bytes(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<u64, ImageError> {
-    let peb = u64::from(shape.peb_bytes);
-    if !found.len.is_multiple_of(peb) {
-        return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
-    }
-    for pnum in (0..found.len / peb).rev() {
-        let start = found.offset + pnum * peb;
-        let mut magic = [0; 4];
-        for at in [start, start + u64::from(shape.vid_header_offset)] {
-            store.read_at(at, &mut magic).map_err(ImageError::Store)?;
-            if magic == *b"UBI#" || magic == *b"UBI!" {
-                return Ok((pnum + 1) * peb);
+/// The PEBs of a device, as far as they have headers.
+struct Pebs {
+    /// Bytes up to the end of the last one.
+    bytes: u64,
+    /// Those without, before the last one.
+    blank: Vec<u32>,
+}
+
+impl Pebs {
+    fn read(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<Self, ImageError> {
+        let peb = u64::from(shape.peb_bytes);
+        if !found.len.is_multiple_of(peb) {
+            return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
+        }
+        let (mut bytes, mut blank) = (0, Vec::new());
+        for pnum in 0..found.len / peb {
+            let start = found.offset + pnum * peb;
+            let mut has_header = false;
+            for at in [start, start + u64::from(shape.vid_header_offset)] {
+                let mut magic = [0; 4];
+                store.read_at(at, &mut magic).map_err(ImageError::Store)?;
+                has_header |= magic == *b"UBI#" || magic == *b"UBI!";
+            }
+            if has_header {
+                bytes = (pnum + 1) * peb;
+            } else {
+                blank.push(u32::try_from(pnum).unwrap_or(u32::MAX));
             }
         }
+        blank.retain(|&pnum| u64::from(pnum) < bytes / peb);
+        Ok(Self { bytes, blank })
     }
-    Ok(found.len)
 }
 
-fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
+pub(super) fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
     let file = file.try_clone().map_err(ImageError::File)?;
     Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
 }
 
-/// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
-fn attach_growing(
-    window: Window<Box<dyn Store>>,
-    mut geometry: Geometry,
+/// How a device is attached.
+struct Attaching {
+    geometry: Geometry,
     mode: StoreMode,
-    options: &AttachOptions,
-) -> Result<FileUbi, ImageError> {
-    let mut window = window;
-    for _ in 0..3 {
-        let refused = match Ubi::attach(StoreFlash::new(window, geometry.clone(), mode), options) {
-            Ok(ubi) => return Ok(ubi),
-            Err(refused) => refused,
-        };
-        let Some(missing) = missing_pebs(&refused.fault, geometry.blocks()) else {
-            return Err(ImageError::Attach(refused.fault));
-        };
-        let more = missing.saturating_mul(u64::from(geometry.erase_bytes));
-        window = refused.mtd.into_store();
-        if mode != StoreMode::ReadOnly {
-            require_erased(&mut window, geometry.size_bytes, more, missing)?;
-        }
-        geometry.size_bytes = geometry.size_bytes.saturating_add(more);
+    /// PEBs that are bad.
+    bad: Vec<u32>,
+    options: AttachOptions,
+    /// LEBs that a volume will get afterwards.
+    lebs_more: u32,
+}
+
+/// The part of a file that a device is in.
+type Part = Window<Box<dyn Store>>;
+
+impl Attaching {
+    fn attach(&self, part: Part) -> Result<FileUbi, (AttachFault, Part)> {
+        let flash = StoreFlash::new(part, self.geometry.clone(), self.mode);
+        let flash = flash.with_bad_blocks(self.bad.iter().copied());
+        Ubi::attach(flash, &self.options).map_err(|refused| (refused.fault, refused.mtd.into_store()))
     }
-    match Ubi::attach(StoreFlash::new(window, geometry, mode), options) {
-        Ok(ubi) => Ok(ubi),
-        Err(refused) => Err(ImageError::Attach(refused.fault)),
+
+    /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
+    fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
+        for _ in 0..4 {
+            let (missing, back) = match self.attach(part) {
+                Ok(ubi) => match u64::from(self.lebs_more.saturating_sub(ubi.info().available_lebs)) {
+                    0 => return Ok(ubi),
+                    missing => (missing, ubi.into_mtd().into_store()),
+                },
+                Err((fault, back)) => {
+                    let missing = missing_pebs(&fault, self.geometry.blocks());
+                    let missing = missing.filter(|&missing| missing <= MOST_PEBS);
+                    (missing.ok_or(ImageError::Attach(fault))?, back)
+                }
+            };
+            part = back;
+            let more = missing.saturating_mul(u64::from(self.geometry.erase_bytes));
+            if self.mode != StoreMode::ReadOnly {
+                require_erased(&mut part, self.geometry.size_bytes, more, missing)?;
+            }
+            self.geometry.size_bytes = self.geometry.size_bytes.saturating_add(more);
+        }
+        self.attach(part).map_err(|(fault, _)| ImageError::Attach(fault))
     }
 }
 
@@ -351,12 +509,7 @@ fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
 }
 
 /// Makes sure that what a device grows over is erased, or behind the end of the file.
-fn require_erased(
-    window: &mut Window<Box<dyn Store>>,
-    start: u64,
-    len: u64,
-    pebs: u64,
-) -> Result<(), ImageError> {
+fn require_erased(window: &mut Part, start: u64, len: u64, pebs: u64) -> Result<(), ImageError> {
     let end = start.saturating_add(len).min(window.size_bytes());
     let mut piece = vec![0; 1 << 16];
     let mut at = start;
@@ -371,7 +524,7 @@ fn require_erased(
     Ok(())
 }
 
-fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let names = || volumes.iter().map(|volume| super::extract::show_name(&volume.name)).collect();
     match &selection.volume {
@@ -392,7 +545,7 @@ fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError
 
 /// The flash that a UBI device was made for, as far as its headers tell.
 pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
-    let min_io = hints.page_bytes.unwrap_or_else(|| min_io_bytes(shape));
+    let min_io = hints.page_bytes.unwrap_or(shape.min_io_bytes);
     let is_nor = min_io < 256;
     Geometry {
         kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
@@ -407,24 +560,6 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
         ecc_step_bytes: 0,
         bitflip_threshold: 0,
         pairing: Pairing::NONE,
-    }
-}
-
-/// The page size that headers tell: data begin with the first page behind the VID header.
-///
-/// NOR has no pages: there the headers follow each other. Where data begin at twice the VID header's place it may stand in a page
-/// of its own or in the middle of one twice as large: a filesystem inside tells; without one, the first is far more usual.
-fn min_io_bytes(shape: &UbiShape) -> u32 {
-    let (vid, data) = (shape.vid_header_offset, shape.data_offset);
-    if vid < 256 || data == 0 {
-        return 1;
-    }
-    let largest = 1 << data.trailing_zeros();
-    let told = shape.min_io_bytes.filter(|&told| told.is_power_of_two() && data.is_multiple_of(told));
-    match told {
-        Some(told) if told >= vid => told,
-        _ if vid.is_power_of_two() && data == 2 * vid => vid,
-        _ => largest,
     }
 }
 

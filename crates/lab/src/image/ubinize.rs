@@ -178,6 +178,7 @@ impl VolumeSource {
     ) -> Result<(VolumeRecord, u32), UbinizeError> {
         let page = geometry.flash().min_io_bytes;
         let aligned = self.alignment == 1 || self.alignment.is_multiple_of(page);
+        let aligned = aligned && self.alignment <= geometry.leb_bytes();
         let data_pad = geometry.data_pad(self.alignment).filter(|_| aligned);
         let data_pad = data_pad.ok_or_else(|| {
             self.wrong(format!("vol_alignment is 1 or a multiple of {page} bytes, at most a LEB"))

@@ -30,6 +30,15 @@ pub fn explore(options: &Options, progress: Progress<'_>) -> Result<Report, Work
     explore_on(options, &|seed| erased(&options.geometry, options.faults, seed), progress)
 }
 
+/// Runs something with so many threads; with 0 one for each core.
+///
+/// # Errors
+/// The system does not give as many, in words.
+pub fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> Result<T, String> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map(|pool| pool.install(run)).map_err(|error| error.to_string())
+}
+
 /// Makes erased flash for the workload of a seed.
 pub type MakeFlash<'a> = &'a (dyn Fn(u64) -> Result<Box<dyn Flash>, String> + Sync);
 

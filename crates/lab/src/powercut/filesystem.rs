@@ -79,6 +79,30 @@ impl Variant {
     }
 }
 
+/// What the filesystem of a seed is like, in words.
+pub fn describe(seed: u64) -> String {
+    let variant = Variant::of(seed);
+    let compression = match variant.compression {
+        Compression::Lzo => "LZO",
+        Compression::Zlib => "zlib",
+        Compression::Zstd => "zstd",
+        _ => "no compression",
+    };
+    let mut text = format!("{compression}, {} KiB of cache", variant.cache_bytes >> 10);
+    let words = [
+        (variant.sync, "-o sync"),
+        (variant.fastmap, "fastmap"),
+        (variant.double_hash, "double hashes"),
+        (variant.collisions, "names that collide"),
+        (variant.small, "small and nearly full"),
+    ];
+    for (_, word) in words.into_iter().filter(|(is, _)| *is) {
+        text += ", ";
+        text += word;
+    }
+    text
+}
+
 /// How to get from flash to files and back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {

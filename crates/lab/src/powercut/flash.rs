@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, RamFlash, Tear};
+use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, RamFlash, Tear};
 
 /// Flash in memory that can be copied at any moment. Copies have to be cheap: there is one for each step of a workload and
 /// one for each run.
@@ -37,14 +37,15 @@ pub(super) fn fault_plan(geometry: &Geometry, seed: u64) -> FaultPlan {
         seed,
         factory_bad: blocks.div_ceil(50),
         grown_bad_max: blocks.div_ceil(25),
-        bitflip_ppm: 20_000,
+        // Where a single wrong bit is too many, UBI gives a block up in which it sees one while it tests it.
+        bitflip_ppm: if geometry.bitflip_threshold > 1 { 20_000 } else { 200 },
         program_fail_ppm: 5_000,
         erase_fail_ppm: 20_000,
     }
 }
 
 /// Bad blocks among 1024 that UBI is told to expect where there are faults.
-pub(super) const MAX_BAD_PER_1024: u32 = 100;
+pub(super) const MAX_BAD_PER_1024: u32 = 150;
 
 /// Erased flash, with faults or without.
 pub(super) fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Flash>, String> {
@@ -59,4 +60,52 @@ pub(super) fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box
     }
     let flash = Faults::new(flash, fault_plan(geometry, seed)).map_err(|error| error.to_string())?;
     Ok(Box::new(flash))
+}
+
+/// Bytes of a flash unless asked for otherwise, and eraseblocks that it has at least: fewer leave UBIFS no room.
+const DEFAULT_BYTES: u64 = 16 << 20;
+const MIN_BLOCKS: u64 = 64;
+
+/// The geometry of a device, with fewer eraseblocks: as many as make `size_bytes`, or 16 MiB, or 64 if that is more.
+///
+/// # Errors
+/// Why a filesystem cannot be tried on such flash, in words.
+pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, String> {
+    if device.pairing != Pairing::NONE {
+        return Err(
+            "pages of MLC NAND lose what is in their pair when power is cut: use `--set partition.slc=true`"
+                .to_owned(),
+        );
+    }
+    let erase_bytes = u64::from(device.erase_bytes);
+    let wanted =
+        size_bytes.unwrap_or_else(|| DEFAULT_BYTES.max(MIN_BLOCKS * erase_bytes).min(device.size_bytes));
+    if wanted > device.size_bytes || wanted < erase_bytes {
+        return Err(format!(
+            "a size of {wanted} bytes, where it has {} in blocks of {erase_bytes}",
+            device.size_bytes
+        ));
+    }
+    let kind = if device.kind == FlashKind::Nor { FlashKind::Nor } else { FlashKind::SlcNand };
+    Ok(Geometry { kind, size_bytes: wanted - wanted % erase_bytes, ..device.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chips_are_made_smaller() {
+        let device = Geometry::nand_2048(2048);
+        let blocks = |size| shrunk(&device, size).map(|geometry| geometry.blocks());
+        assert_eq!(
+            (blocks(None), blocks(Some(5 << 20)), blocks(Some(256 << 20))),
+            (Ok(128), Ok(40), Ok(2048))
+        );
+        assert!(blocks(Some(257 << 20)).is_err() && blocks(Some(1)).is_err());
+        let small = Geometry::nor(20, 65536);
+        assert_eq!(shrunk(&small, None), Ok(small));
+        let large = Geometry { erase_bytes: 1 << 20, size_bytes: 1 << 30, ..device };
+        assert_eq!(shrunk(&large, None).map(|geometry| geometry.blocks()), Ok(64));
+    }
 }

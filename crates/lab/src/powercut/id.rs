@@ -62,8 +62,13 @@ pub(super) fn kind_name(kind: CutKind) -> &'static str {
 }
 
 /// The place of a kind among all.
-pub(super) fn kind_index(kind: CutKind) -> usize {
-    KINDS.into_iter().take_while(|(other, _)| *other != kind).count()
+pub(super) const fn kind_index(kind: CutKind) -> usize {
+    match kind {
+        CutKind::Before => 0,
+        CutKind::During(Stage::Early) => 1,
+        CutKind::During(Stage::Middle) => 2,
+        CutKind::During(Stage::Late) => 3,
+    }
 }
 
 impl fmt::Display for CutAt {

@@ -20,9 +20,10 @@ mod run;
 mod state;
 mod workload;
 
-pub use explore::{MakeFlash, Progress, explore, explore_on, replay, replay_on};
-pub use flash::Flash;
-pub use floatgate_mtd::power_cut::CutKind;
+pub use explore::{MakeFlash, Progress, explore, explore_on, on_threads, replay, replay_on};
+pub use filesystem::describe;
+pub use flash::{Flash, shrunk};
+pub use floatgate_mtd::power_cut::{CutKind, Stage};
 pub use id::{CutAt, End, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};
 pub use record::WorkloadError;

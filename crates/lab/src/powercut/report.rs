@@ -22,7 +22,7 @@ pub struct Failure {
     pub what: String,
 }
 
-/// Numbers of runs; all but `operations` are of runs with the same kind of step.
+/// Numbers of the runs in which the same kind of step was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StepCounts {
     /// Runs: first cuts, or filesystems that were unmounted.
@@ -44,7 +44,7 @@ pub struct StepCounts {
 }
 
 /// What an exploration found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Workloads.
     pub workloads: u64,
@@ -54,8 +54,8 @@ pub struct Report {
     pub runs: u64,
     /// Cuts, those of recoveries included.
     pub cuts: u64,
-    /// Runs by the kind of their first cut: `before`, `early`, `middle`, `late`.
-    pub kinds: BTreeMap<&'static str, u64>,
+    /// Runs by the kind of their first cut.
+    kinds: [u64; CutKind::ALL.len()],
     /// Runs by the step that was cut.
     pub steps: BTreeMap<&'static str, StepCounts>,
     /// Most bad PEBs that a run ended with.
@@ -112,8 +112,8 @@ impl Report {
 
     fn count(&mut self, kind: Option<CutKind>) {
         self.runs += 1;
-        if let Some(kind) = kind {
-            *self.kinds.entry(kind_name(kind)).or_default() += 1;
+        if let Some(count) = kind.and_then(|kind| self.kinds.get_mut(kind_index(kind))) {
+            *count += 1;
         }
     }
 
@@ -126,9 +126,7 @@ impl Report {
         self.cuts += later.cuts;
         self.bad_pebs_max = self.bad_pebs_max.max(later.bad_pebs_max);
         self.failure_count += later.failure_count;
-        for (kind, runs) in later.kinds {
-            *self.kinds.entry(kind).or_default() += runs;
-        }
+        self.kinds.iter_mut().zip(later.kinds).for_each(|(count, more)| *count += more);
         for (step, counts) in later.steps {
             self.steps.entry(step).or_default().add(counts);
         }
@@ -137,12 +135,9 @@ impl Report {
         self
     }
 
-    /// Runs by the kind of their first cut, in the order in which an operation proceeds.
-    pub fn kinds_in_order(&self) -> Vec<(&'static str, u64)> {
-        let mut kinds: Vec<(usize, &'static str)> =
-            CutKind::ALL.into_iter().map(|kind| (kind_index(kind), kind_name(kind))).collect();
-        kinds.sort_unstable();
-        kinds.into_iter().map(|(_, name)| (name, self.kinds.get(name).copied().unwrap_or(0))).collect()
+    /// Runs by the kind of their first cut, in the order in which an operation proceeds: before it, early in it, and so on.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        CutKind::ALL.into_iter().map(|kind| (kind_name(kind), self.kinds[kind_index(kind)]))
     }
 }
 

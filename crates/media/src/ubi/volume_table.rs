@@ -93,6 +93,16 @@ impl VolumeRecord {
         Ok(())
     }
 
+    /// Reads one record of a table, without the others; `None` for an empty one.
+    ///
+    /// # Errors
+    ///
+    /// A damaged record, or an impossible one.
+    pub fn parse(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<Option<Self>, MediaError> {
+        check_record(span(bytes, 0, RECORD_BYTES)?, geometry, good_pebs)?;
+        Ok(Some(Self::take(bytes, 0)).filter(|record| record.reserved_pebs != 0))
+    }
+
     /// Writes the record.
     #[must_use]
     pub fn emit(&self) -> [u8; RECORD_BYTES] {

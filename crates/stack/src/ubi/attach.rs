@@ -20,7 +20,7 @@ use floatgate_mtd::Mtd;
 pub(super) const RESERVED: u32 = 2;
 
 /// The two copies of the volume table, as far as they are there.
-type TableCopies = [Option<Vec<u8>>; 2];
+pub(super) type TableCopies = [Option<Vec<u8>>; 2];
 
 impl<M: Mtd> Ubi<M> {
     /// Attaches a device. Flash that is empty becomes a device without volumes.
@@ -62,14 +62,17 @@ impl<M: Mtd> Ubi<M> {
             wear_threshold: options.wear_threshold.max(1),
             attach_kind: AttachKind::Scan,
             fastmap: None,
+            damage: Vec::new(),
         }
     }
 
     /// Finds out what is where, by a fastmap if there is a good one that may be used, else by reading all headers.
     fn find_all(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
+        let forgiving = options.forgiving && options.read_only;
         let mut scan = Scan::new(self.io.pebs);
+        scan.forgiving = forgiving;
         let mut read = 0;
-        if options.fastmap != FastmapUse::Never && self.io.pebs > FASTMAP_ANCHOR_PEBS {
+        if options.fastmap != FastmapUse::Never && !forgiving && self.io.pebs > FASTMAP_ANCHOR_PEBS {
             read = FASTMAP_ANCHOR_PEBS;
             scan.read(&mut self.io, 0..read)?;
             if !scan.doubtful && self.load_fastmap(&scan, options)? {
@@ -80,7 +83,7 @@ impl<M: Mtd> Ubi<M> {
         scan.read(&mut self.io, read..pebs)?;
         // A fastmap that does not count may still say in which PEBs a write may have begun.
         let begun = match fastmap::read(&mut self.io, &scan)? {
-            Some((_, layout)) if options.after_power_cut => layout.pool,
+            Some((_, layout)) if options.after_power_cut && !forgiving => layout.pool,
             _ => Vec::new(),
         };
         scan.settle(&mut self.io)?;
@@ -132,20 +135,32 @@ impl<M: Mtd> Ubi<M> {
             Counts { bad: scan.bad, corrupted: scan.corrupted, alien: scan.alien, ..Counts::default() };
         self.sqnum = scan.max_sqnum.saturating_add(1);
         let copies = self.read_table(scan)?;
-        let records = self.parse_table(scan, &copies, options)?;
+        let records = if scan.forgiving {
+            self.salvage_table(scan, &copies)?
+        } else {
+            self.parse_table(scan, &copies, options)?
+        };
         self.add_volumes(scan, &records)?;
         self.reserve_pebs(options)?;
         self.take_pebs(scan);
+        self.damage = std::mem::take(&mut scan.damage);
         Ok(copies)
     }
 
     /// Reads both copies of the volume table, empty where there is none.
     fn read_table(&mut self, scan: &mut Scan) -> Result<TableCopies, AttachFault> {
         let mut copies = [None, None];
+        let forgiving = scan.forgiving;
         for found in scan.found.iter_mut().filter(|found| found.header.volume_id == LAYOUT_VOLUME) {
             let (pnum, lnum) = (found.pnum, found.header.lnum);
-            let place = copies.get_mut(lnum as usize);
-            let place = place.ok_or(inconsistent(found, "number of LEBs"))?;
+            let Some(place) = copies.get_mut(lnum as usize) else {
+                let fault = inconsistent(found, "number of LEBs");
+                if forgiving {
+                    scan.damage.push(fault);
+                    continue;
+                }
+                return Err(fault);
+            };
             let mut bytes = vec![0; self.io.geometry.volume_table_bytes()];
             let quality = self.io.read_data(pnum, 0, &mut bytes)?;
             found.scrub |= !quality.is_good();
@@ -182,29 +197,32 @@ impl<M: Mtd> Ubi<M> {
     /// Builds the volumes and their maps.
     fn add_volumes(&mut self, scan: &mut Scan, records: &[(u32, VolumeRecord)]) -> Result<(), AttachFault> {
         let reserved: u64 = records.iter().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
-        if reserved > u64::from(self.good_pebs()) {
+        if reserved > u64::from(self.good_pebs()) && !scan.forgiving {
             return Err(UbiError::NoSpace { need: reserved, available: self.good_pebs() }.into());
         }
         self.volumes = records.iter().map(|&(id, record)| (id, VolumeState::new(id, record))).collect();
         self.volumes.insert(LAYOUT_VOLUME, VolumeState::layout());
         scan.drop_unless(|id| self.volumes.contains_key(&id));
-        for lebs in scan.found.chunk_by(|a, b| a.header.volume_id == b.header.volume_id) {
-            self.map_volume(lebs)?;
+        let found = std::mem::take(&mut scan.found);
+        for lebs in found.chunk_by(|a, b| a.header.volume_id == b.header.volume_id) {
+            self.map_volume(scan, lebs)?;
         }
+        scan.found = found;
         Ok(())
     }
 
     /// Maps the LEBs of a volume, which come in order.
-    fn map_volume(&mut self, lebs: &[Found]) -> Result<(), AttachFault> {
+    fn map_volume(&mut self, scan: &mut Scan, lebs: &[Found]) -> Result<(), AttachFault> {
         let (Some(first), Some(last)) = (lebs.first(), lebs.last()) else { return Ok(()) };
         let leb_bytes = self.io.leb_bytes();
         let Some(volume) = self.volumes.get_mut(&first.header.volume_id) else { return Ok(()) };
         for found in lebs {
-            check_found(found, first, &volume.record)?;
-            volume.eba[found.header.lnum as usize] = found.pnum;
+            if scan.pass(check_found(found, first, &volume.record))?.is_some() {
+                volume.eba[found.header.lnum as usize] = found.pnum;
+            }
         }
         if volume.is_static() {
-            volume.used_lebs = first.header.used_lebs;
+            volume.used_lebs = first.header.used_lebs.min(volume.record.reserved_pebs);
             volume.corrupted = lebs.len() as u64 != u64::from(volume.used_lebs);
             let complete = last.header.lnum + 1 == volume.used_lebs;
             volume.last_bytes =
@@ -263,6 +281,7 @@ impl<M: Mtd> Ubi<M> {
             return Ok(());
         }
         if options.after_power_cut {
+            self.doubt_free();
             self.erase_doubtful(scan, begun)?;
             self.erase_begun(options.fastmap == FastmapUse::Write || !stale.is_empty())?;
         }
@@ -333,7 +352,7 @@ fn refusal(scan: &Scan, error: Option<floatgate_media::MediaError>) -> AttachFau
     }
 }
 
-fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
+pub(super) fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
     let LebId { volume: id, .. } = found.leb();
     AttachFault::Inconsistent { pnum: found.pnum, id, field }
 }

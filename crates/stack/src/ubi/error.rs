@@ -274,6 +274,18 @@ pub enum AttachFault {
         /// Which field.
         field: &'static str,
     },
+    /// A PEB holds something, and its headers do not tell what.
+    #[error("PEB {pnum}: the VID header is damaged, and what the PEB holds is lost")]
+    DamagedHeaders {
+        /// The PEB.
+        pnum: u32,
+    },
+    /// A record of the volume table is damaged in both copies; what the volume is was taken from its LEBs.
+    #[error("volume {id}: its record is damaged, its name and size are lost")]
+    LostRecord {
+        /// The volume.
+        id: u32,
+    },
     /// There is no layout volume.
     #[error("there is no volume table")]
     NoVolumeTable,

@@ -84,6 +84,7 @@ fn try_read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<(Scan, Layout), Miss
     }
     let map = Fastmap::parse(&bytes)?;
     scan.fill(io, &map)?;
+    scan.take_counters(first);
     let pebs = superblock.pebs().map(|peb| peb.pnum).collect();
     let free = |pnum: &u32| scan.pebs.get(*pnum as usize).is_some_and(|peb| peb.state == PebState::Free);
     let pool = map.pool.pebs().chain(map.wl_pool.pebs()).filter(free).collect();
@@ -156,6 +157,17 @@ impl Scan {
         self.account()
     }
 
+    /// Free PEBs that were read already have the erase counters of their headers, which may be higher than the fastmap says: a PEB
+    /// that an attach has erased, before power went away again, would be first in turn for ever, and the next one, in which a
+    /// write may have begun, would never be erased.
+    fn take_counters(&mut self, first: &Self) {
+        for (peb, seen) in self.pebs.iter_mut().zip(&first.pebs) {
+            if peb.state == PebState::Free && seen.state == PebState::Free {
+                peb.erase_count = peb.erase_count.max(seen.erase_count);
+            }
+        }
+    }
+
     fn map_volume(&mut self, map: &VolumeMap<'_>) -> Result<(), Miss> {
         let volume = &map.volume;
         let volume_type = volume.volume_type.volume_type().ok_or(Miss::Unusable)?;
@@ -217,6 +229,10 @@ impl<M: Mtd> Ubi<M> {
             let pnum = entry.pnum;
             match std::mem::replace(&mut self.peb_mut(pnum).doubt, Doubt::None) {
                 Doubt::None => return Ok(Some(entry)),
+                Doubt::Unproven => {
+                    self.peb_mut(pnum).doubt = Doubt::Unproven;
+                    return Ok(Some(entry));
+                }
                 Doubt::Begun => self.erase_out_of_turn(pnum)?,
                 Doubt::Hearsay if matches!(self.io.read_ec(pnum)?, Header::Found(..)) => {}
                 Doubt::Hearsay => {

@@ -221,6 +221,23 @@ impl<M: Mtd> Io<M> {
         })
     }
 
+    /// The VID header that differs in one bit from what is there, if there is one.
+    pub(super) fn repaired_vid(&mut self, pnum: u32) -> Result<Option<VidHeader>, UbiError> {
+        let mut bytes = [0; HEADER];
+        self.read(pnum, self.geometry.vid_header_offset(), &mut bytes)?;
+        let parse = |bytes: &[u8]| {
+            let header = VidHeader::parse(bytes, ReadFlips::default()).ok()?;
+            header.check(&self.geometry).ok().map(|()| header)
+        };
+        let flipped = (0..HEADER * 8).find_map(|bit| {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let header = parse(&bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            header
+        });
+        Ok(flipped)
+    }
+
     fn read_header<T>(
         &mut self,
         pnum: u32,

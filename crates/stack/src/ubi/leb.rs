@@ -1,7 +1,7 @@
 //! LEBs: reading, writing, atomic change, mapping (Linux: `eba.c`).
 
 use super::io::{Header, Quality, RETRIES};
-use super::pebs::LebId;
+use super::pebs::{Doubt, LebId};
 use super::table::{UNMAPPED, VolumeState};
 use super::{Ubi, UbiError};
 use crate::volume::VolumeFault;
@@ -207,9 +207,14 @@ impl<M: Mtd> Ubi<M> {
             header.sqnum = self.next_sqnum();
             let result = self.write_headed(pnum, &header, offset, data);
             match result {
-                Ok(()) => {
+                Ok(true) => {
                     self.replace_mapping(leb, pnum, torture_old);
                     return Ok(());
+                }
+                // Nothing is wrong with it once it is erased.
+                Ok(false) => {
+                    self.put_peb(pnum, leb, false);
+                    continue;
                 }
                 Err(UbiError::PowerLost) => return Err(UbiError::PowerLost),
                 Err(error) => {
@@ -223,18 +228,23 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
+    /// Writes header and data; `false` if the header does not hold: power was cut from an earlier write of it.
     fn write_headed(
         &mut self,
         pnum: u32,
         header: &VidHeader,
         offset: u32,
         data: &[u8],
-    ) -> Result<(), UbiError> {
+    ) -> Result<bool, UbiError> {
         self.io.write_vid(pnum, header)?;
-        if data.is_empty() {
-            return Ok(());
+        let unproven = std::mem::replace(&mut self.peb_mut(pnum).doubt, Doubt::None) == Doubt::Unproven;
+        if unproven && self.io.read_vid(pnum)? != Header::Found(*header, false) {
+            return Ok(false);
         }
-        self.io.write_data(pnum, offset, data)
+        if !data.is_empty() {
+            self.io.write_data(pnum, offset, data)?;
+        }
+        Ok(true)
     }
 
     fn replace_mapping(&mut self, leb: LebId, pnum: u32, torture_old: bool) {

@@ -4,7 +4,7 @@
 //! each of them is (`scan`), reads the volume table and builds the map from LEBs to PEBs (`attach`). Then
 //! LEBs are read, written, changed (`leb`), which takes free PEBs and gives used ones back to be erased (`wear`); LEBs
 //! are moved because of wear or bitflips (`relocate`). Volumes are made and changed (`volumes`, `table`) and
-//! rewritten as a whole (`update`). Below all is the flash with its clock (`io`).
+//! rewritten as a whole (`update`). Of a damaged device `salvage` attaches what is left. Below all is the flash with its clock (`io`).
 //!
 //! Facts are from Linux 6.12, `drivers/mtd/ubi`; the bytes are in `docs/spec/ubi.md`. Where this code differs:
 //!
@@ -26,6 +26,7 @@ mod options;
 mod pebs;
 mod power_cut;
 mod relocate;
+mod salvage;
 mod scan;
 mod table;
 mod update;
@@ -71,6 +72,8 @@ pub struct Ubi<M> {
     attach_kind: AttachKind,
     /// The fastmap, if one is kept up to date.
     fastmap: Option<FastmapState>,
+    /// What a forgiving attach has passed over.
+    damage: Vec<AttachFault>,
 }
 
 /// Numbers of PEBs.

@@ -51,6 +51,9 @@ pub struct AttachOptions {
     /// read well and not hold, and a PEB that looks erased may not hold what is written to it. So the LEB written last is
     /// written again, and the few PEBs that a write may have begun in are erased. `false` saves that time.
     pub after_power_cut: bool,
+    /// Together with `read_only`: attaches what is left of a damaged device, or of an image that is shorter than its volumes, and
+    /// notes what is damaged ([`Ubi::damage`](super::Ubi::damage)).
+    pub forgiving: bool,
     /// A volume that asks for all the space left gets it, as Linux does. `false`: it goes on asking, so that an image that is
     /// changed here still fits flash of any size.
     pub autoresize: bool,
@@ -67,6 +70,7 @@ impl Default for AttachOptions {
             wear_threshold: 4096,
             new_image_seq: 0,
             after_power_cut: true,
+            forgiving: false,
             autoresize: true,
         }
     }

@@ -54,6 +54,8 @@ pub(super) enum Doubt {
     Hearsay,
     /// A write may have begun in it.
     Begun,
+    /// It was free when the device was attached: what is written to it first is read again.
+    Unproven,
 }
 
 /// A PEB that is bad or not known yet.

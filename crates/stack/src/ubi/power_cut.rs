@@ -11,10 +11,13 @@
 //! - *The LEB written last*: its header (nothing follows it) or its data (it is a copy, and what it replaces is there, too)
 //!   may not hold. It is written again, before what it replaces is erased.
 //!
+//! The choice can have been another: a PEB with wrong bits was among the free ones before, and is not now. So the header is read again
+//! after it was written to a PEB that was free already when the device was attached.
+//!
 //! What is appended to a LEB is not looked at: whoever wrote it knows what may have been cut off.
 
 use super::io::is_filled;
-use super::pebs::{Entry, PebState};
+use super::pebs::{Doubt, Entry, PebState};
 use super::scan::{Found, Scan};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VolumeType};
@@ -31,6 +34,12 @@ impl<M: Mtd> Ubi<M> {
             self.erase_out_of_turn(pnum)?;
         }
         self.erase_free(begun)
+    }
+
+    /// A write may have begun in any free PEB, as far as is known.
+    pub(super) fn doubt_free(&mut self) {
+        let free = self.pebs.iter_mut().filter(|peb| peb.state == PebState::Free && peb.doubt == Doubt::None);
+        free.for_each(|peb| peb.doubt = Doubt::Unproven);
     }
 
     /// Erases the free PEBs that a write may have begun in: data or, where a fastmap did not count, a move; with `anchors`

@@ -58,6 +58,9 @@ pub(super) struct Scan {
     unknown: Vec<u32>,
     /// A header in doubt: a fastmap is not to be trusted.
     pub(super) doubtful: bool,
+    /// What is damaged is passed over, and noted.
+    pub(super) forgiving: bool,
+    pub(super) damage: Vec<AttachFault>,
 }
 
 /// What an EC header tells of its PEB.
@@ -80,9 +83,26 @@ impl Scan {
         pebs: std::ops::Range<u32>,
     ) -> Result<(), AttachFault> {
         for pnum in pebs {
-            self.read_peb(io, pnum)?;
+            let outcome = self.read_peb(io, pnum);
+            if self.pass(outcome)?.is_none() {
+                self.pebs[pnum as usize].state = PebState::Alien;
+                self.alien += 1;
+            }
         }
         Ok(())
+    }
+
+    /// An outcome, or `None` if it is a fault that is forgiven.
+    pub(super) fn pass<T>(&mut self, outcome: Result<T, AttachFault>) -> Result<Option<T>, AttachFault> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(fault @ AttachFault::Ubi(UbiError::PowerLost)) => Err(fault),
+            Err(fault) if self.forgiving => {
+                self.damage.push(fault);
+                Ok(None)
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Reads the headers of a PEB.
@@ -165,6 +185,14 @@ impl Scan {
         flips: bool,
     ) -> Result<(), AttachFault> {
         self.doubtful = true;
+        if self.forgiving {
+            if let Some(header) = io.repaired_vid(pnum)? {
+                return self.add(io, Found { pnum, header, scrub: true });
+            }
+            if holds_data(io, pnum)? {
+                self.damage.push(AttachFault::DamagedHeaders { pnum });
+            }
+        }
         if ec.erase_count.is_none() {
             let both = flips && ec.flips;
             self.maybe_bad += u32::from(both);
@@ -256,7 +284,7 @@ impl Scan {
     fn check_corrupted(&self, pebs: u32) -> Result<(), AttachFault> {
         let usable = pebs.saturating_sub(self.bad + self.alien);
         let max = if usable < 20 { 8 } else { usable / 20 };
-        if self.corrupted >= max {
+        if self.corrupted >= max && !self.forgiving {
             return Err(AttachFault::TooManyCorrupted { count: self.corrupted, max });
         }
         Ok(())
@@ -264,7 +292,7 @@ impl Scan {
 
     /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
     fn resolve<M: Mtd>(&mut self, io: &mut Io<M>, claims: &[Found]) -> Result<(), AttachFault> {
-        check_sequence(claims)?;
+        self.pass(check_sequence(claims))?;
         for (index, &claim) in claims.iter().enumerate() {
             let older = &claims[index + 1..];
             if older.is_empty() || !claim.header.is_copy() {

@@ -159,14 +159,7 @@ impl<V: Volume> Io<V> {
             Err(error) if !error.is_damage() => return Err(error),
             _ => {}
         }
-        let frame = Frame::parse(out).map_err(|source| Error::node(lnum, offset, source))?;
-        if frame.as_bytes().len() != len as usize {
-            return Err(Error::corrupt(lnum, offset, "a node has another length than the index says"));
-        }
-        match expected.filter(|&expected| expected != frame.node_type) {
-            Some(expected) => Err(Error::WrongNode { lnum, offset, expected, found: frame.node_type }),
-            None => Ok(frame),
-        }
+        frame_of(place, expected, out)
     }
 
     /// Writes bytes past the write buffers.
@@ -243,6 +236,22 @@ impl<V: Volume> Io<V> {
             self.read_only = true;
             Error::Volume(error)
         })
+    }
+}
+
+/// The node that stands at a place: checks magic, CRC, length and, if given, the type.
+///
+/// # Errors
+/// A damaged node, or another one than expected.
+pub(crate) fn frame_of(place: Place, expected: Option<NodeType>, bytes: &[u8]) -> Result<Frame<'_>> {
+    let Place { lnum, offset, len } = place;
+    let frame = Frame::parse(bytes).map_err(|source| Error::node(lnum, offset, source))?;
+    if frame.as_bytes().len() != len as usize {
+        return Err(Error::corrupt(lnum, offset, "a node has another length than the index says"));
+    }
+    match expected.filter(|&expected| expected != frame.node_type) {
+        Some(expected) => Err(Error::WrongNode { lnum, offset, expected, found: frame.node_type }),
+        None => Ok(frame),
     }
 }
 

@@ -8,9 +8,11 @@
 
 mod compress;
 mod directory;
+mod error;
 mod identity;
 mod item;
 mod lebs;
+mod pipeline;
 mod shape;
 mod table;
 mod tar;
@@ -19,7 +21,6 @@ mod write;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::{Superblock, Timestamp};
@@ -30,11 +31,13 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::extract::Loss;
-use super::ubinize::{FIRST_DATA_PEB, Headers, UbinizeError, VolumeSource, fill};
-use compress::{Compressors, Piece};
+use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, fill};
+use compress::Compressors;
+pub use error::BuildError;
 pub(super) use identity::Identity;
-use item::{Batch, Feeder, Item};
+use item::{Feeder, Item};
 use lebs::Lebs;
+use pipeline::run;
 pub use shape::FlashShape;
 use write::Writer;
 
@@ -128,89 +131,6 @@ pub struct Built {
     pub max_lebs: u32,
     /// What is not in the image bit for bit.
     pub losses: Vec<Loss>,
-}
-
-/// Why an image cannot be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The source cannot be read.
-    #[error("{}: {error}", .path.display())]
-    Source {
-        /// The directory or the tar.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The tar is damaged.
-    #[error("{}: {what}", .path.display())]
-    Tar {
-        /// The tar.
-        path: PathBuf,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// The device table is wrong.
-    #[error("device table, line {line}: {what}")]
-    Table {
-        /// The line, from 1 on.
-        line: usize,
-        /// What is wrong.
-        what: String,
-    },
-    /// Sizes that no flash has.
-    #[error("{0}")]
-    Shape(String),
-    /// A tar from a pipe does not say how large it is.
-    #[error("the size of what comes from stdin is not known")]
-    SizeUnknown,
-    /// The files do not fit.
-    #[error("the files do not fit into the filesystem")]
-    NoSpace,
-    /// The filesystem does not fit.
-    #[error("the filesystem has {lebs} LEBs, and the volume {volume}")]
-    VolumeTooSmall {
-        /// LEBs of the filesystem.
-        lebs: u32,
-        /// LEBs of the volume.
-        volume: u32,
-    },
-    /// The filesystem or the file below it.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The UBI device around it.
-    #[error(transparent)]
-    Ubi(#[from] UbinizeError),
-    /// The other side of the pipeline has ended; that one says why.
-    #[error("the work was stopped")]
-    Stopped,
-}
-
-impl BuildError {
-    /// What to do about it.
-    pub fn help(&self) -> String {
-        let text = match self {
-            Self::Source { .. } => "name a directory or a tar that can be read",
-            Self::Tar { .. } => "`tar --format=pax` writes what is read here",
-            Self::Table { .. } => {
-                "a line is: name type mode uid gid major minor start increment count, - for what is not given"
-            }
-            Self::Shape(_) => {
-                "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
-            }
-            Self::SizeUnknown => {
-                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
-            }
-            Self::NoSpace => "a larger --volume-size or --max-lebs has more room, and zstd or zlib need less",
-            Self::VolumeTooSmall { .. } => {
-                "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
-            }
-            Self::Image(error) => return error.help(),
-            Self::Ubi(error) => error.help(),
-            Self::Stopped => "this is a bug in floatgate: please report it",
-        };
-        text.to_owned()
-    }
 }
 
 /// Bytes that a file with so much data takes in an image, at most: its data nodes, inode, name and part of the index.
@@ -376,45 +296,4 @@ fn filled<V: Volume + Send>(
     let (superblock, _): (Superblock, _) = probe(&mut volume).map_err(ImageError::from)?;
     let (lebs, max_lebs) = (superblock.leb_count, superblock.max_leb_count);
     Ok((Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses }, volume, seq))
-}
-
-/// A batch, and its blocks compressed.
-struct Ready {
-    batch: Batch,
-    pieces: Vec<Piece>,
-}
-
-/// Reads, compresses and writes at the same time. Memory goes around: each batch comes back to who reads.
-fn run<V: Volume + Send>(
-    source: &Source,
-    writer: &mut Writer<V>,
-    mut compressors: Compressors,
-) -> Result<(), BuildError> {
-    std::thread::scope(|scope| {
-        let (sender, batches) = mpsc::sync_channel(1);
-        let (back, spent) = mpsc::channel();
-        let reader = scope.spawn(|| source.feed(Feeder::new(sender, spent)));
-        let mut ready = Ready { batch: Batch::new(), pieces: Vec::new() };
-        let mut pieces = Vec::new();
-        let mut outcome = Ok(());
-        for batch in &batches {
-            outcome = rayon::join(
-                || writer.batch(&mut ready.batch, &ready.pieces),
-                || compressors.run(&batch, &mut pieces),
-            )
-            .0;
-            std::mem::swap(&mut pieces, &mut ready.pieces);
-            let written = std::mem::replace(&mut ready.batch, batch);
-            // Who has read everything needs no memory.
-            let _ = back.send(written);
-            if outcome.is_err() {
-                break;
-            }
-        }
-        drop(batches);
-        let read = reader.join().unwrap_or(Err(BuildError::Stopped));
-        outcome?;
-        read?;
-        writer.batch(&mut ready.batch, &ready.pieces)
-    })
 }

@@ -209,8 +209,10 @@ fn kind(header: &Header, records: &Records, size: u64) -> Result<ItemKind, Strin
         Ok::<_, String>(DeviceNumber { major, minor })
     };
     Ok(match header.entry_type() {
-        // Old tars mark directories by a slash only.
-        EntryType::Regular if header.path_bytes().ends_with(b"/") => ItemKind::Directory,
+        // Old tars mark directories by a slash only. In newer ones the header may have a path that is cut off there.
+        EntryType::Regular if records.get(b"path").is_none() && header.path_bytes().ends_with(b"/") => {
+            ItemKind::Directory
+        }
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => ItemKind::Regular(size),
         EntryType::Directory => ItemKind::Directory,
         EntryType::Link => ItemKind::Link(split(&link()).ok_or("a link that leads out of the tree")?),

@@ -16,7 +16,7 @@ const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
 const FIRST_LEBS: u32 = 4;
 
 /// Whether a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
-pub(super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -> bool {
+pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -> bool {
     (0..FIRST_LEBS).any(|lnum| {
         let mut magic = [0; 4];
         volume.read(lnum, 0, &mut magic).is_ok() && magic == MAGIC

@@ -6,6 +6,7 @@ use floatgate_media::ubi::{
     EcHeader, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, Flash, Geometry, LAYOUT_VOLUME, ReadFlips,
     VidHeader, VolumeRecord, VolumeTable, VolumeType,
 };
+use floatgate_media::ubifs::{Frame, Node, NodeType, Superblock};
 use floatgate_media::{MediaError, Reason, crc};
 use floatgate_stack::store::Store;
 use floatgate_stack::ubifs::Severity;
@@ -22,6 +23,12 @@ const HEADER: usize = 64;
 
 /// PEBs whose header a search tries to correct: more tell nothing new, and it takes time.
 const CORRECTIONS_MAX: u32 = 1024;
+
+/// Bytes of a record of the volume table, with its CRC at the end.
+const RECORD: usize = 172;
+
+/// LEBs of a volume that are believed even if there are fewer PEBs.
+const LEBS_BELIEVED: usize = 1 << 16;
 
 /// More PEBs than any table says.
 const ANY_NUMBER: u32 = i32::MAX as u32;
@@ -49,6 +56,17 @@ impl<T> Header<T> {
             Ok(header) => Self::Good(header),
             Err(error) if error.reason == Reason::Erased => Self::Erased,
             Err(error) => Self::Bad(error),
+        }
+    }
+}
+
+impl<T: Copy> Header<T> {
+    /// The header, or what is there instead.
+    fn told(&self) -> Result<T, String> {
+        match self {
+            Self::Good(header) => Ok(*header),
+            Self::Erased => Err("erased".to_owned()),
+            Self::Bad(error) => Err(error.to_string()),
         }
     }
 }
@@ -101,7 +119,12 @@ pub(in super::super) struct Headers {
     table_lost: bool,
     /// Which PEB has a LEB.
     map: BTreeMap<(u32, u32), u32>,
+    /// Which PEB with a damaged VID header most likely has a LEB.
+    guesses: BTreeMap<(u32, u32), u32>,
 }
+
+/// The first byte of a PEB, and its headers or what is wrong with them.
+pub(in super::super) type PebHeaders = (u64, Result<EcHeader, String>, Result<VidHeader, String>);
 
 impl Headers {
     /// Reads them.
@@ -131,12 +154,14 @@ impl Headers {
             records: BTreeMap::new(),
             table_lost: false,
             map: BTreeMap::new(),
+            guesses: BTreeMap::new(),
         };
         let mut corrections = CORRECTIONS_MAX;
         for pnum in 0..count {
             let peb = headers.read_peb(store, pnum, &mut corrections).map_err(ImageError::Store)?;
             headers.pebs.push(peb);
         }
+        headers.collect_guesses();
         headers.settle(store, LAYOUT_VOLUME).map_err(ImageError::Store)?;
         headers.read_table(store).map_err(ImageError::Store)?;
         for id in headers.volume_ids() {
@@ -222,7 +247,10 @@ impl Headers {
         for (lnum, claims) in self.claims(id) {
             let mut winner = None;
             for (index, &(pnum, vid)) in claims.iter().enumerate() {
-                let twin = claims.iter().any(|&(other, twin)| other != pnum && twin.sqnum == vid.sqnum);
+                // The newest first, so that equal ones are neighbours.
+                let before = index.checked_sub(1).and_then(|before| claims.get(before));
+                let near = [before, claims.get(index + 1)];
+                let twin = near.into_iter().flatten().any(|(_, twin)| twin.sqnum == vid.sqnum);
                 let fate = if winner.is_some() {
                     Fate::Older
                 } else if !self.fits(id, &vid) {
@@ -261,7 +289,7 @@ impl Headers {
 
     /// Volumes that VID headers name and the table has, or would have if it were there.
     fn volume_ids(&mut self) -> Vec<u32> {
-        let named: std::collections::BTreeSet<u32> = self.users().map(|vid| vid.volume_id).collect();
+        let named: std::collections::BTreeSet<u32> = self.users().map(|(_, vid)| vid.volume_id).collect();
         for peb in &mut self.pebs {
             if let Header::Good(vid) = peb.vid
                 && !vid.is_internal()
@@ -273,10 +301,10 @@ impl Headers {
         named.into_iter().filter(|id| self.records.contains_key(id)).collect()
     }
 
-    /// Good VID headers of users' volumes.
-    fn users(&self) -> impl Iterator<Item = VidHeader> + '_ {
-        self.pebs.iter().filter_map(|peb| match peb.vid {
-            Header::Good(vid) if !vid.is_internal() => Some(vid),
+    /// PEBs with good VID headers of users' volumes.
+    fn users(&self) -> impl Iterator<Item = (u32, VidHeader)> + '_ {
+        (0..).zip(&self.pebs).filter_map(|(pnum, peb)| match peb.vid {
+            Header::Good(vid) if !vid.is_internal() => Some((pnum, vid)),
             _ => None,
         })
     }
@@ -301,54 +329,90 @@ impl Headers {
         self.table_lost = table.is_none();
         self.records = match table.or(first.ok()).or(second.ok()) {
             Some(table) => table.volumes().collect(),
-            None => self.salvage_table(&copies),
+            None => self.salvage_table(store, &copies)?,
         };
         Ok(())
     }
 
     /// Records from what is left of the table's copies, each has its own CRC, and from VID headers.
-    fn salvage_table(&self, copies: &[Vec<u8>; 2]) -> BTreeMap<u32, VolumeRecord> {
+    fn salvage_table(
+        &self,
+        store: &mut impl Store,
+        copies: &[Vec<u8>; 2],
+    ) -> Result<BTreeMap<u32, VolumeRecord>, StoreError> {
         let mut records = BTreeMap::new();
         for slot in 0..self.geometry.volume_slots() {
-            let record = copies.iter().find_map(|copy| self.record_in(copy, slot));
+            let record = copies.iter().find_map(|copy| self.record_in(copy, slot, false));
+            let record = record.or_else(|| copies.iter().find_map(|copy| self.record_in(copy, slot, true)));
             records.extend(record.map(|record| (slot, record)));
         }
-        for vid in self.users() {
-            let lebs = vid.lnum + 1;
-            let name = format!("volume{}", vid.volume_id);
-            let made_up = VolumeRecord::new(name.as_bytes(), vid.volume_type, lebs, vid.data_pad);
-            let Ok(made_up) = made_up else { continue };
-            if vid.volume_id >= self.geometry.volume_slots() || vid.data_pad != 0 {
-                continue;
+        let mut made_up: BTreeMap<u32, VolumeRecord> = BTreeMap::new();
+        for (pnum, vid) in self.users().filter(|(_, vid)| !records.contains_key(&vid.volume_id)) {
+            let mut lebs = vid.lnum + 1;
+            if vid.lnum == 0 {
+                lebs = lebs.max(self.filesystem_lebs(store, pnum)?);
             }
-            let record = records.entry(vid.volume_id).or_insert(made_up);
-            record.reserved_pebs = record.reserved_pebs.max(lebs);
+            let name = format!("volume{}", vid.volume_id);
+            let Ok(new) = VolumeRecord::new(name.as_bytes(), vid.volume_type, lebs, vid.data_pad) else {
+                continue;
+            };
+            if vid.volume_id < self.geometry.volume_slots() && vid.data_pad == 0 {
+                let record = made_up.entry(vid.volume_id).or_insert(new);
+                record.reserved_pebs = record.reserved_pebs.max(lebs);
+            }
         }
-        records
+        records.extend(made_up);
+        Ok(records)
     }
 
-    /// A good record in a slot of a table that is damaged elsewhere.
-    fn record_in(&self, copy: &[u8], slot: u32) -> Option<VolumeRecord> {
-        const RECORD: usize = 172;
-        let bytes = copy.get(slot as usize * RECORD..)?.get(..RECORD)?;
+    /// LEBs of the filesystem whose superblock a PEB holds.
+    fn filesystem_lebs(&self, store: &mut impl Store, pnum: u32) -> Result<u32, StoreError> {
+        let mut bytes = vec![0; Superblock::SIZE];
+        store.read_at(self.peb_start(pnum) + u64::from(self.geometry.data_offset()), &mut bytes)?;
+        let node = Frame::parse(&bytes).and_then(|frame| frame.node());
+        Ok(match node {
+            Ok(Node::Superblock(superblock)) => superblock.leb_count.min(self.pebs.len() as u32),
+            _ => 0,
+        })
+    }
+
+    /// A good record in a slot of a table that is damaged elsewhere; `corrects` takes one with a single wrong byte too.
+    fn record_in(&self, copy: &[u8], slot: u32, corrects: bool) -> Option<VolumeRecord> {
+        let mut bytes = *copy.get(slot as usize * RECORD..)?.first_chunk::<RECORD>()?;
+        if corrects {
+            bytes = correct_record(bytes)?;
+        }
         let mut table = vec![0; self.geometry.volume_table_bytes()];
         VolumeTable::emit([], &self.geometry, &mut table).ok()?;
-        table.get_mut(..RECORD)?.copy_from_slice(bytes);
+        table.get_mut(..RECORD)?.copy_from_slice(&bytes);
         VolumeTable::parse(&table, &self.geometry, ANY_NUMBER).ok()?.get(0)
     }
 
     /// A PEB with a damaged VID header that most likely has a LEB which no other PEB has.
     fn guessed(&self, id: u32, lnum: u32) -> Option<u32> {
-        let fits = |peb: &Peb| peb.guess.is_some_and(|vid| vid.volume_id == id && vid.lnum == lnum);
-        let candidates = (0..).zip(&self.pebs).filter(|(_, peb)| fits(peb));
-        let newest = candidates.max_by_key(|(_, peb)| peb.guess.map_or(0, |vid| vid.sqnum));
-        newest.map(|(pnum, _)| pnum)
+        self.guesses.get(&(id, lnum)).copied()
     }
 
-    /// A volume as LEBs.
-    pub(in super::super) fn volume<S: Store>(&self, store: S, id: u32, mapping: Mapping) -> MappedVolume<S> {
+    /// Of several guesses for a LEB the newest counts.
+    fn collect_guesses(&mut self) {
+        let mut newest: BTreeMap<(u32, u32), (u64, u32)> = BTreeMap::new();
+        for (pnum, peb) in (0..).zip(&self.pebs) {
+            let Some(vid) = peb.guess else { continue };
+            let guess = newest.entry((vid.volume_id, vid.lnum)).or_insert((vid.sqnum, pnum));
+            *guess = (*guess).max((vid.sqnum, pnum));
+        }
+        self.guesses = newest.into_iter().map(|(leb, (_, pnum))| (leb, pnum)).collect();
+    }
+
+    /// A volume as LEBs. Behind the last one a salvage has the PEBs whose LEB cannot be told.
+    pub(in super::super) fn volume<S: Store>(
+        &self,
+        mut store: S,
+        id: u32,
+        mapping: Mapping,
+    ) -> MappedVolume<S> {
         let record = self.records.get(&id).copied().unwrap_or_default();
-        let lebs = record.reserved_pebs;
+        let lebs = record.reserved_pebs.min(self.pebs.len().max(LEBS_BELIEVED) as u32);
         // A table can name more LEBs than there are PEBs; those behind read as erased.
         let places = (0..lebs.min(self.last_lnum(id) + 1)).map(|lnum| {
             let mapped = self.map.get(&(id, lnum)).copied();
@@ -356,6 +420,13 @@ impl Headers {
             mapped.or(guessed).map(|pnum| self.peb_start(pnum) + u64::from(self.geometry.data_offset()))
         });
         let max_write_bytes = self.flash.buffer_bytes;
+        let mut places: Vec<Option<u64>> = places.collect();
+        if mapping == Mapping::Salvage && self.nameless().next().is_some() {
+            places.resize(lebs as usize, None);
+            let data = u64::from(self.geometry.data_offset());
+            places.extend(self.nameless().map(|pnum| Some(self.peb_start(pnum) + data)));
+            name_first_lebs(&mut store, &mut places, lebs as usize);
+        }
         let geometry = VolumeGeometry {
             lebs,
             leb_bytes: self.geometry.leb_bytes() - record.data_pad.min(self.geometry.leb_bytes()),
@@ -364,13 +435,12 @@ impl Headers {
             leb_start: self.geometry.data_offset() % max_write_bytes.max(1),
             read_only: true,
         };
-        MappedVolume::new(store, geometry, places.collect())
+        MappedVolume::new(store, geometry, places)
     }
 
     fn last_lnum(&self, id: u32) -> u32 {
         let mapped = self.map.range((id, 0)..=(id, u32::MAX)).next_back().map(|(&(_, lnum), _)| lnum);
-        let guesses = self.pebs.iter().filter_map(|peb| peb.guess);
-        let guessed = guesses.filter(|vid| vid.volume_id == id).map(|vid| vid.lnum).max();
+        let guessed = self.guesses.range((id, 0)..=(id, u32::MAX)).next_back().map(|(&(_, lnum), _)| lnum);
         mapped.max(guessed).unwrap_or(0)
     }
 
@@ -381,6 +451,17 @@ impl Headers {
             Peb { vid: Header::Good(vid), .. } => Some(vid),
             Peb { guess, .. } => guess,
         }
+    }
+
+    /// The two headers of a PEB as far as they are good, with the PEB's first byte.
+    pub(in super::super) fn of_peb(&self, pnum: u32) -> Option<PebHeaders> {
+        let peb = self.pebs.get(pnum as usize)?;
+        Some((self.peb_start(pnum), peb.ec.told(), peb.vid.told()))
+    }
+
+    /// PEBs of the device.
+    pub(in super::super) fn peb_count(&self) -> u32 {
+        u32::try_from(self.pebs.len()).unwrap_or(u32::MAX)
     }
 
     /// PEBs by what they are.
@@ -521,11 +602,11 @@ impl Headers {
             };
             let what = format!("copy {}: {what}", lnum + 1);
             let mut finding = ubi(severity, "volume table", what, consequence);
-            let in_data = error.as_ref().map_or(0, |error| error.offset as u64);
+            let record = error.as_ref().map_or(0, |error| error.offset / RECORD * RECORD);
             finding.peb = pnum;
             finding.offset = pnum.map(|pnum| {
                 let data = self.peb_start(pnum) + u64::from(self.geometry.data_offset());
-                origin.file_byte(data + in_data)
+                origin.file_byte(data + record as u64)
             });
             report.add(finding);
         }
@@ -575,10 +656,47 @@ impl Headers {
     }
 
     /// PEBs with data whose LEB cannot be told.
-    pub(in super::super) fn nameless(&self) -> impl Iterator<Item = u32> + '_ {
+    fn nameless(&self) -> impl Iterator<Item = u32> + '_ {
         let nameless = |peb: &Peb| peb.has_data && peb.guess.is_none() && matches!(peb.vid, Header::Bad(_));
         (0..).zip(&self.pebs).filter(move |(_, peb)| nameless(peb)).map(|(pnum, _)| pnum)
     }
+}
+
+/// Finds superblock and master nodes among LEBs whose number is not known: they stand in the first LEBs of a filesystem.
+fn name_first_lebs(store: &mut impl Store, places: &mut [Option<u64>], named: usize) {
+    for at in named..places.len() {
+        let Some(place) = places[at] else { continue };
+        let mut bytes = vec![0; Superblock::SIZE];
+        if store.read_at(place, &mut bytes).is_err() {
+            continue;
+        }
+        let candidates = match Frame::parse(&bytes).map(|frame| frame.node_type) {
+            Ok(NodeType::Superblock) => 0..1,
+            Ok(NodeType::Master) => 1..3,
+            _ => continue,
+        };
+        if let Some(free) = candidates.into_iter().find(|&lnum| places.get(lnum) == Some(&None)) {
+            places[free] = places[at].take();
+        }
+    }
+}
+
+/// A record with one wrong byte, corrected by its CRC.
+fn correct_record(bytes: [u8; RECORD]) -> Option<[u8; RECORD]> {
+    let is_good = |bytes: &[u8; RECORD]| {
+        let (body, sum) = bytes.split_at(RECORD - 4);
+        crc::ubi(body).to_be_bytes() == *sum
+    };
+    for at in 0..RECORD {
+        let mut tried = bytes;
+        for value in 0..=u8::MAX {
+            tried[at] = value;
+            if is_good(&tried) {
+                return Some(tried);
+            }
+        }
+    }
+    None
 }
 
 fn ubi(

@@ -24,7 +24,7 @@ impl<S: Store> MappedVolume<S> {
     }
 
     /// An image without UBI.
-    pub(super) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(in super::super) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
         let lebs = u32::try_from(len.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
         let buffer = if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes };
         let geometry = VolumeGeometry {
@@ -42,6 +42,12 @@ impl<S: Store> MappedVolume<S> {
     /// The byte of the store where a LEB is.
     pub(in super::super) fn place(&self, lnum: u32) -> Option<u64> {
         self.places.get(lnum as usize).copied().flatten()
+    }
+
+    /// LEBs behind the end: such whose number is not known.
+    pub(in super::super) fn nameless(&self) -> std::ops::Range<u32> {
+        let end = self.geometry.lebs;
+        end..end.max(u32::try_from(self.places.len()).unwrap_or(end))
     }
 
     /// Gives the store back.

@@ -9,16 +9,19 @@ mod headers;
 mod mapped;
 mod report;
 
+pub(super) use files::has_filesystem;
 pub(super) use headers::{Headers, Mapping};
 pub(super) use mapped::MappedVolume;
 pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
 
+use floatgate_stack::StoreMode;
 use floatgate_stack::store::{Store, Window};
+use floatgate_stack::ubi::AttachOptions;
 use floatgate_stack::ubifs::Severity;
 
 use super::detect::{Content, Found, PageShape};
-use super::open::{Hints, Selection};
-use super::{Corrected, FileUbi, Image, ImageError};
+use super::open::Selection;
+use super::{Corrected, Image, ImageError};
 
 /// Checks all that is in a file, or what is chosen.
 ///
@@ -30,7 +33,9 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
         None => image.found.clone(),
     };
     let mut report = CheckReport::default();
-    note_ecc(image.corrected.as_ref(), &mut report);
+    for image_of in &found {
+        note_ecc(image.corrected.as_ref(), image_of, &mut report);
+    }
     for found in found {
         let again = image.reopen().ok_or(ImageError::Nothing)?;
         let origin = Origin::new(&found, image.corrected.as_ref());
@@ -90,18 +95,50 @@ fn check_ubi(
     Ok(())
 }
 
+/// A volume of an image as LEBs, and its headers if there is UBI.
+pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Headers>, Origin);
+
+/// Opens the volume that is meant, whatever is wrong with it: the one that was named, or the only one.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened, ImageError> {
+    let found = image.choose(selection)?;
+    let origin = Origin::new(&found, image.corrected.as_ref());
+    let mut store: Box<dyn Store> = Box::new(Window::new(image.into_store(), found.offset, found.len));
+    if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
+        return Ok((MappedVolume::bare(store, found.len, leb_bytes, min_io_bytes), None, origin));
+    }
+    let headers = Headers::read(&mut store, &found)?;
+    let volumes: Vec<(u32, String)> =
+        headers.volumes().map(|(id, record)| (id, super::extract::show_name(record.name()))).collect();
+    let names = || volumes.iter().map(|(_, name)| name.clone()).collect();
+    let id = match (&selection.volume, volumes.as_slice()) {
+        (Some(wanted), _) => {
+            let by_name = volumes.iter().find(|(id, name)| name == wanted || wanted.parse() == Ok(*id));
+            let missing = || ImageError::NoVolume { wanted: wanted.clone(), names: names() };
+            by_name.map(|&(id, _)| id).ok_or_else(missing)?
+        }
+        (None, [(id, _)]) => *id,
+        (None, []) => return Err(ImageError::NoVolumes),
+        (None, _) => return Err(ImageError::ChooseVolume(names())),
+    };
+    let volume = headers.volume(store, id, Mapping::Linux);
+    Ok((volume, Some(headers), origin))
+}
+
 /// Attaches the device as Linux does, and says if that fails.
 fn attach(image: Image, found: &Found, report: &mut CheckReport) {
-    let attached: Result<FileUbi, ImageError> = image.attach(found, &Hints::default());
-    let Err(error) = attached else { return };
+    let options = AttachOptions { read_only: true, ..AttachOptions::default() };
+    let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
     let consequence = "Linux does not attach the device: no volume can be used";
     report.add(Finding::new(Layer::Ubi, Severity::Damaged, "device", error.to_string(), consequence));
 }
 
-fn note_ecc(corrected: Option<&Corrected>, report: &mut CheckReport) {
-    for loss in corrected.map(Corrected::losses).unwrap_or_default() {
+fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+    for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
-        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", loss.what, consequence));
+        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", note, consequence));
     }
 }
 

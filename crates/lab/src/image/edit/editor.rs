@@ -14,6 +14,9 @@ const BATCH: usize = 256;
 /// Prefixes that attributes can have in UBIFS.
 const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
+/// What to change about an inode, if anything.
+type Changes<'c, V> = dyn Fn(&mut Ubifs<V>, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
+
 /// An owner to set; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
@@ -277,7 +280,7 @@ impl<'f, V: Volume> Editor<'f, V> {
         &mut self,
         path: &ImagePath,
         recursive: bool,
-        changes: &dyn Fn(&mut Ubifs<V>, u32) -> Result<Option<AttributeChanges>, Error>,
+        changes: &Changes<'_, V>,
     ) -> Result<(), EditError> {
         let first = path.inode(self.fs)?;
         let mut pending = vec![first];
@@ -323,7 +326,7 @@ impl<'f, V: Volume> Editor<'f, V> {
 }
 
 /// Whether UBIFS keeps attributes of such names.
-pub(super) fn is_xattr_name(name: &[u8]) -> bool {
+pub(in crate::image) fn is_xattr_name(name: &[u8]) -> bool {
     XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
 }
 

@@ -17,12 +17,13 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub(super) use editor::is_xattr_name;
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
 pub use pending::{Pending, Written};
 pub use permissions::Permissions;
 pub use put::PutOptions;
-pub use session::{Committed, EditOptions, Session};
+pub use session::{Change, Committed, EditOptions, Session, edit};
 
 use floatgate_stack::ubifs;
 use serde::Serialize;
@@ -84,6 +85,18 @@ impl EditError {
             Self::Host { .. } => "the image is unchanged; name files that can be read",
         };
         text.to_owned()
+    }
+
+    /// Whether a larger filesystem might help: it is full, or too small to be written to at all.
+    fn wants_room(&self) -> bool {
+        let error = match self {
+            Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
+            _ => return false,
+        };
+        matches!(
+            error,
+            ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
+        )
     }
 
     pub(crate) fn inside(path: &[u8]) -> impl FnOnce(ubifs::Error) -> Self {

@@ -13,6 +13,9 @@ use floatgate_stack::{Store, StoreError};
 /// Bytes of a page of what was changed.
 const PAGE: usize = 4096;
 
+/// Bytes that are erased together.
+const ERASE: usize = 1 << 16;
+
 /// A page as it will be.
 #[derive(Debug)]
 enum Page {
@@ -100,10 +103,11 @@ impl<S: Store> Pending<S> {
 }
 
 fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
-    let ones = [0xFF; PAGE];
+    // In pieces of whole pages of any flash.
+    let ones = vec![0xFF; ERASE];
     let mut done = 0;
     while done < len {
-        let part = (len - done).min(PAGE as u64);
+        let part = (len - done).min(ERASE as u64);
         out.write_at(offset + done, &ones[..part as usize])?;
         done += part;
     }

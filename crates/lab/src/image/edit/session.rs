@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
-use floatgate_stack::{FileStore, Store};
-use rustix::fs::FlockOperation;
+use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
-use super::EditError;
+use super::{EditError, Edited, Editor};
 use crate::image::detect::{Content, Found};
-use crate::image::open::FilePending;
-use crate::image::{FileUbifs, Image, ImageError, Selection};
+use crate::image::oob_store::OobPages;
+use crate::image::open::{FilePending, Growth, store_of};
+use crate::image::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+
+/// An image that is too small grows by one part in so many until it is not.
+const GROWTH: u32 = 8;
 
 /// How an image is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,9 +35,10 @@ pub(super) struct Ended {
     pub(super) pending: FilePending,
     free_blocks: u64,
     found: Found,
+    oob: Option<OobPages>,
     path: PathBuf,
     output: Option<PathBuf>,
-    _lock: File,
+    _lock: Lock,
 }
 
 /// An image that is being changed. Nothing is written before [`commit`](Self::commit).
@@ -42,17 +46,18 @@ pub struct Session {
     fs: FileUbifs,
     pending: FilePending,
     found: Found,
+    oob: Option<OobPages>,
     path: PathBuf,
     output: Option<PathBuf>,
     /// Keeps others from changing the file.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// What was written in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Committed {
     /// The file that was written.
-    pub file: PathBuf,
+    pub file: String,
     /// Bytes written to flash, erased ones included; 0 if nothing had to be changed.
     pub written_bytes: u64,
     /// Blocks of 4 KiB that are free now, those reserved for the superuser included.
@@ -65,15 +70,20 @@ impl Session {
     /// # Errors
     /// As [`Image::mount`]; somebody else is changing the file.
     pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
-        let lock = lock(path, options.output.is_none())?;
-        let (image, pending) = Image::open_pending(path)?;
+        Self::with_lebs(path, options, None)
+    }
+
+    fn with_lebs(path: &Path, options: &EditOptions, lebs: Option<u32>) -> Result<Self, EditError> {
+        let access = if options.output.is_none() { Access::Write } else { Access::Read };
+        let lock = Lock::new(path, access)?;
+        let (image, pending, oob) = Image::open_pending(path)?;
         let found = image.choose(&options.selection)?;
         // What is written has to be possible on flash as a whole, but nobody sees it half-way.
         let behaviour = Behaviour { privileged: true, ..Behaviour::default() };
-        let mut fs = image.mount(&options.selection, options.recover, behaviour)?;
+        let mut fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour)?;
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
-        Ok(Self { fs, pending, found, path, output, _lock: lock })
+        Ok(Self { fs, pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
@@ -96,37 +106,97 @@ impl Session {
 
     /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
-        let Self { mut fs, pending, found, path, output, _lock: lock } = self;
+        let Self { mut fs, pending, found, oob, path, output, _lock: lock } = self;
         fs.sync().map_err(EditError::inside(b"/"))?;
         let free_blocks = fs.space().free_blocks;
         fs.unmount().map_err(|(error, _)| EditError::inside(b"/")(error))?;
-        Ok(Ended { free_blocks, pending, found, path, output, _lock: lock })
+        Ok(Ended { free_blocks, pending, found, oob, path, output, _lock: lock })
     }
+}
+
+/// What is to be changed in a filesystem; it may be asked for more than once.
+pub type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn Volume>>) -> Result<(), EditError> + 'c;
+
+/// Changes an image. Where it is as small as what is in it, and the volume asks for more space anyway, it grows as far as the change
+/// needs, up to what the filesystem was made for.
+///
+/// # Errors
+/// As [`Session::open`], the change, and [`Session::commit`]: the image is as it was then.
+pub fn edit(
+    path: &Path,
+    options: &EditOptions,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
+    let mut growth = None;
+    let mut lebs = None;
+    loop {
+        let error = match attempt(path, options, lebs, change) {
+            Err(error) if error.wants_room() => error,
+            outcome => return outcome,
+        };
+        if growth.is_none() {
+            growth = Image::open(path, Access::Read)?.growth(&options.selection)?;
+        }
+        let Some(Growth { now, max }) = growth else { return Err(error) };
+        lebs = match lebs {
+            // A file may be shorter than what is in it.
+            None => Some(now),
+            Some(last) if last >= max => return Err(error),
+            Some(last) => Some(last.saturating_add((last / GROWTH).max(1)).min(max)),
+        };
+    }
+}
+
+fn attempt(
+    path: &Path,
+    options: &EditOptions,
+    lebs: Option<u32>,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
+    let mut session = Session::with_lebs(path, options, lebs)?;
+    let mut editor = Editor::new(session.fs());
+    change(&mut editor)?;
+    let edited = editor.done;
+    Ok((session.commit()?, edited))
 }
 
 impl Ended {
-    fn write(self) -> Result<Committed, ImageError> {
-        let Self { pending, free_blocks, found, path, output, _lock } = self;
-        let end = end_of_image(&pending, &found)?;
-        let special = std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
-        let in_place = output.is_none() && (special || matches!(found.content, Content::Ubi(_)));
-        let file = output.unwrap_or_else(|| path.clone());
-        let written_bytes = if in_place {
-            write_in_place(&pending, &path, end)?
-        } else {
-            write_anew(&pending, &path, &file, end)?
-        };
-        Ok(Committed { file, written_bytes, free_blocks })
+    fn write(&self) -> Result<Committed, ImageError> {
+        let special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
+        let in_place = self.output.is_none() && (special || matches!(self.found.content, Content::Ubi(_)));
+        let file = self.output.clone().unwrap_or_else(|| self.path.clone());
+        let written_bytes = if in_place { self.write_in_place()? } else { self.write_anew(&file)? };
+        Ok(Committed { file: file.display().to_string(), written_bytes, free_blocks: self.free_blocks })
     }
-}
 
-/// Opens a file and keeps others from changing it, as long as they ask as well.
-fn lock(path: &Path, for_writing: bool) -> Result<File, ImageError> {
-    let file = File::options().read(true).write(for_writing).open(path).map_err(ImageError::File)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(ImageError::Locked),
-        // Some network filesystems have no locks.
-        _ => Ok(file),
+    fn write_in_place(&self) -> Result<u64, ImageError> {
+        if self.pending.is_empty() {
+            return Ok(0);
+        }
+        self.write_changes(
+            &File::options().read(true).write(true).open(&self.path).map_err(ImageError::File)?,
+        )
+    }
+
+    /// Copies the file, changes the copy, and gives it the name.
+    fn write_anew(&self, to: &Path) -> Result<u64, ImageError> {
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let copy = tempfile::NamedTempFile::new_in(folder).map_err(ImageError::File)?;
+        std::fs::copy(&self.path, copy.path()).map_err(ImageError::File)?;
+        let written = self.write_changes(copy.as_file())?;
+        copy.persist(to).map_err(|error| ImageError::File(error.error))?;
+        Ok(written)
+    }
+
+    fn write_changes(&self, file: &File) -> Result<u64, ImageError> {
+        let end = end_of_image(&self.pending, &self.found)?;
+        let mut store: Box<dyn Store> = match &self.oob {
+            Some(oob) => oob.store(file)?,
+            None => store_of(file)?,
+        };
+        let written = self.pending.write_to(&mut store, end).map_err(ImageError::Store)?;
+        file.sync_all().map_err(ImageError::File)?;
+        Ok(written.bytes)
     }
 }
 
@@ -150,30 +220,4 @@ fn end_of_image(pending: &FilePending, found: &Found) -> Result<u64, ImageError>
         }
     }
     Ok(old)
-}
-
-fn write_in_place(pending: &FilePending, path: &Path, end: u64) -> Result<u64, ImageError> {
-    if pending.is_empty() {
-        return Ok(0);
-    }
-    let file = File::options().read(true).write(true).open(path).map_err(ImageError::File)?;
-    write_changes(pending, file, end)
-}
-
-/// Copies the file, changes the copy, and gives it the name.
-fn write_anew(pending: &FilePending, from: &Path, to: &Path, end: u64) -> Result<u64, ImageError> {
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let copy = tempfile::NamedTempFile::new_in(folder).map_err(ImageError::File)?;
-    std::fs::copy(from, copy.path()).map_err(ImageError::File)?;
-    let file = copy.reopen().map_err(ImageError::File)?;
-    let written = write_changes(pending, file, end)?;
-    copy.persist(to).map_err(|error| ImageError::File(error.error))?;
-    Ok(written)
-}
-
-fn write_changes(pending: &FilePending, file: File, end: u64) -> Result<u64, ImageError> {
-    let mut store = FileStore::new(file).map_err(ImageError::Store)?;
-    let written = pending.write_to(&mut store, end).map_err(ImageError::Store)?;
-    store.into_inner().sync_all().map_err(ImageError::File)?;
-    Ok(written.bytes)
 }

@@ -9,17 +9,19 @@ use floatgate_media::ubifs::{FileType, Timestamp};
 use floatgate_mtd::Geometry;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi};
 use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, NewFile, NewKind, Rename, Ubifs};
-use floatgate_stack::{Store, StoreError, StoreFlash, StoreMode};
+use floatgate_stack::{BareVolume, Store, StoreError, StoreFlash, StoreMode};
 use tempfile::TempDir;
 
 use super::*;
+use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
 use crate::image::detect::UbiShape;
 use crate::image::open::{Hints, flash_geometry};
 use crate::image::{Access, FileUbifs, Image, Selection};
 
 const PEB: usize = 16 << 10;
 const PEBS: usize = 80;
-const SHAPE: UbiShape = UbiShape { peb_bytes: PEB as u32, vid_header_offset: 512, data_offset: 1024 };
+const SHAPE: UbiShape =
+    UbiShape { peb_bytes: PEB as u32, vid_header_offset: 512, data_offset: 1024, min_io_bytes: 512 };
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
 
 /// Bytes around an image in a dump.
@@ -107,11 +109,9 @@ fn path(path: &str) -> ImagePath {
 fn edit(
     image: &Path,
     options: &EditOptions,
-    change: impl FnOnce(&mut Editor<'_, Box<dyn floatgate_stack::Volume>>) -> Result<(), EditError>,
+    change: impl Fn(&mut Editor<'_, Box<dyn floatgate_stack::Volume>>) -> Result<(), EditError>,
 ) -> Result<Committed, EditError> {
-    let mut session = Session::open(image, options)?;
-    change(&mut Editor::new(session.fs()))?;
-    session.commit()
+    super::edit(image, options, &change).map(|(committed, _)| committed)
 }
 
 fn mount(path: &Path) -> FileUbifs {
@@ -145,7 +145,7 @@ fn a_change_inside_a_dump_leaves_the_rest_alone() {
     let source = folder.path().join("hello");
     fs::write(&source, b"hello").unwrap();
     edit(&file, &options(), |editor| {
-        editor.put(&[source], &path("/etc"), PutOptions::default())?;
+        editor.put(std::slice::from_ref(&source), &path("/etc"), PutOptions::default())?;
         editor.make_dir(&path("/var/lib/app"), true, 0o700, Owner { uid: Some(5), gid: None })?;
         editor.link(&path("/etc/hello"), &path("/var/hi"))?;
         editor.symlink(b"../etc/hello", &path("var/soft"), Owner::default())?;
@@ -201,7 +201,10 @@ fn trees_are_put_with_all_they_have() {
     fs::write(tree.join(odd), b"").unwrap();
     let old = std::time::UNIX_EPOCH + std::time::Duration::new(1000, 42);
     fs::File::open(tree.join("deep")).unwrap().set_modified(old).unwrap();
-    edit(&file, &options(), |editor| editor.put(&[tree], &path("/etc/new"), PutOptions::default())).unwrap();
+    edit(&file, &options(), |editor| {
+        editor.put(std::slice::from_ref(&tree), &path("/etc/new"), PutOptions::default())
+    })
+    .unwrap();
 
     let mut fs = mount(&file);
     assert!(fs.check().unwrap().is_empty());
@@ -240,7 +243,9 @@ fn what_fails_changes_nothing() {
     let (folder, file) = folder(&old);
     let big = folder.path().join("big");
     fs::write(&big, noise(5, 1 << 20)).unwrap();
-    let outcome = edit(&file, &options(), |editor| editor.put(&[big], &path("/"), PutOptions::default()));
+    let outcome = edit(&file, &options(), |editor| {
+        editor.put(std::slice::from_ref(&big), &path("/"), PutOptions::default())
+    });
     assert!(matches!(outcome, Err(EditError::Inside { error: ubifs::Error::NoSpace, .. })), "{outcome:?}");
     assert_eq!(fs::read(&file).unwrap(), old, "no space");
     let outcome = edit(&file, &options(), |editor| {
@@ -284,7 +289,10 @@ fn a_short_image_stays_short_and_asks_for_space() {
     let (folder, file) = folder(&old);
     let source = folder.path().join("more");
     fs::write(&source, noise(6, 50_000)).unwrap();
-    edit(&file, &options(), |editor| editor.put(&[source], &path("/"), PutOptions::default())).unwrap();
+    edit(&file, &options(), |editor| {
+        editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+    })
+    .unwrap();
     let new = fs::read(&file).unwrap();
     assert!(new.len() < (used + 12) * PEB, "{} PEBs", new.len() / PEB);
     assert_eq!(table(&new), table(&old), "the volume still asks for all the space");
@@ -324,7 +332,10 @@ fn space_to_be_fixed_up_is_left_for_the_first_mount() {
     fs::write(&source, noise(8, 20_000)).unwrap();
     for name in ["/one", "/two"] {
         let to = path(name);
-        edit(&file, &options(), |editor| editor.put(&[source.clone()], &to, PutOptions::default())).unwrap();
+        edit(&file, &options(), |editor| {
+            editor.put(std::slice::from_ref(&source), &to, PutOptions::default())
+        })
+        .unwrap();
     }
     let bytes = fs::read(&file).unwrap();
     let flash = StoreFlash::new(bytes, geometry(), StoreMode::WriteThrough);
@@ -381,7 +392,7 @@ fn who_stops_half_way_leaves_an_image_to_recover() {
     let source = folder.path().join("new");
     fs::write(&source, noise(9, 30_000)).unwrap();
     let mut session = Session::open(&file, &options()).unwrap();
-    Editor::new(session.fs()).put(&[source], &path("/"), PutOptions::default()).unwrap();
+    Editor::new(session.fs()).put(std::slice::from_ref(&source), &path("/"), PutOptions::default()).unwrap();
     let pending = session.end_mount().unwrap().pending;
     let mut stops = 0;
     loop {
@@ -403,4 +414,149 @@ fn who_stops_half_way_leaves_an_image_to_recover() {
         stops += 1;
     }
     assert!(stops > 20, "{stops} writes");
+}
+
+/// The image in pages of 512 bytes with 16 bytes of OOB, protected as Linux does by default, from a byte on.
+fn with_oob(image: &[u8]) -> Vec<u8> {
+    let geometry = PageGeometry::new(512, 16, Some(32)).unwrap();
+    let scheme = Scheme::new(geometry, Code::Hamming { step_bytes: 256 }, LayoutName::Linux).unwrap();
+    let mut out = Vec::new();
+    ecc::encode(&scheme, ecc::Form::WithOob, &mut &image[..], &mut out, &mut |_| {}).unwrap();
+    out
+}
+
+#[test]
+fn dumps_with_oob_are_changed_with_their_ecc() {
+    let image = image(Recipe::default());
+    let mut old = with_oob(&image);
+    // A bit that the ECC corrects, and a bad block amid the free ones.
+    old[40 * 528 + 100] ^= 8;
+    let bad = image.chunks(PEB).rposition(|peb| peb[512..516] != *b"UBI!").unwrap();
+    let block = 32 * 528;
+    old[bad * block..(bad + 1) * block].fill(0);
+    let (folder, file) = folder(&old);
+    let source = folder.path().join("new");
+    fs::write(&source, noise(10, 60_000)).unwrap();
+    edit(&file, &options(), |editor| {
+        editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+    })
+    .unwrap();
+    let new = fs::read(&file).unwrap();
+    assert_eq!(new.len(), old.len());
+    assert_eq!(new[bad * block..(bad + 1) * block], old[bad * block..(bad + 1) * block], "the bad block");
+    let image = Image::open(&file, Access::Read).unwrap();
+    let report = image.corrected.as_ref().unwrap().report.as_ref().unwrap();
+    assert_eq!((report.steps.uncorrectable, report.scheme.code.as_str()), (0, "hamming/256"));
+    let mut fs = mount(&file);
+    assert_eq!(read(&mut fs, "/new").unwrap(), noise(10, 60_000));
+    assert_eq!(read(&mut fs, "/data").unwrap(), noise(1, 100_000));
+    assert!(fs.check().unwrap().is_empty());
+}
+
+#[test]
+fn dumps_with_more_wrong_bits_than_the_ecc_corrects_are_refused() {
+    let mut old = with_oob(&image(Recipe::default()));
+    // Two bits of a header amid the others.
+    let header = 40 * 32 * 528;
+    old[header + 10] ^= 1;
+    old[header + 77] ^= 2;
+    let (_folder, file) = folder(&old);
+    let outcome = edit(&file, &options(), |editor| editor.remove(&path("/etc"), true));
+    assert!(matches!(outcome, Err(EditError::Image(ImageError::OobDamaged(_)))), "{outcome:?}");
+    assert_eq!(fs::read(&file).unwrap(), old);
+}
+
+#[test]
+fn what_looks_like_a_bad_block_is_left_alone() {
+    let mut old = image(Recipe::default());
+    let free: Vec<usize> =
+        (0..PEBS).filter(|pnum| old[pnum * PEB + 512..pnum * PEB + 516] != *b"UBI!").collect();
+    let bad = &free[..2];
+    bad.iter().for_each(|pnum| old[pnum * PEB..(pnum + 1) * PEB].fill(0xFF));
+    let (folder, file) = folder(&old);
+    let source = folder.path().join("new");
+    fs::write(&source, noise(11, 100_000)).unwrap();
+    edit(&file, &options(), |editor| {
+        editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+    })
+    .unwrap();
+    let new = fs::read(&file).unwrap();
+    for pnum in bad {
+        assert!(new[pnum * PEB..(pnum + 1) * PEB].iter().all(|&byte| byte == 0xFF), "PEB {pnum}");
+    }
+    assert_eq!(read(&mut mount(&file), "/new").unwrap(), noise(11, 100_000));
+}
+
+/// An image as mkfs.ubifs and ubinize make it: the filesystem ends behind its data, too early to be mounted for writing.
+fn minimal() -> (Vec<u8>, Vec<u8>) {
+    let geometry = floatgate_stack::VolumeGeometry {
+        lebs: 70,
+        leb_bytes: (PEB - 1024) as u32,
+        min_io_bytes: 512,
+        max_write_bytes: 512,
+        leb_start: 0,
+        read_only: false,
+    };
+    let volume = BareVolume::new(Vec::new(), geometry);
+    let options = FormatOptions { deferred: true, max_lebs: Some(70), ..FormatOptions::default() };
+    let mut fs = Ubifs::format(volume, &options, Behaviour::default()).map_err(|(error, _)| error).unwrap();
+    let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+    let file = fs.create(fs.root(), b"data", &file).unwrap();
+    fs.write(file, 0, &noise(1, 100_000)).unwrap();
+    let bare = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
+    let leb = PEB - 1024;
+    let used = bare.len().div_ceil(leb);
+    let flash = StoreFlash::new(Vec::new(), geometry_of(used as u32 + 4), StoreMode::WriteThrough);
+    let (flash, _) = Ubi::format(flash, &UbiFormat::default()).map_err(|(error, _)| error).unwrap();
+    let options = AttachOptions { max_bad_per_1024: 0, autoresize: false, ..AttachOptions::default() };
+    let mut ubi = Ubi::attach(flash, &options).map_err(|refused| refused.fault).unwrap();
+    let flags = VolumeFlags::AUTORESIZE;
+    let id = ubi.create_volume(&NewVolume { flags, ..NewVolume::dynamic("rootfs", used as u32) }).unwrap();
+    for (lnum, bytes) in (0..).zip(bare.chunks(leb)) {
+        let end =
+            bytes.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| (last + 1).next_multiple_of(512));
+        if end > 0 {
+            ubi.write_leb(id, lnum, 0, &bytes[..end]).unwrap();
+        }
+    }
+    let (flash, _) = ubi.detach().map_err(|(error, _)| error).unwrap();
+    let mut image = flash.into_store();
+    let end = image.chunks(PEB).rposition(|peb| peb.get(512..516) == Some(b"UBI!")).unwrap() + 1;
+    image.resize(end * PEB, 0xFF);
+    (bare, image)
+}
+
+fn geometry_of(pebs: u32) -> Geometry {
+    flash_geometry(&SHAPE, u64::from(pebs) * PEB as u64, &Hints::default())
+}
+
+#[test]
+fn images_as_small_as_what_is_in_them_grow_as_far_as_they_must() {
+    let (bare, ubi) = minimal();
+    for (old, limit) in [(bare, 70 * (PEB - 1024)), (ubi, 74 * PEB)] {
+        let (folder, file) = folder(&old);
+        let refused = Session::open(&file, &options()).map(drop);
+        let source = folder.path().join("new");
+        fs::write(&source, noise(12, 150_000)).unwrap();
+        edit(&file, &options(), |editor| {
+            editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+        })
+        .unwrap_or_else(|error| panic!("{error}, at first {refused:?}"));
+        let len = fs::read(&file).unwrap().len();
+        assert!(len < old.len() + 25 * PEB, "{} and now {len}", old.len());
+        let mut fs = mount(&file);
+        assert_eq!(read(&mut fs, "/new").unwrap(), noise(12, 150_000));
+        assert_eq!(read(&mut fs, "/data").unwrap(), noise(1, 100_000));
+        drop(fs);
+        fs::write(&source, noise(13, 1 << 20)).unwrap();
+        let before = fs::read(&file).unwrap();
+        let outcome = edit(&file, &options(), |editor| {
+            editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+        });
+        assert!(
+            matches!(outcome, Err(EditError::Inside { error: ubifs::Error::NoSpace, .. })),
+            "{outcome:?}"
+        );
+        assert!(fs::read(&file).unwrap() == before && before.len() < limit);
+    }
 }

@@ -1,13 +1,18 @@
 //! The contents of a regular file in an image, piece by piece.
 
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::Ubifs;
+use floatgate_media::ubifs::BLOCK_BYTES;
+use floatgate_stack::ubifs::Place;
+
+use super::Source;
 
 /// Bytes of a block of a file.
-const BLOCK: u64 = 4096;
+const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Blocks that are read at a time.
 const BLOCKS: usize = 64;
+
+/// Damaged blocks that are listed one by one.
+const LISTED: usize = 16;
 
 /// The contents of a file: pieces that hold data, in order; what lies between them is a hole.
 pub trait Contents {
@@ -21,38 +26,45 @@ pub trait Contents {
     fn damage(&mut self) -> Vec<String>;
 }
 
-/// The contents of a file in a UBIFS.
-pub(super) struct FileContents<'f, V> {
-    fs: &'f mut Ubifs<V>,
+/// The contents of a file in a filesystem.
+pub(super) struct FileContents<'f> {
+    source: &'f mut dyn Source,
     inode: u32,
     size: u64,
     /// Blocks with data that were found and not read yet, last first.
-    blocks: Vec<u32>,
+    blocks: Vec<(u32, Place)>,
     next_block: u32,
     ended: bool,
     buffer: Vec<u8>,
     damage: Vec<String>,
+    damaged_blocks: u64,
 }
 
-impl<'f, V: Volume> FileContents<'f, V> {
-    pub(super) fn new(fs: &'f mut Ubifs<V>, inode: u32, size: u64) -> Self {
+impl<'f> FileContents<'f> {
+    pub(super) fn new(source: &'f mut dyn Source, inode: u32, size: u64, buffer: Vec<u8>) -> Self {
         Self {
-            fs,
+            source,
             inode,
             size,
             blocks: Vec::new(),
             next_block: 0,
             ended: false,
-            buffer: Vec::new(),
+            buffer,
             damage: Vec::new(),
+            damaged_blocks: 0,
         }
+    }
+
+    /// Gives the memory back for the next file.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// Finds the next blocks with data.
     fn find_blocks(&mut self) {
-        match self.fs.data_blocks(self.inode, self.next_block, BLOCKS) {
+        match self.source.blocks(self.inode, self.next_block, BLOCKS) {
             Ok(blocks) if !blocks.is_empty() => {
-                self.next_block = blocks.last().map_or(u32::MAX, |block| block.saturating_add(1));
+                self.next_block = blocks.last().map_or(u32::MAX, |last| last.0.saturating_add(1));
                 self.blocks = blocks;
                 self.blocks.reverse();
             }
@@ -64,35 +76,32 @@ impl<'f, V: Volume> FileContents<'f, V> {
         }
     }
 
-    /// Takes blocks that follow each other off the list: the first, and how many.
-    fn take_run(&mut self) -> Option<(u32, u64)> {
-        let first = self.blocks.pop()?;
-        let mut count = 1;
-        while self.blocks.last().is_some_and(|&next| u64::from(next) == u64::from(first) + count) {
-            self.blocks.pop();
-            count += 1;
+    /// Reads blocks that follow each other into the buffer; returns the first. Blocks that are damaged are zeros.
+    fn read_run(&mut self) -> Option<u32> {
+        let first = self.blocks.last()?.0;
+        self.buffer.clear();
+        let mut next = u64::from(first);
+        while let Some((block, place)) = self.blocks.pop_if(|&mut (block, _)| u64::from(block) == next) {
+            self.read_block(block, place);
+            next += 1;
         }
-        Some((first, count))
+        Some(first)
     }
 
-    /// Reads a run; blocks that are damaged stay zeros.
-    fn read_run(&mut self, start: u64, len: usize) {
-        self.buffer.clear();
-        self.buffer.resize(len, 0);
-        if self.fs.read(self.inode, start, &mut self.buffer).is_ok() {
-            return;
-        }
-        for (index, block) in self.buffer.chunks_mut(BLOCK as usize).enumerate() {
-            let at = start + index as u64 * BLOCK;
-            if let Err(error) = self.fs.read(self.inode, at, block) {
-                block.fill(0);
-                self.damage.push(format!("{} bytes from {at}: {error}", block.len()));
+    fn read_block(&mut self, block: u32, place: Place) {
+        let mut bytes = [0; BLOCK_BYTES as usize];
+        if let Err(error) = self.source.read_block(self.inode, block, place, &mut bytes) {
+            bytes.fill(0);
+            self.damaged_blocks += 1;
+            if self.damage.len() < LISTED {
+                self.damage.push(format!("a block at byte {}: {error}", u64::from(block) * BLOCK));
             }
         }
+        self.buffer.extend_from_slice(&bytes);
     }
 }
 
-impl<V: Volume> Contents for FileContents<'_, V> {
+impl Contents for FileContents<'_> {
     fn size(&self) -> u64 {
         self.size
     }
@@ -102,18 +111,23 @@ impl<V: Volume> Contents for FileContents<'_, V> {
             if self.blocks.is_empty() && !self.ended {
                 self.find_blocks();
             }
-            let (first, count) = self.take_run()?;
-            let start = u64::from(first) * BLOCK;
+            let start = u64::from(self.read_run()?) * BLOCK;
             // Blocks behind the end are left over from a cut that recovery finished.
-            let len = (count * BLOCK).min(self.size.saturating_sub(start));
+            let len = self.size.saturating_sub(start).min(self.buffer.len() as u64);
+            self.buffer.truncate(usize::try_from(len).unwrap_or(0));
             if len > 0 {
-                self.read_run(start, usize::try_from(len).unwrap_or(0));
                 return Some((start, &self.buffer));
             }
         }
     }
 
     fn damage(&mut self) -> Vec<String> {
-        core::mem::take(&mut self.damage)
+        let mut damage = core::mem::take(&mut self.damage);
+        let listed = LISTED as u64;
+        if self.damaged_blocks > listed {
+            damage.push(format!("{} more damaged blocks", self.damaged_blocks - listed));
+        }
+        self.damaged_blocks = 0;
+        damage
     }
 }

@@ -5,16 +5,16 @@
 
 mod contents;
 mod directory;
+mod source;
 mod tar;
 mod walk;
 
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
+pub use source::{Name, Source, Xattrs};
 pub use tar::TarTarget;
 pub use walk::{Entry, walk};
 
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::Ubifs;
 use serde::Serialize;
 
 /// What an extraction may take.
@@ -30,7 +30,7 @@ pub struct ExtractLimits {
 
 impl Default for ExtractLimits {
     fn default() -> Self {
-        Self { bytes: 1 << 40, entries: 100_000_000, depth: 1024 }
+        Self { bytes: 1 << 36, entries: 10_000_000, depth: 256 }
     }
 }
 
@@ -90,6 +90,8 @@ pub struct Extracted {
     pub bytes: u64,
     /// What was not restored bit for bit; empty if all was.
     pub losses: Vec<Loss>,
+    /// What is damaged in the image, but costs nothing that is not in `losses`.
+    pub notes: Vec<String>,
 }
 
 /// Why an extraction ended early. What was written until then stays.
@@ -154,12 +156,12 @@ pub trait Target {
 /// Extracts the whole filesystem. `progress` is told the bytes done after each file.
 ///
 /// # Errors
-/// The target cannot be written, or a limit was passed.
-pub fn extract<V: Volume>(
-    fs: &mut Ubifs<V>,
+/// The target cannot be written, or there are more entries than the limit.
+pub fn extract(
+    source: &mut dyn Source,
     target: &mut dyn Target,
     limits: &ExtractLimits,
     progress: &dyn Fn(u64),
 ) -> Result<Extracted, ExtractError> {
-    walk(fs, target, limits, progress)
+    walk(source, target, limits, progress)
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::FileType;
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Attributes, DirEntry, Ubifs};
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType};
+use floatgate_stack::ubifs::{Attributes, Error};
 
 use super::contents::FileContents;
-use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, show_path};
+use super::source::{Xattrs, without_inode};
+use super::{ExtractError, ExtractLimits, Extracted, Loss, Name, Source, Target, show_path};
 
 /// What is lost of an encrypted file.
 const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
@@ -15,8 +15,8 @@ const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
 /// Name of the attribute that says how a file is encrypted.
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
-/// Entries of a directory that are listed at a time.
-const BATCH: usize = 256;
+/// Blocks that are listed at a time to find the end of a file.
+const BATCH: usize = 4096;
 
 /// A file as a target gets it.
 #[derive(Clone, Debug)]
@@ -31,24 +31,27 @@ pub struct Entry<'a> {
     pub target: Option<&'a [u8]>,
 }
 
-struct Walk<'w, V> {
-    fs: &'w mut Ubifs<V>,
+struct Walk<'w> {
+    source: &'w mut dyn Source,
     target: &'w mut dyn Target,
     limits: &'w ExtractLimits,
     progress: &'w dyn Fn(u64),
     path: Vec<Vec<u8>>,
-    /// Directories on the way, against loops.
-    open: BTreeSet<u32>,
+    /// Directories that were entered, each once.
+    directories: BTreeSet<u32>,
     /// Inodes with several names: the first one.
     first_names: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// Memory for contents.
+    buffer: Vec<u8>,
     done: Extracted,
 }
 
-/// A directory whose entries are being gone through.
+/// A directory whose names are being gone through.
 struct Level {
     attributes: Attributes,
-    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    entries: Vec<DirEntry>,
+    xattrs: Xattrs,
+    /// The last name first.
+    names: Vec<Name>,
     /// Its own name is encrypted: the target does not have it.
     encrypted: bool,
 }
@@ -56,39 +59,44 @@ struct Level {
 /// Gives a target all of a filesystem, entries of a directory in the order of their names.
 ///
 /// # Errors
-/// The target cannot be written, or a limit was passed.
-pub fn walk<V: Volume>(
-    fs: &mut Ubifs<V>,
+/// The target cannot be written, or there are more entries than the limit.
+pub fn walk(
+    source: &mut dyn Source,
     target: &mut dyn Target,
     limits: &ExtractLimits,
     progress: &dyn Fn(u64),
 ) -> Result<Extracted, ExtractError> {
     let mut walk = Walk {
-        fs,
+        source,
         target,
         limits,
         progress,
         path: Vec::new(),
-        open: BTreeSet::new(),
+        directories: BTreeSet::new(),
         first_names: BTreeMap::new(),
+        buffer: Vec::new(),
         done: Extracted::default(),
     };
     walk.run()?;
     Ok(walk.done)
 }
 
-impl<V: Volume> Walk<'_, V> {
+impl Walk<'_> {
     fn run(&mut self) -> Result<(), ExtractError> {
-        let root = self.fs.root();
-        let mut levels: Vec<Level> = self.enter(root)?.into_iter().collect();
+        let root = self.source.root();
+        let attributes = self.attributes_of(root, FileType::Directory);
+        let attributes = attributes.unwrap_or_else(|| without_inode(root, FileType::Directory, 0));
+        let mut levels: Vec<Level> = self.enter(attributes)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
-            let Some(entry) = level.entries.pop() else {
+            let Some(name) = level.names.pop() else {
                 if let Some(level) = levels.pop() {
                     self.leave(&level)?;
                 }
                 continue;
             };
-            levels.extend(self.visit(entry)?);
+            let again = level.names.last().is_some_and(|next| next.name == name.name);
+            let encrypted = level.attributes.is_encrypted();
+            levels.extend(self.visit(name, again, encrypted)?);
         }
         Ok(())
     }
@@ -97,89 +105,127 @@ impl<V: Volume> Walk<'_, V> {
         self.done.losses.push(Loss::new(&self.path, what));
     }
 
+    fn lose_all(&mut self, problems: Vec<String>) {
+        problems.into_iter().for_each(|what| self.lose(what));
+    }
+
     fn target_error(&self, error: std::io::Error) -> ExtractError {
         ExtractError::Target { path: show_path(&self.path), error }
     }
 
-    fn limit(&self, what: &'static str, limit: u64) -> ExtractError {
-        ExtractError::Limit { path: show_path(&self.path), what, limit }
-    }
-
     fn losses(&mut self, outcome: Result<Vec<String>, std::io::Error>) -> Result<(), ExtractError> {
         let problems = outcome.map_err(|error| self.target_error(error))?;
-        problems.into_iter().for_each(|what| self.lose(what));
+        self.lose_all(problems);
         Ok(())
     }
 
-    /// One entry; a level if it is a directory.
-    fn visit(&mut self, entry: DirEntry) -> Result<Option<Level>, ExtractError> {
-        self.path.push(entry.name);
+    /// One name, perhaps an encrypted one; a level if it is a directory's. `again`: the next name is the same.
+    fn visit(&mut self, name: Name, again: bool, encrypted: bool) -> Result<Option<Level>, ExtractError> {
+        let Name { name, inode, file_type } = name;
+        self.path.push(name);
         self.done.entries += 1;
         if self.done.entries > self.limits.entries {
-            return Err(self.limit("entries", self.limits.entries));
+            let (path, limit) = (show_path(&self.path), self.limits.entries);
+            return Err(ExtractError::Limit { path, what: "entries", limit });
         }
-        if entry.encrypted {
-            return self.visit_encrypted(entry.inode, entry.file_type);
-        }
-        let name = self.path.last().map_or(&[][..], Vec::as_slice);
-        if matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == b'/' || byte == 0) {
-            self.lose("the name is not one that a directory can have");
-            self.path.pop();
-            return Ok(None);
-        }
-        if entry.file_type == FileType::Directory {
-            let level = self.enter(entry.inode)?;
-            if level.is_none() {
-                self.path.pop();
+        let level = match self.check_name(again) {
+            _ if encrypted => self.visit_encrypted(inode, file_type),
+            Ok(()) => self.visit_inode(inode, file_type)?,
+            Err(what) => {
+                self.lose(what);
+                None
             }
-            return Ok(level);
-        }
-        self.leaf(entry.inode)?;
-        self.path.pop();
-        Ok(None)
-    }
-
-    /// An entry whose name is encrypted: it is lost, and so is all below it.
-    fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Result<Option<Level>, ExtractError> {
-        self.lose(ENCRYPTED);
-        let level = if file_type == FileType::Directory { self.enter_encrypted(inode)? } else { None };
+        };
         if level.is_none() {
             self.path.pop();
         }
         Ok(level)
     }
 
-    fn enter_encrypted(&mut self, inode: u32) -> Result<Option<Level>, ExtractError> {
-        let Some(attributes) = self.check_directory(inode)? else { return Ok(None) };
-        let entries = self.entries(inode);
-        self.open.insert(inode);
-        Ok(Some(Level { attributes, xattrs: Vec::new(), entries, encrypted: true }))
+    /// An encrypted name: it is lost, and so is all below it.
+    fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Option<Level> {
+        self.lose(ENCRYPTED);
+        if file_type != FileType::Directory {
+            return None;
+        }
+        let attributes = self.attributes_of(inode, file_type)?;
+        if !self.may_enter(&attributes) {
+            return None;
+        }
+        let names = self.names(inode);
+        Some(Level { attributes, xattrs: Xattrs::new(), names, encrypted: true })
     }
 
-    /// A directory that can be entered, or `None` and a loss.
-    fn check_directory(&mut self, inode: u32) -> Result<Option<Attributes>, ExtractError> {
-        if self.path.len() > self.limits.depth {
-            return Err(self.limit("directories inside each other", self.limits.depth as u64));
+    fn check_name(&self, again: bool) -> Result<(), &'static str> {
+        let name = self.path.last().map_or(&[][..], Vec::as_slice);
+        if matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == b'/' || byte == 0) {
+            return Err("the name is not one that a directory can have");
         }
-        if self.open.contains(&inode) {
-            self.lose("the directory contains itself");
+        if again { Err("the name is in the directory several times") } else { Ok(()) }
+    }
+
+    fn visit_inode(&mut self, inode: u32, file_type: FileType) -> Result<Option<Level>, ExtractError> {
+        if let Some(first) = self.first_names.get(&inode).cloned() {
+            self.link(inode, &first)?;
             return Ok(None);
         }
-        match self.fs.attributes(inode) {
-            Ok(attributes) => Ok(Some(attributes)),
-            Err(error) => {
-                self.lose(format!("the directory and all it holds: {error}"));
-                Ok(None)
-            }
+        let Some(attributes) = self.attributes_of(inode, file_type) else { return Ok(None) };
+        if attributes.file_type != file_type {
+            self.lose("the directory and the inode say that it is of different types");
         }
+        if attributes.file_type == FileType::Directory {
+            return self.enter(attributes);
+        }
+        self.leaf(&attributes).map(|()| None)
     }
 
-    fn enter(&mut self, inode: u32) -> Result<Option<Level>, ExtractError> {
-        let Some(attributes) = self.check_directory(inode)? else { return Ok(None) };
-        let mut xattrs = self.xattrs(inode, &attributes);
+    /// What an inode says, or what is made of a file without one; `None` if that is nothing.
+    fn attributes_of(&mut self, inode: u32, file_type: FileType) -> Option<Attributes> {
+        let error = match self.source.attributes(inode) {
+            Ok(attributes) => return Some(attributes),
+            Err(error) => error,
+        };
+        let known = matches!(file_type, FileType::Directory | FileType::Regular);
+        if error == Error::NotFound || !known {
+            self.lose(format!("its inode: {error}"));
+            return None;
+        }
+        self.lose(format!("its inode, and with it owner, permissions, times and size: {error}"));
+        let size = if file_type == FileType::Regular { self.data_end(inode) } else { 0 };
+        Some(without_inode(inode, file_type, size))
+    }
+
+    /// Where the last block of a file ends.
+    fn data_end(&mut self, inode: u32) -> u64 {
+        let mut last = None;
+        while let Ok(blocks) = self.source.blocks(inode, last.map_or(0, |last: u32| last + 1), BATCH) {
+            let Some(&(block, _)) = blocks.last() else { break };
+            last = Some(block);
+        }
+        last.map_or(0, |last| (u64::from(last) + 1) * u64::from(BLOCK_BYTES))
+    }
+
+    /// Whether a directory can be entered; if not, it is a loss.
+    fn may_enter(&mut self, attributes: &Attributes) -> bool {
+        if self.path.len() > self.limits.depth {
+            self.lose(format!("it is more than {} directories deep", self.limits.depth));
+            return false;
+        }
+        if !self.directories.insert(attributes.inode) {
+            self.lose("the directory has another name, or contains itself");
+            return false;
+        }
+        true
+    }
+
+    fn enter(&mut self, attributes: Attributes) -> Result<Option<Level>, ExtractError> {
+        if !self.may_enter(&attributes) {
+            return Ok(None);
+        }
+        let mut xattrs = self.xattrs(&attributes);
         if attributes.is_encrypted() {
-            // Its own name can be plain.
-            self.lose("the directory is not encrypted any more: how stays in the image only");
+            // Its own name is not.
+            self.lose("the directory is encrypted: it is restored as one that is not, and empty");
             xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
         }
         let outcome = self.target.enter(&Entry {
@@ -189,26 +235,16 @@ impl<V: Volume> Walk<'_, V> {
             target: None,
         });
         self.losses(outcome)?;
-        let entries = self.entries(inode);
-        self.open.insert(inode);
-        Ok(Some(Level { attributes, xattrs, entries, encrypted: false }))
+        let names = self.names(attributes.inode);
+        Ok(Some(Level { attributes, xattrs, names, encrypted: false }))
     }
 
-    /// Entries of a directory, the last name first.
-    fn entries(&mut self, inode: u32) -> Vec<DirEntry> {
-        let mut entries: Vec<DirEntry> = Vec::new();
-        loop {
-            match self.fs.read_dir(inode, entries.last(), BATCH) {
-                Ok(more) if more.is_empty() => break,
-                Ok(more) => entries.extend(more),
-                Err(error) => {
-                    self.lose(format!("entries of the directory: {error}"));
-                    break;
-                }
-            }
-        }
-        entries.sort_by(|a, b| b.name.cmp(&a.name));
-        entries
+    /// Names in a directory, the last one first.
+    fn names(&mut self, directory: u32) -> Vec<Name> {
+        let (mut names, damage) = self.source.names(directory);
+        self.lose_all(damage);
+        names.sort_by(|a, b| b.name.cmp(&a.name));
+        names
     }
 
     fn leave(&mut self, level: &Level) -> Result<(), ExtractError> {
@@ -217,42 +253,34 @@ impl<V: Volume> Walk<'_, V> {
             let outcome = self.target.leave(&Entry { path: &self.path, attributes, xattrs, target: None });
             self.losses(outcome)?;
         }
-        self.open.remove(&attributes.inode);
         self.path.pop();
         Ok(())
     }
 
-    fn leaf(&mut self, inode: u32) -> Result<(), ExtractError> {
-        if let Some(first) = self.first_names.get(&inode) {
-            let first = first.clone();
-            return self.link(inode, &first);
-        }
-        let attributes = match self.fs.attributes(inode) {
-            Ok(attributes) => attributes,
-            Err(error) => {
-                self.lose(format!("the file: {error}"));
-                return Ok(());
-            }
-        };
+    fn leaf(&mut self, attributes: &Attributes) -> Result<(), ExtractError> {
         if attributes.is_encrypted() {
             self.lose(ENCRYPTED);
             return Ok(());
         }
         if attributes.links > 1 {
-            self.first_names.insert(inode, self.path.clone());
+            self.first_names.insert(attributes.inode, self.path.clone());
         }
-        let xattrs = self.xattrs(inode, &attributes);
+        let xattrs = self.xattrs(attributes);
         match attributes.file_type {
-            FileType::Regular => self.file(&attributes, &xattrs),
-            _ => self.special(&attributes, &xattrs),
+            FileType::Regular => self.file(attributes, &xattrs),
+            FileType::Other(_) => {
+                self.lose("it is of an unknown type");
+                Ok(())
+            }
+            _ => self.special(attributes, &xattrs),
         }
     }
 
     fn link(&mut self, inode: u32, first: &[Vec<u8>]) -> Result<(), ExtractError> {
-        let attributes = match self.fs.attributes(inode) {
+        let attributes = match self.source.attributes(inode) {
             Ok(attributes) => attributes,
             Err(error) => {
-                self.lose(format!("the file: {error}"));
+                self.lose(format!("its inode: {error}"));
                 return Ok(());
             }
         };
@@ -261,31 +289,35 @@ impl<V: Volume> Walk<'_, V> {
         self.losses(outcome)
     }
 
-    fn file(&mut self, attributes: &Attributes, xattrs: &[(Vec<u8>, Vec<u8>)]) -> Result<(), ExtractError> {
-        self.done.bytes = self.done.bytes.saturating_add(attributes.size);
-        if self.done.bytes > self.limits.bytes {
-            return Err(self.limit("bytes", self.limits.bytes));
+    fn file(&mut self, attributes: &Attributes, xattrs: &Xattrs) -> Result<(), ExtractError> {
+        let bytes = self.done.bytes.saturating_add(attributes.size);
+        if bytes > self.limits.bytes {
+            self.lose(format!(
+                "with its {} bytes there would be more than {}",
+                attributes.size, self.limits.bytes
+            ));
+            self.first_names.remove(&attributes.inode);
+            return Ok(());
         }
+        self.done.bytes = bytes;
         let entry = Entry { path: &self.path, attributes, xattrs, target: None };
-        let mut contents = FileContents::new(self.fs, attributes.inode, attributes.size);
+        let buffer = core::mem::take(&mut self.buffer);
+        let mut contents = FileContents::new(self.source, attributes.inode, attributes.size, buffer);
         let outcome = self.target.file(&entry, &mut contents);
         let damage = super::Contents::damage(&mut contents);
-        damage.into_iter().for_each(|what| self.lose(what));
+        self.buffer = contents.into_buffer();
+        self.lose_all(damage);
         self.losses(outcome)?;
         (self.progress)(self.done.bytes);
         Ok(())
     }
 
-    fn special(
-        &mut self,
-        attributes: &Attributes,
-        xattrs: &[(Vec<u8>, Vec<u8>)],
-    ) -> Result<(), ExtractError> {
+    fn special(&mut self, attributes: &Attributes, xattrs: &Xattrs) -> Result<(), ExtractError> {
         let target = match attributes.file_type {
-            FileType::Symlink => match self.fs.read_link(attributes.inode) {
+            FileType::Symlink => match self.source.read_link(attributes.inode) {
                 Ok(target) => Some(target),
                 Err(error) => {
-                    self.lose(format!("the symbolic link: {error}"));
+                    self.lose(format!("the target of the link: {error}"));
                     // Its other names are lost as well.
                     self.first_names.remove(&attributes.inode);
                     return Ok(());
@@ -299,25 +331,13 @@ impl<V: Volume> Walk<'_, V> {
     }
 
     /// Extended attributes; those that cannot be read are losses.
-    fn xattrs(&mut self, inode: u32, attributes: &Attributes) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn xattrs(&mut self, attributes: &Attributes) -> Xattrs {
         // Most files have none, and the list costs a look into the index.
         if attributes.xattr_count == 0 {
             return Vec::new();
         }
-        let names = match self.fs.list_xattrs(inode) {
-            Ok(names) => names,
-            Err(error) => {
-                self.lose(format!("extended attributes: {error}"));
-                return Vec::new();
-            }
-        };
-        let mut xattrs = Vec::with_capacity(names.len().min(BATCH));
-        for name in names {
-            match self.fs.get_xattr(inode, &name) {
-                Ok(value) => xattrs.push((name, value)),
-                Err(error) => self.lose(format!("extended attribute {}: {error}", super::show_name(&name))),
-            }
-        }
+        let (mut xattrs, damage) = self.source.xattrs(attributes.inode);
+        self.lose_all(damage);
         xattrs.sort();
         xattrs
     }

@@ -81,7 +81,7 @@ pub(in crate::powercut) fn run(
     step: &Step,
     number: usize,
 ) -> Outcome {
-    fs.set_time(Timestamp { seconds: 1_000_000_000 + number as i64, nanoseconds: 0 });
+    fs.set_time(Timestamp { seconds: 1_000_000_000 + number.cast_signed() as i64, nanoseconds: 0 });
     if *step == Step::Remount {
         return remount(fs, recipe, known);
     }

@@ -196,7 +196,10 @@ impl<V: Volume> Ubifs<V> {
             created_sqnum,
             size: match &file.kind {
                 NewKind::Directory => Inode::SIZE as u64,
-                NewKind::Symlink(target) => target.len() as u64,
+                // Of a device that of its number, as Linux has it.
+                NewKind::Symlink(_) | NewKind::BlockDevice(_) | NewKind::CharacterDevice(_) => {
+                    data.len() as u64
+                }
                 _ => 0,
             },
             atime_s: time.seconds,

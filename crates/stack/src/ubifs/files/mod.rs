@@ -8,6 +8,7 @@ mod directory;
 mod fill;
 mod inodes;
 mod pages;
+mod piecemeal;
 mod read;
 mod rename;
 mod types;
@@ -43,11 +44,13 @@ pub struct Behaviour {
     pub cache_bytes: usize,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
+    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
+    pub bulk_read: bool,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true }
+        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true, bulk_read: false }
     }
 }
 

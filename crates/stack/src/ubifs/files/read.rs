@@ -1,9 +1,11 @@
 //! Reading files.
 
-use floatgate_media::ubifs::{Compression, FileType, InodeFlags, Key, Node, NodeType};
+use floatgate_media::ubifs::{Compression, FileType, Frame, InodeFlags, Key, Node, NodeType};
 
+use super::super::compress::Decompressor;
 use super::super::error::{Error, Result};
-use super::super::layout::Place;
+use super::super::io::frame_of;
+use super::super::layout::{Place, align8};
 use super::Ubifs;
 use super::inodes::file_type;
 use super::pages::BLOCK;
@@ -21,6 +23,14 @@ impl<V: Volume> Ubifs<V> {
         while done < len {
             let at = offset + done as u64;
             let skip = (at % BLOCK as u64) as usize;
+            if self.behaviour.bulk_read && skip == 0 {
+                let whole = (len - done) / BLOCK * BLOCK;
+                let blocks = self.read_run(inode, block_of(at)?, &mut buf[done..done + whole])?;
+                done += blocks * BLOCK;
+                if blocks > 0 {
+                    continue;
+                }
+            }
             let part = (BLOCK - skip).min(len - done);
             self.read_part(inode, block_of(at)?, skip, &mut buf[done..done + part])?;
             done += part;
@@ -75,21 +85,54 @@ impl<V: Volume> Ubifs<V> {
         place: Place,
         out: &mut [u8; BLOCK],
     ) -> Result<()> {
-        let damaged = |source| Error::node(place.lnum, place.offset, source);
-        let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
         let Self { core, node, .. } = self;
+        let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
         let frame = core.tnc.read_leaf(&mut core.io, key, place, Some(NodeType::Data), node)?;
-        let Node::Data(node) = frame.node().map_err(damaged)? else { return Err(Error::NotFound) };
-        node.check().map_err(damaged)?;
-        let len = node.block.size as usize;
-        let corrupt = || Error::corrupt(place.lnum, place.offset, "a block does not decompress to its size");
-        let room = out.get_mut(..len).ok_or_else(corrupt)?;
-        let got = self.decompressor.decompress(node.block.compression, node.data, room);
-        if got.ok() != Some(len) {
-            return Err(corrupt());
+        unpack(&mut self.decompressor, Some(key), place, &frame, out)
+    }
+
+    /// Reads blocks whose nodes follow each other in a LEB, all at once (Linux: `bulk_read`). Returns how many: none if there are
+    /// not even two.
+    fn read_run(&mut self, inode: u32, block: u32, out: &mut [u8]) -> Result<usize> {
+        let places = self.run(inode, block, out.len() / BLOCK)?;
+        let [first, .., last] = places[..] else { return Ok(0) };
+        let mut bytes = vec![0; (last.offset + last.len - first.offset) as usize];
+        match self.core.io.read(first.lnum, first.offset, &mut bytes) {
+            // Read one by one, it shows which one is damaged.
+            Err(error) if error.is_damage() => return Ok(0),
+            outcome => outcome?,
         }
-        out[len..].fill(0);
-        Ok(())
+        for ((place, block), out) in places.iter().zip(block..).zip(out.as_chunks_mut().0) {
+            let start = (place.offset - first.offset) as usize;
+            let node = bytes.get(start..start + place.len as usize).unwrap_or(&[]);
+            let frame = frame_of(*place, Some(NodeType::Data), node)?;
+            let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
+            self.core.tnc.check_hash(key, *place, frame.as_bytes())?;
+            unpack(&mut self.decompressor, Some(key), *place, &frame, out)?;
+        }
+        Ok(places.len())
+    }
+
+    /// Where blocks stand that follow each other in file and LEB.
+    fn run(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<Place>> {
+        let most = max.min(MAX_BULK);
+        let last = block.saturating_add(most as u32).saturating_sub(1).min(LAST_BLOCK);
+        let (Some(from), Some(to)) = (Key::data(inode, block), Key::data(inode, last)) else {
+            return Ok(Vec::new());
+        };
+        let mut leaves = Vec::new();
+        if most > 1 {
+            self.core.tnc.leaves(&mut self.core.io, from, to, most, &mut leaves)?;
+        }
+        let mut run: Vec<Place> = Vec::new();
+        for ((key, place), wanted) in leaves.into_iter().zip(block..) {
+            let behind = run.last().is_none_or(|before| follows(*before, place));
+            if key.block() != wanted || !behind || self.pages.get(inode, wanted).is_some() {
+                break;
+            }
+            run.push(place);
+        }
+        Ok(run)
     }
 
     /// The target of a symbolic link.
@@ -121,6 +164,38 @@ impl<V: Volume> Ubifs<V> {
     }
 }
 
+/// Most blocks that are read at once, as in Linux.
+const MAX_BULK: usize = 32;
+
+/// Whether a node stands right behind another one.
+const fn follows(before: Place, place: Place) -> bool {
+    before.lnum == place.lnum && align8(before.offset + before.len) == place.offset
+}
+
+/// Decompresses a data node into a block; what lies behind its end is zeros.
+fn unpack(
+    decompressor: &mut Decompressor,
+    key: Option<Key>,
+    place: Place,
+    frame: &Frame<'_>,
+    out: &mut [u8; BLOCK],
+) -> Result<()> {
+    let damaged = |source| Error::node(place.lnum, place.offset, source);
+    let Node::Data(node) = frame.node().map_err(damaged)? else { return Err(Error::NotFound) };
+    node.check().map_err(damaged)?;
+    if Some(node.block.key) != key {
+        return Err(Error::corrupt(place.lnum, place.offset, "another block than the index says"));
+    }
+    let len = node.block.size as usize;
+    let corrupt = || Error::corrupt(place.lnum, place.offset, "a block does not decompress to its size");
+    let room = out.get_mut(..len).ok_or_else(corrupt)?;
+    if decompressor.decompress(node.block.compression, node.data, room).ok() != Some(len) {
+        return Err(corrupt());
+    }
+    out[len..].fill(0);
+    Ok(())
+}
+
 /// The highest block number.
 pub(super) const LAST_BLOCK: u32 = (1 << 29) - 1;
 
@@ -134,4 +209,44 @@ pub(super) fn block_of(offset: u64) -> Result<u32> {
 /// How a file's new data are compressed.
 pub(super) const fn compression_of(inode: &floatgate_media::ubifs::Inode) -> Compression {
     if inode.flags.contains(InodeFlags::COMPRESS) { inode.compression } else { Compression::None }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ubifs::files::{Behaviour, NewFile, NewKind};
+    use crate::ubifs::testing::{Random, TestVolume};
+    use crate::ubifs::{FormatOptions, Ubifs};
+
+    /// Writes in any order leave runs and gaps; holes and blocks that are still in memory lie between them.
+    #[test]
+    fn bulk_reads_find_what_single_ones_find() {
+        let options = FormatOptions::default();
+        let volume = TestVolume::new(64, 32 << 10, 512, 512);
+        let mut fs =
+            Ubifs::format(volume, &options, Behaviour::default()).map_err(|(error, _)| error).unwrap();
+        let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+        let file = fs.create(fs.root(), b"file", &new).unwrap();
+        let (mut random, size) = (Random(7), 120 * 4096_u64);
+        for round in 0..40 {
+            let (offset, len) = (random.below(size), random.below(9 * 4096) as usize);
+            let byte = |at: usize| if round % 2 == 0 { (at / 300) as u8 } else { random.next() as u8 };
+            let data: Vec<u8> = (0..len.min((size - offset) as usize)).map(byte).collect();
+            fs.write(file, offset, &data).unwrap();
+            if round % 5 != 4 {
+                fs.fsync(file).unwrap();
+            }
+            let offset = random.below(size) / 4096 * 4096;
+            let mut found = [false, true].map(|bulk_read| {
+                fs.behaviour.bulk_read = bulk_read;
+                let mut bytes = vec![0xEE; size as usize];
+                let read = fs.read(file, offset, &mut bytes).unwrap();
+                (read, bytes)
+            });
+            assert_eq!(found[0], found[1], "round {round}");
+            assert!(found[0].0 > 0 || offset > 0, "{}", found[0].1.pop().unwrap());
+        }
+        fs.sync().unwrap();
+        fs.behaviour.bulk_read = true;
+        assert!((0..120).any(|block| fs.run(file, block, 32).unwrap().len() > 4), "there are runs");
+    }
 }

@@ -38,7 +38,6 @@ impl<V: Volume> Ubifs<V> {
         if data.is_empty() {
             return Ok(());
         }
-        self.mark_dirty(inode)?;
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
@@ -68,7 +67,10 @@ impl<V: Volume> Ubifs<V> {
         Ok(())
     }
 
+    /// Sets aside what the write of a part of a block needs, and changes the block. All that is cached can be written back
+    /// meanwhile, so that the inode has to be marked last, when nothing is set aside any more.
     fn write_part(&mut self, inode: u32, block: u32, skip: usize, data: &[u8]) -> Result<()> {
+        self.mark_dirty(inode)?;
         if self.pages.get(inode, block).is_none() {
             let place = self.find_block(inode, block)?;
             let mut bytes = Box::new([0; BLOCK]);
@@ -76,6 +78,10 @@ impl<V: Volume> Ubifs<V> {
                 self.read_block(inode, block, place, &mut bytes)?;
             }
             let cost = self.acquire(&page_budget(place.is_none()))?;
+            if let Err(error) = self.mark_dirty(inode) {
+                self.core.space.withdraw(cost);
+                return Err(error);
+            }
             self.pages.insert(inode, block, bytes, cost);
         }
         if let Some(page) = self.pages.get_mut(inode, block) {

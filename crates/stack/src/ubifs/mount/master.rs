@@ -74,12 +74,12 @@ pub(crate) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Fou
     let next_offset = located.offset.saturating_add(step);
     let (offset, bytes) = (located.offset, located.bytes.clone());
     let mut found = Found { master: located.master, next_offset, choice, offset, bytes };
-    let dirty = located.master.flags.contains(MasterFlags::DIRTY);
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
-    } else if (recovered || dirty) && !io.is_read_only() {
-        // Also if nothing is to be seen: what follows the node can look erased and yet have been written to.
+    } else if !io.is_read_only() {
+        // Also if nothing is to be seen: what follows the node can look erased and yet have been written to. Even if it says that the
+        // filesystem was unmounted: a mount after that begins with such a write.
         found.next_offset = write_recovered(io, &located)?;
     }
     found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);

@@ -83,11 +83,10 @@ impl<V: Volume> Core<V> {
     /// No filesystem, one that does not fit the volume, damage; [`Error::NeedsRecovery`]; failures of the volume. The volume
     /// comes back with the error.
     pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
-        match superblock::read(&mut volume, options.read_only) {
-            Ok(found) if options.keep_space_fixup => {
-                Self::mount_as(volume, &found.keeping_space_fixup(), options)
-            }
-            Ok(found) => Self::mount_as(volume, &found, options),
+        let found = superblock::read(&mut volume, options.read_only)
+            .map(|found| if options.keep_space_fixup { found.keeping_space_fixup() } else { found });
+        match found {
+            Ok(superblock) => Self::mount_as(volume, &superblock, options),
             Err(error) => Err((error, volume)),
         }
     }

@@ -125,14 +125,14 @@ impl<V: Volume> Core<V> {
         dirt: &mut BTreeMap<u32, u64>,
         needed: &mut BTreeSet<u32>,
     ) -> Result<Sizes> {
-        let alive = last_state_of_inodes(changes);
+        let last = last_states_of_inodes(changes);
         let mut sizes = Sizes::default();
         for change in changes {
             if matches!(change.what, What::InodeDeletion) {
                 let outcome = self.note_attributes(change.key.inum(), needed);
                 self.damage.pass(outcome)?;
             }
-            let outcome = self.replay_one(change, &alive, dirt);
+            let outcome = self.replay_one(change, &last, dirt);
             self.damage.pass(outcome)?;
             if recovering {
                 note_size(&mut sizes, change);
@@ -153,7 +153,7 @@ impl<V: Volume> Core<V> {
     fn replay_one(
         &mut self,
         change: &Change,
-        alive: &BTreeMap<u32, bool>,
+        last: &BTreeMap<u32, LastState>,
         dirt: &mut BTreeMap<u32, u64>,
     ) -> Result<()> {
         let Self { io, space, tnc, .. } = self;
@@ -162,7 +162,7 @@ impl<V: Volume> Core<V> {
         match &change.what {
             What::Inode { .. } | What::Data { .. } => tnc.insert(io, space, key, place)?,
             What::Name { name } => tnc.insert_name(io, space, key, name, place)?,
-            _ => return Self::replay_deletion(change, alive, tnc, io, space),
+            _ => return Self::replay_deletion(change, last, tnc, io, space),
         }
         if let Some(hash) = &change.hash {
             tnc.keep_hash(key, place, hash.clone());
@@ -173,7 +173,7 @@ impl<V: Volume> Core<V> {
     /// As [`replay_one`](Self::replay_one), of what only removes.
     fn replay_deletion(
         change: &Change,
-        alive: &BTreeMap<u32, bool>,
+        last: &BTreeMap<u32, LastState>,
         tnc: &mut Tnc,
         io: &mut Io<V>,
         space: &mut ReplaySpace<'_>,
@@ -181,8 +181,13 @@ impl<V: Volume> Core<V> {
         let key = change.key;
         match &change.what {
             What::NameDeletion { name } => tnc.remove_name(io, space, key, name),
-            // A nameless file can get a name again: what it has must stay.
-            What::InodeDeletion if alive.get(&key.inum()) == Some(&true) => Ok(()),
+            // A nameless file can get a name again: what it has must stay. And it can get attributes, which would be left behind if it
+            // were removed before (in Linux they are).
+            What::InodeDeletion
+                if last.get(&key.inum()).is_some_and(|last| last.alive || last.sqnum > change.sqnum) =>
+            {
+                Ok(())
+            }
             What::InodeDeletion => tnc.remove_inode(io, space, key.inum()),
             What::Truncation(node) => match truncated_keys(node) {
                 Some((from, to)) => tnc.remove_range(io, space, from, to),
@@ -351,12 +356,22 @@ const fn of_truncation(node: &Truncation) -> (Key, What) {
     (Key::inode(node.inode), What::Truncation(*node))
 }
 
-/// Whether the last inode node of each inode keeps it.
-fn last_state_of_inodes(changes: &[Change]) -> BTreeMap<u32, bool> {
-    let states = changes.iter().filter_map(|change| match change.what {
-        What::Inode { .. } => Some((change.key.inum(), true)),
-        What::InodeDeletion => Some((change.key.inum(), false)),
-        _ => None,
+/// What the last node of an inode says.
+#[derive(Clone, Copy, Debug)]
+struct LastState {
+    sqnum: u64,
+    /// The inode is kept.
+    alive: bool,
+}
+
+fn last_states_of_inodes(changes: &[Change]) -> BTreeMap<u32, LastState> {
+    let states = changes.iter().filter_map(|change| {
+        let alive = match change.what {
+            What::Inode { .. } => true,
+            What::InodeDeletion => false,
+            _ => return None,
+        };
+        Some((change.key.inum(), LastState { sqnum: change.sqnum, alive }))
     });
     states.collect()
 }

@@ -4,7 +4,7 @@ use floatgate_media::ubifs::{Key, KeyType, Node};
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::event;
-use super::{Lost, NOT_ITS_SIZE, Problems, Tree, decompresses, node_in};
+use super::{Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -31,7 +31,7 @@ pub(super) fn collect<V: Volume>(core: &mut Core<V>, problems: &mut Problems) ->
         let mut problem = Problem::of(Severity::Damaged, Structure::Index, &keys.error, consequence);
         problem.inodes = Some(keys.from.inum()..=to.inum());
         problems.add(problem);
-        lost.push(Lost { from: keys.from, to, exactly: None });
+        lost.push(Lost { from: keys.from, to, only: Only::Newest });
     }
     let mut collector = Collector {
         problems,
@@ -125,15 +125,19 @@ impl Collector<'_> {
             _ => (Structure::XattrEntry, "the name of an extended attribute cannot be read"),
         };
         let mut problem = Problem::of(Severity::Damaged, structure, error, consequence).inode(key.inum());
-        let mut exactly = None;
+        let mut only = Only::Newest;
         if key.key_type() == KeyType::Data {
             let start = u64::from(key.block()) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
             problem.what = format!("bytes of the file from {start} on: {}", problem.what);
             self.tree.file_mut(key.inum()).lost_blocks.insert(key.block());
-            exactly = Some(sqnum_in(bytes));
+            only = Only::Sqnum(sqnum_in(bytes));
         }
         self.problems.add(problem);
-        self.lost.push(Lost { from: key, to: key, exactly });
+        self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
+        if let (true, Some((_, offset))) = (bytes.starts_with(&[0xFF; 8]), error.place()) {
+            only = Only::Nameless(offset);
+        }
+        self.lost.push(Lost { from: key, to: key, only });
     }
 
     /// Blocks that do not decompress are damaged, unless what they hold is encrypted.

@@ -16,6 +16,9 @@ mod scan;
 mod space;
 mod tree;
 
+use core::ops::Range;
+use std::collections::BTreeSet;
+
 use floatgate_media::ubifs::{Compression, Frame, Key, Node, NodeType, Superblock};
 
 use super::auth::Authenticate;
@@ -31,16 +34,26 @@ pub use tree::{Child, File, Tree};
 /// Problems that are kept; a hostile image could have very many.
 const PROBLEMS_MAX: usize = 10_000;
 
+/// What was said of a structure at a place.
+type Seen = (Structure, Option<(u32, u32)>, String);
+
 /// What a survey finds wrong, as far as it is kept.
 #[derive(Clone, Debug, Default)]
 struct Problems {
     list: Vec<Problem>,
     /// Problems that were not kept.
     dropped: u64,
+    /// What was said already.
+    seen: BTreeSet<Seen>,
 }
 
 impl Problems {
     fn add(&mut self, problem: Problem) {
+        let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
+        let said = format!("{inode}: {}", problem.what);
+        if !self.seen.insert((problem.structure, problem.place, said)) {
+            return;
+        }
         if self.list.len() < PROBLEMS_MAX {
             self.list.push(problem);
         } else {
@@ -54,8 +67,30 @@ impl Problems {
 struct Lost {
     from: Key,
     to: Key,
-    /// Only a node with this sequence number will do: an older one would be another state of the data.
-    exactly: Option<u64>,
+    /// Which nodes will do.
+    only: Only,
+}
+
+/// Which nodes fill a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Only {
+    /// The newest.
+    Newest,
+    /// One with this sequence number: an older one would be another state of the data.
+    Sqnum(u64),
+    /// One at this byte of a LEB whose number is not known.
+    Nameless(u32),
+}
+
+impl Lost {
+    fn covers(&self, event: &scan::Event, nameless: &Range<u32>) -> bool {
+        let only = match self.only {
+            Only::Newest => true,
+            Only::Sqnum(sqnum) => event.sqnum == sqnum,
+            Only::Nameless(offset) => event.place.offset == offset && nameless.contains(&event.place.lnum),
+        };
+        only && (self.from..=self.to).contains(&event.key)
+    }
 }
 
 /// A block of a file as it is stored.
@@ -69,7 +104,7 @@ pub struct StoredBlock {
     pub data: Vec<u8>,
 }
 
-/// A filesystem that was looked at. See the [module](self).
+/// A filesystem that was looked at.
 #[derive(Debug)]
 pub struct Survey<V> {
     io: Io<V>,
@@ -77,6 +112,8 @@ pub struct Survey<V> {
     tree: Tree,
     problems: Problems,
     lost: Vec<Lost>,
+    /// LEBs behind the volume whose number is not known: a search looks into them too.
+    nameless: Range<u32>,
     superblock: Option<Superblock>,
     master: Option<MasterState>,
     mounts: bool,
@@ -88,7 +125,7 @@ impl<V: Volume> Survey<V> {
     /// # Errors
     /// Failures of the volume other than damaged data; a volume too small for any filesystem. The volume comes back.
     pub fn new(volume: V) -> core::result::Result<Self, (Error, V)> {
-        open::survey(volume, &Authenticate::No)
+        Self::authenticated(volume, &Authenticate::No)
     }
 
     /// As [`new`](Self::new); nodes of a filesystem with authentication are verified.
@@ -96,7 +133,21 @@ impl<V: Volume> Survey<V> {
     /// # Errors
     /// As [`new`](Self::new); a filesystem that cannot be authenticated so, another key than the filesystem's.
     pub fn authenticated(volume: V, authenticate: &Authenticate) -> core::result::Result<Self, (Error, V)> {
-        open::survey(volume, authenticate)
+        let end = volume.geometry().lebs;
+        open::survey(volume, end..end, authenticate)
+    }
+
+    /// As [`authenticated`](Self::authenticated), for a volume that can read LEBs behind its end: such whose number is not known. What
+    /// is missing elsewhere is looked for in them.
+    ///
+    /// # Errors
+    /// As [`authenticated`](Self::authenticated).
+    pub fn with_nameless(
+        volume: V,
+        nameless: Range<u32>,
+        authenticate: &Authenticate,
+    ) -> core::result::Result<Self, (Error, V)> {
+        open::survey(volume, nameless, authenticate)
     }
 
     /// Files and names.

@@ -9,6 +9,7 @@ use super::scan::{Event, What, find_events};
 use super::tree::{Child, File};
 use super::{Survey, Tree};
 use crate::ubifs::error::Result;
+use crate::ubifs::scan::scan_all;
 use crate::volume::Volume;
 
 /// A name of an inode: whether the index leads to it, its sequence number, directory and name.
@@ -27,18 +28,21 @@ const fn value_bytes(len: usize) -> u64 {
 impl<V: Volume> Survey<V> {
     /// Looks for keys that nothing leads to any more in all LEBs, and for what was written after a commit if the journal could
     /// not be read whole.
-    pub(super) fn fill_gaps(&mut self, newer_than: Option<u64>) -> Result<()> {
+    pub(super) fn fill_gaps(&mut self, newer_than: Option<(u64, u32)>) -> Result<()> {
         if self.lost.is_empty() && newer_than.is_none() {
             return Ok(());
         }
         let main = self.io.layout().limits.main.clone();
-        let events = find_events(&mut self.io, main)?;
+        let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
-        let start = newer_than.map(|commit| self.commit_start(commit)).transpose()?.flatten();
-        if let Some(start) = start {
-            events.iter().filter(|event| event.sqnum > start).for_each(|event| self.tree.apply(event));
+        let Some((commit, tail)) = newer_than else { return Ok(()) };
+        let Some(start) = self.commit_start(commit, tail)? else { return Ok(()) };
+        let newer = || events.iter().filter(|event| event.sqnum > start);
+        let whole = self.mounts && !self.nameless.is_empty();
+        if !whole || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
+            newer().for_each(|event| self.tree.apply(event));
         }
         Ok(())
     }
@@ -50,14 +54,7 @@ impl<V: Volume> Survey<V> {
             What::Truncation { .. } => true,
             _ => false,
         };
-        removes || self.is_lost(event.key, event.sqnum)
-    }
-
-    fn is_lost(&self, key: Key, sqnum: u64) -> bool {
-        let covers = |lost: &super::Lost| {
-            (lost.from..=lost.to).contains(&key) && lost.exactly.is_none_or(|exactly| exactly == sqnum)
-        };
-        self.lost.iter().any(covers)
+        removes || self.lost.iter().any(|lost| lost.covers(event, &self.nameless))
     }
 
     /// Adds what a search has found to what the index leads to.
@@ -72,6 +69,7 @@ impl<V: Volume> Survey<V> {
             let file = self.tree.file_mut(inode);
             if file.inode.is_none() && from.place.len > 0 {
                 (file.place, file.sqnum, file.found_by_scan) = (from.place, from.sqnum, true);
+                file.outdated = file.incomplete;
             }
             for (block, place) in from.blocks {
                 file.lost_blocks.remove(&block);
@@ -86,11 +84,16 @@ impl<V: Volume> Survey<V> {
         }
     }
 
-    /// Sequence number of the start of a commit, or of the last one before, as the log has it.
-    fn commit_start(&mut self, commit: u64) -> Result<Option<u64>> {
+    /// Sequence number from which on nodes belong to the journal of a commit whose log begins in `tail`. If its start is damaged,
+    /// that of what follows it there, or of the last commit before.
+    fn commit_start(&mut self, commit: u64, tail: u32) -> Result<Option<u64>> {
+        let (leb, _) = scan_all(&mut self.io, tail, 0)?;
+        if let Some(first) = leb.nodes.first() {
+            return Ok(Some(first.stamp.sqnum.saturating_sub(1)));
+        }
         let mut start = None;
         for lnum in self.io.layout().limits.log.clone() {
-            let (leb, _) = crate::ubifs::scan::scan_all(&mut self.io, lnum, 0)?;
+            let (leb, _) = scan_all(&mut self.io, lnum, 0)?;
             let starts = leb.nodes.iter().filter(|node| node.node_type == NodeType::CommitStart);
             for node in starts {
                 let Ok(frame) = leb.frame(node) else { continue };
@@ -224,8 +227,10 @@ impl Names {
             wrong.add("names in an inode that is no directory", "these files cannot be reached");
         }
         self.check_links(tree, &inode, &mut wrong);
-        check_counts(tree, &inode, &mut wrong);
-        check_blocks(&inode, &mut wrong);
+        if !file.incomplete {
+            check_counts(tree, &inode, &mut wrong);
+            check_blocks(&inode, &mut wrong);
+        }
     }
 
     fn check_links(&self, tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
@@ -257,7 +262,7 @@ impl Names {
         } else {
             named
         };
-        if inode.links != expected {
+        if inode.links != expected && !wrong.file.incomplete {
             let what = format!("the inode counts {} links, there are {expected}", inode.links);
             wrong.add(what, "files are removed too early, or never");
         }

@@ -1,11 +1,12 @@
 //! Opening a filesystem that may be damaged.
 
+use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Key, MasterFlags, SUPERBLOCK_LEB};
+use floatgate_media::ubifs::{Key, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags};
 
 use super::problem::{Problem, Severity, Structure};
-use super::{Lost, Problems, Survey};
+use super::{Lost, Only, Problems, Survey};
 use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -15,13 +16,15 @@ use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
 use crate::ubifs::mount::superblock::{self, Found};
 use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geometry, master};
-use crate::ubifs::scan::{scan, scan_all};
+use crate::ubifs::scan::{ScannedNode, scan, scan_all};
 use crate::volume::Volume;
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
+/// Looks at a filesystem; `nameless` are LEBs whose number is not known.
 pub(super) fn survey<V: Volume>(
     mut volume: V,
+    nameless: Range<u32>,
     authenticate: &Authenticate,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let authenticate = authenticate.clone();
@@ -31,9 +34,9 @@ pub(super) fn survey<V: Volume>(
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let Some((found, is_whole)) = found else { return without_superblock(volume, problems) };
-    let state = match master_of(&mut volume, &found, &mut problems) {
-        Ok(state) => state,
+    let Some((found, is_whole)) = found else { return without_superblock(volume, nameless, problems) };
+    let (state, rolled_back) = match master_of(&mut volume, &found, &mut problems) {
+        Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
     let strict = Core::<&mut V>::mount_as(&mut volume, &found, &read).map(drop).map_err(|(error, _)| error);
@@ -42,12 +45,21 @@ pub(super) fn survey<V: Volume>(
     {
         return Err((error.clone(), volume));
     }
-    let mounts = strict.is_ok() && is_whole;
-    match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..read }) {
-        Ok(core) => mounted(core, &found, state, strict.err(), mounts, problems),
+    let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..read }) {
+        Ok(core) => mounted(core, &found, (state, rolled_back), nameless, strict.err(), problems),
         Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
-        Err((error, volume)) => unmountable(volume, &found, state, &error, problems),
-    }
+        Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
+    };
+    outcome.map(|mut survey| {
+        if !is_whole {
+            // Sizes in the superblock may be wrong, so what does not fit them may be right.
+            survey
+                .problems
+                .list
+                .retain(|problem| !matches!(problem.structure, Structure::Lpt | Structure::Space));
+        }
+        Survey { mounts: survey.mounts && is_whole, ..survey }
+    })
 }
 
 /// Whether the volume itself failed, so that nothing more can be found out, or cannot be authenticated as asked.
@@ -76,12 +88,12 @@ fn superblock_of<V: Volume>(volume: &mut V, problems: &mut Problems) -> Result<O
     Ok(superblock::read_damaged(volume).ok().map(|found| (found, false)))
 }
 
-/// The state in the master node, and what is wrong with its copies.
+/// The state in the master node, and whether there was a newer one; what is wrong with its copies.
 fn master_of<V: Volume>(
     volume: &mut V,
     found: &Found,
     problems: &mut Problems,
-) -> Result<Option<MasterState>> {
+) -> Result<(Option<MasterState>, bool)> {
     let layout = superblock::layout(&found.superblock, found.volume)?;
     let mut io = Io::new(volume, Arc::new(layout), true);
     let (severity, what, consequence) = match master::read(&mut io, &mut Damage::default()) {
@@ -89,8 +101,8 @@ fn master_of<V: Volume>(
             let flags = found.master.flags;
             let state =
                 MasterState { commit: found.master.commit, dirty: flags.contains(MasterFlags::DIRTY) };
-            note_choice(&mut io, found.choice, problems)?;
-            return Ok(Some(state));
+            let rolled_back = note_choice(&mut io, found.choice, problems)?;
+            return Ok((Some(state), rolled_back));
         }
         Err(error) if is_fatal(&error) => return Err(error),
         Err(error) => (Severity::Damaged, error, NOT_MOUNTED),
@@ -102,13 +114,13 @@ fn master_of<V: Volume>(
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
     }
-    Ok(None)
+    Ok((None, true))
 }
 
 /// What is damaged in the two LEBs of master nodes.
 fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
     let mut bad = Vec::new();
-    for lnum in [floatgate_media::ubifs::MASTER_LEB, floatgate_media::ubifs::MASTER_LEB + 1] {
+    for lnum in [MASTER_LEB, MASTER_LEB + 1] {
         let (leb, errors) = scan_all(io, lnum, 0)?;
         if leb.nodes.is_empty() && errors.is_empty() {
             bad.push(Error::corrupt(lnum, 0, "no master node"));
@@ -118,35 +130,41 @@ fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
     Ok(bad)
 }
 
-fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problems) -> Result<()> {
+/// Says what is wrong with the master nodes; whether a newer one than the one that counts is damaged.
+fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problems) -> Result<bool> {
     let (severity, consequence) = match choice {
-        Choice::Both => return Ok(()),
+        Choice::Both => return Ok(false),
         Choice::PowerCut => (Severity::Recoverable, "the other copy of the master node counts"),
         Choice::Undamaged | Choice::Newest => {
             (Severity::Damaged, "Linux does not mount the filesystem, although the other copy is good")
         }
     };
     let bad = damaged_copies(io)?;
+    let both = |lnum: u32| bad.iter().any(|error| error.place().is_some_and(|place| place.0 == lnum));
+    let rolled_back = both(MASTER_LEB) && both(MASTER_LEB + 1);
+    let consequence = if rolled_back && choice == Choice::PowerCut {
+        "the node before counts: what a commit made durable since may be missing"
+    } else {
+        consequence
+    };
     if bad.is_empty() {
         let what = "the two copies differ";
-        problems.add(
-            Problem::new(severity, Structure::Master, what, consequence)
-                .at(floatgate_media::ubifs::MASTER_LEB, 0),
-        );
+        problems.add(Problem::new(severity, Structure::Master, what, consequence).at(MASTER_LEB, 0));
     }
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
     }
-    Ok(())
+    Ok(rolled_back)
 }
 
-fn blank<V: Volume>(io: Io<V>, problems: Problems) -> Survey<V> {
+fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
     Survey {
         io,
         decompressor: Decompressor::new(),
         tree: Default::default(),
         problems,
-        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), exactly: None }],
+        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest }],
+        nameless,
         superblock: None,
         master: None,
         mounts: false,
@@ -156,6 +174,7 @@ fn blank<V: Volume>(io: Io<V>, problems: Problems) -> Survey<V> {
 /// All that nodes say when there is no superblock: areas are not known.
 fn without_superblock<V: Volume>(
     volume: V,
+    nameless: Range<u32>,
     problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let geometry = volume.geometry();
@@ -165,7 +184,7 @@ fn without_superblock<V: Volume>(
         Ok(layout) => layout,
         Err(error) => return Err((error, volume)),
     };
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), problems);
+    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     match survey.rebuild(0..geometry.lebs) {
         Ok(()) => Ok(survey),
         Err(error) => Err((error, survey.into_volume())),
@@ -177,6 +196,7 @@ fn unmountable<V: Volume>(
     volume: V,
     found: &Found,
     state: Option<MasterState>,
+    nameless: Range<u32>,
     error: &Error,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
@@ -190,7 +210,7 @@ fn unmountable<V: Volume>(
         problems.add(Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED));
     }
     let main = layout.limits.main.clone();
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), problems);
+    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     (survey.superblock, survey.master) = (Some(found.stored), state);
     match survey.rebuild(main) {
         Ok(()) => Ok(survey),
@@ -214,12 +234,20 @@ pub(super) fn area(layout: &Layout, lnum: u32) -> Structure {
 fn mounted<V: Volume>(
     mut core: Core<V>,
     found: &Found,
-    state: Option<MasterState>,
+    (state, rolled_back): (Option<MasterState>, bool),
+    nameless: Range<u32>,
     refused: Option<Error>,
-    mounts: bool,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let layout = core.io.layout().clone();
+    if found.stored.has(SuperblockFlags::SPACE_FIXUP) {
+        let what = "the free space has to be erased properly";
+        let consequence = "the first mount for writing does so, as is usual for a new image";
+        problems.add(
+            Problem::new(Severity::Note, Structure::Superblock, what, consequence).at(SUPERBLOCK_LEB, 0),
+        );
+    }
+    let mounts = refused.is_none();
     let mut notes = core.damage.notes.clone();
     if let Some(error) = &refused
         && !notes.contains(error)
@@ -227,42 +255,69 @@ fn mounted<V: Volume>(
         notes.insert(0, error.clone());
     }
     let has_master = problems.list.iter().any(|problem| problem.structure == Structure::Master);
+    let lpt = layout.limits.lpt.clone();
+    let has_lpt = notes.iter().any(|error| error.place().is_some_and(|(lnum, _)| lpt.contains(&lnum)));
     for error in &notes {
         let structure = error
             .place()
             .map_or(Structure::Superblock, |(lnum, offset)| structure_at(&mut core, &layout, lnum, offset));
-        if structure == Structure::Master && has_master {
+        // What follows from a damaged LPT says nothing new.
+        let follows = has_lpt && *error == head_error(&core);
+        if structure == Structure::Master && has_master || follows {
             continue;
         }
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
         problems.add(Problem::of(Severity::Damaged, structure, error, consequence));
     }
     let outcome = note_state(&mut core, state, mounts, &mut problems)
-        .and_then(|()| super::leaves::collect(&mut core, &mut problems));
-    let (tree, lost, decompressor) = match outcome {
+        .and_then(|unlogged| Ok((unlogged, super::leaves::collect(&mut core, &mut problems)?)));
+    let (unlogged, (tree, lost, decompressor)) = match outcome {
         Ok(collected) => collected,
         Err(error) => return Err((error, core.into_volume())),
     };
     if let Err(error) = super::space::check(&mut core, mounts && lost.is_empty(), &mut problems) {
         return Err((error, core.into_volume()));
     }
-    let commit = if refused.is_some() { core.master.commit } else { 0 };
-    let survey = Survey {
+    // Of nameless LEBs not all may be known to be missing: those of the journal are not.
+    let whole = refused.is_none() && nameless.is_empty();
+    let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
+    // LEBs of an older index can have been written anew: then the nodes themselves tell more.
+    let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
+    let mut survey = Survey {
         io: core.io,
         decompressor,
         tree,
         problems,
         lost,
+        nameless,
         superblock: Some(found.stored),
         master: state,
         mounts,
     };
-    survey.finish(refused.is_some().then_some(commit))
+    if !is_stale {
+        return survey.finish(newer_than);
+    }
+    survey.tree = Default::default();
+    survey
+        .problems
+        .list
+        .retain(|problem| matches!(problem.structure, Structure::Master | Structure::Superblock));
+    match survey.rebuild(layout.limits.main.clone()) {
+        Ok(()) => Ok(survey),
+        Err(error) => Err((error, survey.into_volume())),
+    }
+}
+
+/// What a mount says if the LEB properties are wrong about the index head.
+fn head_error<V: Volume>(core: &Core<V>) -> Error {
+    let (lnum, offset) = (core.master.index_head_lnum, core.master.index_head_offset);
+    Error::corrupt(lnum, offset, "the index head is not where its free space begins")
 }
 
 impl<V: Volume> Survey<V> {
-    /// Fills gaps of the tree and checks names; `newer_than` is the commit behind which the journal could not be read whole.
-    fn finish(mut self, newer_than: Option<u64>) -> core::result::Result<Self, (Error, V)> {
+    /// Fills gaps of the tree and checks names; `newer_than` is the commit behind which the journal could not be read whole, and the
+    /// LEB of the log where it began.
+    fn finish(mut self, newer_than: Option<(u64, u32)>) -> core::result::Result<Self, (Error, V)> {
         let outcome = self.fill_gaps(newer_than).and_then(|()| self.read_inodes());
         if let Err(error) = outcome {
             return Err((error, self.into_volume()));
@@ -272,8 +327,8 @@ impl<V: Volume> Survey<V> {
     }
 
     /// Files and names from nothing but the nodes in these LEBs.
-    fn rebuild(&mut self, lebs: core::ops::Range<u32>) -> Result<()> {
-        let events = super::scan::find_events(&mut self.io, lebs)?;
+    fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
+        let events = super::scan::find_events(&mut self.io, lebs.chain(self.nameless.clone()))?;
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;
         self.check_names();
@@ -301,19 +356,19 @@ fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offse
     }
 }
 
-/// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs.
+/// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not
+/// named by the log.
 fn note_state<V: Volume>(
     core: &mut Core<V>,
     state: Option<MasterState>,
     mounts: bool,
     problems: &mut Problems,
-) -> Result<()> {
+) -> Result<bool> {
+    let limits = core.io.layout().limits.clone();
     if !state.is_some_and(|state| state.dirty) {
-        return note_ends(
-            core,
-            core.io.layout().limits.orphans.clone().map(|lnum| (lnum, 0)).collect(),
-            problems,
-        );
+        let areas = limits.orphans.map(|lnum| (lnum, 0));
+        note_ends(core, areas.collect(), problems)?;
+        return Ok(false);
     }
     let buds = core.log.buds().len();
     let what = format!("the filesystem was not unmounted: {buds} LEBs of the journal are to be replayed");
@@ -324,23 +379,30 @@ fn note_state<V: Volume>(
         "the next mount does so; one that only reads does it in memory",
     ));
     if !mounts {
-        return Ok(());
+        return Ok(false);
     }
-    let limits = core.io.layout().limits.clone();
-    let areas = limits.log.chain(limits.orphans).map(|lnum| (lnum, 0));
+    let log_ends = note_ends(core, limits.log.map(|lnum| (lnum, 0)).collect(), problems)?;
     let buds = core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start));
-    let starts = areas.chain(buds).collect();
-    note_ends(core, starts, problems)
+    let starts = limits.orphans.map(|lnum| (lnum, 0)).chain(buds).collect();
+    note_ends(core, starts, problems)?;
+    if log_ends == 0 { Ok(false) } else { note_unlogged(core, problems) }
 }
 
-fn note_ends<V: Volume>(core: &mut Core<V>, starts: Vec<(u32, u32)>, problems: &mut Problems) -> Result<()> {
+/// Notes what a power cut has left at the ends of LEBs, each from a byte on; how many there are.
+fn note_ends<V: Volume>(
+    core: &mut Core<V>,
+    starts: Vec<(u32, u32)>,
+    problems: &mut Problems,
+) -> Result<usize> {
     let layout = core.io.layout().clone();
+    let mut ends = 0;
     for (lnum, start) in starts {
         let error = match scan(&mut core.io, lnum, start) {
             Ok(_) => continue,
             Err(error) if error.is_damage() => error,
             Err(error) => return Err(error),
         };
+        ends += 1;
         let structure = match area(&layout, lnum) {
             Structure::Index => Structure::Journal,
             area => area,
@@ -348,5 +410,28 @@ fn note_ends<V: Volume>(core: &mut Core<V>, starts: Vec<(u32, u32)>, problems: &
         let consequence = "what a power cut leaves: the next mount for writing cleans it";
         problems.add(Problem::of(Severity::Recoverable, structure, &error, consequence));
     }
-    Ok(())
+    Ok(ends)
+}
+
+/// The log ends in something damaged. That was the last write, or a reference: then a LEB was written since the last commit that
+/// the log does not name.
+fn note_unlogged<V: Volume>(core: &mut Core<V>, problems: &mut Problems) -> Result<bool> {
+    let tail = core.master.log_lnum;
+    let start = scan_all(&mut core.io, tail, 0)?.0.nodes.first().map(|node| node.stamp.sqnum);
+    let Some(start) = start else { return Ok(false) };
+    let mut unlogged = false;
+    for lnum in core.io.layout().limits.main.clone() {
+        if core.log.buds().contains_key(&lnum) {
+            continue;
+        }
+        let (leb, _) = scan_all(&mut core.io, lnum, 0)?;
+        let newer = |node: &&ScannedNode| node.stamp.sqnum > start && node.key.is_some();
+        let Some(node) = leb.nodes.iter().find(newer) else { continue };
+        unlogged = true;
+        let what = "written after the last commit, but the log does not name this LEB";
+        let consequence = "Linux mounts the filesystem without what the LEB holds";
+        let problem = Problem::new(Severity::Damaged, Structure::Log, what, consequence);
+        problems.add(problem.at(lnum, node.place.offset));
+    }
+    Ok(unlogged)
 }

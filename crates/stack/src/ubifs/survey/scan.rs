@@ -52,7 +52,7 @@ pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> 
 ///
 /// # Errors
 /// Failures of the volume.
-pub(super) fn find_events<V: Volume>(io: &mut Io<V>, lebs: core::ops::Range<u32>) -> Result<Vec<Event>> {
+pub(super) fn find_events<V: Volume>(io: &mut Io<V>, lebs: impl Iterator<Item = u32>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for lnum in lebs {
         let (leb, _) = scan_all(io, lnum, 0)?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType, Inode, ROOT_INODE};
+use floatgate_media::ubifs::{FileType, Inode, ROOT_INODE};
 
 use crate::ubifs::layout::Place;
 
@@ -40,6 +40,10 @@ pub struct File {
     pub lost_blocks: BTreeSet<u32>,
     /// The inode was found by a search of all LEBs, not by the index.
     pub found_by_scan: bool,
+    /// The inode is an older state of one that cannot be read.
+    pub outdated: bool,
+    /// Nodes of the file could not be read, so that its counts cannot be compared.
+    pub incomplete: bool,
     /// Sequence number of the inode's node.
     pub sqnum: u64,
 }
@@ -55,12 +59,6 @@ impl File {
     #[must_use]
     pub fn is_xattr(&self) -> bool {
         self.inode.is_some_and(|inode| inode.is_xattr())
-    }
-
-    /// Up to where its data reach, bytes, as blocks have it.
-    #[must_use]
-    pub fn data_end(&self) -> u64 {
-        self.blocks.keys().next_back().map_or(0, |&block| (u64::from(block) + 1) * u64::from(BLOCK_BYTES))
     }
 }
 

@@ -41,7 +41,7 @@ impl Resolved {
 
 impl Tnc {
     /// Reads an entry.
-    pub(super) fn read_entry<'o, V: Volume>(
+    pub(crate) fn read_entry<'o, V: Volume>(
         &mut self,
         io: &mut Io<V>,
         key: Key,

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn records_hold_any_bytes() {
-        let records = Records::parse(b"23 SCHILY.xattr.a=\n\0b\n13 size=1234\n").unwrap();
+        let records = Records::parse(b"22 SCHILY.xattr.a=\n\0b\n13 size=1234\n").unwrap();
         assert_eq!(records.get(b"SCHILY.xattr.a"), Some(&b"\n\0b"[..]));
         assert_eq!(records.number(b"size"), Some(1234));
         for broken in [&b"9999999999999999999999 a=b\n"[..], b"6 a=bc\n", b"x", b"3 \n", b"0 a=b\n"] {

@@ -8,6 +8,7 @@ use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour, Checked, Error, M
 const SHA1: &[u8] = include_bytes!("../samples/signed-sha1.ubifs.zst");
 const SHA256: &[u8] = include_bytes!("../samples/signed-sha256.ubifs.zst");
 const SHA512: &[u8] = include_bytes!("../samples/signed-sha512.ubifs.zst");
+const AUTHENTICATED: &[u8] = include_bytes!("../samples/authenticated.ubifs.zst");
 const ENCRYPTED: &[u8] = include_bytes!("../samples/encrypted.ubifs.zst");
 
 pub(crate) fn sample() -> Vec<u8> {
@@ -50,6 +51,7 @@ fn no_key_verifies_a_signature() {
 #[test]
 fn the_right_key_mounts() {
     let image = sample();
+    assert!(image == unpack(AUTHENTICATED), "the sample was made so too");
     let mut fs = mount(&image, &with_key()).unwrap();
     let found = fs.authentication().unwrap();
     assert_eq!((found.is_signed, found.checked, found.dropped_nodes), (false, Checked::Key, 0));

@@ -1,0 +1,150 @@
+//! `floatgate image dump`.
+
+use super::options::{self, ImageArgs};
+use crate::common::{self, Failure, Outcome};
+use clap::ValueEnum;
+use floatgate_lab::image::Access;
+use floatgate_lab::image::dump::{Area, Dumped, Wanted, dump};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image dump rootfs.ubi --path /etc/fstab
+  floatgate image dump rootfs.ubi --path /etc/fstab --block 0 --hex
+  floatgate image dump rootfs.ubi --inode 65
+  floatgate image dump dump.bin --leb 0:0
+  floatgate image dump dump.bin --at 0x20000
+  floatgate image dump dump.bin --peb 0
+  floatgate image dump dump.bin --area master
+
+Fields have their names of docs/spec/ubi.md and docs/spec/ubifs.md, each with its byte in the structure. Works on damaged images too.")]
+#[command(group(clap::ArgGroup::new("what").required(true)))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// The node at a byte of a LEB, such as 12:2048
+    #[arg(long, value_name = "LEB:BYTE", group = "what", value_parser = leb_and_byte)]
+    leb: Option<(u32, u32)>,
+
+    /// What begins at a byte of the file: a header or a node
+    #[arg(long, value_name = "BYTE", group = "what", value_parser = number)]
+    at: Option<u64>,
+
+    /// Both headers of a PEB
+    #[arg(long, value_name = "N", group = "what")]
+    peb: Option<u32>,
+
+    /// The node of an inode
+    #[arg(long, value_name = "N", group = "what")]
+    inode: Option<u32>,
+
+    /// The node of a file's inode
+    #[arg(long, value_name = "PATH", group = "what")]
+    path: Option<String>,
+
+    /// All nodes of an area
+    #[arg(long, value_name = "AREA", group = "what")]
+    area: Option<AreaName>,
+
+    /// With --inode or --path: a block of the file, each of 4096 bytes
+    #[arg(long, value_name = "N", conflicts_with_all = ["leb", "at", "peb", "area"])]
+    block: Option<u32>,
+
+    /// With --path: the directory entry
+    #[arg(long, requires = "path", conflicts_with = "block")]
+    entry: bool,
+
+    /// What follows the fields too: data, targets, values
+    #[arg(long)]
+    hex: bool,
+
+    /// Machine-readable (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum AreaName {
+    /// The superblock
+    Superblock,
+    /// All master nodes, in both LEBs
+    Master,
+    /// The log
+    Log,
+    /// The orphan area
+    Orphans,
+    /// The root of the index
+    Index,
+}
+
+/// Bytes in a line of hexadecimal digits, of which each has two.
+const LINE: usize = 32;
+
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| error.to_string())
+}
+
+fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
+    let (leb, byte) = text.split_once(':').unwrap_or((text, "0"));
+    let narrow = |text: &str| u32::try_from(number(text)?).map_err(|error| error.to_string());
+    Ok((narrow(leb)?, narrow(byte)?))
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let wanted = args.wanted()?;
+    let image = args.image.open(Access::Read)?;
+    let dumped = dump(image, &args.image.selection(), &wanted);
+    let mut dumped = dumped.map_err(|error| options::failure(&args.image.image, &error))?;
+    if !args.hex {
+        dumped.iter_mut().for_each(|dumped| dumped.payload.clear());
+    }
+    if args.json {
+        common::print_json(&dumped)?;
+    } else {
+        dumped.iter().for_each(print);
+    }
+    let damaged = dumped.iter().any(|dumped| dumped.damage.is_some());
+    Ok(if damaged { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+impl Args {
+    fn wanted(&self) -> Result<Wanted, Failure> {
+        let by_place = self.leb.map(|(lnum, offset)| Wanted::Leb { lnum, offset });
+        let by_inode = self.inode.map(|inode| Wanted::Inode { inode, block: self.block });
+        let by_path = self.path.as_ref().map(|path| Wanted::Path {
+            path: path.clone().into_bytes(),
+            block: self.block,
+            entry: self.entry,
+        });
+        let by_area = self.area.map(|area| Wanted::Area(area.into()));
+        let wanted = by_place.or(self.at.map(Wanted::At)).or(self.peb.map(Wanted::Peb));
+        let wanted = wanted.or(by_inode).or(by_path).or(by_area);
+        wanted.ok_or_else(|| Failure::new("nothing to dump", "name a place: see --help"))
+    }
+}
+
+impl From<AreaName> for Area {
+    fn from(name: AreaName) -> Self {
+        match name {
+            AreaName::Superblock => Self::Superblock,
+            AreaName::Master => Self::Master,
+            AreaName::Log => Self::Log,
+            AreaName::Orphans => Self::Orphans,
+            AreaName::Index => Self::Index,
+        }
+    }
+}
+
+fn print(dumped: &Dumped) {
+    common::print(&dumped.to_string());
+    let digits = dumped.payload.as_bytes();
+    let start = dumped.len.saturating_sub(digits.len() / 2);
+    for (index, line) in digits.chunks(2 * LINE).enumerate() {
+        common::print(&format!("  {:>4}  {}", start + index * LINE, String::from_utf8_lossy(line)));
+    }
+}

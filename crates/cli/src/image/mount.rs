@@ -1,0 +1,90 @@
+//! `floatgate image mount`.
+
+use super::edit::now;
+use super::options::ImageArgs;
+use crate::common::{self, Failure, Outcome};
+use floatgate_lab::image::mount::{MountError, MountSetup, Mounted, Unmounter};
+use nix::sys::signal::{SigSet, Signal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image mount dump.bin /mnt
+  floatgate image mount rootfs.ubi /mnt --rw
+  floatgate image mount dump.bin /mnt --volume data --rw --recover
+
+Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it. Read-only, the image stays as it is, also one that was not
+unmounted or is damaged. With --rw changes go to the image as to flash: what was not synced may be lost if floatgate is killed,
+and then --recover goes on from there. Devices and set-user-id bits in it have no effect.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+
+    /// The folder where it is mounted
+    directory: PathBuf,
+
+    /// Changes go to the image
+    #[arg(long)]
+    rw: bool,
+
+    /// With --rw: recover a filesystem that was not unmounted, as Linux does; otherwise it is refused
+    #[arg(long, requires = "rw")]
+    recover: bool,
+
+    /// With --rw: LEBs for an image that is only as large as what is in it [default: twice what it has]
+    #[arg(long, value_name = "N", requires = "rw")]
+    lebs: Option<u32>,
+
+    /// Other users see it too, as far as permissions let them (without root: user_allow_other in /etc/fuse.conf)
+    #[arg(long)]
+    allow_other: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let signals = endings();
+    // Before there are other threads: they would get the signals, and end everything at once.
+    signals
+        .thread_block()
+        .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))?;
+    let setup = MountSetup {
+        selection: args.image.selection(),
+        writable: args.rw,
+        recover: args.recover,
+        lebs: args.lebs,
+        allow_other: args.allow_other,
+        clock: now,
+    };
+    let mut mounted = Mounted::new(&args.image.image, &args.directory, setup).map_err(|e| args.failed(&e))?;
+    let unmounter = mounted.unmounter();
+    std::thread::spawn(move || wait(&signals, unmounter));
+    let how = if args.rw { "read and write" } else { "read-only" };
+    let (image, directory) = (args.image.image.display(), args.directory.display());
+    common::tell(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
+    mounted.serve().map_err(|error| args.failed(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn failed(&self, error: &MountError) -> Failure {
+        Failure::new(format!("{}: {error}", self.image.image.display()), error.help())
+    }
+}
+
+/// The signals that end a mount.
+fn endings() -> SigSet {
+    let mut signals = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
+    signals
+}
+
+/// Unmounts with each signal.
+fn wait(signals: &SigSet, mut unmounter: Unmounter) {
+    while signals.wait().is_ok() {
+        match unmounter.unmount() {
+            Ok(true) => {}
+            Ok(false) => common::tell("still in use: the mount ends with its last user"),
+            Err(error) => common::tell(&format!("cannot be unmounted: {error}")),
+        }
+    }
+}

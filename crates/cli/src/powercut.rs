@@ -1,0 +1,262 @@
+//! `floatgate powercut`.
+
+mod show;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::powercut::{self, CutKind, Mode, Options, RunId, SecondCut, Stage};
+use floatgate_lab::rig::{self, RigOptions};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::common::{self, Failure, Outcome};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate powercut imx6-mx30lf2g18ac
+  floatgate powercut imx6-mx30lf2g18ac --mode exhaustive --steps 12
+  floatgate powercut memory-bus-s29gl128p --mode log --second
+  floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7
+  floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
+
+A filesystem is made on flash like the setup's chip, and a workload runs on it that follows from the seed: files are created,
+written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is
+mounted again, and what is there is compared with what has to be there. A failure prints an id, and --replay ID repeats that
+run alone. Each seed is another workload on a filesystem of another kind (compression, cache, fastmap, -o sync, how full).
+
+A million cuts: --mode random --cuts 1000000 --second. That takes some ten minutes on two cores; --steps 60 makes other, shorter
+workloads of it. --timing says how many cuts it were a second.")]
+pub(crate) struct Args {
+    /// A setup's name (see `floatgate setups`), or the path of a TOML file: its chip says what the flash is like
+    #[arg(required_unless_present = "replay")]
+    setup: Option<String>,
+
+    /// Override any field of the setup, its chip, controller or host: --set chip=w25n01jw
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// The filesystem
+    #[arg(long, value_enum, default_value_t = Filesystem::Ubifs)]
+    fs: Filesystem,
+
+    /// Which flash operations are cut
+    #[arg(long, value_enum, default_value_t = ModeArg::Linear)]
+    mode: ModeArg,
+
+    /// First cuts: at random, or of a linear mode at equal distances
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    cuts: u64,
+
+    /// Seed of the workload, the filesystem's kind, faults and what cuts leave
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Steps of the workload
+    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    steps: u32,
+
+    /// Cut the recovery as well; --mode exhaustive does so everywhere unless told otherwise
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled")]
+    second: Option<SecondArg>,
+
+    /// How the first cut happens: before the operation, during it, or only so far in it
+    #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',', default_values_t = [KindArg::Before, KindArg::During])]
+    kind: Vec<KindArg>,
+
+    /// The flash has faults too: bit errors within the ECC's strength, bad blocks, programs and erases that fail
+    #[arg(long)]
+    faults: bool,
+
+    /// Bytes of the flash, such as 8MiB: less than the chip has, to be quick [default: 16MiB, or 64 eraseblocks if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    size: Option<u64>,
+
+    /// Repeat the run with this id, and nothing else; the setup does not matter
+    #[arg(long, value_name = "ID", conflicts_with_all = ["setup", "set", "cuts", "seed", "steps", "second", "kind", "faults", "size"])]
+    replay: Option<RunId>,
+
+    /// Threads; the result is the same with any number [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Say on stderr how long it took
+    #[arg(long)]
+    timing: bool,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What loses power.
+#[derive(Clone, Copy, ValueEnum)]
+enum Filesystem {
+    /// UBIFS on UBI
+    Ubifs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    /// As many operations as --cuts says, at equal distances, each in one way by turns
+    Linear,
+    /// The first, second, fourth, eighth and so on, in every way
+    Log,
+    /// Every one, in every way
+    Exhaustive,
+    /// As many as --cuts says, of many workloads
+    Random,
+    /// None: it is unmounted after each step
+    Unmount,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SecondArg {
+    /// Not
+    Never,
+    /// After each first cut once
+    Sampled,
+    /// At every operation of each recovery, in every way
+    Exhaustive,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KindArg {
+    Before,
+    /// Early, in the middle and late
+    During,
+    Early,
+    Middle,
+    Late,
+}
+
+impl KindArg {
+    const fn kinds(self) -> &'static [CutKind] {
+        const EARLY: CutKind = CutKind::During(Stage::Early);
+        const MIDDLE: CutKind = CutKind::During(Stage::Middle);
+        const LATE: CutKind = CutKind::During(Stage::Late);
+        match self {
+            Self::Before => &[CutKind::Before],
+            Self::During => &[EARLY, MIDDLE, LATE],
+            Self::Early => &[EARLY],
+            Self::Middle => &[MIDDLE],
+            Self::Late => &[LATE],
+        }
+    }
+}
+
+impl Args {
+    fn options(&self, name: &str) -> Result<Options, Failure> {
+        let Filesystem::Ubifs = self.fs;
+        let library = Library::built_in();
+        let config = library.resolve(&library.setup(name)?, &Override::parse_all(&self.set)?)?;
+        let rig = rig::wire(&library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
+        let geometry = powercut::shrunk(rig.device.geometry(), self.size).map_err(|what| {
+            Failure::new(
+                format!("{}: {what}", rig.chip),
+                "choose another --size, or another chip with --set chip=NAME",
+            )
+        })?;
+        let mut kinds: Vec<CutKind> = self.kind.iter().flat_map(|kind| kind.kinds()).copied().collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        Ok(Options {
+            geometry,
+            seed: self.seed,
+            steps: self.steps as usize,
+            faults: self.faults,
+            mode: self.mode(),
+            second: self.second(),
+            kinds,
+        })
+    }
+
+    const fn mode(&self) -> Mode {
+        match self.mode {
+            ModeArg::Linear => Mode::Linear(self.cuts),
+            ModeArg::Log => Mode::Log,
+            ModeArg::Exhaustive => Mode::Exhaustive,
+            ModeArg::Random => Mode::Random(self.cuts),
+            ModeArg::Unmount => Mode::Unmount,
+        }
+    }
+
+    const fn second(&self) -> SecondCut {
+        match (self.second, self.mode) {
+            (Some(SecondArg::Exhaustive), _) | (None, ModeArg::Exhaustive) => SecondCut::Exhaustive,
+            (Some(SecondArg::Sampled), _) => SecondCut::Sampled,
+            (Some(SecondArg::Never) | None, _) => SecondCut::Never,
+        }
+    }
+
+    /// Runs something on as many threads as asked for.
+    fn on_threads<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+        let threads = self.threads.map_or(0, usize::from);
+        powercut::on_threads(threads, run)
+            .map_err(|error| Failure::new(error, "ask for fewer threads with --threads"))
+    }
+}
+
+/// A number of bytes with a unit.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..).unwrap_or("").to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        unit => return Err(format!("`{unit}` is no unit: KiB, MiB, GiB")),
+    };
+    let number: u64 =
+        digits.trim().parse().map_err(|_| "a whole number of bytes, KiB, MiB or GiB".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(id) = &args.replay {
+        return replay(args, id);
+    }
+    let options = args.options(args.setup.as_deref().unwrap_or_default())?;
+    let bar = progress_bar(args);
+    #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
+    let started = Instant::now();
+    let report = args.on_threads(|| powercut::explore(&options, &|runs| bar.inc(runs)))?;
+    bar.finish_and_clear();
+    let report = report.map_err(|error| no_workload(&error))?;
+    if args.timing {
+        common::tell(&show::timing(&report, started.elapsed()));
+    }
+    if args.json {
+        common::print_json(&show::json(&options, &report))?;
+    } else {
+        common::print(&show::text(&options, &report));
+    }
+    Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn no_workload(error: &powercut::WorkloadError) -> Failure {
+    Failure::new(error, "this is no power cut: choose another chip, a larger --size, or leave out --faults")
+}
+
+fn replay(args: &Args, id: &RunId) -> Outcome {
+    let failure = args.on_threads(|| powercut::replay(id))?.map_err(|error| no_workload(&error))?;
+    if args.json {
+        common::print_json(&show::replayed_json(id, failure.as_ref()))?;
+    } else {
+        common::print(&show::replayed(id, failure.as_ref()));
+    }
+    Ok(if failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs done, on stderr; nothing where that is no terminal.
+fn progress_bar(args: &Args) -> ProgressBar {
+    let (bar, template) = match args.mode {
+        ModeArg::Random => {
+            (ProgressBar::new(args.cuts), "{wide_bar} {pos} of {len} runs, {per_sec}, {eta} left")
+        }
+        _ => (ProgressBar::new_spinner(), "{spinner} {pos} runs, {per_sec}"),
+    };
+    let style = ProgressStyle::with_template(template);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,195 @@
+//! What an exploration found, for people and programs.
+
+use std::time::Duration;
+
+use floatgate_lab::powercut::{self, Failure, Mode, Options, Report, RunId};
+use serde::Serialize;
+
+use crate::common;
+
+/// Failures that are shown to people.
+const SHOWN: usize = 10;
+
+/// What was done and what came of it.
+pub(super) fn text(options: &Options, report: &Report) -> String {
+    let mut text = head(options, report);
+    text += &table(report);
+    text += "\n\n";
+    text += &end(report);
+    text
+}
+
+fn head(options: &Options, report: &Report) -> String {
+    let geometry = &options.geometry;
+    let mut text = format!(
+        "{} eraseblocks of {} KiB, pages of {} B, sub-pages of {} B",
+        geometry.blocks(),
+        geometry.erase_bytes / 1024,
+        geometry.write_bytes,
+        geometry.sub_page_bytes
+    );
+    if options.faults {
+        text += ", with faults";
+    }
+    let (seed, steps) = (options.seed, options.steps);
+    text += &match options.mode {
+        Mode::Random(_) => {
+            let workloads = common::count(report.workloads as usize, "workload");
+            format!("\n{workloads} of {steps} steps, seeds from {seed} on")
+        }
+        _ => format!("\na workload of {steps} steps, seed {seed}: {}", powercut::describe(seed)),
+    };
+    text += &format!(", {} flash operations\n", common::grouped(report.operations));
+    let first: Vec<String> =
+        report.kinds().map(|(kind, runs)| format!("{} {kind}", common::grouped(runs))).collect();
+    if report.cuts > 0 {
+        let again = report.cuts.saturating_sub(report.runs);
+        text += &format!(
+            "{} cuts in {} runs: first {}; {} in recoveries\n",
+            common::grouped(report.cuts),
+            common::grouped(report.runs),
+            first.join(", "),
+            common::grouped(again)
+        );
+    }
+    text += "found: names as at an earlier moment, before the step, after it; recovery: flash operations on average and at most\n\n";
+    text
+}
+
+/// A row for each kind of step.
+fn table(report: &Report) -> String {
+    let header = ["step", "runs", "cuts", "earlier", "before", "after", "recovery", "at most", "failures"];
+    let mut table = common::table(header);
+    common::numbers(&mut table, 1);
+    for (step, counts) in &report.steps {
+        let good = counts.runs - counts.failures;
+        let mean = counts.recovery_operations.checked_div(good).unwrap_or(0);
+        let numbers = [
+            counts.runs,
+            counts.cuts,
+            counts.found_earlier,
+            counts.found_before,
+            counts.found_after,
+            mean,
+            counts.recovery_operations_max,
+            counts.failures,
+        ];
+        let row = std::iter::once((*step).to_owned()).chain(numbers.map(common::grouped));
+        table.add_row(row.collect::<Vec<_>>());
+    }
+    table.to_string()
+}
+
+fn end(report: &Report) -> String {
+    let mut text = String::new();
+    if report.bad_pebs_max > 0 {
+        text += &format!("up to {} bad eraseblocks\n", report.bad_pebs_max);
+    }
+    for failure in report.failures.iter().take(SHOWN) {
+        text += &failed(failure);
+    }
+    match report.failure_count {
+        0 => text += "nothing was lost",
+        count => {
+            text += &format!("{} of {} runs failed", common::grouped(count), common::grouped(report.runs))
+        }
+    }
+    text
+}
+
+fn failed(failure: &Failure) -> String {
+    let Failure { id, step, what } = failure;
+    format!("FAILED at step {step}\n  {what}\n  floatgate powercut --replay {id}\n")
+}
+
+/// How long it took.
+pub(super) fn timing(report: &Report, took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    format!(
+        "{} cuts in {seconds:.2} s, {:.0} a second",
+        common::grouped(report.cuts),
+        report.cuts as f64 / seconds
+    )
+}
+
+/// What came of a run that was repeated.
+pub(super) fn replayed(id: &RunId, failure: Option<&Failure>) -> String {
+    match failure {
+        Some(failure) => failed(failure),
+        None => format!("{id}: nothing was lost"),
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Json<'a> {
+    flash: Flash,
+    seed: u64,
+    steps: usize,
+    faults: bool,
+    workloads: u64,
+    operations: u64,
+    runs: u64,
+    cuts: u64,
+    kinds: Vec<Kind>,
+    by_step: Vec<Step>,
+    bad_pebs_max: u32,
+    failure_count: u64,
+    failures: Vec<&'a Failure>,
+}
+
+#[derive(Serialize)]
+struct Flash {
+    size_bytes: u64,
+    eraseblock_bytes: u32,
+    page_bytes: u32,
+    sub_page_bytes: u32,
+}
+
+#[derive(Serialize)]
+struct Kind {
+    kind: &'static str,
+    runs: u64,
+}
+
+#[derive(Serialize)]
+struct Step {
+    step: &'static str,
+    #[serde(flatten)]
+    counts: powercut::StepCounts,
+}
+
+/// All numbers.
+pub(super) fn json<'a>(options: &Options, report: &'a Report) -> Json<'a> {
+    let geometry = &options.geometry;
+    Json {
+        flash: Flash {
+            size_bytes: geometry.size_bytes,
+            eraseblock_bytes: geometry.erase_bytes,
+            page_bytes: geometry.write_bytes,
+            sub_page_bytes: geometry.sub_page_bytes,
+        },
+        seed: options.seed,
+        steps: options.steps,
+        faults: options.faults,
+        workloads: report.workloads,
+        operations: report.operations,
+        runs: report.runs,
+        cuts: report.cuts,
+        kinds: report.kinds().map(|(kind, runs)| Kind { kind, runs }).collect(),
+        by_step: report.steps.iter().map(|(&step, &counts)| Step { step, counts }).collect(),
+        bad_pebs_max: report.bad_pebs_max,
+        failure_count: report.failure_count,
+        failures: report.failures.iter().collect(),
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct ReplayedJson<'a> {
+    id: String,
+    failure: Option<&'a Failure>,
+}
+
+/// What came of a run that was repeated.
+pub(super) fn replayed_json<'a>(id: &RunId, failure: Option<&'a Failure>) -> ReplayedJson<'a> {
+    ReplayedJson { id: id.to_string(), failure }
+}

@@ -1,0 +1,157 @@
+//! `image build` and `image ubinize` as a user sees them: what they refuse, what they leave behind.
+
+use crate::support::{Run, assert_refused, finish, floatgate, fresh, run_in};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+/// A tar of regular files (POSIX ustar), without the end mark.
+pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = Vec::new();
+    for (name, data) in files {
+        let mut header = vec![0; 512];
+        let size = format!("{:011o}", data.len());
+        for (at, text) in [(0, *name), (100, "0000644"), (108, "0000000"), (116, "0000000"), (124, &size)] {
+            header[at..at + text.len()].copy_from_slice(text.as_bytes());
+        }
+        for (at, text) in [(136, "14000000000"), (148, "        "), (156, "0"), (257, "ustar\x0000")] {
+            header[at..at + text.len()].copy_from_slice(text.as_bytes());
+        }
+        let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        tar.extend(header);
+        tar.extend_from_slice(data);
+        tar.resize(tar.len().next_multiple_of(512), 0);
+    }
+    tar
+}
+
+/// A folder with `good.tar` and `cut-off.tar`.
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = fresh(name);
+    let files: [(&str, &[u8]); 2] = [("etc/fstab", b"proc"), ("big", &[7; 300_000])];
+    let mut bytes = tar(&files);
+    std::fs::write(folder.join("cut-off.tar"), &bytes).unwrap();
+    bytes.resize(bytes.len() + 1024, 0);
+    std::fs::write(folder.join("good.tar"), bytes).unwrap();
+    folder
+}
+
+fn words(folder: &Path, line: &str) -> Run {
+    run_in(folder, line.split_whitespace())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+const NAND: &str = "--page-size 2048 --peb-size 128KiB";
+
+#[test]
+fn what_cannot_be_built_is_refused_and_leaves_nothing_behind() {
+    let folder = folder("build-refused");
+    std::fs::write(folder.join("old.ubi"), "precious").unwrap();
+    std::fs::write(folder.join("noise.ini"), "[a]\nmode=ubi\nvol_id=0\n").unwrap();
+    std::fs::write(folder.join("wrong.txt"), "/dev/x q 644 0 0\n").unwrap();
+    let before = names(&folder);
+    for line in [
+        "build good.tar -o old.ubi",
+        "build nosuch -o old.ubi --part mt29f2g08aad",
+        "build good.tar -o old.ubi --part nosuch",
+        "build good.tar -o old.ubi --part w25q128jv",
+        "build good.tar -o old.ubi --page-size 2048 --peb-size 100000",
+        "build good.tar -o old.ubi --page-size 2048 --peb-size 128KiB --volume-size 1MiB",
+        "build good.tar -o old.ubi --page-size 2048 --peb-size 128KiB --max-lebs 3",
+        "build good.tar -o old.ubi --page-size 2048 --peb-size 128KiB --device-table wrong.txt",
+        "build good.tar -o old.ubi --page-size 2048 --peb-size 128KiB --uuid 12",
+        "build good.tar -o old.ubi --page-size 2048 --peb-size 128KiB --owner root:root",
+        "build good.tar -o good.tar --part mt29f2g08aad",
+        "build good.tar -o no/such/folder.ubi --part mt29f2g08aad",
+        "build noise.ini -o old.ubi --part mt29f2g08aad",
+        "build - -o old.ubi --page-size 2048 --peb-size 128KiB",
+        "ubinize noise.ini -o old.ubi --part mt29f2g08aad",
+        "ubinize nosuch.ini -o old.ubi --part mt29f2g08aad",
+        "ubinize noise.ini -o old.ubi --part mt29f2g08aad -x 2",
+    ] {
+        assert_refused(line, &words(&folder, &format!("image {line}")));
+        assert_eq!(names(&folder), before, "{line}");
+        assert_eq!(std::fs::read(folder.join("old.ubi")).unwrap(), b"precious", "{line}");
+    }
+}
+
+#[test]
+fn losses_are_listed_and_the_exit_status_says_so() {
+    let folder = folder("build-losses");
+    let lossy = words(&folder, &format!("image build cut-off.tar -o lossy.ubi {NAND}"));
+    assert_eq!(lossy.code, Some(1), "{}", lossy.err);
+    assert!(
+        lossy.err.contains("not in the image bit for bit") && lossy.err.contains("end mark"),
+        "{}",
+        lossy.err
+    );
+    let found = words(&folder, "image cat lossy.ubi /etc/fstab");
+    assert_eq!((found.code, found.out.as_str()), (Some(0), "proc"));
+}
+
+#[test]
+fn a_pipe_and_a_file_give_the_same_bytes_and_source_date_epoch_others() {
+    let folder = folder("build-pipe");
+    let line = |source: &str, output: &str| format!("image build {source} -o {output} {NAND} --max-lebs 300");
+    assert_eq!(words(&folder, &line("good.tar", "file.ubi")).code, Some(0));
+    let mut piped = floatgate();
+    let line_of_pipe = line("-", "pipe.ubi");
+    piped
+        .args(line_of_pipe.split_whitespace())
+        .current_dir(&folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut child = piped.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&std::fs::read(folder.join("good.tar")).unwrap()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(read("file.ubi") == read("pipe.ubi"));
+    let mut dated = floatgate();
+    dated.args(line("good.tar", "dated.ubi").split_whitespace()).current_dir(&folder);
+    assert_eq!(finish(dated.env("SOURCE_DATE_EPOCH", "86400")).code, Some(0));
+    let stat = words(&folder, "image stat dated.ubi /big");
+    assert!(stat.out.contains("1970-01-02 00:00:00"), "{}", stat.out);
+}
+
+#[test]
+fn the_parameters_that_info_prints_make_such_an_image() {
+    let folder = folder("build-parameters");
+    let options = "--autoresize --compress zlib --fanout 16 --orphan-lebs 2 --journal-size 1MiB -Q 77";
+    assert_eq!(
+        words(&folder, &format!("image build good.tar -o a.ubi {NAND} --max-lebs 400 {options}")).code,
+        Some(0)
+    );
+    let info = words(&folder, "image info a.ubi").out;
+    for part in [
+        "mkfs.ubifs -m 2048 -e 126976 -c 400 -x zlib -j 1048576 -l ",
+        " -p 2 -f 16 ",
+        "ubinize -p 131072 -m 2048 -s 2048 -O 2048 -Q 77 ",
+        "vol_flags=autoresize",
+    ] {
+        assert!(info.contains(part), "{part}: {info}");
+    }
+    // The same in two steps gives the same bytes: the ini file is what `info` prints.
+    let bare = format!("image build good.tar -o rootfs.img {NAND} --max-lebs 400 {options} --format ubifs");
+    assert_eq!(words(&folder, &bare).code, Some(0));
+    let ini: String = info
+        .split("volumes.ini:\n")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .map(|line| format!("{}\n", line.trim()))
+        .collect();
+    std::fs::write(folder.join("volumes.ini"), ini).unwrap();
+    let made = words(&folder, "image ubinize volumes.ini -o b.ubi -p 131072 -m 2048 -s 2048 -O 2048 -Q 77");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(read("a.ubi") == read("b.ubi"));
+}

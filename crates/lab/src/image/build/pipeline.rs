@@ -1,0 +1,51 @@
+//! Reading, compressing and writing at the same time.
+
+use std::sync::mpsc;
+
+use floatgate_stack::Volume;
+
+use super::compress::{Compressors, Piece};
+use super::item::{Batch, Feeder};
+use super::write::Writer;
+use super::{BuildError, Source};
+
+/// A batch, and its blocks compressed.
+struct Ready {
+    batch: Batch,
+    pieces: Vec<Piece>,
+}
+
+/// Reads, compresses and writes at the same time. Memory goes around: each batch comes back to who reads.
+pub(super) fn run<V: Volume + Send>(
+    source: &Source,
+    writer: &mut Writer<V>,
+    mut compressors: Compressors,
+) -> Result<(), BuildError> {
+    std::thread::scope(|scope| {
+        let (sender, batches) = mpsc::sync_channel(1);
+        let (back, spent) = mpsc::channel();
+        let reader = scope.spawn(|| source.feed(Feeder::new(sender, spent)));
+        let mut ready = Ready { batch: Batch::new(), pieces: Vec::new() };
+        let mut pieces = Vec::new();
+        let mut outcome = Ok(());
+        for batch in &batches {
+            outcome = rayon::join(
+                || writer.batch(&mut ready.batch, &ready.pieces),
+                || compressors.run(&batch, &mut pieces),
+            )
+            .0;
+            std::mem::swap(&mut pieces, &mut ready.pieces);
+            let written = std::mem::replace(&mut ready.batch, batch);
+            // Who has read everything needs no memory.
+            let _ = back.send(written);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        drop(batches);
+        let read = reader.join().unwrap_or(Err(BuildError::Stopped));
+        outcome?;
+        read?;
+        writer.batch(&mut ready.batch, &ready.pieces)
+    })
+}

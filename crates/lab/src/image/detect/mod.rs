@@ -1,0 +1,177 @@
+//! What is in a file: UBI, a bare UBIFS, with OOB between the pages or without, at its start or somewhere inside.
+
+mod pages;
+mod ubi;
+
+use floatgate_media::ubi::{EcHeader, ReadFlips};
+use floatgate_media::ubifs::{Frame, Node, Superblock};
+use floatgate_stack::store::Store;
+use memchr::memmem;
+use serde::Serialize;
+
+use super::ImageError;
+
+/// Bytes of a file that are looked at together.
+const CHUNK: usize = 4 << 20;
+
+/// Bytes a search may need past the place where a magic stands: a superblock node.
+const OVERLAP: usize = 4096;
+
+/// Bytes of an EC header.
+const EC_BYTES: usize = 64;
+
+/// Headers and superblocks that are kept, against files that hold nothing else.
+const HITS: usize = 1 << 20;
+const SUPERBLOCKS: usize = 4096;
+
+/// "UBI#".
+const EC_MAGIC: &[u8] = b"UBI#";
+
+/// The magic of a UBIFS node, little-endian.
+const NODE_MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+
+/// Where the type of a node stands in it, and the type of a superblock.
+const TYPE_AT: usize = 20;
+const SUPERBLOCK_TYPE: u8 = 6;
+
+/// A stretch of a file with something in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What it is.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "content", rename_all = "kebab-case")]
+pub enum Content {
+    /// A UBI device.
+    Ubi(UbiShape),
+    /// A UBI device in pages with their OOB.
+    UbiWithOob {
+        /// The pages.
+        pages: PageShape,
+        /// The device without the OOB.
+        ubi: UbiShape,
+    },
+    /// A UBIFS without UBI.
+    Ubifs {
+        /// Bytes of a LEB.
+        leb_bytes: u32,
+        /// Smallest write.
+        min_io_bytes: u32,
+    },
+}
+
+/// Where things stand in a UBI device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UbiShape {
+    /// Bytes of a PEB.
+    pub peb_bytes: u32,
+    /// Byte in a PEB where the VID header begins.
+    pub vid_header_offset: u32,
+    /// Byte in a PEB where data begin.
+    pub data_offset: u32,
+    /// Smallest write, bytes: a page; 1 on NOR. A guess unless there is OOB, or a UBIFS that tells.
+    pub min_io_bytes: u32,
+}
+
+/// Pages with OOB, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PageShape {
+    /// Bytes of a page without OOB.
+    pub page_bytes: u32,
+    /// Bytes of its OOB.
+    pub oob_bytes: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+}
+
+impl PageShape {
+    /// Bytes of a page with its OOB.
+    #[must_use]
+    pub const fn stride(&self) -> u32 {
+        self.page_bytes + self.oob_bytes
+    }
+}
+
+/// Headers that a search found, with their offsets in the file.
+#[derive(Default)]
+struct Hits {
+    ec: Vec<(u64, EcHeader)>,
+    superblocks: Vec<(u64, Superblock)>,
+}
+
+/// Looks through a whole file for images. Those that begin first come first; none lies inside another.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
+    detect_in_pages(store, None)
+}
+
+/// As [`detect`], with the page size if it is known.
+pub(super) fn detect_in_pages(
+    store: &mut dyn Store,
+    page_bytes: Option<u32>,
+) -> Result<Vec<Found>, ImageError> {
+    let size = store.size_bytes();
+    let hits = search(store, size)?;
+    let mut found = ubi::find(store, &hits, page_bytes)?;
+    for (offset, superblock) in &hits.superblocks {
+        let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
+        if !inside {
+            found.push(bare_ubifs(*offset, superblock, size));
+        }
+    }
+    found.sort_by_key(|found| found.offset);
+    Ok(found)
+}
+
+fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
+    let (ec, node) = (memmem::Finder::new(EC_MAGIC), memmem::Finder::new(&NODE_MAGIC));
+    let mut hits = Hits::default();
+    let mut buffer = Vec::new();
+    let mut start = 0;
+    while start < size {
+        let len = (size - start).min((CHUNK + OVERLAP) as u64);
+        buffer.resize(usize::try_from(len).unwrap_or(0), 0);
+        store.read_at(start, &mut buffer).map_err(ImageError::Store)?;
+        let here = |at: &usize| *at < CHUNK;
+        let headers = ec.find_iter(&buffer).take_while(here);
+        let room = HITS.saturating_sub(hits.ec.len());
+        let parsed = headers.filter_map(|at| Some((start + at as u64, ec_header(buffer.get(at..)?)?)));
+        hits.ec.extend(parsed.take(room));
+        let nodes = node.find_iter(&buffer).take_while(here);
+        let room = SUPERBLOCKS.saturating_sub(hits.superblocks.len());
+        let parsed = nodes.filter_map(|at| Some((start + at as u64, superblock(buffer.get(at..)?)?)));
+        hits.superblocks.extend(parsed.take(room));
+        start += CHUNK as u64;
+    }
+    Ok(hits)
+}
+
+fn ec_header(bytes: &[u8]) -> Option<EcHeader> {
+    EcHeader::parse(bytes.get(..EC_BYTES)?, ReadFlips::default()).ok()
+}
+
+fn superblock(bytes: &[u8]) -> Option<Superblock> {
+    if bytes.get(TYPE_AT) != Some(&SUPERBLOCK_TYPE) {
+        return None;
+    }
+    match Frame::parse(bytes).ok()?.node().ok()? {
+        Node::Superblock(superblock) => Some(superblock),
+        _ => None,
+    }
+}
+
+fn bare_ubifs(offset: u64, superblock: &Superblock, size: u64) -> Found {
+    let (leb_bytes, min_io_bytes) = (superblock.leb_bytes, superblock.min_io_bytes);
+    let whole = u64::from(leb_bytes) * u64::from(superblock.leb_count);
+    Found { offset, len: whole.min(size - offset), content: Content::Ubifs { leb_bytes, min_io_bytes } }
+}

@@ -1,0 +1,215 @@
+//! Where UBI devices begin and end in a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubi::{EcHeader, LAYOUT_VOLUME, ReadFlips, VidHeader};
+use floatgate_stack::store::Store;
+
+use super::pages::{min_io_bytes, page_shape};
+use super::{Content, Found, Hits, UbiShape};
+use crate::image::ImageError;
+
+/// Smallest and largest eraseblock that is believed, bytes of pages.
+const PEB_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
+
+/// Bytes of an EC or a VID header.
+const HEADER_BYTES: usize = 64;
+
+/// Headers that are looked at for the size of a PEB, and distances between those of one device.
+const HEADERS: usize = 1 << 16;
+const DISTANCES: usize = 4096;
+
+/// Devices that are looked for in a file.
+const REGIONS: usize = 256;
+
+/// PEBs in even distances, with the same offsets in their headers.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    offset: u64,
+    end: u64,
+    /// Bytes from one PEB to the next, those of OOB included.
+    stride: u64,
+    header: EcHeader,
+    /// Nothing tells the size of a PEB: there is one header.
+    single: bool,
+}
+
+/// The UBI devices of a file, in order.
+pub(super) fn find(
+    store: &mut dyn Store,
+    hits: &Hits,
+    page_bytes: Option<u32>,
+) -> Result<Vec<Found>, ImageError> {
+    let size = store.size_bytes();
+    let mut regions = regions(&hits.ec, size);
+    regions.retain(|region| content(region, None).is_some());
+    grow(store, &mut regions)?;
+    let mut found = Vec::new();
+    for region in regions {
+        for part in split(store, region)? {
+            let range = part.offset..part.end;
+            let inside = hits.superblocks.iter().find(|(at, _)| range.contains(at));
+            let unit = page_bytes.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
+            let (offset, len) = (part.offset, part.end - part.offset);
+            found.extend(content(&part, unit).map(|content| Found { offset, len, content }));
+        }
+    }
+    Ok(found)
+}
+
+/// Headers in even distances, as far as they go.
+fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
+    let mut regions = Vec::new();
+    let mut rest = hits;
+    while let Some(&(offset, header)) = rest.first().filter(|_| regions.len() < REGIONS) {
+        let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset, header.image_seq);
+        let same = |other: &EcHeader| key(other) == key(&header);
+        let distance = distance(rest, &same);
+        let stride = distance.unwrap_or(size - offset).max(1);
+        let even = |at: u64| (at - offset).is_multiple_of(stride);
+        // Other headers between those of PEBs are of an image in a volume, or behind the last one.
+        let run = rest.iter().take_while(|(at, other)| same(other) == even(*at));
+        let last = run.filter(|(_, other)| same(other)).map(|&(at, _)| at).last().unwrap_or(offset);
+        let end = last.saturating_add(stride).min(size);
+        regions.push(Region { offset, end, stride, header, single: distance.is_none() });
+        rest = rest.iter().position(|&(at, _)| at >= end).map_or(&[], |next| &rest[next..]);
+    }
+    regions
+}
+
+/// The distance from a header to the next that occurs most often, the smallest of equals.
+fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Option<u64> {
+    let near = hits.iter().take(HEADERS).filter(|(_, header)| same(header));
+    let offsets: Vec<u64> = near.map(|hit| hit.0).take(DISTANCES).collect();
+    let mut counts = BTreeMap::new();
+    for pair in offsets.windows(2) {
+        *counts.entry(pair[1] - pair[0]).or_insert(0u32) += 1;
+    }
+    let most = counts.values().copied().max()?;
+    counts.into_iter().find(|&(_, count)| count == most).map(|(distance, _)| distance)
+}
+
+fn content(region: &Region, min_io: Option<u32>) -> Option<Content> {
+    let header = &region.header;
+    let (vid_header_offset, data_offset) = (header.vid_header_offset, header.data_offset);
+    let pages = (!region.stride.is_power_of_two()).then(|| page_shape(region.stride, data_offset)).flatten();
+    let shape =
+        |peb_bytes, min_io_bytes| UbiShape { peb_bytes, vid_header_offset, data_offset, min_io_bytes };
+    match pages {
+        Some(pages) => {
+            let peb_bytes = pages.page_bytes.checked_mul(pages.pages_per_block)?;
+            Some(Content::UbiWithOob { pages, ubi: shape(peb_bytes, pages.page_bytes) })
+        }
+        None if PEB_BYTES.contains(&region.stride) || region.single => {
+            let peb_bytes = u32::try_from(region.stride).ok().filter(|&bytes| bytes > data_offset)?;
+            Some(Content::Ubi(shape(peb_bytes, min_io_bytes(header, min_io))))
+        }
+        None => None,
+    }
+}
+
+/// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind.
+fn grow(store: &mut dyn Store, regions: &mut [Region]) -> Result<(), ImageError> {
+    let size = store.size_bytes();
+    for at in 0..regions.len() {
+        let start = at.checked_sub(1).and_then(|before| regions.get(before)).map_or(0, |region| region.end);
+        let end = regions.get(at + 1).map_or(size, |next| next.offset);
+        if let Some(region) = regions.get_mut(at).filter(|region| !region.single) {
+            region.grow_down(store, start)?;
+            region.grow_up(store, end)?;
+        }
+    }
+    Ok(())
+}
+
+impl Region {
+    fn vid(&self, store: &mut dyn Store, peb: u64) -> Result<Option<VidHeader>, ImageError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let at = peb.saturating_add(u64::from(self.header.vid_header_offset));
+        store.read_at(at, &mut bytes).map_err(ImageError::Store)?;
+        Ok(VidHeader::parse(&bytes, ReadFlips::default()).ok())
+    }
+
+    /// Whether most of an EC header is there: its magic, or the offsets in it.
+    fn is_like_ec(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        let mut bytes = [0; HEADER_BYTES];
+        store.read_at(peb, &mut bytes).map_err(ImageError::Store)?;
+        let EcHeader { vid_header_offset, data_offset, .. } = self.header;
+        let offsets =
+            bytes[16..20] == vid_header_offset.to_be_bytes() && bytes[20..24] == data_offset.to_be_bytes();
+        Ok(offsets || bytes.starts_with(b"UBI#"))
+    }
+
+    fn is_erased(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        for at in [peb, peb.saturating_add(u64::from(self.header.vid_header_offset))] {
+            let mut bytes = [0; HEADER_BYTES];
+            store.read_at(at, &mut bytes).map_err(ImageError::Store)?;
+            if bytes != [0xFF; HEADER_BYTES] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn grow_down(&mut self, store: &mut dyn Store, start: u64) -> Result<(), ImageError> {
+        let mut peb = self.offset;
+        while let Some(before) = peb.checked_sub(self.stride).filter(|&before| before >= start) {
+            peb = before;
+            if self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)? {
+                self.offset = peb;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is erased behind the last PEB in whole PEBs belongs to the device.
+    fn grow_up(&mut self, store: &mut dyn Store, end: u64) -> Result<(), ImageError> {
+        let mut erased = true;
+        let mut peb = self.end;
+        while peb.saturating_add(self.stride) <= end {
+            let is_held = self.vid(store, peb)?.is_some();
+            erased = is_held || erased && self.is_erased(store, peb)?;
+            peb += self.stride;
+            if erased {
+                self.end = peb;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same image twice, one behind the other: a LEB cannot be there twice with one sequence number. Each part has a volume table
+/// of its own; PEBs that hold it before the first LEB that comes again belong to the second.
+fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageError> {
+    if region.single || !region.stride.is_power_of_two() {
+        return Ok(vec![region]);
+    }
+    let mut pebs = Vec::new();
+    for peb in (region.offset..region.end).step_by(usize::try_from(region.stride).unwrap_or(usize::MAX)) {
+        let header = region.vid(store, peb)?;
+        pebs.push((peb, header.map(|header| (header.volume_id, header.lnum, header.sqnum))));
+    }
+    let mut parts = Vec::new();
+    let mut whole = region;
+    while let Some(second) = second_begin(&pebs) {
+        parts.push(Region { end: pebs[second].0, ..whole });
+        whole.offset = pebs[second].0;
+        pebs.drain(..second);
+    }
+    parts.push(whole);
+    Ok(parts)
+}
+
+/// A PEB, and the volume, LEB and sequence number in its VID header.
+type Claim = (u64, Option<(u32, u32, u64)>);
+
+/// Which PEB is the first of a second device.
+fn second_begin(pebs: &[Claim]) -> Option<usize> {
+    let is_table = |claim: &Claim| claim.1.is_some_and(|(volume, ..)| volume == LAYOUT_VOLUME);
+    let mut seen = BTreeSet::new();
+    let again = pebs.iter().position(|(_, leb)| leb.is_some_and(|leb| !seen.insert(leb)))?;
+    let tables = pebs[..again].iter().rev().take_while(|claim| is_table(claim)).count();
+    let begin = again - tables;
+    let (first, second) = pebs.split_at(begin);
+    (first.iter().any(is_table) && second.iter().any(is_table)).then_some(begin)
+}

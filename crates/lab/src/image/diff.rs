@@ -1,0 +1,462 @@
+//! How two images differ: entry by entry, and UBI by UBI.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{FileType, Timestamp};
+use floatgate_stack::ubifs::{Attributes, Behaviour, Error, Ubifs};
+use floatgate_stack::{Store, Volume};
+use serde::Serialize;
+
+use super::check::{Headers, Mapping};
+use super::extract::{Loss, show_name};
+use super::open::{Access, Selection};
+use super::{FileUbifs, Image, ImageError};
+
+/// Bytes that are compared at a time.
+const CHUNK: usize = 1 << 18;
+
+/// Directories inside each other that are followed.
+const DEPTH_MAX: usize = 2048;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffOptions {
+    /// Times of last change.
+    pub times: bool,
+    /// Owner and group.
+    pub owners: bool,
+    /// Which blocks are holes.
+    pub holes: bool,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        Self { times: true, owners: true, holes: false }
+    }
+}
+
+/// Where a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Presence {
+    /// In the first image only.
+    First,
+    /// In the second image only.
+    Second,
+    /// In both, and it differs.
+    Both,
+}
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Which.
+    pub field: String,
+    /// In the first image.
+    pub first: String,
+    /// In the second image.
+    pub second: String,
+}
+
+/// A path that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// From the root; bytes that are not UTF-8 as `\xNN`.
+    pub path: String,
+    /// Where it is.
+    pub presence: Presence,
+    /// What differs, if it is in both.
+    pub changes: Vec<Change>,
+}
+
+/// How two images differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiffReport {
+    /// Paths that were compared, or are in one image only.
+    pub entries: u64,
+    /// Paths that differ.
+    pub differences: Vec<Difference>,
+    /// What differs below the filesystem, if asked for.
+    pub raw: Vec<Change>,
+    /// What could not be read, and so not be compared.
+    pub trouble: Vec<Loss>,
+}
+
+impl DiffReport {
+    /// Whether nothing differs; what could not be read is another question.
+    pub fn is_same(&self) -> bool {
+        self.differences.is_empty() && self.raw.is_empty()
+    }
+}
+
+/// Compares the filesystems of two images.
+///
+/// # Errors
+/// An image cannot be read or mounted.
+pub fn diff(images: [(Image, &Selection); 2], options: &DiffOptions) -> Result<DiffReport, ImageError> {
+    let [first, second] = images.map(|(image, selection)| image.mount(selection, true, Behaviour::default()));
+    compare(&mut first?, &mut second?, options)
+}
+
+/// As [`diff`], of two mounted filesystems.
+///
+/// # Errors
+/// A root directory cannot be read.
+pub fn compare(
+    first: &mut FileUbifs,
+    second: &mut FileUbifs,
+    options: &DiffOptions,
+) -> Result<DiffReport, ImageError> {
+    let mut report = DiffReport::default();
+    for (number, fs) in [(1, &*first), (2, &*second)] {
+        let damage = fs
+            .damage()
+            .iter()
+            .map(|error| Loss { path: "/".to_owned(), what: format!("image {number}: {error}") });
+        report.trouble.extend(damage);
+    }
+    let roots = (first.root(), second.root());
+    let mut diff = Diff { first, second, options, report, names: BTreeMap::new() };
+    diff.run(roots)?;
+    Ok(diff.report)
+}
+
+struct Diff<'d, V, W> {
+    first: &'d mut Ubifs<V>,
+    second: &'d mut Ubifs<W>,
+    options: &'d DiffOptions,
+    report: DiffReport,
+    /// First paths of pairs of inodes that were compared.
+    names: BTreeMap<(u32, u32), String>,
+}
+
+/// A directory that both have, and what is still to be compared in it, last first.
+struct Level {
+    path: String,
+    rest: Vec<(Vec<u8>, Option<u32>, Option<u32>)>,
+}
+
+impl<V: Volume, W: Volume> Diff<'_, V, W> {
+    fn run(&mut self, roots: (u32, u32)) -> Result<(), ImageError> {
+        let mut levels: Vec<Level> = self.visit(String::new(), roots)?.into_iter().collect();
+        while let Some(level) = levels.last_mut() {
+            let Some((name, first, second)) = level.rest.pop() else {
+                levels.pop();
+                continue;
+            };
+            let path = format!("{}/{}", level.path, show_name(&name));
+            self.report.entries += 1;
+            match (first, second) {
+                (Some(first), Some(second)) if levels.len() <= DEPTH_MAX => {
+                    levels.extend(self.visit(path, (first, second))?);
+                }
+                (Some(_), Some(_)) => self.trouble(&path, "directories are too deep inside each other"),
+                (Some(_), None) => self.differ(path, Presence::First, Vec::new()),
+                _ => self.differ(path, Presence::Second, Vec::new()),
+            }
+        }
+        Ok(())
+    }
+
+    fn differ(&mut self, path: String, presence: Presence, changes: Vec<Change>) {
+        self.report.differences.push(Difference { path, presence, changes });
+    }
+
+    fn trouble(&mut self, path: &str, what: impl ToString) {
+        self.report.trouble.push(Loss { path: path.to_owned(), what: what.to_string() });
+    }
+
+    /// Compares a path that both have; a level if it is a directory in both.
+    fn visit(&mut self, path: String, inodes: (u32, u32)) -> Result<Option<Level>, ImageError> {
+        let shown = if path.is_empty() { "/".to_owned() } else { path.clone() };
+        let pair =
+            self.first.attributes(inodes.0).and_then(|one| Ok((one, self.second.attributes(inodes.1)?)));
+        let (one, other) = match pair {
+            Ok(pair) => pair,
+            Err(error) => {
+                self.trouble(&shown, error);
+                return Ok(None);
+            }
+        };
+        let mut changes = compare_attributes(&one, &other, self.options);
+        let is_new = self.check_names(&shown, &one, &other, &mut changes);
+        if is_new && let Err(error) = self.compare_contents(&one, &other, &mut changes) {
+            self.trouble(&shown, error);
+        }
+        if !changes.is_empty() {
+            self.differ(shown.clone(), Presence::Both, changes);
+        }
+        if [&one, &other].iter().any(|file| file.file_type != FileType::Directory) {
+            return Ok(None);
+        }
+        match self.both_entries(inodes) {
+            Ok(rest) => Ok(Some(Level { path, rest })),
+            Err(error) => {
+                self.trouble(&shown, error);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Compares hard links: names of one file in one image have to be names of one file in the other.
+    fn check_names(
+        &mut self,
+        path: &str,
+        one: &Attributes,
+        other: &Attributes,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        if one.links < 2 && other.links < 2 || one.file_type == FileType::Directory {
+            return true;
+        }
+        if self.names.contains_key(&(one.inode, other.inode)) {
+            return false;
+        }
+        let of_first = self.names.iter().find(|((inode, _), _)| *inode == one.inode).map(|(_, path)| path);
+        let of_second = self.names.iter().find(|((_, inode), _)| *inode == other.inode).map(|(_, path)| path);
+        if of_first != of_second {
+            let shown =
+                |path: Option<&String>| path.cloned().unwrap_or_else(|| "a file of its own".to_owned());
+            let (first, second) = (shown(of_first), shown(of_second));
+            changes.push(Change { field: "link to".to_owned(), first, second });
+        }
+        self.names.insert((one.inode, other.inode), path.to_owned());
+        true
+    }
+
+    fn compare_contents(
+        &mut self,
+        one: &Attributes,
+        other: &Attributes,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Error> {
+        self.compare_xattrs(one, other, changes)?;
+        if one.file_type != other.file_type {
+            return Ok(());
+        }
+        if one.is_encrypted() || other.is_encrypted() {
+            return Err(Error::Unsupported("the file is encrypted"));
+        }
+        match one.file_type {
+            FileType::Regular => self.compare_data(one, other, changes),
+            FileType::Symlink => {
+                let (first, second) = (self.first.read_link(one.inode)?, self.second.read_link(other.inode)?);
+                note(changes, "target", &show_name(&first), &show_name(&second));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn compare_data(
+        &mut self,
+        one: &Attributes,
+        other: &Attributes,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Error> {
+        let blocks = (
+            self.first.data_blocks(one.inode, 0, usize::MAX)?,
+            self.second.data_blocks(other.inode, 0, usize::MAX)?,
+        );
+        if self.options.holes {
+            note(changes, "blocks with data", &blocks.0.len().to_string(), &blocks.1.len().to_string());
+        }
+        let all: BTreeSet<u64> =
+            blocks.0.iter().chain(&blocks.1).map(|&block| u64::from(block) * 4096 / CHUNK as u64).collect();
+        let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
+        for chunk in all {
+            let at = chunk * CHUNK as u64;
+            let read = (self.first.read(one.inode, at, &mut a)?, self.second.read(other.inode, at, &mut b)?);
+            let common = read.0.min(read.1);
+            if let Some(index) = (0..common).find(|&index| a[index] != b[index]) {
+                let at = at + index as u64;
+                let (first, second) = (format!("{:#04x}", a[index]), format!("{:#04x}", b[index]));
+                changes.push(Change { field: format!("contents from byte {at}"), first, second });
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_xattrs(
+        &mut self,
+        one: &Attributes,
+        other: &Attributes,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Error> {
+        if one.xattr_count == 0 && other.xattr_count == 0 {
+            return Ok(());
+        }
+        let first = xattrs(self.first, one.inode)?;
+        let second = xattrs(self.second, other.inode)?;
+        let names: BTreeSet<&Vec<u8>> = first.keys().chain(second.keys()).collect();
+        for name in names {
+            let shown =
+                |value: Option<&Vec<u8>>| value.map_or_else(|| "none".to_owned(), |value| show_name(value));
+            let field = format!("attribute {}", show_name(name));
+            note(changes, &field, &shown(first.get(name)), &shown(second.get(name)));
+        }
+        Ok(())
+    }
+
+    /// Names of two directories, last first.
+    fn both_entries(&mut self, inodes: (u32, u32)) -> Result<Vec<EitherEntry>, Error> {
+        let mut names: BTreeMap<Vec<u8>, (Option<u32>, Option<u32>)> = BTreeMap::new();
+        for entry in self.first.read_dir(inodes.0, None, usize::MAX)? {
+            names.entry(entry.name).or_default().0 = Some(entry.inode);
+        }
+        for entry in self.second.read_dir(inodes.1, None, usize::MAX)? {
+            names.entry(entry.name).or_default().1 = Some(entry.inode);
+        }
+        Ok(names.into_iter().rev().map(|(name, (first, second))| (name, first, second)).collect())
+    }
+}
+
+/// A name and the inodes that it has in the two.
+type EitherEntry = (Vec<u8>, Option<u32>, Option<u32>);
+
+fn xattrs<V: Volume>(fs: &mut Ubifs<V>, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+    let names = fs.list_xattrs(inode)?;
+    names.into_iter().map(|name| fs.get_xattr(inode, &name).map(|value| (name, value))).collect()
+}
+
+fn note(changes: &mut Vec<Change>, field: &str, first: &str, second: &str) {
+    if first != second {
+        let (first, second) = (first.to_owned(), second.to_owned());
+        changes.push(Change { field: field.to_owned(), first, second });
+    }
+}
+
+fn compare_attributes(one: &Attributes, other: &Attributes, options: &DiffOptions) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut field =
+        |name: &str, of: &dyn Fn(&Attributes) -> String| note(&mut changes, name, &of(one), &of(other));
+    field("type", &|file| format!("{:?}", file.file_type).to_lowercase());
+    field("permissions", &|file| format!("{:04o}", file.mode & 0o7777));
+    field("links", &|file| file.links.to_string());
+    if options.owners {
+        field("owner", &|file| file.uid.to_string());
+        field("group", &|file| file.gid.to_string());
+    }
+    // That of a directory follows from its names, and that of a device means nothing.
+    let has_size = |file: &Attributes| matches!(file.file_type, FileType::Regular | FileType::Symlink);
+    field("size", &|file| if has_size(file) { file.size.to_string() } else { String::new() });
+    if options.times {
+        field("modified", &|file| time(file.mtime));
+    }
+    field("device", &|file| {
+        file.device.map_or_else(String::new, |device| format!("{}, {}", device.major, device.minor))
+    });
+    field("flags", &|file| format!("{:?}", file.flags));
+    changes
+}
+
+fn time(time: Timestamp) -> String {
+    format!("{}.{:09}", time.seconds, time.nanoseconds)
+}
+
+/// What differs between two images below their filesystems: geometry, erase counters, volumes and how many of their LEBs.
+///
+/// # Errors
+/// An image cannot be read; there is no UBI in it.
+pub fn diff_raw(images: [(Image, &Selection); 2]) -> Result<Vec<Change>, ImageError> {
+    let [first, second] = images.map(|(image, selection)| Raw::read(image, selection));
+    let (mut first, mut second) = (first?, second?);
+    let mut changes = Vec::new();
+    for ((name, one), (_, other)) in first.numbers().into_iter().zip(second.numbers()) {
+        note(&mut changes, name, &one, &other);
+    }
+    let names: BTreeSet<String> = first.volumes().into_keys().chain(second.volumes().into_keys()).collect();
+    for name in names {
+        first.compare_volume(&mut second, &name, &mut changes)?;
+    }
+    Ok(changes)
+}
+
+/// A UBI device as its headers have it.
+struct Raw {
+    headers: Headers,
+    store: Box<dyn Store>,
+}
+
+impl Raw {
+    fn read(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        let store = image.into_store();
+        let mut store: Box<dyn Store> =
+            Box::new(floatgate_stack::store::Window::new(store, found.offset, found.len));
+        let headers = Headers::read(&mut store, &found)?;
+        Ok(Self { headers, store })
+    }
+
+    fn numbers(&self) -> Vec<(&'static str, String)> {
+        let geometry = self.headers.geometry();
+        let flash = geometry.flash();
+        let pebs = 0..self.headers.peb_count();
+        let counts = pebs.filter_map(|pnum| Some(self.headers.of_peb(pnum)?.1.ok()?.erase_count));
+        let counts: Vec<u64> = counts.collect();
+        let mean = counts.iter().sum::<u64>().checked_div(counts.len() as u64).unwrap_or(0);
+        vec![
+            ("bytes of a PEB", flash.peb_bytes.to_string()),
+            ("smallest write", flash.min_io_bytes.to_string()),
+            ("VID header at", geometry.vid_header_offset().to_string()),
+            ("data at", geometry.data_offset().to_string()),
+            ("PEBs", self.headers.peb_count().to_string()),
+            ("image sequence number", self.headers.image_seq().to_string()),
+            ("mean erase counter", mean.to_string()),
+            ("highest erase counter", counts.iter().max().copied().unwrap_or(0).to_string()),
+        ]
+    }
+
+    fn volumes(&self) -> BTreeMap<String, u32> {
+        self.headers.volumes().map(|(id, record)| (show_name(record.name()), id)).collect()
+    }
+
+    fn compare_volume(
+        &mut self,
+        other: &mut Self,
+        name: &str,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), ImageError> {
+        let (one, two) = (self.volumes().get(name).copied(), other.volumes().get(name).copied());
+        let (Some(one), Some(two)) = (one, two) else {
+            let shown = |id: Option<u32>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+            note(changes, &format!("volume {name}"), &shown(one), &shown(two));
+            return Ok(());
+        };
+        let records = [(&*self, one), (&*other, two)].map(|(raw, id)| {
+            let record = raw.headers.volumes().find(|(other, _)| *other == id).map(|(_, record)| *record);
+            record.unwrap_or_default()
+        });
+        let [a, b] = records;
+        note(changes, &format!("volume {name}: number"), &one.to_string(), &two.to_string());
+        let lebs = |record: &floatgate_media::ubi::VolumeRecord| record.reserved_pebs.to_string();
+        note(changes, &format!("volume {name}: LEBs"), &lebs(&a), &lebs(&b));
+        let kind =
+            |record: &floatgate_media::ubi::VolumeRecord| format!("{:?}", record.volume_type).to_lowercase();
+        note(changes, &format!("volume {name}: type"), &kind(&a), &kind(&b));
+        let mut first = self.headers.volume(&mut self.store, one, Mapping::Linux);
+        let mut second = other.headers.volume(&mut other.store, two, Mapping::Linux);
+        let bytes = first.geometry().leb_bytes.min(second.geometry().leb_bytes) as usize;
+        let lebs = first.geometry().lebs.max(second.geometry().lebs);
+        let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);
+        let mut differ = 0u32;
+        for lnum in
+            (0..lebs).filter(|&lnum| first.place(lnum).or(second.place(lnum)).is_some()).collect::<Vec<_>>()
+        {
+            first.read(lnum, 0, &mut a).map_err(Error::from)?;
+            second.read(lnum, 0, &mut b).map_err(Error::from)?;
+            differ += u32::from(a != b);
+        }
+        note(changes, &format!("volume {name}: LEBs that differ"), "0", &differ.to_string());
+        Ok(())
+    }
+}
+
+/// Opens a file to be compared.
+///
+/// # Errors
+/// As [`Image::open`].
+pub fn open(path: &std::path::Path) -> Result<Image, ImageError> {
+    Image::open(path, Access::Read)
+}

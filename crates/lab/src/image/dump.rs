@@ -1,0 +1,420 @@
+//! One node or header, field by field, with names as in `docs/spec`. Works in damaged images too.
+
+use std::fmt::{self, Debug};
+
+use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
+use floatgate_media::ubifs::{Frame, Limits, Node, ROOT_INODE};
+use floatgate_stack::ubifs::{Authenticate, Survey, Tree, probe};
+use floatgate_stack::{Store, Volume};
+use serde::Serialize;
+
+use super::check::{Headers, MappedVolume, Origin, open_volume};
+use super::extract::show_name;
+use super::open::Selection;
+use super::{Image, ImageError};
+
+/// What is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The node at a byte of a LEB.
+    Leb {
+        /// The LEB.
+        lnum: u32,
+        /// Its byte.
+        offset: u32,
+    },
+    /// What begins at a byte of the file: a header of UBI, a node.
+    At(u64),
+    /// The headers of a PEB.
+    Peb(u32),
+    /// The node of an inode, or of one of its blocks.
+    Inode {
+        /// The inode.
+        inode: u32,
+        /// A block of 4096 bytes of the file.
+        block: Option<u32>,
+    },
+    /// As [`Inode`](Self::Inode), by path.
+    Path {
+        /// From the root.
+        path: Vec<u8>,
+        /// A block of the file.
+        block: Option<u32>,
+        /// The directory entry instead.
+        entry: bool,
+    },
+    /// All nodes of an area.
+    Area(Area),
+}
+
+/// An area of the filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// The superblock.
+    Superblock,
+    /// Both LEBs of master nodes.
+    Master,
+    /// The log.
+    Log,
+    /// Orphans.
+    Orphans,
+    /// The root of the index of the last commit.
+    Index,
+}
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// Byte in the structure.
+    pub offset: usize,
+    /// Its name in `docs/spec`.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A structure that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dumped {
+    /// What it is.
+    pub structure: String,
+    /// Byte in the file.
+    pub at: Option<u64>,
+    /// Its LEB.
+    pub leb: Option<u32>,
+    /// Byte in the LEB.
+    pub leb_offset: Option<u32>,
+    /// Bytes.
+    pub len: usize,
+    /// The fields.
+    pub fields: Vec<Field>,
+    /// What follows the fields (data, a name, numbers) in hexadecimal.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub payload: String,
+    /// Why there are no fields.
+    pub damage: Option<String>,
+}
+
+/// Finds what is wanted in an image.
+///
+/// # Errors
+/// The image cannot be read, what is wanted is not there.
+pub fn dump(image: Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+    if let Wanted::At(at) = *wanted {
+        return Ok(vec![at_byte(image, at)?]);
+    }
+    let (mut volume, headers, origin) = open_volume(image, selection)?;
+    let places = match wanted {
+        Wanted::At(_) => Vec::new(),
+        Wanted::Peb(pnum) => return of_peb(headers.as_ref(), *pnum, &origin),
+        Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
+        Wanted::Area(area) => places_of(&mut volume, *area)?,
+        Wanted::Inode { inode, block } => {
+            let (place, back) = of_inode(volume, *inode, *block, &selection.authenticate)?;
+            volume = back;
+            vec![place]
+        }
+        Wanted::Path { path, block, entry } => {
+            let (place, back) = of_path(volume, path, (*block, *entry), &selection.authenticate)?;
+            volume = back;
+            vec![place]
+        }
+    };
+    if places.is_empty() {
+        return Err(ImageError::NoNode("there is no node in this area".to_owned()));
+    }
+    places.into_iter().map(|(lnum, offset)| node_at(&mut volume, lnum, offset, &origin)).collect()
+}
+
+/// What begins at a byte of the file.
+fn at_byte(image: Image, at: u64) -> Result<Dumped, ImageError> {
+    let mut store = image.into_store();
+    if at >= store.size_bytes() {
+        return Err(ImageError::NoNode(format!("the file has {} bytes", store.size_bytes())));
+    }
+    let mut bytes = vec![0; 1 << 17];
+    store.read_at(at, &mut bytes).map_err(ImageError::Store)?;
+    let mut dumped = match bytes.get(..4) {
+        Some(b"UBI#") => {
+            of_ec(EcHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))
+        }
+        Some(b"UBI!") => {
+            of_vid(VidHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))
+        }
+        _ => of_node(&bytes),
+    };
+    dumped.at = Some(at);
+    Ok(dumped)
+}
+
+fn of_peb(headers: Option<&Headers>, pnum: u32, origin: &Origin) -> Result<Vec<Dumped>, ImageError> {
+    let none = || ImageError::NoNode(format!("there is no PEB {pnum}"));
+    let headers =
+        headers.ok_or_else(|| ImageError::NoNode("there is no UBI around the filesystem".to_owned()))?;
+    let (start, ec, vid) = headers.of_peb(pnum).ok_or_else(none)?;
+    let (mut ec, mut vid) = (of_ec(ec), of_vid(vid));
+    ec.at = Some(origin.file_byte(start));
+    vid.at = Some(origin.file_byte(start + u64::from(headers.geometry().vid_header_offset())));
+    Ok(vec![ec, vid])
+}
+
+type Found<S> = ((u32, u32), MappedVolume<S>);
+
+fn of_inode<S: Store>(
+    volume: MappedVolume<S>,
+    inode: u32,
+    block: Option<u32>,
+    authenticate: &Authenticate,
+) -> Result<Found<S>, ImageError> {
+    let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
+    let place = node_of(survey.tree(), inode, block);
+    Ok((place?, survey.into_volume()))
+}
+
+fn of_path<S: Store>(
+    volume: MappedVolume<S>,
+    path: &[u8],
+    (block, entry): (Option<u32>, bool),
+    authenticate: &Authenticate,
+) -> Result<Found<S>, ImageError> {
+    let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
+    let tree = survey.tree();
+    let missing = || ImageError::NoNode(format!("there is no {}", show_name(path)));
+    let mut inode = ROOT_INODE;
+    let mut last = None;
+    for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        let child = tree.files.get(&inode).and_then(|file| file.entries.get(part)).ok_or_else(missing)?;
+        (inode, last) = (child.inode, Some(child.place));
+    }
+    let place = match last.filter(|_| entry) {
+        Some(place) => Ok((place.lnum, place.offset)),
+        None => node_of(tree, inode, block),
+    };
+    Ok((place?, survey.into_volume()))
+}
+
+fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), ImageError> {
+    let missing = || ImageError::NoNode(format!("there is no inode {inode}"));
+    let file = tree.files.get(&inode).ok_or_else(missing)?;
+    let place = match block {
+        Some(block) => {
+            let hole = || ImageError::NoNode(format!("inode {inode} has no block {block}: it is a hole"));
+            *file.blocks.get(&block).ok_or_else(hole)?
+        }
+        None => Some(file.place).filter(|place| place.len > 0).ok_or_else(missing)?,
+    };
+    Ok((place.lnum, place.offset))
+}
+
+/// Where the nodes of an area stand.
+fn places_of<S: Store>(volume: &mut MappedVolume<S>, area: Area) -> Result<Vec<(u32, u32)>, ImageError> {
+    let (superblock, _) = probe(volume)?;
+    let limits = Limits::new(&superblock.grown(volume.geometry().lebs))
+        .map_err(|error| ImageError::NoNode(error.to_string()))?;
+    let lebs = match area {
+        Area::Superblock => 0..1,
+        Area::Master | Area::Index => 1..3,
+        Area::Log => limits.log,
+        Area::Orphans => limits.orphans,
+    };
+    let mut places = Vec::new();
+    let mut root = None;
+    for lnum in lebs {
+        let mut bytes = vec![0; volume.geometry().leb_bytes as usize];
+        volume.read(lnum, 0, &mut bytes).map_err(floatgate_stack::ubifs::Error::from)?;
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 24) {
+            let Ok(frame) = Frame::parse(rest) else {
+                at += 8;
+                continue;
+            };
+            match frame.node() {
+                Ok(Node::Padding(padding)) => {
+                    at += usize::try_from(padding.total_bytes()).unwrap_or(rest.len())
+                }
+                node => {
+                    if let Ok(Node::Master(master)) = node {
+                        root = Some((master.root_lnum, master.root_offset));
+                    }
+                    places.push((lnum, u32::try_from(at).unwrap_or(u32::MAX)));
+                    at += frame.as_bytes().len().next_multiple_of(8);
+                }
+            }
+        }
+    }
+    Ok(if area == Area::Index { root.into_iter().collect() } else { places })
+}
+
+fn node_at<S: Store>(
+    volume: &mut MappedVolume<S>,
+    lnum: u32,
+    offset: u32,
+    origin: &Origin,
+) -> Result<Dumped, ImageError> {
+    let leb_bytes = volume.geometry().leb_bytes;
+    if lnum >= volume.geometry().lebs || offset >= leb_bytes {
+        let what = format!("there is no byte {offset} in LEB {lnum}: LEBs have {leb_bytes} bytes");
+        return Err(ImageError::NoNode(what));
+    }
+    let mut bytes = vec![0; (leb_bytes - offset) as usize];
+    volume.read(lnum, offset, &mut bytes).map_err(floatgate_stack::ubifs::Error::from)?;
+    let mut dumped = of_node(&bytes);
+    (dumped.leb, dumped.leb_offset) = (Some(lnum), Some(offset));
+    dumped.at = volume.place(lnum).map(|place| origin.file_byte(place + u64::from(offset)));
+    if dumped.at.is_none() {
+        dumped.damage = Some("the LEB is not mapped".to_owned());
+    }
+    Ok(dumped)
+}
+
+impl Dumped {
+    fn new(structure: &str, len: usize) -> Self {
+        Self {
+            structure: structure.to_owned(),
+            at: None,
+            leb: None,
+            leb_offset: None,
+            len,
+            fields: Vec::new(),
+            payload: String::new(),
+            damage: None,
+        }
+    }
+
+    fn add(&mut self, offset: usize, name: impl Into<String>, value: &dyn Debug) {
+        self.fields.push(Field { offset, name: name.into(), value: show(value) });
+    }
+}
+
+/// A value; bytes in hexadecimal.
+fn show(value: &dyn Debug) -> String {
+    let text = format!("{value:?}");
+    let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };
+    let bytes: Result<Vec<u8>, _> = list.split(", ").map(str::parse).collect();
+    match bytes {
+        Ok(bytes) if bytes.iter().all(|&byte| byte == 0) => "zeros".to_owned(),
+        Ok(bytes) => hex(&bytes),
+        Err(_) => text,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn of_ec(header: Result<EcHeader, String>) -> Dumped {
+    let mut dumped = Dumped::new("EC header", EcHeader::SIZE);
+    match header {
+        Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
+        Err(damage) => dumped.damage = Some(damage),
+    }
+    dumped
+}
+
+fn of_vid(header: Result<VidHeader, String>) -> Dumped {
+    let mut dumped = Dumped::new("VID header", VidHeader::SIZE);
+    match header {
+        Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
+        Err(damage) => dumped.damage = Some(damage),
+    }
+    dumped
+}
+
+fn of_node(bytes: &[u8]) -> Dumped {
+    let frame = match Frame::parse(bytes) {
+        Ok(frame) => frame,
+        Err(error) => {
+            let mut dumped = Dumped::new("unknown", 0);
+            dumped.damage = Some(error.to_string());
+            raw_header(bytes, &mut dumped);
+            return dumped;
+        }
+    };
+    let node = frame.as_bytes();
+    let mut dumped = Dumped::new(&format!("{:?} node", frame.node_type).to_lowercase(), node.len());
+    raw_header(node, &mut dumped);
+    match frame.node() {
+        Ok(parsed) => fields_of(&parsed, node, &mut dumped),
+        Err(error) => dumped.damage = Some(error.to_string()),
+    }
+    dumped
+}
+
+/// The common header, also of a damaged node.
+fn raw_header(bytes: &[u8], dumped: &mut Dumped) {
+    let word = |at: usize| {
+        bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map_or(0, u32::from_le_bytes)
+    };
+    let magic = word(0);
+    dumped.add(0, "magic", &format_args!("{magic:#010x}"));
+    if magic != 0x0610_1831 {
+        return;
+    }
+    let sqnum = bytes.get(8..16).and_then(|field| field.try_into().ok()).map_or(0, u64::from_le_bytes);
+    dumped.add(4, "crc", &format_args!("{:#010x}", word(4)));
+    dumped.add(8, "sqnum", &sqnum);
+    dumped.add(16, "len", &word(16));
+    dumped.add(20, "node_type", &bytes.get(20).copied().unwrap_or(0));
+    dumped.add(21, "group", &bytes.get(21).copied().unwrap_or(0));
+}
+
+fn fields_of(node: &Node<'_>, bytes: &[u8], dumped: &mut Dumped) {
+    let mut size = 24;
+    {
+        let add = &mut |offset: usize, name: &'static str, value: &dyn Debug| dumped.add(offset, name, value);
+        size = match node {
+            Node::Inode(node) => (node.inode.each_field(add), floatgate_media::ubifs::Inode::SIZE).1,
+            Node::Data(node) => (node.block.each_field(add), floatgate_media::ubifs::Block::SIZE).1,
+            Node::Entry(node) => (node.entry.each_field(add), floatgate_media::ubifs::Entry::SIZE).1,
+            Node::Truncation(node) => (node.each_field(add), bytes.len()).1,
+            Node::Padding(node) => (node.each_field(add), bytes.len()).1,
+            Node::Superblock(node) => (node.each_field(add), bytes.len()).1,
+            Node::Master(node) => (node.each_field(add), bytes.len()).1,
+            Node::Reference(node) => (node.each_field(add), bytes.len()).1,
+            Node::CommitStart(node) => (node.each_field(add), bytes.len()).1,
+            _ => size,
+        };
+    }
+    match node {
+        Node::Entry(node) => dumped.add(size, "name", &format_args!("{}", show_name(node.name))),
+        Node::Index(node) => {
+            dumped.add(24, "children", &node.branches().count());
+            dumped.add(26, "level", &node.level());
+            for branch in node.branches() {
+                let floatgate_media::ubifs::Branch { lnum, offset, len, key, .. } = branch;
+                dumped.add(28, "branch", &format_args!("{key:?} at LEB {lnum}:{offset}, {len} bytes"));
+            }
+            return;
+        }
+        Node::Orphan(node) => {
+            dumped.add(24, "commit", &node.commit);
+            dumped.add(24, "last", &node.last);
+            for inode in node.inums() {
+                dumped.add(32, "inode", &inode);
+            }
+            return;
+        }
+        _ => {}
+    }
+    dumped.payload = hex(bytes.get(size..).unwrap_or(&[]));
+}
+
+impl fmt::Display for Dumped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} bytes", self.structure, self.len)?;
+        if let Some(at) = self.at {
+            write!(f, ", at byte {at} ({at:#x})")?;
+        }
+        if let (Some(leb), Some(offset)) = (self.leb, self.leb_offset) {
+            write!(f, ", LEB {leb}:{offset}")?;
+        }
+        writeln!(f)?;
+        if let Some(damage) = &self.damage {
+            writeln!(f, "  {damage}")?;
+        }
+        for Field { offset, name, value } in &self.fields {
+            writeln!(f, "  {offset:>4}  {name:<18} {value}")?;
+        }
+        Ok(())
+    }
+}

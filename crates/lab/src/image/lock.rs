@@ -1,0 +1,41 @@
+//! Keeps two from using a file at once when one of them changes it, as long as both ask.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use super::{Access, ImageError};
+
+/// A file that nobody else changes meanwhile, and for [`Access::Write`] nobody else reads.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Lock {
+    /// Locks a file.
+    ///
+    /// # Errors
+    /// [`ImageError::Locked`]; the file cannot be opened.
+    pub fn new(path: &Path, access: Access) -> Result<Self, ImageError> {
+        let writes = access == Access::Write;
+        let file = File::options().read(true).write(writes).open(path).map_err(ImageError::File)?;
+        let how = if writes {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        match rustix::fs::flock(&file, how) {
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(ImageError::Locked),
+            // Some network filesystems have no locks.
+            _ => Ok(Self(file)),
+        }
+    }
+
+    /// All that was written to the file is on the host's disk when this returns.
+    ///
+    /// # Errors
+    /// Failures of the host.
+    pub fn sync(&self) -> Result<(), ImageError> {
+        self.0.sync_all().map_err(ImageError::File)
+    }
+}

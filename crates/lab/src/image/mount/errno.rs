@@ -1,0 +1,30 @@
+//! Errors of the filesystem as numbers of the host.
+
+use floatgate_stack::VolumeFault;
+use floatgate_stack::ubifs::Error;
+use rustix::io::Errno;
+
+/// What a program on the host is told.
+#[must_use]
+pub const fn errno(error: &Error) -> Errno {
+    match error {
+        Error::NotFound => Errno::NOENT,
+        Error::Exists => Errno::EXIST,
+        Error::NotDirectory => Errno::NOTDIR,
+        Error::IsDirectory => Errno::ISDIR,
+        Error::NotEmpty => Errno::NOTEMPTY,
+        Error::BadName | Error::Invalid(_) => Errno::INVAL,
+        Error::TooLarge { .. } => Errno::FBIG,
+        Error::NotPermitted => Errno::PERM,
+        Error::TooManyLinks => Errno::MLINK,
+        Error::Unsupported(_) => Errno::OPNOTSUPP,
+        Error::ReadOnly => Errno::ROFS,
+        Error::NoSpace => Errno::NOSPC,
+        Error::Volume(error) => match error.fault {
+            VolumeFault::NoSpace => Errno::NOSPC,
+            VolumeFault::ReadOnly => Errno::ROFS,
+            _ => Errno::IO,
+        },
+        _ => Errno::IO,
+    }
+}

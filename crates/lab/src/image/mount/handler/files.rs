@@ -1,0 +1,184 @@
+//! What files hold.
+
+use floatgate_media::ubifs::{InodeFlags, Timestamp};
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::{AttributeChanges, Attributes, Error};
+use rustix::io::Errno;
+
+use super::{Answer, Handler, number};
+
+/// Bytes of a block of a file.
+const BLOCK: u64 = 4096;
+
+/// Most blocks that a search for a hole looks at together.
+const BATCH: usize = 1024;
+
+/// Flags of `FS_IOC_GETFLAGS` (Linux, `include/uapi/linux/fs.h`) and UBIFS's.
+const FLAGS: [(u32, InodeFlags); 5] = [
+    (0x4, InodeFlags::COMPRESS),
+    (0x8, InodeFlags::SYNC),
+    (0x10, InodeFlags::IMMUTABLE),
+    (0x20, InodeFlags::APPEND),
+    (0x1_0000, InodeFlags::DIRSYNC),
+];
+
+/// Times to set; `None` for those that stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Last read.
+    pub atime: Option<Option<Timestamp>>,
+    /// Last change of the data; `Some(None)` for now.
+    pub mtime: Option<Option<Timestamp>>,
+}
+
+impl<V: Volume> Handler<V> {
+    /// Changes attributes and times.
+    ///
+    /// # Errors
+    /// Flags that forbid it; no space.
+    pub fn set_attributes(
+        &mut self,
+        inode: u32,
+        changes: &AttributeChanges,
+        times: Times,
+    ) -> Answer<Attributes> {
+        let now = (self.clock)();
+        let changes = AttributeChanges {
+            atime: times.atime.map(|time| time.unwrap_or(now)),
+            mtime: times.mtime.map(|time| time.unwrap_or(now)),
+            ..*changes
+        };
+        self.changing().set_attributes(inode, &changes).map_err(number)?;
+        self.attributes(inode)
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// Not a symbolic link, an encrypted one.
+    pub fn read_link(&mut self, inode: u32) -> Answer<Vec<u8>> {
+        self.fs.read_link(inode).map_err(number)
+    }
+
+    /// Opens a file: it stays while it is open, also without a name.
+    ///
+    /// # Errors
+    /// Not there; encrypted.
+    pub fn open(&mut self, inode: u32) -> Answer<()> {
+        if self.attributes(inode)?.is_encrypted() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        self.fs.open(inode).map_err(number)
+    }
+
+    /// Closes a file.
+    ///
+    /// # Errors
+    /// Failures of the volume, if it was removed meanwhile.
+    pub fn close(&mut self, inode: u32) -> Answer<()> {
+        self.fs.close(inode).map_err(number)
+    }
+
+    /// Reads up to `len` bytes.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn read(&mut self, inode: u32, offset: u64, len: u32) -> Answer<Vec<u8>> {
+        let mut bytes = vec![0; len as usize];
+        let read = self.fs.read(inode, offset, &mut bytes).map_err(number)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Writes; with `sync` it is on flash in the end.
+    ///
+    /// # Errors
+    /// No space, too large.
+    pub fn write(&mut self, inode: u32, offset: u64, data: &[u8], sync: bool) -> Answer<()> {
+        let fs = self.changing();
+        fs.write(inode, offset, data).map_err(number)?;
+        if sync { fs.fsync(inode).map_err(number) } else { Ok(()) }
+    }
+
+    /// Brings all of a file or a directory to flash.
+    ///
+    /// # Errors
+    /// No space, failures of the volume.
+    pub fn fsync(&mut self, inode: u32) -> Answer<()> {
+        if self.fs.is_read_only() { Ok(()) } else { self.fs.fsync(inode).map_err(number) }
+    }
+
+    /// The next byte that is in a hole, or in none (`lseek` with `SEEK_HOLE` and `SEEK_DATA`). The end of a file is a hole.
+    ///
+    /// # Errors
+    /// Nothing there.
+    pub fn seek(&mut self, inode: u32, offset: u64, hole: bool) -> Answer<u64> {
+        // What waits in memory is not known as data yet.
+        self.fsync(inode)?;
+        let size = self.attributes(inode)?.size;
+        if offset >= size {
+            return Err(Errno::NXIO);
+        }
+        let found = if hole { self.next_hole(inode, offset, size)? } else { self.next_data(inode, offset)? };
+        match found {
+            Some(at) if at < size => Ok(at.max(offset)),
+            _ if hole => Ok(size),
+            _ => Err(Errno::NXIO),
+        }
+    }
+
+    fn blocks(&mut self, inode: u32, from: u64, max: usize) -> Answer<Vec<u32>> {
+        let Ok(block) = u32::try_from(from) else { return Ok(Vec::new()) };
+        self.fs.data_blocks(inode, block, max).map_err(number)
+    }
+
+    fn next_data(&mut self, inode: u32, offset: u64) -> Answer<Option<u64>> {
+        let next = self.blocks(inode, offset / BLOCK, 1)?;
+        Ok(next.first().map(|&block| u64::from(block) * BLOCK))
+    }
+
+    fn next_hole(&mut self, inode: u32, offset: u64, size: u64) -> Answer<Option<u64>> {
+        let mut expected = offset / BLOCK;
+        while expected * BLOCK < size {
+            let blocks = self.blocks(inode, expected, BATCH)?;
+            for block in &blocks {
+                if u64::from(*block) != expected {
+                    return Ok(Some(expected * BLOCK));
+                }
+                expected += 1;
+            }
+            if blocks.is_empty() {
+                return Ok(Some(expected * BLOCK));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Flags as `lsattr` shows them.
+    ///
+    /// # Errors
+    /// Not there.
+    pub fn flags(&mut self, inode: u32) -> Answer<u32> {
+        let own = self.attributes(inode)?.flags;
+        Ok(FLAGS.iter().filter(|(_, flag)| own.contains(*flag)).fold(0, |bits, (bit, _)| bits | bit))
+    }
+
+    /// Sets flags as `chattr` does.
+    ///
+    /// # Errors
+    /// Flags that UBIFS does not have; those that are not for files.
+    pub fn set_flags(&mut self, inode: u32, bits: u32) -> Answer<()> {
+        let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
+        if bits & !known != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let flags =
+            FLAGS.iter().filter(|(bit, _)| bits & bit != 0).fold(0, |flags, (_, flag)| flags | flag.bits());
+        let flags = Some(InodeFlags::from_bits(flags));
+        let changes = AttributeChanges { flags, ..AttributeChanges::default() };
+        match self.changing().set_attributes(inode, &changes) {
+            Err(Error::Invalid(_)) => Err(Errno::NOTTY),
+            outcome => outcome.map_err(number),
+        }
+    }
+}

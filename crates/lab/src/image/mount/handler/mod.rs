@@ -1,0 +1,173 @@
+//! What the kernel asks for, as plain methods on a filesystem.
+
+mod directories;
+mod files;
+mod xattrs;
+
+pub(super) use directories::pack_device;
+#[cfg(test)]
+pub(super) use directories::unpack_device;
+pub use directories::{Listed, NewNode};
+pub use files::Times;
+
+use std::collections::BTreeMap;
+
+use floatgate_media::ubifs::{FileType, Timestamp};
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::{Attributes, DirEntry, Error, Rename, SpaceReport, Ubifs};
+use rustix::io::Errno;
+
+use super::errno;
+
+/// What an operation ends with.
+pub type Answer<T> = Result<T, Errno>;
+
+/// `renameat2`: no file is replaced.
+const RENAME_NOREPLACE: u32 = 1;
+/// `renameat2`: two names change places.
+const RENAME_EXCHANGE: u32 = 2;
+/// `renameat2`: a whiteout takes the old name.
+const RENAME_WHITEOUT: u32 = 4;
+
+/// A filesystem that the kernel asks.
+pub struct Handler<V> {
+    fs: Ubifs<V>,
+    clock: fn() -> Timestamp,
+    /// Directories that are open, with what they held when they were opened or read from the start.
+    listings: BTreeMap<u64, Vec<DirEntry>>,
+    next_handle: u64,
+    /// Where directories are, as far as the kernel came across them.
+    parents: BTreeMap<u32, u32>,
+    /// Something was changed that may not be on flash.
+    changed: bool,
+}
+
+impl<V: Volume> Handler<V> {
+    /// For a mounted filesystem; `clock` says what time changes happen.
+    pub fn new(fs: Ubifs<V>, clock: fn() -> Timestamp) -> Self {
+        let (listings, parents) = (BTreeMap::new(), BTreeMap::new());
+        Self { fs, clock, listings, next_handle: 1, parents, changed: false }
+    }
+
+    /// Ends with the filesystem.
+    pub fn into_fs(self) -> Ubifs<V> {
+        self.fs
+    }
+
+    /// Brings to flash what was changed. For times when nobody asks for anything.
+    pub fn idle(&mut self) {
+        if std::mem::take(&mut self.changed) {
+            // What failed shows with the next change: the filesystem is read-only then.
+            let _ = self.fs.sync();
+        }
+    }
+
+    /// Before a change.
+    fn changing(&mut self) -> &mut Ubifs<V> {
+        self.changed = true;
+        self.fs.set_time((self.clock)());
+        &mut self.fs
+    }
+
+    /// Attributes of a file.
+    ///
+    /// # Errors
+    /// As numbers of the host, here and below.
+    pub fn attributes(&mut self, inode: u32) -> Answer<Attributes> {
+        self.fs.attributes(inode).map_err(number)
+    }
+
+    /// The file of this name.
+    ///
+    /// # Errors
+    /// None of this name.
+    pub fn lookup(&mut self, directory: u32, name: &[u8]) -> Answer<Attributes> {
+        let inode = self.fs.lookup(directory, name).map_err(named(name))?;
+        self.listed(directory, inode)
+    }
+
+    /// As [`attributes`](Self::attributes) of what a directory was said to hold.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn listed(&mut self, directory: u32, inode: u32) -> Answer<Attributes> {
+        let attributes = self.attributes(inode)?;
+        self.note_parent(&attributes, directory);
+        Ok(attributes)
+    }
+
+    fn note_parent(&mut self, attributes: &Attributes, directory: u32) {
+        if attributes.file_type == FileType::Directory {
+            self.parents.insert(attributes.inode, directory);
+        }
+    }
+
+    /// Removes a name of anything but a directory.
+    ///
+    /// # Errors
+    /// None of this name, a directory.
+    pub fn unlink(&mut self, directory: u32, name: &[u8]) -> Answer<()> {
+        self.changing().unlink(directory, name).map_err(named(name))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// None of this name, not empty.
+    pub fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Answer<()> {
+        self.changing().remove_dir(directory, name).map_err(named(name))
+    }
+
+    /// Another name for a file.
+    ///
+    /// # Errors
+    /// The name exists, a directory.
+    pub fn link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Answer<Attributes> {
+        match self.changing().link(inode, directory, name) {
+            // What POSIX wants to hear.
+            Err(Error::IsDirectory) => return Err(Errno::PERM),
+            outcome => outcome.map_err(named(name))?,
+        }
+        self.attributes(inode)
+    }
+
+    /// Renames, with the flags of `renameat2`.
+    ///
+    /// # Errors
+    /// As `renameat2`.
+    pub fn rename(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), flags: u32) -> Answer<()> {
+        let how = match flags {
+            0 => Rename::Replace,
+            RENAME_NOREPLACE => Rename::KeepTarget,
+            RENAME_EXCHANGE => Rename::Exchange,
+            RENAME_WHITEOUT => Rename::Whiteout,
+            _ => return Err(Errno::INVAL),
+        };
+        let name = |(directory, name)| floatgate_stack::ubifs::Name { directory, name };
+        self.changing().rename(name(from), name(to), how).map_err(named(to.1))?;
+        for (directory, name) in [from, to] {
+            if let Ok(inode) = self.fs.lookup(directory, name)
+                && let Ok(attributes) = self.attributes(inode)
+            {
+                self.note_parent(&attributes, directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sizes.
+    pub fn space(&self) -> SpaceReport {
+        self.fs.space()
+    }
+}
+
+/// An error as a number.
+fn number(error: Error) -> Errno {
+    errno(&error)
+}
+
+/// As [`number`] where a name was given, which may be too long.
+fn named(name: &[u8]) -> impl Fn(Error) -> Errno {
+    let too_long = name.len() > 255;
+    move |error| if too_long && error == Error::BadName { Errno::NAMETOOLONG } else { errno(&error) }
+}

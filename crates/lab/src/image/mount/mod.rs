@@ -1,0 +1,175 @@
+//! An image as a folder of the host, through FUSE.
+//!
+//! - [`Handler`]: what the kernel asks for, as plain methods on a filesystem; an error is a number of the host.
+//! - `worker`: the thread that owns the filesystem and works on what it is asked, one after the other.
+//! - `bridge`: from FUSE's requests to the worker and back.
+//! - [`Mounted`]: a mount, from its beginning to its end.
+
+mod bridge;
+mod errno;
+mod handler;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub use errno::errno;
+pub use handler::{Answer, Handler, Listed, NewNode, Times};
+
+use std::path::{Path, PathBuf};
+
+use floatgate_media::ubifs::Timestamp;
+use floatgate_stack::ubifs::Behaviour;
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+
+use super::open::Growth;
+use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+use bridge::Bridge;
+use worker::Worker;
+
+/// How an image is mounted.
+#[derive(Clone, Debug)]
+pub struct MountSetup {
+    /// Which filesystem is meant.
+    pub selection: Selection,
+    /// Changes go to the image; otherwise it stays as it is.
+    pub writable: bool,
+    /// For writing: one that was not unmounted is recovered first; otherwise it is refused.
+    pub recover: bool,
+    /// For writing to an image that is only as large as what is in it: LEBs of its volume, twice as many as it has unless given.
+    pub lebs: Option<u32>,
+    /// Other users of the host see it as well, as far as permissions let them.
+    pub allow_other: bool,
+    /// What the clock on the wall says: the time of changes.
+    pub clock: fn() -> Timestamp,
+}
+
+/// Why an image cannot be mounted, or the mount did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The image.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The host does not mount it.
+    #[error("{}: {error}", .directory.display())]
+    Host {
+        /// Where it was to be mounted.
+        directory: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+impl MountError {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Image(error) => error.help(),
+            Self::Host { .. } => {
+                "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 \
+                                  (package fuse3)"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// An image that is mounted.
+pub struct Mounted {
+    session: Session<Bridge>,
+    worker: Worker,
+    directory: PathBuf,
+}
+
+/// Ends a mount from another thread.
+pub struct Unmounter {
+    session: SessionUnmounter,
+    directory: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts an image in a folder.
+    ///
+    /// # Errors
+    /// The image cannot be mounted; the host does not let us.
+    pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
+        let config = config(image, &setup);
+        let writable = setup.writable;
+        let path = image.to_owned();
+        let worker = Worker::start(move || open(&path, &setup))?;
+        let bridge = Bridge::new(worker.jobs(), writable);
+        let directory = directory.to_owned();
+        match Session::new(bridge, &directory, &config) {
+            Ok(session) => Ok(Self { session, worker, directory }),
+            Err(error) => {
+                // The filesystem is mounted already, and its image says so.
+                worker.end()?;
+                Err(MountError::Host { directory, error })
+            }
+        }
+    }
+
+    /// What ends the mount while [`serve`](Self::serve) runs.
+    pub fn unmounter(&mut self) -> Unmounter {
+        Unmounter { session: self.session.unmount_callable(), directory: self.directory.clone() }
+    }
+
+    /// Answers the kernel until the folder is unmounted, by [`Unmounter`] or by anybody else; then the filesystem is unmounted.
+    ///
+    /// # Errors
+    /// The connection to the kernel failed; the filesystem could not be written.
+    pub fn serve(self) -> Result<(), MountError> {
+        let Self { session, worker, directory } = self;
+        let served = session.run();
+        worker.end()?;
+        served.map_err(|error| MountError::Host { directory, error })
+    }
+}
+
+impl Unmounter {
+    /// Unmounts the folder. If somebody still uses it, it disappears now, and the mount ends with its last user: `false`.
+    ///
+    /// # Errors
+    /// The host refuses both.
+    pub fn unmount(&mut self) -> Result<bool, std::io::Error> {
+        let Err(_) = self.session.unmount() else { return Ok(true) };
+        rustix::mount::unmount(&self.directory, rustix::mount::UnmountFlags::DETACH)?;
+        Ok(false)
+    }
+}
+
+fn config(image: &Path, setup: &MountSetup) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(image.display().to_string()),
+        MountOption::Subtype("floatgate".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        if setup.writable { MountOption::RW } else { MountOption::RO },
+    ];
+    config.acl = if setup.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config
+}
+
+/// LEBs for a volume that can grow: those asked for, or twice as many as it has.
+fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
+    if !setup.writable {
+        return Ok(None);
+    }
+    let growth = Image::open(path, Access::Read)?.growth(&setup.selection)?;
+    Ok(growth.map(|Growth { now, max }| setup.lebs.unwrap_or(now.saturating_mul(2)).clamp(now, max.max(now))))
+}
+
+/// Opens the image and mounts the filesystem, in the thread that owns it.
+fn open(
+    path: &Path,
+    setup: &MountSetup,
+) -> Result<(Handler<Box<dyn floatgate_stack::Volume>>, Lock), ImageError> {
+    let access = if setup.writable { Access::Write } else { Access::Read };
+    let lock = Lock::new(path, access)?;
+    let image = Image::open(path, access)?.with_lebs(lebs(path, setup)?);
+    let recover = setup.recover || !setup.writable;
+    let fs: FileUbifs = image.mount(&setup.selection, recover, Behaviour::default())?;
+    Ok((Handler::new(fs, setup.clock), lock))
+}

@@ -1,0 +1,204 @@
+//! What the kernel would ask, asked without it.
+
+use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
+use floatgate_stack::ubifs::{AttributeChanges, Behaviour, Error, FormatOptions, Ubifs};
+use floatgate_stack::{RamVolume, VolumeGeometry};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use super::handler::{pack_device, unpack_device};
+use super::{Handler, NewNode, Times, errno};
+
+const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
+const ROOT: u32 = 1;
+
+fn handler() -> Handler<RamVolume> {
+    let geometry = VolumeGeometry {
+        lebs: 60,
+        leb_bytes: 15_360,
+        min_io_bytes: 512,
+        max_write_bytes: 512,
+        leb_start: 0,
+        read_only: false,
+    };
+    let fs = Ubifs::format(RamVolume::new(geometry), &FormatOptions::default(), Behaviour::default());
+    Handler::new(fs.map_err(|(error, _)| error).unwrap(), || NOW)
+}
+
+fn node(name: &[u8], mode: u32) -> NewNode<'_> {
+    NewNode { directory: ROOT, name, mode, device: 0, uid: 3, gid: 4 }
+}
+
+fn names(handler: &mut Handler<RamVolume>, inode: u32) -> Vec<(Vec<u8>, u32)> {
+    let handle = handler.open_dir(inode).unwrap();
+    let mut names = Vec::new();
+    // Three at a time, as with a small buffer.
+    loop {
+        let from = names.len() as u64;
+        let mut room = 3;
+        handler
+            .list(inode, handle, from, &mut |_, entry| {
+                if room == 0 {
+                    return true;
+                }
+                room -= 1;
+                names.push((entry.name.to_vec(), entry.inode));
+                assert_eq!(entry.next, names.len() as u64);
+                false
+            })
+            .unwrap();
+        if names.len() as u64 == from {
+            break;
+        }
+    }
+    handler.close_dir(inode, handle).unwrap();
+    names
+}
+
+#[test]
+fn files_are_made_written_and_read() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o100_640)).unwrap();
+    assert_eq!((file.mode, file.uid, file.gid, file.mtime), (0o100_640, 3, 4, NOW));
+    handler.open(file.inode).unwrap();
+    handler.write(file.inode, 5000, b"hello", false).unwrap();
+    handler.write(file.inode, 20_000, b"end", true).unwrap();
+    assert_eq!(handler.read(file.inode, 5000, 100).unwrap()[..6], *b"hello\0");
+    assert_eq!(handler.read(file.inode, 20_000, 100).unwrap(), b"end");
+    assert_eq!(handler.read(file.inode, 30_000, 100).unwrap(), b"");
+    let seek = |handler: &mut Handler<_>, at, hole| handler.seek(file.inode, at, hole);
+    assert_eq!(seek(&mut handler, 0, false), Ok(4096));
+    assert_eq!(seek(&mut handler, 5000, false), Ok(5000));
+    assert_eq!(seek(&mut handler, 5000, true), Ok(8192));
+    assert_eq!(seek(&mut handler, 9000, true), Ok(9000));
+    assert_eq!(seek(&mut handler, 17_000, true), Ok(20_003), "the end is a hole");
+    assert_eq!(seek(&mut handler, 20_003, true), Err(Errno::NXIO));
+    let changes = AttributeChanges { size: Some(5002), uid: Some(9), ..AttributeChanges::default() };
+    let times = Times { atime: Some(Some(Timestamp { seconds: 5, nanoseconds: 6 })), mtime: Some(None) };
+    let changed = handler.set_attributes(file.inode, &changes, times).unwrap();
+    assert_eq!((changed.size, changed.uid, changed.atime.seconds, changed.mtime), (5002, 9, 5, NOW));
+    assert_eq!(handler.read(file.inode, 5000, 100).unwrap(), b"he");
+}
+
+#[test]
+fn what_is_open_stays_without_a_name() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
+    handler.open(file).unwrap();
+    handler.write(file, 0, b"still there", false).unwrap();
+    handler.unlink(ROOT, b"file").unwrap();
+    assert_eq!(handler.lookup(ROOT, b"file"), Err(Errno::NOENT));
+    assert_eq!(handler.attributes(file).unwrap().links, 0);
+    assert_eq!(handler.read(file, 0, 100).unwrap(), b"still there");
+    handler.close(file).unwrap();
+    assert_eq!(handler.attributes(file), Err(Errno::NOENT));
+    handler.idle();
+    assert!(handler.into_fs().check().unwrap().is_empty());
+}
+
+#[test]
+fn directories_are_listed_piece_by_piece() {
+    let mut handler = handler();
+    let directory = handler.make(&node(b"directory", 0o040_755)).unwrap().inode;
+    let inside = handler.make(&NewNode { directory, ..node(b"inside", 0o040_755) }).unwrap().inode;
+    for n in 0..20 {
+        handler.make(&NewNode { directory, ..node(format!("{n}").as_bytes(), 0o100_600) }).unwrap();
+    }
+    let mut listed = names(&mut handler, directory);
+    assert_eq!(listed[..2], [(b".".to_vec(), directory), (b"..".to_vec(), ROOT)]);
+    assert_eq!(listed.len(), 23);
+    listed.sort();
+    listed.dedup();
+    assert_eq!(listed.len(), 23);
+    assert_eq!(names(&mut handler, inside)[1].1, directory);
+    handler.rename((directory, b"inside"), (ROOT, b"outside"), 0).unwrap();
+    assert_eq!(names(&mut handler, inside)[1].1, ROOT, "it has moved");
+    assert_eq!(handler.remove_dir(ROOT, b"directory"), Err(Errno::NOTEMPTY));
+    assert_eq!(handler.unlink(ROOT, b"outside"), Err(Errno::ISDIR));
+    handler.remove_dir(ROOT, b"outside").unwrap();
+}
+
+#[test]
+fn renames_have_the_flags_of_linux() {
+    let mut handler = handler();
+    let one = handler.make(&node(b"one", 0o100_600)).unwrap().inode;
+    let two = handler.make(&node(b"two", 0o100_600)).unwrap().inode;
+    let (from, to) = ((ROOT, &b"one"[..]), (ROOT, &b"two"[..]));
+    assert_eq!(handler.rename(from, to, 1), Err(Errno::EXIST));
+    handler.rename(from, to, 2).unwrap();
+    assert_eq!(handler.lookup(ROOT, b"one").unwrap().inode, two);
+    handler.rename(from, to, 4).unwrap();
+    let whiteout = handler.lookup(ROOT, b"one").unwrap();
+    assert_eq!(whiteout.file_type, FileType::CharacterDevice);
+    assert_eq!(whiteout.device, Some(DeviceNumber { major: 0, minor: 0 }));
+    assert_eq!(handler.lookup(ROOT, b"two").unwrap().inode, two);
+    assert_eq!(handler.attributes(one), Err(Errno::NOENT), "replaced");
+    assert_eq!(handler.rename(from, to, 8), Err(Errno::INVAL));
+    assert_eq!(handler.rename((ROOT, b"none"), to, 0), Err(Errno::NOENT));
+    assert_eq!(handler.lookup(ROOT, &[b'x'; 256]), Err(Errno::NAMETOOLONG));
+}
+
+#[test]
+fn special_files_and_links() {
+    let mut handler = handler();
+    let device = DeviceNumber { major: 0x123, minor: 0x4_5678 };
+    assert_eq!(unpack_device(pack_device(device)), device);
+    let made = handler.make(&NewNode { device: pack_device(device), ..node(b"device", 0o060_600) }).unwrap();
+    assert_eq!((made.file_type, made.device), (FileType::BlockDevice, Some(device)));
+    let link = handler.symlink(&node(b"link", 0), b"over/there").unwrap();
+    assert_eq!(handler.read_link(link.inode).unwrap(), b"over/there");
+    assert_eq!(handler.symlink(&node(b"long", 0), &[b'x'; 5000]), Err(Errno::NAMETOOLONG));
+    assert_eq!(handler.link(made.inode, ROOT, b"again").unwrap().links, 2);
+    let group = handler.make(&node(b"group", 0o042_775)).unwrap().inode;
+    let file = handler.make(&NewNode { directory: group, gid: 99, ..node(b"file", 0o100_600) }).unwrap();
+    assert_eq!(file.gid, 4, "set-group-id is handed down");
+    let below = handler.make(&NewNode { directory: group, gid: 99, ..node(b"below", 0o040_755) }).unwrap();
+    assert_eq!((below.gid, below.mode & 0o2000), (4, 0o2000));
+    assert_eq!(handler.link(group, ROOT, b"no"), Err(Errno::PERM));
+}
+
+#[test]
+fn attributes_have_the_names_of_ubifs() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
+    let mut set = |name: &[u8], flags| handler.set_xattr(file, name, b"value", flags);
+    assert_eq!(set(b"system.posix_acl_access", XattrFlags::empty()), Err(Errno::OPNOTSUPP));
+    assert_eq!(set(b"user.a", XattrFlags::REPLACE), Err(Errno::NODATA));
+    set(b"user.a", XattrFlags::CREATE).unwrap();
+    assert_eq!(set(b"user.a", XattrFlags::CREATE), Err(Errno::EXIST));
+    set(b"security.b", XattrFlags::empty()).unwrap();
+    assert_eq!(handler.get_xattr(file, b"user.a").unwrap(), b"value");
+    assert_eq!(handler.get_xattr(file, b"user.c"), Err(Errno::NODATA));
+    let mut names: Vec<_> =
+        handler.list_xattrs(file).unwrap().split(|&b| b == 0).map(<[u8]>::to_vec).collect();
+    names.sort();
+    assert_eq!(names, [&b""[..], b"security.b", b"user.a"]);
+    handler.remove_xattr(file, b"user.a").unwrap();
+    assert_eq!(handler.remove_xattr(file, b"user.a"), Err(Errno::NODATA));
+}
+
+#[test]
+fn flags_are_those_of_chattr() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
+    assert_eq!(handler.flags(file), Ok(4), "compressed");
+    handler.set_flags(file, 0x10).unwrap();
+    assert_eq!(handler.flags(file), Ok(0x10));
+    assert_eq!(handler.write(file, 0, b"x", false), Err(Errno::PERM), "immutable");
+    assert_eq!(handler.set_flags(file, 0x1_0000), Err(Errno::NOTTY), "dirsync is for directories");
+    assert_eq!(handler.set_flags(file, 0x80), Err(Errno::OPNOTSUPP));
+    handler.set_flags(file, 0).unwrap();
+    handler.write(file, 0, b"x", false).unwrap();
+}
+
+#[test]
+fn a_full_filesystem_says_so() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
+    let noise: Vec<u8> = (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let full = (0..1000).find_map(|n| handler.write(file, n * 4096, &noise, true).err());
+    assert_eq!(full, Some(Errno::NOSPC));
+    handler.unlink(ROOT, b"file").unwrap();
+    assert!(handler.space().free_blocks > 50);
+    assert_eq!(errno(&Error::ReadOnly), Errno::ROFS);
+}

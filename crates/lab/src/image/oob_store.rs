@@ -1,0 +1,89 @@
+//! The pages of a dump with OOB, to be read and written as if there were none.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use floatgate_stack::{FileStore, Store, StoreError};
+
+use super::ImageError;
+use super::oob::Corrected;
+use crate::ecc::{Form, Scheme, encode_page};
+
+/// A dump whose pages were corrected, and how they are protected.
+pub(super) struct OobPages {
+    scheme: Scheme,
+    /// Where the first page begins in the dump.
+    offset: u64,
+    /// The corrected pages, without OOB.
+    data: File,
+}
+
+impl OobPages {
+    pub(super) fn new(scheme: Scheme, corrected: &Corrected, data: &File) -> Result<Self, ImageError> {
+        let data = data.try_clone().map_err(ImageError::File)?;
+        Ok(Self { scheme, offset: corrected.offset, data })
+    }
+
+    /// The pages in a file: what is written goes there with its OOB, and to the corrected pages.
+    pub(super) fn store(&self, dump: &File) -> Result<Box<dyn Store>, ImageError> {
+        let data = self.data.try_clone().map_err(ImageError::File)?;
+        let geometry = self.scheme.geometry();
+        Ok(Box::new(OobStore {
+            data: FileStore::new(data).map_err(ImageError::Store)?,
+            dump: dump.try_clone().map_err(ImageError::File)?,
+            offset: self.offset,
+            page: vec![0; geometry.page_bytes as usize],
+            full_page: vec![0; geometry.full_page() as usize],
+            ecc: vec![0; self.scheme.ecc_bytes() as usize],
+            scheme: self.scheme.clone(),
+        }))
+    }
+}
+
+/// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB; erased ones are erased with it.
+struct OobStore {
+    data: FileStore,
+    dump: File,
+    offset: u64,
+    scheme: Scheme,
+    page: Vec<u8>,
+    full_page: Vec<u8>,
+    ecc: Vec<u8>,
+}
+
+impl OobStore {
+    /// Brings a page to the dump as it is among the corrected ones.
+    fn write_page(&mut self, number: u64) -> Result<(), StoreError> {
+        let at = number * self.page.len() as u64;
+        self.data.read_at(at, &mut self.page)?;
+        encode_page(&self.scheme, Form::WithOob, &self.page, &mut self.ecc, &mut self.full_page);
+        let place = self.offset + number * self.full_page.len() as u64;
+        self.dump.write_all_at(&self.full_page, place).map_err(|error| StoreError {
+            action: "writing",
+            offset: place,
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl Store for OobStore {
+    fn size_bytes(&self) -> u64 {
+        self.data.size_bytes()
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.data.read_at(offset, buf)
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let old_pages = self.data.size_bytes().div_ceil(self.page.len() as u64);
+        self.data.write_at(offset, data)?;
+        let page = self.page.len() as u64;
+        let end = (offset + data.len() as u64).div_ceil(page);
+        // Behind the old end there are pages to be made, too.
+        for number in (offset / page).min(old_pages)..end {
+            self.write_page(number)?;
+        }
+        Ok(())
+    }
+}

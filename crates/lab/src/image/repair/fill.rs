@@ -1,0 +1,324 @@
+//! A new filesystem filled with what is left of another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, FileType, Inode, InodeFlags, ROOT_INODE, Timestamp};
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::{
+    AttributeChanges, Child, CompressedBlock, Error, File, NewFile, NewKind, SetXattr, Survey, Ubifs,
+};
+
+use super::super::ImageError;
+use super::super::extract::show_name;
+use super::Saved;
+
+/// Where files without a name go.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Permissions of files and directories whose inode is lost.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// Directories inside each other that are followed: no path of Linux is longer.
+const DEPTH_MAX: usize = 2048;
+
+struct Fill<'f, S, V> {
+    survey: &'f mut Survey<S>,
+    fs: &'f mut Ubifs<V>,
+    saved: &'f mut Saved,
+    /// New inodes by old ones.
+    done: BTreeMap<u32, u32>,
+    /// Attributes that are set when all is written.
+    attributes: Vec<(u32, AttributeChanges)>,
+    /// Old inodes of values of attributes.
+    values: BTreeSet<u32>,
+}
+
+/// A directory whose entries are still to be written.
+struct Level {
+    new: u32,
+    path: String,
+    rest: std::collections::btree_map::IntoIter<Vec<u8>, Child>,
+}
+
+/// Writes all files of a survey into an empty filesystem.
+///
+/// # Errors
+/// No room, failures of the volumes.
+pub(super) fn fill<S: Volume, V: Volume>(
+    survey: &mut Survey<S>,
+    fs: &mut Ubifs<V>,
+    saved: &mut Saved,
+) -> Result<(), ImageError> {
+    let values = survey.tree().files.values().flat_map(|file| file.xattrs.values());
+    let values = values.map(|child| child.inode).collect();
+    let mut fill = Fill { survey, fs, saved, done: BTreeMap::new(), attributes: Vec::new(), values };
+    fill.run()?;
+    Ok(())
+}
+
+/// Whether an error ends all, and not only a file.
+const fn is_fatal(error: &Error) -> bool {
+    matches!(error, Error::NoSpace | Error::Volume(_) | Error::ReadOnly)
+}
+
+impl<S: Volume, V: Volume> Fill<'_, S, V> {
+    fn run(&mut self) -> Result<(), Error> {
+        let root = self.fs.root();
+        self.done.insert(ROOT_INODE, root);
+        let old = self.file(ROOT_INODE);
+        self.finish(root, &old, "/")?;
+        self.descend(Level { new: root, path: String::new(), rest: old.entries.into_iter() })?;
+        self.save_nameless()?;
+        // Children change times of their directories, and flags can forbid changes: so this comes last.
+        for (inode, changes) in core::mem::take(&mut self.attributes) {
+            self.fs.set_attributes(inode, &changes)?;
+        }
+        self.fs.sync()
+    }
+
+    /// An old file.
+    fn file(&self, inode: u32) -> File {
+        self.survey.tree().files.get(&inode).cloned().unwrap_or_default()
+    }
+
+    /// Notes a failure that hits one file only.
+    fn pass<T>(&mut self, path: &str, outcome: Result<T, Error>) -> Result<Option<T>, Error> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if is_fatal(&error) => Err(error),
+            Err(error) => {
+                self.saved.lose(path, error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes all below a directory.
+    fn descend(&mut self, top: Level) -> Result<(), Error> {
+        let mut levels = vec![top];
+        while let Some(level) = levels.last_mut() {
+            let Some((name, child)) = level.rest.next() else {
+                levels.pop();
+                continue;
+            };
+            let (directory, path) = (level.new, format!("{}/{}", level.path, show_name(&name)));
+            let deep = levels.len() > DEPTH_MAX;
+            if deep {
+                self.saved.lose(&path, "directories are too deep inside each other");
+                continue;
+            }
+            levels.extend(self.write(directory, &name, child.inode, Some(child.file_type), path)?);
+        }
+        Ok(())
+    }
+
+    /// Writes a file under a name; a level if it is a directory.
+    fn write(
+        &mut self,
+        directory: u32,
+        name: &[u8],
+        inode: u32,
+        file_type: Option<FileType>,
+        path: String,
+    ) -> Result<Option<Level>, Error> {
+        if let Some(&new) = self.done.get(&inode) {
+            let linked = self.fs.link(new, directory, name);
+            let linked = self.pass(&path, linked)?;
+            self.saved.entries += u64::from(linked.is_some());
+            return Ok(None);
+        }
+        let old = self.file(inode);
+        let file_type = old.inode.and_then(|inode| inode.file_type()).or(file_type);
+        if old.inode.is_none() {
+            self.saved.lose(&path, "owner, permissions, times and attributes: the inode is lost");
+        }
+        if old.outdated {
+            self.saved
+                .lose(&path, "the newest state of its inode: size, owner, permissions, times may be older");
+        }
+        if old.inode.is_some_and(|inode| inode.flags.contains(InodeFlags::ENCRYPTED)) {
+            self.saved.lose(&path, "encrypted: it cannot be written anew");
+            return Ok(None);
+        }
+        let Some(new) = new_file(&old, file_type) else {
+            self.saved.lose(&path, "the file: nothing is left of it");
+            return Ok(None);
+        };
+        let created = self.fs.create(directory, name, &new);
+        let Some(number) = self.pass(&path, created)? else { return Ok(None) };
+        self.saved.entries += 1;
+        self.done.insert(inode, number);
+        let is_file = matches!(new.kind, NewKind::Regular);
+        if is_file {
+            self.write_blocks(number, &old, &path)?;
+        }
+        self.finish(number, &old, &path)?;
+        let is_directory = matches!(new.kind, NewKind::Directory);
+        Ok(is_directory.then(|| Level { new: number, path, rest: old.entries.into_iter() }))
+    }
+
+    /// Writes the contents of a file as they are stored.
+    fn write_blocks(&mut self, number: u32, old: &File, path: &str) -> Result<(), Error> {
+        let block_bytes = u64::from(BLOCK_BYTES);
+        let mut end = 0;
+        // An older inode can be of a time when the file was shorter.
+        let size = old.inode.map(|inode| inode.size).filter(|_| !old.outdated);
+        for (&block, &place) in &old.blocks {
+            let start = u64::from(block) * block_bytes;
+            if size.is_some_and(|size| start >= size) {
+                continue;
+            }
+            let stored = match self.survey.read_block(place, false) {
+                Ok(stored) => stored,
+                Err(error) if matches!(error, Error::Volume(_)) && !error.is_damage() => return Err(error),
+                Err(error) => {
+                    self.saved.lose(path, format!("{block_bytes} bytes from {start}: {error}"));
+                    continue;
+                }
+            };
+            end = start + u64::from(stored.size);
+            let (compression, data) = (stored.compression, stored.data.as_slice());
+            let written = CompressedBlock { block, size: stored.size, compression, data };
+            let upto = size.map_or(end, |size| size.min(end));
+            self.fs.write_compressed(number, upto, &[written])?;
+        }
+        for block in &old.lost_blocks {
+            let start = u64::from(*block) * block_bytes;
+            self.saved.lose(path, format!("{block_bytes} bytes from {start}: zeros now"));
+        }
+        let size = size.unwrap_or(end.max(old.inode.map_or(0, |inode| inode.size)));
+        if size != end {
+            self.fs.set_attributes(number, &AttributeChanges { size: Some(size), ..Default::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Writes extended attributes, and remembers the others for the end.
+    fn finish(&mut self, number: u32, old: &File, path: &str) -> Result<(), Error> {
+        for (name, child) in &old.xattrs {
+            let value = self.file(child.inode);
+            let outcome = match value.inode {
+                Some(_) => self.fs.set_xattr(number, name, &value.attached, SetXattr::Any),
+                None => Err(Error::NotFound),
+            };
+            match outcome {
+                Err(error) if is_fatal(&error) => return Err(error),
+                Err(error) => {
+                    self.saved.lose(path, format!("extended attribute {}: {error}", show_name(name)));
+                }
+                Ok(()) => {}
+            }
+        }
+        let named = u32::try_from(old.xattrs.len()).unwrap_or(u32::MAX);
+        if let Some(inode) = old.inode {
+            if inode.xattr_count > named {
+                let lost = inode.xattr_count - named;
+                self.saved.lose(path, format!("{lost} extended attributes"));
+            }
+            self.attributes.push((number, changes(&inode)));
+        }
+        Ok(())
+    }
+
+    /// Files to which no name leads, each under its old inode number.
+    fn save_nameless(&mut self) -> Result<(), Error> {
+        let files = &self.survey.tree().files;
+        let below: BTreeSet<u32> = files
+            .iter()
+            .filter(|(inode, _)| !self.done.contains_key(inode))
+            .flat_map(|(_, file)| file.entries.values().map(|child| child.inode))
+            .collect();
+        let mut nameless: Vec<u32> = files
+            .iter()
+            .filter(|(inode, file)| !self.values.contains(inode) && is_worth_saving(file))
+            .map(|(&inode, _)| inode)
+            .collect();
+        // Tops first; what is in a circle of directories comes last.
+        nameless.sort_by_key(|inode| below.contains(inode));
+        let mut target = None;
+        for inode in nameless {
+            if self.done.contains_key(&inode) {
+                continue;
+            }
+            let directory = match target {
+                Some(directory) => directory,
+                None => *target.insert(self.lost_and_found()?),
+            };
+            let name = format!("#{inode}");
+            let path = format!("/{LOST_AND_FOUND}/{name}");
+            self.saved.nameless += 1;
+            self.saved.lose(&path, "its name, and where it was");
+            if let Some(level) = self.write(directory, name.as_bytes(), inode, None, path)? {
+                self.descend(level)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory for them; one that is there is used.
+    fn lost_and_found(&mut self) -> Result<u32, Error> {
+        let root = self.fs.root();
+        for attempt in 0..u32::MAX {
+            let name =
+                if attempt == 0 { LOST_AND_FOUND.to_owned() } else { format!("{LOST_AND_FOUND}.{attempt}") };
+            match self.fs.lookup(root, name.as_bytes()) {
+                Err(Error::NotFound) => {
+                    let kind = NewKind::Directory;
+                    let new = NewFile { kind, permissions: DIRECTORY_MODE, uid: 0, gid: 0 };
+                    return self.fs.create(root, name.as_bytes(), &new);
+                }
+                Ok(inode) if self.fs.attributes(inode)?.file_type == FileType::Directory => return Ok(inode),
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Exists)
+    }
+}
+
+/// Whether something is left of a file that has no name.
+fn is_worth_saving(file: &File) -> bool {
+    match file.inode {
+        Some(inode) => inode.links > 0 && !inode.is_xattr(),
+        None => !file.blocks.is_empty() || !file.entries.is_empty(),
+    }
+}
+
+/// A file like the old one; `None` if too little is left of it.
+fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
+    let kind = match file_type {
+        Some(FileType::Regular) => NewKind::Regular,
+        Some(FileType::Directory) => NewKind::Directory,
+        Some(FileType::Symlink) if !old.attached.is_empty() => NewKind::Symlink(&old.attached),
+        Some(FileType::BlockDevice) => NewKind::BlockDevice(DeviceNumber::parse(&old.attached)?),
+        Some(FileType::CharacterDevice) => NewKind::CharacterDevice(DeviceNumber::parse(&old.attached)?),
+        Some(FileType::Fifo) => NewKind::Fifo,
+        Some(FileType::Socket) => NewKind::Socket,
+        None if !old.entries.is_empty() => NewKind::Directory,
+        None if !old.blocks.is_empty() => NewKind::Regular,
+        _ => return None,
+    };
+    let default = if matches!(kind, NewKind::Directory) { DIRECTORY_MODE } else { FILE_MODE };
+    let permissions = old.inode.map_or(default, |inode| inode.mode & 0o7777);
+    let (uid, gid) = old.inode.map_or((0, 0), |inode| (inode.uid, inode.gid));
+    Some(NewFile { kind, permissions, uid, gid })
+}
+
+fn changes(inode: &Inode) -> AttributeChanges {
+    let time = |seconds, nanoseconds| Some(Timestamp { seconds, nanoseconds });
+    let dirsync = InodeFlags::DIRSYNC.bits();
+    let is_directory = inode.file_type() == Some(FileType::Directory);
+    let flags = if is_directory { inode.flags.bits() } else { inode.flags.bits() & !dirsync };
+    AttributeChanges {
+        permissions: Some(inode.mode & 0o7777),
+        uid: Some(inode.uid),
+        gid: Some(inode.gid),
+        size: None,
+        atime: time(inode.atime_s, inode.atime_ns),
+        mtime: time(inode.mtime_s, inode.mtime_ns),
+        ctime: time(inode.ctime_s, inode.ctime_ns),
+        flags: Some(InodeFlags::from_bits(flags)),
+        compression: Some(inode.compression),
+    }
+}

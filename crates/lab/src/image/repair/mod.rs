@@ -1,0 +1,176 @@
+//! A new image with all that can be saved of another one.
+//!
+//! What Linux would make good by itself is made good in a copy, by attaching and mounting it. From a damaged image everything
+//! that can still be read is written anew with the live filesystem, into a device of the same geometry that keeps its erase
+//! counters, volumes and names.
+
+mod device;
+mod fill;
+
+use std::fs::File;
+use std::path::Path;
+
+use floatgate_stack::ubi::AttachOptions;
+use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
+use floatgate_stack::{FileStore, Store, StoreMode};
+use serde::Serialize;
+
+use super::check::{CheckReport, Outcome, check};
+use super::detect::{Content, Found};
+use super::extract::Loss;
+use super::open::{Access, Selection};
+use super::{Image, ImageError};
+
+/// How an image was repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// It was clean: a copy.
+    Copied,
+    /// A copy was attached and mounted, as Linux would do.
+    Recovered,
+    /// All that can be read was written anew.
+    Rebuilt,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RepairReport {
+    /// What was wrong.
+    pub before: CheckReport,
+    /// How it was repaired.
+    pub method: Method,
+    /// Files and directories that were written, if all was written anew.
+    pub entries: u64,
+    /// Of these, files to which no name led; they are in `lost+found`.
+    pub nameless: u64,
+    /// What is lost.
+    pub losses: Vec<Loss>,
+    /// What a check of the new image comes to.
+    pub after: Outcome,
+}
+
+/// What writing anew did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Saved {
+    entries: u64,
+    nameless: u64,
+    losses: Vec<Loss>,
+}
+
+impl Saved {
+    fn lose(&mut self, path: &str, what: impl Into<String>) {
+        self.losses.push(Loss { path: path.to_owned(), what: what.into() });
+    }
+}
+
+/// Writes a new image with all that can be saved.
+///
+/// # Errors
+/// A file cannot be read or written; a dump with OOB; the new image has no room for what was saved.
+pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
+    let image = Image::open(path, Access::Read)?;
+    if image.corrected.is_some() {
+        return Err(ImageError::OobReadOnly);
+    }
+    if is_same(path, out) {
+        return Err(ImageError::SameFile);
+    }
+    let found = image.found.clone();
+    let before = check(image, &Selection::default())?;
+    copy(path, out)?;
+    let mut report = RepairReport {
+        method: if before.outcome == Outcome::Clean { Method::Copied } else { Method::Recovered },
+        before,
+        entries: 0,
+        nameless: 0,
+        losses: Vec::new(),
+        after: Outcome::Clean,
+    };
+    let mut is_good = report.before.outcome == Outcome::Clean;
+    if report.before.outcome == Outcome::Recoverable && recover_all(out, &found).is_ok() {
+        is_good = check_again(out)? == Outcome::Clean;
+    }
+    if !is_good {
+        copy(path, out)?;
+        rebuild_all(path, out, &found, &mut report)?;
+        report.after = check_again(out)?;
+    }
+    Ok(report)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), ImageError> {
+    let mut source = File::open(from).map_err(ImageError::File)?;
+    let mut target = File::create(to).map_err(ImageError::Output)?;
+    std::io::copy(&mut source, &mut target).map(drop).map_err(ImageError::Output)
+}
+
+fn check_again(path: &Path) -> Result<Outcome, ImageError> {
+    let image = Image::open(path, Access::Read)?;
+    check(image, &Selection::default()).map(|report| report.outcome)
+}
+
+/// Attaches and mounts everything in a file, for writing, and ends that in order.
+fn recover_all(path: &Path, found: &[Found]) -> Result<(), ImageError> {
+    for found in found {
+        let image = Image::open(path, Access::Write)?;
+        let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
+        if let Content::Ubifs { .. } = found.content {
+            let selection = Selection { offset: Some(found.offset), ..Selection::default() };
+            let volume = image.volume(&selection)?;
+            let fs = Ubifs::mount(volume, &options, Behaviour::default()).map_err(|(error, _)| error)?;
+            fs.unmount().map_err(|(error, _)| error)?;
+            continue;
+        }
+        let attach = AttachOptions { autoresize: false, ..AttachOptions::default() };
+        let mut ubi = image.attach_as(found, StoreMode::WriteThrough, attach)?;
+        let volumes: Vec<u32> = ubi.volumes().map(|volume| volume.id).collect();
+        for id in volumes {
+            let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+            let volume = match Ubifs::mount(volume, &options, Behaviour::default()) {
+                Ok(fs) => fs.unmount().map_err(|(error, _)| error)?,
+                // No filesystem, or not one that can be written: it stays.
+                Err((_, volume)) => volume,
+            };
+            ubi = volume.into_ubi();
+        }
+        let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
+        flash.fill_last_block().map_err(ImageError::Store)?;
+    }
+    Ok(())
+}
+
+fn rebuild_all(
+    path: &Path,
+    out: &Path,
+    found: &[Found],
+    report: &mut RepairReport,
+) -> Result<(), ImageError> {
+    report.method = Method::Rebuilt;
+    let mut saved = Saved::default();
+    for found in found {
+        let source = open_store(path, false)?;
+        let target = open_store(out, true)?;
+        match found.content {
+            Content::Ubifs { leb_bytes, min_io_bytes } => {
+                device::rebuild_bare(source, target, found, leb_bytes, min_io_bytes, &mut saved)?;
+            }
+            _ => device::rebuild(source, target, found, &mut saved)?,
+        }
+    }
+    let Saved { entries, nameless, losses } = saved;
+    (report.entries, report.nameless, report.losses) = (entries, nameless, losses);
+    Ok(())
+}
+
+fn open_store(path: &Path, writes: bool) -> Result<Box<dyn Store>, ImageError> {
+    let file = File::options().read(true).write(writes).open(path).map_err(ImageError::File)?;
+    Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
+}

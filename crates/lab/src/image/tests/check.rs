@@ -1,0 +1,366 @@
+//! Checks and repairs of images that are damaged in known ways.
+
+use std::path::PathBuf;
+
+use floatgate_media::ubi::LAYOUT_VOLUME;
+use floatgate_stack::ubifs::{NewFile, NewKind, Rename};
+use tempfile::TempDir;
+
+use super::*;
+use crate::image::check::{CheckReport, Layer, Outcome, check};
+use crate::image::diff::{DiffOptions, DiffReport, Presence, diff};
+use crate::image::dump::{Area, Dumped, Wanted, dump};
+use crate::image::repair::{Method, RepairReport, repair};
+
+fn small() -> Geometry {
+    Geometry::nand_512(220)
+}
+
+fn any() -> Selection {
+    Selection::default()
+}
+
+fn checked(bytes: &[u8]) -> CheckReport {
+    check(open(bytes), &any()).unwrap()
+}
+
+fn found(bytes: &[u8], wanted: &Wanted) -> Vec<Dumped> {
+    dump(open(bytes), &any(), wanted).unwrap()
+}
+
+/// The byte where something that is there once begins.
+fn byte_of(bytes: &[u8], wanted: &Wanted) -> usize {
+    usize::try_from(found(bytes, wanted)[0].at.unwrap()).unwrap()
+}
+
+fn path(path: &str) -> Wanted {
+    Wanted::Path { path: path.into(), block: None, entry: false }
+}
+
+fn field(dumped: &Dumped, name: &str) -> u32 {
+    dumped.fields.iter().find(|field| field.name == name).unwrap().value.parse().unwrap()
+}
+
+/// The image with one byte wrong at each of these places.
+fn hit(bytes: &[u8], places: &[usize]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    places.iter().for_each(|&at| bytes[at] ^= 0x10);
+    bytes
+}
+
+/// A repaired image: what was done, and its bytes.
+fn repaired(bytes: &[u8]) -> (RepairReport, Vec<u8>) {
+    let folder = TempDir::new().unwrap();
+    let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
+    std::fs::write(&from, bytes).unwrap();
+    let report = repair(&from, &to).unwrap();
+    assert!(std::fs::read(&from).unwrap() == bytes, "the image itself stays");
+    (report, std::fs::read(&to).unwrap())
+}
+
+fn compared(one: &[u8], other: &[u8]) -> DiffReport {
+    diff([(open(one), &any()), (open(other), &any())], &DiffOptions::default()).unwrap()
+}
+
+/// Checks and repairs an image that is hit at these places. Everything but `lost` paths has to be saved.
+fn assert_saved(whole: &[u8], places: &[usize], structure: &str, outcome: Outcome, lost: &[&str]) {
+    let bytes = hit(whole, places);
+    let report = checked(&bytes);
+    let shown = || format!("{structure}: {:#?}", report.findings);
+    assert_eq!(report.outcome, outcome, "{}", shown());
+    let hits = |finding: &&crate::image::check::Finding| {
+        let begins = finding.offset.unwrap_or(u64::MAX);
+        finding.structure == structure
+            && places.iter().any(|&at| (begins..begins + 4500).contains(&(at as u64)))
+    };
+    assert!(
+        report.findings.iter().filter(|finding| finding.severity == outcome).any(|f| hits(&f)),
+        "{}",
+        shown()
+    );
+    let (done, out) = repaired(&bytes);
+    assert_eq!(done.after, Outcome::Clean, "{structure}: {:#?}", checked(&out).findings);
+    assert_eq!(checked(&out).outcome, Outcome::Clean);
+    let differences = compared(whole, &out);
+    assert_eq!(differences.trouble, []);
+    let near = |path: &str| lost.iter().any(|lost| path == *lost) || path.starts_with("/lost+found");
+    let other: Vec<_> = differences.differences.iter().filter(|difference| !near(&difference.path)).collect();
+    assert!(other.is_empty(), "{structure}: {other:#?}");
+    for difference in &differences.differences {
+        let told = done.losses.iter().any(|loss| loss.path == difference.path)
+            || difference.path == "/"
+            || difference.path.starts_with("/lost+found")
+            || done.nameless > 0;
+        assert!(told, "{structure}: {difference:?} is not told: {:#?}", done.losses);
+    }
+}
+
+#[test]
+fn clean_images_are_clean() {
+    for geometry in [small(), Geometry::nand_2048(60), Geometry::nand_4096(60), Geometry::nor(60, 65_536)] {
+        let bytes = usual(&geometry);
+        let report = checked(&bytes);
+        assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()));
+        let volume = &report.images[0].volumes[0];
+        assert_eq!((volume.name.as_deref(), volume.directories, volume.files), (Some("root"), 13, 87));
+        assert!(volume.mounts);
+    }
+    assert_eq!(checked(&bare(400)).outcome, Outcome::Clean);
+}
+
+#[test]
+fn what_was_not_unmounted_is_recoverable() {
+    let geometry = small();
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
+    });
+    let bytes = format(bytes, &geometry, 0, false, |fs| {
+        fs.sync().unwrap();
+        populate(fs, 1);
+        let root = fs.root();
+        let names = [b"tty", b"fee"].map(|name| floatgate_stack::ubifs::Name { directory: root, name });
+        fs.rename(names[0], names[1], Rename::Replace).unwrap();
+        let all = fs.read_dir(root, None, usize::MAX).unwrap();
+        all.iter().for_each(|entry| fs.fsync(entry.inode).unwrap());
+        // Wrote all that was changed, and no commit.
+        fs.fsync(root).unwrap();
+    });
+    let report = checked(&bytes);
+    assert_eq!(report.outcome, Outcome::Recoverable, "{:#?}", report.findings);
+    assert!(report.findings.iter().any(|finding| finding.structure == "journal"));
+    let (done, out) = repaired(&bytes);
+    assert_eq!((done.method, done.after, done.losses.len()), (Method::Recovered, Outcome::Clean, 0));
+    let same = compared(&bytes, &out);
+    assert!(same.is_same() && same.trouble.is_empty() && same.entries > 10, "{same:#?}");
+}
+
+#[test]
+fn damage_of_ubi_is_told_and_repaired() {
+    let whole = usual(&small());
+    let peb = small().erase_bytes as usize;
+    let data = byte_of(&whole, &path("/dir-2/file-14000")) / peb * peb;
+    // The volume table comes first.
+    assert_eq!(vid_header(&whole).unwrap().volume_id, LAYOUT_VOLUME);
+    let vid = vid_at(&whole);
+    let table = data_at(&whole);
+    assert_saved(&whole, &[data + 9], "EC header", Outcome::Recoverable, &[]);
+    assert_saved(&whole, &[9], "EC header", Outcome::Recoverable, &[]);
+    assert_saved(&whole, &[data + vid + 12], "VID header", Outcome::Damaged, &[]);
+    let gone: Vec<usize> = (data + vid..data + vid + 60).collect();
+    assert_saved(&whole, &gone, "VID header", Outcome::Damaged, &[]);
+    assert_saved(&whole, &[table + 20], "volume table", Outcome::Recoverable, &[]);
+    assert_saved(&whole, &[peb + table + 20], "volume table", Outcome::Recoverable, &[]);
+    assert_saved(&whole, &[table + 20, peb + table + 20], "volume table", Outcome::Damaged, &[]);
+    assert_saved(&whole, &[table + 20, peb + table + 700], "volume table", Outcome::Damaged, &[]);
+}
+
+fn vid_at(bytes: &[u8]) -> usize {
+    EcHeader::parse(&bytes[..64], ReadFlips::default()).unwrap().vid_header_offset as usize
+}
+
+fn data_at(bytes: &[u8]) -> usize {
+    EcHeader::parse(&bytes[..64], ReadFlips::default()).unwrap().data_offset as usize
+}
+
+#[test]
+fn damage_of_structures_is_told_and_repaired() {
+    for whole in [usual(&small()), bare(400)] {
+        let area = |area| found(&whole, &Wanted::Area(area));
+        let at = |dumped: &Dumped| usize::try_from(dumped.at.unwrap()).unwrap();
+        let masters = area(Area::Master);
+        let last_of = |lnum| masters.iter().rfind(|node| node.leb == Some(lnum)).unwrap();
+        let (first, second) = (last_of(1), last_of(2));
+        let node = |lnum: &str, offset: &str| {
+            let (lnum, offset) = (field(first, lnum), field(first, offset));
+            byte_of(&whole, &Wanted::Leb { lnum, offset })
+        };
+        let all: Vec<usize> = masters.iter().map(|node| at(node) + 50).collect();
+        let start = area(Area::Log).into_iter().rfind(|node| node.structure.starts_with("commit")).unwrap();
+        let root = &area(Area::Index)[0];
+        assert_saved(&whole, &[at(first) + 50], "master node", Outcome::Damaged, &[]);
+        assert_saved(&whole, &[at(second) + 50], "master node", Outcome::Recoverable, &[]);
+        assert_saved(&whole, &all, "master node", Outcome::Damaged, &[]);
+        assert_saved(&whole, &[at(&start) + 25], "log", Outcome::Damaged, &[]);
+        assert_saved(&whole, &[node("lpt_lnum", "lpt_offset") + 2], "LPT", Outcome::Damaged, &[]);
+        assert_saved(&whole, &[node("ltab_lnum", "ltab_offset") + 2], "LPT", Outcome::Damaged, &[]);
+        assert_saved(&whole, &[at(root) + 40], "index", Outcome::Damaged, &[]);
+        let branch = root.fields.iter().rfind(|field| field.name == "branch").unwrap();
+        let place = branch.value.split("LEB ").nth(1).unwrap().split(',').next().unwrap();
+        let (lnum, offset) = place.split_once(':').unwrap();
+        let inner = Wanted::Leb { lnum: lnum.parse().unwrap(), offset: offset.parse().unwrap() };
+        assert_saved(&whole, &[byte_of(&whole, &inner) + 40], "index", Outcome::Damaged, &[]);
+    }
+}
+
+#[test]
+fn a_damaged_superblock_is_told_and_repaired() {
+    let whole = usual(&small());
+    let superblock = byte_of(&whole, &Wanted::Area(Area::Superblock));
+    // In what is empty, in a field, and all of it.
+    assert_saved(&whole, &[superblock + 3000], "superblock", Outcome::Damaged, &[]);
+    assert_saved(&whole, &[superblock + 48], "superblock", Outcome::Damaged, &[]);
+    let all: Vec<usize> = (superblock..superblock + 200).collect();
+    assert_saved(&whole, &all, "superblock", Outcome::Damaged, &[]);
+}
+
+#[test]
+fn damage_of_files_is_told_and_the_rest_saved() {
+    let whole = usual(&small());
+    let file = "/dir-2/file-14000";
+    let block = Wanted::Path { path: file.into(), block: Some(1), entry: false };
+    assert_saved(&whole, &[byte_of(&whole, &block) + 60], "data node", Outcome::Damaged, &[file]);
+    assert_eq!(checked(&hit(&whole, &[byte_of(&whole, &block) + 60])).findings[0].layer, Layer::Data);
+    let inode = byte_of(&whole, &path(file)) + 60;
+    assert_saved(&whole, &[inode], "inode", Outcome::Damaged, &[file]);
+    assert_eq!(checked(&hit(&whole, &[inode])).findings[0].paths, [file]);
+    let entry = Wanted::Path { path: file.into(), block: None, entry: true };
+    let entry = byte_of(&whole, &entry) + 57;
+    assert_saved(&whole, &[entry], "directory entry", Outcome::Damaged, &[file, "/", "/dir-2"]);
+    // The file is there under its number, with all it had.
+    let (done, out) = repaired(&hit(&whole, &[entry]));
+    let differences = compared(&whole, &out).differences;
+    let only = |presence| differences.iter().filter(move |difference| difference.presence == presence);
+    assert_eq!(done.nameless, u64::from(only(Presence::First).count() > 0), "{differences:#?}");
+    let directory = byte_of(&whole, &path("/dir-3")) + 60;
+    assert_saved(&whole, &[directory], "inode", Outcome::Damaged, &["/dir-3"]);
+}
+
+#[test]
+fn orphans_are_checked() {
+    let geometry = small();
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
+    });
+    let bytes = format(bytes, &geometry, 0, false, |fs| {
+        let root = fs.root();
+        let new = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+        let file = fs.create(root, b"open", &new).unwrap();
+        fs.write(file, 0, b"soon gone").unwrap();
+        fs.open(file).unwrap();
+        fs.unlink(root, b"open").unwrap();
+        fs.sync().unwrap();
+    });
+    assert_eq!(checked(&bytes).outcome, Outcome::Recoverable);
+    let orphan = byte_of(&bytes, &Wanted::Area(Area::Orphans));
+    // The last write of the area: what a power cut leaves looks the same.
+    let report = checked(&hit(&bytes, &[orphan + 30]));
+    assert!(report.findings.iter().any(|finding| finding.structure == "orphan area"), "{report:#?}");
+    let (done, _) = repaired(&hit(&bytes, &[orphan + 30]));
+    assert_eq!(done.after, Outcome::Clean);
+}
+
+#[test]
+fn static_volumes_and_others_are_kept() {
+    let geometry = small();
+    let kernel: Vec<u8> = (0..40_000).map(|at| (at % 251) as u8).collect();
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::fixed("kernel", 4)).unwrap();
+        ubi.create_volume(&NewVolume::dynamic("root", 150)).unwrap();
+        ubi.create_volume(&NewVolume::dynamic("raw", 5)).unwrap();
+        let mut update = ubi.update_volume(0, kernel.len() as u64).unwrap();
+        update.write(&kernel).unwrap();
+        update.finish().unwrap();
+        ubi.write_leb(2, 3, 512, &[7; 512]).unwrap();
+    });
+    let bytes = format(bytes, &geometry, 1, true, |fs| populate(fs, 1));
+    assert_eq!(checked(&bytes).outcome, Outcome::Clean);
+    let selection = Selection { volume: Some("root".to_owned()), ..Selection::default() };
+    let inode = dump(open(&bytes), &selection, &path("/dir-0")).unwrap()[0].at.unwrap() as usize;
+    let (done, out) = repaired(&hit(&bytes, &[inode + 60]));
+    assert_eq!((done.method, done.after), (Method::Rebuilt, Outcome::Clean), "{:#?}", checked(&out).findings);
+    let mut ubi = Ubi::attach(flash(out, &geometry), &AttachOptions::default()).unwrap();
+    let mut read = vec![0; kernel.len()];
+    assert_eq!(ubi.read_volume(0, 0, &mut read).unwrap(), kernel.len());
+    assert!(read == kernel);
+    let mut page = [0; 1024];
+    ubi.read_leb(2, 3, 0, &mut page).unwrap();
+    assert!(page[..512] == [0xFF; 512] && page[512..] == [7; 512]);
+    assert_eq!(ubi.volumes().map(|volume| volume.reserved_lebs).collect::<Vec<_>>(), [4, 150, 5]);
+    // A wrong byte in the static volume.
+    let at = bytes.windows(64).position(|window| window == &kernel[..64]).unwrap();
+    let report = checked(&hit(&bytes, &[at]));
+    assert!(report.findings.iter().any(|finding| finding.structure == "static volume"), "{report:#?}");
+}
+
+#[test]
+fn wrong_bytes_anywhere_never_panic() {
+    let whole = bare(400);
+    let mut random = tree::Random(9);
+    for _ in 0..60 {
+        let mut bytes = whole.clone();
+        for _ in 0..8 {
+            let at = usize::try_from(random.next() % bytes.len() as u64).unwrap();
+            bytes[at] = random.next() as u8;
+        }
+        let Ok(image) = Image::over(file(&bytes), Access::Read) else { continue };
+        let report = check(image, &any()).unwrap();
+        let folder = TempDir::new().unwrap();
+        let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
+        std::fs::write(&from, &bytes).unwrap();
+        let done = repair(&from, &to).unwrap();
+        assert_eq!(done.after, Outcome::Clean, "{:#?}", report.findings);
+    }
+}
+
+#[test]
+fn differences_are_told() {
+    let geometry = small();
+    let one = usual(&geometry);
+    let other = format(one.clone(), &geometry, 0, true, |fs| populate(fs, 1));
+    let same = compared(&one, &other);
+    assert!(same.is_same() && same.trouble.is_empty(), "{same:#?}");
+    let other = format(one.clone(), &geometry, 0, true, |fs| {
+        populate(fs, 1);
+        let root = fs.root();
+        fs.unlink(root, b"pipe").unwrap();
+        fs.unlink(root, b"second name").unwrap();
+        let sparse = fs.resolve(b"/sparse").unwrap();
+        fs.write(sparse, 300_003, b"X").unwrap();
+        let file = fs.resolve(b"/dir-1/file-9000").unwrap();
+        fs.set_xattr(file, b"user.size", b"9001", floatgate_stack::ubifs::SetXattr::Any).unwrap();
+        let new = NewFile { kind: NewKind::Fifo, permissions: 0o600, uid: 0, gid: 0 };
+        fs.create(root, b"new", &new).unwrap();
+    });
+    let report = compared(&one, &other);
+    let told: Vec<(&str, Presence, Vec<&str>)> = report
+        .differences
+        .iter()
+        .map(|difference| {
+            let fields = difference.changes.iter().map(|change| change.field.as_str()).collect();
+            (difference.path.as_str(), difference.presence, fields)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("/dir-1/file-9000", Presence::Both, vec!["attribute user.size"]),
+            ("/new", Presence::Second, vec![]),
+            ("/pipe", Presence::First, vec![]),
+            ("/second name", Presence::First, vec![]),
+            ("/sparse", Presence::Both, vec!["links", "contents from byte 300003"]),
+        ]
+    );
+}
+
+#[test]
+fn nodes_are_shown_field_by_field() {
+    let whole = usual(&small());
+    let inode = &found(&whole, &path("/dir-1/file-9000"))[0];
+    assert_eq!((inode.structure.as_str(), field(inode, "uid"), field(inode, "gid")), ("inode node", 1000, 2));
+    let block = Wanted::Path { path: "/dir-1/file-9000".into(), block: Some(2), entry: false };
+    let block = &found(&whole, &block)[0];
+    assert_eq!((field(block, "size"), block.payload.len() / 2 + 48), (9000 - 8192, block.len));
+    let again = Wanted::Leb { lnum: block.leb.unwrap(), offset: block.leb_offset.unwrap() };
+    assert_eq!(&found(&whole, &again)[0], block);
+    let at = found(&whole, &Wanted::At(block.at.unwrap()));
+    assert_eq!((&at[0].fields, at[0].leb), (&block.fields, None));
+    let [ec, vid] = &found(&whole, &Wanted::Peb(0))[..] else { panic!("two headers") };
+    assert_eq!((ec.structure.as_str(), field(ec, "image_seq")), ("EC header", 7));
+    assert_eq!(field(vid, "volume_id"), LAYOUT_VOLUME);
+    let hole = Wanted::Path { path: "/sparse".into(), block: Some(0), entry: false };
+    let error = dump(open(&whole), &any(), &hole).unwrap_err().to_string();
+    assert!(error.contains("has no block 0"), "{error}");
+    let broken = hit(&whole, &[usize::try_from(inode.at.unwrap()).unwrap() + 60]);
+    let place = Wanted::Leb { lnum: inode.leb.unwrap(), offset: inode.leb_offset.unwrap() };
+    assert!(found(&broken, &place)[0].damage.as_ref().unwrap().contains("CRC"));
+}

@@ -1,0 +1,135 @@
+//! Finding images: sizes from what is there, several in one file, cut off, in part.
+
+use super::*;
+use crate::image::detect::{Content, Found};
+
+fn small() -> Geometry {
+    Geometry::nand_512(220)
+}
+
+/// The same with room for a boot loader before and between.
+fn noise(len: usize) -> Vec<u8> {
+    let mut random = tree::Random(5);
+    (0..len).map(|_| random.next() as u8).collect()
+}
+
+fn ubi_regions(bytes: &[u8]) -> Vec<(u64, u64)> {
+    let is_ubi = |found: &&Found| matches!(found.content, Content::Ubi(_));
+    open(bytes).found.iter().filter(is_ubi).map(|found| (found.offset, found.len)).collect()
+}
+
+fn at(offset: u64) -> Selection {
+    Selection { offset: Some(offset), ..Selection::default() }
+}
+
+fn any() -> Selection {
+    Selection::default()
+}
+
+#[test]
+fn a_bare_image_that_ends_behind_its_data_is_read() {
+    let bytes = bare(400);
+    assert!(bytes.len() < 100 * 15_872, "it should be short");
+    assert_whole(&bytes, &any());
+}
+
+#[test]
+fn geometries_show_in_the_image() {
+    for (geometry, min_io) in [
+        (small(), 512),
+        (Geometry { sub_page_bytes: 512, ..small() }, 512),
+        (Geometry::nand_2048(60), 2048),
+        (Geometry { sub_page_bytes: 1024, ..Geometry::nand_2048(60) }, 2048),
+        (Geometry { sub_page_bytes: 2048, ..Geometry::nand_2048(60) }, 2048),
+        (Geometry::nand_4096(60), 4096),
+        (Geometry::nor(60, 65_536), 1),
+    ] {
+        let bytes = usual(&geometry);
+        assert_whole(&bytes, &any());
+        let Content::Ubi(shape) = open(&bytes).found[0].content else { panic!("no UBI") };
+        assert_eq!((shape.peb_bytes, shape.min_io_bytes), (geometry.erase_bytes, min_io));
+    }
+}
+
+#[test]
+fn a_volume_larger_than_the_image_is_read() {
+    // As ubinize makes it: the volume asks for more PEBs than the file has, or for all there are.
+    let geometry = small();
+    let bytes = usual(&geometry);
+    let peb = geometry.erase_bytes as usize;
+    let used = bytes.chunks(peb).rposition(|peb| peb[512..].iter().any(|&byte| byte != 0xFF)).unwrap();
+    assert!(used < 180, "there should be free PEBs at the end");
+    assert_whole(&bytes[..(used + 1) * peb], &any());
+}
+
+#[test]
+fn a_volume_that_wants_to_grow_is_read() {
+    let geometry = small();
+    let bytes = device(&geometry, 7, |ubi| {
+        let grows = NewVolume { flags: VolumeFlags::AUTORESIZE, ..NewVolume::dynamic("root", 180) };
+        ubi.create_volume(&grows).unwrap();
+    });
+    let grown = format(bytes.clone(), &geometry, 0, true, |fs| populate(fs, 1));
+    assert_whole(&grown, &any());
+    let info = crate::image::info::info(open(&bytes)).unwrap();
+    let volumes = &info.images[0].ubi.as_ref().unwrap().volumes;
+    assert!(volumes[0].autoresize);
+}
+
+#[test]
+fn several_images_are_found_wherever_they_are() {
+    let image = usual(&small());
+    let other = format(
+        device(&small(), 9, |ubi| {
+            ubi.create_volume(&NewVolume::dynamic("a", 190)).unwrap();
+        }),
+        &small(),
+        0,
+        true,
+        |fs| populate(fs, 1),
+    );
+    let bare = bare(300);
+    let mut bytes = noise(12_345);
+    let mut places = Vec::new();
+    for part in [&image, &bare, &other, &image, &image] {
+        places.push(bytes.len() as u64);
+        bytes.extend_from_slice(part);
+        if part.len() != image.len() {
+            bytes.extend(noise(777));
+        }
+    }
+    let opened = open(&bytes);
+    assert_eq!(opened.found.iter().map(|found| found.offset).collect::<Vec<_>>(), places);
+    for &place in &places {
+        assert_whole(&bytes, &at(place));
+    }
+}
+
+#[test]
+fn a_damaged_first_header_does_not_move_the_image() {
+    let geometry = small();
+    let image = usual(&geometry);
+    for damaged in 0..3 {
+        let mut bytes = noise(500);
+        bytes.extend_from_slice(&image);
+        for peb in 0..=damaged {
+            bytes[500 + peb * geometry.erase_bytes as usize + 20] ^= 0x11;
+        }
+        assert_eq!(ubi_regions(&bytes), [(500, image.len() as u64)], "{damaged}");
+        assert_whole(&bytes, &any());
+    }
+}
+
+#[test]
+fn a_dump_that_ends_early_gives_what_is_there_and_lists_the_rest() {
+    let geometry = small();
+    let image = usual(&geometry);
+    let peb = geometry.erase_bytes as usize;
+    let used = image.chunks(peb).take_while(|peb| vid_header(peb).is_some()).count();
+    let whole = expected(1);
+    for len in [used * peb - 9000, (used - 1) * peb, (used - 4) * peb + 7000, used / 2 * peb] {
+        let (memory, extracted) = read(&image[..len], &any());
+        assert!(!extracted.losses.is_empty() || len > (used - 2) * peb, "{len}");
+        damage::assert_lists_all(&whole, &memory, &extracted);
+    }
+}

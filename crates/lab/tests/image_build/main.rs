@@ -1,0 +1,12 @@
+//! Images from directories, tars and volumes, read back by mounting them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+mod directories;
+mod support;
+mod tars;
+mod volumes;

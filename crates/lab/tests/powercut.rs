@@ -1,0 +1,283 @@
+//! A filesystem that loses power loses nothing else; and a check that could not fail would be none.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+use floatgate_lab::powercut::{
+    CutKind, Flash, Mode, Options, Report, SecondCut, Stage, explore, explore_on, on_threads, replay,
+    replay_on,
+};
+use floatgate_mtd::account::Breakdown;
+use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, RamFlash, Tear};
+
+/// A megabyte and more of each kind of flash: every page size, with sub-pages and without, and NOR.
+fn geometries() -> [Geometry; 5] {
+    [
+        Geometry::nand_512(96),
+        Geometry::nand_2048(64),
+        Geometry::nand_2048(64).with_sub_pages(2048),
+        Geometry::nand_4096(64),
+        Geometry::nor(64, 65536),
+    ]
+}
+
+fn options(geometry: Geometry, mode: Mode, second: SecondCut) -> Options {
+    Options { mode, second, ..Options::exhaustive(geometry, 1, 60) }
+}
+
+fn explored(options: &Options) -> Report {
+    explore(options, &|_| {}).unwrap()
+}
+
+fn assert_sound(report: &Report, what: &str) {
+    assert_eq!(report.failures, [], "{what}");
+    assert_eq!(report.failure_count, 0, "{what}");
+}
+
+/// Every operation, in every way; and of the recoveries one operation each.
+#[test]
+fn every_operation_can_be_the_last() {
+    let mut cuts = 0;
+    for (geometry, seed) in geometries().into_iter().zip([1, 2, 3, 6, 5]) {
+        let what = format!("{geometry:?}");
+        let report = explored(&Options { seed, ..options(geometry, Mode::Exhaustive, SecondCut::Sampled) });
+        assert_sound(&report, &what);
+        assert_eq!(report.kinds().map(|(_, runs)| runs).min(), report.kinds().map(|(_, runs)| runs).max());
+        cuts += report.cuts;
+    }
+    assert!(cuts > 7000, "{cuts} cuts");
+}
+
+/// Every operation of every recovery, in every way.
+#[test]
+fn every_operation_of_a_recovery_can_be_the_last() {
+    let mut cuts = 0;
+    for (geometry, steps) in geometries().into_iter().zip([3, 6, 6, 6, 30]) {
+        let what = format!("{geometry:?}");
+        // NOR is written in small pieces, so that each recovery has hundreds of operations.
+        let mode = if geometry.oob_bytes == 0 { Mode::Linear(1) } else { Mode::Exhaustive };
+        let report = explored(&Options { mode, ..Options::exhaustive(geometry, 4, steps) });
+        assert_sound(&report, &what);
+        assert!(report.cuts > 500, "{what}: {} cuts", report.cuts);
+        cuts += report.cuts;
+    }
+    assert!(cuts > 4000, "{cuts} cuts");
+}
+
+/// Filesystems of all kinds, and up to four cuts in a row.
+#[test]
+fn recoveries_can_be_cut_again_and_again() {
+    let mut cuts = 0;
+    for (geometry, seed) in geometries().into_iter().zip([100, 200, 300, 400, 500]) {
+        let what = format!("{geometry:?}");
+        let random = Options { seed, steps: 100, ..options(geometry, Mode::Random(600), SecondCut::Sampled) };
+        let report = explored(&random);
+        assert_sound(&report, &what);
+        assert_eq!(report.runs, 600);
+        cuts += report.cuts;
+    }
+    assert!(cuts > 4500, "{cuts} cuts");
+}
+
+#[test]
+fn faults_lose_nothing_either() {
+    for geometry in geometries().into_iter().filter(|geometry| geometry.oob_bytes > 0) {
+        let what = format!("{geometry:?}");
+        for (seed, mode) in [(1, Mode::Unmount), (2, Mode::Unmount), (3, Mode::Random(150))] {
+            let faulty = Options {
+                seed,
+                steps: 100,
+                faults: true,
+                ..options(geometry.clone(), mode, SecondCut::Sampled)
+            };
+            let report = explored(&faulty);
+            assert_sound(&report, &what);
+            // Two in a hundred are bad from the start.
+            assert!(report.bad_pebs_max > geometry.blocks().div_ceil(50), "{what}: no block went bad");
+        }
+    }
+}
+
+#[test]
+fn the_report_is_the_same_with_any_number_of_threads() {
+    let random = options(Geometry::nand_512(96), Mode::Random(300), SecondCut::Sampled);
+    let one = on_threads(1, || explored(&random)).unwrap();
+    let three = on_threads(3, || explored(&random)).unwrap();
+    assert_eq!(one, three);
+    assert_eq!(one.kinds().map(|(_, runs)| runs).sum::<u64>(), 300);
+}
+
+#[test]
+fn modes_choose_operations() {
+    let flash = Geometry::nand_2048(64);
+    let all = explored(&options(flash.clone(), Mode::Exhaustive, SecondCut::Never));
+    assert_eq!(all.runs, 4 * all.operations);
+    let runs = |mode| explored(&options(flash.clone(), mode, SecondCut::Never)).runs;
+    assert_eq!(runs(Mode::Linear(10)), 10);
+    assert_eq!(runs(Mode::Linear(1_000_000)), all.operations);
+    assert_eq!(runs(Mode::Log), 4 * u64::from(all.operations.ilog2() + 1));
+    assert_eq!(runs(Mode::Unmount), 60);
+    let late = vec![CutKind::During(Stage::Late)];
+    let some = explored(&Options { kinds: late, ..options(flash, Mode::Exhaustive, SecondCut::Never) });
+    assert_eq!(some.kinds().collect::<Vec<_>>()[3], ("late", some.operations));
+}
+
+/// Workloads in which something was lost once.
+#[test]
+fn what_failed_once_does_not_fail_again() {
+    let kept = [
+        (Geometry::nand_512(80), [0, 8, 9, 11, 15, 20].as_slice()),
+        (Geometry::nand_2048(128), &[0, 9]),
+        (Geometry::nand_4096(64), &[100, 104, 400]),
+        (Geometry::nor(128, 65536), &[8]),
+    ];
+    for (geometry, seeds) in kept {
+        for &seed in seeds {
+            let random = options(geometry.clone(), Mode::Random(200), SecondCut::Sampled);
+            let report = explored(&Options { seed, steps: 150, ..random });
+            assert_sound(&report, &format!("{geometry:?}, seed {seed}"));
+        }
+    }
+    for (geometry, seed) in
+        [(Geometry::nand_512(80), 2), (Geometry::nand_512(80), 3), (Geometry::nand_512(80), 5)]
+    {
+        let random = options(geometry, Mode::Random(200), SecondCut::Sampled);
+        let report = explored(&Options { seed, steps: 150, faults: true, ..random });
+        assert_sound(&report, &format!("faults, seed {seed}"));
+    }
+}
+
+/// A run is repeated by its id alone.
+#[test]
+fn ids_repeat_runs() {
+    let text = "nand64x131072_2048.2048.512_64.34_4.512.3:1.60:3.late-7.middle.5";
+    assert_eq!(replay(&text.parse().unwrap()), Ok(None));
+    let beyond = "nand64x131072_2048.2048.512_64.34_4.512.3:1.60:1000000.late";
+    let failure = replay(&beyond.parse().unwrap()).unwrap().unwrap();
+    assert_eq!((failure.id.as_str(), failure.what.contains("operations")), (beyond, true));
+}
+
+/// Flash that lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    /// What was programmed last is not there when power goes away in the middle of an operation.
+    Drops,
+    /// The same, though what power was cut from is there as a whole: it was programmed first.
+    Reorders,
+    /// The block erased last still holds what it did.
+    KeepsErased,
+}
+
+#[derive(Clone, Debug)]
+struct Liar {
+    lie: Lie,
+    now: RamFlash,
+    /// Before the last program, or before the last erase.
+    before: RamFlash,
+}
+
+impl Liar {
+    fn new(geometry: &Geometry, lie: Lie) -> Self {
+        let flash = RamFlash::new(geometry.clone());
+        Self { lie, before: flash.clone(), now: flash }
+    }
+}
+
+impl Mtd for Liar {
+    fn geometry(&self) -> &Geometry {
+        self.now.geometry()
+    }
+
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.now.read(now, addr, buf)
+    }
+
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        if self.lie != Lie::KeepsErased {
+            self.before = self.now.clone();
+        }
+        self.now.write(now, addr, data)
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.before = self.now.clone();
+        self.now.erase(now, addr, len)
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.now.read_oob(now, addr, data, oob, mode)
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.now.write_oob(now, addr, data, oob, mode)
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        self.now.is_bad(now, addr)
+    }
+
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        self.now.mark_bad(now, addr)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.now.breakdown()
+    }
+}
+
+impl Tear for Liar {
+    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+        self.now = self.before.clone();
+        if self.lie == Lie::Reorders {
+            // It may need what was dropped.
+            let _ = self.now.write(Instant::ZERO, addr, data);
+        } else {
+            self.now.tear_program(addr, data, stage, seed);
+        }
+    }
+
+    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
+        self.now = self.before.clone();
+        self.now.tear_erase(addr, stage, seed);
+    }
+}
+
+impl Flash for Liar {
+    fn duplicate(&self) -> Box<dyn Flash> {
+        Box::new(self.clone())
+    }
+}
+
+/// The checks see what is wrong, and the id of each failure repeats it.
+#[test]
+fn flash_that_lies_is_found_out() {
+    for lie in [Lie::Drops, Lie::Reorders, Lie::KeepsErased] {
+        let geometry = Geometry::nand_2048(64);
+        let make = |_| -> Result<Box<dyn Flash>, String> { Ok(Box::new(Liar::new(&geometry, lie))) };
+        let late = vec![CutKind::During(Stage::Late)];
+        let some = Options { kinds: late, ..options(geometry.clone(), Mode::Exhaustive, SecondCut::Never) };
+        let report = explore_on(&some, &make, &|_| {}).unwrap();
+        assert!(report.failure_count > 0, "{lie:?} is not found");
+        for failure in report.failures.iter().take(5) {
+            let again = replay_on(&failure.id.parse().unwrap(), &make).unwrap();
+            assert_eq!(again.as_ref(), Some(failure), "{lie:?}");
+        }
+    }
+}
