@@ -3,11 +3,9 @@
 use super::options::{self, ImageArgs};
 use crate::common::{self, Failure, Outcome, count, grouped};
 use floatgate_lab::image::Access;
-use floatgate_lab::image::FileUbifs;
 use floatgate_lab::image::extract::{
-    DirectoryTarget, ExtractError, ExtractLimits, Extracted, Loss, TarTarget, extract,
+    DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extraction, Loss, TarTarget,
 };
-use floatgate_stack::ubifs::Behaviour;
 use indicatif::ProgressBar;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -59,20 +57,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::new("both the tar and JSON would go to stdout", "name a file for the tar"));
     }
     let image = args.image.open(Access::Read)?;
-    let selection = args.image.selection();
-    let found = image.choose(&selection).map_err(|error| options::failure(&args.image.image, &error))?;
-    let notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
-    let mounted = image.mount(&selection, true, Behaviour::default());
-    let mut fs = mounted.map_err(|error| options::failure(&args.image.image, &error))?;
-    let damage = fs.damage().iter().map(|error| Loss::new(&[], error.to_string())).collect::<Vec<_>>();
-    let mut extracted = args.extract(&mut fs, to_stdout)?;
-    extracted.losses.splice(0..0, damage);
-    extracted.notes.splice(0..0, notes);
+    let extraction = Extraction::open(image, &args.image.selection());
+    let extraction = extraction.map_err(|error| options::failure(&args.image.image, &error))?;
+    let extracted = args.extract(extraction, to_stdout)?;
     args.report(&extracted, to_stdout)
 }
 
 impl Args {
-    fn extract(&self, fs: &mut FileUbifs, to_stdout: bool) -> Result<Extracted, Failure> {
+    fn extract(&self, extraction: Extraction, to_stdout: bool) -> Result<Extracted, Failure> {
         let limits =
             ExtractLimits { bytes: self.max_bytes, entries: self.max_entries, depth: self.max_depth };
         let bar = ProgressBar::new_spinner();
@@ -89,15 +81,15 @@ impl Args {
                     "name a file, or pipe it into a command",
                 ));
             }
-            self.tar(fs, std::io::stdout().lock(), &limits, &progress)
+            self.tar(extraction, std::io::stdout().lock(), &limits, &progress)
         } else if is_tar {
             let file =
                 std::fs::File::create(&self.target).map_err(|error| unwritable(&self.target, &error))?;
-            self.tar(fs, file, &limits, &progress)
+            self.tar(extraction, file, &limits, &progress)
         } else {
             let target = DirectoryTarget::new(&self.target, !self.no_owner);
             let mut target = target.map_err(|error| unwritable(&self.target, &error))?;
-            extract(fs, &mut target, &limits, &progress).map_err(|error| self.failed(&error))
+            extraction.run(&mut target, &limits, &progress).map_err(|error| self.failed(&error))
         };
         bar.finish_and_clear();
         outcome
@@ -105,13 +97,13 @@ impl Args {
 
     fn tar(
         &self,
-        fs: &mut FileUbifs,
+        extraction: Extraction,
         out: impl Write,
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, Failure> {
         let mut target = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
-        let extracted = extract(fs, &mut target, limits, progress).map_err(|error| self.failed(&error))?;
+        let extracted = extraction.run(&mut target, limits, progress).map_err(|error| self.failed(&error))?;
         let flushed = target.finish().and_then(|mut out| out.flush());
         flushed.map_err(|error| unwritable(&self.target, &error))?;
         Ok(extracted)

@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use super::detect::{Content, Found, PageShape};
 use super::extract::show_name;
-use super::open::Hints;
 use super::{Corrected, FileUbi, Image, ImageError};
 
 /// All that a file holds.
@@ -197,7 +196,7 @@ fn describe(
             let mut volume = image.volume(&selection)?;
             one.ubifs = ubifs_info(&mut *volume, authenticate);
         }
-        _ => match image.attach(found, &Hints::default()) {
+        _ => match image.attach_remains(found) {
             Ok(ubi) => one.ubi = Some(ubi_info(ubi, authenticate)),
             Err(error) => one.damage = Some(error.to_string()),
         },

@@ -28,6 +28,7 @@ pub mod raw;
 pub mod repair;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 pub mod ubinize;
 
 pub use error::ImageError;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
@@ -25,11 +26,19 @@ impl Corrected {
     /// What the ECC did not bring back of an image, page by page. Nodes of a filesystem have CRCs of their own: what this costs shows
     /// when it is read.
     pub fn notes(&self, image: &Found) -> Vec<String> {
+        let page = u64::from(self.pages.page_bytes);
+        self.notes_of(image.offset / page..(image.offset + image.len).div_ceil(page))
+    }
+
+    /// As [`notes`](Self::notes), of the whole dump.
+    pub fn all_notes(&self) -> Vec<String> {
+        self.notes_of(0..u64::MAX)
+    }
+
+    fn notes_of(&self, inside: Range<u64>) -> Vec<String> {
         let Some(report) = &self.report else {
             return vec!["no ECC code fits the dump: its pages are as they were read".to_owned()];
         };
-        let page = u64::from(self.pages.page_bytes);
-        let inside = image.offset / page..(image.offset + image.len).div_ceil(page);
         let mut pages: Vec<u64> = report.uncorrectable.iter().map(|failure| failure.page).collect();
         pages.dedup();
         pages.retain(|page| inside.contains(page));

@@ -283,7 +283,7 @@ impl Image {
             }
             _ => {
                 let ubi = match self.access {
-                    Access::Read => self.attach(&found, &Hints::default())?,
+                    Access::Read => self.attach_remains(&found)?,
                     Access::Write => return self.writable_volume(&found, selection, recover),
                 };
                 let id = choose_volume(&ubi, selection)?;
@@ -293,11 +293,39 @@ impl Image {
         }
     }
 
+    /// As [`volume`](Self::volume) for reading, with what is damaged in the device around it.
+    pub(super) fn damaged_volume(
+        self,
+        selection: &Selection,
+    ) -> Result<(Box<dyn Volume>, Vec<AttachFault>), ImageError> {
+        let found = self.choose(selection)?;
+        if let Content::Ubifs { .. } = found.content {
+            return Ok((self.volume(selection)?, Vec::new()));
+        }
+        let ubi = self.attach_remains(&found)?;
+        let id = choose_volume(&ubi, selection)?;
+        let damage = ubi.damage().to_vec();
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+        Ok((Box::new(volume), damage))
+    }
+
     /// Attaches a UBI device that was found, as it is.
     ///
     /// # Errors
     /// It is damaged.
     pub fn attach(self, found: &Found, hints: &Hints) -> Result<FileUbi, ImageError> {
+        self.attach_to_read(found, hints, false)
+    }
+
+    /// Attaches what is left of a UBI device.
+    ///
+    /// # Errors
+    /// Nothing of it is left.
+    pub fn attach_remains(self, found: &Found) -> Result<FileUbi, ImageError> {
+        self.attach_to_read(found, &Hints::default(), true)
+    }
+
+    fn attach_to_read(self, found: &Found, hints: &Hints, forgiving: bool) -> Result<FileUbi, ImageError> {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
@@ -305,7 +333,7 @@ impl Image {
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             read_only: true,
-            forgiving: true,
+            forgiving,
             ..AttachOptions::default()
         };
         let window = Window::new(self.store, found.offset, found.len);

@@ -7,7 +7,7 @@ use floatgate_stack::{Store, VolumeFault};
 use serde::Serialize;
 
 use super::detect::Content;
-use super::open::{Hints, choose_volume};
+use super::open::choose_volume;
 use super::{FileUbi, Image, ImageError, Selection};
 
 /// Bytes that are read at a time of an image that is no UBI device.
@@ -36,7 +36,7 @@ pub fn read_raw(image: Image, selection: &Selection, out: &mut dyn Write) -> Res
         let bytes = copy(image.into_store(), found.offset, found.len, out)?;
         return Ok(RawVolume { bytes, notes, ..RawVolume::default() });
     }
-    let mut ubi = image.attach(&found, &Hints::default())?;
+    let mut ubi = image.attach_remains(&found)?;
     let id = choose_volume(&ubi, selection)?;
     let volume = ubi.volume(id)?;
     let mut raw = RawVolume { notes, ..RawVolume::default() };

@@ -44,5 +44,5 @@ pub(super) fn min_io_bytes(header: &EcHeader, ubifs: Option<u32>) -> u32 {
     if vid < 256 || data == 0 {
         return 1;
     }
-    if data == 2 * vid && PAGE_BYTES.contains(&vid) { vid } else { 1 << data.trailing_zeros() }
+    if data == vid.saturating_mul(2) && PAGE_BYTES.contains(&vid) { vid } else { 1 << data.trailing_zeros() }
 }

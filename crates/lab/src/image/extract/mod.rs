@@ -5,12 +5,14 @@
 
 mod contents;
 mod directory;
+mod remains;
 mod source;
 mod tar;
 mod walk;
 
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
+pub use remains::{Extraction, Remains};
 pub use source::{Name, Source, Xattrs};
 pub use tar::TarTarget;
 pub use walk::{Entry, walk};

@@ -2,7 +2,7 @@
 
 use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, Timestamp};
 use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Attributes, Error, Place, Ubifs};
+use floatgate_stack::ubifs::{Attributes, DirEntry, Error, Place, Ubifs};
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Name {
     pub inode: u32,
     /// The type of that, as the name has it.
     pub file_type: FileType,
+    /// Why it may not be what was there.
+    pub doubt: Option<&'static str>,
 }
 
 /// Names and values of extended attributes.
@@ -31,6 +33,12 @@ pub trait Source {
 
     /// The names in a directory that can be read, and what is wrong with the others.
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>);
+
+    /// What is known to be lost of a file, or may be.
+    fn lost(&mut self, inode: u32) -> Vec<String>;
+
+    /// A directory of files whose names are lost; it stands in none. Asked for after all others.
+    fn nameless(&mut self, taken: &dyn Fn(&[u8]) -> bool) -> Option<Name>;
 
     /// The extended attributes that can be read, and what is wrong with the others.
     fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>);
@@ -72,16 +80,19 @@ impl<V: Volume> Source for Ubifs<V> {
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
         match self.readable_entries(directory) {
             Ok((entries, damage)) => {
-                let names = entries.into_iter().map(|entry| Name {
-                    name: entry.name,
-                    inode: entry.inode,
-                    file_type: entry.file_type,
-                });
                 let damage = damage.iter().map(|error| format!("a name in the directory: {error}"));
-                (names.collect(), damage.collect())
+                (names_of(entries), damage.collect())
             }
             Err(error) => (Vec::new(), vec![format!("names in the directory: {error}")]),
         }
+    }
+
+    fn lost(&mut self, _inode: u32) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn nameless(&mut self, _taken: &dyn Fn(&[u8]) -> bool) -> Option<Name> {
+        None
     }
 
     fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>) {
@@ -120,6 +131,17 @@ impl<V: Volume> Source for Ubifs<V> {
     ) -> Result<(), Error> {
         self.read_stored(inode, block, place, out)
     }
+}
+
+/// Entries of a directory as names.
+pub(super) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
+    let name = |entry: DirEntry| Name {
+        name: entry.name,
+        inode: entry.inode,
+        file_type: entry.file_type,
+        doubt: None,
+    };
+    entries.into_iter().map(name).collect()
 }
 
 /// What is made of a file whose inode is lost: readable by everybody, and as long as its data.

@@ -84,12 +84,23 @@ pub fn walk(
 impl Walk<'_> {
     fn run(&mut self) -> Result<(), ExtractError> {
         let root = self.source.root();
+        let lost = self.source.lost(root);
+        self.lose_all(lost);
         let attributes = self.attributes_of(root, FileType::Directory);
         let attributes = attributes.unwrap_or_else(|| without_inode(root, FileType::Directory, 0));
         let mut levels: Vec<Level> = self.enter(attributes)?.into_iter().collect();
+        let names: BTreeSet<Vec<u8>> =
+            levels.iter().flat_map(|root| &root.names).map(|name| name.name.clone()).collect();
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.pop() else {
-                if let Some(level) = levels.pop() {
+                let is_root = levels.len() == 1;
+                let nameless =
+                    if is_root { self.source.nameless(&|name| names.contains(name)) } else { None };
+                if let Some(level) =
+                    nameless.map(|nameless| self.visit(nameless, false, false)).transpose()?.flatten()
+                {
+                    levels.push(level);
+                } else if let Some(level) = levels.pop() {
                     self.leave(&level)?;
                 }
                 continue;
@@ -121,7 +132,7 @@ impl Walk<'_> {
 
     /// One name, perhaps an encrypted one; a level if it is a directory's. `again`: the next name is the same.
     fn visit(&mut self, name: Name, again: bool, encrypted: bool) -> Result<Option<Level>, ExtractError> {
-        let Name { name, inode, file_type } = name;
+        let Name { name, inode, file_type, doubt } = name;
         self.path.push(name);
         self.done.entries += 1;
         if self.done.entries > self.limits.entries {
@@ -130,7 +141,10 @@ impl Walk<'_> {
         }
         let level = match self.check_name(again) {
             _ if encrypted => self.visit_encrypted(inode, file_type),
-            Ok(()) => self.visit_inode(inode, file_type)?,
+            Ok(()) => {
+                doubt.into_iter().for_each(|doubt| self.lose(doubt));
+                self.visit_inode(inode, file_type)?
+            }
             Err(what) => {
                 self.lose(what);
                 None
@@ -169,6 +183,8 @@ impl Walk<'_> {
             self.link(inode, &first)?;
             return Ok(None);
         }
+        let lost = self.source.lost(inode);
+        self.lose_all(lost);
         let Some(attributes) = self.attributes_of(inode, file_type) else { return Ok(None) };
         if attributes.file_type != file_type {
             self.lose("the directory and the inode say that it is of different types");

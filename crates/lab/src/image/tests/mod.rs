@@ -3,6 +3,7 @@
 mod check;
 mod damage;
 mod found;
+mod hostile;
 mod protected;
 mod tree;
 
@@ -15,7 +16,7 @@ use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
-use super::extract::{ExtractLimits, Extracted, extract};
+use super::extract::{ExtractLimits, Extracted, Extraction, extract};
 use super::{Access, Image, Selection};
 pub(super) use tree::{Memory, populate};
 
@@ -132,9 +133,9 @@ fn open(bytes: &[u8]) -> Image {
 
 /// What an image holds, and what could not be read of it.
 fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
-    let mut fs = open(bytes).mount(selection, true, Behaviour::default()).unwrap_or_else(|e| panic!("{e}"));
+    let extraction = Extraction::open(open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
     let mut memory = Memory::default();
-    let extracted = extract(&mut fs, &mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
+    let extracted = extraction.run(&mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
     (memory, extracted)
 }
 

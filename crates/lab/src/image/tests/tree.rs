@@ -143,4 +143,8 @@ impl Random {
     fn byte(&mut self) -> u8 {
         self.next() as u8
     }
+
+    pub(in crate::image) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
 }

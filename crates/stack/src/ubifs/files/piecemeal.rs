@@ -59,6 +59,21 @@ impl<V: Volume> Ubifs<V> {
         self.parse_entry(place)
     }
 
+    /// LEBs of the journal that the volume has not mapped. UBIFS maps them before it writes to them: their contents are lost.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub fn missing_journal_lebs(&mut self) -> Result<Vec<u32>> {
+        let lebs: Vec<u32> = self.core.log.buds().keys().copied().collect();
+        let mut missing = Vec::new();
+        for lnum in lebs {
+            if !self.core.io.is_mapped(lnum)? {
+                missing.push(lnum);
+            }
+        }
+        Ok(missing)
+    }
+
     /// Blocks of a file that are on flash, in order, from `block` on, at most `max`, and where they stand. What lies between them is
     /// a hole. The file's inode is not looked at.
     ///

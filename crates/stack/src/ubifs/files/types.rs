@@ -36,7 +36,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    pub(super) fn new(inode: &Inode, file_type: FileType, data: &[u8]) -> Self {
+    pub(crate) fn new(inode: &Inode, file_type: FileType, data: &[u8]) -> Self {
         let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
         Self {
             inode: inode.key.inum(),

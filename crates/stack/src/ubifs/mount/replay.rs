@@ -289,7 +289,8 @@ fn read_bud<V: Volume>(
         return Ok(leb);
     }
     // Only the damaged nodes are left out.
-    let (mut leb, _) = scan_all(io, lnum, bud.start)?;
+    let (mut leb, errors) = scan_all(io, lnum, bud.start)?;
+    errors.into_iter().for_each(|error| damage.note(error));
     leb.end = io.layout().leb_bytes();
     Ok(leb)
 }

@@ -8,6 +8,7 @@
 //! - `names`: what names and inodes say of each other;
 //! - `space`: LEB properties and free space.
 
+mod files;
 mod leaves;
 mod names;
 mod open;

@@ -38,7 +38,8 @@ impl<V: Volume> Survey<V> {
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
         let Some((commit, tail)) = newer_than else { return Ok(()) };
-        let Some(start) = self.commit_start(commit, tail)? else { return Ok(()) };
+        // Without the log: what is newer than all that the index leads to was written after the commit.
+        let start = self.commit_start(commit, tail)?.unwrap_or_else(|| self.newest_indexed());
         let newer = || events.iter().filter(|event| event.sqnum > start);
         let whole = self.mounts && !self.nameless.is_empty();
         if !whole || newer().any(|event| self.nameless.contains(&event.place.lnum)) {
@@ -82,6 +83,15 @@ impl<V: Volume> Survey<V> {
                 file.xattrs.entry(name).or_insert(child);
             }
         }
+    }
+
+    /// The highest sequence number of inodes and names that the index leads to.
+    fn newest_indexed(&self) -> u64 {
+        let of_file = |file: &File| {
+            let names = file.entries.values().chain(file.xattrs.values()).map(|child| child.sqnum);
+            names.chain([file.sqnum]).max().unwrap_or(0)
+        };
+        self.tree.files.values().map(of_file).max().unwrap_or(0)
     }
 
     /// Sequence number from which on nodes belong to the journal of a commit whose log begins in `tail`. If its start is damaged,

@@ -28,13 +28,20 @@ pub(super) fn survey<V: Volume>(
     authenticate: &Authenticate,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let authenticate = authenticate.clone();
+    // What a search finds nothing vouches for.
+    let searches = authenticate == Authenticate::No;
     let read = MountOptions { read_only: true, recover: true, authenticate, ..MountOptions::default() };
     let mut problems = Problems::default();
     let found = match superblock_of(&mut volume, &mut problems) {
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let Some((found, is_whole)) = found else { return without_superblock(volume, nameless, problems) };
+    let Some((found, is_whole)) = found else {
+        if searches {
+            return without_superblock(volume, nameless, problems);
+        }
+        return Err((Error::unauthentic(SUPERBLOCK_LEB, 0, "there is no superblock"), volume));
+    };
     let (state, rolled_back) = match master_of(&mut volume, &found, &mut problems) {
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
@@ -47,7 +54,7 @@ pub(super) fn survey<V: Volume>(
     }
     let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..read }) {
         Ok(core) => mounted(core, &found, (state, rolled_back), nameless, strict.err(), problems),
-        Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
+        Err((error, volume)) if is_fatal(&error) || !searches => Err((error, volume)),
         Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
     };
     outcome.map(|mut survey| {
@@ -267,7 +274,9 @@ fn mounted<V: Volume>(
             continue;
         }
         let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
-        problems.add(Problem::of(Severity::Damaged, structure, error, consequence));
+        let mut problem = Problem::of(Severity::Damaged, structure, error, consequence);
+        problem.inodes = error.place().and_then(|(lnum, offset)| inode_at(&mut core, &layout, lnum, offset));
+        problems.add(problem);
     }
     let outcome = note_state(&mut core, state, mounts, &mut problems)
         .and_then(|unlogged| Ok((unlogged, super::leaves::collect(&mut core, &mut problems)?)));
@@ -283,6 +292,7 @@ fn mounted<V: Volume>(
     let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
     // LEBs of an older index can have been written anew: then the nodes themselves tell more.
     let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
+    let verifies = core.verifier.is_some();
     let mut survey = Survey {
         io: core.io,
         decompressor,
@@ -294,6 +304,10 @@ fn mounted<V: Volume>(
         master: state,
         mounts,
     };
+    if verifies {
+        survey.check_names();
+        return Ok(survey);
+    }
     if !is_stale {
         return survey.finish(newer_than);
     }
@@ -354,6 +368,26 @@ fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offse
         _ if core.log.buds().contains_key(&lnum) => Structure::Journal,
         _ => Structure::Index,
     }
+}
+
+/// The inode that a damaged node of the journal belongs to, as far as its header and key tell.
+fn inode_at<V: Volume>(
+    core: &mut Core<V>,
+    layout: &Layout,
+    lnum: u32,
+    offset: u32,
+) -> Option<core::ops::RangeInclusive<u32>> {
+    let mut head = [0xFF; 32];
+    let inside = offset.checked_add(32).is_some_and(|end| end <= layout.leb_bytes());
+    if !inside
+        || !core.log.buds().contains_key(&lnum)
+        || core.io.volume_mut().read(lnum, offset, &mut head).is_err()
+    {
+        return None;
+    }
+    let number = u32::from_le_bytes([head[24], head[25], head[26], head[27]]);
+    let of_a_file = head.starts_with(&[0x31, 0x18, 0x10, 0x06]) && head[20] <= 3;
+    (of_a_file && u64::from(number) <= core.highest_inode).then_some(number..=number)
 }
 
 /// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not

@@ -1,0 +1,407 @@
+//! What is left of a damaged filesystem.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType, ROOT_INODE};
+use floatgate_stack::Volume;
+use floatgate_stack::ubi::AttachFault;
+use floatgate_stack::ubifs::{
+    Attributes, Authenticate, Behaviour, Error, File, MountOptions, Place, Problem, Severity, Structure,
+    Survey, Ubifs,
+};
+
+use super::source::{Name, Source, Xattrs, names_of, without_inode};
+use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
+use crate::image::detect::Content;
+use crate::image::{Image, ImageError, Selection};
+
+/// The number of no inode: the directory of files whose names are lost.
+const NAMELESS: u32 = 0;
+
+const DOUBTFUL: &str = "nodes of it are damaged, or the index does not lead to them any more: it is as a search of the whole image has found it, which may not be all, or not the newest";
+
+/// A filesystem in an image that is going to be extracted, damaged or not.
+///
+/// As long as nothing but the contents of files is damaged it is read as a mount reads it. From the first other damage on all nodes
+/// that are left are surveyed, and it is read from what they say.
+pub struct Extraction {
+    remains: Remains<Box<dyn Volume>>,
+    /// What is damaged around the filesystem.
+    damage: Vec<AttachFault>,
+    notes: Vec<String>,
+    /// LEBs of the journal that are not there.
+    missing: Vec<u32>,
+}
+
+impl Extraction {
+    /// Finds the filesystem that is meant.
+    ///
+    /// # Errors
+    /// Several images or volumes and none chosen; nothing is left of it; the host's.
+    pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        let notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
+        let (leb_bytes, is_ubi) = match found.content {
+            Content::Ubifs { leb_bytes, .. } => (u64::from(leb_bytes), false),
+            _ => (1, true),
+        };
+        let (volume, damage) = image.damaged_volume(selection)?;
+        let mut remains = Remains::authenticated(volume, &selection.authenticate)?;
+        // Without UBI a LEB of the journal that is empty and one that is erased look the same.
+        let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
+        let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
+        Ok(Self { remains, damage, notes, missing })
+    }
+
+    /// Extracts all of it.
+    ///
+    /// # Errors
+    /// Those of [`extract`].
+    pub fn run(
+        mut self,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        let mut extracted = extract(&mut self.remains, target, limits, progress)?;
+        let mut lose = |what| extracted.losses.push(Loss::new(&[], what));
+        for fault in self.damage {
+            match fault {
+                AttachFault::DamagedHeaders { .. } => lose(fault.to_string()),
+                fault => self.notes.push(fault.to_string()),
+            }
+        }
+        for lnum in self.missing {
+            lose(format!("LEB {lnum} of the journal is missing: some of the last changes are lost"));
+        }
+        for problem in self.remains.problems() {
+            match problem.structure {
+                Structure::Superblock
+                | Structure::Master
+                | Structure::Lpt
+                | Structure::Orphans
+                | Structure::Space => self.notes.push(describe(problem)),
+                _ if problem.inodes.is_none() => lose(describe(problem)),
+                _ => {}
+            }
+        }
+        let is_journal = |problem: &Problem| matches!(problem.structure, Structure::Journal | Structure::Log);
+        if self.remains.problems().any(is_journal) {
+            lose("the journal is damaged: some of the last changes may be missing".to_owned());
+        }
+        extracted.losses.extend(self.remains.untold());
+        extracted.notes.append(&mut self.notes);
+        Ok(extracted)
+    }
+}
+
+fn describe(problem: &Problem) -> String {
+    let name = problem.structure.name();
+    match problem.place {
+        Some((lnum, offset)) => format!("{name} at LEB {lnum}, offset {offset:#x}: {}", problem.what),
+        None => format!("{name}: {}", problem.what),
+    }
+}
+
+/// A filesystem that is read as a mount reads it until that meets damage.
+#[derive(Debug)]
+pub struct Remains<V> {
+    state: State<V>,
+    /// The directory of nameless files was asked for.
+    nameless: bool,
+    /// What is verified.
+    authenticate: Authenticate,
+}
+
+#[derive(Debug)]
+enum State<V> {
+    Mounted(Box<Ubifs<V>>),
+    Surveyed(Box<Surveyed<V>>),
+    /// Nothing more can be read.
+    Lost(Error),
+}
+
+#[derive(Debug)]
+struct Surveyed<V> {
+    survey: Survey<V>,
+    /// What is wrong with single inodes.
+    problems: BTreeMap<u32, Vec<String>>,
+    /// Inodes of which that was said.
+    told: BTreeSet<u32>,
+}
+
+impl<V: Volume> Remains<V> {
+    /// The filesystem of a volume.
+    ///
+    /// # Errors
+    /// There is none; failures of the volume.
+    pub fn new(volume: V) -> Result<Self, ImageError> {
+        Self::authenticated(volume, &Authenticate::No)
+    }
+
+    /// As [`new`](Self::new); of a filesystem with authentication, what nothing vouches for is not read.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a filesystem that cannot be authenticated so.
+    pub fn authenticated(volume: V, authenticate: &Authenticate) -> Result<Self, ImageError> {
+        let authenticate = authenticate.clone();
+        let options = MountOptions {
+            read_only: true,
+            recover: true,
+            forgiving: true,
+            authenticate,
+            ..MountOptions::default()
+        };
+        let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
+            Ok(fs) if fs.damage().is_empty() => State::Mounted(Box::new(fs)),
+            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
+            Err((_, volume)) => State::survey(volume, &options.authenticate),
+        };
+        match state {
+            State::Lost(error) => Err(error.into()),
+            state => Ok(Self { state, nameless: false, authenticate: options.authenticate }),
+        }
+    }
+
+    fn missing_journal_lebs(&mut self) -> Result<Vec<u32>, ImageError> {
+        match &mut self.state {
+            State::Mounted(fs) => Ok(fs.missing_journal_lebs()?),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// What is damaged, as far as it was looked for.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let all = match &self.state {
+            State::Surveyed(surveyed) => surveyed.survey.problems(),
+            _ => &[],
+        };
+        all.iter().filter(|problem| problem.severity == Severity::Damaged)
+    }
+
+    fn untold(&self) -> Vec<Loss> {
+        match &self.state {
+            State::Surveyed(state) => state.untold(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reads as a mount does, or else from what a survey finds.
+    fn read<T>(
+        &mut self,
+        mounted: impl Fn(&mut Ubifs<V>) -> Result<T, Error>,
+        surveyed: impl Fn(&mut Surveyed<V>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let State::Mounted(fs) = &mut self.state {
+            match mounted(fs) {
+                Err(error) if error.is_damage() || error == Error::NotFound => self.survey(),
+                outcome => return outcome,
+            }
+        }
+        match &mut self.state {
+            State::Surveyed(state) => surveyed(state),
+            State::Lost(error) => Err(error.clone()),
+            State::Mounted(_) => Err(Error::NotFound),
+        }
+    }
+
+    fn survey(&mut self) {
+        let lost = State::Lost(Error::Invalid("the filesystem is being looked at"));
+        self.state = match core::mem::replace(&mut self.state, lost) {
+            State::Mounted(fs) => State::survey(fs.abandon(), &self.authenticate),
+            other => other,
+        };
+    }
+}
+
+impl<V: Volume> State<V> {
+    fn survey(volume: V, authenticate: &Authenticate) -> Self {
+        let survey = match Survey::authenticated(volume, authenticate) {
+            Ok(survey) => survey,
+            Err((error, _)) => return Self::Lost(error),
+        };
+        let mut problems: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for problem in survey.problems().iter().filter(|problem| problem.severity == Severity::Damaged) {
+            let single = problem.inodes.as_ref().filter(|inodes| inodes.start() == inodes.end());
+            if let Some(inode) = single {
+                let of_inode = problems.entry(*inode.start()).or_default();
+                let what = describe(problem);
+                if !of_inode.contains(&what) {
+                    of_inode.push(what);
+                }
+            }
+        }
+        Self::Surveyed(Box::new(Surveyed { survey, problems, told: BTreeSet::new() }))
+    }
+}
+
+impl<V: Volume> Surveyed<V> {
+    fn names(&self, directory: u32) -> Vec<Name> {
+        if directory == NAMELESS {
+            return self.nameless();
+        }
+        let Some(file) = self.survey.tree().files.get(&directory) else { return Vec::new() };
+        let entries = file.entries.iter().map(|(name, child)| Name {
+            name: name.clone(),
+            inode: child.inode,
+            file_type: child.file_type,
+            doubt: child.found_by_scan.then_some(DOUBTFUL),
+        });
+        entries.collect()
+    }
+
+    /// Files that no way from the root leads to, and that stand in no other such directory.
+    fn nameless(&self) -> Vec<Name> {
+        let tree = self.survey.tree();
+        let unreached = |inode: u32| inode != ROOT_INODE && tree.path(inode).is_none();
+        let mut named = BTreeSet::new();
+        for (&inode, file) in tree.files.iter().filter(|(inode, _)| unreached(**inode)) {
+            named.extend(file.entries.values().map(|child| child.inode).filter(|&child| child != inode));
+        }
+        let values: BTreeSet<u32> =
+            tree.files.values().flat_map(|file| file.xattrs.values()).map(|child| child.inode).collect();
+        let mut names = Vec::new();
+        for (&inode, file) in &tree.files {
+            let hidden = named.contains(&inode) || values.contains(&inode) || file.is_xattr();
+            if hidden || !unreached(inode) {
+                continue;
+            }
+            let file_type = match file.inode.and_then(|inode| inode.file_type()) {
+                Some(file_type) => file_type,
+                None if !file.entries.is_empty() => FileType::Directory,
+                None if !file.blocks.is_empty() => FileType::Regular,
+                None => continue,
+            };
+            let name = format!("inode-{inode}").into_bytes();
+            names.push(Name { name, inode, file_type, doubt: Some("its name is lost") });
+        }
+        names
+    }
+
+    fn lost(&mut self, inode: u32) -> Vec<String> {
+        self.told.insert(inode);
+        let mut lost = self.problems.get(&inode).cloned().unwrap_or_default();
+        if inode != NAMELESS && self.survey.is_doubtful(inode) {
+            lost.push(DOUBTFUL.to_owned());
+        }
+        lost
+    }
+
+    /// What is wrong with inodes that no name led to: values of extended attributes, and such as are not there any more.
+    fn untold(&self) -> Vec<Loss> {
+        let tree = self.survey.tree();
+        let mut losses = Vec::new();
+        for (inode, problems) in self.problems.iter().filter(|(inode, _)| !self.told.contains(inode)) {
+            let has_value = |file: &&File| file.xattrs.values().any(|child| child.inode == *inode);
+            let host = tree.files.iter().find(|(_, file)| has_value(file)).map(|(&host, _)| host);
+            let path = host.and_then(|host| tree.path(host)).unwrap_or_default();
+            losses.extend(problems.iter().map(|what| Loss::new(&path, format!("inode {inode}: {what}"))));
+        }
+        losses
+    }
+
+    fn xattrs(&self, inode: u32) -> (Xattrs, Vec<String>) {
+        let tree = self.survey.tree();
+        let (mut xattrs, mut lost) = (Vec::new(), Vec::new());
+        for (name, child) in tree.files.get(&inode).into_iter().flat_map(|file| &file.xattrs) {
+            match tree.files.get(&child.inode).filter(|value| value.is_xattr()) {
+                Some(value) => xattrs.push((name.clone(), value.attached.clone())),
+                None => lost.push(format!("extended attribute {}", super::show_name(name))),
+            }
+        }
+        (xattrs, lost)
+    }
+
+    fn blocks(&self, inode: u32, block: u32, max: usize) -> Vec<(u32, Place)> {
+        let file = self.survey.tree().files.get(&inode);
+        let blocks = file.into_iter().flat_map(|file| file.blocks.range(block..));
+        blocks.take(max).map(|(&block, &place)| (block, place)).collect()
+    }
+}
+
+impl<V: Volume> Source for Remains<V> {
+    fn root(&self) -> u32 {
+        ROOT_INODE
+    }
+
+    fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
+        if inode == NAMELESS {
+            return Ok(without_inode(inode, FileType::Directory, 0));
+        }
+        self.read(
+            |fs| fs.attributes(inode),
+            |state| {
+                let known = state.survey.tree().files.contains_key(&inode);
+                let missing = Error::Invalid("it is damaged");
+                state.survey.attributes(inode).ok_or(if known { missing } else { Error::NotFound })
+            },
+        )
+    }
+
+    fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
+        let read = self.read(
+            |fs| match fs.readable_entries(directory)? {
+                (_, damage) if !damage.is_empty() => Err(damage[0].clone()),
+                (entries, _) => Ok((names_of(entries), Vec::new())),
+            },
+            |state| Ok((state.names(directory), Vec::new())),
+        );
+        read.unwrap_or_else(|error| (Vec::new(), vec![format!("names in the directory: {error}")]))
+    }
+
+    fn lost(&mut self, inode: u32) -> Vec<String> {
+        match &mut self.state {
+            State::Surveyed(state) => state.lost(inode),
+            _ => Vec::new(),
+        }
+    }
+
+    fn nameless(&mut self, taken: &dyn Fn(&[u8]) -> bool) -> Option<Name> {
+        let State::Surveyed(state) = &self.state else { return None };
+        if core::mem::replace(&mut self.nameless, true) || state.nameless().is_empty() {
+            return None;
+        }
+        let names = (0..).map(|number| match number {
+            0 => b"lost+found".to_vec(),
+            number => format!("lost+found-{number}").into_bytes(),
+        });
+        let name = names.into_iter().find(|name| !taken(name))?;
+        Some(Name { name, inode: NAMELESS, file_type: FileType::Directory, doubt: None })
+    }
+
+    fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>) {
+        let read = self.read(
+            |fs| fs.readable_xattrs(inode).map(|_| Source::xattrs(fs, inode)),
+            |state| Ok(state.xattrs(inode)),
+        );
+        read.unwrap_or_else(|error| (Vec::new(), vec![format!("extended attributes: {error}")]))
+    }
+
+    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error> {
+        self.read(
+            |fs| fs.read_link(inode),
+            |state| {
+                let file = state.survey.tree().files.get(&inode).filter(|file| file.inode.is_some());
+                file.map(|file| file.attached.clone()).ok_or(Error::NotFound)
+            },
+        )
+    }
+
+    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error> {
+        self.read(|fs| fs.stored_blocks(inode, block, max), |state| Ok(state.blocks(inode, block, max)))
+    }
+
+    fn read_block(
+        &mut self,
+        inode: u32,
+        block: u32,
+        place: Place,
+        out: &mut [u8; BLOCK_BYTES as usize],
+    ) -> Result<(), Error> {
+        match &mut self.state {
+            State::Mounted(fs) => fs.read_stored(inode, block, place, out),
+            State::Surveyed(state) => state.survey.read_data(inode, block, place, out),
+            State::Lost(error) => Err(error.clone()),
+        }
+    }
+}

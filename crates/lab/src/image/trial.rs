@@ -1,0 +1,172 @@
+//! Doing all that can be done with bytes that nobody vouches for. Fuzzers call this, and tests with damaged images.
+//!
+//! Nothing comes back: what counts is that each of these ends, without a panic, in time and memory that the length of the bytes
+//! bounds.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use floatgate_media::crc;
+use floatgate_mtd::Geometry;
+use floatgate_stack::ubi::{AttachOptions, FastmapUse, Ubi, VolumeInfo};
+use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
+use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
+
+use super::extract::{Contents, Entry, ExtractLimits, Extraction, Remains, Target, extract};
+use super::{Access, Image, Selection};
+
+/// What a trial takes at most.
+const LIMITS: ExtractLimits = ExtractLimits { bytes: 64 << 20, entries: 20_000, depth: 32 };
+
+/// Reads all, and keeps nothing.
+struct Nowhere;
+
+impl Target for Nowhere {
+    fn enter(&mut self, _: &Entry<'_>) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn leave(&mut self, _: &Entry<'_>) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn file(&mut self, _: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
+        while contents.next_piece().is_some() {}
+        Ok(Vec::new())
+    }
+
+    fn special(&mut self, _: &Entry<'_>) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn link(&mut self, _: &Entry<'_>, _: &[Vec<u8>]) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Bytes of the largest node that is mended.
+const NODE_MAX: usize = 8 << 10;
+
+/// Gives all headers of PEBs and all nodes in these bytes good CRCs, so that what is changed in them is believed.
+pub fn mend(bytes: &mut [u8]) {
+    for at in (0..bytes.len()).step_by(8) {
+        let Some(rest) = bytes.get_mut(at..) else { break };
+        if let Some(header) = rest.get_mut(..64).filter(|rest| rest.starts_with(b"UBI")) {
+            let crc = crc::ubi(&header[..60]);
+            header[60..].copy_from_slice(&crc.to_be_bytes());
+        } else if rest.len() >= 24 && rest.starts_with(&0x0610_1831_u32.to_le_bytes()) {
+            let len = u32::from_le_bytes([rest[16], rest[17], rest[18], rest[19]]) as usize;
+            if let Some(covered) = rest.get(8..len).filter(|_| len <= NODE_MAX) {
+                let crc = crc::ubi(covered);
+                rest[4..8].copy_from_slice(&crc.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// Attaches flash with these contents, of one of four geometries by the first byte: in every way for reading, and once for writing, after
+/// which each volume is written.
+pub fn attach(bytes: &[u8]) {
+    let Some((&choice, bytes)) = bytes.split_first() else { return };
+    let geometry: fn(u32) -> Geometry = match choice % 4 {
+        0 => Geometry::nand_512,
+        1 => Geometry::nand_2048,
+        2 => |blocks| Geometry { sub_page_bytes: 512, ..Geometry::nand_512(blocks) },
+        _ => |blocks| Geometry::nor(blocks, 8192),
+    };
+    let peb = u64::from(geometry(1).erase_bytes);
+    let blocks = u32::try_from((bytes.len() as u64).div_ceil(peb)).unwrap_or(u32::MAX).max(1);
+    let flash = |mode| StoreFlash::new(bytes.to_vec(), geometry(blocks), mode);
+    let read = AttachOptions { read_only: true, ..AttachOptions::default() };
+    for options in [
+        read.clone(),
+        AttachOptions { forgiving: true, ..read.clone() },
+        AttachOptions { fastmap: FastmapUse::Read, ..read },
+    ] {
+        if let Ok(ubi) = Ubi::attach(flash(StoreMode::ReadOnly), &options) {
+            read_volumes(ubi);
+        }
+    }
+    let write = AttachOptions { fastmap: FastmapUse::Write, ..AttachOptions::default() };
+    if let Ok(mut ubi) = Ubi::attach(flash(StoreMode::WriteThrough), &write) {
+        let page = vec![0x5A; geometry(1).write_bytes.max(64) as usize];
+        let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
+        for volume in &volumes {
+            // Whether it can be written is not the question.
+            let _ = ubi.change_leb(volume.id, 0, &page);
+        }
+        let _ = ubi.detach();
+    }
+}
+
+fn read_volumes(mut ubi: Ubi<StoreFlash<Vec<u8>>>) {
+    let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
+    let mut leb = Vec::new();
+    for volume in &volumes {
+        for lnum in 0..volume.used_lebs {
+            if !ubi.is_mapped(volume.id, lnum).unwrap_or(false) {
+                continue;
+            }
+            leb.resize(volume.usable_leb_bytes as usize, 0);
+            let _ = ubi.read_leb(volume.id, lnum, 0, &mut leb);
+        }
+    }
+}
+
+/// Mounts a bare UBIFS and reads all of it: strictly, after a recovery in memory, and what is left of it. LEBs are of 15,872 bytes, or of
+/// as many as the superblock says.
+pub fn mount(bytes: &[u8]) {
+    let word =
+        |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
+    let leb_bytes = word(36).filter(|leb| (2048..=1 << 20).contains(leb)).unwrap_or(15_872);
+    let min_io_bytes = word(32).filter(|unit| (8..=16_384).contains(unit)).unwrap_or(512);
+    let lebs = (bytes.len() as u64).div_ceil(u64::from(leb_bytes)).max(1);
+    let geometry = VolumeGeometry {
+        lebs: u32::try_from(lebs).unwrap_or(u32::MAX),
+        leb_bytes,
+        min_io_bytes,
+        max_write_bytes: min_io_bytes,
+        leb_start: 0,
+        read_only: false,
+    };
+    let read = MountOptions { read_only: true, recover: true, ..MountOptions::default() };
+    read_all(BareVolume::new(bytes.to_vec(), geometry), &read);
+    read_all(RamVolume::from_bytes(geometry, bytes), &MountOptions { read_only: false, ..read });
+    if let Ok(mut remains) = Remains::new(BareVolume::new(bytes.to_vec(), geometry)) {
+        let _ = extract(&mut remains, &mut Nowhere, &LIMITS, &|_| {});
+    }
+}
+
+fn read_all(volume: impl Volume, options: &MountOptions) {
+    let Ok(mut fs) = Ubifs::mount(volume, options, Behaviour::default()) else { return };
+    let _ = extract(&mut fs, &mut Nowhere, &LIMITS, &|_| {});
+    let _ = fs.check();
+    let _ = fs.unmount();
+}
+
+/// Looks for images in a file with these contents, describes them and extracts all of them.
+pub fn image(bytes: &[u8]) {
+    let Ok(file) = file_of(bytes) else { return };
+    let open = || Image::over(file.try_clone().ok()?, Access::Read).ok();
+    let Some(image) = open() else { return };
+    let found = image.found.clone();
+    let _ = super::info::info(image);
+    for one in found.iter().take(4) {
+        for volume in [None, Some("0".to_owned())] {
+            let selection = Selection { offset: Some(one.offset), volume, ..Selection::default() };
+            if let Some(extraction) = open().and_then(|image| Extraction::open(image, &selection).ok()) {
+                let _ = extraction.run(&mut Nowhere, &LIMITS, &|_| {});
+            }
+        }
+        let selection = Selection { offset: Some(one.offset), ..Selection::default() };
+        if let Some(image) = open() {
+            let _ = super::raw::read_raw(image, &selection, &mut io::sink());
+        }
+    }
+}
+
+fn file_of(bytes: &[u8]) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    Ok(file)
+}

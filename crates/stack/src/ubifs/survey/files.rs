@@ -1,0 +1,57 @@
+//! Reading the files that a survey has found.
+
+use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
+
+use super::{NOT_ITS_SIZE, Only, Survey};
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::files::Attributes;
+use crate::ubifs::layout::Place;
+use crate::volume::Volume;
+
+impl<V: Volume> Survey<V> {
+    /// The attributes of an inode; `None` if it is not known.
+    #[must_use]
+    pub fn attributes(&self, inode: u32) -> Option<Attributes> {
+        let file = self.tree.files.get(&inode)?;
+        let node = file.inode.as_ref()?;
+        Some(Attributes::new(node, node.file_type()?, &file.attached))
+    }
+
+    /// Whether the index does not lead to all that an inode may have: what is known of it was found by a search, and could be older
+    /// than what was there.
+    #[must_use]
+    pub fn is_doubtful(&self, inode: u32) -> bool {
+        let (first, last) = (Key::inode(inode), Key::highest(inode, KeyType::XattrEntry));
+        self.lost.iter().any(|lost| lost.only == Only::Newest && lost.from <= last && first <= lost.to)
+    }
+
+    /// Reads and decompresses a block of a file that is not encrypted; what lies behind its end is zeros.
+    ///
+    /// # Errors
+    /// A damaged node, another one than was found there; failures of the volume.
+    pub fn read_data(
+        &mut self,
+        inode: u32,
+        block: u32,
+        place: Place,
+        out: &mut [u8; BLOCK_BYTES as usize],
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        let frame = self.io.read_node(place, Some(NodeType::Data), &mut bytes)?;
+        let damaged = |source| Error::node(place.lnum, place.offset, source);
+        let corrupt = |what| Error::corrupt(place.lnum, place.offset, what);
+        let Node::Data(node) = frame.node().map_err(damaged)? else { return Err(Error::NotFound) };
+        node.check().map_err(damaged)?;
+        if Some(node.block.key) != Key::data(inode, block) {
+            return Err(corrupt("another block than the index says"));
+        }
+        let len = node.block.size as usize;
+        let room = out.get_mut(..len).ok_or(corrupt(NOT_ITS_SIZE))?;
+        let got = self.decompressor.decompress(node.block.compression, node.data, room);
+        if got.ok() != Some(len) {
+            return Err(corrupt(NOT_ITS_SIZE));
+        }
+        out[len..].fill(0);
+        Ok(())
+    }
+}
