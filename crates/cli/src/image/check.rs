@@ -21,7 +21,7 @@ pub(crate) struct Args {
     image: ImageArgs,
 
     /// Write a new image with everything that can be saved; files that have lost their name go to lost+found
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset"])]
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset", "auth_key", "auth_hashes"])]
     repair: Option<PathBuf>,
 
     /// Machine-readable report (schema: docs/json.md)

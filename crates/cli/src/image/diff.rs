@@ -65,10 +65,11 @@ pub(crate) struct Args {
 const LINES: usize = 200;
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let first = Selection { offset: args.offset, volume: args.volume.clone() };
+    let first = Selection { offset: args.offset, volume: args.volume.clone(), ..Selection::default() };
     let second = Selection {
         offset: args.second_offset,
         volume: args.second_volume.clone().or_else(|| args.volume.clone()),
+        ..Selection::default()
     };
     let image = |path: &Path| open(path).map_err(|error| options::failure(path, &error));
     let pair = || -> Result<[(Image, &Selection); 2], common::Failure> {

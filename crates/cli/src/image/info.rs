@@ -3,7 +3,7 @@
 use super::options::{self, ImageArgs};
 use crate::common::{self, Outcome};
 use floatgate_lab::image::Access;
-use floatgate_lab::image::info::{ImageInfo, info};
+use floatgate_lab::image::info::{ImageInfo, verified_info};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -21,7 +21,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
-    let info: ImageInfo = info(image).map_err(|error| options::failure(&args.image.image, &error))?;
+    let info: ImageInfo = verified_info(image, &args.image.authenticate())
+        .map_err(|error| options::failure(&args.image.image, &error))?;
     if args.json {
         return common::print_json(&info);
     }

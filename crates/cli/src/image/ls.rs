@@ -119,8 +119,9 @@ fn print(listed: &[Listed]) -> Result<(), Failure> {
         let arrow =
             file.target.as_ref().map(|target| format!(" -> {}", show_name(target))).unwrap_or_default();
         let date = show::date(a.mtime);
+        let encrypted = if a.is_encrypted() { "  (encrypted)" } else { "" };
         let line = format!(
-            "{mode} {:>links$} {:>uid$} {:>gid$} {:>size$} {date} {}{arrow}\n",
+            "{mode} {:>links$} {:>uid$} {:>gid$} {:>size$} {date} {}{arrow}{encrypted}\n",
             a.links,
             a.uid,
             a.gid,

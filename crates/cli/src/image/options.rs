@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use floatgate_lab::image::{Access, FileUbifs, Image, ImageError, Selection};
-use floatgate_stack::ubifs::Behaviour;
+use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.
 #[derive(clap::Args)]
@@ -19,11 +19,34 @@ pub(super) struct ImageArgs {
     /// Where the image begins in the file, where there are several (see `floatgate image info`)
     #[arg(long, value_name = "BYTE")]
     pub(super) offset: Option<u64>,
+
+    /// The key of a UBIFS with authentication, as the kernel's keyring has it: whatever it does not vouch for is refused
+    #[arg(long, value_name = "FILE", value_parser = read_key)]
+    auth_key: Option<AuthKey>,
+
+    /// Verify the hashes of a UBIFS with authentication without its key: damage shows, forgery does not
+    #[arg(long, conflicts_with = "auth_key")]
+    auth_hashes: bool,
+}
+
+/// The key in a file.
+fn read_key(path: &str) -> Result<AuthKey, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    AuthKey::new(&bytes).map_err(|error| format!("{path}: {error}"))
 }
 
 impl ImageArgs {
     pub(super) fn selection(&self) -> Selection {
-        Selection { offset: self.offset, volume: self.volume.clone() }
+        Selection { offset: self.offset, volume: self.volume.clone(), authenticate: self.authenticate() }
+    }
+
+    /// What is to be verified.
+    pub(super) fn authenticate(&self) -> Authenticate {
+        match &self.auth_key {
+            Some(key) => Authenticate::Key(key.clone()),
+            None if self.auth_hashes => Authenticate::Hashes,
+            None => Authenticate::No,
+        }
     }
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {

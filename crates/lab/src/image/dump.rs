@@ -4,7 +4,7 @@ use std::fmt::{self, Debug};
 
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
 use floatgate_media::ubifs::{Frame, LOG_LEB, Node, ROOT_INODE};
-use floatgate_stack::ubifs::{Survey, Tree, probe};
+use floatgate_stack::ubifs::{Authenticate, Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
@@ -110,12 +110,12 @@ pub fn dump(image: Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<
         Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
         Wanted::Area(area) => places_of(&mut volume, *area)?,
         Wanted::Inode { inode, block } => {
-            let (place, back) = of_inode(volume, *inode, *block)?;
+            let (place, back) = of_inode(volume, *inode, *block, &selection.authenticate)?;
             volume = back;
             vec![place]
         }
         Wanted::Path { path, block, entry } => {
-            let (place, back) = of_path(volume, path, *block, *entry)?;
+            let (place, back) = of_path(volume, path, (*block, *entry), &selection.authenticate)?;
             volume = back;
             vec![place]
         }
@@ -164,8 +164,9 @@ fn of_inode<S: Store>(
     volume: MappedVolume<S>,
     inode: u32,
     block: Option<u32>,
+    authenticate: &Authenticate,
 ) -> Result<Found<S>, ImageError> {
-    let survey = Survey::new(volume).map_err(|(error, _)| error)?;
+    let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
     let place = node_of(survey.tree(), inode, block);
     Ok((place?, survey.into_volume()))
 }
@@ -173,10 +174,10 @@ fn of_inode<S: Store>(
 fn of_path<S: Store>(
     volume: MappedVolume<S>,
     path: &[u8],
-    block: Option<u32>,
-    entry: bool,
+    (block, entry): (Option<u32>, bool),
+    authenticate: &Authenticate,
 ) -> Result<Found<S>, ImageError> {
-    let survey = Survey::new(volume).map_err(|(error, _)| error)?;
+    let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
     let tree = survey.tree();
     let missing = || ImageError::NoNode(format!("there is no {}", show_name(path)));
     let mut inode = ROOT_INODE;

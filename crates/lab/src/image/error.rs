@@ -105,6 +105,13 @@ impl ImageError {
             Self::Ubifs(ubifs::Error::NeedsRecovery) => {
                 "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
             }
+            Self::Ubifs(ubifs::Error::WrongAuthKey) => {
+                "--auth-key takes the bytes of the key as they were given to the kernel's keyring, without a newline that an editor adds"
+            }
+            Self::Ubifs(ubifs::Error::NotAuthenticated) => "leave --auth-key and --auth-hashes out",
+            Self::Ubifs(ubifs::Error::SignedSuperblock) => {
+                "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
+            }
             Self::Ubifs(ubifs::Error::NotFound) => "`floatgate image ls` lists what is there",
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
                 "`floatgate image check` says what is wrong"

@@ -5,7 +5,9 @@ use std::fmt;
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
 use floatgate_media::ubifs::{Compression, Superblock};
 use floatgate_stack::ubi::{PebState, VolumeInfo};
-use floatgate_stack::ubifs::{MasterState, probe};
+use floatgate_stack::ubifs::{
+    Authenticate, Authentication, Behaviour, Inconsistency, MasterState, MountOptions, Ubifs, probe,
+};
 use floatgate_stack::{Volume, VolumeError};
 use serde::Serialize;
 
@@ -126,6 +128,8 @@ pub struct UbifsInfo {
     pub encrypted: bool,
     /// Nodes are authenticated.
     pub authenticated: bool,
+    /// How, if they are.
+    pub authentication: Option<AuthenticationInfo>,
     /// Identity.
     pub uuid: String,
     /// Number of the last commit.
@@ -134,11 +138,36 @@ pub struct UbifsInfo {
     pub needs_recovery: Option<bool>,
 }
 
+/// The authentication of a filesystem.
+#[derive(Clone, Debug, Serialize)]
+pub struct AuthenticationInfo {
+    /// The hash function.
+    pub algorithm: String,
+    /// The superblock is signed; without a signature it has an HMAC, which a key verifies.
+    pub signed: bool,
+    /// Whether everything is authentic, or as far as hashes tell without a key; `None` if that was not looked at.
+    pub verified: Option<bool>,
+    /// It was verified by the key, and not by hashes only.
+    pub by_key: bool,
+    /// Nodes at the end of the journal that power was cut from before anything authenticated them: they do not count.
+    pub dropped_nodes: Option<u32>,
+    /// The first thing that is not authentic.
+    pub problem: Option<String>,
+}
+
 /// Looks at all that a file holds.
 ///
 /// # Errors
 /// The file cannot be read. Damage inside is part of the report.
 pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
+    verified_info(image, &Authenticate::No)
+}
+
+/// As [`info`]; filesystems with authentication are read as a whole and verified.
+///
+/// # Errors
+/// The file cannot be read. What is not authentic is part of the report.
+pub fn verified_info(image: Image, authenticate: &Authenticate) -> Result<ImageInfo, ImageError> {
     let (mut image, ecc) = (image, None::<Corrected>);
     let ecc = image.corrected.take().or(ecc);
     let found = image.found.clone();
@@ -146,7 +175,7 @@ pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
     let mut rest = Some(image);
     for one in &found {
         let Some(image) = rest.take() else { break };
-        let (described, image) = describe(image, one)?;
+        let (described, image) = describe(image, one, authenticate)?;
         images.push(described);
         rest = image;
     }
@@ -154,24 +183,28 @@ pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
 }
 
 /// One image, and the file for the next one.
-fn describe(image: Image, found: &Found) -> Result<(OneImage, Option<Image>), ImageError> {
+fn describe(
+    image: Image,
+    found: &Found,
+    authenticate: &Authenticate,
+) -> Result<(OneImage, Option<Image>), ImageError> {
     let mut one = OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, damage: None };
     let again = image.reopen();
     match &found.content {
         Content::Ubifs { .. } => {
-            let selection = super::Selection { offset: Some(found.offset), volume: None };
+            let selection = super::Selection { offset: Some(found.offset), ..super::Selection::default() };
             let mut volume = image.volume(&selection)?;
-            one.ubifs = ubifs_info(&mut *volume);
+            one.ubifs = ubifs_info(&mut *volume, authenticate);
         }
         _ => match image.attach_remains(found) {
-            Ok(ubi) => one.ubi = Some(ubi_info(ubi)),
+            Ok(ubi) => one.ubi = Some(ubi_info(ubi, authenticate)),
             Err(error) => one.damage = Some(error.to_string()),
         },
     }
     Ok((one, again))
 }
 
-fn ubi_info(ubi: FileUbi) -> UbiInfo {
+fn ubi_info(ubi: FileUbi, authenticate: &Authenticate) -> UbiInfo {
     let info = ubi.info();
     let flash = info.geometry.flash();
     let free = |state: PebState| matches!(state, PebState::Free | PebState::Pending);
@@ -198,14 +231,14 @@ fn ubi_info(ubi: FileUbi) -> UbiInfo {
     let mut rest = Some(ubi);
     for volume in volumes {
         let Some(ubi) = rest.take() else { break };
-        let (described, ubi) = volume_info(ubi, &volume);
+        let (described, ubi) = volume_info(ubi, &volume, authenticate);
         out.volumes.push(described);
         rest = Some(ubi);
     }
     out
 }
 
-fn volume_info(ubi: FileUbi, volume: &VolumeInfo) -> (OneVolume, FileUbi) {
+fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -> (OneVolume, FileUbi) {
     let is_static = volume.volume_type == VolumeType::Static;
     let mut out = OneVolume {
         id: volume.id,
@@ -223,7 +256,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo) -> (OneVolume, FileUbi) {
     };
     match ubi.open_volume(volume.id) {
         Ok(mut opened) => {
-            out.ubifs = ubifs_info(&mut opened);
+            out.ubifs = ubifs_info(&mut opened, authenticate);
             if out.ubifs.is_none() {
                 out.starts_with = first_bytes(&mut opened);
             }
@@ -252,9 +285,78 @@ fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     Some(name.map_or_else(|| show_name(&bytes), |(_, name)| name.to_owned()))
 }
 
-fn ubifs_info(volume: &mut dyn Volume) -> Option<UbifsInfo> {
+fn ubifs_info(volume: &mut dyn Volume, authenticate: &Authenticate) -> Option<UbifsInfo> {
     let (superblock, master) = probe(volume).ok()?;
-    Some(UbifsInfo::new(&superblock, master))
+    let mut info = UbifsInfo::new(&superblock, master);
+    if let Some(authentication) = &mut info.authentication
+        && *authenticate != Authenticate::No
+    {
+        authentication.verify(volume, authenticate);
+    }
+    Some(info)
+}
+
+impl AuthenticationInfo {
+    fn new(superblock: &Superblock) -> Option<Self> {
+        let known = Authentication::of(superblock)?;
+        Some(Self {
+            algorithm: known.algorithm.name().unwrap_or("an unknown hash function").to_owned(),
+            signed: known.is_signed,
+            verified: None,
+            by_key: false,
+            dropped_nodes: None,
+            problem: None,
+        })
+    }
+
+    /// Reads everything there is.
+    fn verify(&mut self, volume: &mut dyn Volume, authenticate: &Authenticate) {
+        let outcome = read_all(volume, authenticate);
+        self.by_key = matches!(authenticate, Authenticate::Key(_));
+        self.verified = Some(outcome.is_ok());
+        match outcome {
+            Ok(dropped) => self.dropped_nodes = Some(dropped),
+            Err(problem) => self.problem = Some(problem),
+        }
+    }
+}
+
+/// Reads all nodes of a filesystem, and returns how many the journal has that do not count; or the first error.
+fn read_all(volume: &mut dyn Volume, authenticate: &Authenticate) -> Result<u32, String> {
+    let authenticate = authenticate.clone();
+    let options = MountOptions { read_only: true, recover: true, authenticate, ..MountOptions::default() };
+    let mounted = Ubifs::mount(volume, &options, Behaviour::default());
+    let mut fs = mounted.map_err(|(error, _)| error.to_string())?;
+    let found = fs.check().map_err(|error| error.to_string())?;
+    let damaged = found.into_iter().find_map(|found| match found {
+        Inconsistency::Node { error, .. } => Some(error.to_string()),
+        _ => None,
+    });
+    match damaged {
+        Some(problem) => Err(problem),
+        None => Ok(fs.authentication().map_or(0, |found| found.dropped_nodes)),
+    }
+}
+
+impl fmt::Display for AuthenticationInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.signed { "signed, with hashes by" } else { "authenticated with" };
+        write!(f, "{how} {}, ", self.algorithm)?;
+        match (self.verified, &self.problem) {
+            (Some(true), _) if self.by_key => write!(f, "verified")?,
+            (Some(true), _) => {
+                write!(f, "hashes verified, but not by a key: damage would show, forgery would not")?
+            }
+            (_, Some(problem)) => write!(f, "NOT VERIFIED: {problem}")?,
+            _ => write!(f, "not verified")?,
+        }
+        match self.dropped_nodes {
+            Some(nodes @ 1..) => {
+                write!(f, "; {nodes} nodes left out that a power cut left without authentication")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl UbifsInfo {
@@ -273,6 +375,7 @@ impl UbifsInfo {
             double_hash: superblock.has(Flags::DOUBLE_HASH),
             encrypted: superblock.has(Flags::ENCRYPTION),
             authenticated: superblock.has(Flags::AUTHENTICATION),
+            authentication: AuthenticationInfo::new(superblock),
             uuid: uuid(&superblock.uuid),
             commit: master.map(|master| master.commit),
             needs_recovery: master.map(|master| master.dirty),
@@ -467,13 +570,12 @@ impl UbifsInfo {
             "{indent}journal {journal}, log {log} LEBs, LPT {lpt}, orphans {orphans}, fanout {}",
             self.fanout
         )?;
-        let features = [
-            (self.double_hash, "double hash"),
-            (self.encrypted, "encrypted"),
-            (self.authenticated, "authenticated"),
-        ];
+        let features = [(self.double_hash, "double hash"), (self.encrypted, "encrypted")];
         for (_, feature) in features.into_iter().filter(|(has, _)| *has) {
             write!(f, ", {feature}")?;
+        }
+        if let Some(authentication) = &self.authentication {
+            write!(f, "\n{indent}{authentication}")?;
         }
         writeln!(f, "\n{indent}UUID {}", self.uuid)
     }

@@ -8,7 +8,7 @@ use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::{CachedStore, Window};
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
-use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs, probe};
+use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 use serde::Serialize;
 
@@ -73,13 +73,15 @@ pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
 /// A filesystem mounted from a file.
 pub type FileUbifs = Ubifs<Box<dyn Volume>>;
 
-/// Which of several images and volumes is meant.
+/// Which of several images and volumes is meant, and what of its filesystem is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Where the image begins in the file.
     pub offset: Option<u64>,
     /// Name or number of a volume.
     pub volume: Option<String>,
+    /// What is verified of a filesystem with authentication.
+    pub authenticate: Authenticate,
 }
 
 /// Sizes of flash that an image does not tell, or that the user knows better.
@@ -205,6 +207,7 @@ impl Image {
             recover,
             forgiving: self.access == Access::Read,
             keep_space_fixup: true,
+            authenticate: selection.authenticate.clone(),
         };
         let writes = self.access == Access::Write;
         let volume = self.open_volume(selection, recover)?;

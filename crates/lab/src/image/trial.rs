@@ -153,12 +153,12 @@ pub fn image(bytes: &[u8]) {
     let _ = super::info::info(image);
     for one in found.iter().take(4) {
         for volume in [None, Some("0".to_owned())] {
-            let selection = Selection { offset: Some(one.offset), volume };
+            let selection = Selection { offset: Some(one.offset), volume, ..Selection::default() };
             if let Some(extraction) = open().and_then(|image| Extraction::open(image, &selection).ok()) {
                 let _ = extraction.run(&mut Nowhere, &LIMITS, &|_| {});
             }
         }
-        let selection = Selection { offset: Some(one.offset), volume: None };
+        let selection = Selection { offset: Some(one.offset), ..Selection::default() };
         if let Some(image) = open() {
             let _ = super::raw::read_raw(image, &selection, &mut io::sink());
         }

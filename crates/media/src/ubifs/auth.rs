@@ -64,6 +64,37 @@ codes! {
 }
 
 impl HashAlgorithm {
+    /// The name that Linux and `mkfs.ubifs` have for it, `None` for an unknown function.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Md4 => "md4",
+            Self::Md5 => "md5",
+            Self::Sha1 => "sha1",
+            Self::RipeMd160 => "rmd160",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+            Self::Sha224 => "sha224",
+            Self::RipeMd128 => "rmd128",
+            Self::RipeMd256 => "rmd256",
+            Self::RipeMd320 => "rmd320",
+            Self::Whirlpool256 => "wp256",
+            Self::Whirlpool384 => "wp384",
+            Self::Whirlpool512 => "wp512",
+            Self::Tiger128 => "tgr128",
+            Self::Tiger160 => "tgr160",
+            Self::Tiger192 => "tgr192",
+            Self::Sm3 => "sm3",
+            Self::Streebog256 => "streebog256",
+            Self::Streebog512 => "streebog512",
+            Self::Sha3_256 => "sha3-256",
+            Self::Sha3_384 => "sha3-384",
+            Self::Sha3_512 => "sha3-512",
+            Self::Other(_) => return None,
+        })
+    }
+
     /// Bytes of a hash, `None` for an unknown function.
     #[must_use]
     pub const fn hash_bytes(self) -> Option<usize> {

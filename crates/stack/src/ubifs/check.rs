@@ -145,7 +145,7 @@ impl<V: Volume> Core<V> {
         let mut out = Vec::new();
         for (key, place) in leaves {
             usage.add(place);
-            match self.key_at(place, &mut out) {
+            match self.key_at(key, place, &mut out) {
                 Ok(there) if there == Some(key) => {}
                 Ok(_) => {
                     let error = Error::corrupt(place.lnum, place.offset, "a node with another key");
@@ -158,8 +158,9 @@ impl<V: Volume> Core<V> {
         Ok(usage)
     }
 
-    fn key_at(&mut self, place: Place, out: &mut Vec<u8>) -> Result<Option<Key>> {
-        let frame = self.io.read_node(place, None, out)?;
+    fn key_at(&mut self, key: Key, place: Place, out: &mut Vec<u8>) -> Result<Option<Key>> {
+        let Self { tnc, io, .. } = self;
+        let frame = tnc.read_leaf(io, key, place, None, out)?;
         let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
         Ok(match node {
             Node::Inode(node) => Some(node.inode.key),

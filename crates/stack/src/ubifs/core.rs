@@ -1,5 +1,6 @@
 //! The state of a mounted filesystem below files and names.
 
+use super::auth::{Authentication, Verifier};
 use super::error::Result;
 use super::io::Io;
 use super::journal::Log;
@@ -36,6 +37,10 @@ pub(crate) struct Core<V> {
     pub(crate) sizes: BTreeMap<u32, u64>,
     /// An image is built: the first commit makes the filesystem end behind the last LEB that is used.
     pub(crate) ends_behind_data: bool,
+    /// What is known of the filesystem's authenticity; `None` without authentication.
+    pub(crate) authentication: Option<Authentication>,
+    /// Verifies hashes, if the mount is to.
+    pub(crate) verifier: Option<Verifier>,
     /// What a forgiving mount has found damaged.
     pub(crate) damage: Damage,
 }

@@ -90,6 +90,28 @@ pub enum Error {
     /// Too many links to an inode.
     #[error("too many links")]
     TooManyLinks,
+    /// A structure or a node is not what the key, or the hash that leads to it, says it is: damaged, or forged.
+    #[error("LEB {lnum}, offset {offset:#x}: not authentic: {what}")]
+    Unauthentic {
+        /// Its LEB.
+        lnum: u32,
+        /// Where it begins in the LEB.
+        offset: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The key that was given is another one than the filesystem's.
+    #[error("the key is not the one that the filesystem is authenticated with")]
+    WrongAuthKey,
+    /// A filesystem was to be authenticated that has no authentication.
+    #[error("the filesystem has no authentication: there is nothing to verify it by")]
+    NotAuthenticated,
+    /// The filesystem is authenticated by a hash function that is not implemented.
+    #[error("not supported: authentication with {0}")]
+    UnsupportedHash(&'static str),
+    /// The superblock is authenticated by a signature, which only a certificate verifies, and not by a key.
+    #[error("not supported: the superblock is signed (PKCS #7), which no key verifies")]
+    SignedSuperblock,
     /// Needs a feature that is not there.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
@@ -111,6 +133,12 @@ impl Error {
         Self::Corrupt { lnum, offset, what }
     }
 
+    /// What is not authentic, at a place.
+    #[must_use]
+    pub(crate) const fn unauthentic(lnum: u32, offset: u32, what: &'static str) -> Self {
+        Self::Unauthentic { lnum, offset, what }
+    }
+
     /// LEB and byte in it where it shows, if it has a place.
     #[must_use]
     pub const fn place(&self) -> Option<(u32, u32)> {
@@ -118,6 +146,7 @@ impl Error {
             Self::Node { lnum, offset, .. }
             | Self::WrongNode { lnum, offset, .. }
             | Self::Corrupt { lnum, offset, .. }
+            | Self::Unauthentic { lnum, offset, .. }
             | Self::Volume(VolumeError { lnum, offset, .. }) => Some((lnum, offset)),
             _ => None,
         }
@@ -130,6 +159,7 @@ impl Error {
             Self::Node { source, .. } => source.to_string(),
             Self::WrongNode { expected, found, .. } => format!("{expected:?} expected, {found:?} found"),
             Self::Corrupt { what, .. } => (*what).to_owned(),
+            Self::Unauthentic { what, .. } => format!("not authentic: {what}"),
             Self::Volume(error) => error.fault.to_string(),
             other => other.to_string(),
         }
@@ -139,7 +169,9 @@ impl Error {
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
-            Self::Node { .. } | Self::WrongNode { .. } | Self::Corrupt { .. } => true,
+            Self::Node { .. } | Self::WrongNode { .. } | Self::Corrupt { .. } | Self::Unauthentic { .. } => {
+                true
+            }
             Self::Volume(error) => matches!(error.fault, VolumeFault::Uncorrectable),
             _ => false,
         }

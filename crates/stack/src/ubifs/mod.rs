@@ -1,5 +1,6 @@
 //! UBIFS over any [`Volume`](crate::Volume).
 
+mod auth;
 mod check;
 mod commit;
 pub mod compress;
@@ -22,6 +23,7 @@ mod testing;
 mod tnc;
 mod wbuf;
 
+pub use auth::{AuthKey, Authenticate, Authentication, Checked};
 pub use check::Inconsistency;
 pub use error::{Error, Result};
 pub use files::{

@@ -4,8 +4,8 @@ use floatgate_media::ubifs::{FileType, ROOT_INODE};
 use floatgate_stack::ubifs::{Problem, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
-use super::super::ImageError;
 use super::super::extract::show_path;
+use super::super::{ImageError, Selection};
 use super::report::{CheckReport, Finding, Layer, VolumeCheck};
 use super::{MappedVolume, Origin};
 
@@ -27,20 +27,22 @@ pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -
 pub(super) fn check<S: Store>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
+    selection: &Selection,
     origin: &Origin,
     report: &mut CheckReport,
 ) -> Result<VolumeCheck, ImageError> {
-    check_volume(volume, name, origin, report).map(|(checked, _)| checked)
+    check_volume(volume, name, selection, origin, report).map(|(checked, _)| checked)
 }
 
 /// As [`check`], and gives the volume back.
 pub(super) fn check_volume<S: Store>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
+    selection: &Selection,
     origin: &Origin,
     report: &mut CheckReport,
 ) -> Result<(VolumeCheck, MappedVolume<S>), ImageError> {
-    let survey = Survey::new(volume).map_err(|(error, _)| error)?;
+    let survey = Survey::authenticated(volume, &selection.authenticate).map_err(|(error, _)| error)?;
     let checked = describe(&survey, name.clone());
     report.unlisted += survey.dropped_problems();
     let mut findings: Vec<(Finding, Option<(u32, u32)>)> =

@@ -43,7 +43,7 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 let window = Window::new(again.into_store(), found.offset, found.len);
                 let volume = MappedVolume::bare(window, found.len, *leb_bytes, *min_io_bytes);
-                let checked = files::check(volume, None, &origin, &mut report)?;
+                let checked = files::check(volume, None, selection, &origin, &mut report)?;
                 report.images.push(ImageCheck::bare(&found, checked));
             }
             _ => check_ubi(again, &found, selection, &origin, &mut report)?,
@@ -76,7 +76,8 @@ fn check_ubi(
         let mut volume = headers.volume(store, id, Mapping::Linux);
         let has_files = files::has_filesystem(&mut volume);
         if has_files {
-            let (described, volume) = files::check_volume(volume, Some((id, name)), origin, report)?;
+            let (described, volume) =
+                files::check_volume(volume, Some((id, name)), selection, origin, report)?;
             checked.volumes.push(described);
             store = volume.into_store();
         } else {

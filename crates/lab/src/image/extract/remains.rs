@@ -6,17 +6,14 @@ use floatgate_media::ubifs::{BLOCK_BYTES, FileType, ROOT_INODE};
 use floatgate_stack::Volume;
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{
-    Attributes, Behaviour, Error, File, MountOptions, Place, Problem, Severity, Structure, Survey, Ubifs,
+    Attributes, Authenticate, Behaviour, Error, File, MountOptions, Place, Problem, Severity, Structure,
+    Survey, Ubifs,
 };
 
 use super::source::{Name, Source, Xattrs, names_of, without_inode};
 use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
 use crate::image::detect::Content;
 use crate::image::{Image, ImageError, Selection};
-
-/// How a filesystem is mounted to be extracted.
-const OPTIONS: MountOptions =
-    MountOptions { read_only: true, recover: true, forgiving: true, keep_space_fixup: false };
 
 /// The number of no inode: the directory of files whose names are lost.
 const NAMELESS: u32 = 0;
@@ -49,7 +46,7 @@ impl Extraction {
             _ => (1, true),
         };
         let (volume, damage) = image.damaged_volume(selection)?;
-        let mut remains = Remains::new(volume)?;
+        let mut remains = Remains::authenticated(volume, &selection.authenticate)?;
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
@@ -116,6 +113,8 @@ pub struct Remains<V> {
     state: State<V>,
     /// The directory of nameless files was asked for.
     nameless: bool,
+    /// What is verified.
+    authenticate: Authenticate,
 }
 
 #[derive(Debug)]
@@ -141,14 +140,30 @@ impl<V: Volume> Remains<V> {
     /// # Errors
     /// There is none; failures of the volume.
     pub fn new(volume: V) -> Result<Self, ImageError> {
-        let state = match Ubifs::mount(volume, &OPTIONS, Behaviour::default()) {
+        Self::authenticated(volume, &Authenticate::No)
+    }
+
+    /// As [`new`](Self::new); of a filesystem with authentication, what nothing vouches for is not read.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a filesystem that cannot be authenticated so.
+    pub fn authenticated(volume: V, authenticate: &Authenticate) -> Result<Self, ImageError> {
+        let authenticate = authenticate.clone();
+        let options = MountOptions {
+            read_only: true,
+            recover: true,
+            forgiving: true,
+            authenticate,
+            ..MountOptions::default()
+        };
+        let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
             Ok(fs) if fs.damage().is_empty() => State::Mounted(Box::new(fs)),
-            Ok(fs) => State::survey(fs.abandon()),
-            Err((_, volume)) => State::survey(volume),
+            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
+            Err((_, volume)) => State::survey(volume, &options.authenticate),
         };
         match state {
             State::Lost(error) => Err(error.into()),
-            state => Ok(Self { state, nameless: false }),
+            state => Ok(Self { state, nameless: false, authenticate: options.authenticate }),
         }
     }
 
@@ -197,15 +212,15 @@ impl<V: Volume> Remains<V> {
     fn survey(&mut self) {
         let lost = State::Lost(Error::Invalid("the filesystem is being looked at"));
         self.state = match core::mem::replace(&mut self.state, lost) {
-            State::Mounted(fs) => State::survey(fs.abandon()),
+            State::Mounted(fs) => State::survey(fs.abandon(), &self.authenticate),
             other => other,
         };
     }
 }
 
 impl<V: Volume> State<V> {
-    fn survey(volume: V) -> Self {
-        let survey = match Survey::new(volume) {
+    fn survey(volume: V, authenticate: &Authenticate) -> Self {
+        let survey = match Survey::authenticated(volume, authenticate) {
             Ok(survey) => survey,
             Err((error, _)) => return Self::Lost(error),
         };

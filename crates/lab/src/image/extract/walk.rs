@@ -9,6 +9,12 @@ use super::contents::FileContents;
 use super::source::{Xattrs, without_inode};
 use super::{ExtractError, ExtractLimits, Extracted, Loss, Name, Source, Target, show_path};
 
+/// What is lost of an encrypted file.
+const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
+
+/// Name of the attribute that says how a file is encrypted.
+const ENCRYPTION_CONTEXT: &[u8] = b"c";
+
 /// Blocks that are listed at a time to find the end of a file.
 const BATCH: usize = 4096;
 
@@ -46,6 +52,8 @@ struct Level {
     xattrs: Xattrs,
     /// The last name first.
     names: Vec<Name>,
+    /// Its own name is encrypted: the target does not have it.
+    encrypted: bool,
 }
 
 /// Gives a target all of a filesystem, entries of a directory in the order of their names.
@@ -88,7 +96,7 @@ impl Walk<'_> {
                 let nameless =
                     if is_root { self.source.nameless(&|name| names.contains(name)) } else { None };
                 if let Some(level) =
-                    nameless.map(|nameless| self.visit(nameless, false)).transpose()?.flatten()
+                    nameless.map(|nameless| self.visit(nameless, false, false)).transpose()?.flatten()
                 {
                     levels.push(level);
                 } else if let Some(level) = levels.pop() {
@@ -97,7 +105,8 @@ impl Walk<'_> {
                 continue;
             };
             let again = level.names.last().is_some_and(|next| next.name == name.name);
-            levels.extend(self.visit(name, again)?);
+            let encrypted = level.attributes.is_encrypted();
+            levels.extend(self.visit(name, again, encrypted)?);
         }
         Ok(())
     }
@@ -126,8 +135,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// One name; a level if it is a directory's. `again`: the next name is the same.
-    fn visit(&mut self, name: Name, again: bool) -> Result<Option<Level>, ExtractError> {
+    /// One name, perhaps an encrypted one; a level if it is a directory's. `again`: the next name is the same.
+    fn visit(&mut self, name: Name, again: bool, encrypted: bool) -> Result<Option<Level>, ExtractError> {
         let Name { name, inode, file_type, doubt } = name;
         self.path.push(name);
         self.done.entries += 1;
@@ -136,6 +145,7 @@ impl Walk<'_> {
             return Err(ExtractError::Limit { path, what: "entries", limit });
         }
         let level = match self.check_name(again) {
+            _ if encrypted => self.visit_encrypted(inode, file_type),
             Ok(()) => {
                 doubt.into_iter().for_each(|doubt| self.lose(doubt));
                 self.visit_inode(inode, file_type)?
@@ -149,6 +159,20 @@ impl Walk<'_> {
             self.path.pop();
         }
         Ok(level)
+    }
+
+    /// An encrypted name: it is lost, and so is all below it.
+    fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Option<Level> {
+        self.lose(ENCRYPTED);
+        if file_type != FileType::Directory {
+            return None;
+        }
+        let attributes = self.attributes_of(inode, file_type)?;
+        if !self.may_enter(&attributes) {
+            return None;
+        }
+        let names = self.names(inode);
+        Some(Level { attributes, xattrs: Xattrs::new(), names, encrypted: true })
     }
 
     fn check_name(&self, again: bool) -> Result<(), &'static str> {
@@ -202,16 +226,29 @@ impl Walk<'_> {
         last.map_or(0, |last| (u64::from(last) + 1) * u64::from(BLOCK_BYTES))
     }
 
-    fn enter(&mut self, attributes: Attributes) -> Result<Option<Level>, ExtractError> {
+    /// Whether a directory can be entered; if not, it is a loss.
+    fn may_enter(&mut self, attributes: &Attributes) -> bool {
         if self.path.len() > self.limits.depth {
             self.lose(format!("it is more than {} directories deep", self.limits.depth));
-            return Ok(None);
+            return false;
         }
         if !self.directories.insert(attributes.inode) {
             self.lose("the directory has another name, or contains itself");
+            return false;
+        }
+        true
+    }
+
+    fn enter(&mut self, attributes: Attributes) -> Result<Option<Level>, ExtractError> {
+        if !self.may_enter(&attributes) {
             return Ok(None);
         }
-        let xattrs = self.xattrs(&attributes);
+        let mut xattrs = self.xattrs(&attributes);
+        if attributes.is_encrypted() {
+            // Its own name is not.
+            self.lose("the directory is encrypted: it is restored as one that is not, and empty");
+            xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
+        }
         let outcome = self.target.enter(&Entry {
             path: &self.path,
             attributes: &attributes,
@@ -219,24 +256,32 @@ impl Walk<'_> {
             target: None,
         });
         self.losses(outcome)?;
-        let (mut names, damage) = self.source.names(attributes.inode);
+        let names = self.names(attributes.inode);
+        Ok(Some(Level { attributes, xattrs, names, encrypted: false }))
+    }
+
+    /// Names in a directory, the last one first.
+    fn names(&mut self, directory: u32) -> Vec<Name> {
+        let (mut names, damage) = self.source.names(directory);
         self.lose_all(damage);
         self.lose_of(attributes.inode);
         names.sort_by(|a, b| b.name.cmp(&a.name));
-        Ok(Some(Level { attributes, xattrs, names }))
+        names
     }
 
     fn leave(&mut self, level: &Level) -> Result<(), ExtractError> {
         let (attributes, xattrs) = (&level.attributes, &level.xattrs);
-        let outcome = self.target.leave(&Entry { path: &self.path, attributes, xattrs, target: None });
-        self.losses(outcome)?;
+        if !level.encrypted {
+            let outcome = self.target.leave(&Entry { path: &self.path, attributes, xattrs, target: None });
+            self.losses(outcome)?;
+        }
         self.path.pop();
         Ok(())
     }
 
     fn leaf(&mut self, attributes: &Attributes) -> Result<(), ExtractError> {
         if attributes.is_encrypted() {
-            self.lose("encrypted: name and contents stay in the image only");
+            self.lose(ENCRYPTED);
             return Ok(());
         }
         if attributes.links > 1 {

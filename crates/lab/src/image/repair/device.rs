@@ -6,7 +6,7 @@ use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
 use floatgate_stack::ubifs::{
-    Behaviour, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs, probe,
+    Authenticate, Behaviour, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs, probe,
 };
 use floatgate_stack::{BareVolume, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
@@ -192,11 +192,15 @@ fn rebuild_files<S: Store, V: Volume>(
     saved: &mut Saved,
 ) -> Result<(V, MappedVolume<S>), ImageError> {
     let nameless = volume.nameless();
-    let mut survey = Survey::with_nameless(volume, nameless).map_err(|(error, _)| error)?;
+    let mut survey =
+        Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
     let root = survey.tree().files.get(&ROOT_INODE).and_then(|file| file.inode);
     let options = format_options(survey.superblock(), root.as_ref());
     let behaviour = Behaviour::default();
     let mut fs = Ubifs::format(target, &options, behaviour).map_err(|(error, _)| error)?;
+    if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
+        saved.lose("/", "the authentication: nothing vouches for the new filesystem");
+    }
     if survey.superblock().is_none() {
         saved.lose("/", "the superblock: parameters of the filesystem are the usual ones now");
     }

@@ -123,7 +123,7 @@ fn recover_all(path: &Path, found: &[Found]) -> Result<(), ImageError> {
         let image = Image::open(path, Access::Write)?;
         let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
         if let Content::Ubifs { .. } = found.content {
-            let selection = Selection { offset: Some(found.offset), volume: None };
+            let selection = Selection { offset: Some(found.offset), ..Selection::default() };
             let volume = image.volume(&selection)?;
             let fs = Ubifs::mount(volume, &options, Behaviour::default()).map_err(|(error, _)| error)?;
             fs.unmount().map_err(|(error, _)| error)?;

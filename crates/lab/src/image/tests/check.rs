@@ -264,7 +264,7 @@ fn static_volumes_and_others_are_kept() {
     });
     let bytes = format(bytes, &geometry, 1, true, |fs| populate(fs, 1));
     assert_eq!(checked(&bytes).outcome, Outcome::Clean);
-    let selection = Selection { offset: None, volume: Some("root".to_owned()) };
+    let selection = Selection { volume: Some("root".to_owned()), ..Selection::default() };
     let inode = dump(open(&bytes), &selection, &path("/dir-0")).unwrap()[0].at.unwrap() as usize;
     let (done, out) = repaired(&hit(&bytes, &[inode + 60]));
     assert_eq!((done.method, done.after), (Method::Rebuilt, Outcome::Clean), "{:#?}", checked(&out).findings);

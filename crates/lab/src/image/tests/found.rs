@@ -19,7 +19,7 @@ fn ubi_regions(bytes: &[u8]) -> Vec<(u64, u64)> {
 }
 
 fn at(offset: u64) -> Selection {
-    Selection { offset: Some(offset), volume: None }
+    Selection { offset: Some(offset), ..Selection::default() }
 }
 
 fn any() -> Selection {

@@ -4,6 +4,7 @@ mod check;
 mod damage;
 mod found;
 mod hostile;
+mod protected;
 mod tree;
 
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::io::Write;
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader, VolumeFlags};
 use floatgate_mtd::Geometry;
 use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, Ubifs};
+use floatgate_stack::ubifs::{Authenticate, Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::extract::{ExtractLimits, Extracted, Extraction, extract};

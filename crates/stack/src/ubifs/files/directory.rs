@@ -64,7 +64,8 @@ impl<V: Volume> Ubifs<V> {
         };
         node.check().map_err(damaged)?;
         let (inode, file_type) = (u32::try_from(node.entry.inode).unwrap_or(0), node.entry.file_type);
-        Ok(DirEntry { name: node.name.to_vec(), inode, file_type, key: node.entry.key })
+        let (name, key) = (node.name.to_vec(), node.entry.key);
+        Ok(DirEntry { name, inode, file_type, encrypted: false, key })
     }
 
     pub(super) fn entry_key(&self, directory: u32, name: &[u8]) -> Result<Key> {
@@ -76,7 +77,8 @@ impl<V: Volume> Ubifs<V> {
         hash.ok_or(Error::Unsupported("an unknown hash of names"))
     }
 
-    /// Entries of a directory after one of them, or from the first, at most `max`, in the order of their hashes.
+    /// Entries of a directory after one of them, or from the first, at most `max`, in the order of their hashes. Encrypted names are
+    /// as they are on flash.
     ///
     /// # Errors
     /// Not a directory, damage, failures of the volume.
@@ -86,8 +88,10 @@ impl<V: Volume> Ubifs<V> {
         after: Option<&DirEntry>,
         max: usize,
     ) -> Result<Vec<DirEntry>> {
-        self.directory(directory)?;
-        self.list(directory, KeyType::Entry, after, max)
+        let encrypted = self.directory(directory)?.inode.flags.contains(InodeFlags::ENCRYPTED);
+        let mut entries = self.list(directory, KeyType::Entry, after, max)?;
+        entries.iter_mut().for_each(|entry| entry.encrypted = encrypted);
+        Ok(entries)
     }
 
     /// Entries of a type (names of files, names of attributes) of an inode.
@@ -157,8 +161,17 @@ impl<V: Volume> Ubifs<V> {
         Ok(inode)
     }
 
-    /// A directory that is there and may be changed.
+    /// A directory that is there and may be changed, also by new names.
     pub(super) fn changeable_directory(&mut self, directory: u32) -> Result<()> {
+        self.reducible_directory(directory)?;
+        if self.directory(directory)?.inode.flags.contains(InodeFlags::ENCRYPTED) {
+            return Err(Error::Unsupported("the directory is encrypted"));
+        }
+        Ok(())
+    }
+
+    /// A directory that is there and may lose names: as in Linux that takes no key.
+    fn reducible_directory(&mut self, directory: u32) -> Result<()> {
         self.require_writable()?;
         let cached = self.directory(directory)?;
         if cached.inode.links == 0 {
@@ -166,9 +179,6 @@ impl<V: Volume> Ubifs<V> {
         }
         if cached.inode.flags.contains(InodeFlags::IMMUTABLE) {
             return Err(Error::NotPermitted);
-        }
-        if cached.inode.flags.contains(InodeFlags::ENCRYPTED) {
-            return Err(Error::Unsupported("the directory is encrypted"));
         }
         Ok(())
     }
@@ -261,7 +271,7 @@ impl<V: Volume> Ubifs<V> {
     }
 
     fn remove(&mut self, directory: u32, name: &[u8], is_directory: bool) -> Result<()> {
-        self.changeable_directory(directory)?;
+        self.reducible_directory(directory)?;
         let entry = self.find_entry(directory, name)?.ok_or(Error::NotFound)?;
         self.removable(entry.inode, is_directory)?;
         let data = self.inode(entry.inode)?.data.len();

@@ -106,7 +106,9 @@ impl<V: Volume> Ubifs<V> {
     fn read_inode(&mut self, inode: u32) -> Result<Cached> {
         let place = self.core.tnc.find(&mut self.core.io, Key::inode(inode))?.ok_or(Error::NotFound)?;
         let damaged = |source| Error::node(place.lnum, place.offset, source);
-        let frame = self.core.io.read_node(place, Some(NodeType::Inode), &mut self.node)?;
+        let Self { core, node, .. } = self;
+        let key = Key::inode(inode);
+        let frame = core.tnc.read_leaf(&mut core.io, key, place, Some(NodeType::Inode), node)?;
         let node = frame.node().map_err(damaged)?;
         let Node::Inode(node) = node else { return Err(Error::NotFound) };
         node.check().map_err(damaged)?;

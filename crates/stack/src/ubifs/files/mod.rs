@@ -17,6 +17,7 @@ mod xattr;
 
 use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
 
+use super::auth::Authentication;
 use super::check::Inconsistency;
 use super::compress::{Compressor, Decompressor};
 use super::core::Core;
@@ -121,6 +122,11 @@ impl<V: Volume> Ubifs<V> {
     /// Whether it cannot be changed: mounted so, or after a failure.
     pub const fn is_read_only(&self) -> bool {
         self.core.io.is_read_only()
+    }
+
+    /// What is known of the filesystem's authenticity; `None` if it has no authentication.
+    pub const fn authentication(&self) -> Option<Authentication> {
+        self.core.authentication
     }
 
     /// What a forgiving mount has found damaged and left out.

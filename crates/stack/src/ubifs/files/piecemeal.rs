@@ -15,7 +15,19 @@ impl<V: Volume> Ubifs<V> {
     /// # Errors
     /// A damaged index: it is not known which names there are; failures of the volume.
     pub fn readable_entries(&mut self, directory: u32) -> Result<(Vec<DirEntry>, Vec<Error>)> {
-        self.readable_names(directory, KeyType::Entry)
+        let encrypted = self.is_encrypted(directory)?;
+        let (mut entries, damage) = self.readable_names(directory, KeyType::Entry)?;
+        entries.iter_mut().for_each(|entry| entry.encrypted = encrypted);
+        Ok((entries, damage))
+    }
+
+    /// Whether names in a directory are encrypted, as far as its inode can be read.
+    fn is_encrypted(&mut self, directory: u32) -> Result<bool> {
+        match self.attributes(directory) {
+            Ok(attributes) => Ok(attributes.is_encrypted()),
+            Err(error) if error.is_damage() || error == Error::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The names of all extended attributes that can be read, and what is wrong with the others.

@@ -85,8 +85,10 @@ impl<V: Volume> Ubifs<V> {
         place: Place,
         out: &mut [u8; BLOCK],
     ) -> Result<()> {
-        let frame = self.core.io.read_node(place, Some(NodeType::Data), &mut self.node)?;
-        unpack(&mut self.decompressor, Key::data(inode, block), place, &frame, out)
+        let Self { core, node, .. } = self;
+        let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
+        let frame = core.tnc.read_leaf(&mut core.io, key, place, Some(NodeType::Data), node)?;
+        unpack(&mut self.decompressor, Some(key), place, &frame, out)
     }
 
     /// Reads blocks whose nodes follow each other in a LEB, all at once (Linux: `bulk_read`). Returns how many: none if there are
@@ -104,7 +106,9 @@ impl<V: Volume> Ubifs<V> {
             let start = (place.offset - first.offset) as usize;
             let node = bytes.get(start..start + place.len as usize).unwrap_or(&[]);
             let frame = frame_of(*place, Some(NodeType::Data), node)?;
-            unpack(&mut self.decompressor, Key::data(inode, block), *place, &frame, out)?;
+            let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
+            self.core.tnc.check_hash(key, *place, frame.as_bytes())?;
+            unpack(&mut self.decompressor, Some(key), *place, &frame, out)?;
         }
         Ok(places.len())
     }

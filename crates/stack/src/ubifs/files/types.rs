@@ -142,6 +142,8 @@ pub struct DirEntry {
     pub inode: u32,
     /// The type of that.
     pub file_type: FileType,
+    /// The name is encrypted, as all names in its directory.
+    pub encrypted: bool,
     pub(super) key: Key,
 }
 

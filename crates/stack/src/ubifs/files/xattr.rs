@@ -21,6 +21,9 @@ const MAX_XATTRS: u32 = 65535;
 /// Longest list of names, each with the zero after it (Linux, XATTR_LIST_MAX).
 const MAX_LIST_BYTES: usize = 65536;
 
+/// Name of the attribute that says how a file is encrypted (Linux, UBIFS_XATTR_NAME_ENCRYPTION_CONTEXT).
+const ENCRYPTION_CONTEXT: &[u8] = b"c";
+
 /// Permissions of an attribute's inode, as Linux sets them.
 const XATTR_MODE: u32 = 0o100_777;
 
@@ -76,7 +79,7 @@ impl<V: Volume> Ubifs<V> {
         if value.len() > MAX_INODE_DATA as usize {
             return Err(Error::TooLarge { what: "attribute", len: value.len() as u64 });
         }
-        self.changeable_xattrs(inode)?;
+        self.changeable_xattr(inode, name)?;
         match (self.find_xattr(inode, name)?, how) {
             (Some(_), SetXattr::Create) => Err(Error::Exists),
             (None, SetXattr::Replace) => Err(Error::NotFound),
@@ -85,7 +88,10 @@ impl<V: Volume> Ubifs<V> {
         }
     }
 
-    fn changeable_xattrs(&mut self, inode: u32) -> Result<()> {
+    fn changeable_xattr(&mut self, inode: u32, name: &[u8]) -> Result<()> {
+        if name == ENCRYPTION_CONTEXT {
+            return Err(Error::Unsupported("changing how a file is encrypted"));
+        }
         let flags = self.inode(inode)?.inode.flags;
         let fixed = flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND);
         if fixed { Err(Error::NotPermitted) } else { Ok(()) }
@@ -172,7 +178,7 @@ impl<V: Volume> Ubifs<V> {
     /// [`Error::NotFound`], flags that forbid it, no space; failures of the volume.
     pub fn remove_xattr(&mut self, host: u32, name: &[u8]) -> Result<()> {
         self.require_writable()?;
-        self.changeable_xattrs(host)?;
+        self.changeable_xattr(host, name)?;
         let entry = self.find_xattr(host, name)?.ok_or(Error::NotFound)?;
         let old = self.inode(entry.inode)?.data.len();
         let request = BudgetRequest { changed_entries: 1, ..changed_inodes(2, old) };

@@ -253,7 +253,8 @@ impl<V: Volume> Core<V> {
     pub(crate) fn read_inode(&mut self, number: u32) -> Result<Option<Inode>> {
         let Some(place) = self.tnc.find(&mut self.io, Key::inode(number))? else { return Ok(None) };
         let mut out = Vec::new();
-        let frame = self.io.read_node(place, Some(NodeType::Inode), &mut out)?;
+        let Self { tnc, io, .. } = self;
+        let frame = tnc.read_leaf(io, Key::inode(number), place, Some(NodeType::Inode), &mut out)?;
         match frame.node() {
             Ok(Node::Inode(node)) => Ok(Some(node.inode)),
             Ok(_) => Err(Error::corrupt(place.lnum, place.offset, "an inode expected")),

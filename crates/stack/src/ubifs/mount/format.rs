@@ -152,6 +152,8 @@ impl<V: Volume> Core<V> {
             sizes: BTreeMap::new(),
             io,
             ends_behind_data: false,
+            authentication: None,
+            verifier: None,
             damage: Damage::default(),
         }
     }

@@ -4,6 +4,7 @@ use floatgate_media::ubifs::{Node, NodeType, Reference};
 
 use super::recover::recover_leb;
 use super::{Damage, note_sqnum};
+use crate::ubifs::auth::LogChain;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::journal::{Bud, Log, LogPosition, next_leb};
@@ -21,12 +22,13 @@ struct Reader<'l> {
     /// Number of the commit.
     commit: u64,
     recovering: bool,
+    chain: &'l mut LogChain,
     /// What the last LEB of the log holds.
     last: Option<Vec<u8>>,
 }
 
-/// Reads the log from its tail, where the last commit began; `log` knows buds and head then. Returns the buds in the order
-/// they were added.
+/// Reads the log from its tail, where the last commit began; `log` knows buds and head then, and `chain` the hashes that lead to
+/// them. Returns the buds in the order they were added.
 ///
 /// # Errors
 /// No commit start where it should be, damage that is not at the end of the log, impossible references.
@@ -35,11 +37,13 @@ pub(super) fn read_log<V: Volume>(
     log: &mut Log,
     commit: u64,
     recovering: bool,
+    chain: &mut LogChain,
     damage: &mut Damage,
 ) -> Result<Vec<(u32, Bud)>> {
     let tail = log.tail();
     let layout = io.layout().clone();
-    let mut reader = Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering, last: None };
+    let mut reader =
+        Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering, chain, last: None };
     let mut lnum = tail;
     while damage.pass(reader.read_leb(io, lnum))? == Some(true) {
         lnum = next_leb(&layout, lnum);
@@ -114,6 +118,7 @@ impl Reader<'_> {
                 return Err(Error::WrongNode { lnum, offset, expected, found: first.node_type });
             }
         }
+        self.chain.start(frame.as_bytes());
         self.start_sqnum = Some(first.stamp.sqnum);
         Ok(first.stamp.sqnum)
     }
@@ -135,7 +140,8 @@ impl Reader<'_> {
             Node::Reference(reference) => {
                 let damaged = |source| Error::node(lnum, offset, source);
                 reference.check(&io.layout().limits).map_err(damaged)?;
-                self.add(io, &reference).ok_or(Error::corrupt(lnum, offset, "a LEB is in the journal twice"))
+                let added = self.add(io, &reference, frame.as_bytes());
+                added.ok_or(Error::corrupt(lnum, offset, "a LEB is in the journal twice"))
             }
             Node::CommitStart(_) if offset == 0 => Ok(()),
             _ => Err(Error::corrupt(lnum, offset, "not a node of the log")),
@@ -143,7 +149,7 @@ impl Reader<'_> {
     }
 
     /// Adds a bud. A commit that failed has referred to open buds again, with a later start: that is no other bud.
-    fn add<V: Volume>(&mut self, io: &Io<V>, reference: &Reference) -> Option<()> {
+    fn add<V: Volume>(&mut self, io: &Io<V>, reference: &Reference, node: &[u8]) -> Option<()> {
         let Reference { lnum, offset: start, head } = *reference;
         let head = Head::from_number(head)?;
         if let Some(known) = self.log.buds().get(&lnum) {
@@ -152,6 +158,7 @@ impl Reader<'_> {
         let bud = Bud { head, start };
         self.log.add_bud(io.layout(), lnum, bud);
         self.buds.push((lnum, bud));
+        self.chain.add_bud(lnum, node);
         Some(())
     }
 

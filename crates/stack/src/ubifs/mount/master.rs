@@ -19,7 +19,7 @@ use crate::volume::Volume;
 pub(crate) const SQNUM_WATERMARK: u64 = 0xFFFF_FFFF_FF00_0000;
 
 /// The master node of the last commit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The node, grown to the volume.
     pub(crate) master: Master,
@@ -27,6 +27,10 @@ pub(crate) struct Found {
     pub(crate) next_offset: u32,
     /// How it was chosen.
     pub(crate) choice: Choice,
+    /// Its byte in the master LEBs.
+    pub(crate) offset: u32,
+    /// Its bytes, as they are on flash.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// How a master node was chosen.
@@ -68,7 +72,8 @@ pub(crate) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Fou
     let recovered = choice != Choice::Both;
     saw(io, &located)?;
     let next_offset = located.offset.saturating_add(step);
-    let mut found = Found { master: located.master, next_offset, choice };
+    let (offset, bytes) = (located.offset, located.bytes.clone());
+    let mut found = Found { master: located.master, next_offset, choice, offset, bytes };
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);

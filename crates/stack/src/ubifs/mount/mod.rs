@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use floatgate_media::ubifs::{Master, MasterFlags};
 
+use super::auth::{Authenticate, Authentication, LogChain, Verifier};
 use super::core::Core;
 use super::error::{Error, Result};
 use super::io::Io;
@@ -42,7 +43,7 @@ pub(crate) use orphans::Orphans;
 pub use probe::{MasterState, probe};
 
 /// How to mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
     /// Nothing is written, not even what recovery finds.
     pub read_only: bool,
@@ -54,6 +55,8 @@ pub struct MountOptions {
     /// An image whose free space is to be erased by its first mount goes on asking for that: this mount is not the one on
     /// the flash that it will be written to.
     pub keep_space_fixup: bool,
+    /// What is verified of a filesystem with authentication. Only such a filesystem can be mounted then.
+    pub authenticate: Authenticate,
 }
 
 /// A node was found: later ones get higher sequence numbers.
@@ -69,6 +72,7 @@ fn note_sqnum<V: Volume>(io: &mut Io<V>, place: Place, sqnum: u64) -> Result<()>
 struct Opened {
     master: master::Found,
     space: Space,
+    verifier: Option<Verifier>,
     damage: Damage,
 }
 
@@ -89,7 +93,7 @@ impl<V: Volume> Core<V> {
 
     /// As [`mount`](Self::mount), with this superblock.
     pub(crate) fn mount_as(
-        volume: V,
+        mut volume: V,
         superblock: &superblock::Found,
         options: &MountOptions,
     ) -> core::result::Result<Self, (Error, V)> {
@@ -97,12 +101,17 @@ impl<V: Volume> Core<V> {
             Ok(layout) => layout,
             Err(error) => return Err((error, volume)),
         };
+        let verifier = match Verifier::open(&mut volume, &superblock.stored, &options.authenticate) {
+            Ok(verifier) => verifier,
+            Err(error) => return Err((error, volume)),
+        };
         let mut io = Io::new(volume, Arc::new(layout), options.read_only);
-        let opened = match open(&mut io, options) {
+        let opened = match open(&mut io, options, verifier) {
             Ok(opened) => opened,
             Err(error) => return Err((error, io.into_volume())),
         };
         let mut core = Self::opened(io, &opened);
+        core.authentication = Authentication::mounted(&superblock.stored, &options.authenticate);
         match core.bring_up(superblock) {
             Ok(()) => Ok(core),
             Err(error) => Err((error, core.into_volume())),
@@ -114,9 +123,14 @@ impl<V: Volume> Core<V> {
         let master = opened.master.master;
         let layout = io.layout().clone();
         let root = Place { lnum: master.root_lnum, offset: master.root_offset, len: master.root_len };
+        let mut tnc = Tnc::open(root, master.index_bytes);
+        if let Some(verifier) = &opened.verifier {
+            let hasher = verifier.hasher();
+            tnc.authenticate(hasher.stored(&master.hash_root), hasher);
+        }
         Self {
             space: opened.space.clone(),
-            tnc: Tnc::open(root, master.index_bytes),
+            tnc,
             log: Log::new(&layout, master.log_lnum),
             orphans: Orphans::new(&layout),
             master,
@@ -125,6 +139,8 @@ impl<V: Volume> Core<V> {
             highest_inode: master.highest_inode,
             sizes: BTreeMap::new(),
             ends_behind_data: false,
+            authentication: None,
+            verifier: opened.verifier.clone(),
             damage: opened.damage.clone(),
             io,
         }
@@ -136,9 +152,10 @@ impl<V: Volume> Core<V> {
         if !self.io.is_read_only() {
             self.mark_dirty(superblock)?;
         }
-        let buds = self.read_journal(recovering)?;
+        let mut chain = LogChain::new(self.verifier.as_ref());
+        let buds = self.read_journal(recovering, &mut chain)?;
         let mut needed = BTreeSet::new();
-        let sizes = self.replay(&buds, recovering, &mut needed)?;
+        let sizes = self.replay(&buds, recovering, &chain, &mut needed)?;
         if !recovering {
             return self.end_clean_mount();
         }
@@ -158,7 +175,7 @@ impl<V: Volume> Core<V> {
 }
 
 /// Master node and LEB properties.
-fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions) -> Result<Opened> {
+fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
     // Recovering the master node writes already.
     io.set_read_only(options.read_only || !options.recover);
     let mut damage = Damage::new(options.forgiving && options.read_only);
@@ -168,13 +185,18 @@ fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions) -> Result<Opened> {
     if dirty && !options.read_only && !options.recover {
         return Err(Error::NeedsRecovery);
     }
+    if let Some(verifier) = &verifier {
+        verifier.check_master(&master)?;
+        let outcome = verifier.check_lpt(io, &master.master);
+        damage.pass(outcome)?;
+    }
     let space = load_space(io, &master.master, &mut damage)?;
     if dirty && !options.read_only {
         // What an interrupted commit has written behind the index and the LPT.
         recover::recover_head(io, master.master.index_head_lnum, master.master.index_head_offset)?;
         recover::recover_head(io, master.master.lpt_head_lnum, master.master.lpt_head_offset)?;
     }
-    Ok(Opened { master, space, damage })
+    Ok(Opened { master, space, verifier, damage })
 }
 
 fn load_space<V: Volume>(io: &mut Io<V>, master: &Master, damage: &mut Damage) -> Result<Space> {

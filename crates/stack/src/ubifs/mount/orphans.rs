@@ -255,7 +255,8 @@ impl<V: Volume> Core<V> {
         let Ok(inode) = u32::try_from(inode) else { return Ok(()) };
         let Some(place) = self.tnc.find(&mut self.io, Key::inode(inode))? else { return Ok(()) };
         let mut bytes = Vec::new();
-        let frame = self.io.read_node(place, Some(NodeType::Inode), &mut bytes)?;
+        let Self { tnc, io, .. } = self;
+        let frame = tnc.read_leaf(io, Key::inode(inode), place, Some(NodeType::Inode), &mut bytes)?;
         let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
         if matches!(node, Node::Inode(node) if node.inode.links == 0) {
             needed.insert(place.lnum);

@@ -7,6 +7,7 @@ use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, K
 use super::recover::recover_leb;
 use super::sizes::Sizes;
 use super::{Damage, note_sqnum};
+use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
@@ -14,7 +15,7 @@ use crate::ubifs::journal::{Bud, truncated_keys};
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
 use crate::ubifs::space::{LebSpace, Space};
-use crate::ubifs::tnc::IndexSpace;
+use crate::ubifs::tnc::{IndexSpace, Tnc};
 use crate::volume::Volume;
 
 /// A change that the journal has.
@@ -24,6 +25,8 @@ struct Change {
     place: Place,
     key: Key,
     what: What,
+    /// The hash of the node, if nodes are to be verified when they are read.
+    hash: Option<Box<[u8]>>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,24 +64,30 @@ struct Replay {
     changes: Vec<Change>,
     buds: Vec<BudSpace>,
     highest_inode: u64,
+    hasher: Option<Hasher>,
 }
 
 impl<V: Volume> Core<V> {
     /// Brings the index and the LEB properties up to date with the journal. The heads go on where their last buds end.
-    /// `needed` gets LEBs outside the journal that this had to read: the next replay has to find them as they are.
+    /// `needed` gets LEBs outside the journal that this had to read: the next replay has to find them as they are. With the key
+    /// of an authenticated filesystem, `chain` says what is authentic.
     ///
     /// # Errors
-    /// Damage; with `recovering`, only such as no power cut leaves.
+    /// Damage; with `recovering`, only such as no power cut leaves. Nodes that are not authentic.
     pub(super) fn replay(
         &mut self,
         buds: &[(u32, Bud)],
         recovering: bool,
+        chain: &LogChain,
         needed: &mut BTreeSet<u32>,
     ) -> Result<Sizes> {
-        let mut replay = Replay::default();
+        let hasher = self.verifier.as_ref().map(|verifier| verifier.hasher());
+        let mut replay = Replay { hasher, ..Replay::default() };
         for (index, &(lnum, bud)) in buds.iter().enumerate() {
-            let last = recovering && is_last(&mut self.io, buds.get(index + 1..).unwrap_or(&[]), bud)?;
-            let leb = read_bud(&mut self.io, lnum, bud, last, &mut self.damage)?;
+            let later = buds.get(index + 1..).unwrap_or(&[]);
+            let last = (recovering || chain.verifies()) && is_last(&mut self.io, later, bud)?;
+            let mut leb = read_bud(&mut self.io, lnum, bud, recovering && last, &mut self.damage)?;
+            self.authenticate_bud(&mut leb, chain, last)?;
             let outcome = replay.add_bud(&mut self.io, bud, &leb);
             self.damage.pass(outcome)?;
         }
@@ -95,6 +104,18 @@ impl<V: Volume> Core<V> {
         }
         self.space.replayed(self.tnc.dirty_nodes());
         Ok(sizes)
+    }
+
+    /// Leaves the nodes of a bud that are authentic. Of the last bud of a head others are left out: power was cut before the node that
+    /// authenticates them was written.
+    fn authenticate_bud(&mut self, leb: &mut ScannedLeb, chain: &LogChain, last: bool) -> Result<()> {
+        let Some(verifier) = self.verifier.as_ref().filter(|_| chain.verifies()) else { return Ok(()) };
+        let outcome = chain.authenticate(verifier, leb, last);
+        let dropped = self.damage.pass(outcome)?.unwrap_or(0);
+        if let Some(authentication) = &mut self.authentication {
+            authentication.dropped_nodes = authentication.dropped_nodes.saturating_add(dropped);
+        }
+        Ok(())
     }
 
     fn replay_all(
@@ -139,8 +160,26 @@ impl<V: Volume> Core<V> {
         let space = &mut ReplaySpace { space, dirt };
         let Change { key, place, .. } = *change;
         match &change.what {
-            What::Inode { .. } | What::Data { .. } => tnc.insert(io, space, key, place),
-            What::Name { name } => tnc.insert_name(io, space, key, name, place),
+            What::Inode { .. } | What::Data { .. } => tnc.insert(io, space, key, place)?,
+            What::Name { name } => tnc.insert_name(io, space, key, name, place)?,
+            _ => return Self::replay_deletion(change, last, tnc, io, space),
+        }
+        if let Some(hash) = &change.hash {
+            tnc.keep_hash(key, place, hash.clone());
+        }
+        Ok(())
+    }
+
+    /// As [`replay_one`](Self::replay_one), of what only removes.
+    fn replay_deletion(
+        change: &Change,
+        last: &BTreeMap<u32, LastState>,
+        tnc: &mut Tnc,
+        io: &mut Io<V>,
+        space: &mut ReplaySpace<'_>,
+    ) -> Result<()> {
+        let key = change.key;
+        match &change.what {
             What::NameDeletion { name } => tnc.remove_name(io, space, key, name),
             // A nameless file can get a name again: what it has must stay. And it can get attributes, which would be left behind if it
             // were removed before (in Linux they are).
@@ -154,7 +193,7 @@ impl<V: Volume> Core<V> {
                 Some((from, to)) => tnc.remove_range(io, space, from, to),
                 None => Ok(()),
             },
-            What::Nothing => Ok(()),
+            What::Inode { .. } | What::Data { .. } | What::Name { .. } | What::Nothing => Ok(()),
         }
     }
 
@@ -291,7 +330,8 @@ impl Replay {
         };
         self.highest_inode = self.highest_inode.max(u64::from(key.inum()));
         let used = if what.is_kept() { node.place.aligned_len() } else { 0 };
-        self.changes.push(Change { sqnum: node.stamp.sqnum, place: node.place, key, what });
+        let hash = self.hasher.filter(|_| what.is_kept()).map(|hasher| hasher.hash(frame.as_bytes()));
+        self.changes.push(Change { sqnum: node.stamp.sqnum, place: node.place, key, what, hash });
         Ok(used)
     }
 }

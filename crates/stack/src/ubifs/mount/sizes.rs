@@ -63,7 +63,7 @@ impl<V: Volume> Core<V> {
                 }
                 continue;
             };
-            let size = self.inode_size(place)?;
+            let size = self.inode_size(key, place)?;
             if size >= known.data || known.inode.is_some_and(|size| size >= known.data) {
                 continue;
             }
@@ -76,9 +76,10 @@ impl<V: Volume> Core<V> {
         Ok(())
     }
 
-    fn inode_size(&mut self, place: Place) -> Result<u64> {
+    fn inode_size(&mut self, key: Key, place: Place) -> Result<u64> {
         let mut bytes = Vec::new();
-        let frame = self.io.read_node(place, Some(NodeType::Inode), &mut bytes)?;
+        let Self { tnc, io, .. } = self;
+        let frame = tnc.read_leaf(io, key, place, Some(NodeType::Inode), &mut bytes)?;
         parse_inode(&frame, place).map(|node| node.inode.size)
     }
 

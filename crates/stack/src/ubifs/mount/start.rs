@@ -7,6 +7,7 @@ use floatgate_media::ubifs::{MASTER_LEB, MasterFlags};
 use super::Orphans;
 use super::master::without;
 use super::{read_log, superblock};
+use crate::ubifs::auth::LogChain;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::gc::Collected;
@@ -29,7 +30,7 @@ impl<V: Volume> Core<V> {
     }
 
     /// Reads the log. The index head is not to be found as free space from now on.
-    pub(super) fn read_journal(&mut self, recovering: bool) -> Result<Vec<(u32, Bud)>> {
+    pub(super) fn read_journal(&mut self, recovering: bool, chain: &mut LogChain) -> Result<Vec<(u32, Bud)>> {
         let (lnum, offset) = (self.master.index_head_lnum, self.master.index_head_offset);
         let space = self.space.get(lnum)?;
         if self.io.layout().leb_bytes() - space.free != offset {
@@ -37,7 +38,8 @@ impl<V: Volume> Core<V> {
             self.damage.pass(Err::<(), _>(error))?;
         }
         self.space.set(lnum, LebSpace { taken: true, ..space })?;
-        read_log(&mut self.io, &mut self.log, self.master.commit, recovering, &mut self.damage)
+        let Self { io, log, master, damage, .. } = self;
+        read_log(io, log, master.commit, recovering, chain, damage)
     }
 
     /// Ends the mount of a filesystem that was unmounted.

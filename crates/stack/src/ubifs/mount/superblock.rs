@@ -129,7 +129,7 @@ fn read_node<V: Volume>(volume: &mut V) -> Result<Superblock> {
     parse(&read_bytes(volume)?)
 }
 
-fn read_bytes<V: Volume>(volume: &mut V) -> Result<Vec<u8>> {
+pub(crate) fn read_bytes<V: Volume>(volume: &mut V) -> Result<Vec<u8>> {
     let mut bytes = vec![0; Superblock::SIZE];
     match volume.read(SUPERBLOCK_LEB, 0, &mut bytes) {
         Err(error) if error.fault != VolumeFault::Uncorrectable => Err(error.into()),

@@ -24,7 +24,7 @@ use table::Table;
 use budget::Budget;
 pub use budget::SpaceReport;
 pub(crate) use budget::{BudgetRequest, Cost};
-pub(crate) use lpt::check_lpt;
+pub(crate) use lpt::{check_lpt, pnode_bytes};
 
 /// What is known of a LEB of the main area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -75,6 +75,8 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
         highest_inode: 64,
         sizes: BTreeMap::new(),
         ends_behind_data: false,
+        authentication: None,
+        verifier: None,
         damage: Damage::default(),
     };
     core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();

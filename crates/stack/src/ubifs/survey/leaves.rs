@@ -11,6 +11,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::read_to_end;
+use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
 
 type Collected = (Tree, Vec<Lost>, Decompressor);
@@ -40,7 +41,7 @@ pub(super) fn collect<V: Volume>(core: &mut Core<V>, problems: &mut Problems) ->
         undecodable: Vec::new(),
     };
     leaves.sort_unstable_by_key(|&(_, place)| place);
-    collector.read_all(&mut core.io, &leaves)?;
+    collector.read_all(&mut core.io, &core.tnc, &leaves)?;
     collector.judge_undecodable();
     let Collector { mut tree, lost, decompressor, .. } = collector;
     // What recovery knows of sizes counts instead of the inodes'.
@@ -63,14 +64,14 @@ struct Collector<'p> {
 
 impl Collector<'_> {
     /// Leaves in the order they stand.
-    fn read_all<V: Volume>(&mut self, io: &mut Io<V>, leaves: &[(Key, Place)]) -> Result<()> {
+    fn read_all<V: Volume>(&mut self, io: &mut Io<V>, tnc: &Tnc, leaves: &[(Key, Place)]) -> Result<()> {
         for of_leb in leaves.chunk_by(|a, b| a.1.lnum == b.1.lnum) {
             let Some(&(_, Place { lnum, .. })) = of_leb.first() else { continue };
             let inside = io.layout().limits.main.contains(&lnum);
             let bytes = if inside { read_to_end(io, lnum, 0)? } else { Vec::new() };
             for &(key, place) in of_leb {
                 let at = bytes.get(place.offset as usize..).unwrap_or(&[]);
-                if let Err(error) = self.read_leaf(key, place, at) {
+                if let Err(error) = self.read_leaf(tnc, key, place, at) {
                     self.lose(key, &error, at);
                 }
             }
@@ -78,8 +79,9 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn read_leaf(&mut self, key: Key, place: Place, bytes: &[u8]) -> Result<()> {
+    fn read_leaf(&mut self, tnc: &Tnc, key: Key, place: Place, bytes: &[u8]) -> Result<()> {
         let (frame, node) = node_in(bytes, place)?;
+        tnc.check_hash(key, place, frame.as_bytes())?;
         let corrupt = |what| Error::corrupt(place.lnum, place.offset, what);
         let damaged = |source| Error::node(place.lnum, place.offset, source);
         match &node {

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 
 use floatgate_media::ubifs::{Compression, Frame, Key, Node, NodeType, Superblock};
 
+use super::auth::Authenticate;
 use super::compress::Decompressor;
 use super::error::{Error, Result};
 use super::io::Io;
@@ -125,17 +126,29 @@ impl<V: Volume> Survey<V> {
     /// # Errors
     /// Failures of the volume other than damaged data; a volume too small for any filesystem. The volume comes back.
     pub fn new(volume: V) -> core::result::Result<Self, (Error, V)> {
-        let end = volume.geometry().lebs;
-        open::survey(volume, end..end)
+        Self::authenticated(volume, &Authenticate::No)
     }
 
-    /// As [`new`](Self::new), for a volume that can read LEBs behind its end: such whose number is not known. What is missing
-    /// elsewhere is looked for in them.
+    /// As [`new`](Self::new); nodes of a filesystem with authentication are verified.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_nameless(volume: V, nameless: Range<u32>) -> core::result::Result<Self, (Error, V)> {
-        open::survey(volume, nameless)
+    /// As [`new`](Self::new); a filesystem that cannot be authenticated so, another key than the filesystem's.
+    pub fn authenticated(volume: V, authenticate: &Authenticate) -> core::result::Result<Self, (Error, V)> {
+        let end = volume.geometry().lebs;
+        open::survey(volume, end..end, authenticate)
+    }
+
+    /// As [`authenticated`](Self::authenticated), for a volume that can read LEBs behind its end: such whose number is not known. What
+    /// is missing elsewhere is looked for in them.
+    ///
+    /// # Errors
+    /// As [`authenticated`](Self::authenticated).
+    pub fn with_nameless(
+        volume: V,
+        nameless: Range<u32>,
+        authenticate: &Authenticate,
+    ) -> core::result::Result<Self, (Error, V)> {
+        open::survey(volume, nameless, authenticate)
     }
 
     /// Files and names.

@@ -7,6 +7,7 @@ use floatgate_media::ubifs::{Key, KeyType, MASTER_LEB, MasterFlags, SUPERBLOCK_L
 
 use super::problem::{Problem, Severity, Structure};
 use super::{Lost, Only, Problems, Survey};
+use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -18,35 +19,42 @@ use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geom
 use crate::ubifs::scan::{ScannedNode, scan, scan_all};
 use crate::volume::Volume;
 
-const READ: MountOptions =
-    MountOptions { read_only: true, recover: true, forgiving: false, keep_space_fixup: false };
-
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
 /// Looks at a filesystem; `nameless` are LEBs whose number is not known.
 pub(super) fn survey<V: Volume>(
     mut volume: V,
     nameless: Range<u32>,
+    authenticate: &Authenticate,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
+    let authenticate = authenticate.clone();
+    // What a search finds nothing vouches for.
+    let searches = authenticate == Authenticate::No;
+    let read = MountOptions { read_only: true, recover: true, authenticate, ..MountOptions::default() };
     let mut problems = Problems::default();
     let found = match superblock_of(&mut volume, &mut problems) {
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let Some((found, is_whole)) = found else { return without_superblock(volume, nameless, problems) };
+    let Some((found, is_whole)) = found else {
+        if searches {
+            return without_superblock(volume, nameless, problems);
+        }
+        return Err((Error::unauthentic(SUPERBLOCK_LEB, 0, "there is no superblock"), volume));
+    };
     let (state, rolled_back) = match master_of(&mut volume, &found, &mut problems) {
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let strict = Core::<&mut V>::mount_as(&mut volume, &found, &READ).map(drop).map_err(|(error, _)| error);
+    let strict = Core::<&mut V>::mount_as(&mut volume, &found, &read).map(drop).map_err(|(error, _)| error);
     if let Err(error) = &strict
         && is_fatal(error)
     {
         return Err((error.clone(), volume));
     }
-    let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..READ }) {
+    let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..read }) {
         Ok(core) => mounted(core, &found, (state, rolled_back), nameless, strict.err(), problems),
-        Err((error, volume)) if is_fatal(&error) => Err((error, volume)),
+        Err((error, volume)) if is_fatal(&error) || !searches => Err((error, volume)),
         Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
     };
     outcome.map(|mut survey| {
@@ -61,9 +69,14 @@ pub(super) fn survey<V: Volume>(
     })
 }
 
-/// Whether the volume itself failed, so that nothing more can be found out.
+/// Whether the volume itself failed, so that nothing more can be found out, or cannot be authenticated as asked.
 fn is_fatal(error: &Error) -> bool {
-    matches!(error, Error::Volume(_)) && !error.is_damage()
+    match error {
+        Error::Volume(_) => !error.is_damage(),
+        Error::WrongAuthKey | Error::NotAuthenticated | Error::UnsupportedHash(_) => true,
+        Error::SignedSuperblock => true,
+        _ => false,
+    }
 }
 
 /// The superblock, and whether it is undamaged.
@@ -290,6 +303,7 @@ fn mounted<V: Volume>(
     let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
     // LEBs of an older index can have been written anew: then the nodes themselves tell more.
     let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
+    let verifies = core.verifier.is_some();
     let mut survey = Survey {
         io: core.io,
         decompressor,
@@ -301,6 +315,10 @@ fn mounted<V: Volume>(
         master: state,
         mounts,
     };
+    if verifies {
+        survey.check_names();
+        return Ok(survey);
+    }
     if !is_stale {
         let outcome = hits.iter().try_for_each(|hit| survey.lose(hit));
         return match outcome {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Tnc;
+use crate::ubifs::auth::Hasher;
 use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
-use floatgate_media::ubifs::{IndexNode, Key};
-
-/// Whether the bytes of a node have a hash.
-pub(crate) type Verify = fn(node: &[u8], hash: &[u8]) -> bool;
+use crate::volume::Volume;
+use floatgate_media::ubifs::{Frame, IndexNode, Key, NodeType};
 
 /// Hashes by key, LEB and offset, as the branches have them.
 type Kept = BTreeMap<(Key, u32, u32), Box<[u8]>>;
@@ -17,18 +17,17 @@ type Kept = BTreeMap<(Key, u32, u32), Box<[u8]>>;
 /// The key that the root's hash is kept under.
 pub(super) const ROOT_KEY: Key = Key::from_bits(0);
 
-/// Hashes of nodes, and how to verify them. Empty without authentication.
+/// Hashes of nodes, and how to verify them. Empty unless they are to be verified.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hashes {
     kept: Arc<Kept>,
-    /// `None` if the key for the root's hash is not known: then no hash proves anything.
-    verify: Option<Verify>,
+    hasher: Option<Hasher>,
 }
 
 impl Hashes {
     /// Keeps the hashes of all nodes an index node leads to.
     pub(super) fn keep(&mut self, node: &IndexNode<'_>) {
-        if node.hash_bytes() == 0 || self.verify.is_none() {
+        if node.hash_bytes() == 0 || self.hasher.is_none() {
             return;
         }
         let kept = Arc::make_mut(&mut self.kept);
@@ -37,7 +36,7 @@ impl Hashes {
         }
     }
 
-    /// A key leads to a new node, from the journal, whose hash is not known.
+    /// A key leads to a new node, from the journal: its hash is not that of what stood there before.
     pub(super) fn forget(&mut self, key: Key, place: Place) {
         if !self.kept.is_empty() {
             Arc::make_mut(&mut self.kept).remove(&(key, place.lnum, place.offset));
@@ -47,23 +46,45 @@ impl Hashes {
 
 impl Tnc {
     /// From here on every node that is read has to have the hash that the index keeps of it; the root has to have this one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "mounts take no key yet"))]
-    pub(crate) fn authenticate(&mut self, root_hash: &[u8], verify: Verify) {
-        self.hashes.verify = Some(verify);
+    pub(crate) fn authenticate(&mut self, root_hash: &[u8], hasher: Hasher) {
+        self.hashes.hasher = Some(hasher);
         let Some(root) = self.root else { return };
         let place = (ROOT_KEY, root.place.lnum, root.place.offset);
         Arc::make_mut(&mut self.hashes.kept).insert(place, root_hash.into());
     }
 
-    /// Checks a node, index node or leaf, that a key leads to. Nodes of the journal pass: the journal authenticates them.
+    /// A leaf of the journal, which was authenticated, has this hash.
+    pub(crate) fn keep_hash(&mut self, key: Key, place: Place, hash: Box<[u8]>) {
+        Arc::make_mut(&mut self.hashes.kept).insert((key, place.lnum, place.offset), hash);
+    }
+
+    /// Reads the leaf that a key leads to, as [`Io::read_node`] does, and checks its hash.
+    ///
+    /// # Errors
+    /// As [`Io::read_node`]; another hash than the index says.
+    pub(crate) fn read_leaf<'o, V: Volume>(
+        &self,
+        io: &mut Io<V>,
+        key: Key,
+        place: Place,
+        expected: Option<NodeType>,
+        out: &'o mut Vec<u8>,
+    ) -> Result<Frame<'o>> {
+        let frame = io.read_node(place, expected, out)?;
+        self.check_hash(key, place, frame.as_bytes())?;
+        Ok(frame)
+    }
+
+    /// Checks a node, index node or leaf, that a key leads to. Nodes that are newer than the mount pass.
     ///
     /// # Errors
     /// Another hash than the index says.
     pub(crate) fn check_hash(&self, key: Key, place: Place, node: &[u8]) -> Result<()> {
-        let Some(verify) = self.hashes.verify else { return Ok(()) };
+        let Some(hasher) = self.hashes.hasher else { return Ok(()) };
         match self.hashes.kept.get(&(key, place.lnum, place.offset)) {
-            Some(hash) if !verify(node, hash) => {
-                Err(Error::corrupt(place.lnum, place.offset, "a node has another hash than the index says"))
+            Some(hash) if *hasher.hash(node) != **hash => {
+                let what = "a node has another hash than the index says";
+                Err(Error::unauthentic(place.lnum, place.offset, what))
             }
             _ => Ok(()),
         }

@@ -154,7 +154,10 @@ impl<V: Volume> Handler<V> {
         let parent = self.parents.get(&inode).copied().unwrap_or(self.fs.root());
         let dots = [(inode, &b"."[..]), (parent, b"..")];
         let dots = dots.into_iter().map(|(inode, name)| (inode, FileType::Directory, name));
-        let entries = listing.iter().map(|entry| (entry.inode, entry.file_type, entry.name.as_slice()));
+        // Encrypted names can have any bytes in them; one such would make the kernel refuse the whole directory.
+        let possible =
+            listing.iter().filter(|entry| !entry.name.iter().any(|&byte| byte == 0 || byte == b'/'));
+        let entries = possible.map(|entry| (entry.inode, entry.file_type, entry.name.as_slice()));
         let skipped = usize::try_from(from).unwrap_or(usize::MAX);
         for (next, (inode, file_type, name)) in (1u64..).zip(dots.chain(entries)).skip(skipped) {
             if take(self, Listed { inode, file_type, name, next }) {

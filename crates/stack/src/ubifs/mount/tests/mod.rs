@@ -23,16 +23,31 @@ const LEB: u32 = 16 * 1024;
 const UNIT: u32 = 512;
 
 /// Mounts for writing, with recovery.
-const RECOVER: MountOptions =
-    MountOptions { read_only: false, recover: true, forgiving: false, keep_space_fixup: false };
+const RECOVER: MountOptions = MountOptions {
+    read_only: false,
+    recover: true,
+    forgiving: false,
+    keep_space_fixup: false,
+    authenticate: Authenticate::No,
+};
 
 /// Mounts for writing, but no filesystem that needs recovery.
-const WRITE: MountOptions =
-    MountOptions { read_only: false, recover: false, forgiving: false, keep_space_fixup: false };
+const WRITE: MountOptions = MountOptions {
+    read_only: false,
+    recover: false,
+    forgiving: false,
+    keep_space_fixup: false,
+    authenticate: Authenticate::No,
+};
 
 /// Mounts for reading.
-const READ: MountOptions =
-    MountOptions { read_only: true, recover: false, forgiving: false, keep_space_fixup: false };
+const READ: MountOptions = MountOptions {
+    read_only: true,
+    recover: false,
+    forgiving: false,
+    keep_space_fixup: false,
+    authenticate: Authenticate::No,
+};
 
 fn volume() -> TestVolume {
     TestVolume::new(60, LEB, UNIT, UNIT)

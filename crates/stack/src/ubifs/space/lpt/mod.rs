@@ -10,6 +10,7 @@ mod read;
 mod tree;
 
 pub(crate) use check::check_lpt;
+pub(crate) use read::pnode_bytes;
 pub(super) use read::{Damage, read};
 
 use area::Area;

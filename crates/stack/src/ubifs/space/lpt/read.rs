@@ -176,6 +176,24 @@ pub(super) fn read_unchecked<V: Volume>(
     Ok((table, Lpt { tree, area, ltab: Some(ltab), lsave }))
 }
 
+/// Gives the bytes of all pnodes, in the order of their LEBs, as they are on flash.
+///
+/// # Errors
+/// As [`read`], damage refused.
+pub(crate) fn pnode_bytes<V: Volume>(
+    io: &mut Io<V>,
+    master: &Master,
+    take: &mut dyn FnMut(&[u8]),
+) -> Result<()> {
+    let (_, lpt) = read_unchecked(io, master, &mut Damage::Refuse)?;
+    let mut reader = Reader::new(io);
+    let leaves = lpt.tree.iter().filter(|(id, _)| id.row == lpt.tree.leaf_row());
+    for place in leaves.filter_map(|(_, slot)| slot.place) {
+        take(reader.bytes(place, Kind::Pnode)?);
+    }
+    Ok(())
+}
+
 fn read_tree<V: Volume>(
     reader: &mut Reader<'_, V>,
     tree: &mut Tree,

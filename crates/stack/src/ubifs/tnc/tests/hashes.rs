@@ -3,18 +3,14 @@
 use floatgate_media::ubifs::{Branch, HashAlgorithm, IndexNode, SuperblockFlags};
 
 use super::*;
+use crate::ubifs::auth::Hasher;
 
-/// Not a good hash: the CRC, eight times.
 fn hash(node: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    for (at, word) in hash.chunks_exact_mut(4).enumerate() {
-        word.copy_from_slice(&(crc32fast::hash(node) ^ at as u32).to_le_bytes());
-    }
-    hash
+    hasher().hash(node)[..].try_into().unwrap()
 }
 
-fn verify(node: &[u8], kept: &[u8]) -> bool {
-    hash(node) == kept
+fn hasher() -> Hasher {
+    Hasher::new(HashAlgorithm::Sha256).unwrap()
 }
 
 /// With room for hashes in the index.
@@ -68,7 +64,7 @@ fn root_hash(bench: &Bench, root: Place) -> [u8; 32] {
 /// Mounts and finds every name.
 fn find_all(bench: &Bench, leaves: &[(Key, Place)], root: Place, root_hash: &[u8]) -> Vec<bool> {
     let mut bench = bench.reopened(root);
-    bench.tnc.authenticate(root_hash, verify);
+    bench.tnc.authenticate(root_hash, hasher());
     let mut out = Vec::new();
     let mut found =
         |&(key, place): &(Key, Place)| match bench.tnc.find_name(&mut bench.io, key, b"name", &mut out) {
@@ -114,7 +110,7 @@ fn a_replaced_node_is_an_error() {
 fn a_node_of_the_journal_has_no_hash_in_the_index() {
     let (bench, leaves, root) = tree();
     let mut bench = bench.reopened(root);
-    bench.tnc.authenticate(&root_hash(&bench, root), verify);
+    bench.tnc.authenticate(&root_hash(&bench, root), hasher());
     let (key, old) = leaves[2];
     // It stands exactly where another one did.
     let mut new = bench.clone();

@@ -1,0 +1,104 @@
+//! Samples, and what a mounted filesystem shows.
+
+use floatgate_media::ubifs::FileType;
+use floatgate_stack::ubifs::{Attributes, Authenticate, Behaviour, Error, MountOptions, Result, Ubifs};
+use floatgate_stack::{RamVolume, Volume, VolumeGeometry};
+use std::collections::BTreeMap;
+
+/// Bytes of a LEB of the samples.
+pub(crate) const LEB: usize = 15360;
+
+/// Bytes of a page of the samples.
+pub(crate) const PAGE: usize = 512;
+
+/// LEBs of the volume they are in: more than they have.
+pub(crate) const LEBS: u32 = 40;
+
+pub(crate) fn unpack(sample: &[u8]) -> Vec<u8> {
+    zstd::decode_all(sample).unwrap()
+}
+
+pub(crate) fn volume(image: &[u8]) -> RamVolume {
+    let geometry = VolumeGeometry {
+        lebs: LEBS,
+        leb_bytes: LEB as u32,
+        min_io_bytes: PAGE as u32,
+        max_write_bytes: PAGE as u32,
+        leb_start: 0,
+        read_only: false,
+    };
+    RamVolume::from_bytes(geometry, image)
+}
+
+/// Mounts an image for reading, recovery included.
+pub(crate) fn mount(image: &[u8], authenticate: &Authenticate) -> Result<Ubifs<RamVolume>> {
+    let options = MountOptions {
+        read_only: true,
+        recover: true,
+        authenticate: authenticate.clone(),
+        ..MountOptions::default()
+    };
+    Ubifs::mount(volume(image), &options, Behaviour::default()).map_err(|(error, _)| error)
+}
+
+/// A file as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) attributes: Attributes,
+    /// Data, or the target of a link; `None` if it is encrypted.
+    pub(crate) contents: Option<Vec<u8>>,
+    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// All files by their names from the root.
+pub(crate) type Tree = BTreeMap<Vec<Vec<u8>>, Shown>;
+
+/// Reads everything there is.
+pub(crate) fn walk<V: Volume>(fs: &mut Ubifs<V>) -> Result<Tree> {
+    let mut tree = Tree::new();
+    let mut pending = vec![(Vec::new(), fs.root())];
+    while let Some((path, inode)) = pending.pop() {
+        let shown = show(fs, inode)?;
+        if shown.attributes.file_type == FileType::Directory {
+            for entry in fs.read_dir(inode, None, usize::MAX)? {
+                let mut below = path.clone();
+                below.push(entry.name);
+                pending.push((below, entry.inode));
+            }
+        }
+        tree.insert(path, shown);
+    }
+    Ok(tree)
+}
+
+fn show<V: Volume>(fs: &mut Ubifs<V>, inode: u32) -> Result<Shown> {
+    let attributes = fs.attributes(inode)?;
+    let contents = match attributes.file_type {
+        FileType::Symlink => readable(fs.read_link(inode))?,
+        FileType::Regular => {
+            let mut bytes = vec![0; usize::try_from(attributes.size).unwrap()];
+            readable(fs.read(inode, 0, &mut bytes).map(|_| bytes))?
+        }
+        _ => None,
+    };
+    let mut xattrs = Vec::new();
+    for name in fs.list_xattrs(inode)? {
+        let value = fs.get_xattr(inode, &name)?;
+        xattrs.push((name, value));
+    }
+    Ok(Shown { attributes, contents, xattrs })
+}
+
+/// What is encrypted is not read, which is no failure.
+fn readable(read: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Error::Unsupported(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A path of names that are text.
+pub(crate) fn path(names: &[&str]) -> Vec<Vec<u8>> {
+    names.iter().map(|name| name.as_bytes().to_vec()).collect()
+}
