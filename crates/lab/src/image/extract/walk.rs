@@ -264,7 +264,7 @@ impl Walk<'_> {
     fn names(&mut self, directory: u32) -> Vec<Name> {
         let (mut names, damage) = self.source.names(directory);
         self.lose_all(damage);
-        self.lose_of(attributes.inode);
+        self.lose_of(directory);
         names.sort_by(|a, b| b.name.cmp(&a.name));
         names
     }
