@@ -267,7 +267,8 @@ fn mounted<V: Volume>(
         match error.place().and_then(|(lnum, offset)| Hit::at(&mut core, lnum, offset)) {
             Some(hit) => {
                 problems.add(hit.name(problem));
-                problems.list.extend(hit.nothing_follows(&mut core, error, consequence));
+                let more = hit.nothing_follows(&mut core, error, consequence);
+                more.into_iter().for_each(|problem| problems.add(problem));
                 hits.push(hit);
             }
             None => problems.add(problem),
