@@ -280,6 +280,8 @@ fn mounted<V: Volume>(
         match error.place().and_then(|(lnum, offset)| Hit::at(&mut core, lnum, offset)) {
             Some(hit) => {
                 problems.add(hit.name(problem));
+                let more = hit.nothing_follows(&mut core, error, consequence);
+                more.into_iter().for_each(|problem| problems.add(problem));
                 hits.push(hit);
             }
             None => problems.add(problem),
@@ -387,6 +389,20 @@ impl Hit {
         let is_whole = word(0) == 0x0610_1831 && key.key_type().code() == bytes[20];
         let known = u64::from(key.inum()) <= core.highest_inode && key.inum() > 0;
         (is_whole && known && bytes[20] <= 3).then_some(Self { key, sqnum: word(12) << 32 | word(8) })
+    }
+
+    /// If nothing good follows in the LEB, nobody knows what the journal held there: a dump can be cut off.
+    fn nothing_follows<V: Volume>(
+        &self,
+        core: &mut Core<V>,
+        error: &Error,
+        consequence: &'static str,
+    ) -> Option<Problem> {
+        let (lnum, offset) = error.place()?;
+        let (rest, _) = scan_all(&mut core.io, lnum, offset).ok()?;
+        let what = "nothing good follows in this LEB of the journal: more may be missing";
+        let problem = Problem::new(Severity::Damaged, Structure::Journal, what, consequence).at(lnum, offset);
+        rest.nodes.iter().all(|node| node.key == Some(self.key)).then_some(problem)
     }
 
     /// Says in a problem which file is hit.
