@@ -130,7 +130,9 @@ struct Surveyed<V> {
     survey: Survey<V>,
     /// What is wrong with single inodes.
     problems: BTreeMap<u32, Vec<String>>,
-    /// Inodes of which that was said.
+    /// How many names inodes have.
+    names_of: BTreeMap<u32, u32>,
+    /// Inodes of which their problems were said.
     told: BTreeSet<u32>,
 }
 
@@ -235,7 +237,11 @@ impl<V: Volume> State<V> {
                 }
             }
         }
-        Self::Surveyed(Box::new(Surveyed { survey, problems, told: BTreeSet::new() }))
+        let mut names_of: BTreeMap<u32, u32> = BTreeMap::new();
+        for child in survey.tree().files.values().flat_map(|file| file.entries.values()) {
+            *names_of.entry(child.inode).or_default() += 1;
+        }
+        Self::Surveyed(Box::new(Surveyed { survey, problems, names_of, told: BTreeSet::new() }))
     }
 }
 
@@ -339,7 +345,14 @@ impl<V: Volume> Source for Remains<V> {
             |state| {
                 let known = state.survey.tree().files.contains_key(&inode);
                 let missing = Error::Invalid("it is damaged");
-                state.survey.attributes(inode).ok_or(if known { missing } else { Error::NotFound })
+                let mut attributes =
+                    state.survey.attributes(inode).ok_or(if known { missing } else { Error::NotFound })?;
+                // An older inode can count fewer names than there are.
+                if attributes.file_type != FileType::Directory {
+                    let names = state.names_of.get(&inode).copied().unwrap_or(0);
+                    attributes.links = attributes.links.max(names);
+                }
+                Ok(attributes)
             },
         )
     }

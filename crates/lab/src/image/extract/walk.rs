@@ -41,6 +41,8 @@ struct Walk<'w> {
     directories: BTreeSet<u32>,
     /// Inodes with several names: the first one.
     first_names: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// Those of them that were not restored bit for bit.
+    damaged: BTreeSet<u32>,
     /// Memory for contents.
     buffer: Vec<u8>,
     done: Extracted,
@@ -74,6 +76,7 @@ pub fn walk(
         path: Vec::new(),
         directories: BTreeSet::new(),
         first_names: BTreeMap::new(),
+        damaged: BTreeSet::new(),
         buffer: Vec::new(),
         done: Extracted::default(),
     };
@@ -188,6 +191,7 @@ impl Walk<'_> {
             self.link(inode, &first)?;
             return Ok(None);
         }
+        let losses = self.done.losses.len();
         let attributes = self.attributes_of(inode, file_type);
         self.lose_of(inode);
         let Some(attributes) = attributes else { return Ok(None) };
@@ -197,7 +201,11 @@ impl Walk<'_> {
         if attributes.file_type == FileType::Directory {
             return self.enter(attributes);
         }
-        self.leaf(&attributes).map(|()| None)
+        self.leaf(&attributes)?;
+        if attributes.links > 1 && self.done.losses.len() > losses {
+            self.damaged.insert(inode);
+        }
+        Ok(None)
     }
 
     /// What an inode says, or what is made of a file without one; `None` if that is nothing.
@@ -306,6 +314,9 @@ impl Walk<'_> {
                 return Ok(());
             }
         };
+        if self.damaged.contains(&inode) {
+            self.lose(format!("another name of {}, see there", show_path(first)));
+        }
         let entry = Entry { path: &self.path, attributes: &attributes, xattrs: &[], target: None };
         let outcome = self.target.link(&entry, first);
         self.losses(outcome)
