@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate image cat rootfs.ubi /etc/fstab
   floatgate image cat dump.bin /boot/zImage > zImage
-  floatgate image cat dump.bin --raw --volume kernel > kernel.img
+  floatgate image cat two-volumes.ubi --raw --volume data > data.ubifs
 
 Exit status 1 when a volume's bytes are damaged: the LEBs are listed.")]
 pub(crate) struct Args {
