@@ -106,7 +106,7 @@ impl Image {
         Self::over(file.map_err(ImageError::File)?, access)
     }
 
-    /// Opens a file to change what is in it, in memory for now: the changes are in what comes with the image.
+    /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
     ///
     /// # Errors
     /// As [`open`](Self::open).

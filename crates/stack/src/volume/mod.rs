@@ -158,74 +158,46 @@ pub trait Volume {
     fn wait_until(&mut self, now: Instant);
 }
 
-impl<V: Volume + ?Sized> Volume for &mut V {
-    fn geometry(&self) -> VolumeGeometry {
-        (**self).geometry()
-    }
-    fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError> {
-        (**self).read(lnum, offset, buf)
-    }
-    fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<(), VolumeError> {
-        (**self).write(lnum, offset, data)
-    }
-    fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError> {
-        (**self).change(lnum, data)
-    }
-    fn map(&mut self, lnum: u32) -> Result<(), VolumeError> {
-        (**self).map(lnum)
-    }
-    fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError> {
-        (**self).unmap(lnum)
-    }
-    fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
-        (**self).erase(lnum)
-    }
-    fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
-        (**self).is_mapped(lnum)
-    }
-    fn flush(&mut self) -> Result<(), VolumeError> {
-        (**self).flush()
-    }
-    fn now(&self) -> Instant {
-        (**self).now()
-    }
-    fn wait_until(&mut self, now: Instant) {
-        (**self).wait_until(now);
-    }
+/// A pointer to a volume is a volume.
+macro_rules! forward_volume {
+    ($pointer:ty) => {
+        impl<V: Volume + ?Sized> Volume for $pointer {
+            fn geometry(&self) -> VolumeGeometry {
+                (**self).geometry()
+            }
+            fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError> {
+                (**self).read(lnum, offset, buf)
+            }
+            fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<(), VolumeError> {
+                (**self).write(lnum, offset, data)
+            }
+            fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError> {
+                (**self).change(lnum, data)
+            }
+            fn map(&mut self, lnum: u32) -> Result<(), VolumeError> {
+                (**self).map(lnum)
+            }
+            fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError> {
+                (**self).unmap(lnum)
+            }
+            fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
+                (**self).erase(lnum)
+            }
+            fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
+                (**self).is_mapped(lnum)
+            }
+            fn flush(&mut self) -> Result<(), VolumeError> {
+                (**self).flush()
+            }
+            fn now(&self) -> Instant {
+                (**self).now()
+            }
+            fn wait_until(&mut self, now: Instant) {
+                (**self).wait_until(now);
+            }
+        }
+    };
 }
 
-impl<V: Volume + ?Sized> Volume for Box<V> {
-    fn geometry(&self) -> VolumeGeometry {
-        (**self).geometry()
-    }
-    fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError> {
-        (**self).read(lnum, offset, buf)
-    }
-    fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<(), VolumeError> {
-        (**self).write(lnum, offset, data)
-    }
-    fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError> {
-        (**self).change(lnum, data)
-    }
-    fn map(&mut self, lnum: u32) -> Result<(), VolumeError> {
-        (**self).map(lnum)
-    }
-    fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError> {
-        (**self).unmap(lnum)
-    }
-    fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
-        (**self).erase(lnum)
-    }
-    fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
-        (**self).is_mapped(lnum)
-    }
-    fn flush(&mut self) -> Result<(), VolumeError> {
-        (**self).flush()
-    }
-    fn now(&self) -> Instant {
-        (**self).now()
-    }
-    fn wait_until(&mut self, now: Instant) {
-        (**self).wait_until(now);
-    }
-}
+forward_volume!(&mut V);
+forward_volume!(Box<V>);

@@ -27,7 +27,7 @@ const FLAGS: [(u32, InodeFlags); 5] = [
 pub struct Times {
     /// Last read.
     pub atime: Option<Option<Timestamp>>,
-    /// Last change of the data; `Some(None)` for now.
+    /// Last change of the data; `Some(None)` is the present time.
     pub mtime: Option<Option<Timestamp>>,
 }
 
