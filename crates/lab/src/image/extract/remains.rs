@@ -40,7 +40,7 @@ impl Extraction {
     /// Several images or volumes and none chosen; nothing is left of it; the host's.
     pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        let notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
+        let mut notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
         let (leb_bytes, is_ubi) = match found.content {
             Content::Ubifs { leb_bytes, .. } => (u64::from(leb_bytes), false),
             _ => (1, true),
@@ -50,6 +50,7 @@ impl Extraction {
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
+        notes.extend(remains.torn_journal_ends()?.into_iter().map(torn));
         Ok(Self { remains, damage, notes, missing })
     }
 
@@ -97,6 +98,13 @@ impl Extraction {
         }
         Ok(extracted)
     }
+}
+
+fn torn((lnum, offset): (u32, u32)) -> String {
+    format!(
+        "LEB {lnum} of the journal ends at offset {offset:#x} in bytes that are no node, as a power cut leaves them: what was written \
+         last may be missing"
+    )
 }
 
 fn describe(problem: &Problem) -> String {
@@ -159,8 +167,14 @@ impl<V: Volume> Remains<V> {
             ..MountOptions::default()
         };
         let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
-            Ok(fs) if fs.damage().is_empty() => State::Mounted(Box::new(fs)),
-            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
+            Ok(mut fs) => {
+                let is_whole = fs.damage().is_empty() && !fs.has_doubtful_replay() && !fs.has_torn_log()?;
+                if is_whole {
+                    State::Mounted(Box::new(fs))
+                } else {
+                    State::survey(fs.abandon(), &options.authenticate)
+                }
+            }
             Err((_, volume)) => State::survey(volume, &options.authenticate),
         };
         match state {
@@ -172,6 +186,13 @@ impl<V: Volume> Remains<V> {
     fn missing_journal_lebs(&mut self) -> Result<Vec<u32>, ImageError> {
         match &mut self.state {
             State::Mounted(fs) => Ok(fs.missing_journal_lebs()?),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn torn_journal_ends(&mut self) -> Result<Vec<(u32, u32)>, ImageError> {
+        match &mut self.state {
+            State::Mounted(fs) => Ok(fs.torn_journal_ends()?),
             _ => Ok(Vec::new()),
         }
     }
