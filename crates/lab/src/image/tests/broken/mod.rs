@@ -1,0 +1,99 @@
+//! Broken images, and what is said of each: `tests/golden/images/NAME.txt`. `UPDATE_GOLDEN=1` rewrites what is said.
+//!
+//! An image is the sample with one damage, made anew each time ([`ubi`], [`structures`], [`files`]), or a file beside its text, NAME
+//! without an ending: one that was trouble once. Every text has what `image check`, `image info` and `image extract` say, so that reading
+//! it tells whether a user would know what is wrong, where, and what to do. Of what the other two say only those lines stand there that
+//! the unbroken sample does not have (`+`), or that it has (`-`).
+
+mod files;
+mod sample;
+mod structures;
+mod told;
+mod ubi;
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use sample::Sample;
+use told::Told;
+
+/// A way to break an image.
+struct Damage {
+    /// Name of the golden file.
+    name: &'static str,
+    /// What is broken.
+    what: &'static str,
+    /// Which sample it is done to.
+    from: From,
+    /// Breaks it.
+    make: fn(&mut Sample),
+}
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// A UBI device with a UBIFS that was unmounted.
+    Clean,
+    /// The same with a journal to be replayed, and an orphan.
+    Dirty,
+}
+
+const fn clean(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
+    Damage { name, what, from: From::Clean, make }
+}
+
+const fn dirty(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
+    Damage { name, what, from: From::Dirty, make }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/images")
+}
+
+/// Every broken image with its name, and what is broken.
+fn all() -> Vec<(String, String, Vec<u8>)> {
+    let (clean, dirty) = (Sample::clean(), Sample::dirty());
+    let damages = ubi::DAMAGES.iter().chain(structures::DAMAGES).chain(files::DAMAGES);
+    let made = damages.map(|damage| {
+        let mut sample = if damage.from == From::Clean { clean.clone() } else { dirty.clone() };
+        (damage.make)(&mut sample);
+        (damage.name.to_owned(), damage.what.to_owned(), sample.bytes)
+    });
+    let stored = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let stored = stored.filter(|path| path.extension().is_none()).map(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, "as it is stored".to_owned(), std::fs::read(&path).unwrap())
+    });
+    let mut all: Vec<_> = made.chain(stored).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_broken_image_has_its_text() {
+    let (all, whole) = (all(), Told::of(&Sample::clean().bytes));
+    let told = |bytes: &[u8]| Told::of(bytes).compared(&whole);
+    let mut different = Vec::new();
+    for (name, what, bytes) in &all {
+        let text = format!("{name}: {what}\n\n{}", told(bytes));
+        let golden = folder().join(format!("{name}.txt"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&golden, text).unwrap();
+        } else if std::fs::read_to_string(&golden).unwrap_or_default() != text {
+            different.push(text);
+        }
+    }
+    assert!(different.is_empty(), "not as in the golden files:\n{}", different.join("\n"));
+    let texts = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let texts = texts.filter(|path| path.extension().is_some_and(|ending| ending == "txt"));
+    assert_eq!(texts.count(), all.len(), "a name is there twice, or a text of an image that is not there");
+}
+
+#[test]
+fn the_samples_are_not_broken() {
+    for (sample, outcome) in [(Sample::clean(), "exit 0: clean"), (Sample::dirty(), "exit 1: recoverable")] {
+        let told = Told::of(&sample.bytes);
+        assert!(told.check.contains(outcome), "{}", told.check);
+        assert!(told.extract.ends_with("exit 0: nothing is lost\n"), "{}", told.extract);
+    }
+}
