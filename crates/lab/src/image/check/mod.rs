@@ -62,7 +62,14 @@ fn check_ubi(
 ) -> Result<(), ImageError> {
     let again = image.reopen().ok_or(ImageError::Nothing)?;
     let mut window = Window::new(image.into_store(), found.offset, found.len);
-    let headers = Headers::read(&mut window, found)?;
+    let headers = match Headers::read(&mut window, found) {
+        Err(ImageError::Nothing) => {
+            attach(again, found, report);
+            report.images.push(ImageCheck::ubi(found, PebCounts::default()));
+            return Ok(());
+        }
+        headers => headers?,
+    };
     headers.report(&mut window, origin, report)?;
     attach(again, found, report);
     let mut checked = ImageCheck::ubi(found, headers.counts());

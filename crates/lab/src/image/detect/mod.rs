@@ -3,8 +3,9 @@
 mod pages;
 mod ubi;
 
-use floatgate_media::ubi::{EcHeader, ReadFlips};
-use floatgate_media::ubifs::{Frame, Node, Superblock};
+use floatgate_media::crc;
+use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
+use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, Node, Superblock};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 use serde::Serialize;
@@ -23,6 +24,9 @@ const EC_BYTES: usize = 64;
 /// Headers and superblocks that are kept, against files that hold nothing else.
 const HITS: usize = 1 << 20;
 const SUPERBLOCKS: usize = 4096;
+
+/// Largest LEB that is believed, bytes.
+const MAX_LEB_BYTES: u32 = 64 << 20;
 
 /// "UBI#".
 const EC_MAGIC: &[u8] = b"UBI#";
@@ -121,11 +125,11 @@ pub(super) fn detect_in_pages(
     page_bytes: Option<u32>,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let hits = search(store, size)?;
+    let hits = search_all(store, size)?;
     let mut found = ubi::find(store, &hits, page_bytes)?;
     for (offset, superblock) in &hits.superblocks {
         let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
-        if !inside {
+        if !inside && is_possible(superblock) {
             found.push(bare_ubifs(*offset, superblock, size));
         }
     }
@@ -133,7 +137,68 @@ pub(super) fn detect_in_pages(
     Ok(found)
 }
 
-fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
+/// Why nothing was found in a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
+    let size = store.size_bytes();
+    if size == 0 {
+        return Ok(ImageError::Empty);
+    }
+    if let Some(byte) = blank(store, size)? {
+        return Ok(ImageError::Blank(byte));
+    }
+    let hits = search_all(store, size)?;
+    if let Some((offset, superblock)) = hits.superblocks.first() {
+        let why =
+            superblock.check().err().map_or("the file ends in it".to_owned(), |error| error.to_string());
+        return Ok(ImageError::Impossible { what: "a superblock of UBIFS", offset: *offset, why });
+    }
+    let mut magic = [0; 4];
+    let begins =
+        size >= 4 && store.read_at(0, &mut magic).map(|()| magic == *b"UBI#").map_err(ImageError::Store)?;
+    let first = hits.ec.first().map(|&(offset, _)| offset).or(begins.then_some(0));
+    Ok(first.map_or(ImageError::Nothing, |offset| ImageError::Impossible {
+        what: "an eraseblock of UBI",
+        offset,
+        why: "the file ends before it does".to_owned(),
+    }))
+}
+
+/// The byte that a file has nothing but.
+fn blank(store: &mut dyn Store, size: u64) -> Result<Option<u8>, ImageError> {
+    let mut buffer = vec![0; CHUNK];
+    let mut byte = None;
+    for start in (0..size).step_by(CHUNK) {
+        let len = usize::try_from(size - start).unwrap_or(CHUNK).min(CHUNK);
+        let piece = &mut buffer[..len];
+        store.read_at(start, piece).map_err(ImageError::Store)?;
+        let first = *byte.get_or_insert(piece[0]);
+        if piece.iter().any(|&other| other != first) {
+            return Ok(None);
+        }
+    }
+    Ok(byte)
+}
+
+/// Whether LEBs can be told by a superblock.
+const fn is_possible(superblock: &Superblock) -> bool {
+    let (leb, unit) = (superblock.leb_bytes, superblock.min_io_bytes);
+    leb >= MIN_LEB_BYTES && leb <= MAX_LEB_BYTES && unit.is_power_of_two() && unit >= 8 && unit <= leb
+}
+
+/// Headers and superblocks. Where every EC header is damaged, those count that are good but for their CRC and that a VID header follows.
+fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
+    let hits = search(store, size, ec_header)?;
+    if hits.ec.is_empty() { search(store, size, damaged_ec_header) } else { Ok(hits) }
+}
+
+fn search(
+    store: &mut dyn Store,
+    size: u64,
+    ec_header: fn(&[u8]) -> Option<EcHeader>,
+) -> Result<Hits, ImageError> {
     let (ec, node) = (memmem::Finder::new(EC_MAGIC), memmem::Finder::new(&NODE_MAGIC));
     let mut hits = Hits::default();
     let mut buffer = Vec::new();
@@ -158,6 +223,15 @@ fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
 
 fn ec_header(bytes: &[u8]) -> Option<EcHeader> {
     EcHeader::parse(bytes.get(..EC_BYTES)?, ReadFlips::default()).ok()
+}
+
+fn damaged_ec_header(bytes: &[u8]) -> Option<EcHeader> {
+    let mut header = *bytes.first_chunk::<EC_BYTES>()?;
+    let sum = crc::ubi(&header[..EC_BYTES - 4]);
+    header[EC_BYTES - 4..].copy_from_slice(&sum.to_be_bytes());
+    let header = ec_header(&header)?;
+    let vid = bytes.get(header.vid_header_offset as usize..)?;
+    VidHeader::parse(vid.get(..EC_BYTES)?, ReadFlips::default()).ok().map(|_| header)
 }
 
 fn superblock(bytes: &[u8]) -> Option<Superblock> {

@@ -114,8 +114,14 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Says that something is lost, once: a name and its inode can have the same doubts.
     fn lose(&mut self, what: impl Into<String>) {
-        self.done.losses.push(Loss::new(&self.path, what));
+        let loss = Loss::new(&self.path, what);
+        let said =
+            self.done.losses.iter().rev().take_while(|said| said.path == loss.path).any(|said| *said == loss);
+        if !said {
+            self.done.losses.push(loss);
+        }
     }
 
     fn lose_all(&mut self, problems: Vec<String>) {

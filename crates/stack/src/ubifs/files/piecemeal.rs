@@ -4,6 +4,7 @@ use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType};
 
 use super::super::error::{Error, Result};
 use super::super::layout::Place;
+use super::super::scan::scan;
 use super::types::DirEntry;
 use super::{Ubifs, read::LAST_BLOCK};
 use crate::volume::Volume;
@@ -72,6 +73,40 @@ impl<V: Volume> Ubifs<V> {
             }
         }
         Ok(missing)
+    }
+
+    /// Inodes that the index leads to, in order: the first from a number on.
+    ///
+    /// # Errors
+    /// A damaged index, failures of the volume.
+    pub fn stored_inode(&mut self, from: u32) -> Result<Option<u32>> {
+        let mut leaves = Vec::new();
+        let (from, to) = (Key::inode(from), Key::from_bits(u64::MAX));
+        self.core.tnc.leaves(&mut self.core.io, from, to, 1, &mut leaves)?;
+        Ok(leaves.first().map(|(key, _)| key.inum()))
+    }
+
+    /// Where the log ends in something damaged, and where LEBs of the journal do, as power cuts leave them: what stands there does
+    /// not count. Behind such an end the log may have named more LEBs.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub fn torn_ends(&mut self) -> Result<(Vec<Error>, Vec<Error>)> {
+        let log = self.core.io.layout().limits.log.clone().map(|lnum| (lnum, 0)).collect();
+        let buds = self.core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start)).collect();
+        Ok((self.torn_in(log)?, self.torn_in(buds)?))
+    }
+
+    fn torn_in(&mut self, starts: Vec<(u32, u32)>) -> Result<Vec<Error>> {
+        let mut torn = Vec::new();
+        for (lnum, start) in starts {
+            match scan(&mut self.core.io, lnum, start) {
+                Ok(_) => {}
+                Err(error) if error.is_damage() => torn.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(torn)
     }
 
     /// Blocks of a file that are on flash, in order, from `block` on, at most `max`, and where they stand. What lies between them is

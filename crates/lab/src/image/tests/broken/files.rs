@@ -39,7 +39,7 @@ pub(super) const DAMAGES: &[Damage] = &[
     clean("data-zstd-garbage", "noise instead of zstd", |image| shorten(image, 3, &[0x5A; 300])),
     clean("data-empty", "a block without a byte of data", |image| shorten(image, 0, &[])),
     clean("data-compression", "a block that is compressed in an unknown way", |image| block(image, 44, 77)),
-    clean("data-key", "a block of another file than the index says", |image| block(image, 24, 65)),
+    clean("data-key", "a block of another file than the index says", |image| block(image, 24, 66)),
     clean("data-node-type", "a block with an unknown type of node", |image| {
         image.node(image.block("/data", 0), |node| node[20] = 99);
     }),

@@ -2,7 +2,7 @@
 //!
 //! An image is the sample with one damage, made anew each time ([`ubi`], [`structures`], [`files`]), or a file beside its text, NAME
 //! without an ending: one that was trouble once. Every text has what `image check`, `image info` and `image extract` say, so that reading
-//! it tells whether a user would know what is wrong, where, and what to do. Of what the other two say only those lines stand there that
+//! it tells whether a user would know what is wrong, where, and what to do, and what a repair comes to. Of what `info` and `extract` say only those lines stand there that
 //! the unbroken sample does not have (`+`), or that it has (`-`).
 
 mod files;
@@ -36,6 +36,8 @@ enum From {
     Clean,
     /// The same with a journal to be replayed, and an orphan.
     Dirty,
+    /// The UBIFS alone, as `mkfs.ubifs` makes it.
+    Bare,
 }
 
 const fn clean(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
@@ -46,16 +48,24 @@ const fn dirty(name: &'static str, what: &'static str, make: fn(&mut Sample)) ->
     Damage { name, what, from: From::Dirty, make }
 }
 
+const fn bare_of(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
+    Damage { name, what, from: From::Bare, make }
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/images")
 }
 
 /// Every broken image with its name, and what is broken.
 fn all() -> Vec<(String, String, Vec<u8>)> {
-    let (clean, dirty) = (Sample::clean(), Sample::dirty());
+    let (clean, dirty, bare) = (Sample::clean(), Sample::dirty(), Sample::bare());
     let damages = ubi::DAMAGES.iter().chain(structures::DAMAGES).chain(files::DAMAGES);
     let made = damages.map(|damage| {
-        let mut sample = if damage.from == From::Clean { clean.clone() } else { dirty.clone() };
+        let mut sample = match damage.from {
+            From::Clean => clean.clone(),
+            From::Dirty => dirty.clone(),
+            From::Bare => bare.clone(),
+        };
         (damage.make)(&mut sample);
         (damage.name.to_owned(), damage.what.to_owned(), sample.bytes)
     });
@@ -76,6 +86,9 @@ fn every_broken_image_has_its_text() {
     let mut different = Vec::new();
     for (name, what, bytes) in &all {
         let text = format!("{name}: {what}\n\n{}", told(bytes));
+        if text.contains(told::BAD_REPAIR) {
+            eprintln!("BADREPAIR {name}");
+        }
         let golden = folder().join(format!("{name}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&golden, text).unwrap();
@@ -91,7 +104,11 @@ fn every_broken_image_has_its_text() {
 
 #[test]
 fn the_samples_are_not_broken() {
-    for (sample, outcome) in [(Sample::clean(), "exit 0: clean"), (Sample::dirty(), "exit 1: recoverable")] {
+    for (sample, outcome) in [
+        (Sample::clean(), "exit 0: clean"),
+        (Sample::dirty(), "exit 1: recoverable"),
+        (Sample::bare(), "exit 0: clean"),
+    ] {
         let told = Told::of(&sample.bytes);
         assert!(told.check.contains(outcome), "{}", told.check);
         assert!(told.extract.ends_with("exit 0: nothing is lost\n"), "{}", told.extract);

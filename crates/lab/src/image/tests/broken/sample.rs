@@ -62,6 +62,24 @@ impl Sample {
         Self::new(format(empty(), &geometry(), 0, false, fill_more))
     }
 
+    /// The UBIFS alone, as `mkfs.ubifs` makes it.
+    pub(super) fn bare() -> Self {
+        let geometry = VolumeGeometry {
+            lebs: LEBS,
+            leb_bytes: 15_872,
+            min_io_bytes: 512,
+            max_write_bytes: 512,
+            leb_start: 0,
+            read_only: false,
+        };
+        let mut volume = BareVolume::new(Vec::new(), geometry);
+        let options = FormatOptions { deferred: true, ..FormatOptions::default() };
+        fill_volume(&mut volume, &options, true, fill);
+        volume.flush().unwrap();
+        let bytes = volume.into_store();
+        Self { whole: bytes.clone(), bytes, pebs: BTreeMap::new() }
+    }
+
     fn new(bytes: Vec<u8>) -> Self {
         let bytes = in_order(&bytes, &geometry());
         let mut pebs = BTreeMap::new();

@@ -249,4 +249,32 @@ pub(super) const DAMAGES: &[Damage] = &[
     dirty("orphans-other", "a node that is no orphan in the orphan area", |image| {
         image.node(image.area(Area::Orphans)[0], |node| node[20] = 10);
     }),
+    bare_of("bare-cut-in-superblock", "a UBIFS without UBI, cut off in its superblock", |image| {
+        image.bytes.truncate(2000);
+    }),
+    bare_of("bare-cut-in-leb", "a UBIFS without UBI, cut off in the middle of a LEB", |image| {
+        let end = image.bytes.len() - 5000;
+        image.bytes.truncate(end);
+    }),
+    bare_of("bare-cut-behind-log", "a UBIFS without UBI, cut off behind its first 6 LEBs", |image| {
+        image.bytes.truncate(6 * 15_872);
+    }),
+    bare_of("bare-superblock-crc", "a UBIFS without UBI with a wrong bit in its superblock", |image| {
+        image.hit(100);
+    }),
+    bare_of("bare-leb-0", "a UBIFS without UBI whose LEBs have 0 bytes", |image| {
+        image.node(0, |node| put(node, 36, 0));
+    }),
+    bare_of("bare-leb-huge", "a UBIFS without UBI whose LEBs have 2^31 bytes", |image| {
+        image.node(0, |node| put(node, 36, 1 << 31));
+    }),
+    bare_of("bare-min-io-0", "a UBIFS without UBI with a smallest write of 0 bytes", |image| {
+        image.node(0, |node| put(node, 32, 0));
+    }),
+    bare_of("bare-lebs-huge", "a UBIFS without UBI with 2^31 - 1 LEBs", |image| {
+        image.node(0, |node| {
+            put(node, 40, i32::MAX as u32);
+            put(node, 44, i32::MAX as u32);
+        });
+    }),
 ];

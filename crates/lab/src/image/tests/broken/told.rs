@@ -8,13 +8,18 @@ use crate::image::ImageError;
 use crate::image::check::{Outcome, check};
 use crate::image::extract::{Contents, Entry, Target};
 use crate::image::info::info;
+use crate::image::repair::repair;
 
 /// What the three commands say.
 pub(super) struct Told {
     pub(super) check: String,
     info: String,
     pub(super) extract: String,
+    repair: String,
 }
+
+/// What is said of a repaired image that is not clean.
+pub(super) const BAD_REPAIR: &str = "NOT CLEAN";
 
 impl Told {
     pub(super) fn of(bytes: &[u8]) -> Self {
@@ -22,18 +27,24 @@ impl Told {
             let image = Image::over(file(bytes), Access::Read);
             image.and_then(told).unwrap_or_else(|error| format!("exit 2: {error}\n    {}\n", error.help()))
         });
-        Self { check, info, extract }
+        Self { check, info, extract, repair: told_by_repair(bytes) }
     }
 
     /// The text, as far as it is not that of the unbroken image.
     pub(super) fn compared(&self, whole: &Self) -> String {
         let (info, extract) = (changes(&whole.info, &self.info), changes(&whole.extract, &self.extract));
-        format!("image check:\n{}\nimage info:\n{info}\nimage extract:\n{extract}", self.check)
+        let Self { check, repair, .. } = self;
+        format!(
+            "image check:\n{check}\nimage check --repair:\n{repair}\nimage info:\n{info}\nimage extract:\n{extract}"
+        )
     }
 }
 
 /// Lines of which the two have not the same number.
 fn changes(whole: &str, broken: &str) -> String {
+    if broken.starts_with("exit 2") {
+        return broken.to_owned();
+    }
     let mut rest: Vec<&str> = whole.lines().collect();
     let mut added = String::new();
     for line in broken.lines() {
@@ -63,6 +74,21 @@ fn told_by_check(image: Image) -> Result<String, ImageError> {
     };
     writeln!(text, "{exit}, {} findings", findings.len() as u64 + report.unlisted).unwrap();
     Ok(text)
+}
+
+fn told_by_repair(bytes: &[u8]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
+    std::fs::write(&from, bytes).unwrap();
+    match repair(&from, &to) {
+        Ok(done) => {
+            let after = if done.after == Outcome::Clean { "clean" } else { BAD_REPAIR };
+            let losses: String =
+                done.losses.iter().map(|loss| format!("lost: {}: {}\n", loss.path, loss.what)).collect();
+            format!("{losses}{:?}: {} files, {after} afterwards\n", done.method, done.entries)
+        }
+        Err(error) => format!("exit 2: {error}\n    {}\n", error.help()),
+    }
 }
 
 fn told_by_info(image: Image) -> Result<String, ImageError> {
