@@ -30,11 +30,8 @@ const CORRECTIONS_MAX: u32 = 1024;
 /// Bytes of a record of the volume table, with its CRC at the end.
 const RECORD: usize = 172;
 
-/// LEBs of a volume that are believed even if there are fewer PEBs.
+/// LEBs of a volume that are believed beyond the PEBs there are: images end early, and a repair writes them all.
 const LEBS_BELIEVED: usize = 1 << 16;
-
-/// More PEBs than any table says.
-const ANY_NUMBER: u32 = i32::MAX as u32;
 
 /// Which LEBs a volume has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,8 +323,8 @@ impl Headers {
             copy.resize(self.geometry.volume_table_bytes(), 0);
             store.read_at(self.peb_start(pnum) + u64::from(self.geometry.data_offset()), copy)?;
         }
-        let [first, second] =
-            copies.each_ref().map(|copy| VolumeTable::parse(copy, &self.geometry, ANY_NUMBER));
+        let most = self.believed();
+        let [first, second] = copies.each_ref().map(|copy| VolumeTable::parse(copy, &self.geometry, most));
         self.copies = [first.err(), second.err()];
         // A copy that only a guess has found does not count for Linux.
         let seen = |lnum: usize| self.copy_pebs[lnum].is_some();
@@ -339,6 +336,11 @@ impl Headers {
             None => self.salvage_table(store, &copies)?,
         };
         Ok(())
+    }
+
+    /// Most LEBs that a volume is believed to have.
+    fn believed(&self) -> u32 {
+        self.peb_count().saturating_add(LEBS_BELIEVED as u32)
     }
 
     /// Records from what is left of the table's copies, each has its own CRC, and from VID headers.
@@ -392,7 +394,7 @@ impl Headers {
         let mut table = vec![0; self.geometry.volume_table_bytes()];
         VolumeTable::emit([], &self.geometry, &mut table).ok()?;
         table.get_mut(..RECORD)?.copy_from_slice(&bytes);
-        VolumeTable::parse(&table, &self.geometry, ANY_NUMBER).ok()?.get(0)
+        VolumeTable::parse(&table, &self.geometry, self.believed()).ok()?.get(0)
     }
 
     /// A PEB with a damaged VID header that most likely has a LEB which no other PEB has.

@@ -1,7 +1,7 @@
 //! A device written anew: headers, volumes, what is in them.
 
 use floatgate_media::ubi::{VolumeRecord, VolumeType};
-use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags, Timestamp};
+use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
@@ -15,7 +15,7 @@ use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
 use super::super::detect::Found;
 use super::super::extract::{show_name, show_path};
 use super::Saved;
-use super::fill::fill;
+use super::fill::{fill, time};
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
@@ -259,7 +259,7 @@ fn format_options(superblock: Option<&Superblock>, root: Option<&Inode>) -> Form
     if let Some(root) = root {
         options.root_mode = root.mode & 0o7777;
         (options.root_uid, options.root_gid) = (root.uid, root.gid);
-        options.time = Timestamp { seconds: root.mtime_s, nanoseconds: root.mtime_ns };
+        options.time = time(root.mtime_s, root.mtime_ns);
     }
     options
 }
