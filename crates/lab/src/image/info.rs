@@ -35,6 +35,9 @@ pub struct OneImage {
     pub ubi: Option<UbiInfo>,
     /// The filesystem, if there is no UBI around it.
     pub ubifs: Option<UbifsInfo>,
+    /// It is a UBIFS without UBI.
+    #[serde(skip)]
+    pub bare: bool,
     /// What is damaged, or why more cannot be said.
     pub damage: Option<String>,
 }
@@ -188,13 +191,18 @@ fn describe(
     found: &Found,
     authenticate: &Authenticate,
 ) -> Result<(OneImage, Option<Image>), ImageError> {
-    let mut one = OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, damage: None };
+    let mut one =
+        OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, bare: false, damage: None };
     let again = image.reopen();
     match &found.content {
         Content::Ubifs { .. } => {
             let selection = super::Selection { offset: Some(found.offset), ..super::Selection::default() };
             let mut volume = image.volume(&selection)?;
             one.ubifs = ubifs_info(&mut *volume, authenticate);
+            one.bare = true;
+            if one.ubifs.is_none() {
+                one.damage = probe(&mut *volume).err().map(|error| error.to_string());
+            }
         }
         _ => match image.attach_remains(found) {
             Ok(ubi) => {
@@ -454,7 +462,7 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
 
 impl fmt::Display for OneImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.ubifs.is_some() { "UBIFS without UBI" } else { "UBI" };
+        let kind = if self.bare { "UBIFS without UBI" } else { "UBI" };
         writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
         if let Some(damage) = &self.damage {
             writeln!(f, "  damaged: {damage}")?;

@@ -126,7 +126,17 @@ pub(super) fn detect_in_pages(
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
     let hits = search_all(store, size)?;
-    let mut found = ubi::find(store, &hits, page_bytes)?;
+    let found = find(store, &hits, page_bytes)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let hits = search(store, size, (ec_header, damaged_superblock))?;
+    find(store, &hits, page_bytes)
+}
+
+fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
+    let size = store.size_bytes();
+    let mut found = ubi::find(store, hits, page_bytes)?;
     for (offset, superblock) in &hits.superblocks {
         let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
         if !inside && is_possible(superblock) {
@@ -156,14 +166,14 @@ pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
         return Ok(ImageError::Impossible { what: "a superblock of UBIFS", offset: *offset, why });
     }
     let mut magic = [0; 4];
-    let begins =
-        size >= 4 && store.read_at(0, &mut magic).map(|()| magic == *b"UBI#").map_err(ImageError::Store)?;
-    let first = hits.ec.first().map(|&(offset, _)| offset).or(begins.then_some(0));
-    Ok(first.map_or(ImageError::Nothing, |offset| ImageError::Impossible {
-        what: "an eraseblock of UBI",
-        offset,
-        why: "the file ends before it does".to_owned(),
-    }))
+    store.read_at(0, &mut magic).map_err(ImageError::Store)?;
+    let impossible = |what, offset, why: &str| ImageError::Impossible { what, offset, why: why.to_owned() };
+    let first = hits.ec.first().map(|&(offset, _)| offset).or((magic == *b"UBI#").then_some(0));
+    Ok(match first {
+        Some(offset) => impossible("an eraseblock of UBI", offset, "the file ends before it does"),
+        None if magic == NODE_MAGIC => impossible("a node of UBIFS", 0, "it is no good superblock"),
+        None => ImageError::Nothing,
+    })
 }
 
 /// The byte that a file has nothing but.
@@ -190,15 +200,14 @@ const fn is_possible(superblock: &Superblock) -> bool {
 
 /// Headers and superblocks. Where every EC header is damaged, those count that are good but for their CRC and that a VID header follows.
 fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
-    let hits = search(store, size, ec_header)?;
-    if hits.ec.is_empty() { search(store, size, damaged_ec_header) } else { Ok(hits) }
+    let hits = search(store, size, (ec_header, superblock))?;
+    if hits.ec.is_empty() { search(store, size, (damaged_ec_header, superblock)) } else { Ok(hits) }
 }
 
-fn search(
-    store: &mut dyn Store,
-    size: u64,
-    ec_header: fn(&[u8]) -> Option<EcHeader>,
-) -> Result<Hits, ImageError> {
+/// What takes bytes for a header, and for a superblock.
+type Parsers = (fn(&[u8]) -> Option<EcHeader>, fn(&[u8]) -> Option<Superblock>);
+
+fn search(store: &mut dyn Store, size: u64, (ec_header, superblock): Parsers) -> Result<Hits, ImageError> {
     let (ec, node) = (memmem::Finder::new(EC_MAGIC), memmem::Finder::new(&NODE_MAGIC));
     let mut hits = Hits::default();
     let mut buffer = Vec::new();
@@ -227,11 +236,21 @@ fn ec_header(bytes: &[u8]) -> Option<EcHeader> {
 
 fn damaged_ec_header(bytes: &[u8]) -> Option<EcHeader> {
     let mut header = *bytes.first_chunk::<EC_BYTES>()?;
+    // The erase counter does not matter here.
+    header[8..16].fill(0);
     let sum = crc::ubi(&header[..EC_BYTES - 4]);
     header[EC_BYTES - 4..].copy_from_slice(&sum.to_be_bytes());
     let header = ec_header(&header)?;
     let vid = bytes.get(header.vid_header_offset as usize..)?;
     VidHeader::parse(vid.get(..EC_BYTES)?, ReadFlips::default()).ok().map(|_| header)
+}
+
+/// A superblock whose CRC is wrong, if all its fields are possible: they are few, and most of the node is empty.
+fn damaged_superblock(bytes: &[u8]) -> Option<Superblock> {
+    let mut bytes = bytes.get(..Superblock::SIZE)?.to_vec();
+    let sum = crc::ubi(&bytes[8..]);
+    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+    superblock(&bytes).filter(|superblock| superblock.grown(superblock.max_leb_count).check().is_ok())
 }
 
 fn superblock(bytes: &[u8]) -> Option<Superblock> {

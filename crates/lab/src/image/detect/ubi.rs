@@ -159,7 +159,9 @@ fn grow(store: &mut dyn Store, regions: &mut [Region]) -> Result<(), ImageError>
 impl Region {
     /// One PEB, of a size that no flash has: the file ends in it.
     fn is_cut_off(&self) -> bool {
-        self.single && !PEB_BYTES.contains(&self.stride)
+        let has_pages = || page_shape(self.stride, self.header.data_offset).is_some();
+        let possible = PEB_BYTES.contains(&self.stride) && (self.stride.is_power_of_two() || has_pages());
+        self.single && !possible
     }
 
     fn vid(&self, store: &mut dyn Store, peb: u64) -> Result<Option<VidHeader>, ImageError> {
@@ -212,6 +214,10 @@ impl Region {
             if erased {
                 self.end = peb;
             }
+        }
+        // The file ends in a PEB.
+        if self.end < end && end - self.end < self.stride && self.is_like_ec(store, self.end)? {
+            self.end = end;
         }
         Ok(())
     }

@@ -203,7 +203,11 @@ fn without_superblock<V: Volume>(
         .and_then(|superblock| superblock::layout(&superblock, geometry));
     let layout = match layout {
         Ok(layout) => layout,
-        Err(error) => return Err((error, volume)),
+        Err(error) => {
+            // What is wrong with the superblock says more than that no other fits.
+            let first = problems.list.into_iter().next();
+            return Err((first.map_or(error, |problem| Error::Superblock(problem.what)), volume));
+        }
     };
     let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     match survey.rebuild(0..geometry.lebs) {
