@@ -67,7 +67,7 @@ pub enum Reason {
         computed: u32,
     },
     /// Nothing was ever written here: every bit is one.
-    #[error("erased")]
+    #[error("nothing is written there")]
     Erased,
     /// Nothing was written here, but some bits flipped since it was erased.
     #[error("erased, with {bits} bitflips")]

@@ -20,6 +20,22 @@ pub enum ImageError {
     /// Nothing that is known was found.
     #[error("neither UBI nor UBIFS was found")]
     Nothing,
+    /// The file has no bytes.
+    #[error("the file is empty")]
+    Empty,
+    /// All bytes are the same.
+    #[error("every byte of the file is {0:#04x}")]
+    Blank(u8),
+    /// Something begins that makes no image.
+    #[error("at byte {offset} ({offset:#x}) {what} begins, but no image can be made out: {why}")]
+    Impossible {
+        /// What begins.
+        what: &'static str,
+        /// Where, in the file.
+        offset: u64,
+        /// Why it makes no image.
+        why: String,
+    },
     /// There are several images in the file.
     #[error("the file holds {0} images")]
     Several(usize),
@@ -95,13 +111,19 @@ impl ImageError {
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
             }
+            Self::Empty => "name a file with an image or a dump in it",
+            Self::Blank(0xFF) => "this is erased flash: take a dump of another partition",
+            Self::Blank(_) => "this is no flash: take the dump again",
+            Self::Impossible { .. } => {
+                "take the dump again, whole; `floatgate image dump --at` shows the header"
+            }
             Self::Several(_) | Self::NotThere(_) => {
                 "`floatgate image info` lists them; choose one with --offset"
             }
             Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
                 "the image is cut off, or made for a larger flash; `floatgate image check` says more"
             }
-            Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume",
+            Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume, by name or number",
             Self::Ubifs(ubifs::Error::NeedsRecovery) => {
                 "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
             }

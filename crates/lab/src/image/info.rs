@@ -35,7 +35,10 @@ pub struct OneImage {
     pub ubi: Option<UbiInfo>,
     /// The filesystem, if there is no UBI around it.
     pub ubifs: Option<UbifsInfo>,
-    /// Why more cannot be said.
+    /// It is a UBIFS without UBI.
+    #[serde(skip)]
+    pub bare: bool,
+    /// What is damaged, or why more cannot be said.
     pub damage: Option<String>,
 }
 
@@ -188,20 +191,36 @@ fn describe(
     found: &Found,
     authenticate: &Authenticate,
 ) -> Result<(OneImage, Option<Image>), ImageError> {
-    let mut one = OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, damage: None };
+    let mut one =
+        OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, bare: false, damage: None };
     let again = image.reopen();
     match &found.content {
         Content::Ubifs { .. } => {
             let selection = super::Selection { offset: Some(found.offset), ..super::Selection::default() };
             let mut volume = image.volume(&selection)?;
             one.ubifs = ubifs_info(&mut *volume, authenticate);
+            one.bare = true;
+            if one.ubifs.is_none() {
+                one.damage = probe(&mut *volume).err().map(|error| error.to_string());
+            }
         }
         _ => match image.attach_remains(found) {
-            Ok(ubi) => one.ubi = Some(ubi_info(ubi, authenticate)),
+            Ok(ubi) => {
+                one.damage = damage(&ubi);
+                one.ubi = Some(ubi_info(ubi, authenticate));
+            }
             Err(error) => one.damage = Some(error.to_string()),
         },
     }
     Ok((one, again))
+}
+
+/// What is damaged in a device.
+fn damage(ubi: &FileUbi) -> Option<String> {
+    let all = ubi.damage();
+    let first = all.first()?;
+    let more = all.len() - 1;
+    Some(if more == 0 { first.to_string() } else { format!("{first}, and {more} more: see `image check`") })
 }
 
 fn ubi_info(ubi: FileUbi, authenticate: &Authenticate) -> UbiInfo {
@@ -266,12 +285,19 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
     }
 }
 
+/// What a node of UBIFS begins with.
+const UBIFS_NODE: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+
 /// What a volume begins with: a known format, or its first bytes.
 fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     let mut bytes = [0xFF; 16];
     let read: Result<(), VolumeError> = volume.read(0, 0, &mut bytes);
     if read.is_err() || bytes.iter().all(|&byte| byte == 0xFF) {
         return None;
+    }
+    if bytes.starts_with(&UBIFS_NODE) {
+        let why = probe(volume).err().map(|error| error.to_string()).unwrap_or_default();
+        return Some(format!("a node of UBIFS, but it cannot be mounted: {why}"));
     }
     let known: [(&[u8], &str); 6] = [
         (b"hsqs", "squashfs"),
@@ -436,7 +462,7 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
 
 impl fmt::Display for OneImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.ubifs.is_some() { "UBIFS without UBI" } else { "UBI" };
+        let kind = if self.bare { "UBIFS without UBI" } else { "UBI" };
         writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
         if let Some(damage) = &self.damage {
             writeln!(f, "  damaged: {damage}")?;
@@ -527,6 +553,7 @@ impl fmt::Display for OneVolume {
         match (&self.ubifs, &self.starts_with) {
             (Some(ubifs), _) => ubifs.show(f, "    "),
             (None, Some(start)) => writeln!(f, "    begins with: {start}"),
+            (None, None) if self.mapped_lebs > 0 => writeln!(f, "    nothing in its first LEB"),
             (None, None) => writeln!(f, "    empty"),
         }
     }

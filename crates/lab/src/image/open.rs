@@ -13,7 +13,7 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages};
+use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
 use super::oob::{Corrected, correct};
 use super::oob_store::OobPages;
@@ -132,7 +132,7 @@ impl Image {
         });
         match with_oob {
             Some((found, pages)) => Self::corrected(&file, found, pages, access),
-            None if found.is_empty() => Err(ImageError::Nothing),
+            None if found.is_empty() => Err(explain(&mut store)?),
             None => Ok(Self { found, store, file, corrected: None, oob: None, lebs: None, access }),
         }
     }

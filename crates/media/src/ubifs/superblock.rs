@@ -186,7 +186,7 @@ impl Superblock {
         require(known && double_hash && encryption, 28, "flags", flags)
     }
 
-    fn unit_checks(&self) -> [Check; 5] {
+    fn unit_checks(&self) -> [Check; 6] {
         let (io, leb) = (self.min_io_bytes, self.leb_bytes);
         let index = INDEX_HEAD as u64 + Branch::bytes(self.hash_bytes()) as u64 * u64::from(self.fanout);
         let io_good = io.is_power_of_two();
@@ -195,6 +195,8 @@ impl Superblock {
             (27, "key format", u64::from(self.key_format), self.key_format == 0),
             (32, "minimal I/O unit", u64::from(io), io_good),
             (36, "LEB size", u64::from(leb), leb_good),
+            // The smallest main area follows from it.
+            (68, "journal heads", u64::from(self.data_heads), self.data_heads == 1),
             (72, "fanout", u64::from(self.fanout), self.fanout >= MIN_FANOUT && index <= u64::from(leb)),
             (104, "time granularity", u64::from(self.time_granularity_ns), {
                 (1..=1_000_000_000).contains(&self.time_granularity_ns)
@@ -220,14 +222,13 @@ impl Superblock {
         ]
     }
 
-    fn journal_checks(&self, main: u32) -> [Check; 3] {
+    fn journal_checks(&self, main: u32) -> [Check; 2] {
         let leb = u64::from(self.leb_bytes);
         let main_bytes = leb * u64::from(main);
         let journal = self.max_journal_bytes;
         let range = leb * MIN_JOURNAL_LEBS..=main_bytes;
         [
             (48, "journal size", journal, range.contains(&journal)),
-            (68, "journal heads", u64::from(self.data_heads), self.data_heads == 1),
             (96, "reserved bytes", self.reserved_bytes, self.reserved_bytes <= main_bytes),
         ]
     }

@@ -200,7 +200,8 @@ impl<M: Mtd> Ubi<M> {
         if reserved > u64::from(self.good_pebs()) && !scan.forgiving {
             return Err(UbiError::NoSpace { need: reserved, available: self.good_pebs() }.into());
         }
-        self.volumes = records.iter().map(|&(id, record)| (id, VolumeState::new(id, record))).collect();
+        let volume = |id, record| VolumeState { forgiving: scan.forgiving, ..VolumeState::new(id, record) };
+        self.volumes = records.iter().map(|&(id, record)| (id, volume(id, record))).collect();
         self.volumes.insert(LAYOUT_VOLUME, VolumeState::layout());
         scan.drop_unless(|id| self.volumes.contains_key(&id));
         let found = std::mem::take(&mut scan.found);

@@ -2,7 +2,7 @@
 
 use super::attach::TableCopies;
 use super::scan::Scan;
-use super::{AttachFault, Ubi};
+use super::{AttachFault, Ubi, UbiError};
 use floatgate_media::ubi::{INTERNAL_VOLUMES, VolumeRecord};
 use floatgate_mtd::Mtd;
 use std::collections::BTreeMap;
@@ -40,6 +40,9 @@ impl<M: Mtd> Ubi<M> {
                 scan.damage.push(AttachFault::LostRecord { id });
                 records.insert(id, record);
             }
+        }
+        for (&id, _) in records.iter().filter(|(_, record)| record.update_marker != 0) {
+            scan.damage.push(UbiError::UpdateMarker { id }.into());
         }
         let mut room = u64::from(self.good_pebs().saturating_add(MISSING_LEBS_MAX));
         records.retain(|_, record| {

@@ -69,6 +69,8 @@ struct Ec {
     scrub: bool,
     /// The header is there, but its bits cannot be read.
     flips: bool,
+    /// It is impossible, or of another image: what the PEB holds counts only if no other PEB has it.
+    doubtful: bool,
 }
 
 impl Scan {
@@ -111,7 +113,12 @@ impl Scan {
             self.bad += 1;
             return Ok(());
         }
-        let Some(ec) = self.read_ec(io, pnum)? else { return Ok(()) };
+        let ec = self.read_ec(io, pnum);
+        let ec = match self.pass(ec)? {
+            Some(Some(ec)) => ec,
+            Some(None) => return Ok(()),
+            None => Ec { erase_count: None, scrub: true, flips: false, doubtful: true },
+        };
         if let Some(count) = ec.erase_count {
             self.know(count);
         } else {
@@ -119,8 +126,11 @@ impl Scan {
         }
         self.pebs[pnum as usize].erase_count = ec.erase_count.unwrap_or(0);
         match io.read_vid(pnum)? {
-            Header::Found(header, flips) => {
+            Header::Found(mut header, flips) => {
                 let scrub = ec.scrub || flips;
+                if ec.doubtful {
+                    header.sqnum = 0;
+                }
                 self.add(io, Found { pnum, header, scrub })?;
             }
             Header::Erased if !ec.scrub => self.pebs[pnum as usize].state = PebState::Free,
@@ -146,7 +156,7 @@ impl Scan {
             }
             bad => {
                 let flips = bad == Header::CorruptFlips;
-                return Ok(Some(Ec { erase_count: None, scrub: true, flips }));
+                return Ok(Some(Ec { erase_count: None, scrub: true, flips, doubtful: false }));
             }
         };
         let (found, expected) = (header.image_seq, io.image_seq);
@@ -156,7 +166,7 @@ impl Scan {
             return Err(AttachFault::ImageSeq { pnum, found, expected });
         }
         // The parser refused what is above MAX_ERASE_COUNT.
-        Ok(Some(Ec { erase_count: Some(header.erase_count as u32), scrub, flips: false }))
+        Ok(Some(Ec { erase_count: Some(header.erase_count as u32), scrub, flips: false, doubtful: false }))
     }
 
     fn add_empty(&mut self, pnum: u32) {

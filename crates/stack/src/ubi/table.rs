@@ -24,6 +24,8 @@ pub(super) struct VolumeState {
     pub(super) checked: Vec<bool>,
     /// LEBs that are where a fastmap says, or not.
     pub(super) unconfirmed: Vec<bool>,
+    /// Its data are read even if an update of them was cut off.
+    pub(super) forgiving: bool,
 }
 
 impl VolumeState {
@@ -39,6 +41,7 @@ impl VolumeState {
             corrupted: false,
             checked: Vec::new(),
             unconfirmed: Vec::new(),
+            forgiving: false,
         }
     }
 
@@ -90,6 +93,7 @@ impl VolumeState {
     pub(super) fn check_marker(&self) -> Result<(), UbiError> {
         match self.record.update_marker {
             0 => Ok(()),
+            _ if self.forgiving => Ok(()),
             _ => Err(UbiError::UpdateMarker { id: self.id }),
         }
     }

@@ -161,6 +161,7 @@ impl Error {
             Self::Corrupt { what, .. } => (*what).to_owned(),
             Self::Unauthentic { what, .. } => format!("not authentic: {what}"),
             Self::Volume(error) => error.fault.to_string(),
+            Self::Superblock(what) => what.clone(),
             other => other.to_string(),
         }
     }

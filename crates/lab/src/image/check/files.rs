@@ -1,7 +1,7 @@
 //! A filesystem and its files.
 
 use floatgate_media::ubifs::{FileType, ROOT_INODE};
-use floatgate_stack::ubifs::{Problem, Survey, Tree};
+use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
 use super::super::extract::show_path;
@@ -11,6 +11,9 @@ use super::{MappedVolume, Origin};
 
 /// What a node of UBIFS begins with.
 const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+
+/// What is said of a node where nothing is.
+const ERASED: &str = "byte 0x0: nothing is written there";
 
 /// LEBs in which a filesystem has nodes always: superblock, master nodes, log.
 const FIRST_LEBS: u32 = 4;
@@ -43,18 +46,37 @@ pub(super) fn check_volume<S: Store>(
     report: &mut CheckReport,
 ) -> Result<(VolumeCheck, MappedVolume<S>), ImageError> {
     let survey = Survey::authenticated(volume, &selection.authenticate).map_err(|(error, _)| error)?;
-    let checked = describe(&survey, name.clone());
+    let mut checked = describe(&survey, name.clone());
     report.unlisted += survey.dropped_problems();
     let mut findings: Vec<(Finding, Option<(u32, u32)>)> =
         survey.problems().iter().map(|problem| (finding(problem, survey.tree()), problem.place)).collect();
+    let needed = survey.superblock().map_or(0, |superblock| superblock.leb_count);
     let volume = survey.into_volume();
+    // Without UBI the volume is yet to be made.
+    if name.is_some() && needed > volume.geometry().lebs {
+        let what = format!("the filesystem has {needed} LEBs, the volume {}", volume.geometry().lebs);
+        findings.push((too_small(what), Some((0, 0))));
+        checked.mounts = false;
+    }
     for (finding, place) in &mut findings {
         finding.volume = name.as_ref().map(|(_, name)| name.clone());
         let at = place.and_then(|(lnum, offset)| Some((volume.place(lnum)?, offset)));
         finding.offset = at.map(|(place, offset)| origin.file_byte(place + u64::from(offset)));
+        let is_missing = place.is_some_and(|(lnum, _)| volume.place(lnum).is_none());
+        if let Some(what) = finding.what.strip_suffix(ERASED).filter(|_| is_missing) {
+            finding.what = format!("{what}no PEB has this LEB");
+        }
     }
     findings.into_iter().for_each(|(finding, _)| report.add(finding));
     Ok((checked, volume))
+}
+
+fn too_small(what: String) -> Finding {
+    let (structure, consequence) = (Structure::Superblock, "Linux does not mount the filesystem");
+    let mut finding =
+        Finding::new(Layer::of(structure), Severity::Damaged, structure.name(), what, consequence);
+    (finding.leb, finding.leb_offset) = (Some(0), Some(0));
+    finding
 }
 
 fn finding(problem: &Problem, tree: &Tree) -> Finding {

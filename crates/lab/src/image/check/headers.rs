@@ -30,11 +30,8 @@ const CORRECTIONS_MAX: u32 = 1024;
 /// Bytes of a record of the volume table, with its CRC at the end.
 const RECORD: usize = 172;
 
-/// LEBs of a volume that are believed even if there are fewer PEBs.
+/// LEBs of a volume that are believed beyond the PEBs there are: images end early, and a repair writes them all.
 const LEBS_BELIEVED: usize = 1 << 16;
-
-/// More PEBs than any table says.
-const ANY_NUMBER: u32 = i32::MAX as u32;
 
 /// Which LEBs a volume has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +121,8 @@ pub(in super::super) struct Headers {
     map: BTreeMap<(u32, u32), u32>,
     /// Which PEB with a damaged VID header most likely has a LEB.
     guesses: BTreeMap<(u32, u32), u32>,
+    /// Bytes that the image has of its last PEB, if they are not all.
+    cut_off: Option<u64>,
 }
 
 /// The first byte of a PEB, and its headers or what is wrong with them.
@@ -146,6 +145,7 @@ impl Headers {
         };
         let geometry = Geometry::with_vid_header_offset(layout, shape.vid_header_offset);
         let geometry = geometry.map_err(|_| ImageError::Nothing)?;
+        let flash_erase = flash.erase_bytes;
         let count = u32::try_from(flash.size_bytes / u64::from(flash.erase_bytes)).unwrap_or(u32::MAX);
         let mut headers = Self {
             geometry,
@@ -158,6 +158,7 @@ impl Headers {
             table_lost: false,
             map: BTreeMap::new(),
             guesses: BTreeMap::new(),
+            cut_off: Some(found.len % u64::from(flash_erase)).filter(|&bytes| bytes > 0),
         };
         let mut corrections = CORRECTIONS_MAX;
         for pnum in 0..count {
@@ -322,8 +323,8 @@ impl Headers {
             copy.resize(self.geometry.volume_table_bytes(), 0);
             store.read_at(self.peb_start(pnum) + u64::from(self.geometry.data_offset()), copy)?;
         }
-        let [first, second] =
-            copies.each_ref().map(|copy| VolumeTable::parse(copy, &self.geometry, ANY_NUMBER));
+        let most = self.believed();
+        let [first, second] = copies.each_ref().map(|copy| VolumeTable::parse(copy, &self.geometry, most));
         self.copies = [first.err(), second.err()];
         // A copy that only a guess has found does not count for Linux.
         let seen = |lnum: usize| self.copy_pebs[lnum].is_some();
@@ -335,6 +336,11 @@ impl Headers {
             None => self.salvage_table(store, &copies)?,
         };
         Ok(())
+    }
+
+    /// Most LEBs that a volume is believed to have.
+    fn believed(&self) -> u32 {
+        self.peb_count().saturating_add(LEBS_BELIEVED as u32)
     }
 
     /// Records from what is left of the table's copies, each has its own CRC, and from VID headers.
@@ -355,7 +361,7 @@ impl Headers {
             if vid.lnum == 0 {
                 lebs = lebs.max(self.filesystem_lebs(store, pnum)?);
             }
-            let name = format!("volume{}", vid.volume_id);
+            let name = format!("volume-{}", vid.volume_id);
             let Ok(new) = VolumeRecord::new(name.as_bytes(), vid.volume_type, lebs, vid.data_pad) else {
                 continue;
             };
@@ -388,7 +394,7 @@ impl Headers {
         let mut table = vec![0; self.geometry.volume_table_bytes()];
         VolumeTable::emit([], &self.geometry, &mut table).ok()?;
         table.get_mut(..RECORD)?.copy_from_slice(&bytes);
-        VolumeTable::parse(&table, &self.geometry, ANY_NUMBER).ok()?.get(0)
+        VolumeTable::parse(&table, &self.geometry, self.believed()).ok()?.get(0)
     }
 
     /// A PEB with a damaged VID header that most likely has a LEB which no other PEB has.
@@ -502,6 +508,7 @@ impl Headers {
                 report.add(finding);
             }
         }
+        self.report_end(origin, report);
         self.report_table(origin, report);
         self.report_static(store, origin, report).map_err(ImageError::Store)?;
         for record in self.records.values().filter(|record| record.update_marker != 0) {
@@ -532,7 +539,7 @@ impl Headers {
             finding.leb_offset = Some(vid_at);
             findings.push(finding);
         }
-        if let Some(mut finding) = judge_fate(peb) {
+        if let Some(mut finding) = self.judge_fate(peb) {
             finding.leb_offset = Some(vid_at);
             findings.push(finding);
         }
@@ -580,6 +587,40 @@ impl Headers {
         finding
     }
 
+    fn judge_fate(&self, peb: &Peb) -> Option<Finding> {
+        let Header::Good(vid) = peb.vid else { return None };
+        let (severity, what, consequence) = match peb.fate {
+            Fate::CutOff => (
+                Severity::Recoverable,
+                "the copy of a LEB was cut off".to_owned(),
+                "the PEB it was copied from counts",
+            ),
+            Fate::Misfit => (Severity::Damaged, self.misfit(&vid), "Linux does not attach the device"),
+            Fate::Removed => (
+                Severity::Recoverable,
+                format!("LEB {} of volume {}, which the volume table does not have", vid.lnum, vid.volume_id),
+                "Linux erases the PEB, as it does when the removal of a volume was cut off",
+            ),
+            Fate::Twin => (
+                Severity::Damaged,
+                "another PEB has the same LEB with the same sequence number".to_owned(),
+                "Linux does not attach the device",
+            ),
+            _ => return None,
+        };
+        Some(ubi(severity, "VID header", what, consequence))
+    }
+
+    /// How a VID header contradicts the volume table.
+    fn misfit(&self, vid: &VidHeader) -> String {
+        let record = self.records.get(&vid.volume_id).copied().unwrap_or_default();
+        if vid.lnum >= record.reserved_pebs {
+            return format!("{}, which has {} LEBs", self.leb_name(vid), record.reserved_pebs);
+        }
+        let field = if vid.data_pad == record.data_pad { "type" } else { "alignment" };
+        format!("{} says that its volume is of another {field}", self.leb_name(vid))
+    }
+
     fn volume_name(&self, id: u32) -> Option<String> {
         self.records.get(&id).map(|record| super::super::extract::show_name(record.name()))
     }
@@ -587,6 +628,15 @@ impl Headers {
     fn leb_name(&self, vid: &VidHeader) -> String {
         let name = self.volume_name(vid.volume_id).unwrap_or_else(|| vid.volume_id.to_string());
         format!("LEB {} of volume {name}", vid.lnum)
+    }
+
+    fn report_end(&self, origin: &Origin, report: &mut CheckReport) {
+        let Some((bytes, pnum)) = self.cut_off.zip(self.peb_count().checked_sub(1)) else { return };
+        let what = format!("the image ends {bytes} bytes into its last PEB, of {}", self.flash.erase_bytes);
+        let consequence = "what is missing reads as erased; flash has whole PEBs only";
+        let mut finding = ubi(Severity::Recoverable, "device", what, consequence);
+        (finding.peb, finding.offset) = (Some(pnum), Some(origin.file_byte(self.peb_start(pnum) + bytes)));
+        report.add(finding);
     }
 
     fn report_table(&self, origin: &Origin, report: &mut CheckReport) {
@@ -712,30 +762,12 @@ fn ubi(
 }
 
 fn judge_ec(error: &MediaError) -> Finding {
-    let misfit = matches!(error.reason, Reason::OutOfRange { .. });
+    let misfit = matches!(error.reason, Reason::OutOfRange { .. } | Reason::WrongVersion { .. });
     if misfit {
         return ubi(Severity::Damaged, "EC header", error.to_string(), "Linux does not attach the device");
     }
     let consequence = "the erase counter is lost: Linux takes the mean of the others and writes the PEB anew";
     ubi(Severity::Recoverable, "EC header", error.to_string(), consequence)
-}
-
-fn judge_fate(peb: &Peb) -> Option<Finding> {
-    let (severity, what, consequence) = match peb.fate {
-        Fate::CutOff => {
-            (Severity::Recoverable, "the copy of a LEB was cut off", "the PEB it was copied from counts")
-        }
-        Fate::Misfit => {
-            (Severity::Damaged, "the header contradicts the volume table", "Linux does not attach the device")
-        }
-        Fate::Twin => (
-            Severity::Damaged,
-            "another PEB has the same LEB with the same sequence number",
-            "Linux does not attach the device",
-        ),
-        _ => return None,
-    };
-    Some(ubi(severity, "VID header", what, consequence))
 }
 
 /// A VID header with one wrong byte, corrected by its CRC; else its fields as they are, if they are possible.

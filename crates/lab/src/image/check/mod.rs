@@ -43,6 +43,7 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 let window = Window::new(again.into_store(), found.offset, found.len);
                 let volume = MappedVolume::bare(window, found.len, *leb_bytes, *min_io_bytes);
+                note_end(&found, *leb_bytes, &mut report);
                 let checked = files::check(volume, None, selection, &origin, &mut report)?;
                 report.images.push(ImageCheck::bare(&found, checked));
             }
@@ -62,7 +63,14 @@ fn check_ubi(
 ) -> Result<(), ImageError> {
     let again = image.reopen().ok_or(ImageError::Nothing)?;
     let mut window = Window::new(image.into_store(), found.offset, found.len);
-    let headers = Headers::read(&mut window, found)?;
+    let headers = match Headers::read(&mut window, found) {
+        Err(ImageError::Nothing) => {
+            attach(again, found, report);
+            report.images.push(ImageCheck::ubi(found, PebCounts::default()));
+            return Ok(());
+        }
+        headers => headers?,
+    };
     headers.report(&mut window, origin, report)?;
     attach(again, found, report);
     let mut checked = ImageCheck::ubi(found, headers.counts());
@@ -133,6 +141,19 @@ fn attach(image: Image, found: &Found, report: &mut CheckReport) {
     let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
     let consequence = "Linux does not attach the device: no volume can be used";
     report.add(Finding::new(Layer::Ubi, Severity::Damaged, "device", error.to_string(), consequence));
+}
+
+/// An image without UBI can end anywhere behind its data.
+fn note_end(found: &Found, leb_bytes: u32, report: &mut CheckReport) {
+    let bytes = found.len % u64::from(leb_bytes.max(1));
+    if bytes == 0 {
+        return;
+    }
+    let what = format!("the image ends {bytes} bytes into its last LEB, of {leb_bytes}");
+    let consequence = "what is missing reads as erased; where that matters, more findings follow";
+    let mut finding = Finding::new(Layer::Ubifs, Severity::Note, "image", what, consequence);
+    finding.offset = Some(found.offset + found.len);
+    report.add(finding);
 }
 
 fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {

@@ -281,7 +281,7 @@ impl fmt::Display for VolumeCheck {
         write!(f, "UBIFS with {directories} directories and {files} files of {bytes} bytes")?;
         match self.commit {
             Some(commit) => writeln!(f, ", commit {commit}"),
-            None => writeln!(f, ", no good master node"),
+            None => writeln!(f, ", found without the index"),
         }
     }
 }

@@ -3,8 +3,9 @@
 mod pages;
 mod ubi;
 
-use floatgate_media::ubi::{EcHeader, ReadFlips};
-use floatgate_media::ubifs::{Frame, Node, Superblock};
+use floatgate_media::crc;
+use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
+use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, Node, Superblock};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 use serde::Serialize;
@@ -23,6 +24,9 @@ const EC_BYTES: usize = 64;
 /// Headers and superblocks that are kept, against files that hold nothing else.
 const HITS: usize = 1 << 20;
 const SUPERBLOCKS: usize = 4096;
+
+/// Largest LEB that is believed, bytes.
+const MAX_LEB_BYTES: u32 = 64 << 20;
 
 /// "UBI#".
 const EC_MAGIC: &[u8] = b"UBI#";
@@ -121,11 +125,21 @@ pub(super) fn detect_in_pages(
     page_bytes: Option<u32>,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let hits = search(store, size)?;
-    let mut found = ubi::find(store, &hits, page_bytes)?;
+    let hits = search_all(store, size)?;
+    let found = find(store, &hits, page_bytes)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let hits = search(store, size, (ec_header, damaged_superblock))?;
+    find(store, &hits, page_bytes)
+}
+
+fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
+    let size = store.size_bytes();
+    let mut found = ubi::find(store, hits, page_bytes)?;
     for (offset, superblock) in &hits.superblocks {
         let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
-        if !inside {
+        if !inside && is_possible(superblock) {
             found.push(bare_ubifs(*offset, superblock, size));
         }
     }
@@ -133,7 +147,67 @@ pub(super) fn detect_in_pages(
     Ok(found)
 }
 
-fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
+/// Why nothing was found in a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
+    let size = store.size_bytes();
+    if size == 0 {
+        return Ok(ImageError::Empty);
+    }
+    if let Some(byte) = blank(store, size)? {
+        return Ok(ImageError::Blank(byte));
+    }
+    let hits = search_all(store, size)?;
+    if let Some((offset, superblock)) = hits.superblocks.first() {
+        let why =
+            superblock.check().err().map_or("the file ends in it".to_owned(), |error| error.to_string());
+        return Ok(ImageError::Impossible { what: "a superblock of UBIFS", offset: *offset, why });
+    }
+    let mut magic = [0; 4];
+    store.read_at(0, &mut magic).map_err(ImageError::Store)?;
+    let impossible = |what, offset, why: &str| ImageError::Impossible { what, offset, why: why.to_owned() };
+    let first = hits.ec.first().map(|&(offset, _)| offset).or((magic == *b"UBI#").then_some(0));
+    Ok(match first {
+        Some(offset) => impossible("an eraseblock of UBI", offset, "the file ends before it does"),
+        None if magic == NODE_MAGIC => impossible("a node of UBIFS", 0, "it is no good superblock"),
+        None => ImageError::Nothing,
+    })
+}
+
+/// The byte that a file has nothing but.
+fn blank(store: &mut dyn Store, size: u64) -> Result<Option<u8>, ImageError> {
+    let mut buffer = vec![0; CHUNK];
+    let mut byte = None;
+    for start in (0..size).step_by(CHUNK) {
+        let len = usize::try_from(size - start).unwrap_or(CHUNK).min(CHUNK);
+        let piece = &mut buffer[..len];
+        store.read_at(start, piece).map_err(ImageError::Store)?;
+        let first = *byte.get_or_insert(piece[0]);
+        if piece.iter().any(|&other| other != first) {
+            return Ok(None);
+        }
+    }
+    Ok(byte)
+}
+
+/// Whether LEBs can be told by a superblock.
+const fn is_possible(superblock: &Superblock) -> bool {
+    let (leb, unit) = (superblock.leb_bytes, superblock.min_io_bytes);
+    leb >= MIN_LEB_BYTES && leb <= MAX_LEB_BYTES && unit.is_power_of_two() && unit >= 8 && unit <= leb
+}
+
+/// Headers and superblocks. Where every EC header is damaged, those count that are good but for their CRC and that a VID header follows.
+fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
+    let hits = search(store, size, (ec_header, superblock))?;
+    if hits.ec.is_empty() { search(store, size, (damaged_ec_header, superblock)) } else { Ok(hits) }
+}
+
+/// What takes bytes for a header, and for a superblock.
+type Parsers = (fn(&[u8]) -> Option<EcHeader>, fn(&[u8]) -> Option<Superblock>);
+
+fn search(store: &mut dyn Store, size: u64, (ec_header, superblock): Parsers) -> Result<Hits, ImageError> {
     let (ec, node) = (memmem::Finder::new(EC_MAGIC), memmem::Finder::new(&NODE_MAGIC));
     let mut hits = Hits::default();
     let mut buffer = Vec::new();
@@ -158,6 +232,25 @@ fn search(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
 
 fn ec_header(bytes: &[u8]) -> Option<EcHeader> {
     EcHeader::parse(bytes.get(..EC_BYTES)?, ReadFlips::default()).ok()
+}
+
+fn damaged_ec_header(bytes: &[u8]) -> Option<EcHeader> {
+    let mut header = *bytes.first_chunk::<EC_BYTES>()?;
+    // The erase counter does not matter here.
+    header[8..16].fill(0);
+    let sum = crc::ubi(&header[..EC_BYTES - 4]);
+    header[EC_BYTES - 4..].copy_from_slice(&sum.to_be_bytes());
+    let header = ec_header(&header)?;
+    let vid = bytes.get(header.vid_header_offset as usize..)?;
+    VidHeader::parse(vid.get(..EC_BYTES)?, ReadFlips::default()).ok().map(|_| header)
+}
+
+/// A superblock whose CRC is wrong, if all its fields are possible: they are few, and most of the node is empty.
+fn damaged_superblock(bytes: &[u8]) -> Option<Superblock> {
+    let mut bytes = bytes.get(..Superblock::SIZE)?.to_vec();
+    let sum = crc::ubi(&bytes[8..]);
+    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+    superblock(&bytes).filter(|superblock| superblock.grown(superblock.max_leb_count).check().is_ok())
 }
 
 fn superblock(bytes: &[u8]) -> Option<Superblock> {

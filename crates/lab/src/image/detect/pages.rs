@@ -37,8 +37,8 @@ pub(super) fn min_io_bytes(header: &EcHeader, ubifs: Option<u32>) -> u32 {
     let (vid, data) = (header.vid_header_offset, header.data_offset);
     match ubifs {
         // UBIFS takes smaller units for units of 8.
-        Some(0..=8) => return 1,
-        Some(unit) if data.is_multiple_of(unit) => return unit,
+        Some(8) if vid < 256 => return 1,
+        Some(unit) if unit > 8 && unit.is_power_of_two() && data.is_multiple_of(unit) => return unit,
         _ => {}
     }
     if vid < 256 || data == 0 {

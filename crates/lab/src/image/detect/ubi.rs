@@ -42,13 +42,17 @@ pub(super) fn find(
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
     let mut regions = regions(&hits.ec, size);
-    regions.retain(|region| content(region, None).is_some());
+    regions.retain(|region| content(region, None).is_some() && !region.is_cut_off());
+    drop_outliers(&mut regions);
     grow(store, &mut regions)?;
     let mut found = Vec::new();
     for region in regions {
         for part in split(store, region)? {
             let range = part.offset..part.end;
-            let inside = hits.superblocks.iter().find(|(at, _)| range.contains(at));
+            // One within the data of a LEB is of another image.
+            let begins = |at: u64| (at - part.offset) % part.stride == u64::from(part.header.data_offset);
+            let own = |at: &u64| range.contains(at) && begins(*at);
+            let inside = hits.superblocks.iter().find(|(at, _)| own(at));
             let unit = page_bytes.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
             let (offset, len) = (part.offset, part.end - part.offset);
             found.extend(content(&part, unit).map(|content| Found { offset, len, content }));
@@ -62,13 +66,26 @@ fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
     let mut regions = Vec::new();
     let mut rest = hits;
     while let Some(&(offset, header)) = rest.first().filter(|_| regions.len() < REGIONS) {
-        let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset, header.image_seq);
-        let same = |other: &EcHeader| key(other) == key(&header);
+        let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset);
+        let of_image = |other: &EcHeader| {
+            // As for Linux, 0 is any image.
+            other.image_seq == header.image_seq || other.image_seq == 0 || header.image_seq == 0
+        };
+        let same = |other: &EcHeader| key(other) == key(&header) && of_image(other);
         let distance = distance(rest, &same);
-        let stride = distance.unwrap_or(size - offset).max(1);
+        let next = rest.get(1).map_or(size, |next| next.0);
+        let stride = distance.unwrap_or(next - offset).max(1);
         let even = |at: u64| (at - offset).is_multiple_of(stride);
-        // Other headers between those of PEBs are of an image in a volume, or behind the last one.
-        let run = rest.iter().take_while(|(at, other)| same(other) == even(*at));
+        // Other headers between those of PEBs are of an image in a volume, or behind the last one. A single other one in the place of
+        // a PEB's is damaged.
+        let next_is_same = |index: usize| {
+            let next = rest[index + 1..].iter().find(|(at, _)| even(*at));
+            next.is_some_and(|(_, next)| same(next))
+        };
+        let belongs = |&(index, (at, other)): &(usize, &(u64, EcHeader))| {
+            same(other) == even(*at) || even(*at) && next_is_same(index)
+        };
+        let run = rest.iter().enumerate().take_while(belongs).map(|(_, hit)| hit);
         let last = run.filter(|(_, other)| same(other)).map(|&(at, _)| at).last().unwrap_or(offset);
         let end = last.saturating_add(stride).min(size);
         regions.push(Region { offset, end, stride, header, single: distance.is_none() });
@@ -108,6 +125,23 @@ fn content(region: &Region, min_io: Option<u32>) -> Option<Content> {
     }
 }
 
+/// Drops PEBs with other headers right before or behind a device, where the device's own should be: it takes them in.
+fn drop_outliers(regions: &mut Vec<Region>) {
+    let all = regions.clone();
+    let is_part = |single: &Region, device: Option<&Region>| {
+        device.is_some_and(|device| {
+            !device.single && device.offset.abs_diff(single.offset).is_multiple_of(device.stride)
+        })
+    };
+    let mut index = 0usize;
+    regions.retain(|region| {
+        let at = index;
+        index += 1;
+        let before = at.checked_sub(1).and_then(|before| all.get(before));
+        !(region.single && (is_part(region, before) || is_part(region, all.get(at + 1))))
+    });
+}
+
 /// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind.
 fn grow(store: &mut dyn Store, regions: &mut [Region]) -> Result<(), ImageError> {
     let size = store.size_bytes();
@@ -123,6 +157,13 @@ fn grow(store: &mut dyn Store, regions: &mut [Region]) -> Result<(), ImageError>
 }
 
 impl Region {
+    /// One PEB, of a size that no flash has: the file ends in it.
+    fn is_cut_off(&self) -> bool {
+        let has_pages = || page_shape(self.stride, self.header.data_offset).is_some();
+        let possible = PEB_BYTES.contains(&self.stride) && (self.stride.is_power_of_two() || has_pages());
+        self.single && !possible
+    }
+
     fn vid(&self, store: &mut dyn Store, peb: u64) -> Result<Option<VidHeader>, ImageError> {
         let mut bytes = [0; HEADER_BYTES];
         let at = peb.saturating_add(u64::from(self.header.vid_header_offset));
@@ -173,6 +214,10 @@ impl Region {
             if erased {
                 self.end = peb;
             }
+        }
+        // The file ends in a PEB.
+        if self.end < end && end - self.end < self.stride && self.is_like_ec(store, self.end)? {
+            self.end = end;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType, ROOT_INODE};
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, ROOT_INODE};
 use floatgate_stack::Volume;
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{
@@ -18,7 +18,7 @@ use crate::image::{Image, ImageError, Selection};
 /// The number of no inode: the directory of files whose names are lost.
 const NAMELESS: u32 = 0;
 
-const DOUBTFUL: &str = "nodes of it are damaged, or the index does not lead to them any more: it is as a search of the whole image has found it, which may not be all, or not the newest";
+const DOUBTFUL: &str = "the index does not lead to all of it: a search of the whole image found this, perhaps not all, or not the newest";
 
 /// A filesystem in an image that is going to be extracted, damaged or not.
 ///
@@ -50,7 +50,7 @@ impl Extraction {
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
-        notes.extend(remains.torn_journal_ends()?.into_iter().map(torn));
+        notes.extend(remains.survey_if_torn()?);
         Ok(Self { remains, damage, notes, missing })
     }
 
@@ -100,10 +100,12 @@ impl Extraction {
     }
 }
 
-fn torn((lnum, offset): (u32, u32)) -> String {
+/// What a power cut has left at the end of a LEB of the journal.
+fn describe_torn(error: &Error) -> String {
+    let (lnum, offset) = error.place().unwrap_or_default();
+    let what = error.reason();
     format!(
-        "LEB {lnum} of the journal ends at offset {offset:#x} in bytes that are no node, as a power cut leaves them: what was written \
-         last may be missing"
+        "journal at LEB {lnum}, offset {offset:#x}: {what}: a power cut ended the last write, which does not count"
     )
 }
 
@@ -121,6 +123,8 @@ pub struct Remains<V> {
     state: State<V>,
     /// The directory of nameless files was asked for.
     nameless: bool,
+    /// Inodes that names lead to.
+    named: BTreeSet<u32>,
     /// What is verified.
     authenticate: Authenticate,
 }
@@ -167,19 +171,18 @@ impl<V: Volume> Remains<V> {
             ..MountOptions::default()
         };
         let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
-            Ok(mut fs) => {
-                let is_whole = fs.damage().is_empty() && !fs.has_doubtful_replay() && !fs.has_torn_log()?;
-                if is_whole {
-                    State::Mounted(Box::new(fs))
-                } else {
-                    State::survey(fs.abandon(), &options.authenticate)
-                }
-            }
+            Ok(fs) if fs.damage().is_empty() && !fs.has_doubtful_replay() => State::Mounted(Box::new(fs)),
+            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
             Err((_, volume)) => State::survey(volume, &options.authenticate),
         };
         match state {
             State::Lost(error) => Err(error.into()),
-            state => Ok(Self { state, nameless: false, authenticate: options.authenticate }),
+            state => Ok(Self {
+                state,
+                nameless: false,
+                named: BTreeSet::new(),
+                authenticate: options.authenticate,
+            }),
         }
     }
 
@@ -190,11 +193,38 @@ impl<V: Volume> Remains<V> {
         }
     }
 
-    fn torn_journal_ends(&mut self) -> Result<Vec<(u32, u32)>, ImageError> {
-        match &mut self.state {
-            State::Mounted(fs) => Ok(fs.torn_journal_ends()?),
-            _ => Ok(Vec::new()),
+    /// Surveys a filesystem whose log ends in something damaged: a mount does not see what LEBs hold that the log did not come to
+    /// name. What else power cuts have left is returned.
+    fn survey_if_torn(&mut self) -> Result<Vec<String>, ImageError> {
+        let State::Mounted(fs) = &mut self.state else { return Ok(Vec::new()) };
+        let (log, journal) = fs.torn_ends()?;
+        if !log.is_empty() {
+            self.survey();
         }
+        Ok(journal.iter().map(describe_torn).collect())
+    }
+
+    /// Whether the index leads to a file that no name leads to.
+    fn has_nameless(&mut self) -> Result<bool, Error> {
+        let State::Mounted(fs) = &mut self.state else { return Ok(false) };
+        let mut next = Some(0);
+        while let Some(inode) = next.map(|from| fs.stored_inode(from)).transpose()?.flatten() {
+            next = inode.checked_add(1);
+            if inode == ROOT_INODE || self.named.contains(&inode) {
+                continue;
+            }
+            match fs.attributes(inode) {
+                Ok(attributes) => {
+                    let is_value = attributes.flags.contains(InodeFlags::XATTR);
+                    if !is_value && attributes.links > 0 {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.is_damage() || error == Error::NotFound => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// What is damaged, as far as it was looked for.
@@ -291,22 +321,33 @@ impl<V: Volume> Surveyed<V> {
         }
         let values: BTreeSet<u32> =
             tree.files.values().flat_map(|file| file.xattrs.values()).map(|child| child.inode).collect();
+        let is_lost =
+            |inode: u32, file: &File| unreached(inode) && !values.contains(&inode) && !file.is_xattr();
+        let all = tree.files.iter().filter(|(inode, file)| is_lost(**inode, file));
+        let mut below = BTreeSet::new();
         let mut names = Vec::new();
-        for (&inode, file) in &tree.files {
-            let hidden = named.contains(&inode) || values.contains(&inode) || file.is_xattr();
-            if hidden || !unreached(inode) {
-                continue;
+        // Directories that contain each other come last: one of them leads to the others.
+        for in_circle in [false, true] {
+            for (&inode, file) in all.clone().filter(|(inode, _)| named.contains(inode) == in_circle) {
+                if !below.contains(&inode) {
+                    self.add_below(inode, &mut below);
+                    names.extend(nameless_name(inode, file));
+                }
             }
-            let file_type = match file.inode.and_then(|inode| inode.file_type()) {
-                Some(file_type) => file_type,
-                None if !file.entries.is_empty() => FileType::Directory,
-                None if !file.blocks.is_empty() => FileType::Regular,
-                None => continue,
-            };
-            let name = format!("inode-{inode}").into_bytes();
-            names.push(Name { name, inode, file_type, doubt: Some("its name is lost") });
         }
         names
+    }
+
+    /// Adds an inode and all below it.
+    fn add_below(&self, inode: u32, below: &mut BTreeSet<u32>) {
+        let mut pending = vec![inode];
+        while let Some(inode) = pending.pop() {
+            if below.insert(inode) {
+                let file = self.survey.tree().files.get(&inode);
+                pending
+                    .extend(file.into_iter().flat_map(|file| file.entries.values()).map(|child| child.inode));
+            }
+        }
     }
 
     fn lost(&mut self, inode: u32) -> Vec<String> {
@@ -352,13 +393,25 @@ impl<V: Volume> Surveyed<V> {
     }
 }
 
+/// What a file without a name is called; `None` if nothing of it is left.
+fn nameless_name(inode: u32, file: &File) -> Option<Name> {
+    let file_type = match file.inode.and_then(|inode| inode.file_type()) {
+        Some(file_type) => file_type,
+        None if !file.entries.is_empty() => FileType::Directory,
+        None if !file.blocks.is_empty() => FileType::Regular,
+        None => return None,
+    };
+    let name = format!("inode-{inode}").into_bytes();
+    Some(Name { name, inode, file_type, doubt: Some("its name is lost") })
+}
+
 impl<V: Volume> Source for Remains<V> {
     fn root(&self) -> u32 {
         ROOT_INODE
     }
 
     fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
-        if inode == NAMELESS {
+        if inode == NAMELESS && self.nameless {
             return Ok(without_inode(inode, FileType::Directory, 0));
         }
         self.read(
@@ -382,11 +435,16 @@ impl<V: Volume> Source for Remains<V> {
         let read = self.read(
             |fs| match fs.readable_entries(directory)? {
                 (_, damage) if !damage.is_empty() => Err(damage[0].clone()),
+                // The name of no inode: no filesystem writes that.
+                (entries, _) if entries.iter().any(|entry| entry.inode == 0) => Err(Error::NotFound),
                 (entries, _) => Ok((names_of(entries), Vec::new())),
             },
             |state| Ok((state.names(directory), Vec::new())),
         );
-        read.unwrap_or_else(|error| (Vec::new(), vec![format!("names in the directory: {error}")]))
+        let read: (Vec<Name>, Vec<String>) =
+            read.unwrap_or_else(|error| (Vec::new(), vec![format!("names in the directory: {error}")]));
+        self.named.extend(read.0.iter().map(|name| name.inode));
+        read
     }
 
     fn lost(&mut self, inode: u32) -> Vec<String> {
@@ -397,6 +455,9 @@ impl<V: Volume> Source for Remains<V> {
     }
 
     fn nameless(&mut self, taken: &dyn Fn(&[u8]) -> bool) -> Option<Name> {
+        if !matches!(self.has_nameless(), Ok(false)) {
+            self.survey();
+        }
         let State::Surveyed(state) = &self.state else { return None };
         if core::mem::replace(&mut self.nameless, true) || state.nameless().is_empty() {
             return None;

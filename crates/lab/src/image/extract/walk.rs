@@ -114,8 +114,14 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Says that something is lost, once: a name and its inode can have the same doubts.
     fn lose(&mut self, what: impl Into<String>) {
-        self.done.losses.push(Loss::new(&self.path, what));
+        let loss = Loss::new(&self.path, what);
+        let said =
+            self.done.losses.iter().rev().take_while(|said| said.path == loss.path).any(|said| *said == loss);
+        if !said {
+            self.done.losses.push(loss);
+        }
     }
 
     fn lose_all(&mut self, problems: Vec<String>) {
@@ -349,7 +355,13 @@ impl Walk<'_> {
     fn special(&mut self, attributes: &Attributes, xattrs: &Xattrs) -> Result<(), ExtractError> {
         let target = match attributes.file_type {
             FileType::Symlink => match self.source.read_link(attributes.inode) {
-                Ok(target) => Some(target),
+                Ok(mut target) => {
+                    if let Some(zero) = target.iter().position(|&byte| byte == 0) {
+                        self.lose("the target of the link has a zero in it: what follows that is left out, as Linux does");
+                        target.truncate(zero);
+                    }
+                    Some(target)
+                }
                 Err(error) => {
                     self.lose(format!("the target of the link: {error}"));
                     // Its other names are lost as well.

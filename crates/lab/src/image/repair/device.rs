@@ -1,7 +1,7 @@
 //! A device written anew: headers, volumes, what is in them.
 
 use floatgate_media::ubi::{VolumeRecord, VolumeType};
-use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags, Timestamp};
+use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
@@ -15,7 +15,7 @@ use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
 use super::super::detect::Found;
 use super::super::extract::{show_name, show_path};
 use super::Saved;
-use super::fill::fill;
+use super::fill::{fill, time};
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
@@ -66,7 +66,8 @@ fn format(headers: &Headers, target: Box<dyn Store>, found: &Found) -> Result<Ub
     let mut geometry = headers.flash().clone();
     let reserved: u64 = headers.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
     let needed = (reserved + OWN_PEBS) * u64::from(geometry.erase_bytes);
-    let is_last = found.offset + found.len >= target.size_bytes();
+    // What follows is less than a PEB where a dump was cut off.
+    let is_last = found.offset + found.len + u64::from(geometry.erase_bytes) > target.size_bytes();
     if is_last {
         geometry.size_bytes = geometry.size_bytes.max(needed);
     }
@@ -181,7 +182,7 @@ pub(super) fn rebuild_bare(
 
 /// LEBs that a filesystem may need when it is written anew: more than an image that holds nothing but data, within reason.
 fn grown<S: Store>(volume: &mut MappedVolume<S>, lebs: u32) -> u32 {
-    let most = probe(volume).map_or(lebs, |(superblock, _)| superblock.max_leb_count);
+    let most = probe(volume).map_or(u32::MAX, |(superblock, _)| superblock.max_leb_count);
     lebs.max(most.min(lebs.saturating_mul(4).saturating_add(64)))
 }
 
@@ -196,12 +197,19 @@ fn rebuild_files<S: Store, V: Volume>(
         Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
     let root = survey.tree().files.get(&ROOT_INODE).and_then(|file| file.inode);
     let options = format_options(survey.superblock(), root.as_ref());
-    let behaviour = Behaviour::default();
-    let mut fs = Ubifs::format(target, &options, behaviour).map_err(|(error, _)| error)?;
+    let mut fs = match Ubifs::format(target, &options, Behaviour::default()) {
+        Ok(fs) => fs,
+        // The volume is smaller than the one that the parameters were for.
+        Err((_, target)) => {
+            saved.lose("/", "parameters of the filesystem do not fit: they are the usual ones now");
+            let usual = format_options(None, root.as_ref());
+            Ubifs::format(target, &usual, Behaviour::default()).map_err(|(error, _)| error)?
+        }
+    };
     if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
         saved.lose("/", "the authentication: nothing vouches for the new filesystem");
     }
-    if survey.superblock().is_none() {
+    if !survey.superblock().is_some_and(is_possible) {
         saved.lose("/", "the superblock: parameters of the filesystem are the usual ones now");
     }
     for problem in survey.problems().iter().filter(|problem| is_structural(problem)) {
@@ -231,10 +239,15 @@ fn is_name(problem: &Problem) -> bool {
     problem.severity == Severity::Damaged && names.contains(&problem.structure)
 }
 
+/// Whether a filesystem can have these parameters, on a volume as large as it can use.
+fn is_possible(superblock: &Superblock) -> bool {
+    superblock.grown(superblock.max_leb_count).check().is_ok()
+}
+
 /// Parameters of a filesystem like the one that was.
 fn format_options(superblock: Option<&Superblock>, root: Option<&Inode>) -> FormatOptions {
     let default = FormatOptions::default();
-    let mut options = match superblock {
+    let mut options = match superblock.filter(|old| is_possible(old)) {
         Some(old) => FormatOptions {
             style: FormatStyle::Mkfs,
             max_lebs: Some(old.max_leb_count),
@@ -259,7 +272,7 @@ fn format_options(superblock: Option<&Superblock>, root: Option<&Inode>) -> Form
     if let Some(root) = root {
         options.root_mode = root.mode & 0o7777;
         (options.root_uid, options.root_gid) = (root.uid, root.gid);
-        options.time = Timestamp { seconds: root.mtime_s, nanoseconds: root.mtime_ns };
+        options.time = time(root.mtime_s, root.mtime_ns);
     }
     options
 }

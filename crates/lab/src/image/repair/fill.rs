@@ -133,6 +133,9 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         if old.inode.is_none() {
             self.saved.lose(&path, "owner, permissions, times and attributes: the inode is lost");
         }
+        if file_type == Some(FileType::Symlink) && old.attached.contains(&0) {
+            self.saved.lose(&path, "the target of the link from its first zero on");
+        }
         if old.outdated {
             self.saved
                 .lose(&path, "the newest state of its inode: size, owner, permissions, times may be older");
@@ -288,12 +291,22 @@ fn is_worth_saving(file: &File) -> bool {
     }
 }
 
+/// The target of a link, as Linux takes it: up to a zero.
+fn target(old: &File) -> &[u8] {
+    old.attached.split(|&byte| byte == 0).next().unwrap_or(&[])
+}
+
+/// A time that can be; what is behind the second is wrong otherwise.
+pub(super) const fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
+    Timestamp { seconds, nanoseconds: if nanoseconds < 1_000_000_000 { nanoseconds } else { 0 } }
+}
+
 /// A file like the old one; `None` if too little is left of it.
 fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
     let kind = match file_type {
         Some(FileType::Regular) => NewKind::Regular,
         Some(FileType::Directory) => NewKind::Directory,
-        Some(FileType::Symlink) if !old.attached.is_empty() => NewKind::Symlink(&old.attached),
+        Some(FileType::Symlink) if !target(old).is_empty() => NewKind::Symlink(target(old)),
         Some(FileType::BlockDevice) => NewKind::BlockDevice(DeviceNumber::parse(&old.attached)?),
         Some(FileType::CharacterDevice) => NewKind::CharacterDevice(DeviceNumber::parse(&old.attached)?),
         Some(FileType::Fifo) => NewKind::Fifo,
@@ -309,7 +322,6 @@ fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
 }
 
 fn changes(inode: &Inode) -> AttributeChanges {
-    let time = |seconds, nanoseconds| Some(Timestamp { seconds, nanoseconds });
     let dirsync = InodeFlags::DIRSYNC.bits();
     let is_directory = inode.file_type() == Some(FileType::Directory);
     let flags = if is_directory { inode.flags.bits() } else { inode.flags.bits() & !dirsync };
@@ -318,9 +330,9 @@ fn changes(inode: &Inode) -> AttributeChanges {
         uid: Some(inode.uid),
         gid: Some(inode.gid),
         size: None,
-        atime: time(inode.atime_s, inode.atime_ns),
-        mtime: time(inode.mtime_s, inode.mtime_ns),
-        ctime: time(inode.ctime_s, inode.ctime_ns),
+        atime: Some(time(inode.atime_s, inode.atime_ns)),
+        mtime: Some(time(inode.mtime_s, inode.mtime_ns)),
+        ctime: Some(time(inode.ctime_s, inode.ctime_ns)),
         flags: Some(InodeFlags::from_bits(flags)),
         compression: Some(inode.compression),
     }

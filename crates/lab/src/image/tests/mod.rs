@@ -1,5 +1,6 @@
 //! Tests of reading images, on images that the filesystem itself makes.
 
+mod broken;
 mod check;
 mod damage;
 mod found;

@@ -84,7 +84,7 @@ pub(crate) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Fou
     }
     found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);
     grow(&mut found.master, io.layout())?;
-    check(&found.master, located.sqnum, io.layout()).map(|()| found)
+    check(&found.master, (located.sqnum, offset), io.layout()).map(|()| found)
 }
 
 /// Bytes from one master node to the next.
@@ -283,11 +283,12 @@ fn grow(master: &mut Master, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn check(master: &Master, sqnum: u64, layout: &Layout) -> Result<()> {
+/// Checks a master node with this sequence number at this byte of its LEB.
+fn check(master: &Master, (sqnum, offset): (u64, u32), layout: &Layout) -> Result<()> {
     if master.commit >= sqnum {
-        return Err(Error::corrupt(MASTER_LEB, 0, "a commit number above the sequence number"));
+        return Err(Error::corrupt(MASTER_LEB, offset, "a commit number above the sequence number"));
     }
-    master.check(&layout.limits).map_err(|source| Error::node(MASTER_LEB, 0, source))
+    master.check(&layout.limits).map_err(|source| Error::node(MASTER_LEB, offset, source))
 }
 
 /// Flags without one of them.

@@ -1,7 +1,8 @@
 //! The nodes that the index leads to.
 
-use floatgate_media::ubifs::{Key, KeyType, Node};
+use floatgate_media::ubifs::{Key, KeyHash, KeyType, Node, SuperblockFlags};
 
+use super::names::shown;
 use super::problem::{Problem, Severity, Structure};
 use super::scan::event;
 use super::{Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
@@ -33,12 +34,14 @@ pub(super) fn collect<V: Volume>(core: &mut Core<V>, problems: &mut Problems) ->
         problems.add(problem);
         lost.push(Lost { from: keys.from, to, only: Only::Newest });
     }
+    let superblock = core.io.layout().superblock;
     let mut collector = Collector {
         problems,
         lost,
         tree: Tree::default(),
         decompressor: Decompressor::new(),
         undecodable: Vec::new(),
+        key_hash: Some(superblock.key_hash).filter(|_| !superblock.has(SuperblockFlags::ENCRYPTION)),
     };
     leaves.sort_unstable_by_key(|&(_, place)| place);
     collector.read_all(&mut core.io, &core.tnc, &leaves)?;
@@ -60,6 +63,8 @@ struct Collector<'p> {
     decompressor: Decompressor,
     /// Blocks that do not decompress: damaged, unless their file is encrypted.
     undecodable: Vec<(Key, Place)>,
+    /// How names become keys; not looked at where some are encrypted.
+    key_hash: Option<KeyHash>,
 }
 
 impl Collector<'_> {
@@ -105,6 +110,12 @@ impl Collector<'_> {
             (file.inode, file.attached) = (Some(inode.inode), inode.data.to_vec());
             return Ok(());
         }
+        if let Node::Entry(entry) = &node {
+            if entry.is_deletion() {
+                return Err(corrupt("the name of no inode"));
+            }
+            self.check_hash(key, entry.name, place);
+        }
         self.tree.apply(&event);
         if let Node::Entry(entry) = &node {
             let file = self.tree.file_mut(key.inum());
@@ -114,6 +125,19 @@ impl Collector<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A name has to have the hash of its key, or it is not found.
+    fn check_hash(&mut self, key: Key, name: &[u8], place: Place) {
+        if self.key_hash.and_then(|hash| hash.hash(name)).is_none_or(|hash| hash == key.hash()) {
+            return;
+        }
+        let is_xattr = key.key_type() == KeyType::XattrEntry;
+        let structure = if is_xattr { Structure::XattrEntry } else { Structure::Entry };
+        let what = format!("{} does not have the hash of its key", shown(name));
+        let consequence = "it is listed, but not found by its name";
+        let problem = Problem::new(Severity::Damaged, structure, what, consequence);
+        self.problems.add(problem.at(place.lnum, place.offset).inode(key.inum()));
     }
 
     /// A leaf that cannot be read; `bytes` are what stands there.

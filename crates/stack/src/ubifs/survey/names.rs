@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{Entry, FileType, Inode, InodeFlags, Key, Node, NodeType, ROOT_INODE};
+use floatgate_media::ubifs::{
+    BLOCK_BYTES, Entry, FileType, Inode, InodeFlags, Key, Node, NodeType, ROOT_INODE,
+};
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::{Event, What, find_events, main_lebs};
@@ -14,6 +16,14 @@ use crate::volume::Volume;
 
 /// A name of an inode: whether the index leads to it, its sequence number, directory and name.
 type Naming = (bool, u64, u32, Vec<u8>);
+
+/// The extended attribute with which a file is encrypted.
+const ENCRYPTION_CONTEXT: &[u8] = b"c";
+
+/// Nanoseconds of a second.
+const NANOSECONDS: u32 = 1_000_000_000;
+
+const WRONG_TIME: &str = "only the time that is shown is wrong";
 
 /// Bytes that an entry counts for.
 const fn entry_bytes(name: usize) -> u64 {
@@ -137,6 +147,28 @@ impl<V: Volume> Survey<V> {
             let file = self.tree.file_mut(number);
             (file.inode, file.attached) = (Some(node.inode), node.data.to_vec());
         }
+        self.stretch_outdated()
+    }
+
+    /// An older state of an inode does not know how far the data go.
+    fn stretch_outdated(&mut self) -> Result<()> {
+        let outdated = |(&inode, file): (&u32, &File)| {
+            let (&block, &place) = file.blocks.last_key_value().filter(|_| file.outdated)?;
+            Some((inode, block, place))
+        };
+        let last: Vec<(u32, u32, crate::ubifs::Place)> =
+            self.tree.files.iter().filter_map(outdated).collect();
+        for (number, block, place) in last {
+            let size = match self.read_block(place, true) {
+                Ok(block) => block.size,
+                Err(error) if error.is_damage() => BLOCK_BYTES,
+                Err(error) => return Err(error),
+            };
+            if let Some(inode) = &mut self.tree.file_mut(number).inode {
+                let end = u64::from(block) * u64::from(BLOCK_BYTES) + u64::from(size);
+                inode.size = inode.size.max(end);
+            }
+        }
         Ok(())
     }
 
@@ -220,6 +252,10 @@ impl Names {
 
     fn check(&self, tree: &Tree, number: u32, file: &File, found: &mut Vec<Problem>) {
         let Some(inode) = file.inode else {
+            if file.incomplete {
+                // That it is damaged was said.
+                return;
+            }
             let what = "names or data of an inode that is not there";
             let problem =
                 Problem::new(Severity::Damaged, Structure::Inode, what, "the file cannot be opened");
@@ -229,10 +265,15 @@ impl Names {
         let mut wrong = Wrong { file, number, found };
         for (name, child) in &file.entries {
             check_child(tree, name, child, false, &mut wrong);
+            if !inode.flags.contains(InodeFlags::ENCRYPTED) && !is_possible(name) {
+                let what = format!("{} is not a name that a file can have", shown(name));
+                wrong.add_at(child, what, "no program can open the file, and some go astray");
+            }
         }
         for (name, child) in &file.xattrs {
             check_child(tree, name, child, true, &mut wrong);
         }
+        check_inode(&inode, &mut wrong);
         if !file.entries.is_empty() && !file.is_directory() {
             wrong.add("names in an inode that is no directory", "these files cannot be reached");
         }
@@ -265,7 +306,12 @@ impl Names {
             return;
         }
         let expected = if wrong.file.is_directory() {
-            if named > 1 {
+            if number == ROOT_INODE && named > 0 {
+                wrong.add(
+                    "the root has a name in a directory",
+                    "programs that go through all files do not end",
+                );
+            } else if named > 1 {
                 wrong.add("the directory has several names", "what is done below one shows below the other");
             }
             2 + subdirectories(tree, wrong.file)
@@ -292,6 +338,51 @@ impl Wrong<'_> {
         let problem = Problem::new(Severity::Damaged, Structure::Inode, what, consequence);
         self.found.push(problem.at(place.lnum, place.offset).inode(self.number));
     }
+
+    /// Something is wrong with a name in the directory.
+    fn add_at(&mut self, child: &Child, what: String, consequence: &'static str) {
+        let problem = Problem::new(Severity::Damaged, Structure::Entry, what, consequence);
+        self.found.push(problem.at(child.place.lnum, child.place.offset).inode(self.number));
+    }
+}
+
+/// A name for people, in quotes.
+pub(super) fn shown(name: &[u8]) -> String {
+    format!("\"{}\"", String::from_utf8_lossy(name).escape_debug())
+}
+
+/// Whether a file can have such a name.
+fn is_possible(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|&byte| byte == b'/' || byte == 0)
+}
+
+/// What is attached to an inode, and its times.
+fn check_inode(inode: &Inode, wrong: &mut Wrong<'_>) {
+    let attached = &wrong.file.attached;
+    let is_encrypted = inode.flags.contains(InodeFlags::ENCRYPTED);
+    if inode.file_type() == Some(FileType::Symlink) && !is_encrypted && !inode.is_xattr() {
+        if attached.contains(&0) {
+            wrong.add(
+                "the target of the link has a zero in it",
+                "Linux takes what is before it for the target",
+            );
+        }
+        if inode.size != attached.len() as u64 {
+            let what =
+                format!("the size of the link is {}, its target has {} bytes", inode.size, attached.len());
+            wrong.add(what, "only the size that is shown is wrong");
+        }
+    }
+    if is_encrypted && !wrong.file.incomplete && !wrong.file.xattrs.contains_key(ENCRYPTION_CONTEXT) {
+        wrong.add("the inode is encrypted, and nothing says how", "nothing in it can be read");
+    }
+    for (time, nanoseconds) in
+        [("last read", inode.atime_ns), ("last change", inode.ctime_ns), ("last write", inode.mtime_ns)]
+    {
+        if nanoseconds >= NANOSECONDS {
+            wrong.add(format!("the time of the {time} has {nanoseconds} ns behind the second"), WRONG_TIME);
+        }
+    }
 }
 
 fn subdirectories(tree: &Tree, file: &File) -> u32 {
@@ -301,17 +392,20 @@ fn subdirectories(tree: &Tree, file: &File) -> u32 {
 
 fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &mut Wrong<'_>) {
     let structure = if is_xattr { Structure::XattrEntry } else { Structure::Entry };
-    let target = tree.files.get(&child.inode).and_then(|file| file.inode);
-    let shown = String::from_utf8_lossy(name).escape_debug().to_string();
+    let file = tree.files.get(&child.inode);
+    let target = file.and_then(|file| file.inode);
+    let shown = shown(name);
     let (what, consequence) = match target {
+        // That the inode is damaged was said.
+        None if file.is_some_and(|file| file.incomplete) => return,
         None => {
-            (format!("\"{shown}\" leads to inode {}, which is not there", child.inode), "it cannot be opened")
+            (format!("{shown} leads to inode {}, which is not there", child.inode), "it cannot be opened")
         }
         Some(inode) if is_xattr != inode.is_xattr() => {
-            (format!("\"{shown}\" leads to an inode of another kind"), "it cannot be opened")
+            (format!("{shown} leads to an inode of another kind"), "it cannot be opened")
         }
         Some(inode) if !is_xattr && inode.file_type() != Some(child.file_type) => (
-            format!("\"{shown}\" says that the file is of another type than its inode"),
+            format!("{shown} says that the file is of another type than its inode"),
             "programs see two types",
         ),
         Some(_) => return,

@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{Key, KeyType, MASTER_LEB, MasterFlags, SUPERBLOCK_L
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::main_lebs;
-use super::{Lost, Only, Problems, Survey};
+use super::{Lost, Only, Problems, Survey, Tree};
 use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -84,7 +84,10 @@ fn is_fatal(error: &Error) -> bool {
 fn superblock_of<V: Volume>(volume: &mut V, problems: &mut Problems) -> Result<Option<(Found, bool)>> {
     let error = match superblock::read(volume, true) {
         Ok(found) => match superblock::layout(&found.superblock, found.volume) {
-            Ok(_) => return Ok(Some((found, true))),
+            Ok(_) => {
+                let is_good = note_sizes(&found, problems);
+                return Ok(Some((found, is_good)));
+            }
             Err(error) => error,
         },
         Err(error) if is_fatal(&error) => return Err(error),
@@ -94,6 +97,17 @@ fn superblock_of<V: Volume>(volume: &mut V, problems: &mut Problems) -> Result<O
         Problem::of(Severity::Damaged, Structure::Superblock, &error, NOT_MOUNTED).at(SUPERBLOCK_LEB, 0),
     );
     Ok(superblock::read_damaged(volume).ok().map(|found| (found, false)))
+}
+
+/// Says what Linux does not accept of a superblock that can be read: then it is not good. To read, sizes that are too large do not
+/// matter.
+fn note_sizes(found: &Found, problems: &mut Problems) -> bool {
+    let stored = &found.stored;
+    // Grown as far as on any volume.
+    let Err(error) = stored.grown(stored.max_leb_count).check() else { return true };
+    let problem = Problem::new(Severity::Damaged, Structure::Superblock, error.to_string(), NOT_MOUNTED);
+    problems.add(problem.at(SUPERBLOCK_LEB, 0));
+    false
 }
 
 /// The state in the master node, and whether there was a newer one; what is wrong with its copies.
@@ -192,7 +206,11 @@ fn without_superblock<V: Volume>(
         .and_then(|superblock| superblock::layout(&superblock, whole));
     let layout = match layout {
         Ok(layout) => layout,
-        Err(error) => return Err((error, volume)),
+        Err(error) => {
+            // What is wrong with the superblock says more than that no other fits.
+            let first = problems.list.into_iter().next();
+            return Err((first.map_or(error, |problem| Error::Superblock(problem.what)), volume));
+        }
     };
     let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     match survey.rebuild(0..geometry.lebs) {
@@ -296,6 +314,7 @@ fn mounted<V: Volume>(
         Ok(collected) => collected,
         Err(error) => return Err((error, core.into_volume())),
     };
+    note_highest(core.highest_inode, &tree, &mut problems);
     if let Err(error) = super::space::check(&mut core, mounts && lost.is_empty(), &mut problems) {
         return Err((error, core.into_volume()));
     }
@@ -341,6 +360,16 @@ fn mounted<V: Volume>(
         Ok(()) => Ok(survey),
         Err(error) => Err((error, survey.into_volume())),
     }
+}
+
+/// New files get numbers behind the highest that the filesystem knows.
+fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
+    let Some(&highest) = tree.files.keys().next_back().filter(|&&highest| u64::from(highest) > known) else {
+        return;
+    };
+    let what = format!("the highest inode is said to be {known}, but there is inode {highest}");
+    let consequence = "new files take the numbers of others, and overwrite them";
+    problems.add(Problem::new(Severity::Damaged, Structure::Master, what, consequence));
 }
 
 /// What a mount says if the LEB properties are wrong about the index head.

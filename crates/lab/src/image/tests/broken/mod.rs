@@ -1,0 +1,160 @@
+//! Broken images, and what is said of each: `tests/golden/images/NAME.txt`. `UPDATE_GOLDEN=1` rewrites what is said.
+//!
+//! An image is the sample with one damage, made anew each time ([`ubi`], [`structures`], [`files`]), or a file beside its text, NAME
+//! without an ending: one that was trouble once. Every text has what `image check`, `image info` and `image extract` say, so that reading
+//! it tells whether a user would know what is wrong, where, and what to do, and what a repair comes to. Of what `info` and `extract` say only those lines stand there that
+//! the unbroken sample does not have (`+`), or that it has (`-`).
+
+mod files;
+mod sample;
+mod structures;
+mod told;
+mod ubi;
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::image::extract::{DirectoryTarget, TarTarget};
+use sample::Sample;
+use told::Told;
+
+/// A way to break an image.
+struct Damage {
+    /// Name of the golden file.
+    name: &'static str,
+    /// What is broken.
+    what: &'static str,
+    /// Which sample it is done to.
+    from: From,
+    /// Breaks it.
+    make: fn(&mut Sample),
+}
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// A UBI device with a UBIFS that was unmounted.
+    Clean,
+    /// The same with a journal to be replayed, and an orphan.
+    Dirty,
+    /// The UBIFS alone, as `mkfs.ubifs` makes it.
+    Bare,
+}
+
+const fn clean(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
+    Damage { name, what, from: From::Clean, make }
+}
+
+const fn dirty(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
+    Damage { name, what, from: From::Dirty, make }
+}
+
+const fn bare_of(name: &'static str, what: &'static str, make: fn(&mut Sample)) -> Damage {
+    Damage { name, what, from: From::Bare, make }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/images")
+}
+
+/// Every broken image with its name, and what is broken.
+fn all() -> Vec<(String, String, Vec<u8>)> {
+    let (clean, dirty, bare) = (Sample::clean(), Sample::dirty(), Sample::bare());
+    let damages = ubi::DAMAGES.iter().chain(structures::DAMAGES).chain(files::DAMAGES);
+    let made = damages.map(|damage| {
+        let mut sample = match damage.from {
+            From::Clean => clean.clone(),
+            From::Dirty => dirty.clone(),
+            From::Bare => bare.clone(),
+        };
+        (damage.make)(&mut sample);
+        (damage.name.to_owned(), damage.what.to_owned(), sample.bytes)
+    });
+    let stored = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let stored = stored.filter(|path| path.extension().is_none()).map(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, "as it is stored".to_owned(), std::fs::read(&path).unwrap())
+    });
+    let mut all: Vec<_> = made.chain(stored).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_broken_image_has_its_text() {
+    let (all, whole) = (all(), Told::of(&Sample::clean().bytes));
+    let told = |bytes: &[u8]| Told::of(bytes).compared(&whole);
+    let mut different = Vec::new();
+    for (name, what, bytes) in &all {
+        let text = format!("{name}: {what}\n\n{}", told(bytes));
+        assert!(!text.contains(told::BAD_REPAIR), "{text}");
+        let golden = folder().join(format!("{name}.txt"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&golden, text).unwrap();
+        } else if std::fs::read_to_string(&golden).unwrap_or_default() != text {
+            different.push(text);
+        }
+    }
+    assert!(different.is_empty(), "not as in the golden files:\n{}", different.join("\n"));
+    let texts = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let texts = texts.filter(|path| path.extension().is_some_and(|ending| ending == "txt"));
+    assert_eq!(texts.count(), all.len(), "a name is there twice, or a text of an image that is not there");
+}
+
+#[test]
+fn the_samples_are_not_broken() {
+    for (sample, outcome) in [
+        (Sample::clean(), "exit 0: clean"),
+        (Sample::dirty(), "exit 1: recoverable"),
+        (Sample::bare(), "exit 0: clean"),
+    ] {
+        let told = Told::of(&sample.bytes);
+        assert!(told.check.contains(outcome), "{}", told.check);
+        assert!(told.extract.ends_with("exit 0: nothing is lost\n"), "{}", told.extract);
+    }
+}
+
+/// Images that hold something no folder can have: it has to be listed.
+const LOSING: [&str; 17] = [
+    "directory-contains-root",
+    "directory-cut-off",
+    "directory-in-itself",
+    "directory-is-its-child",
+    "directory-twice",
+    "inode-size-largest",
+    "link-zero",
+    "name-absolute",
+    "name-empty",
+    "name-inode-0",
+    "name-of-an-attribute",
+    "name-parent",
+    "name-self",
+    "name-slash",
+    "name-twice",
+    "name-without-inode",
+    "name-zero",
+];
+
+#[test]
+fn broken_images_are_extracted_into_their_folder_only() {
+    let limits = ExtractLimits { bytes: 1 << 24, ..ExtractLimits::default() };
+    let mut losing = 0;
+    for (name, _, bytes) in all() {
+        let open =
+            || Extraction::open(Image::over(file(&bytes), Access::Read).ok()?, &Selection::default()).ok();
+        let (Some(first), Some(second)) = (open(), open()) else { continue };
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("inner");
+        let mut target = DirectoryTarget::new(&inner, false).unwrap();
+        let extracted = first.run(&mut target, &limits, &|_| {}).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(std::fs::read_dir(outer.path()).unwrap().count(), 1, "{name}");
+        let mut target = TarTarget::new(Vec::new());
+        let as_tar = second.run(&mut target, &limits, &|_| {}).unwrap_or_else(|e| panic!("{name}: {e}"));
+        target.finish().unwrap();
+        if LOSING.contains(&&*name) {
+            assert!(!extracted.losses.is_empty() && !as_tar.losses.is_empty(), "{name}");
+            losing += 1;
+        }
+    }
+    assert_eq!(losing, LOSING.len());
+}
