@@ -204,18 +204,17 @@ fn without_superblock<V: Volume>(
     let whole = VolumeGeometry { lebs: geometry.lebs.max(geometry::MIN_LEBS), ..geometry };
     let layout = geometry::superblock(whole, &FormatOptions::default())
         .and_then(|superblock| superblock::layout(&superblock, whole));
+    // What is wrong with the superblock says more than that no other fits, or that there is nothing.
+    let first = problems.list.first().map(|problem| Error::Superblock(problem.what.clone()));
     let layout = match layout {
         Ok(layout) => layout,
-        Err(error) => {
-            // What is wrong with the superblock says more than that no other fits.
-            let first = problems.list.into_iter().next();
-            return Err((first.map_or(error, |problem| Error::Superblock(problem.what)), volume));
-        }
+        Err(error) => return Err((first.unwrap_or(error), volume)),
     };
     let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
-    match survey.rebuild(0..geometry.lebs) {
-        Ok(()) => Ok(survey),
-        Err(error) => Err((error, survey.into_volume())),
+    match (survey.rebuild(0..geometry.lebs), first) {
+        (Ok(()), Some(error)) if survey.tree.files.is_empty() => Err((error, survey.into_volume())),
+        (Ok(()), _) => Ok(survey),
+        (Err(error), _) => Err((error, survey.into_volume())),
     }
 }
 

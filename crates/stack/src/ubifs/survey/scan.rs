@@ -5,11 +5,11 @@ use core::ops::Range;
 use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
 
 use super::tree::{Child, Tree};
-use crate::ubifs::error::Result;
+use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::scan_all;
-use crate::volume::Volume;
+use crate::volume::{Volume, VolumeError, VolumeFault};
 
 /// What a node says.
 #[derive(Clone, Debug)]
@@ -63,7 +63,12 @@ pub(super) fn main_lebs<V: Volume>(io: &mut Io<V>) -> Range<u32> {
 pub(super) fn find_events<V: Volume>(io: &mut Io<V>, lebs: impl Iterator<Item = u32>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for lnum in lebs {
-        let (leb, _) = scan_all(io, lnum, 0)?;
+        let leb = match scan_all(io, lnum, 0) {
+            Ok((leb, _)) => leb,
+            // Static volumes end before they are full.
+            Err(Error::Volume(VolumeError { fault: VolumeFault::OutOfRange { .. }, .. })) => continue,
+            Err(error) => return Err(error),
+        };
         for node in leb.nodes.iter().filter(|node| node.node_type != NodeType::Index) {
             let Ok(frame) = leb.frame(node) else { continue };
             let Ok(parsed) = frame.node() else { continue };
