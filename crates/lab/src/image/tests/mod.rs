@@ -4,6 +4,7 @@ mod check;
 mod damage;
 mod found;
 mod hostile;
+mod oob;
 mod protected;
 mod tree;
 
