@@ -6,6 +6,7 @@ mod found;
 mod hostile;
 mod oob;
 mod protected;
+mod sides;
 mod tree;
 
 use std::fs::File;

@@ -112,8 +112,11 @@ impl<V: Volume> Ubifs<V> {
         let mut cached = self.new_inode(directory, &file.file)?;
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let inode = &mut cached.inode;
-        if matches!(file.file.kind, NewKind::Regular) {
-            inode.size = file.size;
+        match file.file.kind {
+            NewKind::Regular => inode.size = file.size,
+            // As on the host that the file comes from, and as mkfs.ubifs has it.
+            NewKind::BlockDevice(_) | NewKind::CharacterDevice(_) => inode.size = 0,
+            _ => {}
         }
         (inode.atime_s, inode.atime_ns) = (file.atime.seconds, file.atime.nanoseconds);
         (inode.mtime_s, inode.mtime_ns) = (file.mtime.seconds, file.mtime.nanoseconds);
