@@ -196,6 +196,22 @@ impl<V: Volume> Ubifs<V> {
         self.set_attributes(inode, changes)
     }
 
+    /// Gives a device the size 0, as mkfs.ubifs does; the kernel only does so with whiteouts.
+    ///
+    /// # Errors
+    /// The filesystem was committed; no device; failures of the volume.
+    pub fn fill_empty_device(&mut self, inode: u32) -> Result<()> {
+        self.require_deferred()?;
+        let cached = self.inode(inode)?;
+        let file_type = super::inodes::file_type(&cached.inode)?;
+        if !matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice) {
+            return Err(Error::Invalid("only a device has a size that means nothing"));
+        }
+        (cached.inode.size, cached.synced_size) = (0, 0);
+        cached.dirty.get_or_insert_default();
+        Ok(())
+    }
+
     /// Writes blocks of a file that was put in, all of them inside its size and none twice.
     ///
     /// # Errors
