@@ -81,14 +81,17 @@ fn a_tar_may_say_nothing_of_the_root() {
     let bytes = device(&Geometry::nand_512(220), 7, |ubi| {
         ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
     });
-    let bytes = format(bytes, &Geometry::nand_512(220), 0, true, |fs| make_new(fs));
+    let bytes = format(bytes, &Geometry::nand_512(220), 0, true, make_new);
     let [image, tar] = ["image", "files.tar"].map(|name| folder.path().join(name));
     std::fs::write(&image, bytes).unwrap();
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::Directory);
     header.set_mode(0o700);
-    (header.set_uid(3), header.set_gid(4), header.set_size(0), header.set_mtime(0));
+    header.set_uid(3);
+    header.set_gid(4);
+    header.set_size(0);
+    header.set_mtime(0);
     builder.append_data(&mut header, "new/", &b""[..]).unwrap();
     std::fs::write(&tar, builder.into_inner().unwrap()).unwrap();
     let report = compared(&image, &tar, &DiffOptions::default());
