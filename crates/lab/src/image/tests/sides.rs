@@ -130,7 +130,7 @@ fn an_image_is_compared_with_a_directory() {
 }
 
 /// Makes a directory `new`.
-fn make_new<V: Volume>(fs: &mut Ubifs<V>) {
+fn make_new(fs: &mut Ubifs<&mut dyn Volume>) {
     let new = NewFile { kind: NewKind::Directory, permissions: 0o700, uid: 3, gid: 4 };
     fs.create(fs.root(), b"new", &new).unwrap();
 }
