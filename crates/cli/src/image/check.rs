@@ -20,7 +20,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Write a new image with everything that can be saved; files that have lost their name go to lost+found
+    /// Write a new image with everything that can be saved, with OOB if the old one has some; files that have lost their
+    /// name go to lost+found
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset", "auth_key", "auth_hashes"])]
     repair: Option<PathBuf>,
 
@@ -73,6 +74,10 @@ fn print_repair(out: &Path, report: &RepairReport) {
         }
     };
     common::print(&format!("{}: {how}", out.display()));
+    if report.corrected_pages > 0 {
+        let pages = usize::try_from(report.corrected_pages).unwrap_or(usize::MAX);
+        common::print(&format!("{} written as the ECC corrects them", count(pages, "page")));
+    }
     if report.losses.is_empty() {
         common::print("nothing is lost");
         return;

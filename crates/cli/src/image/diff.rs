@@ -1,11 +1,11 @@
 //! `floatgate image diff`.
 
 use super::options;
-use crate::common::{self, Outcome, count};
+use crate::common::{self, Failure, Outcome, count};
 use floatgate_lab::image::diff::{
-    Change, DiffOptions, DiffReport, Difference, Presence, diff, diff_raw, open,
+    Change, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
-use floatgate_lab::image::{Image, Selection};
+use floatgate_lab::image::{Access, Image, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,14 +14,16 @@ use std::process::ExitCode;
   floatgate image diff rootfs.ubi two-volumes.ubi --second-volume rootfs || echo they differ
   floatgate image diff rootfs.ubi dump.bin --no-times --json || echo they differ
   floatgate image diff rootfs.ubi dump.bin --raw || echo they differ
+  floatgate image diff rootfs.ubi rootfs/ --no-owner || echo they differ
 
-Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags.
+Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags. The flags
+of UBIFS are compared between images only: a directory of the host has others, and a tar has none.
 Exit status 0: nothing differs; 1: something does; 2: something could not be read.")]
 pub(crate) struct Args {
-    /// The first image
+    /// The first image, or a directory or a tar with its files
     first: PathBuf,
 
-    /// The second image
+    /// The second image, or a directory or a tar
     second: PathBuf,
 
     /// The UBI volume, by name or number, where there are several
@@ -52,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long)]
     holes: bool,
 
-    /// UBI too: geometry, erase counters, volumes and their LEBs
+    /// UBI of two images too: geometry, erase counters, volumes and their LEBs
     #[arg(long)]
     raw: bool,
 
@@ -71,15 +73,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
         volume: args.second_volume.clone().or_else(|| args.volume.clone()),
         ..Selection::default()
     };
-    let image = |path: &Path| open(path).map_err(|error| options::failure(path, &error));
-    let pair = || -> Result<[(Image, &Selection); 2], common::Failure> {
-        Ok([(image(&args.first)?, &first), (image(&args.second)?, &second)])
+    let options = DiffOptions {
+        times: !args.no_times,
+        owners: !args.no_owner,
+        holes: args.holes,
+        ..DiffOptions::default()
     };
     let failed = |error| options::failure(&args.second, &error);
-    let options = DiffOptions { times: !args.no_times, owners: !args.no_owner, holes: args.holes };
-    let mut report = diff(pair()?, &options).map_err(failed)?;
+    let sides = [side(&args.first, &first)?, side(&args.second, &second)?];
+    if args.raw && sides.iter().any(|side| matches!(side, Side::Files(_))) {
+        return Err(Failure::new(
+            "--raw: a directory or a tar has no UBI",
+            "compare two images, or leave --raw out",
+        ));
+    }
+    let mut report = diff_sides(sides, &options).map_err(failed)?;
     if args.raw {
-        report.raw = diff_raw(pair()?).map_err(failed)?;
+        let images = [(image(&args.first)?, &first), (image(&args.second)?, &second)];
+        report.raw = diff_raw(images).map_err(failed)?;
     }
     if args.json {
         common::print_json(&report)?;
@@ -91,6 +102,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         (true, false) => ExitCode::from(1),
         (true, true) => ExitCode::SUCCESS,
     })
+}
+
+fn side(path: &Path, selection: &Selection) -> Result<Side, Failure> {
+    let opened = Side::open(path, selection);
+    opened.map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
+}
+
+fn image(path: &Path) -> Result<Image, Failure> {
+    Image::open(path, Access::Read).map_err(|error| options::failure(path, &error))
 }
 
 fn print(report: &DiffReport) {

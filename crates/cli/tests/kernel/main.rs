@@ -25,5 +25,6 @@ mod ubifs_edited;
 mod ubifs_live;
 mod ubifs_reads;
 mod ubifs_rebuilt;
+mod ubifs_repaired;
 mod witness;
 mod workload;

@@ -24,6 +24,7 @@ pub(crate) use encode::encode_page;
 pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
 pub use geometry::{Marker, PageGeometry};
+pub(crate) use page::Corrector;
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};

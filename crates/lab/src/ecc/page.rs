@@ -14,7 +14,7 @@ pub(super) enum Found {
 }
 
 /// Corrects pages, with memory for one.
-pub(super) struct Corrector<'a> {
+pub(crate) struct Corrector<'a> {
     scheme: &'a Scheme,
     /// Most zero bits of an erased step.
     threshold: u32,
@@ -25,7 +25,7 @@ pub(super) struct Corrector<'a> {
 }
 
 impl<'a> Corrector<'a> {
-    pub(super) fn new(scheme: &'a Scheme, threshold: u32) -> Self {
+    pub(crate) fn new(scheme: &'a Scheme, threshold: u32) -> Self {
         let steps = vec![Ok(0); scheme.steps() as usize];
         Self { scheme, threshold, ecc: vec![0; scheme.ecc_bytes() as usize], steps }
     }
@@ -43,6 +43,20 @@ impl<'a> Corrector<'a> {
             return Found::Erased(self.steps.iter().flatten().sum());
         }
         Found::Data
+    }
+
+    /// As [`correct`](Self::correct), of a page with its OOB, in which only data and ECC bytes change; the number of bits.
+    pub(crate) fn correct_with_oob(&mut self, page: &mut [u8]) -> u32 {
+        let (data, oob) = page.split_at_mut(self.scheme.geometry().page_bytes as usize);
+        self.scheme.layout().take_ecc(oob, &mut self.ecc);
+        let bits = match self.correct(data) {
+            Found::Erased(bits) => bits,
+            Found::Data => self.steps.iter().flatten().sum(),
+        };
+        if bits > 0 {
+            self.scheme.layout().put_ecc(oob, &self.ecc);
+        }
+        bits
     }
 
     /// Steps that the code cannot correct may be erased with more bitflips than it corrects.

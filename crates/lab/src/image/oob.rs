@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Found, PageShape, UbiShape};
+use super::detect::{Content, Found, PageShape};
 use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 
 /// What was done to a dump with OOB.
@@ -23,6 +23,11 @@ pub struct Corrected {
 }
 
 impl Corrected {
+    /// Whether the ECC has corrected anything.
+    pub(super) fn has_corrections(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.corrected_bits > 0 || report.erased.bitflips > 0)
+    }
+
     /// What the ECC did not bring back of an image, page by page. Nodes of a filesystem have CRCs of their own: what this costs shows
     /// when it is read.
     pub fn notes(&self, image: &Found) -> Vec<String> {
@@ -51,8 +56,10 @@ impl Corrected {
     }
 
     /// PEBs of a device whose blocks are marked bad.
-    pub(super) fn bad_pebs(&self, image: &Found, shape: &UbiShape) -> Vec<u32> {
-        let bad = self.report.as_ref().and_then(|report| report.bad_blocks.as_ref());
+    pub(super) fn bad_pebs(&self, image: &Found) -> Vec<u32> {
+        let Content::Ubi(shape) = &image.content else { return Vec::new() };
+        let report = self.report.as_ref().filter(|report| !report.too_many_bad());
+        let bad = report.and_then(|report| report.bad_blocks.as_ref());
         let bytes = u64::from(self.pages.page_bytes) * u64::from(self.pages.pages_per_block);
         let peb =
             |block: u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(shape.peb_bytes));
@@ -70,16 +77,21 @@ impl Corrected {
 }
 
 /// Takes the OOB out of a file from a byte on, and corrects what it protects. How that is done shows in an image that was found:
-/// elsewhere there can be other codes.
+/// elsewhere there can be other codes. Finding out takes longer than the correction: who knows the scheme hands it over.
 pub(super) fn correct(
     file: &File,
     start: u64,
     pages: PageShape,
     found: &Found,
+    known: Option<&Scheme>,
 ) -> Result<(File, Corrected, Option<Scheme>), ImageError> {
     let geometry = PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?;
     let out = tempfile::tempfile().map_err(ImageError::File)?;
-    let scheme = find_scheme(&geometry, file, found)?;
+    let known = known.filter(|known| *known.geometry() == geometry).cloned();
+    let scheme = match known {
+        Some(known) => Some(known),
+        None => find_scheme(&geometry, file, found)?,
+    };
     let report = match &scheme {
         Some(scheme) => Some(decode(scheme, file, start, &out)?),
         None => {

@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 use floatgate_stack::{FileStore, Store, StoreError};
 
 use super::ImageError;
+use super::detect::{Content, Found};
 use super::oob::Corrected;
-use crate::ecc::{Form, Scheme, encode_page};
+use crate::ecc::{Corrector, Form, Scheme, encode_page};
 
 /// A dump whose pages were corrected, and how they are protected.
 pub(super) struct OobPages {
@@ -38,6 +39,35 @@ impl OobPages {
             scheme: self.scheme.clone(),
         }))
     }
+
+    /// Writes the pages of an image in a dump as the ECC corrects them, where it does. The rest of their OOB stays, and so do bad
+    /// blocks. The number of such pages.
+    pub(super) fn write_corrected(&self, dump: &File, image: &Found) -> Result<u64, ImageError> {
+        let (page_bytes, full_page) =
+            (u64::from(self.scheme.geometry().page_bytes), u64::from(self.scheme.geometry().full_page()));
+        let mut corrector = Corrector::new(&self.scheme, self.scheme.code().strength());
+        let mut page = vec![0; self.scheme.geometry().full_page() as usize];
+        let len = dump.metadata().map_err(ImageError::File)?.len();
+        let whole = len.saturating_sub(self.offset) / full_page;
+        let end = (image.offset + image.len).div_ceil(page_bytes).min(whole);
+        let mut corrected = 0;
+        for number in (image.offset / page_bytes..end).filter(|number| !is_bad(image, number * page_bytes)) {
+            let at = self.offset + number * full_page;
+            dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
+            if corrector.correct_with_oob(&mut page) > 0 {
+                dump.write_all_at(&page, at).map_err(ImageError::Output)?;
+                corrected += 1;
+            }
+        }
+        Ok(corrected)
+    }
+}
+
+/// Whether a page of an image lies in a bad block.
+fn is_bad(image: &Found, at: u64) -> bool {
+    let Content::Ubi(shape) = &image.content else { return false };
+    let pnum = at.saturating_sub(image.offset) / u64::from(shape.peb_bytes);
+    u32::try_from(pnum).is_ok_and(|pnum| image.bad_pebs.contains(&pnum))
 }
 
 /// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB; erased ones are erased with it.

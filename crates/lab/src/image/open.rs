@@ -17,6 +17,7 @@ use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages
 use super::edit::Pending;
 use super::oob::{Corrected, correct};
 use super::oob_store::OobPages;
+use crate::ecc::Scheme;
 
 /// The program buffer that is assumed for NOR.
 const NOR_BUFFER: u32 = 64;
@@ -48,7 +49,9 @@ pub struct Image {
     file: File,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
-    /// How the pages of such a dump are written.
+    /// How the pages of such a dump are protected.
+    scheme: Option<Scheme>,
+    /// How they are written.
     oob: Option<OobPages>,
     /// LEBs that a volume is to have that can grow.
     lebs: Option<u32>,
@@ -124,6 +127,16 @@ impl Image {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
+        Self::over_protected(file, access, None)
+    }
+
+    /// Opens a file that has been made of the one with this image.
+    pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
+        let file = File::options().read(true).write(access == Access::Write).open(path);
+        Self::over_protected(file.map_err(ImageError::Output)?, access, self.scheme.as_ref())
+    }
+
+    fn over_protected(file: File, access: Access, scheme: Option<&Scheme>) -> Result<Self, ImageError> {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
@@ -131,29 +144,41 @@ impl Image {
             _ => None,
         });
         match with_oob {
-            Some((found, pages)) => Self::corrected(&file, found, pages, access),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access, scheme),
             None if found.is_empty() => Err(explain(&mut store)?),
-            None => Ok(Self { found, store, file, corrected: None, oob: None, lebs: None, access }),
+            None => {
+                Ok(Self { found, store, file, corrected: None, scheme: None, oob: None, lebs: None, access })
+            }
         }
     }
 
     /// Corrects a dump from its first whole block on.
-    fn corrected(file: &File, found: &Found, pages: PageShape, access: Access) -> Result<Self, ImageError> {
+    fn corrected(
+        file: &File,
+        found: &Found,
+        pages: PageShape,
+        access: Access,
+        known: Option<&Scheme>,
+    ) -> Result<Self, ImageError> {
         let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
-        let (data, corrected, scheme) = correct(file, found.offset % block, pages, found)?;
-        let oob = match access {
-            Access::Read => None,
-            Access::Write => Some(OobPages::new(scheme.ok_or(ImageError::OobReadOnly)?, &corrected, &data)?),
+        let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
+        let oob = match (access, &scheme) {
+            (Access::Read, _) => None,
+            (Access::Write, Some(scheme)) => Some(OobPages::new(scheme.clone(), &corrected, &data)?),
+            (Access::Write, None) => return Err(ImageError::OobReadOnly),
         };
         let mut store = store_of(&data)?;
-        let found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
+        let mut found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
+        }
+        for found in &mut found {
+            found.bad_pebs = corrected.bad_pebs(found);
         }
         if let Some(oob) = &oob {
             store = oob.store(file)?;
         }
-        Ok(Self { found, store, file: data, corrected: Some(corrected), oob, lebs: None, access })
+        Ok(Self { found, store, file: data, corrected: Some(corrected), scheme, oob, lebs: None, access })
     }
 
     /// The same file once more, for another image in it; `None` if the system has no descriptor left.
@@ -165,10 +190,20 @@ impl Image {
             store,
             file,
             corrected: self.corrected.clone(),
+            scheme: self.scheme.clone(),
             oob: None,
             lebs: None,
             access: self.access,
         })
+    }
+
+    /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub(super) fn write_corrected(&self, dump: &File) -> Result<u64, ImageError> {
+        let Some(oob) = &self.oob else { return Ok(0) };
+        self.found.iter().map(|found| oob.write_corrected(dump, found)).sum()
     }
 
     /// Gives up the bytes, in which `found` counts.
@@ -381,7 +416,8 @@ impl Image {
         let is_last = found.offset + found.len >= self.store.size_bytes();
         let room = if is_last { u64::MAX } else { found.len };
         let part = Window::new(self.store, found.offset, room);
-        Attaching { geometry, mode, bad: Vec::new(), options, lebs_more: 0 }.attach_growing(part)
+        let bad = found.bad_pebs.clone();
+        Attaching { geometry, mode, bad, options, lebs_more: 0 }.attach_growing(part)
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
@@ -401,8 +437,6 @@ impl Image {
             return Err(ImageError::OobDamaged(note));
         }
         let pebs = Pebs::read(&mut self.store, found, shape)?;
-        let marked =
-            self.corrected.as_ref().map(|corrected| corrected.bad_pebs(found, shape)).unwrap_or_default();
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
@@ -416,14 +450,14 @@ impl Image {
         let mut attaching = Attaching {
             geometry: flash_geometry(shape, pebs.bytes, &Hints::default()),
             mode: StoreMode::WriteThrough,
-            bad: pebs.blank.iter().chain(&marked).copied().collect(),
+            bad: pebs.blank.iter().chain(&found.bad_pebs).copied().collect(),
             options,
             lebs_more: 0,
         };
         // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
         let outcome = match attaching.attach(part) {
             Err((fault, part)) if missing_pebs(&fault, attaching.geometry.blocks()).is_some() => {
-                attaching.bad = marked;
+                attaching.bad.clone_from(&found.bad_pebs);
                 attaching.attach_growing(part)
             }
             outcome => outcome.map_err(|(fault, _)| ImageError::Attach(fault)),

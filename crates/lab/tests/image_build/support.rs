@@ -85,6 +85,7 @@ pub(crate) struct Seen {
     pub(crate) mtime: Timestamp,
     pub(crate) flags: InodeFlags,
     pub(crate) device: Option<DeviceNumber>,
+    pub(crate) size: u64,
     /// Of a regular file, or the target of a symbolic link.
     pub(crate) contents: Vec<u8>,
     /// Blocks that are no holes.
@@ -138,6 +139,7 @@ fn seen(fs: &mut FileUbifs, inode: u32) -> Seen {
         mtime: attributes.mtime,
         flags: attributes.flags,
         device: attributes.device,
+        size: attributes.size,
         contents,
         blocks,
         xattrs,

@@ -128,6 +128,7 @@ fn check_full(found: &BTreeMap<Vec<u8>, Seen>) {
     assert_eq!((file("/holes").contents.len(), file("/holes").blocks), (40_000, 3));
     assert_eq!((file("/points").mode, &*file("/points").contents), (0o120_644, &b"../nowhere/at all"[..]));
     assert_eq!(file("/dev/console").device, Some(DeviceNumber { major: 5, minor: 1 }));
+    assert_eq!(file("/dev/console").size, 0, "as with mkfs.ubifs");
     assert_eq!(file("/dev/large-minor").device, Some(DeviceNumber { major: 5, minor: 0xF_FFFF }));
     assert_eq!((file("/dev/pipe").mode, file("/dev").links), (0o010_644, 2));
     assert!(

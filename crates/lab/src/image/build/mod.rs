@@ -9,6 +9,7 @@
 mod compress;
 mod directory;
 mod error;
+mod files;
 mod identity;
 mod item;
 mod lebs;
@@ -34,6 +35,7 @@ use super::extract::Loss;
 use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, fill};
 use compress::Compressors;
 pub use error::BuildError;
+pub use files::{Files, files};
 pub(super) use identity::Identity;
 use item::{Feeder, Item};
 use lebs::Lebs;
@@ -191,13 +193,14 @@ pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built
     };
     match &options.container {
         Container::None => {
-            let (mut built, volume, _) = filled(source, BareVolume::new(store, shape), &format, options)?;
+            let Filled { mut built, volume, .. } =
+                filled(source, BareVolume::new(store, shape), &format, options)?;
             built.image_bytes = volume.into_store().size_bytes();
             Ok(built)
         }
         Container::Ubi { name, autoresize, image_seq } => {
             let volume = BareVolume::new(Lebs::new(store, geometry), shape);
-            let (mut built, volume, seq) = filled(source, volume, &format, options)?;
+            let Filled { mut built, volume, seq, .. } = filled(source, volume, &format, options)?;
             let headers = Headers { geometry, image_seq: image_seq.unwrap_or(seq), erase_count: 0 };
             let lebs = volume_lebs.unwrap_or(built.lebs);
             if lebs < built.lebs {
@@ -272,13 +275,23 @@ fn max_lebs(
     Ok(doubled.checked_next_power_of_two().unwrap_or(u32::MAX))
 }
 
-/// Makes the filesystem, fills it and unmounts it; the volume comes back, with an image sequence number for it.
+/// A volume with a filesystem that was filled.
+struct Filled<V> {
+    built: Built,
+    volume: V,
+    /// An image sequence number for it.
+    seq: u32,
+    /// The source has said what the root directory is like.
+    has_root: bool,
+}
+
+/// Makes the filesystem, fills it and unmounts it.
 fn filled<V: Volume + Send>(
     source: &Source,
     volume: V,
     format: &FormatOptions,
     options: &BuildOptions,
-) -> Result<(Built, V, u32), BuildError> {
+) -> Result<Filled<V>, BuildError> {
     let fs = Ubifs::format(volume, format, Behaviour::default());
     let fs = fs.map_err(|(error, _)| ImageError::from(error))?;
     let mut writer = Writer::new(fs, options.overrides);
@@ -288,12 +301,13 @@ fn filled<V: Volume + Send>(
     }
     let (uuid, seq) = (options.uuid.unwrap_or_else(|| writer.identity.uuid()), writer.identity.image_seq());
     writer.fs.set_uuid(uuid).map_err(ImageError::from)?;
-    let Writer { fs, losses, entries, bytes, .. } = writer;
+    let Writer { fs, losses, entries, bytes, has_root, .. } = writer;
     let mut volume = fs.unmount().map_err(|(error, _)| match error {
         floatgate_stack::ubifs::Error::NoSpace => BuildError::NoSpace,
         error => ImageError::from(error).into(),
     })?;
     let (superblock, _): (Superblock, _) = probe(&mut volume).map_err(ImageError::from)?;
     let (lebs, max_lebs) = (superblock.leb_count, superblock.max_leb_count);
-    Ok((Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses }, volume, seq))
+    let built = Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses };
+    Ok(Filled { built, volume, seq, has_root })
 }

@@ -25,6 +25,8 @@ pub(super) struct Writer<V> {
     overrides: Overrides,
     pub(super) identity: Identity,
     pub(super) losses: Vec<Loss>,
+    /// The source has said what the root directory is like.
+    pub(super) has_root: bool,
     pub(super) entries: u64,
     pub(super) bytes: u64,
     /// The directory that the last file went to.
@@ -41,6 +43,7 @@ impl<V: Volume> Writer<V> {
             overrides,
             identity: Identity::new(),
             losses: Vec::new(),
+            has_root: false,
             entries: 0,
             bytes: 0,
             parent,
@@ -86,6 +89,7 @@ impl<V: Volume> Writer<V> {
             ItemKind::Link(target) => self.link(&item.path, target),
             _ => self.file(&item),
         };
+        self.has_root |= item.path.is_empty();
         self.entries += u64::from(!item.path.is_empty());
         self.settle(&item.path, outcome)
     }

@@ -21,6 +21,9 @@ use super::{MappedVolume, Origin};
 /// What is said of a header that was never written.
 pub(in super::super) const ERASED: &str = "erased";
 
+/// What is said of headers in a bad block.
+const MARKED: &str = "not looked at: the block is marked bad";
+
 /// Bytes of a header, and of the CRC at its end.
 const HEADER: usize = 64;
 
@@ -48,6 +51,8 @@ enum Header<T> {
     Good(T),
     Erased,
     Bad(MediaError),
+    /// Its block is marked bad.
+    Marked,
 }
 
 impl<T> Header<T> {
@@ -67,6 +72,7 @@ impl<T: Copy> Header<T> {
             Self::Good(header) => Ok(*header),
             Self::Erased => Err(ERASED.to_owned()),
             Self::Bad(error) => Err(error.to_string()),
+            Self::Marked => Err(MARKED.to_owned()),
         }
     }
 }
@@ -76,11 +82,22 @@ impl<T: Copy> Header<T> {
 struct Peb {
     ec: Header<EcHeader>,
     vid: Header<VidHeader>,
-    /// A damaged VID header as it most likely was.
+    /// A damaged VID header as it most likely was; a good one in a bad block.
     guess: Option<VidHeader>,
     /// Something is written behind the headers; only looked at where a header is not good.
     has_data: bool,
     fate: Fate,
+}
+
+impl Peb {
+    /// The same in a block that Linux leaves alone.
+    const fn marked_bad(self) -> Self {
+        let guess = match self.vid {
+            Header::Good(vid) => Some(vid),
+            _ => self.guess,
+        };
+        Self { ec: Header::Marked, vid: Header::Marked, guess, has_data: false, fate: Fate::None }
+    }
 }
 
 /// What becomes of a PEB.
@@ -162,7 +179,10 @@ impl Headers {
         };
         let mut corrections = CORRECTIONS_MAX;
         for pnum in 0..count {
-            let peb = headers.read_peb(store, pnum, &mut corrections).map_err(ImageError::Store)?;
+            let mut peb = headers.read_peb(store, pnum, &mut corrections).map_err(ImageError::Store)?;
+            if found.bad_pebs.contains(&pnum) {
+                peb = peb.marked_bad();
+            }
             headers.pebs.push(peb);
         }
         headers.collect_guesses();
@@ -478,6 +498,7 @@ impl Headers {
         let mut counts = PebCounts { total: self.pebs.len() as u32, ..PebCounts::default() };
         for peb in &self.pebs {
             let count = match (peb.ec, peb.vid, peb.fate) {
+                (Header::Marked, ..) => &mut counts.bad,
                 (Header::Bad(_), ..) | (_, Header::Bad(_), _) => &mut counts.damaged,
                 (_, _, Fate::Mapped) => &mut counts.mapped,
                 (Header::Erased, Header::Erased, _) => &mut counts.erased,
@@ -531,7 +552,7 @@ impl Headers {
                 findings.push(ubi(Severity::Damaged, "EC header", what, "Linux does not attach the device"));
             }
             Header::Erased => findings.extend(self.judge_without_ec(peb)),
-            Header::Good(_) => {}
+            Header::Good(_) | Header::Marked => {}
         }
         let vid_at = self.geometry.vid_header_offset();
         if let Header::Bad(error) = peb.vid {

@@ -143,6 +143,8 @@ pub struct PebCounts {
     pub outdated: u32,
     /// A header is damaged.
     pub damaged: u32,
+    /// Their blocks are marked bad, in the OOB of a dump.
+    pub bad: u32,
 }
 
 /// A volume that was checked.
@@ -291,11 +293,15 @@ impl fmt::Display for ImageCheck {
         let kind = if self.pebs.is_some() { "UBI" } else { "UBIFS without UBI" };
         writeln!(f, "{kind} at byte {} ({:#x}), {} bytes", self.offset, self.offset, self.len)?;
         if let Some(pebs) = &self.pebs {
-            let PebCounts { total, free, erased, mapped, outdated, damaged } = pebs;
-            writeln!(
+            let PebCounts { total, free, erased, mapped, outdated, damaged, bad } = pebs;
+            write!(
                 f,
                 "  {total} PEBs: {mapped} mapped, {free} free, {erased} erased, {outdated} outdated, {damaged} damaged"
             )?;
+            if *bad > 0 {
+                write!(f, ", {bad} bad")?;
+            }
+            writeln!(f)?;
         }
         self.volumes.iter().try_for_each(|volume| volume.fmt(f))
     }

@@ -48,6 +48,9 @@ pub struct Found {
     /// What it is.
     #[serde(flatten)]
     pub content: Content,
+    /// PEBs of a UBI device in blocks that are marked bad in the OOB of a dump.
+    #[serde(skip)]
+    pub bad_pebs: Vec<u32>,
 }
 
 /// What was found.
@@ -266,5 +269,6 @@ fn superblock(bytes: &[u8]) -> Option<Superblock> {
 fn bare_ubifs(offset: u64, superblock: &Superblock, size: u64) -> Found {
     let (leb_bytes, min_io_bytes) = (superblock.leb_bytes, superblock.min_io_bytes);
     let whole = u64::from(leb_bytes) * u64::from(superblock.leb_count);
-    Found { offset, len: whole.min(size - offset), content: Content::Ubifs { leb_bytes, min_io_bytes } }
+    let content = Content::Ubifs { leb_bytes, min_io_bytes };
+    Found { offset, len: whole.min(size - offset), content, bad_pebs: Vec::new() }
 }

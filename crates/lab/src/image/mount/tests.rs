@@ -131,6 +131,7 @@ fn renames_have_the_flags_of_linux() {
     let whiteout = handler.lookup(ROOT, b"one").unwrap();
     assert_eq!(whiteout.file_type, FileType::CharacterDevice);
     assert_eq!(whiteout.device, Some(DeviceNumber { major: 0, minor: 0 }));
+    assert_eq!(whiteout.size, 0);
     assert_eq!(handler.lookup(ROOT, b"two").unwrap().inode, two);
     assert_eq!(handler.attributes(one), Err(Errno::NOENT), "replaced");
     assert_eq!(handler.rename(from, to, 8), Err(Errno::INVAL));
@@ -144,7 +145,7 @@ fn special_files_and_links() {
     let device = DeviceNumber { major: 0x123, minor: 0x4_5678 };
     assert_eq!(unpack_device(pack_device(device)), device);
     let made = handler.make(&NewNode { device: pack_device(device), ..node(b"device", 0o060_600) }).unwrap();
-    assert_eq!((made.file_type, made.device), (FileType::BlockDevice, Some(device)));
+    assert_eq!((made.file_type, made.device, made.size), (FileType::BlockDevice, Some(device), 4));
     let link = handler.symlink(&node(b"link", 0), b"over/there").unwrap();
     assert_eq!(handler.read_link(link.inode).unwrap(), b"over/there");
     assert_eq!(handler.symlink(&node(b"long", 0), &[b'x'; 5000]), Err(Errno::NAMETOOLONG));

@@ -65,7 +65,7 @@ pub(super) fn rebuild(
 fn format(headers: &Headers, target: Box<dyn Store>, found: &Found) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = headers.flash().clone();
     let reserved: u64 = headers.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
-    let needed = (reserved + OWN_PEBS) * u64::from(geometry.erase_bytes);
+    let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * u64::from(geometry.erase_bytes);
     // What follows is less than a PEB where a dump was cut off.
     let is_last = found.offset + found.len + u64::from(geometry.erase_bytes) > target.size_bytes();
     if is_last {
@@ -76,6 +76,7 @@ fn format(headers: &Headers, target: Box<dyn Store>, found: &Found) -> Result<Ub
         geometry,
         StoreMode::WriteThrough,
     );
+    let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
     let vid_header_offset = Some(headers.geometry().vid_header_offset());
     let options = UbiFormat {
         now: Instant::ZERO,

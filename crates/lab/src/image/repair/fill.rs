@@ -156,6 +156,10 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         if is_file {
             self.write_blocks(number, &old, &path)?;
         }
+        let is_device = matches!(new.kind, NewKind::BlockDevice(_) | NewKind::CharacterDevice(_));
+        if is_device && old.inode.is_some_and(|inode| inode.size == 0) {
+            self.fs.fill_empty_device(number)?;
+        }
         self.finish(number, &old, &path)?;
         let is_directory = matches!(new.kind, NewKind::Directory);
         Ok(is_directory.then(|| Level { new: number, path, rest: old.entries.into_iter() }))

@@ -16,10 +16,10 @@ use floatgate_stack::{FileStore, Store, StoreMode};
 use serde::Serialize;
 
 use super::check::{CheckReport, Outcome, check};
-use super::detect::{Content, Found};
+use super::detect::Content;
 use super::extract::Loss;
 use super::open::{Access, Selection};
-use super::{Image, ImageError};
+use super::{Corrected, Image, ImageError, Lock};
 
 /// How an image was repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +40,8 @@ pub struct RepairReport {
     pub before: CheckReport,
     /// How it was repaired.
     pub method: Method,
+    /// Pages of a dump with OOB that had wrong bits and are written as the ECC corrects them.
+    pub corrected_pages: u64,
     /// Files and directories that were written, if all was written anew.
     pub entries: u64,
     /// Of these, files to which no name led; they are in `lost+found`.
@@ -64,37 +66,41 @@ impl Saved {
     }
 }
 
-/// Writes a new image with all that can be saved.
+/// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too.
 ///
 /// # Errors
-/// A file cannot be read or written; a dump with OOB; the new image has no room for what was saved.
+/// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved.
 pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
-    let image = Image::open(path, Access::Read)?;
-    if image.corrected.is_some() {
-        return Err(ImageError::OobReadOnly);
-    }
     if is_same(path, out) {
         return Err(ImageError::SameFile);
     }
-    let found = image.found.clone();
+    let _lock = Lock::new(path, Access::Read)?;
+    let image = Image::open(path, Access::Read)?;
+    if image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none()) {
+        return Err(ImageError::OobReadOnly);
+    }
+    let again = image.reopen().ok_or(ImageError::Nothing)?;
     let before = check(image, &Selection::default())?;
-    copy(path, out)?;
+    let _claim = claim(out)?;
+    let corrected_pages = copy(path, out, &again)?;
     let mut report = RepairReport {
         method: if before.outcome == Outcome::Clean { Method::Copied } else { Method::Recovered },
         before,
+        corrected_pages,
         entries: 0,
         nameless: 0,
         losses: Vec::new(),
         after: Outcome::Clean,
     };
-    let mut is_good = report.before.outcome == Outcome::Clean;
-    if report.before.outcome == Outcome::Recoverable && recover_all(out, &found).is_ok() {
-        is_good = check_again(out)? == Outcome::Clean;
+    let mut is_good = report.before.outcome == Outcome::Clean
+        && (corrected_pages == 0 || check_again(out, &again)? == Outcome::Clean);
+    if report.before.outcome == Outcome::Recoverable && recover_all(out, &again).is_ok() {
+        is_good = check_again(out, &again)? == Outcome::Clean;
     }
     if !is_good {
-        copy(path, out)?;
-        rebuild_all(path, out, &found, &mut report)?;
-        report.after = check_again(out)?;
+        copy(path, out, &again)?;
+        rebuild_all(&again, out, &mut report)?;
+        report.after = check_again(out, &again)?;
     }
     Ok(report)
 }
@@ -106,21 +112,33 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), ImageError> {
-    let mut source = File::open(from).map_err(ImageError::File)?;
-    let mut target = File::create(to).map_err(ImageError::Output)?;
-    std::io::copy(&mut source, &mut target).map(drop).map_err(ImageError::Output)
+/// The file for the new image, which nobody else changes or reads meanwhile.
+fn claim(out: &Path) -> Result<Lock, ImageError> {
+    File::options().write(true).create(true).truncate(false).open(out).map_err(ImageError::Output)?;
+    Lock::new(out, Access::Write)
 }
 
-fn check_again(path: &Path) -> Result<Outcome, ImageError> {
-    let image = Image::open(path, Access::Read)?;
+/// Copies a file. Of a dump with OOB the copy is as the ECC corrects it, as far as images go; the number of such pages.
+fn copy(from: &Path, to: &Path, image: &Image) -> Result<u64, ImageError> {
+    let mut source = File::open(from).map_err(ImageError::File)?;
+    let mut target = File::create(to).map_err(ImageError::Output)?;
+    std::io::copy(&mut source, &mut target).map_err(ImageError::Output)?;
+    if !image.corrected.as_ref().is_some_and(Corrected::has_corrections) {
+        return Ok(0);
+    }
+    let target = File::options().read(true).write(true).open(to).map_err(ImageError::Output)?;
+    image.open_like(to, Access::Write)?.write_corrected(&target)
+}
+
+fn check_again(path: &Path, image: &Image) -> Result<Outcome, ImageError> {
+    let image = image.open_like(path, Access::Read)?;
     check(image, &Selection::default()).map(|report| report.outcome)
 }
 
 /// Attaches and mounts everything in a file, for writing, and ends that in order.
-fn recover_all(path: &Path, found: &[Found]) -> Result<(), ImageError> {
-    for found in found {
-        let image = Image::open(path, Access::Write)?;
+fn recover_all(path: &Path, image: &Image) -> Result<(), ImageError> {
+    for found in &image.found {
+        let image = image.open_like(path, Access::Write)?;
         let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
         if let Content::Ubifs { .. } = found.content {
             let selection = Selection { offset: Some(found.offset), ..Selection::default() };
@@ -147,17 +165,12 @@ fn recover_all(path: &Path, found: &[Found]) -> Result<(), ImageError> {
     Ok(())
 }
 
-fn rebuild_all(
-    path: &Path,
-    out: &Path,
-    found: &[Found],
-    report: &mut RepairReport,
-) -> Result<(), ImageError> {
+fn rebuild_all(image: &Image, out: &Path, report: &mut RepairReport) -> Result<(), ImageError> {
     report.method = Method::Rebuilt;
     let mut saved = Saved::default();
-    for found in found {
-        let source = open_store(path, false)?;
-        let target = open_store(out, true)?;
+    for found in &image.found {
+        let source = image.reopen().ok_or(ImageError::Nothing)?.into_store();
+        let target = target(image, out)?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 device::rebuild_bare(source, target, found, leb_bytes, min_io_bytes, &mut saved)?;
@@ -170,7 +183,11 @@ fn rebuild_all(
     Ok(())
 }
 
-fn open_store(path: &Path, writes: bool) -> Result<Box<dyn Store>, ImageError> {
-    let file = File::options().read(true).write(writes).open(path).map_err(ImageError::File)?;
+/// The new image to be written to, with OOB if the old one has some.
+fn target(image: &Image, out: &Path) -> Result<Box<dyn Store>, ImageError> {
+    if image.corrected.is_some() {
+        return Ok(image.open_like(out, Access::Write)?.into_store());
+    }
+    let file = File::options().read(true).write(true).open(out).map_err(ImageError::Output)?;
     Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
 }

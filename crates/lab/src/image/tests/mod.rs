@@ -5,7 +5,9 @@ mod check;
 mod damage;
 mod found;
 mod hostile;
+mod oob;
 mod protected;
+mod sides;
 mod tree;
 
 use std::fs::File;

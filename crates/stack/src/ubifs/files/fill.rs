@@ -112,8 +112,11 @@ impl<V: Volume> Ubifs<V> {
         let mut cached = self.new_inode(directory, &file.file)?;
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let inode = &mut cached.inode;
-        if matches!(file.file.kind, NewKind::Regular) {
-            inode.size = file.size;
+        match file.file.kind {
+            NewKind::Regular => inode.size = file.size,
+            // As on the host that the file comes from, and as mkfs.ubifs has it.
+            NewKind::BlockDevice(_) | NewKind::CharacterDevice(_) => inode.size = 0,
+            _ => {}
         }
         (inode.atime_s, inode.atime_ns) = (file.atime.seconds, file.atime.nanoseconds);
         (inode.mtime_s, inode.mtime_ns) = (file.mtime.seconds, file.mtime.nanoseconds);
@@ -191,6 +194,22 @@ impl<V: Volume> Ubifs<V> {
         self.require_deferred()?;
         self.inode(inode)?.dirty.get_or_insert_default();
         self.set_attributes(inode, changes)
+    }
+
+    /// Gives a device the size 0, as mkfs.ubifs does; the kernel only does so with whiteouts.
+    ///
+    /// # Errors
+    /// The filesystem was committed; no device; failures of the volume.
+    pub fn fill_empty_device(&mut self, inode: u32) -> Result<()> {
+        self.require_deferred()?;
+        let cached = self.inode(inode)?;
+        let file_type = super::inodes::file_type(&cached.inode)?;
+        if !matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice) {
+            return Err(Error::Invalid("only a device has a size that means nothing"));
+        }
+        (cached.inode.size, cached.synced_size) = (0, 0);
+        cached.dirty.get_or_insert_default();
+        Ok(())
     }
 
     /// Writes blocks of a file that was put in, all of them inside its size and none twice.

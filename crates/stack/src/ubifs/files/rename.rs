@@ -167,7 +167,9 @@ impl<V: Volume> Ubifs<V> {
             uid: parent.uid,
             gid: parent.gid,
         };
-        let cached = self.new_inode(directory, &file)?;
+        let mut cached = self.new_inode(directory, &file)?;
+        // Other than that of a device, as in Linux.
+        (cached.inode.size, cached.synced_size) = (0, 0);
         let inode = cached.inode.key.inum();
         self.inodes.insert(inode, cached);
         Ok(inode)

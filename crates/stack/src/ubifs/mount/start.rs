@@ -68,6 +68,7 @@ impl<V: Volume> Core<V> {
     pub(super) fn end_recovery(&mut self, mut needed: BTreeSet<u32>) -> Result<()> {
         self.check_space()?;
         self.make_log_room()?;
+        self.space.unmap_empty_lpt(&mut self.io)?;
         needed.retain(|&lnum| self.is_freeable(lnum));
         needed.iter().try_for_each(|&lnum| self.space.set_taken(lnum, true))?;
         self.gc_lnum = None;

@@ -216,13 +216,22 @@ impl Space {
         Ok(())
     }
 
-    /// The master node of the commit is on flash: LEBs that only the old index or the old LPT used are unmapped.
+    /// The master node of the commit is on flash: LEBs that only the old index used, or the LPT before the old one, are unmapped.
     ///
     /// # Errors
     /// Failures of the volume.
     pub(crate) fn commit_done<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
         self.remember_dirty_index();
         self.release_left(io)?;
-        self.lpt.release_unused(io)
+        self.lpt.commit_done(io)
+    }
+
+    /// Unmaps LEBs of the LPT that are empty and have come back with a loss of power: nothing is wrong with that, but tools
+    /// that compare them with their table say so.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(crate) fn unmap_empty_lpt<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+        self.lpt.unmap_empty(io)
     }
 }

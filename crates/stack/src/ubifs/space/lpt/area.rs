@@ -63,6 +63,11 @@ impl Area {
         }
     }
 
+    /// Whether nothing is in a LEB.
+    pub(super) fn is_empty(&self, lnum: u32) -> bool {
+        self.iter().any(|(other, leb)| other == lnum && leb.free == self.leb_bytes)
+    }
+
     /// The empty LEB that comes next after `lnum`, going round. Linux: `alloc_lpt_leb`.
     pub(super) fn next_empty(&self, lnum: u32) -> Option<u32> {
         let empty = |leb: &(u32, LebSpace)| leb.1.free == self.leb_bytes;
@@ -70,7 +75,7 @@ impl Area {
         behind.or_else(|| self.iter().filter(|&(other, _)| other < lnum).find(empty)).map(|(lnum, _)| lnum)
     }
 
-    /// LEBs with nothing in them but outdated nodes and padding. While no node has changed since the last commit they
+    /// LEBs with nothing in them but outdated nodes and padding. While no node has been written since the last commit they
     /// can be erased: the LPT on flash uses nothing in them.
     pub(super) fn unused(&self) -> Vec<u32> {
         let unused = |&(lnum, leb): &(u32, LebSpace)| {

@@ -186,7 +186,7 @@ impl Lpt {
         if !self.is_dirty() {
             return Ok(());
         }
-        self.release_unused(io)?;
+        self.release_unused();
         self.make_room(geometry);
         let runs = self.lay_out(geometry)?;
         for run in &runs {
@@ -210,14 +210,37 @@ impl Lpt {
         }
     }
 
-    /// Unmaps LEBs that the LPT on flash uses nothing of. Not while a commit is being written.
+    /// LEBs that the LPT on flash uses nothing of count as erased from now on, so that the new table says so. They are unmapped
+    /// when it is on flash: what it says of other LEBs is what is in them. Linux: `lpt_tgc_start`.
+    fn release_unused(&mut self) {
+        self.released = self.area.unused();
+        for &lnum in &self.released {
+            self.area.erased(lnum);
+        }
+    }
+
+    /// Unmaps the LEBs that were released when the commit began, and are still empty. Linux: `lpt_tgc_end`.
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(in super::super) fn release_unused<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
-        for lnum in self.area.unused() {
-            io.unmap(lnum)?;
-            self.area.erased(lnum);
+    pub(in super::super) fn commit_done<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+        for lnum in core::mem::take(&mut self.released) {
+            if self.area.is_empty(lnum) {
+                io.unmap(lnum)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmaps LEBs that the table says are empty and that have come back with a loss of power.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub(in super::super) fn unmap_empty<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+        for (lnum, _) in self.area.iter().filter(|&(lnum, _)| self.area.is_empty(lnum)) {
+            if io.is_mapped(lnum)? {
+                io.unmap(lnum)?;
+            }
         }
         Ok(())
     }

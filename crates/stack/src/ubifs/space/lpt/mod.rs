@@ -28,6 +28,8 @@ pub(super) struct Lpt {
     ltab: Option<Place>,
     /// Where the save table stands, in the big model.
     lsave: Option<Place>,
+    /// LEBs that count as erased since the commit has begun, and are unmapped when it is done.
+    released: Vec<u32>,
 }
 
 impl Lpt {
@@ -37,7 +39,7 @@ impl Lpt {
         let mut tree = Tree::unwritten(geometry);
         tree.mark_all(|_| true);
         let area = Area::empty(from.first_lnum, from.leb_bytes, from.lebs);
-        Self { tree, area, ltab: None, lsave: None }
+        Self { tree, area, ltab: None, lsave: None, released: Vec::new() }
     }
 
     /// Bytes of a LEB of the LPT's that were never written; 0 for other LEBs.

@@ -173,7 +173,7 @@ pub(super) fn read_unchecked<V: Volume>(
     let area = Area::new(layout.limits.lpt.start, layout.leb_bytes(), lebs, head);
     let lsave = Place { lnum: master.lsave_lnum, offset: master.lsave_offset };
     let lsave = Some(lsave).filter(|_| geometry.is_big());
-    Ok((table, Lpt { tree, area, ltab: Some(ltab), lsave }))
+    Ok((table, Lpt { tree, area, ltab: Some(ltab), lsave, released: Vec::new() }))
 }
 
 /// Gives the bytes of all pnodes, in the order of their LEBs, as they are on flash.

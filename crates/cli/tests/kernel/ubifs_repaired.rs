@@ -1,0 +1,292 @@
+//! The kernel mounts what `floatgate image check --repair` made of images that were cut off or damaged, with OOB and
+//! without, and goes on with it.
+
+use crate::flips::Random;
+use crate::judge::fresh;
+use crate::live::{Live, abandon, close, format, manifest, mount};
+use crate::manifest::{Manifest, assert_no_differences};
+use crate::ubifs::{CHIPS, Case, Chip, floatgate, pair, run};
+use crate::workload::Workload;
+use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
+use floatgate_media::ubifs::FileType;
+use floatgate_mtd::{Cut, CutKind};
+use floatgate_stack::ubifs::{FormatOptions, MountOptions};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// 512 + 16, 2048 + 64 and 4096 + 128, by their places among the chips.
+const REPAIRED: [usize; 3] = [0, 2, 5];
+
+/// Operations on each, before it is unmounted or power goes away.
+const OPERATIONS: usize = 700;
+
+/// Type of an index node, and where it stands in a node.
+const INDEX_NODE: u8 = 9;
+const TYPE_AT: usize = 20;
+
+/// How an image came to be in need of repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Power went away when every file was synchronised.
+    Synced,
+    /// Power went away in the middle of an operation.
+    Cut,
+    /// One of the LEBs with master nodes is gone.
+    Master,
+    /// The newest LEB of the index is gone.
+    Index,
+    /// VID headers are gone.
+    VidHeaders,
+    /// As `Synced`, in a dump with OOB with wrong bits.
+    WornSynced,
+    /// As `Index`, in a dump with OOB with wrong bits.
+    WornIndex,
+}
+
+impl Trouble {
+    const ALL: [Self; 7] = [
+        Self::Synced,
+        Self::Cut,
+        Self::Master,
+        Self::Index,
+        Self::VidHeaders,
+        Self::WornSynced,
+        Self::WornIndex,
+    ];
+
+    const fn is_cut(self) -> bool {
+        matches!(self, Self::Synced | Self::Cut | Self::WornSynced)
+    }
+
+    const fn is_worn(self) -> bool {
+        matches!(self, Self::WornSynced | Self::WornIndex)
+    }
+}
+
+/// A repaired image, and what has to be in it.
+struct Ours {
+    name: String,
+    chip: &'static Chip,
+    image: PathBuf,
+    /// What was in it before, unless power went away while it was changed.
+    before: Option<Manifest>,
+    /// What floatgate finds in it now.
+    now: Manifest,
+}
+
+struct Judged {
+    images: Vec<Ours>,
+    outputs: Vec<PathBuf>,
+}
+
+/// Writes all that is only in memory, file by file: there is no commit.
+fn synchronise(live: &mut Live, directory: u32) {
+    for entry in live.read_dir(directory, None, usize::MAX).unwrap() {
+        if live.attributes(entry.inode).unwrap().file_type == FileType::Directory {
+            synchronise(live, entry.inode);
+        }
+        live.fsync(entry.inode).unwrap();
+    }
+    live.fsync(directory).unwrap();
+}
+
+/// A chip before it is damaged, and what is in it.
+fn make(chip: &Chip, trouble: Trouble, seed: u64) -> (Vec<u8>, Option<Manifest>) {
+    let mut workload = Workload::new(format(chip, &FormatOptions::default()), seed);
+    if trouble == Trouble::Cut {
+        let kind = CutKind::ALL[seed as usize % CutKind::ALL.len()];
+        let cut = Cut { operation: 400 + 97 * seed, kind, seed };
+        workload.live.volume_mut().ubi_mut().mtd_mut().order(Some(cut));
+        workload.run(OPERATIONS);
+        return (abandon(workload.live), None);
+    }
+    assert!(workload.run(OPERATIONS));
+    if trouble.is_cut() {
+        let root = workload.live.root();
+        synchronise(&mut workload.live, root);
+        let before = manifest(&mut workload.live).unwrap();
+        return (abandon(workload.live), Some(before));
+    }
+    workload.close_all();
+    let before = manifest(&mut workload.live).unwrap();
+    (close(workload.live), Some(before))
+}
+
+/// The LEBs of the volume: LEB and sequence number, where the VID header and data stand in the chip.
+fn lebs(chip: &Chip, bytes: &[u8]) -> Vec<(VidHeader, usize, Range<usize>)> {
+    let peb = chip.peb as usize;
+    let leb = |(pnum, bytes): (usize, &[u8])| {
+        let ec = EcHeader::parse(&bytes[..64], ReadFlips::default()).ok()?;
+        let at = ec.vid_header_offset as usize;
+        let vid = VidHeader::parse(&bytes[at..at + 64], ReadFlips::default()).ok()?;
+        let data = pnum * peb + ec.data_offset as usize..(pnum + 1) * peb;
+        (!vid.is_internal()).then_some((vid, pnum * peb + at, data))
+    };
+    bytes.chunks(peb).enumerate().filter_map(leb).collect()
+}
+
+/// The bytes of a chip that are to be damaged.
+fn victims(chip: &Chip, bytes: &[u8], trouble: Trouble) -> Vec<Range<usize>> {
+    let lebs = lebs(chip, bytes);
+    match trouble {
+        Trouble::Master => lebs.iter().filter(|(vid, ..)| vid.lnum == 1).map(|leb| leb.2.clone()).collect(),
+        Trouble::Index | Trouble::WornIndex => {
+            let index = lebs.iter().filter(|leb| bytes[leb.2.start + TYPE_AT] == INDEX_NODE);
+            index.max_by_key(|(vid, ..)| vid.sqnum).map(|leb| leb.2.clone()).into_iter().collect()
+        }
+        Trouble::VidHeaders => lebs.iter().step_by(5).map(|leb| leb.1..leb.1 + 64).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn damage(chip: &Chip, bytes: &mut [u8], trouble: Trouble, random: &mut Random) {
+    let victims = victims(chip, bytes, trouble);
+    assert_eq!(victims.is_empty(), trouble.is_cut());
+    victims.into_iter().for_each(|victim| bytes[victim].fill_with(|| random.next() as u8));
+}
+
+/// Adds OOB in a file, as Linux does, and makes a bit wrong in every third page.
+fn wear(chip: &Chip, image: &Path, random: &mut Random) {
+    let (plain, worn) = (image.with_extension("plain"), image.to_str().unwrap());
+    std::fs::rename(image, &plain).unwrap();
+    let [page, oob] = [chip.page, oob_bytes(chip)].map(|bytes| bytes.to_string());
+    let sizes = ["--page-size", &page, "--oob-size", &oob, "--code", "hamming/256", "-o", worn];
+    let arguments: Vec<_> = ["ecc", "encode", plain.to_str().unwrap()].into_iter().chain(sizes).collect();
+    let encoded = floatgate(&arguments);
+    assert!(encoded.status.success(), "{}", String::from_utf8_lossy(&encoded.stderr));
+    let mut bytes = std::fs::read(image).unwrap();
+    for page in bytes.chunks_mut(full_page(chip)).step_by(3) {
+        page[random.below(chip.page as usize)] ^= 1 << random.below(8);
+    }
+    std::fs::write(image, bytes).unwrap();
+}
+
+const fn oob_bytes(chip: &Chip) -> u32 {
+    chip.page / 32
+}
+
+const fn full_page(chip: &Chip) -> usize {
+    (chip.page + oob_bytes(chip)) as usize
+}
+
+/// What floatgate finds in a repaired image, which needs no recovery.
+fn found(name: &str, chip: &Chip, image: &[u8]) -> Manifest {
+    let mut bytes = image.to_vec();
+    if image.len() > chip.pebs as usize * chip.peb as usize {
+        bytes = image.chunks(full_page(chip)).flat_map(|page| &page[..chip.page as usize]).copied().collect();
+    }
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let mut live = mount(chip, &bytes, &options).unwrap_or_else(|why| panic!("{name}: {why}"));
+    manifest(&mut live).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+fn repair(name: &str, image: &Path, out: &Path, trouble: Trouble) {
+    let done =
+        floatgate(&["image", "check", image.to_str().unwrap(), "--repair", out.to_str().unwrap(), "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&done.stdout)
+        .unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&done.stderr)));
+    let method = if trouble.is_cut() { "recovered" } else { "rebuilt" };
+    assert_eq!((&report["method"], &report["after"]), (&method.into(), &"clean".into()), "{name}");
+    assert_eq!(report["corrected_pages"].as_u64() > Some(0), trouble.is_worn(), "{name}");
+}
+
+fn repaired(index: usize, folder: &Path) -> Ours {
+    let (chip, trouble) = (&CHIPS[REPAIRED[index % 3]], Trouble::ALL[index / 3]);
+    let name = format!("{index:02}-{}-{trouble:?}", chip.name);
+    let (mut bytes, before) = make(chip, trouble, index as u64);
+    let mut random = Random(index as u64);
+    damage(chip, &mut bytes, trouble, &mut random);
+    let (broken, image) = (folder.join(format!("{name}.broken")), folder.join(format!("{name}.bin")));
+    std::fs::write(&broken, &bytes).unwrap();
+    if trouble.is_worn() {
+        wear(chip, &broken, &mut random);
+    }
+    repair(&name, &broken, &image, trouble);
+    let now = found(&name, chip, &std::fs::read(&image).unwrap());
+    Ours { name, chip, image, before, now }
+}
+
+fn judged() -> &'static Judged {
+    static JUDGED: OnceLock<Result<Judged, String>> = OnceLock::new();
+    let judged = JUDGED.get_or_init(|| {
+        let folder = fresh("ubifs-repaired");
+        let images: Vec<_> =
+            (0..REPAIRED.len() * Trouble::ALL.len()).map(|index| repaired(index, &folder)).collect();
+        let line = |(index, ours): (usize, &Ours)| Case {
+            line: format!("{} {} {index}", ours.name, ours.chip.name),
+            image: Some(ours.image.clone()),
+        };
+        let cases: Vec<_> = images.iter().enumerate().map(line).collect();
+        run("reads", "repaired", &cases).map(|outputs| Judged { images, outputs })
+    });
+    judged.as_ref().unwrap_or_else(|why| panic!("{why}"))
+}
+
+impl Judged {
+    /// The kernel's files of an image that have this ending, by the image's name.
+    fn theirs(&self, end: &str) -> BTreeMap<String, PathBuf> {
+        let all = self.images.iter().flat_map(|ours| {
+            let file = format!("{}{end}", ours.name);
+            self.outputs.iter().map(move |folder| (ours.name.clone(), folder.join(&file)))
+        });
+        all.filter(|(_, path)| path.exists()).collect()
+    }
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_finds_what_was_saved() {
+    let judged = judged();
+    let manifests = judged.theirs(".manifest");
+    assert_no_differences(judged.images.iter().map(|ours| {
+        let Some(theirs) = manifests.get(&ours.name) else {
+            return (ours.name.clone(), vec!["the kernel does not mount it".to_owned()]);
+        };
+        let theirs = Manifest::parse(&std::fs::read_to_string(theirs).unwrap());
+        (ours.name.clone(), theirs.differences(&ours.now))
+    }));
+}
+
+/// With all of its checks on: not even that recovery is needed, nor that a bit was wrong.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_does_not_complain_about_what_was_repaired() {
+    let judged = judged();
+    let logs = judged.theirs(".log");
+    assert_no_differences(judged.images.iter().map(|ours| {
+        let log = std::fs::read_to_string(&logs[&ours.name]).unwrap();
+        (ours.name.clone(), log.lines().map(str::to_owned).collect())
+    }));
+}
+
+/// What was synchronised is there as it was. Of what was damaged all files are there: no node of theirs was hit, or it was found in
+/// a LEB that had lost its number.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn all_files_are_saved() {
+    assert_no_differences(judged().images.iter().filter_map(|ours| {
+        let before = ours.before.as_ref()?;
+        if ours.name.ends_with("Synced") {
+            return Some((ours.name.clone(), before.differences(&ours.now)));
+        }
+        let comparable = |manifest: &Manifest| manifest.clone().without(&["ino"], |_| true);
+        let differences = comparable(before).differences(&comparable(&ours.now));
+        Some((ours.name.clone(), differences))
+    }));
+}
+
+/// The kernel went on with what it found.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn floatgate_reads_what_the_kernel_made_of_what_was_repaired() {
+    let judged = judged();
+    let images = judged.theirs("-after.bin");
+    assert_eq!(images.len(), judged.images.len());
+    assert_no_differences(judged.images.iter().map(|ours| {
+        let after = pair(&images[&ours.name]);
+        let found = found(&after.name, ours.chip, &std::fs::read(&after.image).unwrap());
+        (after.name, after.manifest.map_or_else(|| after.complaints, |theirs| theirs.differences(&found)))
+    }));
+}

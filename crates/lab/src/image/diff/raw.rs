@@ -1,0 +1,109 @@
+//! How two images differ below their filesystems.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_stack::ubifs::Error;
+use floatgate_stack::{Store, Volume};
+
+use super::super::check::{Headers, Mapping};
+use super::super::extract::show_name;
+use super::super::{Image, ImageError, Selection};
+use super::{Change, note};
+
+/// What differs between two images below their filesystems: geometry, erase counters, volumes and how many of their LEBs.
+///
+/// # Errors
+/// An image cannot be read; there is no UBI in it.
+pub fn diff_raw(images: [(Image, &Selection); 2]) -> Result<Vec<Change>, ImageError> {
+    let [first, second] = images.map(|(image, selection)| Raw::read(image, selection));
+    let (mut first, mut second) = (first?, second?);
+    let mut changes = Vec::new();
+    for ((name, one), (_, other)) in first.numbers().into_iter().zip(second.numbers()) {
+        note(&mut changes, name, &one, &other);
+    }
+    let names: BTreeSet<String> = first.volumes().into_keys().chain(second.volumes().into_keys()).collect();
+    for name in names {
+        first.compare_volume(&mut second, &name, &mut changes)?;
+    }
+    Ok(changes)
+}
+
+/// A UBI device as its headers have it.
+struct Raw {
+    headers: Headers,
+    store: Box<dyn Store>,
+}
+
+impl Raw {
+    fn read(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        let store = image.into_store();
+        let mut store: Box<dyn Store> =
+            Box::new(floatgate_stack::store::Window::new(store, found.offset, found.len));
+        let headers = Headers::read(&mut store, &found)?;
+        Ok(Self { headers, store })
+    }
+
+    fn numbers(&self) -> Vec<(&'static str, String)> {
+        let geometry = self.headers.geometry();
+        let flash = geometry.flash();
+        let pebs = 0..self.headers.peb_count();
+        let counts = pebs.filter_map(|pnum| Some(self.headers.of_peb(pnum)?.1.ok()?.erase_count));
+        let counts: Vec<u64> = counts.collect();
+        let mean = counts.iter().sum::<u64>().checked_div(counts.len() as u64).unwrap_or(0);
+        vec![
+            ("bytes of a PEB", flash.peb_bytes.to_string()),
+            ("smallest write", flash.min_io_bytes.to_string()),
+            ("VID header at", geometry.vid_header_offset().to_string()),
+            ("data at", geometry.data_offset().to_string()),
+            ("PEBs", self.headers.peb_count().to_string()),
+            ("image sequence number", self.headers.image_seq().to_string()),
+            ("mean erase counter", mean.to_string()),
+            ("highest erase counter", counts.iter().max().copied().unwrap_or(0).to_string()),
+        ]
+    }
+
+    fn volumes(&self) -> BTreeMap<String, u32> {
+        self.headers.volumes().map(|(id, record)| (show_name(record.name()), id)).collect()
+    }
+
+    fn compare_volume(
+        &mut self,
+        other: &mut Self,
+        name: &str,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), ImageError> {
+        let (one, two) = (self.volumes().get(name).copied(), other.volumes().get(name).copied());
+        let (Some(one), Some(two)) = (one, two) else {
+            let shown = |id: Option<u32>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+            note(changes, &format!("volume {name}"), &shown(one), &shown(two));
+            return Ok(());
+        };
+        let records = [(&*self, one), (&*other, two)].map(|(raw, id)| {
+            let record = raw.headers.volumes().find(|(other, _)| *other == id).map(|(_, record)| *record);
+            record.unwrap_or_default()
+        });
+        let [a, b] = records;
+        note(changes, &format!("volume {name}: number"), &one.to_string(), &two.to_string());
+        let lebs = |record: &floatgate_media::ubi::VolumeRecord| record.reserved_pebs.to_string();
+        note(changes, &format!("volume {name}: LEBs"), &lebs(&a), &lebs(&b));
+        let kind =
+            |record: &floatgate_media::ubi::VolumeRecord| format!("{:?}", record.volume_type).to_lowercase();
+        note(changes, &format!("volume {name}: type"), &kind(&a), &kind(&b));
+        let mut first = self.headers.volume(&mut self.store, one, Mapping::Linux);
+        let mut second = other.headers.volume(&mut other.store, two, Mapping::Linux);
+        let bytes = first.geometry().leb_bytes.min(second.geometry().leb_bytes) as usize;
+        let lebs = first.geometry().lebs.max(second.geometry().lebs);
+        let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);
+        let mut differ = 0u32;
+        for lnum in
+            (0..lebs).filter(|&lnum| first.place(lnum).or(second.place(lnum)).is_some()).collect::<Vec<_>>()
+        {
+            first.read(lnum, 0, &mut a).map_err(Error::from)?;
+            second.read(lnum, 0, &mut b).map_err(Error::from)?;
+            differ += u32::from(a != b);
+        }
+        note(changes, &format!("volume {name}: LEBs that differ"), "0", &differ.to_string());
+        Ok(())
+    }
+}

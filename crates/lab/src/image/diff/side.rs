@@ -1,0 +1,89 @@
+//! What is compared: an image, or files of the host.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use floatgate_stack::ubifs::Behaviour;
+
+use super::super::build::{BuildError, Files, Source, files};
+use super::super::extract::Loss;
+use super::super::open::{Access, Selection};
+use super::super::{FileUbifs, Image, ImageError};
+use super::{DiffOptions, DiffReport, compare};
+
+/// Where a tar says that it is one.
+const TAR_MAGIC_AT: u64 = 257;
+const TAR_MAGIC: [u8; 5] = *b"ustar";
+
+/// One of two that are compared.
+pub enum Side {
+    /// An image, and what is meant in it.
+    Image(Box<Image>, Selection),
+    /// The files of a directory or a tar.
+    Files(Box<Files>),
+}
+
+/// A side as a filesystem.
+struct Mounted {
+    fs: FileUbifs,
+    losses: Vec<Loss>,
+    /// Inodes have flags of UBIFS.
+    has_flags: bool,
+    has_root: bool,
+}
+
+impl Side {
+    /// Opens a directory, a tar or an image. A tar can also hold an image as it is: who chooses that says what is meant in it.
+    ///
+    /// # Errors
+    /// It cannot be read; nothing known is in it.
+    pub fn open(path: &Path, selection: &Selection) -> Result<Self, BuildError> {
+        if path.is_dir() {
+            return Ok(Self::Files(Box::new(files(&Source::Directory(path.to_owned()))?)));
+        }
+        if *selection == Selection::default() && is_tar(path) {
+            return Ok(Self::Files(Box::new(files(&Source::Tar(path.to_owned()))?)));
+        }
+        Ok(Self::Image(Box::new(Image::open(path, Access::Read)?), selection.clone()))
+    }
+
+    fn mount(self) -> Result<Mounted, ImageError> {
+        Ok(match self {
+            Self::Image(image, selection) => Mounted {
+                fs: image.mount(&selection, true, Behaviour::default())?,
+                losses: Vec::new(),
+                has_flags: true,
+                has_root: true,
+            },
+            Self::Files(files) => {
+                let Files { fs, losses, has_root } = *files;
+                Mounted { fs, losses, has_flags: false, has_root }
+            }
+        })
+    }
+}
+
+fn is_tar(path: &Path) -> bool {
+    let mut magic = [0; TAR_MAGIC.len()];
+    File::open(path).is_ok_and(|file| file.read_exact_at(&mut magic, TAR_MAGIC_AT).is_ok())
+        && magic == TAR_MAGIC
+}
+
+/// As [`diff`](super::diff), of directories and tars too. Flags are compared only between images, and attributes of the root
+/// directory only where a tar has it.
+///
+/// # Errors
+/// An image cannot be mounted.
+pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport, ImageError> {
+    let [first, second] = sides.map(Side::mount);
+    let (mut first, mut second) = (first?, second?);
+    let options = DiffOptions {
+        flags: options.flags && first.has_flags && second.has_flags,
+        root: options.root && first.has_root && second.has_root,
+        ..*options
+    };
+    let mut report = compare(&mut first.fs, &mut second.fs, &options)?;
+    report.trouble.extend(first.losses.into_iter().chain(second.losses));
+    Ok(report)
+}
