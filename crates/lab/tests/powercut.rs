@@ -160,6 +160,20 @@ fn ids_repeat_runs() {
     assert_eq!((failure.id.as_str(), failure.what.contains("operations")), (beyond, true));
 }
 
+/// Found by campaigns of a million cuts.
+#[test]
+fn failures_of_the_past_stay_mended() {
+    let ids = [
+        // The recovery drops the only page of a LEB, which cannot be read; after the next cut it can, but the LEB counts as empty.
+        "nand128x131072_2048.2048.512_64.34_4.512.3:0.150:238.late-51.middle",
+        // A file renamed onto itself in a synchronous directory: nothing is brought to flash.
+        "nand128x131072_2048.2048.512_64.34_4.512.3:357.150:112.early.19047",
+    ];
+    for id in ids {
+        assert_eq!(replay(&id.parse().unwrap()), Ok(None), "{id}");
+    }
+}
+
 /// Flash that lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {

@@ -9,7 +9,7 @@
 use floatgate_stack::ubifs::{
     Behaviour, Error, FormatOptions, MountOptions, NewFile, NewKind, SetXattr, Ubifs,
 };
-use floatgate_stack::{RamVolume, VolumeGeometry};
+use floatgate_stack::{RamVolume, Volume, VolumeGeometry};
 
 type Fs = Ubifs<RamVolume>;
 
@@ -95,4 +95,30 @@ fn a_file_without_a_name_takes_its_attributes_along() {
     let mut left = after_a_cut(&fs);
     assert_eq!(left.get_xattr(inode, b"user.one"), Ok(b"second".to_vec()));
     assert_eq!(left.inodes().unwrap().len(), 3);
+}
+
+#[test]
+fn a_torn_end_of_the_journal_is_told() {
+    let mut fs = fresh();
+    let inode = fs.create(fs.root(), b"file", &FILE).unwrap();
+    fs.write(inode, 0, &noise(1, 4096)).unwrap();
+    fs.fsync(inode).unwrap();
+    let mut volume = fs.abandon();
+    let (mut bytes, contents) = (vec![0; 15872], noise(1, 4096));
+    let mut holds_it = |volume: &mut RamVolume, lnum| {
+        volume.read(lnum, 0, &mut bytes).unwrap();
+        let end =
+            bytes.iter().rposition(|byte| *byte != 0xFF).map_or(0, |last| (last + 1).next_multiple_of(512));
+        bytes.windows(100).any(|window| window == &contents[..100]).then_some((lnum, end as u32))
+    };
+    let (lnum, end) = (0..40).find_map(|lnum| holds_it(&mut volume, lnum)).unwrap();
+    let ends = |volume: RamVolume| {
+        let options = MountOptions { read_only: true, recover: true, ..MountOptions::default() };
+        let mut fs = Ubifs::mount(volume, &options, Behaviour::default()).unwrap();
+        assert_eq!(fs.lookup(fs.root(), b"file"), Ok(inode));
+        fs.torn_journal_ends()
+    };
+    assert_eq!(ends(volume.clone()), Ok(Vec::new()));
+    volume.write(lnum, end, &[0x55; 512]).unwrap();
+    assert_eq!(ends(volume), Ok(vec![(lnum, end)]));
 }

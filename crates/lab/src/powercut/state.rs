@@ -6,6 +6,7 @@
 //! head, block by block: each block is one that the file had since it was brought to flash.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::{DeviceNumber, FileType};
@@ -164,9 +165,29 @@ impl Tree {
             (Some(((directory, name), inode)), _) => {
                 format!("{:?} in {directory} for {inode}", String::from_utf8_lossy(name))
             }
-            (None, Some((inode, named))) => format!("inode {inode}: {named:?}"),
+            (None, Some((inode, named))) => format!("inode {inode}: {named}"),
             (None, None) => "nothing more".to_owned(),
         }
+    }
+}
+
+impl fmt::Display for Named {
+    /// In few words; of extended attributes their names and the CRCs of their values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {} links", self.file_type, self.links)?;
+        if let Some(size) = self.size {
+            write!(f, ", {size} bytes")?;
+        }
+        if let Some(device) = self.device {
+            write!(f, ", {device:?}")?;
+        }
+        if let Some(target) = &self.target {
+            write!(f, ", to {:?}", String::from_utf8_lossy(target))?;
+        }
+        for (name, value) in &self.xattrs {
+            write!(f, ", {}={:08x}", String::from_utf8_lossy(name), floatgate_media::crc::ubi(value))?;
+        }
+        Ok(())
     }
 }
 

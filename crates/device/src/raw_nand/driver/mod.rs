@@ -308,7 +308,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
     #[inline]
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
-        check_aligned(now, addr, data.len() as u64, self.geometry.write_bytes)?;
+        check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
         self.begin(now);
         self.profile.copy(&mut self.host, data.len());
         self.check_protection(self.page_at(addr))?;

@@ -146,9 +146,37 @@ impl<B: NandBus> RawNandDriver<B> {
         outcome.map_err(|error| self.failed(error, at.addr))
     }
 
-    /// Writes whole pages, OOB bytes all 1.
+    /// Writes sub-pages, and what is whole pages as such. OOB bytes all 1, but for the ECC's.
     #[inline]
     pub(super) fn write_range(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+        let page_bytes = u64::from(self.geometry.write_bytes);
+        let head = (addr.next_multiple_of(page_bytes) - addr).min(data.len() as u64) as usize;
+        let (head, rest) = data.split_at(head);
+        let (whole, tail) = rest.split_at(rest.len() & !(page_bytes as usize - 1));
+        self.write_part(addr, head)?;
+        let addr = addr + head.len() as u64;
+        self.write_pages(addr, whole)?;
+        self.write_part(addr + whole.len() as u64, tail)
+    }
+
+    /// Sub-pages of one page, in a page of ones: these change no cell, and the ECC of a step of ones is ones.
+    fn write_part(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let column = (addr % u64::from(self.geometry.write_bytes)) as usize;
+        let mut page = std::mem::take(&mut self.bounce);
+        page.fill(0xFF);
+        page[column..column + data.len()].copy_from_slice(data);
+        let blank = std::mem::take(&mut self.blank_oob);
+        let result = self.write_page(self.page_at(addr - column as u64), &page, &blank);
+        self.blank_oob = blank;
+        self.bounce = page;
+        result
+    }
+
+    /// Writes whole pages, OOB bytes all 1.
+    fn write_pages(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let blank = std::mem::take(&mut self.blank_oob);
         let mut result = Ok(());

@@ -50,7 +50,7 @@ impl Extraction {
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
-        notes.extend(remains.survey_if_torn()?);
+        notes.extend(remains.torn_journal_ends()?.into_iter().map(torn));
         Ok(Self { remains, damage, notes, missing })
     }
 
@@ -100,12 +100,10 @@ impl Extraction {
     }
 }
 
-/// What a power cut has left at the end of a LEB of the journal.
-fn describe_torn(error: &Error) -> String {
-    let (lnum, offset) = error.place().unwrap_or_default();
-    let what = error.reason();
+fn torn((lnum, offset): (u32, u32)) -> String {
     format!(
-        "journal at LEB {lnum}, offset {offset:#x}: {what}: a power cut ended the last write, which does not count"
+        "LEB {lnum} of the journal ends at offset {offset:#x} in bytes that are no node, as a power cut leaves them: what was written \
+         last may be missing"
     )
 }
 
@@ -171,8 +169,14 @@ impl<V: Volume> Remains<V> {
             ..MountOptions::default()
         };
         let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
-            Ok(fs) if fs.damage().is_empty() => State::Mounted(Box::new(fs)),
-            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
+            Ok(mut fs) => {
+                let is_whole = fs.damage().is_empty() && !fs.has_doubtful_replay() && !fs.has_torn_log()?;
+                if is_whole {
+                    State::Mounted(Box::new(fs))
+                } else {
+                    State::survey(fs.abandon(), &options.authenticate)
+                }
+            }
             Err((_, volume)) => State::survey(volume, &options.authenticate),
         };
         match state {
@@ -193,15 +197,11 @@ impl<V: Volume> Remains<V> {
         }
     }
 
-    /// Surveys a filesystem whose log ends in something damaged: a mount does not see what LEBs hold that the log did not come to
-    /// name. What else power cuts have left is returned.
-    fn survey_if_torn(&mut self) -> Result<Vec<String>, ImageError> {
-        let State::Mounted(fs) = &mut self.state else { return Ok(Vec::new()) };
-        let (log, journal) = fs.torn_ends()?;
-        if !log.is_empty() {
-            self.survey();
+    fn torn_journal_ends(&mut self) -> Result<Vec<(u32, u32)>, ImageError> {
+        match &mut self.state {
+            State::Mounted(fs) => Ok(fs.torn_journal_ends()?),
+            _ => Ok(Vec::new()),
         }
-        Ok(journal.iter().map(describe_torn).collect())
     }
 
     /// Whether the index leads to a file that no name leads to.

@@ -281,8 +281,12 @@ fn unlink(fs: &mut Fs, known: &mut Known, directory: u32, name: &[u8]) -> Result
 }
 
 fn rename(fs: &mut Fs, known: &mut Known, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<Durable> {
-    let replaced = fs.lookup(to.directory, to.name);
+    let (moved, replaced) = (fs.lookup(from.directory, from.name), fs.lookup(to.directory, to.name));
     fs.rename(from, to, how)?;
+    if moved == replaced {
+        // Two names of one file: nothing happens, not even in directories that are synchronous.
+        return Ok(Durable::NOTHING);
+    }
     if let Ok(inode) = replaced {
         known.forget_if_gone(fs, inode);
     }

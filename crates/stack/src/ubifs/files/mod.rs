@@ -134,6 +134,12 @@ impl<V: Volume> Ubifs<V> {
         &self.core.damage.notes
     }
 
+    /// Whether the journal was replayed past directory entries that may have been damaged: after names with one hash, an entry that
+    /// cannot be read is one that the journal deletes, and Linux does not look closer.
+    pub const fn has_doubtful_replay(&self) -> bool {
+        self.core.damage.in_replay
+    }
+
     /// The volume below.
     pub const fn volume(&self) -> &V {
         self.core.io.volume()

@@ -4,7 +4,7 @@ use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType};
 
 use super::super::error::{Error, Result};
 use super::super::layout::Place;
-use super::super::scan::scan;
+use super::super::scan::{ScannedLeb, is_erased};
 use super::types::DirEntry;
 use super::{Ubifs, read::LAST_BLOCK};
 use crate::volume::Volume;
@@ -86,27 +86,37 @@ impl<V: Volume> Ubifs<V> {
         Ok(leaves.first().map(|(key, _)| key.inum()))
     }
 
-    /// Where the log ends in something damaged, and where LEBs of the journal do, as power cuts leave them: what stands there does
-    /// not count. Behind such an end the log may have named more LEBs.
+    /// Where LEBs of the journal end in bytes that are no node: LEB and byte. A power cut leaves them, and nobody knows what they
+    /// were meant to be. A mount for writing has cleaned them.
     ///
     /// # Errors
     /// Failures of the volume.
-    pub fn torn_ends(&mut self) -> Result<(Vec<Error>, Vec<Error>)> {
-        let log = self.core.io.layout().limits.log.clone().map(|lnum| (lnum, 0)).collect();
-        let buds = self.core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start)).collect();
-        Ok((self.torn_in(log)?, self.torn_in(buds)?))
+    pub fn torn_journal_ends(&mut self) -> Result<Vec<(u32, u32)>> {
+        let buds: Vec<(u32, u32)> =
+            self.core.log.buds().iter().map(|(lnum, bud)| (*lnum, bud.start)).collect();
+        let ends = buds.into_iter().map(|(lnum, start)| Ok((lnum, self.torn_end(lnum, start)?)));
+        let torn = ends.filter_map(|end| end.map(|(lnum, at)| at.map(|at| (lnum, at))).transpose());
+        torn.collect()
     }
 
-    fn torn_in(&mut self, starts: Vec<(u32, u32)>) -> Result<Vec<Error>> {
-        let mut torn = Vec::new();
-        for (lnum, start) in starts {
-            match scan(&mut self.core.io, lnum, start) {
-                Ok(_) => {}
-                Err(error) if error.is_damage() => torn.push(error),
-                Err(error) => return Err(error),
+    /// Whether the log ends in bytes that are no node: then LEBs of the journal may not be known.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub fn has_torn_log(&mut self) -> Result<bool> {
+        for lnum in self.core.io.layout().limits.log.clone() {
+            if self.torn_end(lnum, 0)?.is_some() {
+                return Ok(true);
             }
         }
-        Ok(torn)
+        Ok(false)
+    }
+
+    fn torn_end(&mut self, lnum: u32, start: u32) -> Result<Option<u32>> {
+        let mut leb = ScannedLeb::read(&mut self.core.io, lnum, start)?;
+        // What is wrong with single nodes is another question.
+        let is_torn = leb.scan().is_ok() && !is_erased(leb.from(leb.end));
+        Ok(is_torn.then_some(leb.end))
     }
 
     /// Blocks of a file that are on flash, in order, from `block` on, at most `max`, and where they stand. What lies between them is

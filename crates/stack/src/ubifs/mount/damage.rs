@@ -8,6 +8,8 @@ pub(crate) struct Damage {
     forgiving: bool,
     /// What was damaged, in the order it was found.
     pub(crate) notes: Vec<Error>,
+    /// The journal was replayed past entries that may have been damaged.
+    pub(crate) in_replay: bool,
 }
 
 /// Notes that are kept; more tell nothing new, and a hostile image could have very many.
@@ -16,7 +18,7 @@ const NOTES_MAX: usize = 10_000;
 impl Damage {
     /// `forgiving` goes on without what is damaged.
     pub(super) const fn new(forgiving: bool) -> Self {
-        Self { forgiving, notes: Vec::new() }
+        Self { forgiving, notes: Vec::new(), in_replay: false }
     }
 
     /// Whether the mount goes on without what is damaged.

@@ -106,7 +106,10 @@ fn clean_end(leb: &mut ScannedLeb, min_io: u32) {
 /// Writes a cleaned LEB anew.
 fn write_back<V: Volume>(io: &mut Io<V>, leb: &ScannedLeb) -> Result<()> {
     if leb.end == 0 {
-        return io.unmap(leb.lnum);
+        // The next commit may name it as a LEB of the journal that is empty. A LEB that is only unmapped can come back with what it
+        // held when power goes away again, and then a page that could not be read may be read.
+        io.unmap(leb.lnum)?;
+        return io.map(leb.lnum);
     }
     let mut bytes = vec![0; leb.start as usize];
     if !bytes.is_empty() {

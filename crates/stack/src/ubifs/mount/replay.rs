@@ -97,7 +97,7 @@ impl<V: Volume> Core<V> {
         // Nodes that are deleted later in the journal can be gone already.
         self.tnc.start_replay(buds.iter().rev().map(|&(lnum, bud)| (lnum, bud.start)).collect());
         let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
-        self.tnc.end_replay();
+        self.damage.in_replay = self.tnc.end_replay();
         for bud in &replay.buds {
             let outcome = self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0));
             self.damage.pass(outcome)?;

@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{
 };
 
 use super::problem::{Problem, Severity, Structure};
-use super::scan::{Event, What, find_events};
+use super::scan::{Event, What, find_events, main_lebs};
 use super::tree::{Child, File};
 use super::{Survey, Tree};
 use crate::ubifs::error::Result;
@@ -42,7 +42,7 @@ impl<V: Volume> Survey<V> {
         if self.lost.is_empty() && newer_than.is_none() {
             return Ok(());
         }
-        let main = self.io.layout().limits.main.clone();
+        let main = main_lebs(&mut self.io);
         let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));

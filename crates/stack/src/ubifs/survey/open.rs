@@ -6,6 +6,7 @@ use std::sync::Arc;
 use floatgate_media::ubifs::{Key, KeyType, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags};
 
 use super::problem::{Problem, Severity, Structure};
+use super::scan::main_lebs;
 use super::{Lost, Only, Problems, Survey, Tree};
 use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
@@ -16,8 +17,8 @@ use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
 use crate::ubifs::mount::superblock::{self, Found};
 use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geometry, master};
-use crate::ubifs::scan::{ScannedNode, scan, scan_all};
-use crate::volume::Volume;
+use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
+use crate::volume::{Volume, VolumeGeometry};
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
@@ -199,8 +200,10 @@ fn without_superblock<V: Volume>(
     problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let geometry = volume.geometry();
-    let layout = geometry::superblock(geometry, &FormatOptions::default())
-        .and_then(|superblock| superblock::layout(&superblock, geometry));
+    // An image can be shorter than its filesystem.
+    let whole = VolumeGeometry { lebs: geometry.lebs.max(geometry::MIN_LEBS), ..geometry };
+    let layout = geometry::superblock(whole, &FormatOptions::default())
+        .and_then(|superblock| superblock::layout(&superblock, whole));
     let layout = match layout {
         Ok(layout) => layout,
         Err(error) => {
@@ -234,9 +237,9 @@ fn unmountable<V: Volume>(
         let structure = error.place().map_or(Structure::Superblock, |(lnum, _)| area(&layout, lnum));
         problems.add(Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED));
     }
-    let main = layout.limits.main.clone();
     let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
     (survey.superblock, survey.master) = (Some(found.stored), state);
+    let main = main_lebs(&mut survey.io);
     match survey.rebuild(main) {
         Ok(()) => Ok(survey),
         Err(error) => Err((error, survey.into_volume())),
@@ -298,7 +301,7 @@ fn mounted<V: Volume>(
         match error.place().and_then(|(lnum, offset)| Hit::at(&mut core, lnum, offset)) {
             Some(hit) => {
                 problems.add(hit.name(problem));
-                let more = hit.nothing_follows(&mut core, error, consequence);
+                let more = hit.more_is_lost(&mut core, error, consequence);
                 more.into_iter().for_each(|problem| problems.add(problem));
                 hits.push(hit);
             }
@@ -352,7 +355,8 @@ fn mounted<V: Volume>(
         .problems
         .list
         .retain(|problem| matches!(problem.structure, Structure::Master | Structure::Superblock));
-    match survey.rebuild(layout.limits.main.clone()) {
+    let main = main_lebs(&mut survey.io);
+    match survey.rebuild(main) {
         Ok(()) => Ok(survey),
         Err(error) => Err((error, survey.into_volume())),
     }
@@ -400,6 +404,8 @@ impl<V: Volume> Survey<V> {
 struct Hit {
     key: Key,
     sqnum: u64,
+    /// Bytes of the node, as its header has it.
+    len: u32,
 }
 
 impl Hit {
@@ -417,11 +423,16 @@ impl Hit {
         let key = Key::from_bits(word(24) << 32 | word(28));
         let is_whole = word(0) == 0x0610_1831 && key.key_type().code() == bytes[20];
         let known = u64::from(key.inum()) <= core.highest_inode && key.inum() > 0;
-        (is_whole && known && bytes[20] <= 3).then_some(Self { key, sqnum: word(12) << 32 | word(8) })
+        (is_whole && known && bytes[20] <= 3).then_some(Self {
+            key,
+            sqnum: word(12) << 32 | word(8),
+            len: word(16) as u32,
+        })
     }
 
-    /// If nothing good follows in the LEB, nobody knows what the journal held there: a dump can be cut off.
-    fn nothing_follows<V: Volume>(
+    /// Nobody knows what the journal held where nothing good follows in the LEB, as a dump can be cut off, nor between this node and
+    /// the next good one if that does not follow at once.
+    fn more_is_lost<V: Volume>(
         &self,
         core: &mut Core<V>,
         error: &Error,
@@ -429,9 +440,26 @@ impl Hit {
     ) -> Option<Problem> {
         let (lnum, offset) = error.place()?;
         let (rest, _) = scan_all(&mut core.io, lnum, offset).ok()?;
-        let what = "nothing good follows in this LEB of the journal: more may be missing";
-        let problem = Problem::new(Severity::Damaged, Structure::Journal, what, consequence).at(lnum, offset);
-        rest.nodes.iter().all(|node| node.key == Some(self.key)).then_some(problem)
+        let what = if rest.nodes.iter().all(|node| node.key == Some(self.key)) {
+            "nothing good follows in this LEB of the journal: more may be missing"
+        } else if self.next_is_good(core, lnum, offset) {
+            return None;
+        } else {
+            "more than this node is damaged here: what else the journal held is lost"
+        };
+        Some(Problem::new(Severity::Damaged, Structure::Journal, what, consequence).at(lnum, offset))
+    }
+
+    /// A node or padding begins where this node ends.
+    fn next_is_good<V: Volume>(&self, core: &mut Core<V>, lnum: u32, offset: u32) -> bool {
+        let next = u64::from(offset) + u64::from(self.len).next_multiple_of(8);
+        let Some(next) = u32::try_from(next).ok().filter(|next| *next < core.io.layout().leb_bytes()) else {
+            return false;
+        };
+        let Ok(mut leb) = ScannedLeb::read(&mut core.io, lnum, next) else { return false };
+        // What stops the scan later is another node's.
+        let _ = leb.scan();
+        leb.end > next
     }
 
     /// Says in a problem which file is hit.
@@ -578,7 +606,7 @@ fn note_unlogged<V: Volume>(core: &mut Core<V>, problems: &mut Problems) -> Resu
     let start = scan_all(&mut core.io, tail, 0)?.0.nodes.first().map(|node| node.stamp.sqnum);
     let Some(start) = start else { return Ok(false) };
     let mut unlogged = false;
-    for lnum in core.io.layout().limits.main.clone() {
+    for lnum in main_lebs(&mut core.io) {
         if core.log.buds().contains_key(&lnum) {
             continue;
         }

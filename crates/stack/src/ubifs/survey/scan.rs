@@ -1,5 +1,7 @@
 //! A search of all LEBs for nodes, and what they say in the order they were written.
 
+use core::ops::Range;
+
 use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
 
 use super::tree::{Child, Tree};
@@ -46,6 +48,12 @@ pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> 
         _ => return None,
     };
     Some(Event { sqnum, place, key, what })
+}
+
+/// The LEBs of the main area that the volume has. An image can be shorter than its filesystem.
+pub(super) fn main_lebs<V: Volume>(io: &mut Io<V>) -> Range<u32> {
+    let (main, there) = (io.layout().limits.main.clone(), io.volume_mut().geometry().lebs);
+    main.start..main.end.min(there).max(main.start)
 }
 
 /// All that nodes in any of these LEBs say, oldest first.

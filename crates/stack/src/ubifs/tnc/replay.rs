@@ -23,13 +23,18 @@ pub(super) struct Replay {
     buds: BTreeMap<u32, u32>,
     /// LEB and offset of entries inserted so far.
     inserted: BTreeSet<(u32, u32)>,
+    /// An entry that is gone was perhaps not deleted, but damaged.
+    met_damage: bool,
 }
 
 impl Replay {
+    fn is_in_journal(&self, place: Place) -> bool {
+        self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start)
+    }
+
     /// Whether the committed index leads to this place, and the journal was written there since.
     fn is_overwritten(&self, place: Place) -> bool {
-        let in_journal = self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start);
-        in_journal && !self.inserted.contains(&(place.lnum, place.offset))
+        self.is_in_journal(place) && !self.inserted.contains(&(place.lnum, place.offset))
     }
 }
 
@@ -38,12 +43,12 @@ impl Tnc {
     /// Looking for names passes over entries that are gone; removing or inserting a name that is not found removes
     /// one of them.
     pub(crate) fn start_replay(&mut self, buds: BTreeMap<u32, u32>) {
-        self.replay = Some(Replay { buds, inserted: BTreeSet::new() });
+        self.replay = Some(Replay { buds, inserted: BTreeSet::new(), met_damage: false });
     }
 
-    /// The journal has been replayed.
-    pub(crate) fn end_replay(&mut self) {
-        self.replay = None;
+    /// The journal has been replayed. Tells whether entries were passed over that may have been damaged rather than deleted.
+    pub(crate) fn end_replay(&mut self) -> bool {
+        self.replay.take().is_some_and(|replay| replay.met_damage)
     }
 
     /// Reads an entry; `None` if it is not there, while replaying.
@@ -54,14 +59,16 @@ impl Tnc {
         place: Place,
         out: &'o mut Vec<u8>,
     ) -> Result<Option<EntryNode<'o>>> {
-        let replaying = self.replay.is_some();
         if self.replay.as_ref().is_some_and(|replay| replay.is_overwritten(place)) {
             return Ok(None);
         }
-        match self.read_entry(io, key, place, out) {
-            Ok(entry) => Ok(Some(entry)),
-            Err(error) if replaying && error.is_damage() => Ok(None),
-            Err(error) => Err(error),
+        match (self.read_entry(io, key, place, out), &mut self.replay) {
+            (Err(error), Some(replay)) if error.is_damage() => {
+                // The LEB of a deleted entry was erased, and may be of the journal now.
+                replay.met_damage |= !replay.is_in_journal(place) && io.is_mapped(place.lnum)?;
+                Ok(None)
+            }
+            (outcome, _) => outcome.map(Some),
         }
     }
 

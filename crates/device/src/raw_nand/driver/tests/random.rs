@@ -9,14 +9,26 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Write { block: u32, pages: u32, fill: u8 },
-    Erase { block: u32, blocks: u32 },
-    Read { addr: u64, len: usize },
+    /// Sub-pages where the last write to the block ended.
+    Write {
+        block: u32,
+        units: u32,
+        fill: u8,
+    },
+    Erase {
+        block: u32,
+        blocks: u32,
+    },
+    Read {
+        addr: u64,
+        len: usize,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        (0..8u32, 1..30u32, any::<u8>()).prop_map(|(block, pages, fill)| Op::Write { block, pages, fill }),
+        (0..8u32, 1..100u32, any::<u8>()).prop_map(|(block, units, fill)| Op::Write { block, units, fill }),
+        (0..8u32, 1..4u32, any::<u8>()).prop_map(|(block, units, fill)| Op::Write { block, units, fill }),
         (0..8u32, 1..4u32).prop_map(|(block, blocks)| Op::Erase { block, blocks }),
         (any::<u64>(), 1..200_000usize).prop_map(|(addr, len)| Op::Read { addr, len }),
     ]
@@ -31,27 +43,27 @@ fn small(mut spec: RawNandSpec) -> RawNandSpec {
 fn run(spec: &RawNandSpec, rig: RawNandRig, ops: &[Op]) {
     let mut device = driver(spec, rig).unwrap();
     let g = device.geometry().clone();
-    let (page, block_bytes) = (g.write_bytes as usize, g.erase_bytes as usize);
+    let (unit, block_bytes) = (g.sub_page_bytes as usize, g.erase_bytes as usize);
     let mut model = vec![0xFF; g.size_bytes as usize];
     let mut next = vec![0u32; g.blocks() as usize];
     let mut now = device.ready_at();
     for op in ops {
         match *op {
-            Op::Write { block, pages, fill } => {
+            Op::Write { block, units, fill } => {
                 let from = next[block as usize];
                 // Into the next block only when that one is erased.
-                let per_block = g.pages_per_block();
+                let per_block = g.erase_bytes / g.sub_page_bytes;
                 let after =
                     if block + 1 < g.blocks() && next[block as usize + 1] == 0 { per_block } else { 0 };
-                let pages = pages.min(per_block - from + after);
-                let addr = block as usize * block_bytes + from as usize * page;
+                let units = units.min(per_block - from + after);
+                let addr = block as usize * block_bytes + from as usize * unit;
                 let data: Vec<u8> =
-                    (0..pages as usize * page).map(|i| (i as u8).wrapping_mul(fill)).collect();
+                    (0..units as usize * unit).map(|i| (i as u8).wrapping_mul(fill)).collect();
                 now = device.write(now, addr as u64, &data).unwrap().at;
                 model[addr..addr + data.len()].copy_from_slice(&data);
-                next[block as usize] = per_block.min(from + pages);
-                if from + pages > per_block {
-                    next[block as usize + 1] = from + pages - per_block;
+                next[block as usize] = per_block.min(from + units);
+                if from + units > per_block {
+                    next[block as usize + 1] = from + units - per_block;
                 }
             }
             Op::Erase { block, blocks } => {

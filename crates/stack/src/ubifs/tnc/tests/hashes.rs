@@ -117,7 +117,7 @@ fn a_node_of_the_journal_has_no_hash_in_the_index() {
     replace(&mut new, old, 40);
     new.tnc.start_replay(std::collections::BTreeMap::from([(old.lnum, 0)]));
     new.tnc.insert_name(&mut new.io, &mut new.space, key, b"name", old).unwrap();
-    new.tnc.end_replay();
+    assert!(!new.tnc.end_replay());
     let mut out = Vec::new();
     assert_eq!(new.tnc.find_name(&mut new.io, key, b"name", &mut out), Ok(Some(old)));
     assert_eq!(new.commit(), Err(Error::ReadOnly));

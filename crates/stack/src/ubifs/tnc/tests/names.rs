@@ -115,7 +115,7 @@ fn no_entry_dangles_but_while_replaying() {
     assert_eq!(bench.all_leaves().len(), names.len() - 1);
     let new = bench.insert_name(key, &names[3]);
     assert_eq!(bench.all_leaves().len(), names.len() - 1);
-    bench.tnc.end_replay();
+    assert!(bench.tnc.end_replay(), "what stands in a LEB that is not erased can be damaged entries");
 
     let mut wanted = places;
     wanted[3] = new;

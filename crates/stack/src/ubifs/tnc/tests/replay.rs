@@ -184,7 +184,7 @@ fn the_journal_brings_back_what_was_there() {
         let (moved, journal) = (core::mem::take(&mut story.moved), core::mem::take(&mut story.journal));
         apply(&mut story.bench, &mut dirt, moved);
         apply(&mut story.bench, &mut dirt, journal);
-        story.bench.tnc.end_replay();
+        assert!(!story.bench.tnc.end_replay(), "nothing is damaged, seed {seed}");
         dirt.0.retain(|lnum, _| *lnum < story.bench.io.layout().limits.main.start + LEAF_LEBS);
         check(&mut story, &dirt, seed);
         overwritten += story.buds.len() - 2;

@@ -101,8 +101,8 @@ impl Volume for Lebs {
     fn erase(&mut self, lnum: u32) -> Result<(), VolumeError> {
         self.unmap(lnum)
     }
-    fn is_mapped(&mut self, _lnum: u32) -> Result<bool, VolumeError> {
-        Ok(true)
+    fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError> {
+        Ok(self.lebs.get(lnum as usize).is_some_and(|leb| leb.iter().any(|byte| *byte != 0xFF)))
     }
     fn flush(&mut self) -> Result<(), VolumeError> {
         Ok(())
