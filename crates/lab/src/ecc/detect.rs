@@ -152,7 +152,8 @@ fn schemes(geometry: &PageGeometry, layout: Option<LayoutName>) -> Vec<Scheme> {
         ]
     };
     let codes = hamming.into_iter().chain((1..=floatgate_ecc::code::MAX_STRENGTH).flat_map(bch));
-    codes.flat_map(|code| different(geometry, code, layout)).collect()
+    let codes: Vec<Code> = codes.collect();
+    codes.into_par_iter().flat_map_iter(|code| different(geometry, code, layout)).collect()
 }
 
 fn different(geometry: &PageGeometry, code: Code, only: Option<LayoutName>) -> Vec<Scheme> {

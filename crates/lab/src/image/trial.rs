@@ -147,11 +147,10 @@ fn read_all(volume: impl Volume, options: &MountOptions) {
 /// Looks for images in a file with these contents, describes them and extracts all of them.
 pub fn image(bytes: &[u8]) {
     let Ok(file) = file_of(bytes) else { return };
-    let open = || Image::over(file.try_clone().ok()?, Access::Read).ok();
-    let Some(image) = open() else { return };
-    let found = image.found.clone();
-    let _ = super::info::info(image);
-    for one in found.iter().take(4) {
+    let Ok(image) = Image::over(file, Access::Read) else { return };
+    let open = || image.reopen();
+    let _ = open().map(super::info::info);
+    for one in image.found.iter().take(4) {
         for volume in [None, Some("0".to_owned())] {
             let selection = Selection { offset: Some(one.offset), volume, ..Selection::default() };
             if let Some(extraction) = open().and_then(|image| Extraction::open(image, &selection).ok()) {

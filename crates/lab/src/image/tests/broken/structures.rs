@@ -260,7 +260,7 @@ pub(super) const DAMAGES: &[Damage] = &[
         image.bytes.truncate(6 * 15_872);
     }),
     bare_of("bare-superblock-crc", "a UBIFS without UBI with a wrong bit in its superblock", |image| {
-        image.hit(100);
+        image.hit(110);
     }),
     bare_of("bare-leb-0", "a UBIFS without UBI whose LEBs have 0 bytes", |image| {
         image.node(0, |node| put(node, 36, 0));
