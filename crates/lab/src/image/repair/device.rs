@@ -40,7 +40,7 @@ pub(super) fn rebuild(
     }
     let mut source: Box<dyn Store> = Box::new(window);
     for (id, record) in headers.volumes() {
-        create(&mut ubi, id, record)?;
+        create(&mut ubi, id, record, saved)?;
         let mut volume = headers.volume(source, id, Mapping::Salvage);
         if has_filesystem(&mut volume) {
             let target = ubi.open_volume(id).map_err(|(error, _)| error)?;
@@ -90,10 +90,19 @@ fn format(headers: &Headers, target: Box<dyn Store>, found: &Found) -> Result<Ub
     Ubi::attach(flash, &options).map_err(|error| ImageError::Attach(error.fault))
 }
 
-fn create(ubi: &mut Ubi<Flash>, id: u32, record: &VolumeRecord) -> Result<(), ImageError> {
+fn create(ubi: &mut Ubi<Flash>, id: u32, record: &VolumeRecord, saved: &mut Saved) -> Result<(), ImageError> {
+    let mut name = record.name().to_vec();
+    if let Some(other) = ubi.id_of(&name) {
+        name = format!("volume-{id}").into_bytes();
+        let old = show_name(record.name());
+        saved.lose(
+            "/",
+            format!("volume {id}: it had the name of volume {other}, {old}; it is volume-{id} now"),
+        );
+    }
     let new = NewVolume {
         id: Some(id),
-        name: record.name().to_vec(),
+        name,
         volume_type: record.volume_type,
         lebs: record.reserved_pebs,
         alignment: record.alignment,
