@@ -39,7 +39,8 @@ pub(super) fn fault_plan(geometry: &Geometry, seed: u64) -> FaultPlan {
         grown_bad_max: blocks.div_ceil(25),
         // Where a single wrong bit is too many, UBI gives a block up in which it sees one while it tests it.
         bitflip_ppm: if geometry.bitflip_threshold > 1 { 20_000 } else { 200 },
-        program_fail_ppm: 5_000,
+        // UBI, as Linux, gives up when four blocks in a row fail: with more, writing a whole block of 64 pages would do so now and then.
+        program_fail_ppm: 1_000,
         erase_fail_ppm: 20_000,
     }
 }

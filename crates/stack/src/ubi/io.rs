@@ -178,26 +178,54 @@ impl<M: Mtd> Io<M> {
 
     /// Reads `buf.len()` bytes; damaged data are in the buffer as they were read.
     pub(super) fn read(&mut self, pnum: u32, offset: u32, buf: &mut [u8]) -> Result<Quality, UbiError> {
-        self.check_alive()?;
-        let addr = self.addr(pnum, offset);
         let mut tries = 0;
         loop {
-            match self.mtd.read(self.now, addr, buf) {
-                Ok(done) => {
-                    self.now = done.at;
-                    let move_it = done.wants_scrub(self.mtd.geometry());
-                    return Ok(if move_it { Quality::Flips(done.bitflips.max(1)) } else { Quality::Good });
-                }
-                Err(error) => {
-                    let damaged = error.kind == ErrorKind::Uncorrectable;
-                    let error = self.failed(pnum, error);
-                    if error == UbiError::PowerLost || tries == RETRIES {
-                        return if damaged { Ok(Quality::Damaged) } else { Err(error) };
-                    }
-                }
+            match self.read_once(pnum, offset, buf) {
+                Ok(Quality::Damaged) if tries < RETRIES => {}
+                Err(error) if error != UbiError::PowerLost && tries < RETRIES => {}
+                outcome => return outcome,
             }
             tries += 1;
         }
+    }
+
+    fn read_once(&mut self, pnum: u32, offset: u32, buf: &mut [u8]) -> Result<Quality, UbiError> {
+        self.check_alive()?;
+        match self.mtd.read(self.now, self.addr(pnum, offset), buf) {
+            Ok(done) => {
+                self.now = done.at;
+                let move_it = done.wants_scrub(self.mtd.geometry());
+                Ok(if move_it { Quality::Flips(done.bitflips.max(1)) } else { Quality::Good })
+            }
+            Err(error) => {
+                let damaged = error.kind == ErrorKind::Uncorrectable;
+                match self.failed(pnum, error) {
+                    UbiError::PowerLost => Err(UbiError::PowerLost),
+                    _ if damaged => Ok(Quality::Damaged),
+                    error => Err(error),
+                }
+            }
+        }
+    }
+
+    /// As [`read_data`](Self::read_data), but what is not good is read again, and damaged if one reading says so: pages that power
+    /// was cut from can be read now and then.
+    pub(super) fn read_steady(
+        &mut self,
+        pnum: u32,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<Quality, UbiError> {
+        let offset = self.geometry.data_offset() + offset;
+        let quality = self.read_once(pnum, offset, buf)?;
+        let mut again = if matches!(quality, Quality::Flips(_)) { RETRIES } else { 0 };
+        while again > 0 {
+            if self.read_once(pnum, offset, buf)? == Quality::Damaged {
+                return Ok(Quality::Damaged);
+            }
+            again -= 1;
+        }
+        Ok(quality)
     }
 
     /// Reads from the data of a PEB.

@@ -1,6 +1,6 @@
 //! Reading the headers of all PEBs, and deciding what each PEB is (Linux: the first half of `attach.c`).
 
-use super::io::{Header, Io, is_filled};
+use super::io::{Header, Io, Quality, is_filled};
 use super::pebs::{LebId, NO_PEB, Peb, PebState};
 use super::{AttachFault, ReadOnlyReason, UbiError};
 use floatgate_media::crc;
@@ -349,11 +349,12 @@ fn check_sequence(claims: &[Found]) -> Result<(), AttachFault> {
     }
 }
 
-/// The data of a copy, if all of them are there.
+/// The data of a copy, if all of them are there for good. Linux reads them once; but who takes a page that can be read only now and
+/// then for a whole copy erases the PEB it was copied from.
 fn read_copy<M: Mtd>(io: &mut Io<M>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
     let mut data = vec![0; copy.header.data_size as usize];
-    let quality = io.read_data(copy.pnum, 0, &mut data)?;
-    if crc::ubi(&data) != copy.header.data_crc {
+    let quality = io.read_steady(copy.pnum, 0, &mut data)?;
+    if quality == Quality::Damaged || crc::ubi(&data) != copy.header.data_crc {
         return Ok(None);
     }
     copy.scrub |= !quality.is_good();
