@@ -14,6 +14,7 @@ mod chips;
 mod ecc;
 mod flips;
 mod judge;
+mod judged;
 mod live;
 mod log;
 mod manifest;

@@ -1,15 +1,14 @@
 //! The kernel reads what floatgate wrote, live and cut off, and goes on with it.
 
 use crate::judge::fresh;
+use crate::judged::{Judged, Ours};
 use crate::live::{abandon, close, format, manifest, mount};
-use crate::manifest::{Manifest, assert_no_differences};
-use crate::ubifs::{CHIPS, Case, Chip, pair, run};
+use crate::manifest::Manifest;
+use crate::ubifs::{CHIPS, Chip};
 use crate::workload::Workload;
 use floatgate_media::ubifs::{Compression, KeyHash};
 use floatgate_mtd::{Cut, CutKind};
 use floatgate_stack::ubifs::{FormatOptions, FormatStyle, MountOptions};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Filesystems that are made.
@@ -17,19 +16,6 @@ const FILESYSTEMS: usize = 36;
 
 /// Operations on each, before it is unmounted or power goes away.
 const OPERATIONS: usize = 900;
-
-/// An image, and what floatgate finds in it.
-struct Ours {
-    name: String,
-    chip: &'static Chip,
-    image: PathBuf,
-    manifest: Manifest,
-}
-
-struct Judged {
-    images: Vec<Ours>,
-    outputs: Vec<PathBuf>,
-}
 
 fn options(index: usize) -> FormatOptions {
     let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
@@ -80,65 +66,27 @@ fn judged() -> &'static Judged {
             Ours { name, chip, image, manifest }
         };
         let images: Vec<_> = (0..FILESYSTEMS).map(make).collect();
-        let line = |(index, ours): (usize, &Ours)| Case {
-            line: format!("{} {} {index}", ours.name, ours.chip.name),
-            image: Some(ours.image.clone()),
-        };
-        let cases: Vec<_> = images.iter().enumerate().map(line).collect();
-        run("reads", "live", &cases).map(|outputs| Judged { images, outputs })
+        Judged::by_kernel("live", images)
     });
     judged.as_ref().unwrap_or_else(|why| panic!("{why}"))
-}
-
-impl Judged {
-    /// The kernel's files of an image that have this ending, by the image's name.
-    fn theirs(&self, end: &str) -> BTreeMap<String, PathBuf> {
-        let all = self.images.iter().flat_map(|ours| {
-            let file = format!("{}{end}", ours.name);
-            self.outputs.iter().map(move |folder| (ours.name.clone(), folder.join(&file)))
-        });
-        all.filter(|(_, path)| path.exists()).collect()
-    }
 }
 
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn the_kernel_finds_what_floatgate_finds() {
-    let judged = judged();
-    let manifests = judged.theirs(".manifest");
-    assert_no_differences(judged.images.iter().map(|ours| {
-        let Some(theirs) = manifests.get(&ours.name) else {
-            return (ours.name.clone(), vec!["the kernel does not mount it".to_owned()]);
-        };
-        let theirs = Manifest::parse(&std::fs::read_to_string(theirs).unwrap());
-        (ours.name.clone(), theirs.differences(&ours.manifest))
-    }));
+    judged().assert_found();
 }
 
 /// With all of its checks on.
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn the_kernel_does_not_complain() {
-    let judged = judged();
-    let logs = judged.theirs(".log");
-    assert_no_differences(judged.images.iter().map(|ours| {
-        let log = std::fs::read_to_string(&logs[&ours.name]).unwrap();
-        let cut = ours.name.ends_with("cut");
-        let lines = log.lines().filter(|line| !(cut && line.ends_with("recovery needed"))).map(str::to_owned);
-        (ours.name.clone(), lines.collect())
-    }));
+    judged().assert_silent(|name, line| name.ends_with("cut") && line.ends_with("recovery needed"));
 }
 
 /// The kernel went on with what it found.
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn floatgate_reads_what_the_kernel_made_of_it() {
-    let judged = judged();
-    let images = judged.theirs("-after.bin");
-    assert_eq!(images.len(), judged.images.len());
-    assert_no_differences(judged.images.iter().map(|ours| {
-        let after = pair(&images[&ours.name]);
-        let found = found(&after.name, ours.chip, &std::fs::read(&after.image).unwrap());
-        (after.name, after.manifest.map_or_else(|| after.complaints, |theirs| theirs.differences(&found)))
-    }));
+    judged().assert_read_after(found);
 }

@@ -3,17 +3,17 @@
 
 use crate::flips::Random;
 use crate::judge::fresh;
+use crate::judged::{Judged, Ours};
 use crate::live::{Live, abandon, close, format, manifest, mount};
 use crate::manifest::{Manifest, assert_no_differences};
-use crate::ubifs::{CHIPS, Case, Chip, floatgate, pair, run};
+use crate::ubifs::{CHIPS, Chip, floatgate};
 use crate::workload::Workload;
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
 use floatgate_media::ubifs::FileType;
 use floatgate_mtd::{Cut, CutKind};
 use floatgate_stack::ubifs::{FormatOptions, MountOptions};
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// 512 + 16, 2048 + 64 and 4096 + 128, by their places among the chips.
@@ -65,21 +65,8 @@ impl Trouble {
     }
 }
 
-/// A repaired image, and what has to be in it.
-struct Ours {
-    name: String,
-    chip: &'static Chip,
-    image: PathBuf,
-    /// What was in it before, unless power went away while it was changed.
-    before: Option<Manifest>,
-    /// What floatgate finds in it now.
-    now: Manifest,
-}
-
-struct Judged {
-    images: Vec<Ours>,
-    outputs: Vec<PathBuf>,
-}
+/// What was in an image before, unless power went away while it was changed.
+type Before = Option<Manifest>;
 
 /// Writes all that is only in memory, file by file: there is no commit.
 fn synchronise(live: &mut Live, directory: u32) {
@@ -192,7 +179,7 @@ fn repair(name: &str, image: &Path, out: &Path, trouble: Trouble) {
     assert_eq!(report["corrected_pages"].as_u64() > Some(0), trouble.is_worn(), "{name}");
 }
 
-fn repaired(index: usize, folder: &Path) -> Ours {
+fn repaired(index: usize, folder: &Path) -> (Ours, Before) {
     let (chip, trouble) = (&CHIPS[REPAIRED[index % 3]], Trouble::ALL[index / 3]);
     let name = format!("{index:02}-{}-{trouble:?}", chip.name);
     let (mut bytes, before) = make(chip, trouble, index as u64);
@@ -204,61 +191,33 @@ fn repaired(index: usize, folder: &Path) -> Ours {
         wear(chip, &broken, &mut random);
     }
     repair(&name, &broken, &image, trouble);
-    let now = found(&name, chip, &std::fs::read(&image).unwrap());
-    Ours { name, chip, image, before, now }
+    let manifest = found(&name, chip, &std::fs::read(&image).unwrap());
+    (Ours { name, chip, image, manifest }, before)
 }
 
-fn judged() -> &'static Judged {
-    static JUDGED: OnceLock<Result<Judged, String>> = OnceLock::new();
+/// What is judged, and what was in each before.
+fn judged() -> &'static (Judged, Vec<Before>) {
+    static JUDGED: OnceLock<Result<(Judged, Vec<Before>), String>> = OnceLock::new();
     let judged = JUDGED.get_or_init(|| {
         let folder = fresh("ubifs-repaired");
-        let images: Vec<_> =
-            (0..REPAIRED.len() * Trouble::ALL.len()).map(|index| repaired(index, &folder)).collect();
-        let line = |(index, ours): (usize, &Ours)| Case {
-            line: format!("{} {} {index}", ours.name, ours.chip.name),
-            image: Some(ours.image.clone()),
-        };
-        let cases: Vec<_> = images.iter().enumerate().map(line).collect();
-        run("reads", "repaired", &cases).map(|outputs| Judged { images, outputs })
+        let all = 0..REPAIRED.len() * Trouble::ALL.len();
+        let (images, before) = all.map(|index| repaired(index, &folder)).unzip();
+        Judged::by_kernel("repaired", images).map(|judged| (judged, before))
     });
     judged.as_ref().unwrap_or_else(|why| panic!("{why}"))
-}
-
-impl Judged {
-    /// The kernel's files of an image that have this ending, by the image's name.
-    fn theirs(&self, end: &str) -> BTreeMap<String, PathBuf> {
-        let all = self.images.iter().flat_map(|ours| {
-            let file = format!("{}{end}", ours.name);
-            self.outputs.iter().map(move |folder| (ours.name.clone(), folder.join(&file)))
-        });
-        all.filter(|(_, path)| path.exists()).collect()
-    }
 }
 
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn the_kernel_finds_what_was_saved() {
-    let judged = judged();
-    let manifests = judged.theirs(".manifest");
-    assert_no_differences(judged.images.iter().map(|ours| {
-        let Some(theirs) = manifests.get(&ours.name) else {
-            return (ours.name.clone(), vec!["the kernel does not mount it".to_owned()]);
-        };
-        let theirs = Manifest::parse(&std::fs::read_to_string(theirs).unwrap());
-        (ours.name.clone(), theirs.differences(&ours.now))
-    }));
+    judged().0.assert_found();
 }
 
 /// With all of its checks on: not even that recovery is needed, nor that a bit was wrong.
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn the_kernel_does_not_complain_about_what_was_repaired() {
-    let judged = judged();
-    let logs = judged.theirs(".log");
-    assert_no_differences(judged.images.iter().map(|ours| {
-        let log = std::fs::read_to_string(&logs[&ours.name]).unwrap();
-        (ours.name.clone(), log.lines().map(str::to_owned).collect())
-    }));
+    judged().0.assert_silent(|_, _| false);
 }
 
 /// What was synchronised is there as it was. Of what was damaged all files are there: no node of theirs was hit, or it was found in
@@ -266,13 +225,14 @@ fn the_kernel_does_not_complain_about_what_was_repaired() {
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn all_files_are_saved() {
-    assert_no_differences(judged().images.iter().filter_map(|ours| {
-        let before = ours.before.as_ref()?;
+    let (judged, before) = judged();
+    assert_no_differences(judged.images.iter().zip(before).filter_map(|(ours, before)| {
+        let before = before.as_ref()?;
         if ours.name.ends_with("Synced") {
-            return Some((ours.name.clone(), before.differences(&ours.now)));
+            return Some((ours.name.clone(), before.differences(&ours.manifest)));
         }
         let comparable = |manifest: &Manifest| manifest.clone().without(&["ino"], |_| true);
-        let differences = comparable(before).differences(&comparable(&ours.now));
+        let differences = comparable(before).differences(&comparable(&ours.manifest));
         Some((ours.name.clone(), differences))
     }));
 }
@@ -281,12 +241,5 @@ fn all_files_are_saved() {
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn floatgate_reads_what_the_kernel_made_of_what_was_repaired() {
-    let judged = judged();
-    let images = judged.theirs("-after.bin");
-    assert_eq!(images.len(), judged.images.len());
-    assert_no_differences(judged.images.iter().map(|ours| {
-        let after = pair(&images[&ours.name]);
-        let found = found(&after.name, ours.chip, &std::fs::read(&after.image).unwrap());
-        (after.name, after.manifest.map_or_else(|| after.complaints, |theirs| theirs.differences(&found)))
-    }));
+    judged().0.assert_read_after(found);
 }
