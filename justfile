@@ -7,6 +7,10 @@ default:
 test:
     ./test
 
+# the slow campaigns, too: hours
+test-all:
+    ./test --all
+
 # only the tests that Linux's kernel judges, in a guest
 kernel:
     tests/kernel/judge --prepare

@@ -118,10 +118,10 @@ fn cuts_of_a_device_with_a_fastmap_lose_nothing() {
     }
 }
 
-/// As above with many more seeds: `UBI_CUT_SEEDS=1000..1100 cargo test -p floatgate-stack --test ubi -- --ignored many_cuts`.
+/// As above with many more seeds: `UBI_CUT_SEEDS=1000..1100 cargo test -p floatgate-stack --test ubi -- --ignored slow_many_cuts`.
 #[test]
-#[ignore = "takes minutes"]
-fn many_cuts() {
+#[ignore = "slow: ./test --all"]
+fn slow_many_cuts() {
     let seeds = std::env::var("UBI_CUT_SEEDS").unwrap_or_else(|_| "1000..1020".into());
     let (first, end) = seeds.split_once("..").unwrap();
     for seed in first.parse().unwrap()..end.parse().unwrap() {

@@ -203,8 +203,8 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
 
 /// For a night: filesystems of many kinds and fillings, cut again and again.
 #[test]
-#[ignore = "takes minutes"]
-fn many_cuts_on_many_filesystems() {
+#[ignore = "slow: ./test --all"]
+fn slow_many_cuts_on_many_filesystems() {
     let mut random = Random(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
     for _ in 0..60 {
         let mut shape = SHAPES[usize::try_from(random.below(6)).unwrap()];
