@@ -11,6 +11,7 @@ mod gc;
 mod io;
 mod journal;
 mod layout;
+mod limits;
 mod mount;
 mod reclaim;
 mod scan;
@@ -31,6 +32,7 @@ pub use files::{
     Rename, SetXattr, Ubifs,
 };
 pub use layout::{Head, Place};
+pub use limits::Limits;
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
 pub use space::SpaceReport;
 pub use survey::{Child, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};

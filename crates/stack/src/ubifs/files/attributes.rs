@@ -26,9 +26,8 @@ impl<V: Volume> Ubifs<V> {
         if let Some(size) = changes.size {
             self.set_size(inode, size)?;
         }
-        self.mark_dirty(inode)?;
         let time = self.time;
-        let cached = self.inode(inode)?;
+        let cached = self.mark_dirty(inode)?;
         set_ctime(&mut cached.inode, changes.ctime.unwrap_or(time));
         apply(&mut cached.inode, changes);
         let sync = self.behaviour.sync || self.inode(inode)?.inode.flags.contains(InodeFlags::SYNC);

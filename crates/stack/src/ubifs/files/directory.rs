@@ -9,6 +9,7 @@ use super::super::journal::Change;
 use super::super::layout::{Head, Place};
 use super::super::space::BudgetRequest;
 use super::Ubifs;
+use super::attributes::set_ctime;
 use super::inodes::{Cached, changed_inodes, file_type};
 use super::types::{DirEntry, NewFile, NewKind};
 use crate::volume::Volume;
@@ -130,16 +131,14 @@ impl<V: Volume> Ubifs<V> {
         }
         let cached = self.new_inode(directory, file)?;
         let cost = self.acquire(&new_file_budget(cached.data.len()))?;
-        let inode = cached.inode.key.inum();
-        self.inodes.insert(inode, cached);
-        let is_directory = matches!(file.kind, NewKind::Directory);
-        let size = entry_bytes(name.len());
-        let parent = self.touch(directory)?;
-        parent.inode.size += size;
-        parent.inode.links += u32::from(is_directory);
-        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        let (inode, file_type) = (cached.inode.key.inum(), file_type(&cached.inode)?);
+        let mut parent = self.touched(directory)?;
+        parent.inode.size += entry_bytes(name.len());
+        parent.inode.links += u32::from(file_type == FileType::Directory);
+        let sync = is_dirsync(&parent);
+        let outcome = self.write_names(&[(directory, name, Some((inode, file_type)))], vec![cached, parent]);
         self.settle(cost, outcome)?;
-        self.sync_if(self.is_dirsync(directory))?;
+        self.sync_if(sync)?;
         Ok(inode)
     }
 
@@ -156,7 +155,7 @@ impl<V: Volume> Ubifs<V> {
         let inode = cached.inode.key.inum();
         let outcome = self.core.apply(Head::Base, &[Change::Inode(cached.node())]);
         self.settle(cost, outcome)?;
-        self.inodes.insert(inode, cached);
+        self.inodes.insert(cached);
         self.sync_if(false)?;
         Ok(inode)
     }
@@ -228,7 +227,8 @@ impl<V: Volume> Ubifs<V> {
         check_name(name)?;
         self.changeable_directory(directory)?;
         let cached = self.inode(inode)?;
-        if file_type(&cached.inode)? == FileType::Directory {
+        let file_type = file_type(&cached.inode)?;
+        if file_type == FileType::Directory {
             return Err(Error::IsDirectory);
         }
         if cached.inode.flags.contains(InodeFlags::IMMUTABLE)
@@ -244,14 +244,15 @@ impl<V: Volume> Ubifs<V> {
             return Err(Error::Exists);
         }
         let cost = self.acquire(&BudgetRequest { new_entries: 1, ..changed_inodes(2, data) })?;
-        let time = self.time;
-        let cached = self.inode(inode)?;
-        cached.inode.links += 1;
-        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        self.touch(directory)?.inode.size += entry_bytes(name.len());
-        let outcome = self.write_names(&[(directory, name, Some(inode))], &[inode, directory]);
+        let mut linked = self.inode(inode)?.clone();
+        linked.inode.links += 1;
+        set_ctime(&mut linked.inode, self.time);
+        let mut parent = self.touched(directory)?;
+        parent.inode.size += entry_bytes(name.len());
+        let sync = is_dirsync(&parent);
+        let outcome = self.write_names(&[(directory, name, Some((inode, file_type)))], vec![linked, parent]);
         self.settle(cost, outcome)?;
-        self.sync_if(self.is_dirsync(directory))
+        self.sync_if(sync)
     }
 
     /// Removes a name, and the file with its last one, unless it is open.
@@ -277,14 +278,15 @@ impl<V: Volume> Ubifs<V> {
         let data = self.inode(entry.inode)?.data.len();
         let cost =
             self.acquire_if_possible(&BudgetRequest { changed_entries: 1, ..changed_inodes(2, data) })?;
-        self.drop_link(entry.inode)?;
-        let parent = self.touch(directory)?;
+        let removed = self.unlinked(entry.inode)?;
+        let mut parent = self.touched(directory)?;
         parent.inode.size = parent.inode.size.saturating_sub(entry_bytes(name.len()));
         parent.inode.links -= u32::from(is_directory && parent.inode.links > 0);
-        let outcome = self.write_names(&[(directory, name, None)], &[entry.inode, directory]);
+        let sync = is_dirsync(&parent);
+        let outcome = self.write_names(&[(directory, name, None)], vec![removed, parent]);
         self.settle(cost, outcome)?;
         self.delete_if_gone(entry.inode)?;
-        self.sync_if(self.is_dirsync(directory))
+        self.sync_if(sync)
     }
 
     /// Whether an inode may lose a name.
@@ -305,14 +307,14 @@ impl<V: Volume> Ubifs<V> {
         Ok(())
     }
 
-    /// One name less. Without any the inode is an orphan once that is written, until nobody has it open.
-    pub(super) fn drop_link(&mut self, inode: u32) -> Result<()> {
-        let time = self.time;
-        let cached = self.inode(inode)?;
+    /// A copy of an inode with one link less, to be written. Without any link the inode is an orphan once that is written, until
+    /// nobody has it open.
+    pub(super) fn unlinked(&mut self, inode: u32) -> Result<Cached> {
+        let mut cached = self.inode(inode)?.clone();
         let is_directory = file_type(&cached.inode)? == FileType::Directory;
         cached.inode.links = if is_directory { 0 } else { cached.inode.links.saturating_sub(1) };
-        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        Ok(())
+        set_ctime(&mut cached.inode, self.time);
+        Ok(cached)
     }
 
     /// An inode that has lost its last name goes, unless it is open.
@@ -321,41 +323,39 @@ impl<V: Volume> Ubifs<V> {
         if gone { self.delete_inode(inode) } else { Ok(()) }
     }
 
-    /// A directory whose contents change now.
-    pub(super) fn touch(&mut self, directory: u32) -> Result<&mut Cached> {
+    /// A copy of a directory whose contents change now, to be written.
+    pub(super) fn touched(&mut self, directory: u32) -> Result<Cached> {
         let time = self.time;
-        let cached = self.directory(directory)?;
+        let mut cached = self.directory(directory)?.clone();
         (cached.inode.mtime_s, cached.inode.mtime_ns) = (time.seconds, time.nanoseconds);
-        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
+        set_ctime(&mut cached.inode, time);
         Ok(cached)
     }
 
-    pub(super) fn is_dirsync(&self, directory: u32) -> bool {
-        let wants =
-            |flags: InodeFlags| flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC);
-        self.inodes.get(directory).is_some_and(|cached| wants(cached.inode.flags))
-    }
-
-    /// Writes entries (a name and its inode, or `None` for a name that goes) and inodes as one group.
-    pub(super) fn write_names(&mut self, names: &[(u32, &[u8], Option<u32>)], inodes: &[u32]) -> Result<()> {
+    /// Writes entries (a name with its inode, or `None` for a name that goes) and inodes as one group.
+    pub(super) fn write_names(&mut self, names: &[NameChange<'_>], inodes: Vec<Cached>) -> Result<()> {
         let mut changes = Vec::with_capacity(names.len() + inodes.len());
         for &(directory, name, inode) in names {
             let key = self.entry_key(directory, name)?;
-            let of_type =
-                inode.and_then(|inode| self.inodes.get(inode)).and_then(|cached| cached.inode.file_type());
-            let file_type = of_type.unwrap_or(FileType::Regular);
-            let entry =
-                Entry { key, inode: u64::from(inode.unwrap_or(0)), file_type, cookie: self.core.io.cookie() };
+            // Linux's deletion entries have no type.
+            let (inode, file_type) = inode.unwrap_or((0, FileType::Regular));
+            let entry = Entry { key, inode: u64::from(inode), file_type, cookie: self.core.io.cookie() };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
-        for &inode in inodes {
-            let cached = self.inodes.get(inode).ok_or(Error::NotFound)?;
-            changes.push(Change::Inode(cached.node()));
-        }
+        changes.extend(inodes.iter().map(|cached| Change::Inode(cached.node())));
         self.core.apply(Head::Base, &changes)?;
-        inodes.iter().for_each(|&inode| self.mark_clean(inode));
+        inodes.into_iter().for_each(|cached| self.written(cached));
         Ok(())
     }
+}
+
+/// A name in a directory, and the inode it leads to from now on.
+pub(super) type NameChange<'a> = (u32, &'a [u8], Option<(u32, FileType)>);
+
+/// Whether an operation in a directory, or on attributes of an inode, ends when it is on flash.
+pub(super) const fn is_dirsync(cached: &Cached) -> bool {
+    let flags = cached.inode.flags;
+    flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC)
 }
 
 /// The budget for a new file with its entry, in a directory that changes.

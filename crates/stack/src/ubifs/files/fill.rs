@@ -85,7 +85,7 @@ impl<V: Volume> Ubifs<V> {
         self.fill_entry(directory, name, inode, file_type, is_directory)?;
         if is_directory {
             // Written once at the end: its size grows with its entries.
-            self.inodes.insert(inode, Cached { dirty: Some(Cost::default()), ..cached.clone() });
+            self.inodes.insert(Cached { dirty: Some(Cost::default()), ..cached.clone() });
         } else {
             self.core.apply(Head::Base, &[Change::Inode(cached.node())])?;
         }
@@ -144,10 +144,10 @@ impl<V: Volume> Ubifs<V> {
         file_type: FileType,
         is_directory: bool,
     ) -> Result<()> {
-        let parent = self.directory(directory)?;
+        self.directory(directory)?;
+        let parent = self.mark_filled(directory)?;
         parent.inode.size += entry_bytes(name.len());
         parent.inode.links += u32::from(is_directory);
-        parent.dirty.get_or_insert_default();
         let key = self.entry_key(directory, name)?;
         let entry = Entry { key, inode: u64::from(inode), file_type, cookie: self.core.io.cookie() };
         self.core.apply(Head::Base, &[Change::Entry(EntryNode { entry, name })])
@@ -176,13 +176,12 @@ impl<V: Volume> Ubifs<V> {
         if self.find_entry(directory, name)?.is_some() {
             return Err(Error::Exists);
         }
-        let cached = self.inode(inode)?;
+        let cached = self.mark_filled(inode)?;
         let file_type = super::inodes::file_type(&cached.inode)?;
         if file_type == FileType::Directory {
             return Err(Error::IsDirectory);
         }
         cached.inode.links = cached.inode.links.checked_add(1).ok_or(Error::TooManyLinks)?;
-        cached.dirty.get_or_insert_default();
         self.fill_entry(directory, name, inode, file_type, false)
     }
 
@@ -192,7 +191,7 @@ impl<V: Volume> Ubifs<V> {
     /// As [`set_attributes`](Self::set_attributes).
     pub fn fill_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         self.require_deferred()?;
-        self.inode(inode)?.dirty.get_or_insert_default();
+        self.mark_filled(inode)?;
         self.set_attributes(inode, changes)
     }
 
@@ -202,13 +201,12 @@ impl<V: Volume> Ubifs<V> {
     /// The filesystem was committed; no device; failures of the volume.
     pub fn fill_empty_device(&mut self, inode: u32) -> Result<()> {
         self.require_deferred()?;
-        let cached = self.inode(inode)?;
+        let cached = self.mark_filled(inode)?;
         let file_type = super::inodes::file_type(&cached.inode)?;
         if !matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice) {
             return Err(Error::Invalid("only a device has a size that means nothing"));
         }
         (cached.inode.size, cached.synced_size) = (0, 0);
-        cached.dirty.get_or_insert_default();
         Ok(())
     }
 

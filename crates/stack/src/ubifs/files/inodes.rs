@@ -1,4 +1,8 @@
 //! Inodes in memory.
+//!
+//! What is in memory and not in the journal is marked dirty, and stays. An operation that writes inodes at once changes copies
+//! of them, which replace those in memory once they are written: so any other inode can be forgotten at any time, and an
+//! operation that fails has changed nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +17,13 @@ use super::types::Attributes;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Node;
 
-/// Inodes that are neither open nor changed are forgotten when there are more than this.
-const MAX_CLEAN: usize = 1024;
-
-/// An inode as it is in memory.
+/// An inode in memory (Linux: `struct ubifs_inode`).
 #[derive(Clone, Debug)]
 pub(super) struct Cached {
     pub(super) inode: Inode,
     /// What is attached: target, device number, value.
     pub(super) data: Vec<u8>,
-    /// Changed since it was written: what is promised for writing it.
+    /// The budget for writing it, if it has changed since it was written.
     pub(super) dirty: Option<Cost>,
     /// The size that is in the journal.
     pub(super) synced_size: u64,
@@ -30,13 +31,22 @@ pub(super) struct Cached {
     pub(super) open: u32,
 }
 
-/// All inodes in memory.
-#[derive(Clone, Debug, Default)]
+/// The inode cache.
+#[derive(Clone, Debug)]
 pub(super) struct Inodes {
     map: BTreeMap<u32, Cached>,
+    /// Number of inodes kept beside those in use.
+    limit: usize,
+    /// Number of inodes at which those not in use are forgotten.
+    full_at: usize,
 }
 
 impl Inodes {
+    /// A cache that keeps about `limit` inodes beside those in use.
+    pub(super) const fn new(limit: usize) -> Self {
+        Self { map: BTreeMap::new(), limit, full_at: limit }
+    }
+
     pub(super) fn get(&self, inode: u32) -> Option<&Cached> {
         self.map.get(&inode)
     }
@@ -45,11 +55,14 @@ impl Inodes {
         self.map.get_mut(&inode)
     }
 
-    pub(super) fn insert(&mut self, inode: u32, cached: Cached) {
-        if self.map.len() >= MAX_CLEAN && self.map.len().is_multiple_of(MAX_CLEAN) {
-            self.map.retain(|_, cached| cached.dirty.is_some() || cached.open > 0);
+    /// Adds or replaces an inode. Others that are not in use may be forgotten.
+    pub(super) fn insert(&mut self, cached: Cached) {
+        if self.map.len() >= self.full_at {
+            self.map.retain(|_, cached| cached.is_in_use());
+            // Room for as many again as are in use, so that forgetting costs a constant time for each insertion.
+            self.full_at = self.map.len() + self.limit.max(self.map.len());
         }
-        self.map.insert(inode, cached);
+        self.map.insert(cached.inode.key.inum(), cached);
     }
 
     pub(super) fn remove(&mut self, inode: u32) -> Option<Cached> {
@@ -95,10 +108,14 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// An inode, read if it is not in memory.
-    pub(super) fn inode(&mut self, inode: u32) -> Result<&mut Cached> {
+    pub(super) fn inode(&mut self, inode: u32) -> Result<&Cached> {
+        self.cached(inode).map(|cached| &*cached)
+    }
+
+    fn cached(&mut self, inode: u32) -> Result<&mut Cached> {
         if self.inodes.get(inode).is_none() {
             let cached = self.read_inode(inode)?;
-            self.inodes.insert(inode, cached);
+            self.inodes.insert(cached);
         }
         self.inodes.get_mut(inode).ok_or(Error::NotFound)
     }
@@ -123,7 +140,7 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// A directory's inode.
-    pub(super) fn directory(&mut self, inode: u32) -> Result<&mut Cached> {
+    pub(super) fn directory(&mut self, inode: u32) -> Result<&Cached> {
         let cached = self.inode(inode)?;
         if cached.inode.file_type() == Some(FileType::Directory) {
             Ok(cached)
@@ -132,16 +149,22 @@ impl<V: Volume> Ubifs<V> {
         }
     }
 
-    /// Marks an inode as changed, with budget for writing it later.
-    pub(super) fn mark_dirty(&mut self, inode: u32) -> Result<()> {
+    /// An inode that changes now and is written later, with budget for that.
+    pub(super) fn mark_dirty(&mut self, inode: u32) -> Result<&mut Cached> {
         let cached = self.inode(inode)?;
-        if cached.dirty.is_some() {
-            return Ok(());
+        if cached.dirty.is_none() {
+            let request = changed_inodes(1, cached.data.len());
+            let cost = self.acquire(&request)?;
+            self.cached(inode)?.dirty = Some(cost);
         }
-        let request = changed_inodes(1, cached.data.len());
-        let cost = self.acquire(&request)?;
-        self.inode(inode)?.dirty = Some(cost);
-        Ok(())
+        self.cached(inode)
+    }
+
+    /// As [`mark_dirty`](Self::mark_dirty) in a filesystem whose commit is deferred, where nothing needs a budget.
+    pub(super) fn mark_filled(&mut self, inode: u32) -> Result<&mut Cached> {
+        let cached = self.cached(inode)?;
+        cached.dirty.get_or_insert_default();
+        Ok(cached)
     }
 
     /// The inode is in the journal as it is in memory.
@@ -151,6 +174,13 @@ impl<V: Volume> Ubifs<V> {
         if let Some(cost) = cached.dirty.take() {
             self.core.space.give_back(cost);
         }
+    }
+
+    /// An inode has been written to the journal, and is so in memory, too.
+    pub(super) fn written(&mut self, cached: Cached) {
+        let inode = cached.inode.key.inum();
+        self.mark_clean(inode);
+        self.inodes.insert(Cached { dirty: None, synced_size: cached.inode.size, ..cached });
     }
 
     /// Writes an inode to the journal if it is changed.
@@ -169,7 +199,7 @@ impl<V: Volume> Ubifs<V> {
     /// # Errors
     /// No such inode; damage; failures of the volume.
     pub fn open(&mut self, inode: u32) -> Result<()> {
-        self.inode(inode)?.open += 1;
+        self.cached(inode)?.open += 1;
         Ok(())
     }
 
@@ -198,6 +228,11 @@ impl<V: Volume> Ubifs<V> {
 }
 
 impl Cached {
+    /// Whether it has to stay in memory: it is open, or the journal has it otherwise, or it is to be deleted.
+    const fn is_in_use(&self) -> bool {
+        self.dirty.is_some() || self.open > 0 || self.inode.links == 0
+    }
+
     /// The node to write; nothing is attached to one that is being deleted.
     pub(super) fn node(&self) -> InodeNode<'_> {
         let data = if self.inode.links == 0 { &[][..] } else { &self.data };

@@ -22,6 +22,7 @@ use super::check::Inconsistency;
 use super::compress::{Compressor, Decompressor};
 use super::core::Core;
 use super::error::{Error, Result};
+use super::limits::Limits;
 use super::mount::{FormatOptions, MountOptions};
 use super::space::{BudgetRequest, Cost, LebSpace, SpaceReport};
 use crate::volume::Volume;
@@ -46,11 +47,20 @@ pub struct Behaviour {
     pub privileged: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
     pub bulk_read: bool,
+    /// What is kept in memory and tried.
+    pub limits: Limits,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { sync: false, compression: None, cache_bytes: 4 << 20, privileged: true, bulk_read: false }
+        Self {
+            sync: false,
+            compression: None,
+            cache_bytes: 4 << 20,
+            privileged: true,
+            bulk_read: false,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -98,7 +108,7 @@ impl<V: Volume> Ubifs<V> {
     fn over(core: Core<V>, behaviour: Behaviour) -> Self {
         Self {
             core,
-            inodes: Inodes::default(),
+            inodes: Inodes::new(behaviour.limits.inodes),
             pages: Pages::default(),
             behaviour,
             time: Timestamp::default(),

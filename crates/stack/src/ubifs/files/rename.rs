@@ -6,8 +6,8 @@ use super::super::error::{Error, Result};
 use super::super::space::BudgetRequest;
 use super::Ubifs;
 use super::attributes::set_ctime;
-use super::directory::{check_name, entry_bytes};
-use super::inodes::{changed_inodes, file_type};
+use super::directory::{check_name, entry_bytes, is_dirsync};
+use super::inodes::{Cached, changed_inodes, file_type};
 use super::types::{NewFile, NewKind, Rename};
 use crate::volume::Volume;
 
@@ -24,9 +24,9 @@ pub struct Name<'a> {
 struct Found {
     /// The inode to move.
     inode: u32,
-    is_directory: bool,
-    /// What has the target's name.
-    target: Option<(u32, bool)>,
+    file_type: FileType,
+    /// The inode that has the target's name.
+    target: Option<(u32, FileType)>,
 }
 
 impl<V: Volume> Ubifs<V> {
@@ -51,7 +51,7 @@ impl<V: Volume> Ubifs<V> {
             if target == found.inode {
                 return Ok(());
             }
-            self.replaceable(&found, target)?;
+            self.removable(target, found.is_directory())?;
         }
         self.refuse_loop(from, to, &found)?;
         self.move_name(from, to, &found, how == Rename::Whiteout)
@@ -59,25 +59,24 @@ impl<V: Volume> Ubifs<V> {
 
     fn find_both(&mut self, from: Name<'_>, to: Name<'_>) -> Result<Found> {
         let source = self.find_entry(from.directory, from.name)?.ok_or(Error::NotFound)?;
-        let is_directory = self.is_directory(source.inode)?;
+        let file_type = self.file_type(source.inode)?;
         let target = match self.find_entry(to.directory, to.name)? {
-            Some(entry) => Some((entry.inode, self.is_directory(entry.inode)?)),
+            Some(entry) => Some((entry.inode, self.file_type(entry.inode)?)),
             None => None,
         };
-        Ok(Found { inode: source.inode, is_directory, target })
+        Ok(Found { inode: source.inode, file_type, target })
     }
 
-    fn is_directory(&mut self, inode: u32) -> Result<bool> {
-        Ok(file_type(&self.inode(inode)?.inode)? == FileType::Directory)
-    }
-
-    fn replaceable(&mut self, found: &Found, target: u32) -> Result<()> {
-        self.removable(target, found.is_directory)
+    fn file_type(&mut self, inode: u32) -> Result<FileType> {
+        file_type(&self.inode(inode)?.inode)
     }
 
     /// Refuses to move a directory below itself.
     fn refuse_loop(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
-        if found.is_directory && from.directory != to.directory && self.is_below(to.directory, found.inode)? {
+        if found.is_directory()
+            && from.directory != to.directory
+            && self.is_below(to.directory, found.inode)?
+        {
             return Err(Error::Invalid("a directory cannot be moved below itself"));
         }
         Ok(())
@@ -132,26 +131,24 @@ impl<V: Volume> Ubifs<V> {
 
     fn write_move(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
         // The inode that moves is written later: only its time of change is new.
-        self.mark_dirty(found.inode)?;
         let time = self.time;
-        set_ctime(&mut self.inode(found.inode)?.inode, time);
-        let replacement = if whiteout { Some(self.new_whiteout(from.directory)?) } else { None };
-        self.adjust_parents(from, to, found, whiteout)?;
-        let mut inodes: Vec<u32> = replacement.into_iter().collect();
+        set_ctime(&mut self.mark_dirty(found.inode)?.inode, time);
+        let mut inodes = Vec::new();
+        if whiteout {
+            inodes.push(self.new_whiteout(from.directory)?);
+        }
+        let replacement = inodes.first().map(|cached| (cached.inode.key.inum(), FileType::CharacterDevice));
         if let Some((target, _)) = found.target {
-            self.drop_link(target)?;
-            inodes.push(target);
+            inodes.push(self.unlinked(target)?);
         }
-        inodes.push(from.directory);
-        if to.directory != from.directory {
-            inodes.push(to.directory);
-        }
-        let names = [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, replacement)];
-        self.write_names(&names, &inodes)
+        inodes.extend(self.changed_parents(from, to, found, whiteout)?);
+        let moved = Some((found.inode, found.file_type));
+        let names = [(to.directory, to.name, moved), (from.directory, from.name, replacement)];
+        self.write_names(&names, inodes)
     }
 
     fn sync_names(&mut self, from: Name<'_>, to: Name<'_>, inode: u32) -> Result<()> {
-        let sync = self.is_dirsync(from.directory) || self.is_dirsync(to.directory);
+        let sync = is_dirsync(self.directory(from.directory)?) || is_dirsync(self.directory(to.directory)?);
         if sync || self.behaviour.sync {
             self.write_inode(inode)?;
         }
@@ -159,7 +156,7 @@ impl<V: Volume> Ubifs<V> {
     }
 
     /// An inode for a whiteout, which has no entry yet.
-    fn new_whiteout(&mut self, directory: u32) -> Result<u32> {
+    fn new_whiteout(&mut self, directory: u32) -> Result<Cached> {
         let parent = &self.inode(directory)?.inode;
         let file = NewFile {
             kind: NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 }),
@@ -170,54 +167,72 @@ impl<V: Volume> Ubifs<V> {
         let mut cached = self.new_inode(directory, &file)?;
         // Other than that of a device, as in Linux.
         (cached.inode.size, cached.synced_size) = (0, 0);
-        let inode = cached.inode.key.inum();
-        self.inodes.insert(inode, cached);
-        Ok(inode)
+        Ok(cached)
     }
 
-    /// Sizes and links of the two directories.
-    fn adjust_parents(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
+    /// Copies of the one or two directories with their new sizes and links, to be written.
+    fn changed_parents(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &Found,
+        whiteout: bool,
+    ) -> Result<Vec<Cached>> {
         let moves = from.directory != to.directory;
-        let old = self.touch(from.directory)?;
-        if !whiteout {
-            old.inode.size = old.inode.size.saturating_sub(entry_bytes(from.name.len()));
+        let mut parents = vec![self.touched(from.directory)?];
+        if moves {
+            parents.push(self.touched(to.directory)?);
         }
         let replaced = found.target.is_some();
-        if found.is_directory && (moves || replaced) {
-            old.inode.links = old.inode.links.saturating_sub(1);
+        if let Some(old) = parents.first_mut() {
+            if !whiteout {
+                old.inode.size = old.inode.size.saturating_sub(entry_bytes(from.name.len()));
+            }
+            if found.is_directory() && (moves || replaced) {
+                old.inode.links = old.inode.links.saturating_sub(1);
+            }
         }
-        let new = self.touch(to.directory)?;
-        if !replaced {
+        if let Some(new) = parents.last_mut().filter(|_| !replaced) {
             new.inode.size += entry_bytes(to.name.len());
-            new.inode.links += u32::from(found.is_directory && moves);
+            new.inode.links += u32::from(found.is_directory() && moves);
         }
-        Ok(())
+        Ok(parents)
     }
 
     fn exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
-        let (target, target_is_directory) = found.target.ok_or(Error::NotFound)?;
+        let (target, target_type) = found.target.ok_or(Error::NotFound)?;
         self.refuse_loop(from, to, found)?;
-        let back = Found { inode: target, is_directory: target_is_directory, target: None };
+        let back = Found { inode: target, file_type: target_type, target: None };
         self.refuse_loop(to, from, &back)?;
         let cost =
             self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
-        let moves = from.directory != to.directory;
-        if moves && found.is_directory != target_is_directory {
-            let (gains, loses) = if found.is_directory {
-                (to.directory, from.directory)
-            } else {
-                (from.directory, to.directory)
-            };
-            self.directory(gains)?.inode.links += 1;
-            let loser = self.directory(loses)?;
-            loser.inode.links = loser.inode.links.saturating_sub(1);
-        }
-        self.touch(from.directory)?;
-        self.touch(to.directory)?;
-        let names = [(to.directory, to.name, Some(found.inode)), (from.directory, from.name, Some(target))];
-        let inodes = [from.directory, to.directory];
-        let outcome = self.write_names(&names, if moves { &inodes } else { &inodes[..1] });
+        let outcome = self.write_exchange(from, to, found, &back);
         self.settle(cost, outcome)?;
         self.sync_names(from, to, found.inode)
+    }
+
+    fn write_exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, back: &Found) -> Result<()> {
+        let mut parents = vec![self.touched(from.directory)?];
+        if from.directory != to.directory {
+            let mut other = self.touched(to.directory)?;
+            let one = &mut parents[0].inode.links;
+            match (found.is_directory(), back.is_directory()) {
+                (true, false) => (*one, other.inode.links) = (one.saturating_sub(1), other.inode.links + 1),
+                (false, true) => (*one, other.inode.links) = (*one + 1, other.inode.links.saturating_sub(1)),
+                _ => {}
+            }
+            parents.push(other);
+        }
+        let names = [
+            (to.directory, to.name, Some((found.inode, found.file_type))),
+            (from.directory, from.name, Some((back.inode, back.file_type))),
+        ];
+        self.write_names(&names, parents)
+    }
+}
+
+impl Found {
+    fn is_directory(&self) -> bool {
+        self.file_type == FileType::Directory
     }
 }

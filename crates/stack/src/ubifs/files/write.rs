@@ -7,6 +7,7 @@ use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::BudgetRequest;
 use super::Ubifs;
+use super::attributes::set_ctime;
 use super::inodes::file_type;
 use super::pages::{BLOCK, page_budget};
 use super::read::{block_of, compression_of};
@@ -90,12 +91,13 @@ impl<V: Volume> Ubifs<V> {
         Ok(())
     }
 
+    /// The data of a file change now and reach to `end` at least; the inode is written later.
     fn grow(&mut self, inode: u32, end: u64) -> Result<()> {
         let time = self.time;
-        let cached = self.inode(inode)?;
+        let cached = self.mark_dirty(inode)?;
         cached.inode.size = cached.inode.size.max(end);
         (cached.inode.mtime_s, cached.inode.mtime_ns) = (time.seconds, time.nanoseconds);
-        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
+        set_ctime(&mut cached.inode, time);
         Ok(())
     }
 
@@ -160,7 +162,6 @@ impl<V: Volume> Ubifs<V> {
     pub fn write_compressed(&mut self, inode: u32, size: u64, blocks: &[CompressedBlock<'_>]) -> Result<()> {
         self.writable(inode, size)?;
         self.grow(inode, size)?;
-        self.mark_dirty(inode)?;
         for block in blocks {
             let change = data_change(inode, block.block, block.size as usize, block.compression, block.data)?;
             let cost = self.acquire(&page_budget(true))?;
@@ -180,8 +181,7 @@ impl<V: Volume> Ubifs<V> {
         if size < old {
             return self.cut(inode, old, size);
         }
-        self.mark_dirty(inode)?;
-        // Behind the end of the last block stands zeros, on flash and in the cache.
+        // Behind the end of the last block stand zeros, on flash and in the cache.
         self.grow(inode, size)
     }
 
@@ -197,7 +197,6 @@ impl<V: Volume> Ubifs<V> {
         let cost = if new_size == 0 { self.acquire_if_possible(&request)? } else { self.acquire(&request)? };
         let outcome = self.cut_blocks(inode, old_size, new_size, tail);
         self.settle(cost, outcome)?;
-        self.mark_clean(inode);
         self.sync_if(false)
     }
 
@@ -209,18 +208,18 @@ impl<V: Volume> Ubifs<V> {
         if tail != 0 {
             used = self.shorten(inode, last, tail, &mut shortened)?;
         }
-        let time = self.time;
-        let cached = self.inode(inode)?;
+        let mut cached = self.inode(inode)?.clone();
         cached.inode.size = new_size;
-        (cached.inode.mtime_s, cached.inode.mtime_ns) = (time.seconds, time.nanoseconds);
-        (cached.inode.ctime_s, cached.inode.ctime_ns) = (time.seconds, time.nanoseconds);
-        let node = self.inodes.get(inode).ok_or(Error::NotFound)?.node();
+        (cached.inode.mtime_s, cached.inode.mtime_ns) = (self.time.seconds, self.time.nanoseconds);
+        set_ctime(&mut cached.inode, self.time);
         let truncation = Truncation { inode, old_size, new_size };
-        let mut changes = vec![Change::Inode(node), Change::Truncation(truncation)];
+        let mut changes = vec![Change::Inode(cached.node()), Change::Truncation(truncation)];
         if !shortened.is_empty() {
             changes.push(data_change(inode, last, tail, used, &shortened)?);
         }
-        self.core.apply(Head::Base, &changes)
+        self.core.apply(Head::Base, &changes)?;
+        self.written(cached);
+        Ok(())
     }
 
     /// The new contents of the block that a cut goes through, compressed; nothing if it is a hole.

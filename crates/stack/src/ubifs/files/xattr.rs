@@ -10,7 +10,7 @@ use super::super::layout::Head;
 use super::super::space::BudgetRequest;
 use super::Ubifs;
 use super::attributes::set_ctime;
-use super::directory::entry_bytes;
+use super::directory::{entry_bytes, is_dirsync};
 use super::inodes::{Cached, changed_inodes};
 use super::types::{DirEntry, SetXattr};
 use crate::volume::Volume;
@@ -113,17 +113,17 @@ impl<V: Volume> Ubifs<V> {
         let cached = self.new_xattr_inode(&info, value)?;
         let inode = cached.inode.key.inum();
         let entry_size = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
-        let time = self.time;
-        let owner = &mut self.inode(host)?.inode;
-        set_ctime(owner, time);
+        let mut changed = self.inode(host)?.clone();
+        let owner = &mut changed.inode;
+        set_ctime(owner, self.time);
         owner.xattr_count += 1;
         owner.xattr_bytes =
             owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
         owner.xattr_names_bytes += u32::try_from(name.len()).unwrap_or(0);
-        self.inodes.insert(inode, cached);
-        let outcome = self.write_xattr(host, Some((name, Some(inode))), inode);
+        let sync = is_dirsync(&changed);
+        let outcome = self.write_xattr(Some((name, Some(inode))), cached, changed);
         self.settle(cost, outcome)?;
-        self.sync_if(self.is_dirsync(host))
+        self.sync_if(sync)
     }
 
     pub(super) fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
@@ -159,17 +159,18 @@ impl<V: Volume> Ubifs<V> {
         let request = changed_inodes(2, value.len().next_multiple_of(8) + host_data);
         let cost = self.acquire(&request)?;
         let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
-        let cached = self.inode(inode)?;
+        let mut cached = self.inode(inode)?.clone();
         value.clone_into(&mut cached.data);
         (cached.inode.size, cached.inode.data_len) = (u64::from(len), len);
-        let time = self.time;
-        let owner = &mut self.inode(host)?.inode;
-        set_ctime(owner, time);
+        let mut changed = self.inode(host)?.clone();
+        let owner = &mut changed.inode;
+        set_ctime(owner, self.time);
         owner.xattr_bytes =
             owner.xattr_bytes.saturating_sub(value_bytes(old)).saturating_add(value_bytes(value.len()));
-        let outcome = self.write_xattr(host, None, inode);
+        let sync = is_dirsync(&changed);
+        let outcome = self.write_xattr(None, cached, changed);
         self.settle(cost, outcome)?;
-        self.sync_if(self.is_dirsync(host))
+        self.sync_if(sync)
     }
 
     /// Removes an extended attribute.
@@ -183,27 +184,34 @@ impl<V: Volume> Ubifs<V> {
         let old = self.inode(entry.inode)?.data.len();
         let request = BudgetRequest { changed_entries: 1, ..changed_inodes(2, old) };
         let cost = self.acquire(&request)?;
-        self.inode(entry.inode)?.inode.links = 0;
+        let mut cached = self.inode(entry.inode)?.clone();
+        cached.inode.links = 0;
         let freed = u32::try_from(entry_bytes(name.len())).unwrap_or(0) + value_bytes(old);
-        let time = self.time;
-        let owner = &mut self.inode(host)?.inode;
-        set_ctime(owner, time);
+        let mut changed = self.inode(host)?.clone();
+        let owner = &mut changed.inode;
+        set_ctime(owner, self.time);
         owner.xattr_count = owner.xattr_count.saturating_sub(1);
         owner.xattr_bytes = owner.xattr_bytes.saturating_sub(freed);
         owner.xattr_names_bytes =
             owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
-        let outcome = self.write_xattr(host, Some((name, None)), entry.inode);
+        let sync = is_dirsync(&changed);
+        let outcome = self.write_xattr(Some((name, None)), cached, changed);
         self.settle(cost, outcome)?;
         self.inodes.remove(entry.inode);
-        self.sync_if(self.is_dirsync(host))
+        self.sync_if(sync)
     }
 
     /// Writes the name of an attribute (if it comes or goes), its inode and the file's inode as one group, the file's last: who
     /// brings that to flash brings the attribute along.
-    fn write_xattr(&mut self, host: u32, name: Option<(&[u8], Option<u32>)>, inode: u32) -> Result<()> {
+    fn write_xattr(
+        &mut self,
+        name: Option<(&[u8], Option<u32>)>,
+        attribute: Cached,
+        host: Cached,
+    ) -> Result<()> {
         let mut changes = Vec::with_capacity(3);
         if let Some((name, inode)) = name {
-            let key = self.xattr_key(host, name)?;
+            let key = self.xattr_key(host.inode.key.inum(), name)?;
             let entry = Entry {
                 key,
                 inode: u64::from(inode.unwrap_or(0)),
@@ -212,12 +220,10 @@ impl<V: Volume> Ubifs<V> {
             };
             changes.push(Change::Entry(EntryNode { entry, name }));
         }
-        for inode in [inode, host] {
-            changes.push(Change::Inode(self.inodes.get(inode).ok_or(Error::NotFound)?.node()));
-        }
+        changes.extend([&attribute, &host].map(|cached| Change::Inode(cached.node())));
         self.core.apply(Head::Base, &changes)?;
-        self.mark_clean(inode);
-        self.mark_clean(host);
+        self.written(attribute);
+        self.written(host);
         Ok(())
     }
 }
