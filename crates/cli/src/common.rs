@@ -2,6 +2,7 @@
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
+use floatgate_lab::output::{Output, OutputError, is_stdout};
 use floatgate_lab::rig::RigOptions;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -87,6 +88,12 @@ impl From<floatgate_lab::Error> for Failure {
     }
 }
 
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::new(&error, error.help())
+    }
+}
+
 impl From<floatgate_lab::rig::RigError> for Failure {
     fn from(error: floatgate_lab::rig::RigError) -> Self {
         floatgate_lab::Error::from(error).into()
@@ -110,22 +117,20 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file whole or not at all: first beside it, then renamed.
+/// Writes a file whole or not at all, and says so.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    // A device or a pipe stays what it is: /dev/null, /dev/stdout.
-    let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir());
-    let written = if special {
-        std::fs::write(path, text)
-    } else {
-        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path))
-    };
-    written.map_err(|e| {
-        let _ = std::fs::remove_file(&beside);
-        Failure::new(format!("{}: {e}", path.display()), "name a file in a folder that you can write to")
-    })?;
-    tell(&format!("wrote {}", path.display()));
+    let mut output = Output::stream(path, &[])?;
+    output.write_all(text.as_bytes()).map_err(|error| output.failed(error))?;
+    finish(output)
+}
+
+/// Puts a complete output in its place, and says so.
+pub(crate) fn finish(output: Output) -> Result<(), Failure> {
+    let name = output.name().to_owned();
+    output.finish()?;
+    if !is_stdout(&name) {
+        tell(&format!("wrote {}", name.display()));
+    }
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod papers;
 mod parts;
 mod powercut;
 mod setups;
+mod signals;
 mod speed;
 mod sweep;
 mod trace;
@@ -69,7 +70,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // A mount ends in order with these signals.
+    if !matches!(&command, Command::Image(args) if args.is_mount()) {
+        signals::remove_outputs_at_the_end();
+    }
+    let outcome = match command {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),

@@ -12,6 +12,7 @@
 //! - [`image`]: images of UBI and UBIFS: what is in a file, and the filesystem in it.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`ecc`]: images of raw NAND: data to pages with OOB and back, corrected and reported.
+//! - [`output`]: the files that commands write, each whole or not at all.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
 pub mod advise;
@@ -22,6 +23,7 @@ pub mod error;
 pub mod image;
 pub mod keystore;
 pub mod operation;
+pub mod output;
 pub mod papers;
 pub mod partition;
 pub mod plot;

@@ -1,10 +1,11 @@
 //! `floatgate ecc decode`.
 
-use super::files::{Input, Output};
+use super::files::Input;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
-use crate::common::Outcome;
+use crate::common::{self, Outcome};
 use floatgate_lab::ecc::{self, BadBlocks, DecodeOptions, Dump};
+use floatgate_lab::output::Output;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -50,14 +51,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let scheme = args.code.scheme(&args.geometry)?;
     let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
     let inputs: Vec<&Path> = [args.file.as_path()].into_iter().chain(args.apart.path()).collect();
-    let mut output = Output::create(&args.output, &inputs)?;
+    let mut output = Output::stream(&args.output, &inputs)?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
     let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
-    let decoded = ecc::decode(&scheme, dump, Some(&mut output.writer), args.options(), &mut progress);
+    let decoded = ecc::decode(&scheme, dump, Some(&mut output), args.options(), &mut progress);
     bar.finish_and_clear();
     let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, Some(&args.output)))?;
-    output.finish()?;
+    common::finish(output)?;
     told.report(&report, || show::decoded(&report))?;
     Ok(show::code(&report))
 }

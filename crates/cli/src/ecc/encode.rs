@@ -1,10 +1,11 @@
 //! `floatgate ecc encode`.
 
-use super::files::{self, Input, Output};
+use super::files::{self, Input};
 use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, Told};
-use crate::common::Outcome;
+use crate::common::{self, Outcome};
 use floatgate_lab::ecc::{self, EccError, Form};
+use floatgate_lab::output::Output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -48,16 +49,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(Some(&args.output), args.json)?;
     let scheme = args.code.scheme(&args.geometry)?;
     let mut input = Input::open(&args.file)?;
-    let mut output = Output::create(&args.output, &[&args.file])?;
+    let mut output = Output::stream(&args.output, &[&args.file])?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
-    let encoded = ecc::encode(&scheme, args.form(), &mut input.reader, &mut output.writer, &mut progress);
+    let encoded = ecc::encode(&scheme, args.form(), &mut input.reader, &mut output, &mut progress);
     bar.finish_and_clear();
     let report = encoded.map_err(|error| match error {
         EccError::Write { .. } => files::failure(&args.output, &error),
         _ => files::failure(&args.file, &error),
     })?;
-    output.finish()?;
+    common::finish(output)?;
     told.report(&report, || show::encoded(&report))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,10 +1,10 @@
 //! Reports for people.
 
 use super::check::Checked;
-use super::files::is_pipe;
 use crate::common::{self, Failure, grouped};
 use floatgate_lab::ecc::report::{BadBlockReport, DecodeReport};
 use floatgate_lab::ecc::{Candidate, Detection, EncodeReport};
+use floatgate_lab::output::is_stdout;
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(super) struct Told {
 impl Told {
     /// Stdout, unless the data is there.
     pub(super) fn new(output: Option<&Path>, json: bool) -> Result<Self, Failure> {
-        let to_stderr = output.is_some_and(is_pipe);
+        let to_stderr = output.is_some_and(is_stdout);
         if to_stderr && json {
             return Err(Failure::new("both data and JSON would go to stdout", "name a file with -o"));
         }

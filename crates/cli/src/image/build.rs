@@ -1,10 +1,10 @@
 //! `floatgate image build`.
 
 use super::extract::tell_losses;
-use super::output::Output;
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped};
 use floatgate_lab::image::build::{BuildOptions, Built, Container, Overrides, Source, build};
+use floatgate_lab::output::Output;
 use floatgate_media::ubifs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 use std::path::{Path, PathBuf};
@@ -140,9 +140,10 @@ fn uuid(text: &str) -> Result<Uuid, String> {
 pub(crate) fn run(args: &Args) -> Outcome {
     let options = args.options()?;
     let source = source(&args.source)?;
-    let (output, file) = Output::create(&args.output, &args.source)?;
+    let output = Output::create(&args.output, &[&args.source])?;
+    let file = output.file().try_clone().map_err(|error| output.failed(error))?;
     let built = build(&source, file, &options).map_err(|error| Failure::new(&error, error.help()))?;
-    output.finish()?;
+    common::finish(output)?;
     args.report(&built)
 }
 

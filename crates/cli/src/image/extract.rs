@@ -6,8 +6,9 @@ use floatgate_lab::image::Access;
 use floatgate_lab::image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extraction, Loss, TarTarget,
 };
+use floatgate_lab::output::Output;
 use indicatif::ProgressBar;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -74,18 +75,8 @@ impl Args {
         );
         let progress = |bytes| bar.set_position(bytes);
         let is_tar = self.target.extension().is_some_and(|extension| extension == "tar");
-        let outcome = if to_stdout {
-            if std::io::stdout().is_terminal() {
-                return Err(Failure::new(
-                    "the tar is binary, and stdout a terminal",
-                    "name a file, or pipe it into a command",
-                ));
-            }
-            self.tar(extraction, std::io::stdout().lock(), &limits, &progress)
-        } else if is_tar {
-            let file =
-                std::fs::File::create(&self.target).map_err(|error| unwritable(&self.target, &error))?;
-            self.tar(extraction, file, &limits, &progress)
+        let outcome = if to_stdout || is_tar {
+            self.tar(extraction, &limits, &progress)
         } else {
             let target = DirectoryTarget::new(&self.target, !self.no_owner);
             let mut target = target.map_err(|error| unwritable(&self.target, &error))?;
@@ -98,14 +89,14 @@ impl Args {
     fn tar(
         &self,
         extraction: Extraction,
-        out: impl Write,
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, Failure> {
+        let out = Output::stream(&self.target, &[&self.image.image])?;
         let mut target = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
         let extracted = extraction.run(&mut target, limits, progress).map_err(|error| self.failed(&error))?;
-        let flushed = target.finish().and_then(|mut out| out.flush());
-        flushed.map_err(|error| unwritable(&self.target, &error))?;
+        let out = target.finish().and_then(|out| Ok(out.into_inner()?));
+        out.map_err(|error| unwritable(&self.target, &error))?.finish()?;
         Ok(extracted)
     }
 

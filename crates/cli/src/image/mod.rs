@@ -11,7 +11,6 @@ mod info;
 mod ls;
 mod mount;
 mod options;
-mod output;
 mod show;
 mod sizes;
 mod stat;
@@ -78,6 +77,13 @@ enum Command {
     Diff(diff::Args),
     /// One node or header, field by field
     Dump(dump::Args),
+}
+
+impl Args {
+    /// Whether signals end a mount.
+    pub(crate) const fn is_mount(&self) -> bool {
+        matches!(self.command, Command::Mount(_))
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -1,11 +1,11 @@
 //! `floatgate image ubinize`.
 
-use super::output::Output;
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
 use floatgate_lab::image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
+use floatgate_lab::output::Output;
 use floatgate_stack::FileStore;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -58,10 +58,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         image_seq: args.image_seq.map_or_else(|| image_seq(&volumes), Ok).map_err(failed)?,
         erase_count: u64::from(args.erase_counter),
     };
-    let (output, file) = Output::create(&args.output, &args.ini)?;
+    let images = volumes.iter().filter_map(|volume| volume.image.as_deref());
+    let inputs: Vec<&Path> = images.chain([args.ini.as_path()]).collect();
+    let output = Output::create(&args.output, &inputs)?;
+    let file = output.file().try_clone().map_err(|error| output.failed(error))?;
     let mut store = FileStore::new(file).map_err(|error| failed(error.into()))?;
     let made = ubinize(&headers, &volumes, &mut store).map_err(failed)?;
-    output.finish()?;
+    common::finish(output)?;
     common::print(&format!(
         "{}: {} in {} of {} bytes, image sequence number {}",
         args.output.display(),

@@ -3,6 +3,7 @@
 use floatgate_stack::{StoreError, ubi, ubifs};
 
 use crate::ecc::EccError;
+use crate::output::OutputError;
 
 /// Why an image cannot be worked with.
 #[derive(Debug, thiserror::Error)]
@@ -15,8 +16,11 @@ pub enum ImageError {
     #[error(transparent)]
     Store(StoreError),
     /// The output cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The writer that gets the output fails.
     #[error("the output: {0}")]
-    Output(std::io::Error),
+    Write(std::io::Error),
     /// Nothing that is known was found.
     #[error("neither UBI nor UBIFS was found")]
     Nothing,
@@ -68,9 +72,6 @@ pub enum ImageError {
     /// The dump cannot be corrected.
     #[error(transparent)]
     Ecc(#[from] EccError),
-    /// Input and output are the same file.
-    #[error("the output is the image itself")]
-    SameFile,
     /// Nothing stands where a dump was asked for.
     #[error("{0}")]
     NoNode(String),
@@ -105,8 +106,8 @@ impl ImageError {
             Self::File(_) | Self::Store(_) => {
                 "name a file that can be read, and written if it is to be changed"
             }
-            Self::Output(_) => "name a file in a folder that you can write to, with room for the image",
-            Self::SameFile => "the image is never changed: name another file",
+            Self::Output(error) => error.help(),
+            Self::Write(_) => "nothing more can be written to the output",
             Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"

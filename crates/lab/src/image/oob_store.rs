@@ -55,7 +55,7 @@ impl OobPages {
             let at = self.offset + number * full_page;
             dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
             if corrector.correct_with_oob(&mut page) > 0 {
-                dump.write_all_at(&page, at).map_err(ImageError::Output)?;
+                dump.write_all_at(&page, at).map_err(ImageError::Write)?;
                 corrected += 1;
             }
         }

@@ -133,7 +133,7 @@ impl Image {
     /// Opens a file that has been made of the one with this image.
     pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
-        Self::over_protected(file.map_err(ImageError::Output)?, access, self.scheme.as_ref())
+        Self::over_protected(file.map_err(ImageError::File)?, access, self.scheme.as_ref())
     }
 
     fn over_protected(file: File, access: Access, scheme: Option<&Scheme>) -> Result<Self, ImageError> {

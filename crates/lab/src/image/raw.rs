@@ -77,7 +77,7 @@ impl RawVolume {
             }
             Err(error) => return Err(error.into()),
         }
-        out.write_all(&leb).map_err(ImageError::Output)?;
+        out.write_all(&leb).map_err(ImageError::Write)?;
         self.bytes += len;
         Ok(())
     }
@@ -89,7 +89,7 @@ fn copy(mut store: Box<dyn Store>, start: u64, len: u64, out: &mut dyn Write) ->
     while at < len {
         piece.resize(usize::try_from((len - at).min(CHUNK)).unwrap_or(0), 0);
         store.read_at(start + at, &mut piece).map_err(ImageError::Store)?;
-        out.write_all(&piece).map_err(ImageError::Output)?;
+        out.write_all(&piece).map_err(ImageError::Write)?;
         at += piece.len() as u64;
     }
     Ok(len)
@@ -99,6 +99,6 @@ impl ImageError {
     /// Whether who was to get the output does not want any more.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }

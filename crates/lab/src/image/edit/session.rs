@@ -14,6 +14,7 @@ use crate::image::detect::{Content, Found};
 use crate::image::oob_store::OobPages;
 use crate::image::open::{FilePending, Growth, store_of};
 use crate::image::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+use crate::output::Output;
 
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
@@ -181,11 +182,11 @@ impl Ended {
 
     /// Copies the file, changes the copy, and gives it the name.
     fn write_anew(&self, to: &Path) -> Result<u64, ImageError> {
-        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let copy = tempfile::NamedTempFile::new_in(folder).map_err(ImageError::File)?;
-        std::fs::copy(&self.path, copy.path()).map_err(ImageError::File)?;
-        let written = self.write_changes(copy.as_file())?;
-        copy.persist(to).map_err(|error| ImageError::File(error.error))?;
+        let mut source = File::open(&self.path).map_err(ImageError::File)?;
+        let mut copy = Output::create(to, &[])?;
+        std::io::copy(&mut source, &mut copy).map_err(|error| copy.failed(error))?;
+        let written = self.write_changes(copy.file())?;
+        copy.finish()?;
         Ok(written)
     }
 

@@ -8,6 +8,7 @@ mod device;
 mod fill;
 
 use std::fs::File;
+use std::io::Seek;
 use std::path::Path;
 
 use floatgate_stack::ubi::AttachOptions;
@@ -20,6 +21,7 @@ use super::detect::Content;
 use super::extract::Loss;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
+use crate::output::Output;
 
 /// How an image was repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,9 +73,15 @@ impl Saved {
 /// # Errors
 /// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved.
 pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
-    if is_same(path, out) {
-        return Err(ImageError::SameFile);
-    }
+    let output = Output::create(out, &[path])?;
+    let report = repair_to(path, &output)?;
+    output.finish()?;
+    Ok(report)
+}
+
+/// As [`repair`], into an output that is not complete yet.
+fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
+    let out = output.temporary();
     let _lock = Lock::new(path, Access::Read)?;
     let image = Image::open(path, Access::Read)?;
     if image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none()) {
@@ -81,8 +89,7 @@ pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
     }
     let again = image.reopen().ok_or(ImageError::Nothing)?;
     let before = check(image, &Selection::default())?;
-    let _claim = claim(out)?;
-    let corrected_pages = copy(path, out, &again)?;
+    let corrected_pages = copy(path, output, &again)?;
     let mut report = RepairReport {
         method: if before.outcome == Outcome::Clean { Method::Copied } else { Method::Recovered },
         before,
@@ -98,36 +105,23 @@ pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
         is_good = check_again(out, &again)? == Outcome::Clean;
     }
     if !is_good {
-        copy(path, out, &again)?;
+        copy(path, output, &again)?;
         rebuild_all(&again, out, &mut report)?;
         report.after = check_again(out, &again)?;
     }
     Ok(report)
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    }
-}
-
-/// The file for the new image, which nobody else changes or reads meanwhile.
-fn claim(out: &Path) -> Result<Lock, ImageError> {
-    File::options().write(true).create(true).truncate(false).open(out).map_err(ImageError::Output)?;
-    Lock::new(out, Access::Write)
-}
-
 /// Copies a file. Of a dump with OOB the copy is as the ECC corrects it, as far as images go; the number of such pages.
-fn copy(from: &Path, to: &Path, image: &Image) -> Result<u64, ImageError> {
+fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
     let mut source = File::open(from).map_err(ImageError::File)?;
-    let mut target = File::create(to).map_err(ImageError::Output)?;
-    std::io::copy(&mut source, &mut target).map_err(ImageError::Output)?;
+    let mut target = to.file();
+    target.set_len(0).and_then(|()| target.rewind()).map_err(|error| to.failed(error))?;
+    std::io::copy(&mut source, &mut target).map_err(|error| to.failed(error))?;
     if !image.corrected.as_ref().is_some_and(Corrected::has_corrections) {
         return Ok(0);
     }
-    let target = File::options().read(true).write(true).open(to).map_err(ImageError::Output)?;
-    image.open_like(to, Access::Write)?.write_corrected(&target)
+    image.open_like(to.temporary(), Access::Write)?.write_corrected(target)
 }
 
 fn check_again(path: &Path, image: &Image) -> Result<Outcome, ImageError> {
@@ -188,6 +182,6 @@ fn target(image: &Image, out: &Path) -> Result<Box<dyn Store>, ImageError> {
     if image.corrected.is_some() {
         return Ok(image.open_like(out, Access::Write)?.into_store());
     }
-    let file = File::options().read(true).write(true).open(out).map_err(ImageError::Output)?;
+    let file = File::options().read(true).write(true).open(out).map_err(ImageError::File)?;
     Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
 }

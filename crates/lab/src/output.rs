@@ -1,0 +1,384 @@
+//! The files that commands write: each is there whole, or as it was before.
+//!
+//! A regular file is written under a temporary name in the folder of its target, synced, and renamed. A device or a pipe is never
+//! replaced: it gets the bytes themselves, at once ([`Output::stream`]) or when they are complete ([`Output::create`]).
+//! Temporary files are removed when an [`Output`] is dropped, and by [`remove_unfinished`] when a signal ends the process.
+
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Permissions of a new file, before the umask.
+const NEW_FILE_MODE: u32 = 0o666;
+
+/// Bits of a mode that `chmod` sets.
+const PERMISSION_BITS: u32 = 0o7777;
+
+/// Temporary files that exist now.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Why an output cannot be written. The file of that name is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// Output and input are the same file.
+    #[error("{} would be written over {}", .output.display(), .input.display())]
+    SameFile {
+        /// The output.
+        output: PathBuf,
+        /// The input.
+        input: PathBuf,
+    },
+    /// A directory has the name.
+    #[error("{} is a folder", .0.display())]
+    Folder(PathBuf),
+    /// The name is a symbolic link whose target does not exist.
+    #[error("{} is a symbolic link to a file that does not exist", .0.display())]
+    Dangling(PathBuf),
+    /// Binary data would go to a terminal.
+    #[error("the output is binary, and stdout is a terminal")]
+    Terminal,
+    /// The host refuses.
+    #[error("{}: {error}", .path.display())]
+    Host {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl OutputError {
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => "name another file for the output",
+            Self::Terminal => "name a file, or pipe the output into a command",
+            Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
+                "the disk is full: a file that had this name before is unchanged; name a place with more room"
+            }
+            Self::Host { .. } => "name a file in a folder that you can write to",
+        }
+    }
+
+    fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |error| Self::Host { path, error }
+    }
+}
+
+/// Where the bytes of an output are until it is complete, and where they go then.
+#[derive(Debug)]
+enum Place {
+    /// In a temporary file, which is renamed to `target`.
+    Renamed { temporary: Temporary, target: PathBuf },
+    /// In a temporary file, which is copied to a device or a pipe.
+    Copied { temporary: Temporary, device: File },
+    /// In the device, the pipe or stdout.
+    Direct,
+}
+
+/// A file that is being written. [`finish`](Self::finish) puts it in its place; dropped before, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Output {
+    /// As the user named it.
+    name: PathBuf,
+    file: File,
+    place: Place,
+}
+
+impl Output {
+    /// An output for reading and writing at any place. None of `inputs` may be the same file.
+    ///
+    /// # Errors
+    /// A directory or an input has the name; the host refuses.
+    pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
+        check_inputs(path, inputs)?;
+        if let Some(metadata) = special(path)? {
+            let device = open_special(path, &metadata)?;
+            let (temporary, file) =
+                Temporary::new(&std::env::temp_dir(), None).map_err(OutputError::host(path))?;
+            return Ok(Self { name: path.to_owned(), file, place: Place::Copied { temporary, device } });
+        }
+        Self::beside(path)
+    }
+
+    /// An output that is written from its beginning to its end; `-` is stdout.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); stdout is a terminal.
+    pub fn stream(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
+        if is_stdout(path) {
+            if io::stdout().is_terminal() {
+                return Err(OutputError::Terminal);
+            }
+            let stdout =
+                rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
+            return Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct });
+        }
+        check_inputs(path, inputs)?;
+        if let Some(metadata) = special(path)? {
+            let file = open_special(path, &metadata)?;
+            return Ok(Self { name: path.to_owned(), file, place: Place::Direct });
+        }
+        Self::beside(path)
+    }
+
+    /// A temporary file in the folder of the target. What a symbolic link leads to is replaced, not the link.
+    fn beside(path: &Path) -> Result<Self, OutputError> {
+        let target = match path.canonicalize() {
+            Ok(target) => target,
+            Err(_) if path.is_symlink() => return Err(OutputError::Dangling(path.to_owned())),
+            Err(_) => path.to_owned(),
+        };
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let old = std::fs::metadata(&target).ok();
+        let (temporary, file) = Temporary::new(folder, old.as_ref()).map_err(OutputError::host(path))?;
+        Ok(Self { name: path.to_owned(), file, place: Place::Renamed { temporary, target } })
+    }
+
+    /// The output as the user named it.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// The file to write to; of an output made by [`create`](Self::create) also to read from.
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where the bytes are until the output is complete.
+    pub fn temporary(&self) -> &Path {
+        match &self.place {
+            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.0,
+            Place::Direct => &self.name,
+        }
+    }
+
+    /// Turns a failure of the host into an error that names this output.
+    pub fn failed(&self, error: io::Error) -> OutputError {
+        OutputError::host(&self.name)(error)
+    }
+
+    /// Puts the complete file in its place. Before it gets its name, all of it is on the host's disk.
+    ///
+    /// # Errors
+    /// The host refuses; a file that had the name is as it was.
+    pub fn finish(self) -> Result<(), OutputError> {
+        let Self { name, mut file, place } = self;
+        let done = match place {
+            Place::Renamed { temporary, target } => file
+                .sync_all()
+                .and_then(|()| temporary.rename_to(&target))
+                .and_then(|()| sync_folder(&target)),
+            Place::Copied { temporary, mut device } => file
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| io::copy(&mut file, &mut device))
+                .and_then(|_| sync_special(&device))
+                .map(|()| drop(temporary)),
+            Place::Direct => sync_special(&file),
+        };
+        done.map_err(OutputError::host(&name))
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.file.write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`Output::stream`] and [`Output::finish`].
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    let mut output = Output::stream(path, &[])?;
+    output.write_all(bytes).map_err(OutputError::host(path))?;
+    output.finish()
+}
+
+/// Whether a path stands for stdout (or stdin).
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Removes the temporary files of all outputs that are not complete: the process is about to end.
+pub fn remove_unfinished() {
+    // The lock is kept, so that no output begins or ends from here on.
+    let mut unfinished = unfinished();
+    while let Some(path) = unfinished.pop_first() {
+        let _ = std::fs::remove_file(path);
+    }
+    std::mem::forget(unfinished);
+}
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A temporary file, which is removed when this is dropped.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new file, with the permissions and, if the host allows it, the owner of the one that it replaces.
+    fn new(folder: &Path, old: Option<&Metadata>) -> io::Result<(Self, File)> {
+        let mut unfinished = unfinished();
+        let permissions = std::fs::Permissions::from_mode(NEW_FILE_MODE);
+        let created = tempfile::Builder::new()
+            .prefix(".floatgate.")
+            .suffix(".tmp")
+            .permissions(permissions)
+            .disable_cleanup(true)
+            .tempfile_in(folder)?;
+        let (file, path) = created.into_parts();
+        let path = path.to_path_buf();
+        unfinished.insert(path.clone());
+        if let Some(old) = old {
+            let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
+            file.set_permissions(std::fs::Permissions::from_mode(old.mode() & PERMISSION_BITS))?;
+        }
+        Ok((Self(path), file))
+    }
+
+    fn rename_to(&self, target: &Path) -> io::Result<()> {
+        let mut unfinished = unfinished();
+        std::fs::rename(&self.0, target)?;
+        unfinished.remove(&self.0);
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if unfinished().remove(&self.0) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// What a device, a pipe or a socket is; none of a regular file or a name that is free.
+fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(OutputError::Folder(path.to_owned())),
+        Ok(metadata) if !metadata.is_file() => Ok(Some(metadata)),
+        _ => Ok(None),
+    }
+}
+
+/// Opens a device for writing. It may have become another file meanwhile: that one is not touched.
+fn open_special(path: &Path, metadata: &Metadata) -> Result<File, OutputError> {
+    let file = File::options().write(true).open(path).map_err(OutputError::host(path))?;
+    let opened = file.metadata().map_err(OutputError::host(path))?;
+    if (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino()) {
+        return Ok(file);
+    }
+    Err(OutputError::host(path)(io::Error::other("it is another file now")))
+}
+
+/// Brings what was written to a device to its medium; pipes and character devices have none.
+fn sync_special(file: &File) -> io::Result<()> {
+    match rustix::fs::fsync(file) {
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::ROFS | rustix::io::Errno::NOTSUP) | Ok(()) => {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Brings a new name to the disk. Some filesystems cannot; then the name follows later.
+fn sync_folder(target: &Path) -> io::Result<()> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+fn check_inputs(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
+    match inputs.iter().find(|input| is_same_file(input, path)) {
+        Some(input) => Err(OutputError::SameFile { output: path.to_owned(), input: (*input).to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether two paths lead to the same file.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let key =
+        |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino(), found.is_file()));
+    key(one).is_some_and(|one| one.2 && Some(one) == key(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_complete_and_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("image");
+        std::fs::write(&target, "old").unwrap();
+        std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("image", &link).unwrap();
+        let mut output = Output::stream(&link, &[]).unwrap();
+        output.write_all(b"new").unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        output.finish().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+        assert_eq!(std::fs::metadata(&target).unwrap().mode() & PERMISSION_BITS, 0o640);
+        assert_eq!(names(folder.path()), ["image", "link"]);
+        assert!(link.is_symlink(), "the link is not replaced");
+    }
+
+    #[test]
+    fn an_output_that_is_not_finished_leaves_the_old_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("image");
+        std::fs::write(&target, "old").unwrap();
+        let mut output = Output::create(&target, &[]).unwrap();
+        output.write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()).len(), 2);
+        drop(output);
+        assert_eq!(names(folder.path()), ["image"]);
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+    }
+
+    #[test]
+    fn inputs_folders_and_dangling_links_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, hard, dangling) =
+            (folder.path().join("input"), folder.path().join("hard"), folder.path().join("dangling"));
+        std::fs::write(&input, "data").unwrap();
+        std::fs::hard_link(&input, &hard).unwrap();
+        std::os::unix::fs::symlink("nothing", &dangling).unwrap();
+        assert!(matches!(Output::create(&hard, &[&input]), Err(OutputError::SameFile { .. })));
+        assert!(matches!(Output::create(folder.path(), &[&input]), Err(OutputError::Folder(_))));
+        assert!(matches!(Output::create(&dangling, &[&input]), Err(OutputError::Dangling(_))));
+    }
+
+    #[test]
+    fn a_full_device_is_an_error_and_stays_a_device() {
+        let full = Path::new("/dev/full");
+        let mut output = Output::create(full, &[]).unwrap();
+        output.write_all(&[1; 100_000]).unwrap();
+        assert!(output.finish().is_err());
+        let mut output = Output::stream(full, &[]).unwrap();
+        assert!(output.write_all(&[1; 100_000]).is_err());
+        assert!(!std::fs::metadata(full).unwrap().is_file());
+    }
+}
