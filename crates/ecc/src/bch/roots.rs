@@ -44,14 +44,35 @@ impl Roots {
     ) -> Result<&'a [u16], Uncorrectable> {
         let degree = locator.len() - 1;
         let found = match &self.search {
-            Some(search) if degree > SMALL => search.roots(field, locator, bits, positions),
+            Some(search) if degree > SMALL => {
+                self.search_and_solve(search, field, locator, bits, &mut positions[..degree])
+            }
             _ => self.split(field, locator, bits, positions),
         };
         if found == degree { Ok(&positions[..found]) } else { Err(Uncorrectable) }
     }
 
+    /// Looks for all roots but four; those have formulas. They are the farthest, so less is looked through.
+    fn search_and_solve(
+        &self,
+        search: &Search,
+        field: &Field,
+        locator: &[u16],
+        bits: usize,
+        positions: &mut [u16],
+    ) -> usize {
+        let (near, far) = positions.split_at_mut(locator.len() - 1 - SMALL);
+        let found = search.roots(field, locator, bits, near);
+        if found < near.len() {
+            return found;
+        }
+        let solved = self.split(field, &quotient(field, locator, near), bits, far);
+        // Two roots in one place are no two errors.
+        if far.iter().any(|position| near.contains(position)) { found } else { found + solved }
+    }
+
     /// The roots' inverses a^p are the roots of the polynomial with the coefficients in reverse, which starts with 1.
-    fn split(&self, field: &Field, locator: &[u16], bits: usize, positions: &mut Positions) -> usize {
+    fn split(&self, field: &Field, locator: &[u16], bits: usize, positions: &mut [u16]) -> usize {
         let degree = locator.len() - 1;
         let positions = &mut positions[..degree];
         if self.solver.all_roots(field, locator, 0, positions).is_none() {
@@ -63,6 +84,19 @@ impl Roots {
         let double = |at: usize| positions[..at].contains(&positions[at]);
         if degree > SMALL && (1..degree).any(double) { 0 } else { within }
     }
+}
+
+/// A locator without the factors (1 + a^p X) of the positions p: what is left of degree [`SMALL`]. A quotient is as good a power
+/// series, of which only the first coefficients are wanted.
+fn quotient(field: &Field, locator: &[u16], positions: &[u16]) -> [u16; SMALL + 1] {
+    let mut rest = [0; SMALL + 1];
+    rest.copy_from_slice(&locator[..=SMALL]);
+    for position in positions {
+        for at in 1..rest.len() {
+            rest[at] ^= field.exp(field.log(rest[at - 1]) + usize::from(*position));
+        }
+    }
+    rest
 }
 
 #[cfg(test)]
@@ -81,6 +115,20 @@ mod tests {
             }
         }
         product
+    }
+
+    /// A root that counts twice is no two errors, wherever it lies among the others.
+    #[test]
+    fn double_roots_are_no_errors() {
+        let field = Field::new(linux_polynomial(13).unwrap()).unwrap();
+        let positions = [5, 700, 1400, 2100, 2800, 3500, 4100];
+        for double in positions {
+            let locator = locator(&field, &[&positions[..], &[double]].concat());
+            for roots in [Roots::new(&field, 8, 4200), Roots::portable(&field)] {
+                let mut out = [0; MAX_STRENGTH as usize];
+                assert_eq!(roots.find(&field, &locator, 4200, &mut out), Err(Uncorrectable), "{double}");
+            }
+        }
     }
 
     /// All ways find the same positions: those that went in, unless one lies outside the word.

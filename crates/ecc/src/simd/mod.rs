@@ -1,28 +1,27 @@
-//! The two loops that cost time, with the vector instructions of x86-64: the remainder of the data by carry-less
-//! multiplication, and the search for roots by bit matrices.
+//! The two loops that cost time, with vector instructions: the remainder of the data by carry-less multiplication and the
+//! search for roots by bit matrices, on x86-64 and AArch64.
 //!
 //! The only module with `unsafe`, for one reason: instructions that the CPU may not have. A value of a type here is the
 //! proof that it has them: constructors look (feature `std`) and give `None` otherwise. There is a portable path for
 //! everything, and both are tested against each other on the same inputs.
 #![allow(unsafe_code, reason = "instructions that only some CPUs have; see the module's text")]
 
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod clmul;
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod search;
 
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use {clmul::Clmul, search::Search};
 
-#[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+#[cfg(not(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub(crate) use absent::{Clmul, Search};
 
 /// Elsewhere there are no such values.
-#[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+#[cfg(not(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod absent {
     use crate::bch::field::Field;
     use crate::bch::generator::Words;
-    use crate::bch::roots::Positions;
     use core::convert::Infallible;
 
     pub(crate) struct Clmul(Infallible);
@@ -44,7 +43,7 @@ mod absent {
             None
         }
 
-        pub(crate) fn roots(&self, _: &Field, _: &[u16], _: usize, _: &mut Positions) -> usize {
+        pub(crate) fn roots(&self, _: &Field, _: &[u16], _: usize, _: &mut [u16]) -> usize {
             match self.0 {}
         }
     }
