@@ -23,6 +23,7 @@ mod tar;
 mod ubifs;
 mod ubifs_built;
 mod ubifs_edited;
+mod ubifs_large;
 mod ubifs_live;
 mod ubifs_reads;
 mod ubifs_rebuilt;

@@ -44,6 +44,9 @@ pub(crate) const CHIPS: [Chip; 9] = [
     nor("nor-big", 128, 512),
 ];
 
+/// A chip for large cases.
+pub(crate) const LARGE: Chip = nand("2k-128m", 2048, 512, 128, 1024);
+
 /// Compressors by mount option.
 pub(crate) const COMPRESSORS: [&str; 4] = ["lzo", "zlib", "zstd", "none"];
 
