@@ -31,7 +31,7 @@ impl Random {
 }
 
 fn behaviour(limits: Limits) -> Behaviour {
-    Behaviour { limits, ..Behaviour::default() }
+    Behaviour { limits, bulk_read: true, ..Behaviour::default() }
 }
 
 fn format(lebs: u32, limits: Limits) -> Fs {
@@ -255,10 +255,13 @@ fn compare(limits: Limits, seed: u64, operations: usize) {
 }
 
 #[test]
-fn a_small_inode_cache_changes_nothing() {
-    for (inodes, seed) in [1, 2, 3, 8].into_iter().zip(1..) {
-        compare(Limits { inodes, ..Limits::default() }, seed, 1500);
+fn small_caches_change_nothing() {
+    for (count, seed) in [1, 2, 3, 8].into_iter().zip(1..) {
+        let caches = Limits { inodes: count, entries: count, bulk_read_blocks: count, ..Limits::default() };
+        compare(caches, seed, 1500);
+        compare(Limits { page_bytes: count * 4096, ..caches }, 10 + seed, 1000);
     }
+    compare(Limits { page_bytes: 0, inodes: 0, entries: 0, ..Limits::default() }, 20, 1000);
 }
 
 /// With the usual limits: at 1,023 changed inodes a new one once fell out of the cache before it had a name.

@@ -6,7 +6,7 @@ use floatgate_stack::Volume;
 use floatgate_stack::ubi::{
     AttachOptions, FastmapUse, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume,
 };
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, NewFile, NewKind, Ubifs};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits, MountOptions, NewFile, NewKind, Ubifs};
 
 use super::flash::{Flash, MAX_BAD_PER_1024};
 use super::random::Random;
@@ -28,7 +28,7 @@ const MAX_FILL_BYTES: u64 = 2 << 20;
 pub(super) struct Variant {
     pub(super) compression: Compression,
     /// Bytes of changed blocks that wait in memory: few, so that much of the workload reaches the flash.
-    pub(super) cache_bytes: usize,
+    pub(super) limits: Limits,
     /// Mounted with `-o sync`.
     pub(super) sync: bool,
     /// UBI keeps a fastmap.
@@ -47,7 +47,7 @@ impl Variant {
         let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
         Self {
             compression: compressions[random.below(compressions.len())],
-            cache_bytes: [0, 8 << 10, 32 << 10, 4 << 20][random.below(4)],
+            limits: limits(seed, [0, 8 << 10, 32 << 10, 4 << 20][random.below(4)]),
             sync: random.once_in(8),
             fastmap: random.once_in(3),
             double_hash: random.once_in(3),
@@ -57,7 +57,7 @@ impl Variant {
     }
 
     fn behaviour(&self) -> Behaviour {
-        Behaviour { sync: self.sync, cache_bytes: self.cache_bytes, ..Behaviour::default() }
+        Behaviour { sync: self.sync, limits: self.limits, ..Behaviour::default() }
     }
 
     fn format(&self, lebs: u32) -> FormatOptions {
@@ -79,6 +79,13 @@ impl Variant {
     }
 }
 
+/// Limits of memory and attempts: for half of the seeds as small as 1, 2, 3 or 8.
+fn limits(seed: u64, page_bytes: usize) -> Limits {
+    let few = [0, 0, 0, 0, 1, 2, 3, 8][Random::of(seed, 0x4C_69_6D).below(8)];
+    let limits = if few == 0 { Limits::default() } else { Limits::all(few) };
+    Limits { page_bytes, ..limits }
+}
+
 /// What the filesystem of a seed is like, in words.
 pub fn describe(seed: u64) -> String {
     let variant = Variant::of(seed);
@@ -88,7 +95,10 @@ pub fn describe(seed: u64) -> String {
         Compression::Zstd => "zstd",
         _ => "no compression",
     };
-    let mut text = format!("{compression}, {} KiB of cache", variant.cache_bytes >> 10);
+    let mut text = format!("{compression}, {} KiB of cache", variant.limits.page_bytes >> 10);
+    if variant.limits.inodes != Limits::default().inodes {
+        text += &format!(", other limits of {}", variant.limits.inodes);
+    }
     let words = [
         (variant.sync, "-o sync"),
         (variant.fastmap, "fastmap"),

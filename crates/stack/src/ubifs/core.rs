@@ -4,6 +4,7 @@ use super::auth::{Authentication, Verifier};
 use super::error::Result;
 use super::io::Io;
 use super::journal::Log;
+use super::limits::Limits;
 use super::mount::{Damage, Orphans};
 use super::space::Space;
 use super::tnc::Tnc;
@@ -43,12 +44,20 @@ pub(crate) struct Core<V> {
     pub(crate) verifier: Option<Verifier>,
     /// What a forgiving mount has found damaged.
     pub(crate) damage: Damage,
+    /// How often space is looked for; of caches the index has its own.
+    pub(crate) limits: Limits,
 }
 
 impl<V: Volume> Core<V> {
     /// Ends a filesystem's life in memory; nothing is written.
     pub(crate) fn into_volume(self) -> V {
         self.io.into_volume()
+    }
+
+    /// Sets the limits of caches and attempts from now on.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.tnc.keep_entries(limits.entries);
     }
 
     /// Everything that heads hold is on flash when this returns; the index is not committed.

@@ -16,12 +16,6 @@ use super::scan::{ScannedLeb, ScannedNode, scan};
 use super::space::LebSpace;
 use crate::volume::Volume;
 
-/// LEBs after which collecting stops if a commit would free LEBs of the index (Linux: `SOFT_LEBS_LIMIT`).
-const SOFT_LEBS_MAX: usize = 4;
-
-/// LEBs after which collecting stops (Linux: `HARD_LEBS_LIMIT`).
-const HARD_LEBS_MAX: usize = 32;
-
 /// Bytes of an inode with nothing attached.
 const BARE_INODE_BYTES: u32 = 160;
 
@@ -114,8 +108,8 @@ impl<V: Volume> Core<V> {
     fn collect_lebs(&mut self, anyway: bool) -> Result<Room<u32>> {
         let (dead, dark) = (self.io.layout().dead_bytes, self.io.layout().dark_bytes);
         let mut wanted = dead;
-        for round in 0..=HARD_LEBS_MAX {
-            let enough = round > SOFT_LEBS_MAX && self.space.is_leaving();
+        for round in 0..=self.limits.gc_hard_lebs {
+            let enough = round > self.limits.gc_soft_lebs && self.space.is_leaving();
             if enough || self.log.is_commit_due() {
                 return Ok(Room::CommitFirst);
             }
@@ -127,7 +121,7 @@ impl<V: Volume> Core<V> {
                 return self.end_of_collection(lnum, room);
             }
             let gained = self.io.head_room(Head::Gc) > before;
-            wanted = match (gained, round < SOFT_LEBS_MAX) {
+            wanted = match (gained, round < self.limits.gc_soft_lebs) {
                 _ if room == Ok(Room::Ready(Collected::AfterCommit)) => wanted,
                 (true, _) => (wanted / 2).max(dead),
                 (false, true) => wanted,

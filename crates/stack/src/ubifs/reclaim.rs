@@ -6,9 +6,6 @@ use super::journal::Room;
 use super::space::{BudgetRequest, Cost};
 use crate::volume::Volume;
 
-/// Commits after which there is no space. Linux: `MAX_MKSPC_RETRIES`.
-const COMMITS_MAX: usize = 3;
-
 impl<V: Volume> Core<V> {
     /// Promises space to an operation; `privileged` may use what is reserved. Collects garbage and commits if there is not
     /// enough. Who holds changes back (pages not written) writes them first: promises are pessimistic, and nodes written
@@ -43,7 +40,7 @@ impl<V: Volume> Core<V> {
             return self.space.set_taken(lnum, false).map(|()| true);
         }
         *commits += 1;
-        if *commits > COMMITS_MAX {
+        if *commits > self.limits.budget_commits {
             return Ok(false);
         }
         if room == Room::CommitFirst { self.force_commit().map(|()| true) } else { self.commit_changes() }

@@ -41,8 +41,6 @@ pub struct Behaviour {
     pub sync: bool,
     /// How new files are compressed; the superblock's choice unless given.
     pub compression: Option<Compression>,
-    /// Bytes of changed blocks that are kept before they are written.
-    pub cache_bytes: usize,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
@@ -53,14 +51,7 @@ pub struct Behaviour {
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self {
-            sync: false,
-            compression: None,
-            cache_bytes: 4 << 20,
-            privileged: true,
-            bulk_read: false,
-            limits: Limits::default(),
-        }
+        Self { sync: false, compression: None, privileged: true, bulk_read: false, limits: Limits::default() }
     }
 }
 
@@ -105,7 +96,8 @@ impl<V: Volume> Ubifs<V> {
         Core::format(volume, options).map(|core| Self::over(core, behaviour))
     }
 
-    fn over(core: Core<V>, behaviour: Behaviour) -> Self {
+    fn over(mut core: Core<V>, behaviour: Behaviour) -> Self {
+        core.set_limits(behaviour.limits);
         Self {
             core,
             inodes: Inodes::new(behaviour.limits.inodes),

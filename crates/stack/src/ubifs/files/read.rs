@@ -115,7 +115,7 @@ impl<V: Volume> Ubifs<V> {
 
     /// Where blocks stand that follow each other in file and LEB.
     fn run(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<Place>> {
-        let most = max.min(MAX_BULK);
+        let most = max.min(self.behaviour.limits.bulk_read_blocks);
         let last = block.saturating_add(most as u32).saturating_sub(1).min(LAST_BLOCK);
         let (Some(from), Some(to)) = (Key::data(inode, block), Key::data(inode, last)) else {
             return Ok(Vec::new());
@@ -163,9 +163,6 @@ impl<V: Volume> Ubifs<V> {
         Ok(leaves.iter().map(|(key, _)| key.block()).collect())
     }
 }
-
-/// Most blocks that are read at once, as in Linux.
-const MAX_BULK: usize = 32;
 
 /// Whether a node stands right behind another one.
 const fn follows(before: Place, place: Place) -> bool {

@@ -105,7 +105,7 @@ impl<V: Volume> Ubifs<V> {
         if self.behaviour.sync || self.inode(inode)?.inode.flags.contains(InodeFlags::SYNC) {
             return self.fsync(inode);
         }
-        while self.pages.bytes() > self.behaviour.cache_bytes {
+        while self.pages.bytes() > self.behaviour.limits.page_bytes {
             let Some(first) = self.pages.first_inode() else { break };
             self.write_back_inode(first)?;
         }

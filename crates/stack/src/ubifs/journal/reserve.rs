@@ -6,9 +6,6 @@ use super::super::layout::Head;
 use super::{Bud, Room};
 use crate::volume::Volume;
 
-/// Commits after which a reservation gives up. Linux has 128, but waits for other writers as well.
-const COMMITS_MAX: usize = 32;
-
 impl<V: Volume> Core<V> {
     /// Makes sure that a head's LEB has room for so many bytes: takes another LEB, collects garbage, commits.
     ///
@@ -21,7 +18,7 @@ impl<V: Volume> Core<V> {
         let leb = self.io.layout().leb_bytes();
         let needed = u32::try_from(bytes).ok().filter(|&needed| needed <= leb);
         let needed = needed.ok_or(Error::TooLarge { what: "group of nodes", len: bytes })?;
-        for _ in 0..COMMITS_MAX {
+        for _ in 0..self.limits.journal_commits {
             match self.try_reserve(head, needed)? {
                 Room::Ready(()) => return Ok(()),
                 Room::CommitFirst => self.force_commit()?,
@@ -30,7 +27,10 @@ impl<V: Volume> Core<V> {
                 Room::NoSpace => return Err(Error::NoSpace),
             }
         }
-        Err(Error::NoSpace)
+        match self.try_reserve(head, needed)? {
+            Room::Ready(()) => Ok(()),
+            _ => Err(Error::NoSpace),
+        }
     }
 
     fn try_reserve(&mut self, head: Head, bytes: u32) -> Result<Room<()>> {

@@ -14,6 +14,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::journal::{Change, Log};
 use crate::ubifs::layout::{Head, Layout};
+use crate::ubifs::limits::Limits;
 use crate::ubifs::space::{LebSpace, Space};
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
@@ -155,6 +156,7 @@ impl<V: Volume> Core<V> {
             authentication: None,
             verifier: None,
             damage: Damage::default(),
+            limits: Limits::default(),
         }
     }
 

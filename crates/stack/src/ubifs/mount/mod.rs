@@ -32,6 +32,7 @@ use super::error::{Error, Result};
 use super::io::Io;
 use super::journal::Log;
 use super::layout::Place;
+use super::limits::Limits;
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
@@ -142,6 +143,7 @@ impl<V: Volume> Core<V> {
             authentication: None,
             verifier: opened.verifier.clone(),
             damage: opened.damage.clone(),
+            limits: Limits::default(),
             io,
         }
     }

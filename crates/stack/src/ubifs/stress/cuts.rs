@@ -201,6 +201,18 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
     }
 }
 
+#[test]
+fn a_cut_with_small_limits_leaves_a_state_there_was() {
+    let mut random = Random(16);
+    for (number, (shape, count)) in SHAPES.into_iter().zip([1, 2, 3, 8, 1, 2]).enumerate() {
+        let mut start = used(shape, 300 + number as u64, 200);
+        start.0.set_limits(Limits::all(count));
+        for _ in 0..40 {
+            cut(&start, random.below(120), &[], random.next(), 150);
+        }
+    }
+}
+
 /// For a night: filesystems of many kinds and fillings, cut again and again.
 #[test]
 #[ignore = "slow: ./test --all"]

@@ -15,6 +15,7 @@ use super::core::Core;
 use super::io::Io;
 use super::journal::{Change, Log};
 use super::layout::Head;
+use super::limits::Limits;
 use super::mount::{Damage, Orphans};
 use super::space::Space;
 use super::testing::{TestVolume, blank_with};
@@ -78,6 +79,7 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
         authentication: None,
         verifier: None,
         damage: Damage::default(),
+        limits: Limits::default(),
     };
     core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();
     core

@@ -146,3 +146,35 @@ fn a_full_filesystem_says_so_without_wearing_the_flash() {
         );
     }
 }
+
+/// With limits so small that each is reached. Space may be short earlier; nothing else differs.
+#[test]
+fn small_limits_lose_nothing() {
+    for (number, (shape, count)) in SHAPES.into_iter().zip([1, 2, 3, 8, 1, 2]).enumerate() {
+        let mut core = fresh(shape);
+        core.set_limits(Limits::all(count));
+        let mut model = Model::new(200 + number as u64);
+        (model.files, model.blocks) = (400, 100);
+        let (mut short, when) = (0, format!("{shape:?}, limits of {count}"));
+        for _ in 0..1200 {
+            match model.step(&mut core) {
+                Ok(()) => {}
+                Err(Error::NoSpace) => short += 1,
+                Err(error) => panic!("{when}: {error}"),
+            }
+        }
+        assert_holds(&mut core, &model, &when);
+        assert_consistent(&mut core, &when);
+        while !model.state.names.is_empty() {
+            model.run(&mut core, Operation::Unlink).unwrap();
+            model.run(&mut core, Operation::Close).unwrap();
+        }
+        assert_holds(&mut core, &model, &format!("{when}, emptied"));
+        assert_consistent(&mut core, &format!("{when}, emptied"));
+        for _ in 0..100 {
+            model.run(&mut core, Operation::Create).unwrap();
+            model.run(&mut core, Operation::Write).unwrap();
+        }
+        assert!(short < 1200, "{when}");
+    }
+}

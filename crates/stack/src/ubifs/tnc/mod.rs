@@ -39,6 +39,7 @@ use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
 use super::io::Io;
 use super::layout::Place;
+use super::limits::Limits;
 use super::space::{LebSpace, Space};
 use crate::volume::Volume;
 use floatgate_media::ubifs::Key;
@@ -138,9 +139,14 @@ impl Tnc {
             replay: None,
             single_keyed: Arc::default(),
             hashes: Hashes::default(),
-            entries: EntryCache::default(),
+            entries: EntryCache::new(Limits::default().entries),
             scratch: Vec::new(),
         }
+    }
+
+    /// Keeps this number of entries from now on.
+    pub(crate) fn keep_entries(&mut self, entries: usize) {
+        self.entries = EntryCache::new(entries);
     }
 
     /// The way to the leaf with a key that is not hashed.

@@ -100,7 +100,7 @@ fn no_entry_dangles_but_while_replaying() {
         let Place { lnum, offset, len } = places[gone];
         bench.io.volume_mut().at(lnum, offset, len as usize).unwrap().fill(0x55);
     }
-    bench.tnc.entries = super::super::EntryCache::default();
+    bench.tnc.entries = super::super::EntryCache::new(8);
     let mut out = Vec::new();
     let found = bench.tnc.find_name(&mut bench.io, key, &names[3], &mut out);
     assert!(matches!(found, Err(Error::Node { .. })), "{found:?}");
