@@ -3,17 +3,22 @@
 //! Codes are those of Linux's software engines, Hamming and BCH, whoever computes them: hardware engines have codes and
 //! layouts of their own makers, of which most are not published. An engine tells of its result what [`Reports`] says.
 //!
+//! What an engine costs follows from its kind (`cost`): the software engine takes the host's instructions, the external one a
+//! transfer of its own, the pipelined one nothing but its latency, the chip's own a longer tR.
+//!
 //! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. Where none are kept (timing only), wrong bits are counted step
 //! by step, which comes to the same as long as no step has more of them than the code corrects. Beyond that a decoder may find
 //! another codeword near by, which counting does not know.
 
+mod cost;
 mod page_code;
 mod page_set;
 
 pub use page_code::{PageCode, PageCodeError};
 
+use crate::host::HostProfile;
 use crate::timeline::{Host, Resource, Timeline};
-use crate::units;
+use cost::Cost;
 use floatgate_mtd::{Geometry, Nanos, Phase};
 use page_code::Scratch;
 pub(crate) use page_set::PageSet;
@@ -35,6 +40,16 @@ pub enum EngineKind {
     External,
     /// On the CPU.
     Software,
+}
+
+/// The error-correcting code (device tree: `nand-ecc-algo`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algo {
+    /// Hamming: 1 bit per 256 or 512 bytes.
+    Hamming,
+    /// BCH: any number of bits.
+    Bch,
 }
 
 /// What an engine tells of a page it corrected.
@@ -61,18 +76,30 @@ pub struct EccProfile {
     /// Bytes per step; what the chip asks for when absent.
     #[serde(with = "optional_bytes")]
     pub step_bytes: Option<u32>,
-    /// Start of the engine, per page; for a pipelined one the latency after the last byte. In us.
-    #[serde(with = "units::us")]
-    pub setup_us: Nanos,
-    /// Encoding, in ns per 1000 bytes (external and software).
-    pub encode_ns_per_kb: u32,
-    /// Decoding of clean data, in ns per 1000 bytes (external and software).
-    pub decode_ns_per_kb: u32,
-    /// Finding and correcting, per wrong bit, in us.
-    #[serde(with = "units::us")]
-    pub correct_us_per_bit: Nanos,
+    /// The code; Hamming for 1 bit per 256 or 512 bytes and BCH for more when absent.
+    pub algo: Option<Algo>,
+    /// Start of the engine, per page; for a pipelined one the latency after the last byte. In us; the host's for an external
+    /// engine when absent, 0 for the others.
+    #[serde(with = "optional_us")]
+    pub setup_us: Option<Nanos>,
+    /// Encoding, in ns per 1000 bytes (external and software); what the host takes when absent.
+    pub encode_ns_per_kb: Option<u32>,
+    /// Decoding of clean data, in ns per 1000 bytes (external and software); what the host takes when absent.
+    pub decode_ns_per_kb: Option<u32>,
+    /// Finding and correcting, per wrong bit, in us; what the host takes for the software engine and 0 for others when absent.
+    #[serde(with = "optional_us")]
+    pub correct_us_per_bit: Option<Nanos>,
     /// What it tells of its result.
     pub reports: Reports,
+}
+
+mod optional_us {
+    use floatgate_mtd::Nanos;
+    use serde::Deserializer;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Nanos>, D::Error> {
+        crate::units::us::deserialize(d).map(Some)
+    }
 }
 
 mod optional_bytes {
@@ -124,32 +151,61 @@ pub enum PageRead<'a> {
 pub struct EccEngine {
     profile: EccProfile,
     requirement: EccRequirement,
+    cost: Cost,
     timeline: Timeline,
     code: Option<Arc<PageCode>>,
     scratch: Scratch,
 }
 
 impl EccEngine {
-    /// Sets up an engine: the profile's own strength and step win over what the chip asks for.
+    /// Sets up an engine: the profile's own strength and step win over what the chip asks for. Hamming corrects one bit.
     pub fn new(profile: EccProfile, chip: EccRequirement) -> Self {
+        let asked = if profile.algo == Some(Algo::Hamming) { 1 } else { chip.strength };
         let requirement = EccRequirement {
-            strength: profile.strength.unwrap_or(chip.strength),
+            strength: profile.strength.unwrap_or(asked),
             step_bytes: profile.step_bytes.unwrap_or(chip.step_bytes).max(1),
         };
-        Self { profile, requirement, timeline: Timeline::default(), code: None, scratch: Scratch::default() }
+        Self {
+            profile,
+            requirement,
+            cost: Cost::default(),
+            timeline: Timeline::default(),
+            code: None,
+            scratch: Scratch::default(),
+        }
     }
 
-    /// Sets up the code for pages of these sizes, where correction happens on the host's side.
+    /// Sets up the code for pages of these sizes, where correction happens on the host's side, and what it costs there.
     ///
     /// # Errors
     /// When there is no such code, or its bytes find no place in the OOB.
-    pub fn set_up(&mut self, page_bytes: u32, oob_bytes: u32) -> Result<(), PageCodeError> {
+    pub fn set_up(
+        &mut self,
+        page_bytes: u32,
+        oob_bytes: u32,
+        host: &HostProfile,
+    ) -> Result<(), PageCodeError> {
         if self.on_host() {
-            let code = PageCode::linux(self.requirement, page_bytes, oob_bytes)?;
+            let code = PageCode::linux(self.requirement, self.profile.algo, page_bytes, oob_bytes)?;
+            let of = code.codec().code();
+            self.requirement = EccRequirement { strength: of.strength(), step_bytes: of.step_bytes() };
+            self.cost = Cost::of(&self.profile, of, host);
             self.scratch = code.scratch();
             self.code = Some(Arc::new(code));
         }
         Ok(())
+    }
+
+    /// Engine, code and cost in words, where correction happens on the host's side.
+    pub fn describe(&self) -> Option<String> {
+        let code = self.code.as_ref()?.codec().code();
+        let name = match self.profile.engine {
+            EngineKind::Software => "software",
+            EngineKind::External => "external",
+            _ => "pipelined",
+        };
+        let (encode, decode) = self.cost.us_per_kib();
+        Some(format!("ECC: {name}, {code}, encoding {encode:.1} us and decoding {decode:.1} us a KiB"))
     }
 
     /// The code in force, where correction happens on the host's side.
@@ -178,7 +234,7 @@ impl EccEngine {
     /// Before a page of `bytes` is programmed: encodes.
     #[inline]
     pub fn prepare(&mut self, host: &mut Host, bytes: u32) {
-        self.work(host, bytes, self.profile.encode_ns_per_kb, "ECC encode");
+        self.work(host, bytes, self.cost.encode_ps_per_byte, "ECC encode");
     }
 
     /// Before a page is programmed: puts the ECC bytes of `data` into `oob`. [`Self::prepare`] takes the time.
@@ -200,7 +256,7 @@ impl EccEngine {
         oob: &mut [u8],
         read: PageRead<'_>,
     ) -> Result<Corrected, Uncorrectable> {
-        self.work(host, data.len() as u32, self.profile.decode_ns_per_kb, "ECC decode");
+        self.work(host, data.len() as u32, self.cost.decode_ps_per_byte, "ECC decode");
         match read {
             PageRead::Clean | PageRead::Counted([]) => Ok(Corrected::default()),
             PageRead::Bytes | PageRead::Counted(_) => self.correct_page(host, data, oob, read),
@@ -239,20 +295,20 @@ impl EccEngine {
     fn book_correction(&self, host: &mut Host, bits: u32) {
         let resource =
             if self.profile.engine == EngineKind::Software { Resource::Cpu } else { Resource::Ecc };
-        host.spend(resource, Phase::Ecc, self.profile.correct_us_per_bit * u64::from(bits), "ECC correct");
+        host.spend(resource, Phase::Ecc, self.cost.correct_bit * u64::from(bits), "ECC correct");
     }
 
     #[inline]
-    fn work(&mut self, host: &mut Host, bytes: u32, ns_per_kb: u32, what: &'static str) {
-        let length = Nanos::from_ns(u64::from(bytes) * u64::from(ns_per_kb) / 1000);
+    fn work(&mut self, host: &mut Host, bytes: u32, ps_per_byte: u64, what: &'static str) {
+        let length = Nanos::from_ns(u64::from(bytes) * ps_per_byte / 1000);
         match self.profile.engine {
             EngineKind::None | EngineKind::OnDie => {}
-            EngineKind::Pipelined => host.spend(Resource::Ecc, Phase::Ecc, self.profile.setup_us, what),
+            EngineKind::Pipelined => host.spend(Resource::Ecc, Phase::Ecc, self.cost.setup, what),
             EngineKind::Software => {
-                host.spend(Resource::Cpu, Phase::Ecc, self.profile.setup_us + length, what);
+                host.spend(Resource::Cpu, Phase::Ecc, self.cost.setup + length, what);
             }
             EngineKind::External => {
-                let (_, end) = self.timeline.reserve(host.now(), self.profile.setup_us + length);
+                let (_, end) = self.timeline.reserve(host.now(), self.cost.setup + length);
                 host.wait_until(end, Resource::Ecc, Phase::Ecc, what);
             }
         }
@@ -263,16 +319,62 @@ impl EccEngine {
 mod tests {
     use super::*;
 
+    const HOST: HostProfile = HostProfile { instruction_ps: 500, ..HostProfile::NONE };
+
+    /// How long an engine takes to decode a clean page of 2 KiB.
+    fn decode_time(profile: EccProfile, strength: u32) -> Nanos {
+        let mut engine = EccEngine::new(profile, EccRequirement { strength, step_bytes: 512 });
+        engine.set_up(2048, 128, &HOST).unwrap();
+        let mut host = Host::default();
+        engine.decode(&mut host, &mut [0; 2048], &mut [], PageRead::Clean).unwrap();
+        host.spent().total()
+    }
+
+    #[test]
+    fn each_kind_of_engine_has_its_cost() {
+        let of = |engine| decode_time(EccProfile { engine, ..EccProfile::default() }, 8);
+        let (software, external) = (of(EngineKind::Software), of(EngineKind::External));
+        let pipelined = of(EngineKind::Pipelined);
+        assert!(pipelined < software && pipelined < external, "{pipelined} {software} {external}");
+        assert_eq!(of(EngineKind::OnDie), Nanos::ZERO);
+        let soft = |algo, strength| {
+            let engine = EngineKind::Software;
+            decode_time(EccProfile { engine, algo: Some(algo), ..EccProfile::default() }, strength)
+        };
+        assert!(soft(Algo::Hamming, 1) * 3 < soft(Algo::Bch, 1), "Hamming is the cheap one");
+        assert_eq!(soft(Algo::Hamming, 8), soft(Algo::Hamming, 1), "it corrects one bit whatever is asked");
+        assert!(soft(Algo::Bch, 4) < soft(Algo::Bch, 8));
+    }
+
+    #[test]
+    fn hamming_corrects_no_more_than_one_bit() {
+        let hamming = EccProfile {
+            engine: EngineKind::Software,
+            algo: Some(Algo::Hamming),
+            strength: Some(4),
+            ..EccProfile::default()
+        };
+        let mut engine = EccEngine::new(hamming, EccRequirement { strength: 4, step_bytes: 512 });
+        assert_eq!(engine.set_up(2048, 64, &HOST), Err(PageCodeError::HammingStrength(4)));
+    }
+
     #[test]
     fn software_costs_cpu_time_and_on_die_none() {
         let chip = EccRequirement { strength: 4, step_bytes: 512 };
-        let soft =
-            EccProfile { engine: EngineKind::Software, decode_ns_per_kb: 1000, ..EccProfile::default() };
+        let soft = EccProfile {
+            engine: EngineKind::Software,
+            decode_ns_per_kb: Some(1000),
+            ..EccProfile::default()
+        };
         let mut host = Host::default();
-        EccEngine::new(soft, chip).decode(&mut host, &mut [0; 2000], &mut [], PageRead::Clean).unwrap();
-        assert_eq!(host.spent()[Phase::Ecc], Nanos::from_us(2));
-        EccEngine::new(EccProfile::default(), chip).prepare(&mut host, 2000);
-        assert_eq!(host.spent().total(), Nanos::from_us(2));
+        let mut engine = EccEngine::new(soft, chip);
+        engine.set_up(2048, 64, &HOST).unwrap();
+        engine.decode(&mut host, &mut [0; 2048], &mut [], PageRead::Clean).unwrap();
+        assert_eq!(host.spent()[Phase::Ecc], Nanos::from_ns(2048));
+        let mut engine = EccEngine::new(EccProfile::default(), chip);
+        engine.set_up(2048, 64, &HOST).unwrap();
+        engine.prepare(&mut host, 2048);
+        assert_eq!(host.spent().total(), Nanos::from_ns(2048));
     }
 
     #[test]
@@ -280,7 +382,7 @@ mod tests {
         let told = |reports, wrong: u32| {
             let profile = EccProfile { engine: EngineKind::Pipelined, reports, ..EccProfile::default() };
             let mut engine = EccEngine::new(profile, EccRequirement { strength: 8, step_bytes: 512 });
-            engine.set_up(2048, 64).unwrap();
+            engine.set_up(2048, 64, &HOST).unwrap();
             let mut oob = [0xFF; 64];
             let mut data = [0x5A; 2048];
             engine.encode(&data, &mut oob);

@@ -18,12 +18,49 @@ pub struct HostProfile {
     /// Copying between the caller's buffer and the driver's, in ns per 1000 bytes (Linux's mtdchar copies once, its SPI NAND
     /// layer once more).
     pub copy_ns_per_kb: u32,
-    /// Added to each sleep of 10 us or more: timer slack and wake-up (Linux spins below 10 us).
+    /// Added to each sleep of 10 us or more and to each wait for an interrupt: the CPU leaves an idle state, the thread is
+    /// scheduled (Linux spins below 10 us).
     #[serde(with = "units::us")]
     pub wakeup_us: Nanos,
+    /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it. 0 when unknown.
+    pub instruction_ps: u32,
+    /// An ECC engine of the SoC beside its memory controllers.
+    pub external_ecc: ExternalEcc,
+}
+
+/// An external ECC engine: each page passes through it by a transfer of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExternalEcc {
+    /// Starting the engine and waiting for its interrupt, per page, in us.
+    #[serde(with = "units::us")]
+    pub setup_us: Nanos,
+    /// Data through the engine, in ns per 1000 bytes.
+    pub ns_per_kb: u32,
+}
+
+impl ExternalEcc {
+    /// Assumed: one byte a clock at 200 MHz; started and ended as a DMA read of the Cadence controller is.
+    const ASSUMED: Self = Self { setup_us: Nanos::from_us(16), ns_per_kb: 5_000 };
+}
+
+impl Default for ExternalEcc {
+    fn default() -> Self {
+        Self::ASSUMED
+    }
 }
 
 impl HostProfile {
+    /// A host whose software takes no time.
+    pub const NONE: Self = Self {
+        call_us: Nanos::ZERO,
+        page_us: Nanos::ZERO,
+        copy_ns_per_kb: 0,
+        wakeup_us: Nanos::ZERO,
+        instruction_ps: 0,
+        external_ecc: ExternalEcc::ASSUMED,
+    };
+
     /// Books one MTD call.
     #[inline]
     pub fn call(&self, host: &mut Host) {

@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigError, Kind, Library, Problem};
 use crate::partition;
 use floatgate_device::cells::CellsProfile;
-use floatgate_device::ecc_engine::EccProfile;
+use floatgate_device::ecc_engine::{EccProfile, EngineKind};
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
     CfiDriver, CfiOptions, NorBus, NorController, NorMem, NorProfile, ParallelNor, ParallelNorSpec,
@@ -238,10 +238,36 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
     if !matches!(bus.lanes, 1 | 2 | 4 | 8) {
         return Err(config.wrong("bus.lanes", format!("{} lanes: there are 1, 2, 4 or 8", bus.lanes)));
     }
-    if bus.clock_hz == 0 {
-        return Err(config.wrong("bus.clock_hz", "the bus needs a clock"));
+    let host: HostProfile = config.extract_or_default("host")?;
+    let profile = config.extract::<SpiProfile>("controller")?.on(&host);
+    for (key, hz) in [("bus.clock_hz", bus.clock_hz), ("controller.reference_hz", profile.reference_hz)] {
+        check_hz(config, key, hz)?;
     }
-    Ok((config.extract("controller")?, bus, config.extract_or_default("host")?))
+    let slowest = profile.slowest_hz();
+    if bus.clock_hz < slowest {
+        let mhz = |hz: u64| hz as f64 / 1e6;
+        let message = format!(
+            "{:.3} MHz asked, and the controller makes {:.3} MHz at least: {:.2} MHz / {}",
+            mhz(bus.clock_hz),
+            mhz(slowest),
+            mhz(profile.reference_hz),
+            profile.max_divider
+        );
+        return Err(config.wrong("bus.clock_hz", message).help("raise bus.clock_hz"));
+    }
+    Ok((profile, bus, host))
+}
+
+/// No flash memory is clocked below this; what is, was meant in another unit.
+const SLOWEST_HZ: u64 = 10_000;
+
+/// Refuses clocks that cannot be meant.
+fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
+    if hz >= SLOWEST_HZ {
+        return Ok(());
+    }
+    let message = format!("{hz} Hz is no clock of a flash memory; a plain number is in Hz");
+    Err(config.wrong(key, message).help(format!("write {hz}e6 or \"{hz} MHz\"")))
 }
 
 /// Refuses clocks at which the board cannot work: above the chip's limit, or above what the controller samples untuned.
@@ -266,11 +292,23 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
     }
 }
 
+/// The ECC engine. Software takes CPU time, so the host must say how fast its CPU is.
+fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigError> {
+    let ecc: EccProfile = config.extract_or_default("ecc")?;
+    let given = ecc.encode_ns_per_kb.is_some() || ecc.decode_ns_per_kb.is_some();
+    if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && !given {
+        let message = "the software engine takes CPU time, and this setup does not say how fast its CPU is";
+        let help = "add --set host.instruction_ps=N or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base";
+        return Err(config.wrong("ecc.engine", message).help(help));
+    }
+    Ok(ecc)
+}
+
 fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
     let spec: SpiNandSpec = config.extract("chip")?;
     spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
     let (profile, bus, host) = spi_parts(config)?;
-    let ecc: EccProfile = config.extract_or_default("ecc")?;
+    let ecc = ecc_engine(config, &host)?;
     let driver: SpiNandOptions = config.extract_or_default("driver")?;
     let limit = spec.sdr_hz;
     let parts = database(&library.digest(Catalogue::read)?.spi_nand, &spec, |s| &s.id);
@@ -306,13 +344,20 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     if options.bad_blocks > 0 {
         spec.factory_bad = FactoryBad { per_lun: options.bad_blocks, seed: options.seed };
     }
-    let profile: NandProfile = config.extract("controller")?;
+    let host: HostProfile = config.extract_or_default("host")?;
+    let mut profile: NandProfile = config.extract("controller")?;
+    profile.op_cost = profile.op_cost.on(&host);
     let bus: NandBoard = config.extract_or_default("bus")?;
-    let rig = RawNandRig {
-        host: config.extract_or_default("host")?,
-        ecc: config.extract_or_default("ecc")?,
-        options: config.extract_or_default("driver")?,
-    };
+    if (1..SLOWEST_HZ).contains(&bus.clock_hz) {
+        let hz = bus.clock_hz;
+        let message = format!("{hz} Hz is no clock of a flash memory; a plain number is in Hz");
+        return Err(config
+            .wrong("bus.clock_hz", message)
+            .help(format!("write {hz}e6 or \"{hz} MHz\""))
+            .into());
+    }
+    let rig =
+        RawNandRig { host, ecc: ecc_engine(config, &host)?, options: config.extract_or_default("driver")? };
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
     let cells = config.extract_or_default::<CellsProfile>("cells")?;
     let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
@@ -343,14 +388,14 @@ fn describe(op: &SpiOp, clock: Clock) -> String {
     }
 }
 
-fn spi_link(bus: &impl SpiMem, read: &SpiOp, write: &SpiOp) -> Link {
+fn spi_link<C: SpiChip>(bus: &SpiController<C>, read: &SpiOp, write: &SpiOp) -> Link {
     let clock = bus.clock(read, true);
     Link {
         read: describe(read, clock),
         write: describe(write, bus.clock(write, true)),
         clock_hz: clock.hz(),
         mode: read.mode.to_string(),
-        notes: Vec::new(),
+        notes: bus.clock_note().into_iter().collect(),
     }
 }
 
@@ -375,6 +420,7 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
                 .push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
         }
         link.notes.extend(calibrated(self.bus().phy_state()));
+        link.notes.extend(self.ecc_engine().describe());
         link
     }
 }
@@ -398,7 +444,8 @@ impl Device for RawNandDriver<NandController<RawNand>> {
 
     fn link(&self) -> Link {
         let what = self.interface().to_string();
-        Link { read: what.clone(), write: what.clone(), mode: what, ..Link::default() }
+        let notes = self.ecc_engine().describe().into_iter().collect();
+        Link { read: what.clone(), write: what.clone(), mode: what, notes, clock_hz: 0 }
     }
 }
 

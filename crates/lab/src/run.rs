@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::plot;
 use crate::rig::{self, Link, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
+use floatgate_device::spi::SpiProfile;
 use floatgate_mtd::{Geometry, Phase};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -196,17 +197,22 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
     sets
 }
 
-/// Clocks worth trying on a SPI bus: twice and four times the present one, and what the chip allows at most. Those
-/// that the controller or the way of the data does not bear fail to wire.
+/// Clocks worth trying on a SPI bus: what the controller makes of twice and four times the present one, and of what the chip
+/// allows at most. Those that the way of the data does not bear fail to wire.
 fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
+    let Ok(profile) = config.extract::<SpiProfile>("controller") else { return Vec::new() };
     let present = u64::from(link.clock_hz);
     let hz = |path: &str| config.extract_or_default::<Hertz>(path).map_or(0, |hz| hz.0);
     let most = ["chip.sdr_hz", "chip.max_sdr_hz"].map(hz).into_iter().fold(0, u64::max);
-    let asked = hz("bus.clock_hz");
-    [2 * present, 4 * present, most]
+    let mut made: Vec<u64> = [2 * present, 4 * present, most]
         .into_iter()
-        .filter(|&hz| hz > asked && hz > present && present > 0)
-        .collect()
+        .map(|want| profile.clock_for(want))
+        .filter(|&made| made > present && present > 0)
+        // Rounded up, so that asking for it gives it.
+        .map(|made| made + u64::from(!profile.reference_hz.is_multiple_of(made)))
+        .collect();
+    made.dedup();
+    made
 }
 
 /// A clock in a setup or part.

@@ -278,12 +278,22 @@ fn overrides_of_every_table_take_effect() {
         (BOARD, "controller.divider=any", ReadPage, Faster),
         (BOARD, "controller.exec.setup_us=30", WritePage, Slower),
         (BOARD, "controller.dirmap.window_bytes=1 KiB", ReadPage, Slower),
-        (BOARD, "controller.dirmap.read=false", ReadPage, Faster),
+        (BOARD, "controller.dirmap.read=false", ReadPage, Slower),
+        (BOARD, "controller.dirmap.write=false", WritePage, Slower),
+        ("am62a-nopm-w35n01jw", "controller.dirmap.read=false", ReadPage, Slower),
+        ("am62a-nopm-w35n01jw", "controller.dirmap.write=false", WritePage, Slower),
+        ("am62a-nopm-w35n01jw", "host.wakeup_us=30", ReadPage, Slower),
         (BOARD, "controller.rx.ns_per_byte=200", ReadPage, Slower),
         (BOARD, "host.call_us=50", ReadPage, Slower),
         (BOARD, "host.wakeup_us=0", WritePage, Faster),
         (BOARD, "driver.continuous=true", ReadBlock, Faster),
         (BOARD, "ecc={ engine = 'software', decode_ns_per_kb = 50000 }", ReadPage, Slower),
+        (BOARD, "ecc={ engine = 'software' }", ReadPage, Slower),
+        (BOARD, "ecc={ engine = 'software', algo = 'bch' }", WritePage, Slower),
+        (BOARD, "ecc={ engine = 'external' }", WritePage, Slower),
+        ("imx6-mx30lf2g18ac", "ecc.engine=external", ReadPage, Slower),
+        ("imx6-mx30lf2g18ac", "ecc.engine=software", ReadPage, Slower),
+        ("imx6-mx30lf2g18ac", "ecc.engine=software", WritePage, Slower),
         ("imx6-mx30lf2g18ac", "bus.interface=sdr0", ReadPage, Slower),
         ("imx6-mx30lf2g18ac", "bus.no_ready_pin=true", WritePage, Slower),
         ("imx6-mx30lf2g18ac", "ecc.setup_us=40", ReadPage, Slower),
@@ -304,6 +314,82 @@ fn overrides_of_every_table_take_effect() {
         let after = changed.unwrap_or_else(|e| panic!("{name} {set}: {e}")).ns;
         let seen = if after > before { Slower } else { Faster };
         assert!(after != before && seen == effect, "{name} {set}: {before} ns before, {after} after");
+    }
+}
+
+/// What an engine costs depends on its kind, its code and the CPU. Before, every kind cost the same.
+#[test]
+fn ecc_engines_cost_what_they_are() {
+    let time = |sets: &[&str], operation| {
+        let all: Vec<&str> = ["bus.mode=1-8-8"].into_iter().chain(sets.iter().copied()).collect();
+        trace(library(), &config("am62a-w35n01jw", &all), TIMING_ONLY, operation).unwrap().ns
+    };
+    for operation in [Operation::ReadPage, Operation::WritePage] {
+        let engine = |kind: &str, more: &[&str]| {
+            let kind = format!("ecc.engine={kind}");
+            let all: Vec<&str> = [&*kind].into_iter().chain(more.iter().copied()).collect();
+            time(&all, operation)
+        };
+        let pipelined = engine("pipelined", &[]);
+        assert!(pipelined < engine("external", &[]), "data passes the external one after the bus");
+        let hamming = engine("software", &["ecc.algo=hamming"]);
+        let bch = |strength: u32| engine("software", &["ecc.algo=bch", &format!("ecc.strength={strength}")]);
+        assert!(pipelined < hamming && hamming < bch(1) && bch(1) < bch(8), "{operation:?}");
+        let slow = engine("software", &["host.instruction_ps=2756", "ecc.algo=bch", "ecc.strength=8"]);
+        assert!(slow > bch(8), "an ARM926EJ-S at 468 MHz takes longer");
+        assert!(slow > engine("external", &["ecc.strength=8"]));
+    }
+    let refused = |sets: &[&str]| {
+        let problem = floatgate_lab::rig::wire(library(), &config("am62a-w35n01jw", sets), TIMING_ONLY).err();
+        problem.map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused(&["ecc.engine=software", "host.instruction_ps=0"]).contains("how fast"));
+    let much = refused(&["ecc.engine=software", "ecc.algo=hamming", "ecc.strength=4"]);
+    assert!(much.contains("corrects 1 bit"), "{much}");
+    assert!(refused(&["ecc.algo=rs"]).contains("rs"));
+}
+
+/// What was asked and not given is said with its reason; what cannot be meant is refused.
+#[test]
+fn clocks_and_modes_are_what_was_asked_for() {
+    let wired =
+        |name: &str, sets: &[&str]| floatgate_lab::rig::wire(library(), &config(name, sets), TIMING_ONLY);
+    let notes = |name: &str, sets: &[&str]| wired(name, sets).unwrap().device.link().notes.join("; ");
+    assert!(notes("ma35d1-w25n02jw", &["bus.clock_hz=80e6"]).contains("gets 60 MHz: 180 MHz / 3"));
+    let above = notes("ma35d1-w25n02jw", &["bus.clock_hz=200e6"]);
+    assert!(above.contains("180 MHz / 2; the controller ends at 100 MHz"), "{above}");
+    assert_eq!(notes("ma35d1-w25n02jw", &["bus.clock_hz=60e6"]), "");
+    let refused = |name: &str, sets: &[&str]| {
+        wired(name, sets).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for (name, set) in [
+        ("ma35d1-w25n02jw", "bus.clock_hz=30"),
+        ("ma35d1-w25n02jw", "controller.reference_hz=180"),
+        ("zc702-mx25uw12845g", "bus.clock_hz=16"),
+        ("imx6-mx30lf2g18ac", "bus.clock_hz=33"),
+    ] {
+        assert!(refused(name, &[set]).contains("is no clock"), "{name} {set}");
+    }
+    assert!(refused("am62a-w35n01jw", &["bus.clock_hz=1e6"]).contains("166.67 MHz / 32"));
+    // Before, this was read in 1S-8S-8S.
+    let octal = ["bus.mode=8D-8D-8D", "bus.phy=true"];
+    assert!(refused("am62a-w35n01jw", &octal).contains("the PHY runs at 166.67 MHz"));
+    let fits = [octal[0], octal[1], "controller.reference_hz=80e6", "controller.phy.clock_hz=80e6"];
+    assert_eq!(wired("am62a-w35n01jw", &fits).unwrap().device.link().mode, "8D-8D-8D");
+}
+
+/// Advice names clocks that the controller makes.
+#[test]
+fn advice_names_clocks_that_exist() {
+    let (library, setup) = (library(), library().setup("ma35d1-w25n02jw").unwrap());
+    let tests = floatgate_lab::speed::SpeedOptions { blocks: 1, ..Default::default() };
+    let run = floatgate_lab::run::measure_with_advice(library, &setup, &[], TIMING_ONLY, &tests).unwrap();
+    let sets: Vec<String> = run.advice.into_iter().filter_map(|a| a.next).map(|next| next.set).collect();
+    let clocks: Vec<u64> =
+        sets.iter().filter_map(|set| set.strip_prefix("bus.clock_hz=")?.parse().ok()).collect();
+    assert!(!clocks.is_empty(), "{sets:?}");
+    for hz in clocks {
+        assert!(hz <= 100_000_000 && 180_000_000 % hz == 0, "{hz} Hz is no clock of 180 MHz / n");
     }
 }
 

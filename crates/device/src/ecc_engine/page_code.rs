@@ -1,6 +1,6 @@
 //! A code over the pages of a chip: steps of data, and where their ECC bytes lie in the OOB.
 
-use super::{Corrected, EccRequirement, Uncorrectable};
+use super::{Algo, Corrected, EccRequirement, Uncorrectable};
 use floatgate_ecc::{Code, CodeError, Codec, LayoutError, OobLayout, check_erased};
 
 /// Why pages cannot be encoded as asked for.
@@ -21,6 +21,11 @@ pub enum PageCodeError {
     /// Its ECC bytes find no place.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// Hamming corrects one bit.
+    #[error(
+        "a Hamming code corrects 1 bit per step, not {0}: leave ecc.strength out, or set ecc.algo to \"bch\""
+    )]
+    HammingStrength(u32),
 }
 
 /// OOB bits that no step protects.
@@ -43,12 +48,16 @@ pub(super) struct Scratch {
     counts: Vec<u32>,
 }
 
-/// The code for a requirement: Hamming for one bit, BCH for more, as Linux's software engines have it.
-fn code(requirement: EccRequirement) -> Code {
+/// The code for a requirement: where `algo` does not say, Hamming for one bit and BCH for more, as Linux's software engines
+/// have it.
+fn code(requirement: EccRequirement, algo: Option<Algo>) -> Result<Code, PageCodeError> {
     let EccRequirement { strength, step_bytes } = requirement;
-    match (strength, step_bytes) {
-        (..=1, 256 | 512) => Code::Hamming { step_bytes },
-        _ => Code::Bch { strength, step_bytes },
+    match (algo, strength, step_bytes) {
+        (Some(Algo::Hamming), 2.., _) => Err(PageCodeError::HammingStrength(strength)),
+        (Some(Algo::Hamming), ..=1, 512..) => Ok(Code::Hamming { step_bytes: 512 }),
+        (Some(Algo::Hamming), ..=1, _) => Ok(Code::Hamming { step_bytes: 256 }),
+        (None, ..=1, 256 | 512) => Ok(Code::Hamming { step_bytes }),
+        _ => Ok(Code::Bch { strength, step_bytes }),
     }
 }
 
@@ -69,11 +78,13 @@ impl PageCode {
     /// No such code, or no room for its bytes.
     pub fn linux(
         requirement: EccRequirement,
+        algo: Option<Algo>,
         page_bytes: u32,
         oob_bytes: u32,
     ) -> Result<Self, PageCodeError> {
         let step_bytes = requirement.step_bytes.clamp(1, page_bytes);
-        let code = code(EccRequirement { step_bytes, ..requirement });
+        let code = code(EccRequirement { step_bytes, ..requirement }, algo)?;
+        let step_bytes = code.step_bytes();
         code.check()?;
         if !page_bytes.is_multiple_of(step_bytes) {
             return Err(PageCodeError::Steps { page_bytes, step_bytes });
@@ -204,13 +215,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn code_of(strength: u32, step_bytes: u32, page_bytes: u32, oob_bytes: u32) -> PageCode {
-        PageCode::linux(EccRequirement { strength, step_bytes }, page_bytes, oob_bytes).unwrap()
+        PageCode::linux(EccRequirement { strength, step_bytes }, None, page_bytes, oob_bytes).unwrap()
     }
 
     #[test]
     fn what_cannot_be_says_what_can() {
         let try_it = |strength, step_bytes, oob| {
-            PageCode::linux(EccRequirement { strength, step_bytes }, 2048, oob).unwrap_err().to_string()
+            PageCode::linux(EccRequirement { strength, step_bytes }, None, 2048, oob).unwrap_err().to_string()
         };
         assert!(try_it(100, 512, 64).contains("1 to 72"));
         assert!(try_it(4, 768, 64).contains("not whole ECC steps of 768"));

@@ -195,7 +195,7 @@ fn timing_only_takes_the_same_time_and_leaves_the_buffer() {
         let run = |stores| {
             let bus = chip_bus(spec.clone(), 16, stores);
             let profile =
-                HostProfile { call_us: us(3), page_us: us(1), copy_ns_per_kb: 0, wakeup_us: us(50) };
+                HostProfile { call_us: us(3), page_us: us(1), wakeup_us: us(50), ..HostProfile::NONE };
             let mut d = CfiDriver::probe(bus, Instant::ZERO, profile, CfiOptions::default()).unwrap();
             let mut buf = [7; 100];
             let t = d.write(Instant::ZERO, 10, &[0x33; 1000]).unwrap().at;

@@ -3,6 +3,7 @@
 use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyProfile, PhyState, widest_eye};
 use super::{SpiChip, Violation};
+use crate::host::HostProfile;
 use crate::power::{Power, PowerCut};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
@@ -79,6 +80,19 @@ pub struct OpCost {
     /// From the last clock until the driver goes on (interrupt, DMA unmap, wake-up), in us.
     #[serde(with = "units::us")]
     pub finish_us: Nanos,
+    /// The driver sleeps until an interrupt says that the operation is over: the host's wake-up adds to it.
+    pub interrupt: bool,
+}
+
+impl OpCost {
+    /// The cost on a host that takes its time to wake up.
+    #[must_use]
+    pub fn on(mut self, host: &HostProfile) -> Self {
+        if self.interrupt {
+            self.finish_us += host.wakeup_us;
+        }
+        self
+    }
 }
 
 /// How data moves between FIFO and memory.
@@ -93,19 +107,53 @@ pub struct DataPath {
     pub dtr_ns_per_byte: Option<u64>,
     /// Whether the host moves data while the wires do (FIFO), or afterwards.
     pub overlap: bool,
+    /// Bytes after which the FIFO is full and interrupts; the clock stops until the host serves it. 0 without interrupts.
+    pub fifo_bytes: u32,
+    /// From such an interrupt until the driver moves data, in us; the host's wake-up adds to it.
+    #[serde(with = "units::us")]
+    pub interrupt_us: Nanos,
+    /// Transfers of at most this many bytes do without the FIFO's interrupts.
+    pub polled_bytes: u32,
 }
 
 impl DataPath {
-    fn host_time(&self, bytes: u32, dtr: bool) -> Nanos {
-        let ps = if dtr { self.dtr_ns_per_byte.unwrap_or(self.ns_per_byte) } else { self.ns_per_byte };
-        Nanos::from_ns(ps * u64::from(bytes) / 1000)
+    /// The path on a host that takes its time to wake up.
+    fn on(mut self, host: &HostProfile) -> Self {
+        if self.fifo_bytes > 0 {
+            self.interrupt_us += host.wakeup_us;
+        }
+        self
+    }
+
+    fn ps_per_byte(&self, dtr: bool) -> u64 {
+        if dtr { self.dtr_ns_per_byte.unwrap_or(self.ns_per_byte) } else { self.ns_per_byte }
     }
 
     /// Host time that shows beyond `wire` time on the bus.
     #[inline]
     pub(crate) fn excess(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
-        let host = self.host_time(bytes, dtr);
+        if self.fifo_bytes > 0 && bytes > self.polled_bytes {
+            return self.by_interrupts(bytes, dtr, wire).saturating_sub(wire);
+        }
+        let host = Nanos::from_ns(self.ps_per_byte(dtr) * u64::from(bytes) / 1000);
         if self.overlap { host.saturating_sub(wire) } else { host }
+    }
+
+    /// Time until the last byte has passed a FIFO that interrupts when it is full. Once awake, the driver goes on until the
+    /// FIFO is empty, while the wires go on, too.
+    fn by_interrupts(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
+        let (host, wires) = (self.ps_per_byte(dtr), wire.as_ns() * 1000 / u64::from(bytes.max(1)));
+        let (mut left, mut ps) = (u64::from(bytes), 0);
+        while left > 0 {
+            let full = left.min(self.fifo_bytes.into());
+            let drained = match wires.checked_sub(host) {
+                Some(gain) if gain > 0 => left.min(full * wires / gain).max(full),
+                _ => left,
+            };
+            ps += full * wires + self.interrupt_us.as_ns() * 1000 + drained * host;
+            left -= drained;
+        }
+        Nanos::from_ns(ps / 1000)
     }
 }
 
@@ -146,6 +194,10 @@ pub struct Dirmap {
     pub read_cost: OpCost,
     /// Cost of a mapped write beside the wires.
     pub write_cost: OpCost,
+    /// Data of mapped reads; as of plain operations when absent.
+    pub rx: Option<DataPath>,
+    /// Data of mapped writes; as of plain operations when absent.
+    pub tx: Option<DataPath>,
 }
 
 /// A controller as data.
@@ -158,6 +210,9 @@ pub struct SpiProfile {
     /// How it divides.
     #[serde(default)]
     pub divider: Divider,
+    /// The largest divider; 0 where nothing limits it.
+    #[serde(default)]
+    pub max_divider: u32,
     /// Highest clock of the controller.
     #[serde(with = "units::hz")]
     pub max_hz: u64,
@@ -190,6 +245,53 @@ pub struct SpiProfile {
     /// PHY, when the controller has one.
     #[serde(default)]
     pub phy: Option<PhyProfile>,
+}
+
+impl SpiProfile {
+    /// The profile on a host that takes its time to wake up from interrupts.
+    #[must_use]
+    pub fn on(mut self, host: &HostProfile) -> Self {
+        self.exec = self.exec.on(host);
+        (self.rx, self.tx) = (self.rx.on(host), self.tx.on(host));
+        if let Some(map) = &mut self.dirmap {
+            (map.read_cost, map.write_cost) = (map.read_cost.on(host), map.write_cost.on(host));
+            (map.rx, map.tx) = (map.rx.map(|path| path.on(host)), map.tx.map(|path| path.on(host)));
+        }
+        self
+    }
+
+    /// The fastest clock not above `want` that the controller makes.
+    pub fn clock_for(&self, want: u64) -> u64 {
+        self.divider.clock(self.reference_hz, want.min(self.max_hz))
+    }
+
+    /// The slowest clock that the controller makes; 0 where nothing limits it.
+    pub fn slowest_hz(&self) -> u64 {
+        self.reference_hz.checked_div(self.max_divider.into()).unwrap_or(0)
+    }
+
+    /// Through the direct mapping, when there is one in this direction, and as a plain operation otherwise.
+    fn via(&self, direction: Direction, mapped: bool) -> Via {
+        let (plain, map) = (if direction == Direction::In { self.rx } else { self.tx }, self.dirmap);
+        match (map.filter(|_| mapped), direction) {
+            (Some(map), Direction::In) if map.read => {
+                Via { cost: map.read_cost, path: map.rx.unwrap_or(plain), limit: map.window_bytes }
+            }
+            (Some(map), Direction::Out) if map.write => {
+                Via { cost: map.write_cost, path: map.tx.unwrap_or(plain), limit: map.window_bytes }
+            }
+            _ => Via { cost: self.exec, path: plain, limit: self.max_transfer_bytes },
+        }
+    }
+}
+
+/// The way of an operation through the controller.
+#[derive(Clone, Copy, Debug)]
+struct Via {
+    cost: OpCost,
+    path: DataPath,
+    /// Most data bytes of one operation, 0 for no limit.
+    limit: u64,
 }
 
 const fn yes() -> bool {
@@ -300,6 +402,12 @@ pub trait SpiMem {
     /// Whether the board wants the PHY used.
     fn wants_phy(&self) -> bool;
 
+    /// The PHY's clock, where the board wants the PHY used and the controller has one.
+    fn phy_hz(&self) -> Option<u32>;
+
+    /// Time of one plain operation while nothing else uses the bus, with its cost beside the wires.
+    fn plain_time(&self, op: &SpiOp) -> Nanos;
+
     /// Sweeps the sampling delay while `op` reads `pattern`, and takes the centre of the widest eye.
     ///
     /// # Errors
@@ -330,8 +438,7 @@ pub struct SpiController<C> {
 impl<C: SpiChip> SpiController<C> {
     /// Wires `chip` to a controller on a board.
     pub fn new(profile: SpiProfile, board: SpiBus, chip: C) -> Self {
-        let want = board.clock_hz.min(profile.max_hz);
-        let base = Clock::new(clip(profile.divider.clock(profile.reference_hz, want)));
+        let base = Clock::new(clip(profile.clock_for(board.clock_hz)));
         let phy_clock = Clock::new(clip(profile.phy.as_ref().map_or(0, |p| p.clock_hz)));
         Self {
             profile,
@@ -401,6 +508,28 @@ impl<C: SpiChip> SpiController<C> {
         &self.profile
     }
 
+    /// How the clock differs from the one that the board asks for, and why.
+    pub fn clock_note(&self) -> Option<String> {
+        let mhz = |hz: u64| (hz as f64 / 1e4).round() / 100.0;
+        let (asked, made, profile) = (self.board.clock_hz, u64::from(self.base.hz()), &self.profile);
+        if made.abs_diff(asked) <= asked / 1000 {
+            return None;
+        }
+        let says = format!("bus.clock_hz asks for {} MHz and gets {} MHz", mhz(asked), mhz(made));
+        Some(match profile.divider {
+            Divider::Exact => format!("{says}, the controller's fastest"),
+            _ => {
+                let by = (profile.reference_hz as f64 / made.max(1) as f64).round();
+                let most = if asked > profile.max_hz {
+                    format!("; the controller ends at {} MHz", mhz(profile.max_hz))
+                } else {
+                    String::new()
+                };
+                format!("{says}: {} MHz / {by}{most}", mhz(profile.reference_hz))
+            }
+        })
+    }
+
     /// What calibration found.
     pub const fn phy_state(&self) -> PhyState {
         self.phy
@@ -430,12 +559,12 @@ impl<C: SpiChip> SpiController<C> {
         host: &mut Host,
         op: &SpiOp,
         data: Data<'_>,
-        cost: OpCost,
+        via: Via,
         clock: Clock,
     ) -> Result<(), SpiError> {
+        let Via { cost, path, .. } = via;
         host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
         let [cmd, addr, dummy, wire] = clock.phases(op);
-        let path = if op.dir == Direction::In { &self.profile.rx } else { &self.profile.tx };
         // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
         let excess = path.excess(op.len, op.mode.data.dtr, wire);
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
@@ -512,31 +641,30 @@ impl<C: SpiChip> SpiController<C> {
         phy.samples_right(sample_ps, bit_ps)
     }
 
-    /// Splits a data phase into pieces of at most `limit` bytes (0: no limit).
+    /// Splits a data phase into pieces of what goes at once.
     fn pieces(
         &mut self,
         host: &mut Host,
         op: &SpiOp,
         data: Data<'_>,
-        limit: usize,
-        cost: OpCost,
+        via: Via,
         clock: Clock,
     ) -> Result<(), SpiError> {
-        let len = op.len as usize;
+        let (len, limit) = (op.len as usize, usize::try_from(via.limit).unwrap_or(usize::MAX));
         if limit == 0 || len <= limit {
-            return self.run(host, op, data, cost, clock);
+            return self.run(host, op, data, via, clock);
         }
         let piece = |at: usize| SpiOp { addr: op.addr + at as u32, len: (len - at).min(limit) as u32, ..*op };
         match data {
-            Data::None => self.run(host, op, Data::None, cost, clock),
+            Data::None => self.run(host, op, Data::None, via, clock),
             Data::In(buf) => buf
                 .chunks_mut(limit)
                 .enumerate()
-                .try_for_each(|(i, chunk)| self.run(host, &piece(i * limit), Data::In(chunk), cost, clock)),
+                .try_for_each(|(i, chunk)| self.run(host, &piece(i * limit), Data::In(chunk), via, clock)),
             Data::Out(buf) => buf
                 .chunks(limit)
                 .enumerate()
-                .try_for_each(|(i, chunk)| self.run(host, &piece(i * limit), Data::Out(chunk), cost, clock)),
+                .try_for_each(|(i, chunk)| self.run(host, &piece(i * limit), Data::Out(chunk), via, clock)),
         }
     }
 }
@@ -617,8 +745,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         if op.max_hz == 0 || self.base.hz() <= op.max_hz {
             return self.base;
         }
-        let want = u64::from(op.max_hz).min(self.profile.max_hz).min(self.board.clock_hz);
-        Clock::new(clip(self.profile.divider.clock(self.profile.reference_hz, want)))
+        Clock::new(clip(self.profile.clock_for(self.board.clock_hz.min(op.max_hz.into()))))
     }
 
     #[inline]
@@ -627,8 +754,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             return Err(SpiError::NotSupported);
         }
         let clock = self.clock(op, false);
-        let (limit, cost) = (self.profile.max_transfer_bytes as usize, self.profile.exec);
-        self.pieces(host, op, data, limit, cost, clock)
+        self.pieces(host, op, data, self.profile.via(op.dir, false), clock)
     }
 
     #[inline]
@@ -637,20 +763,11 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             return Err(SpiError::NotSupported);
         }
         let clock = self.clock(op, true);
-        let map = self.profile.dirmap.unwrap_or_default();
-        let (has, mut cost) = match op.dir {
-            Direction::In => (map.read, map.read_cost),
-            _ => (map.write, map.write_cost),
-        };
+        let mut via = self.profile.via(op.dir, true);
         if self.uses_phy(op) {
-            cost.setup_us += self.profile.phy.as_ref().map_or(Nanos::ZERO, |phy| phy.switch_us);
+            via.cost.setup_us += self.profile.phy.as_ref().map_or(Nanos::ZERO, |phy| phy.switch_us);
         }
-        if has {
-            self.pieces(host, op, data, map.window_bytes as usize, cost, clock)
-        } else {
-            let (limit, cost) = (self.profile.max_transfer_bytes as usize, self.profile.exec);
-            self.pieces(host, op, data, limit, cost, clock)
-        }
+        self.pieces(host, op, data, via, clock)
     }
 
     /// The status operations that find the chip busy are not run one by one: their number follows from when the chip
@@ -698,6 +815,15 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 
     fn wants_phy(&self) -> bool {
         self.board.phy
+    }
+
+    fn phy_hz(&self) -> Option<u32> {
+        self.profile.phy.as_ref().filter(|_| self.board.phy).map(|_| self.phy_clock.hz())
+    }
+
+    fn plain_time(&self, op: &SpiOp) -> Nanos {
+        let cost = self.profile.exec;
+        cost.setup_us + self.clock(op, false).duration(op) + cost.finish_us
     }
 
     fn calibrate(&mut self, host: &mut Host, op: &SpiOp, pattern: &[u8]) -> Result<PhyState, SpiError> {

@@ -150,7 +150,7 @@ impl<B: NandBus> RawNandDriver<B> {
             return Err(kind.at(0, host.now()));
         }
         engine
-            .set_up(g.page_bytes, g.oob_bytes)
+            .set_up(g.page_bytes, g.oob_bytes, &rig.host)
             .map_err(|problem| oob::unsupported(problem).at(0, host.now()))?;
         let layout = engine.code().map_or_else(|| OobLayout::no_ecc(g.oob_bytes), |code| *code.layout());
         let geometry = mtd_geometry(&info, &engine, &layout);
@@ -216,6 +216,11 @@ impl<B: NandBus> RawNandDriver<B> {
     /// Whether reads of several pages use cached sequential reads.
     pub const fn reads_sequentially(&self) -> bool {
         self.sequential
+    }
+
+    /// The ECC engine.
+    pub const fn ecc_engine(&self) -> &EccEngine {
+        &self.engine
     }
 
     /// The controller, for looking behind the driver.

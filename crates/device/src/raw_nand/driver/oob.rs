@@ -11,6 +11,9 @@ pub(super) fn unsupported(problem: PageCodeError) -> ErrorKind {
         PageCodeError::Code(_) => {
             "no such code: a Hamming code corrects 1 bit in 256 or 512 bytes, BCH codes 1 to 72 bits in 2 to 4095 bytes"
         }
+        PageCodeError::HammingStrength(_) => {
+            "a Hamming code corrects 1 bit per step: set ecc.algo to \"bch\""
+        }
         PageCodeError::Steps { .. } => "a page must be whole ECC steps",
         PageCodeError::Layout(_) => "ECC bytes do not fit into the OOB",
     })

@@ -53,6 +53,20 @@ pub enum ProbeError {
     /// A stateful mode without a way back: a host that restarts could not speak to the chip.
     #[error("{0} is refused: the chip's reset pin is not wired, and without it nothing leaves this mode")]
     NoResetPin(Mode),
+    /// The PHY's clock is above what the chip takes in the mode of its reads.
+    #[error(
+        "the PHY runs at {:.2} MHz, and the chip takes {mode} reads at {:.2} MHz at most: leave bus.phy out, ask for another bus.mode, or set controller.phy.clock_hz",
+        f64::from(*.phy_hz) / 1e6,
+        f64::from(*.limit) / 1e6
+    )]
+    PhyTooFast {
+        /// The mode of the reads.
+        mode: Mode,
+        /// What the chip takes, Hz.
+        limit: u32,
+        /// The PHY's clock, Hz.
+        phy_hz: u32,
+    },
     /// Chip, controller and board have no operation of this kind in common.
     #[error("chip, controller and board have no {0} in common")]
     NoVariant(&'static str),
@@ -138,6 +152,11 @@ impl<S: SpiMem> SpiNandDriver<S> {
     /// Where ECC bytes and free bytes lie in the OOB.
     pub const fn oob_layout(&self) -> &OobLayout {
         &self.oob
+    }
+
+    /// The ECC engine.
+    pub const fn ecc_engine(&self) -> &EccEngine {
+        &self.engine
     }
 
     /// The controller.

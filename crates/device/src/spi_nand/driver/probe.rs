@@ -66,12 +66,12 @@ fn oob_layout(spec: &SpiNandSpec, engine: &EccEngine) -> OobLayout {
 }
 
 /// The engine, its code set up for the chip's pages.
-fn engine(spec: &SpiNandSpec, ecc: EccProfile) -> Result<EccEngine, ProbeError> {
+fn engine(spec: &SpiNandSpec, ecc: EccProfile, host: &HostProfile) -> Result<EccEngine, ProbeError> {
     if ecc.engine == EngineKind::OnDie && !spec.ecc.on_die {
         return Err(ProbeError::NoOnDieEcc);
     }
     let mut engine = EccEngine::new(ecc, spec.ecc.requirement());
-    engine.set_up(spec.geometry.page_bytes, spec.geometry.oob_bytes)?;
+    engine.set_up(spec.geometry.page_bytes, spec.geometry.oob_bytes, host)?;
     Ok(engine)
 }
 
@@ -111,7 +111,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let waits = Waits::new(&profile);
         reset(&mut bus, &mut host, &waits)?;
         let spec = discover(&mut bus, &mut host, database)?.clone();
-        let engine = engine(&spec, ecc)?;
+        let engine = engine(&spec, ecc, &profile)?;
         // Continuous reads deliver no OOB, without which an engine on the host's side corrects nothing.
         let choice = choose(&bus, &spec, options.continuous && !engine.on_host())?;
         let oob = oob_layout(&spec, &engine);

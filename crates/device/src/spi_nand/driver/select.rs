@@ -63,8 +63,16 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
     {
         return Err(out_of_reach(bus, spec, limit));
     }
-    let best = usable.into_iter().min_by_key(|v| length(v));
-    best.copied().ok_or(ProbeError::NoVariant("read from cache"))
+    let reaches = |v: &&&Variant| bus.mode_asked().is_none_or(|asked| v.mode.reaches(asked));
+    let best = usable.iter().filter(reaches).min_by_key(|v| length(v));
+    let best = **best.ok_or(ProbeError::NoVariant("read from cache"))?;
+    let limit = operation(spec, &best, Direction::In, page).max_hz;
+    match bus.phy_hz() {
+        Some(phy_hz) if limit > 0 && phy_hz > limit => {
+            Err(ProbeError::PhyTooFast { mode: best.mode, limit, phy_hz })
+        }
+        _ => Ok(best),
+    }
 }
 
 /// A stateful mode that is asked for by name is not silently replaced by a stateless one.

@@ -65,8 +65,8 @@ fn detail_registers_tell_the_number_of_bits() {
 fn software_ecc_corrects_on_the_host() {
     let ecc = EccProfile {
         engine: EngineKind::Software,
-        decode_ns_per_kb: 1000,
-        correct_us_per_bit: Nanos::from_us(2),
+        decode_ns_per_kb: Some(1000),
+        correct_us_per_bit: Some(Nanos::from_us(2)),
         ..EccProfile::default()
     };
     for name in ["mx35lf2g14ac", "mx35lf2ge4ab"] {

@@ -68,7 +68,7 @@ fn driver(engine: EngineKind, stores: bool, floor: f64) -> Driver {
     let chip = spec("mx35lf2g14ac");
     let mut rig = rig(engine);
     rig.chip.stores = stores;
-    rig.ecc.correct_us_per_bit = floatgate_mtd::Nanos::from_us(3);
+    rig.ecc.correct_us_per_bit = Some(floatgate_mtd::Nanos::from_us(3));
     rig.custom(SpiNandSpec { errors: Some(ErrorSpec { floor, ..chip.error_spec() }), ..chip })
 }
 

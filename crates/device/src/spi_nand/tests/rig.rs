@@ -45,6 +45,7 @@ pub(super) fn controller() -> SpiProfile {
         modes: None,
         reference_hz: 200_000_000,
         divider: Divider::Exact,
+        max_divider: 0,
         max_hz: 200_000_000,
         max_transfer_bytes: 0,
         lanes: 8,

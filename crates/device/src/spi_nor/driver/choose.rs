@@ -73,6 +73,9 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     let mut offered: Vec<Mode> = eligible.iter().map(|op| op.mode).collect();
     offered.dedup();
     let read = *eligible.first().ok_or(ProbeError::NoCommand("read"))?;
+    if let Some(phy_hz) = bus.phy_hz().filter(|&hz| read.max_hz > 0 && hz > read.max_hz) {
+        return Err(ProbeError::PhyTooFast { mode: read.mode, limit: read.max_hz, phy_hz });
+    }
     let programs = ops(spec, way, Direction::Out, [&spec.programs, &spec.programs_4b]);
     let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);
     let same_state = |op: &&SpiOp| op.mode.is_stateful() == read.mode.is_stateful();

@@ -53,6 +53,20 @@ pub enum ProbeError {
         /// What the board's owner asked for.
         mode: Mode,
     },
+    /// The PHY's clock is above what the chip takes in the mode of its reads.
+    #[error(
+        "the PHY runs at {:.2} MHz, and the chip takes {mode} reads at {:.2} MHz at most: leave bus.phy out, ask for another bus.mode, or set controller.phy.clock_hz",
+        f64::from(*.phy_hz) / 1e6,
+        f64::from(*.limit) / 1e6
+    )]
+    PhyTooFast {
+        /// The mode of the reads.
+        mode: Mode,
+        /// What the chip takes, Hz.
+        limit: u32,
+        /// The PHY's clock, Hz.
+        phy_hz: u32,
+    },
     /// Nothing in common.
     #[error("chip, controller and board have no {0} command in common")]
     NoCommand(&'static str),

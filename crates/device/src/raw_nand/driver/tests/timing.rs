@@ -197,7 +197,7 @@ fn no_resource_does_two_things_at_once_and_the_books_balance() {
         let mut rig = rig();
         rig.options.cached_programs = true;
         rig.options.multi_plane = true;
-        rig.ecc = EccProfile { engine: EngineKind::Software, decode_ns_per_kb: 900, ..rig.ecc };
+        rig.ecc = EccProfile { engine: EngineKind::Software, decode_ns_per_kb: Some(900), ..rig.ecc };
         let mut device = driver(&spec, rig).unwrap();
         let (page, block) =
             (device.geometry().write_bytes as usize, u64::from(device.geometry().erase_bytes));

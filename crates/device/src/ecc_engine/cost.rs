@@ -1,0 +1,78 @@
+//! What an engine costs: explicit figures of the setup, or those of the host.
+//!
+//! The software engine's costs are counts of instructions, times the host's time for one. The counts are of Linux's own code
+//! (lib/bch.c as bchlib 2.1.3, ecc-sw-hamming.c of 6.12; gcc -O2, cachegrind): docs/performance.md says how they were taken.
+
+use super::{EccProfile, EngineKind};
+use crate::host::HostProfile;
+use floatgate_ecc::Code;
+use floatgate_mtd::Nanos;
+
+/// Times of one engine with one code on one host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// Each page.
+    pub(super) setup: Nanos,
+    /// Encoding, ps per byte.
+    pub(super) encode_ps_per_byte: u64,
+    /// Decoding without wrong bits, ps per byte.
+    pub(super) decode_ps_per_byte: u64,
+    /// Finding and correcting one wrong bit.
+    pub(super) correct_bit: Nanos,
+}
+
+/// Instructions of Linux's software engines for a code.
+struct Instructions {
+    /// For each KiB. Decoding encodes what was read and compares, so that it costs the same without wrong bits.
+    per_kib: u64,
+    /// For each wrong bit.
+    per_wrong_bit: u64,
+}
+
+impl Instructions {
+    fn of(code: Code) -> Self {
+        match code {
+            Code::Hamming { step_bytes } => {
+                Self { per_kib: 1_176 + 172 * 1024 / u64::from(step_bytes.max(1)), per_wrong_bit: 50 }
+            }
+            Code::Bch { .. } | Code::BchOver { .. } => {
+                // Each 32-bit word of data is reduced by as many words as the ECC bytes fill.
+                let words = u64::from(code.ecc_bytes().div_ceil(4));
+                let per_wrong_bit = 450 * u64::from(code.strength());
+                Self { per_kib: 7_234 + 2_328 * words, per_wrong_bit }
+            }
+        }
+    }
+}
+
+impl Cost {
+    /// The costs of `code`: those of the setup, or else those of the host.
+    pub(super) fn of(profile: &EccProfile, code: Code, host: &HostProfile) -> Self {
+        let count = Instructions::of(code);
+        let time_ps = |instructions: u64| instructions * u64::from(host.instruction_ps);
+        let (setup, ps_per_byte, correct_bit) = match profile.engine {
+            EngineKind::Software => {
+                let correct = Nanos::from_ns(time_ps(count.per_wrong_bit) / 1000);
+                (Nanos::ZERO, time_ps(count.per_kib) / 1024, correct)
+            }
+            EngineKind::External => (
+                host.external_ecc.setup_us + host.wakeup_us,
+                u64::from(host.external_ecc.ns_per_kb),
+                Nanos::ZERO,
+            ),
+            EngineKind::None | EngineKind::OnDie | EngineKind::Pipelined => (Nanos::ZERO, 0, Nanos::ZERO),
+        };
+        Self {
+            setup: profile.setup_us.unwrap_or(setup),
+            encode_ps_per_byte: profile.encode_ns_per_kb.map_or(ps_per_byte, u64::from),
+            decode_ps_per_byte: profile.decode_ns_per_kb.map_or(ps_per_byte, u64::from),
+            correct_bit: profile.correct_us_per_bit.unwrap_or(correct_bit),
+        }
+    }
+
+    /// Time for encoding and decoding a KiB, in us, without the set-up of a page.
+    pub(super) fn us_per_kib(&self) -> (f64, f64) {
+        let us = |ps_per_byte: u64| ps_per_byte as f64 * 1024.0 / 1e6;
+        (us(self.encode_ps_per_byte), us(self.decode_ps_per_byte))
+    }
+}
