@@ -283,6 +283,50 @@ fn every_value_has_a_source_and_every_source_a_value() {
     }
 }
 
+/// Parts that the setups, the tour and the tables in papers/ use, and the lowest share of their values, in percent, that was
+/// read in a data sheet, a kernel table or a maker's driver (confidence of at least 90 %).
+const SHARES: [(&str, usize); 22] = [
+    ("29f16g08canc1", 2),
+    ("h27ucg8t2etr-bc", 30),
+    ("hy27us08121a", 35),
+    ("k9f2g08u0c", 30),
+    ("mt29f2g08aad", 5),
+    ("mt29f2g08abaea", 75),
+    ("mt29f32g08abcdb", 80),
+    ("mt29f32g08qaa", 25),
+    ("mt29f4g08aac", 45),
+    ("mt29f8g08maawc", 40),
+    ("mx25uw12845g", 60),
+    ("mx25uw51245g", 60),
+    ("mx30lf2g18ac", 55),
+    ("mx35lf2ge4ad", 60),
+    ("n25q128a", 100),
+    ("nand08gw3b2c", 5),
+    ("nand128w3a2bn", 40),
+    ("tc58nvg1s3h", 70),
+    ("w25n02jw", 50),
+    ("w25q128jv", 95),
+    ("w25q64jv", 95),
+    ("w35n01jw", 50),
+];
+
+/// Sources were looked up for these values; a change of a part must not lose them.
+#[test]
+fn the_values_of_parts_in_use_come_from_sources() {
+    let library = Library::built_in();
+    for (name, share) in SHARES {
+        let loaded = library.load(Kind::Part, name).unwrap();
+        let part: Part = loaded.head.extract("").unwrap_or_else(|e| panic!("{}", e.one_line()));
+        let leaves = loaded.table.leaves("chip");
+        let sure = leaves.iter().filter(|leaf| part.source_of(leaf).is_some_and(|s| s.confidence >= 0.9));
+        let sure = sure.count() * 100 / leaves.len();
+        assert!(
+            sure >= share,
+            "{name}: {sure} % of the values have a confidence of 90 % or more, not {share} %"
+        );
+    }
+}
+
 #[test]
 fn every_part_is_found_by_its_driver() {
     let library = Library::built_in();

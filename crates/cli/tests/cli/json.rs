@@ -178,6 +178,8 @@ const LINES: &[(&str, &str)] = &[
     ),
     ("parts", "parts --json"),
     ("parts NAME", "parts w35n01jw --json"),
+    ("parts --confidence", "parts --confidence --json"),
+    ("parts NAME --confidence", "parts w35n01jw --confidence --json"),
     ("setups", "setups --json"),
     ("setups NAME", "setups am62a-w35n01jw --json"),
     ("setups NAME", "setups stm32-n25q128a --resolved"),

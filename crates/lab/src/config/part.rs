@@ -51,11 +51,17 @@ fn probability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> 
 }
 
 impl Provenance {
-    /// Whether this covers the value at a dotted path.
+    /// True when this source covers the value at a dotted path.
     pub fn covers(&self, path: &str) -> bool {
-        self.of.iter().any(|of| {
+        self.closest(path).is_some()
+    }
+
+    /// Length of the longest of this source's paths that covers the value at `path`.
+    fn closest(&self, path: &str) -> Option<usize> {
+        let covering = self.of.iter().filter(|of| {
             path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        });
+        covering.map(String::len).max()
     }
 }
 
@@ -77,6 +83,12 @@ pub struct About {
 }
 
 impl Part {
+    /// The source of the value at a dotted path. Where several cover it, the one that names it most closely.
+    pub fn source_of(&self, path: &str) -> Option<&Provenance> {
+        let covering = self.sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
+        covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
+    }
+
     /// The head at `path` of a tree.
     pub(super) fn extract(tree: &Node, path: &str) -> Result<Self, ConfigError> {
         tree.extract(path)
