@@ -52,8 +52,15 @@ fn json(args: &[&str]) -> serde_json::Value {
 #[test]
 fn the_readme_counts_right() {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let rows = json(&["papers", "--json"])["summary"]["rows"].as_u64().unwrap();
-    let parts = json(&["parts", "--json"]).as_array().unwrap().len();
-    assert!(text.contains(&format!("{rows} published figures")), "there are {rows} published figures");
-    assert!(text.contains(&format!("{parts} raw NAND")), "there are {parts} parts");
+    let parts = json(&["parts", "--confidence", "--json"]);
+    let parts = parts.as_array().unwrap();
+    assert!(text.contains(&format!("{} raw NAND", parts.len())), "there are {} parts", parts.len());
+    let sum = |key: &str| parts.iter().map(|part| part[key].as_u64().unwrap()).sum::<u64>();
+    let claimed =
+        text.split("at least ").find_map(|after| after.split_once(" % of them")?.0.parse::<u64>().ok());
+    let sure = sum("sure") * 100 / sum("fields");
+    assert!(
+        claimed.is_some_and(|claimed| claimed <= sure),
+        "{sure} % are sure, the README says {claimed:?} %"
+    );
 }
