@@ -283,7 +283,7 @@ fn overrides_of_every_table_take_effect() {
         ("am62a-nopm-w35n01jw", "controller.dirmap.read=false", ReadPage, Slower),
         ("am62a-nopm-w35n01jw", "controller.dirmap.write=false", WritePage, Slower),
         ("am62a-nopm-w35n01jw", "host.wakeup_us=30", ReadPage, Slower),
-        (BOARD, "controller.rx.ns_per_byte=200", ReadPage, Slower),
+        (BOARD, "controller.dirmap.rx.ns_per_byte=200", ReadPage, Slower),
         (BOARD, "host.call_us=50", ReadPage, Slower),
         (BOARD, "host.wakeup_us=0", WritePage, Faster),
         (BOARD, "driver.continuous=true", ReadBlock, Faster),
