@@ -223,9 +223,9 @@ fn modes(config: &Config) -> Vec<(String, String)> {
 /// Wires a part with an ECC engine that it can have, and further overrides.
 fn rig(library: &Library, name: &str, more: Vec<String>) -> Rig {
     let on_die: bool = plain(library, name).extract_or_default("chip.ecc.on_die").unwrap();
-    let engine = if on_die { "on-die" } else { "software" };
+    let (engine, cpu) = (if on_die { "on-die" } else { "software" }, "host.instruction_ps=500".to_owned());
     let what = format!("{name} {}", more.join(" "));
-    let config = config(library, name, "", &[vec![format!("ecc.engine={engine:?}")], more].concat());
+    let config = config(library, name, "", &[vec![format!("ecc.engine={engine:?}"), cpu], more].concat());
     wire(library, &config, RigOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
