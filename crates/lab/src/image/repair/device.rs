@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 use floatgate_media::ubi::{VolumeRecord, VolumeType};
 use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
@@ -20,7 +19,8 @@ use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
 use super::super::detect::Found;
 use super::super::extract::{show_name, show_path};
 use super::fill::{fill, time};
-use super::{Grown, Saved};
+use super::{Grown, Saved, scratch};
+use crate::output::Output;
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
@@ -40,7 +40,7 @@ pub(super) fn rebuild(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
     found: &Found,
-    scratch: &Path,
+    output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut window = Window::new(source, found.offset, found.len);
@@ -54,7 +54,7 @@ pub(super) fn rebuild(
         let mut volume = headers.volume(source, id, Mapping::Salvage);
         source = if has_filesystem(&mut volume) {
             let name = Some(show_name(record.name()));
-            let (rebuilt, volume) = Rebuilt::new(volume, record.reserved_pebs, name, scratch, saved)?;
+            let (rebuilt, volume) = Rebuilt::new(volume, record.reserved_pebs, name, output, saved)?;
             filesystems.insert(id, rebuilt);
             volume.into_store()
         } else {
@@ -218,13 +218,13 @@ pub(super) fn rebuild_bare(
     target: Box<dyn Store>,
     found: &Found,
     (leb_bytes, min_io_bytes): (u32, u32),
-    scratch: &Path,
+    output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let window = Window::new(source, found.offset, found.len);
     let volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
     let old = volume.geometry();
-    let (mut rebuilt, _) = Rebuilt::new(volume, old.lebs, None, scratch, saved)?;
+    let (mut rebuilt, _) = Rebuilt::new(volume, old.lebs, None, output, saved)?;
     let is_last = found.offset + found.len >= target.size_bytes();
     if rebuilt.lebs > old.lebs && !is_last {
         let (pebs, offset) = (u64::from(rebuilt.lebs - old.lebs), found.offset + found.len);
@@ -261,7 +261,7 @@ impl Rebuilt {
         volume: MappedVolume<S>,
         lebs: u32,
         name: Option<String>,
-        scratch: &Path,
+        output: &Output,
         saved: &mut Saved,
     ) -> Result<(Self, MappedVolume<S>), ImageError> {
         let nameless = volume.nameless();
@@ -270,7 +270,7 @@ impl Rebuilt {
         lose_structures(&survey, saved);
         let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
         let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
-        let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, scratch, saved);
+        let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output, saved);
         let rebuilt = match fill(most) {
             Err(ImageError::Ubifs(Error::NoSpace)) => {
                 let needed = fill(most.saturating_mul(2).saturating_add(GROWTH_LEBS))?.lebs;
@@ -291,7 +291,7 @@ fn fill_new<S: Volume>(
     old: Option<&Superblock>,
     lebs: u32,
     most: u32,
-    scratch: &Path,
+    output: &Output,
     saved: &mut Saved,
 ) -> Result<Rebuilt, ImageError> {
     let geometry = survey.volume().geometry();
@@ -299,7 +299,7 @@ fn fill_new<S: Volume>(
     let room = most.min(lebs.saturating_mul(4).saturating_add(GROWTH_LEBS));
     let geometry = VolumeGeometry { read_only: false, lebs: room, ..geometry };
     let volume = || -> Result<_, ImageError> {
-        let file = tempfile::tempfile_in(scratch).map_err(ImageError::Output)?;
+        let file = scratch(output)?;
         Ok(BareVolume::new(FileStore::new(file).map_err(ImageError::Store)?, geometry))
     };
     let root = survey.tree().files.get(&ROOT_INODE).and_then(|file| file.inode);

@@ -141,7 +141,7 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
     }
     if !is_good {
         copy(path, output, &again)?;
-        rebuild_all(&again, out, &mut report)?;
+        rebuild_all(&again, output, &mut report)?;
         if check_again(out, &again)? != Outcome::Clean {
             return Err(ImageError::NotRepaired);
         }
@@ -201,25 +201,30 @@ fn recover_all(path: &Path, image: &Image) -> Result<(), ImageError> {
     Ok(())
 }
 
-fn rebuild_all(image: &Image, out: &Path, report: &mut RepairReport) -> Result<(), ImageError> {
+fn rebuild_all(image: &Image, output: &Output, report: &mut RepairReport) -> Result<(), ImageError> {
     report.method = Method::Rebuilt;
     let mut saved = Saved::default();
-    // Beside the output there is room for it.
-    let scratch = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     for found in &image.found {
         let source = image.reopen().ok_or(ImageError::Nothing)?.into_store();
-        let target = target(image, out)?;
+        let target = target(image, output.temporary())?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 let sizes = (leb_bytes, min_io_bytes);
-                device::rebuild_bare(source, target, found, sizes, scratch, &mut saved)?;
+                device::rebuild_bare(source, target, found, sizes, output, &mut saved)?;
             }
-            _ => device::rebuild(source, target, found, scratch, &mut saved)?,
+            _ => device::rebuild(source, target, found, output, &mut saved)?,
         }
     }
     let Saved { entries, nameless, losses, grown } = saved;
     (report.entries, report.nameless, report.losses, report.grown) = (entries, nameless, losses, grown);
     Ok(())
+}
+
+/// A file without a name for what is written before the output. Beside it there is room.
+fn scratch(output: &Output) -> Result<File, ImageError> {
+    let folder = output.temporary().parent().filter(|folder| !folder.as_os_str().is_empty());
+    let file = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
+    Ok(file.map_err(|error| output.failed(error))?)
 }
 
 /// The new image to be written to, with OOB if the old one has some.

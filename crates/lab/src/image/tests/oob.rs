@@ -196,7 +196,7 @@ fn a_dump_that_ends_early_gets_whole_blocks() {
     let dump = with_oob(&whole);
     let used = (0..PEBS).rfind(|pnum| whole[pnum * PEB + VID..][..4] == *b"UBI!").unwrap();
     let old = &dump[..used * BLOCK + 17 * FULL + 300];
-    let (done, new) = repaired(old).unwrap();
+    let (_, new) = repaired(old).unwrap();
     assert!(new.len().is_multiple_of(BLOCK) && new.len() >= (used + 1) * BLOCK, "{}", new.len());
     assert_eq!(decoded(&new).0.steps.uncorrectable, 0);
 }
