@@ -1,10 +1,10 @@
 //! `floatgate image check`.
 
 use super::options::{self, ImageArgs};
-use crate::common::{self, Failure, Outcome, count};
+use crate::common::{self, Outcome, count};
 use floatgate_lab::image::Access;
 use floatgate_lab::image::check::{CheckReport, Outcome as Found, check};
-use floatgate_lab::image::repair::{Method, RepairReport, repair};
+use floatgate_lab::image::repair::{Grown, Method, RepairReport, Repaired, repair};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +15,8 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed.
-Exit status 0: clean; 1: recoverable, as a device that was not unmounted: Linux makes it good when it mounts; 2: damaged.")]
+Exit status 0: clean; 1: recoverable, as a device that was not unmounted: Linux makes it good when it mounts; 2: damaged.
+With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -57,11 +58,10 @@ fn run_repair(args: &Args, out: &Path) -> Outcome {
         print(&report.before);
         print_repair(out, &report);
     }
-    if report.after == Found::Clean {
-        return Ok(exit_code(report.before.outcome));
-    }
-    let help = "this is a bug in floatgate: please report it with the image";
-    Err(Failure::new(format!("{}: the repaired image is not clean", out.display()), help))
+    Ok(match report.outcome {
+        Repaired::Intact | Repaired::Wholly => ExitCode::SUCCESS,
+        Repaired::WithLosses => ExitCode::from(1),
+    })
 }
 
 fn print_repair(out: &Path, report: &RepairReport) {
@@ -77,6 +77,12 @@ fn print_repair(out: &Path, report: &RepairReport) {
     if report.corrected_pages > 0 {
         let pages = usize::try_from(report.corrected_pages).unwrap_or(usize::MAX);
         common::print(&format!("{} written as the ECC corrects them", count(pages, "page")));
+    }
+    for Grown { volume, lebs_before, lebs } in &report.grown {
+        let what = volume.as_ref().map_or("the filesystem".to_owned(), |name| format!("volume {name}"));
+        common::print(&format!(
+            "{what} has {lebs} LEBs instead of {lebs_before}: its files did not fit any more"
+        ));
     }
     if report.losses.is_empty() {
         common::print("nothing is lost");

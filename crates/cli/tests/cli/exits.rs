@@ -146,3 +146,22 @@ fn an_empty_paper_proves_nothing() {
     std::fs::write(folder.join("mine.toml"), "paper = 'mine'\ntitle = ''\n").unwrap();
     assert_refused("an empty paper", &run_in(&folder, ["papers", "mine.toml"]));
 }
+
+/// 0: nothing is lost; 1: losses are listed; 2: there is no output, and an older one stays.
+#[test]
+fn repairs_tell_losses_by_their_exit_code() {
+    let folder = fresh("exits-repair");
+    crate::images::write(&folder);
+    crate::images::damage(&folder);
+    let repaired = |image: &str| run_in(&folder, ["image", "check", image, "--repair", "out.ubi"]);
+    let whole = repaired("rootfs.ubi");
+    assert_eq!(whole.code, Some(0), "{}", whole.err);
+    assert!(whole.out.contains("nothing is lost"), "{}", whole.out);
+    let lost = repaired("damaged.ubi");
+    assert_eq!(lost.code, Some(1), "{}", lost.err);
+    assert!(lost.out.contains("/etc/fstab: 33 bytes from 0: zeros now"), "{}", lost.out);
+    let kept = std::fs::read(folder.join("out.ubi")).unwrap();
+    std::fs::write(folder.join("noise.bin"), [0x11; 4096]).unwrap();
+    assert_eq!(repaired("noise.bin").code, Some(2));
+    assert!(std::fs::read(folder.join("out.ubi")).unwrap() == kept);
+}

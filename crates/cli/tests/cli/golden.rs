@@ -59,7 +59,7 @@ const ERRORS: [(&str, &str); 32] = [
     ("advise-range", "ecc advise mt29f8g08maawc --temperature 500"),
     ("ecc-nor", "ecc encode rootfs.ubi --part w25q128jv --code bch4/512 -o rootfs.nand"),
     ("ecc-same-file", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o ./dump.nand"),
-    ("image-damaged", "image check images/damaged.ubi --repair images/repaired.ubi"),
+    ("image-damaged", "image check images/damaged.ubi"),
     ("image-no-node", "image dump images/rootfs.ubi --path /etc/nothing"),
 ];
 

@@ -199,7 +199,7 @@ fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), Im
     let place = match block {
         Some(block) => {
             let hole = || ImageError::NoNode(format!("inode {inode} has no block {block}: it is a hole"));
-            *file.blocks.get(&block).ok_or_else(hole)?
+            file.blocks.get(&block).ok_or_else(hole)?.place
         }
         None => Some(file.place).filter(|place| place.len > 0).ok_or_else(missing)?,
     };

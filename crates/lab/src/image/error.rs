@@ -91,6 +91,9 @@ pub enum ImageError {
     /// Somebody else is changing the file.
     #[error("the file is being changed by somebody else")]
     Locked,
+    /// A check of a new image finds something.
+    #[error("what can be saved of the image makes no clean image")]
+    NotRepaired,
     /// Pages cannot be written without their ECC.
     #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,
@@ -144,6 +147,9 @@ impl ImageError {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"
             }
             Self::Occupied { .. } => "take a dump of the whole partition, and nothing else",
+            Self::NotRepaired => {
+                "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
+            }
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
                 "`floatgate ecc check` finds out more; make an image without OOB with `floatgate ecc decode`, and change that"

@@ -116,7 +116,11 @@ impl Master {
         self.check_space(limits)
     }
 
-    fn check_index(&self, limits: &Limits) -> Result<(), MediaError> {
+    /// Checks what leads to the files: the log, the index, where both go on.
+    ///
+    /// # Errors
+    /// The first field that is impossible.
+    pub fn check_index(&self, limits: &Limits) -> Result<(), MediaError> {
         let main = |lnum| limits.main.contains(&lnum);
         require(limits.log.contains(&self.log_lnum), 44, "log LEB", self.log_lnum)?;
         require(main(self.root_lnum), 48, "index root LEB", self.root_lnum)?;
@@ -133,7 +137,11 @@ impl Master {
         require(index < limits.main_bytes() && index.is_multiple_of(8), 72, "index size", index)
     }
 
-    fn check_lpt(&self, limits: &Limits) -> Result<(), MediaError> {
+    /// Checks what leads to the LEB properties.
+    ///
+    /// # Errors
+    /// The first field that is impossible.
+    pub fn check_lpt(&self, limits: &Limits) -> Result<(), MediaError> {
         let geometry = &limits.lpt_geometry;
         let head = self.lpt_head_offset;
         let aligned = head <= limits.leb_bytes && head.is_multiple_of(limits.min_io_bytes);

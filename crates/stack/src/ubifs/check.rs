@@ -85,6 +85,11 @@ impl Usage {
         self.lebs.get(&lnum).into_iter().flatten().map(|place| u64::from(place.aligned_len())).sum()
     }
 
+    /// Bytes used of all LEBs, with alignment.
+    fn total_bytes(&self) -> u64 {
+        self.lebs.values().flatten().map(|place| u64::from(place.aligned_len())).sum()
+    }
+
     fn overlaps(&mut self) -> Vec<Inconsistency> {
         let mut found = Vec::new();
         for (&lnum, places) in &mut self.lebs {
@@ -112,9 +117,16 @@ impl<V: Volume> Core<V> {
         found.extend(data.overlaps());
         let committed = self.tnc.dirty_nodes() == 0 && !self.log.is_deferred();
         let mut index = Usage::default();
-        if committed {
-            index = self.index_usage()?;
-            found.extend(index.overlaps());
+        if !self.log.is_deferred() {
+            let committed_index = self.index_usage()?;
+            let (believed, bytes) = (self.master.index_bytes, committed_index.total_bytes());
+            if believed != bytes {
+                found.push(Inconsistency::Sum { what: "bytes of the index", believed, found: bytes });
+            }
+            if committed {
+                index = committed_index;
+                found.extend(index.overlaps());
+            }
         }
         let lebs: Vec<(u32, LebSpace)> = self.space.lebs().collect();
         for &(lnum, space) in &lebs {

@@ -35,4 +35,4 @@ pub use layout::{Head, Place};
 pub use limits::Limits;
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
 pub use space::SpaceReport;
-pub use survey::{Child, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};
+pub use survey::{Child, DataBlock, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};

@@ -131,6 +131,7 @@ impl<V: Volume> Writer<V> {
             mtime: item.mtime,
             ctime: item.ctime,
             flags: item.flags,
+            compression: None,
             xattrs: &item.xattrs,
         };
         let inode = match self.fs.fill(directory, name, &file) {
@@ -196,7 +197,17 @@ impl<V: Volume> Writer<V> {
                         gid: self.overrides.owner.map_or(0, |owner| owner.1),
                     };
                     let (mtime, flags, xattrs) = (item.mtime, InodeFlags::default(), &[][..]);
-                    let file = FilledFile { file, size: 0, atime: mtime, mtime, ctime: mtime, flags, xattrs };
+                    let compression = None;
+                    let file = FilledFile {
+                        file,
+                        size: 0,
+                        atime: mtime,
+                        mtime,
+                        ctime: mtime,
+                        flags,
+                        compression,
+                        xattrs,
+                    };
                     self.fs.fill(inode, part, &file)?
                 }
                 other => other?,

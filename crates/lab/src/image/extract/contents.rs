@@ -112,9 +112,13 @@ impl Contents for FileContents<'_> {
                 self.find_blocks();
             }
             let start = u64::from(self.read_run()?) * BLOCK;
-            // Blocks behind the end are left over from a cut that recovery finished.
             let len = self.size.saturating_sub(start).min(self.buffer.len() as u64);
-            self.buffer.truncate(usize::try_from(len).unwrap_or(0));
+            let len = usize::try_from(len).unwrap_or(0);
+            if self.buffer.get(len..).is_some_and(|behind| behind.iter().any(|&byte| byte != 0)) {
+                self.damage
+                    .push(format!("data behind byte {}, where its inode says that it ends", self.size));
+            }
+            self.buffer.truncate(len);
             if len > 0 {
                 return Some((start, &self.buffer));
             }

@@ -204,12 +204,15 @@ impl<V: Volume> Remains<V> {
         Ok(journal.iter().map(describe_torn).collect())
     }
 
-    /// Whether the index leads to a file that no name leads to.
+    /// Whether the index leads to a file that no name leads to, or to more of a file than was read.
     fn has_nameless(&mut self) -> Result<bool, Error> {
         let State::Mounted(fs) = &mut self.state else { return Ok(false) };
         let mut next = Some(0);
         while let Some(inode) = next.map(|from| fs.stored_inode(from)).transpose()?.flatten() {
             next = inode.checked_add(1);
+            if fs.has_strays(inode).unwrap_or(true) {
+                return Ok(true);
+            }
             if inode == ROOT_INODE || self.named.contains(&inode) {
                 continue;
             }
@@ -389,7 +392,7 @@ impl<V: Volume> Surveyed<V> {
     fn blocks(&self, inode: u32, block: u32, max: usize) -> Vec<(u32, Place)> {
         let file = self.survey.tree().files.get(&inode);
         let blocks = file.into_iter().flat_map(|file| file.blocks.range(block..));
-        blocks.take(max).map(|(&block, &place)| (block, place)).collect()
+        blocks.take(max).map(|(&block, data)| (block, data.place)).collect()
     }
 }
 
@@ -415,7 +418,11 @@ impl<V: Volume> Source for Remains<V> {
             return Ok(without_inode(inode, FileType::Directory, 0));
         }
         self.read(
-            |fs| fs.attributes(inode),
+            |fs| match fs.attributes(inode)? {
+                // No name leads to the value of an extended attribute.
+                attributes if attributes.flags.contains(InodeFlags::XATTR) => Err(Error::NotFound),
+                attributes => Ok(attributes),
+            },
             |state| {
                 let known = state.survey.tree().files.contains_key(&inode);
                 let missing = Error::Invalid("it is damaged");

@@ -1,28 +1,38 @@
 //! A device written anew: headers, volumes, what is in them.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use floatgate_media::ubi::{VolumeRecord, VolumeType};
 use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
-use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
+use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi};
 use floatgate_stack::ubifs::{
-    Authenticate, Behaviour, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs, probe,
+    Authenticate, Behaviour, Error, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs,
+    probe,
 };
-use floatgate_stack::{BareVolume, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
+use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::super::ImageError;
 use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
 use super::super::detect::Found;
 use super::super::extract::{show_name, show_path};
-use super::Saved;
 use super::fill::{fill, time};
+use super::{Grown, Saved, scratch};
+use crate::output::Output;
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
 
+/// LEBs beyond twice as many as there were that a filesystem may need when it is written anew: what it holds was there before, so
+/// that more than a second copy of it is not needed, but for heads and areas of a small one.
+const GROWTH_LEBS: u32 = 64;
+
 type Flash = StoreFlash<Window<Box<dyn Store>>>;
 
-/// Writes a UBI device anew, with all its volumes.
+/// Writes a UBI device anew, with all its volumes. Its filesystems are written first, into files of their own as `mkfs.ubifs`
+/// does, so that the size of the volumes is known before anything is written.
 ///
 /// # Errors
 /// No room, failures of the files.
@@ -30,30 +40,48 @@ pub(super) fn rebuild(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
     found: &Found,
+    output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut window = Window::new(source, found.offset, found.len);
     let headers = Headers::read(&mut window, found)?;
-    let mut ubi = format(&headers, target, found)?;
     if headers.table_lost() {
         saved.lose("/", "the volume table: names and sizes of volumes may differ");
     }
     let mut source: Box<dyn Store> = Box::new(window);
+    let mut filesystems = BTreeMap::new();
     for (id, record) in headers.volumes() {
-        create(&mut ubi, id, record, saved)?;
         let mut volume = headers.volume(source, id, Mapping::Salvage);
-        if has_filesystem(&mut volume) {
-            let target = ubi.open_volume(id).map_err(|(error, _)| error)?;
-            let (target, volume): (UbiVolume<Flash>, _) = rebuild_files(volume, target, saved)?;
-            (ubi, source) = (target.into_ubi(), volume.into_store());
+        source = if has_filesystem(&mut volume) {
+            let name = Some(show_name(record.name()));
+            let (rebuilt, volume) = Rebuilt::new(volume, record.reserved_pebs, name, output, saved)?;
+            filesystems.insert(id, rebuilt);
+            volume.into_store()
+        } else {
+            volume.into_store()
+        };
+    }
+    let lebs = |(id, record): (u32, &VolumeRecord)| {
+        let needed = filesystems.get(&id).map_or(0, |rebuilt: &Rebuilt| rebuilt.lebs);
+        (id, record.reserved_pebs.max(needed))
+    };
+    let lebs: BTreeMap<u32, u32> = headers.volumes().map(lebs).collect();
+    let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
+    let mut ubi = format(&headers, target, found, reserved)?;
+    for (id, record) in headers.volumes() {
+        let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
+        create(&mut ubi, id, record, lebs, saved)?;
+        if let Some(rebuilt) = filesystems.get_mut(&id) {
+            copy_lebs(&mut rebuilt.volume, 0..rebuilt.lebs, &mut ubi, id)?;
             continue;
         }
+        let mut volume = headers.volume(source, id, Mapping::Salvage);
         if record.update_marker != 0 {
             saved.lose("/", format!("volume {}: an update was not finished", show_name(record.name())));
         } else if record.volume_type == VolumeType::Static {
             copy_static(&headers, &mut volume, &mut ubi, id, record, saved)?;
         } else {
-            copy_dynamic(&mut volume, &mut ubi, id)?;
+            copy_lebs(&mut volume, 0..record.reserved_pebs, &mut ubi, id)?;
         }
         source = volume.into_store();
     }
@@ -61,15 +89,23 @@ pub(super) fn rebuild(
     flash.fill_last_block().map_err(ImageError::Store)
 }
 
-/// An empty device over the target that counts the erasures of the old one on.
-fn format(headers: &Headers, target: Box<dyn Store>, found: &Found) -> Result<Ubi<Flash>, ImageError> {
+/// An empty device over the target, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
+fn format(
+    headers: &Headers,
+    target: Box<dyn Store>,
+    found: &Found,
+    reserved: u64,
+) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = headers.flash().clone();
-    let reserved: u64 = headers.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
-    let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * u64::from(geometry.erase_bytes);
+    let peb = u64::from(geometry.erase_bytes);
+    let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * peb;
     // What follows is less than a PEB where a dump was cut off.
-    let is_last = found.offset + found.len + u64::from(geometry.erase_bytes) > target.size_bytes();
+    let is_last = found.offset + found.len + peb > target.size_bytes();
     if is_last {
         geometry.size_bytes = geometry.size_bytes.max(needed);
+    } else if needed > geometry.size_bytes {
+        let (pebs, offset) = ((needed - geometry.size_bytes) / peb, found.offset + found.len);
+        return Err(ImageError::Occupied { pebs, offset });
     }
     let flash = StoreFlash::new(
         Window::new(target, found.offset, geometry.size_bytes),
@@ -90,7 +126,13 @@ fn format(headers: &Headers, target: Box<dyn Store>, found: &Found) -> Result<Ub
     Ubi::attach(flash, &options).map_err(|error| ImageError::Attach(error.fault))
 }
 
-fn create(ubi: &mut Ubi<Flash>, id: u32, record: &VolumeRecord, saved: &mut Saved) -> Result<(), ImageError> {
+fn create(
+    ubi: &mut Ubi<Flash>,
+    id: u32,
+    record: &VolumeRecord,
+    lebs: u32,
+    saved: &mut Saved,
+) -> Result<(), ImageError> {
     let mut name = record.name().to_vec();
     if let Some(other) = ubi.id_of(&name) {
         name = format!("volume-{id}").into_bytes();
@@ -104,7 +146,7 @@ fn create(ubi: &mut Ubi<Flash>, id: u32, record: &VolumeRecord, saved: &mut Save
         id: Some(id),
         name,
         volume_type: record.volume_type,
-        lebs: record.reserved_pebs,
+        lebs,
         alignment: record.alignment,
         flags: record.flags,
     };
@@ -131,7 +173,7 @@ fn copy_static(
     let mut update = ubi.update_volume(id, len)?;
     for vid in &lebs {
         let mut data = vec![0; vid.data_size as usize];
-        volume.read(vid.lnum, 0, &mut data).map_err(floatgate_stack::ubifs::Error::from)?;
+        volume.read(vid.lnum, 0, &mut data).map_err(Error::from)?;
         if floatgate_media::crc::ubi(&data) != vid.data_crc {
             let name = show_name(record.name());
             saved.lose("/", format!("volume {name}, LEB {}: its CRC was wrong; copied as it is", vid.lnum));
@@ -142,16 +184,21 @@ fn copy_static(
     Ok(())
 }
 
-fn copy_dynamic(
-    volume: &mut MappedVolume<Box<dyn Store>>,
+/// Copies LEBs as far as they are mapped, up to their last byte that is not erased.
+fn copy_lebs<V: Volume>(
+    volume: &mut V,
+    lebs: Range<u32>,
     ubi: &mut Ubi<Flash>,
     id: u32,
 ) -> Result<(), ImageError> {
     let geometry = volume.geometry();
     let unit = geometry.min_io_bytes.max(1) as usize;
     let mut data = vec![0; geometry.leb_bytes as usize];
-    for lnum in (0..geometry.lebs).filter(|&lnum| volume.place(lnum).is_some()).collect::<Vec<_>>() {
-        volume.read(lnum, 0, &mut data).map_err(floatgate_stack::ubifs::Error::from)?;
+    for lnum in lebs {
+        if !volume.is_mapped(lnum).map_err(Error::from)? {
+            continue;
+        }
+        volume.read(lnum, 0, &mut data).map_err(Error::from)?;
         let used = data.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
         let used = used.next_multiple_of(unit).min(data.len());
         match data.get(..used).unwrap_or(&[]) {
@@ -170,52 +217,112 @@ pub(super) fn rebuild_bare(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
     found: &Found,
-    leb_bytes: u32,
-    min_io_bytes: u32,
+    (leb_bytes, min_io_bytes): (u32, u32),
+    output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let window = Window::new(source, found.offset, found.len);
-    let mut volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
-    let mut geometry = VolumeGeometry { read_only: false, ..volume.geometry() };
+    let volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
+    let old = volume.geometry();
+    let (mut rebuilt, _) = Rebuilt::new(volume, old.lebs, None, output, saved)?;
     let is_last = found.offset + found.len >= target.size_bytes();
+    if rebuilt.lebs > old.lebs && !is_last {
+        let (pebs, offset) = (u64::from(rebuilt.lebs - old.lebs), found.offset + found.len);
+        return Err(ImageError::Occupied { pebs, offset });
+    }
     let room = if is_last { u64::MAX } else { found.len };
-    if is_last {
-        geometry.lebs = grown(&mut volume, geometry.lebs);
-    }
+    let lebs = rebuilt.lebs.max(old.lebs);
+    let geometry = VolumeGeometry { read_only: false, lebs, ..old };
     let mut target = BareVolume::new(Window::new(target, found.offset, room), geometry);
-    for lnum in 0..volume.geometry().lebs {
-        target.unmap(lnum).map_err(floatgate_stack::ubifs::Error::from)?;
+    let mut data = vec![0; leb_bytes as usize];
+    for lnum in 0..lebs {
+        if lnum < rebuilt.lebs && rebuilt.volume.is_mapped(lnum).map_err(Error::from)? {
+            rebuilt.volume.read(lnum, 0, &mut data).map_err(Error::from)?;
+            target.change(lnum, &data).map_err(Error::from)?;
+        } else {
+            target.unmap(lnum).map_err(Error::from)?;
+        }
     }
-    let (mut target, _) = rebuild_files(volume, target, saved)?;
-    Ok(target.flush().map_err(floatgate_stack::ubifs::Error::from)?)
+    Ok(target.flush().map_err(Error::from)?)
 }
 
-/// LEBs that a filesystem may need when it is written anew: more than an image that holds nothing but data, within reason.
-fn grown<S: Store>(volume: &mut MappedVolume<S>, lebs: u32) -> u32 {
-    let most = probe(volume).map_or(u32::MAX, |(superblock, _)| superblock.max_leb_count);
-    lebs.max(most.min(lebs.saturating_mul(4).saturating_add(64)))
+/// What can be saved of a filesystem, written anew into a file of its own: an image that ends behind its data.
+struct Rebuilt {
+    volume: BareVolume<FileStore>,
+    /// LEBs that the filesystem has.
+    lebs: u32,
 }
 
-/// Writes what a volume still has of its files into a new filesystem on another one.
-fn rebuild_files<S: Store, V: Volume>(
-    volume: MappedVolume<S>,
-    target: V,
+impl Rebuilt {
+    /// Writes a filesystem anew, whose volume has `lebs` LEBs; `name` is that of the volume. The old volume comes back.
+    ///
+    /// Where it does not fit into as many LEBs as it could grow to, it is one that can grow further.
+    fn new<S: Store>(
+        volume: MappedVolume<S>,
+        lebs: u32,
+        name: Option<String>,
+        output: &Output,
+        saved: &mut Saved,
+    ) -> Result<(Self, MappedVolume<S>), ImageError> {
+        let nameless = volume.nameless();
+        let mut survey =
+            Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
+        lose_structures(&survey, saved);
+        let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
+        let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
+        let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output, saved);
+        let rebuilt = match fill(most) {
+            Err(ImageError::Ubifs(Error::NoSpace)) => {
+                let needed = fill(most.saturating_mul(2).saturating_add(GROWTH_LEBS))?.lebs;
+                fill(needed.max(most))?
+            }
+            rebuilt => rebuilt?,
+        };
+        if rebuilt.lebs > lebs {
+            saved.grown.push(Grown { volume: name, lebs_before: lebs, lebs: rebuilt.lebs });
+        }
+        Ok((rebuilt, survey.into_volume()))
+    }
+}
+
+/// Fills a new filesystem, which can grow to `most` LEBs.
+fn fill_new<S: Volume>(
+    survey: &mut Survey<S>,
+    old: Option<&Superblock>,
+    lebs: u32,
+    most: u32,
+    output: &Output,
     saved: &mut Saved,
-) -> Result<(V, MappedVolume<S>), ImageError> {
-    let nameless = volume.nameless();
-    let mut survey =
-        Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
+) -> Result<Rebuilt, ImageError> {
+    let geometry = survey.volume().geometry();
+    // A hostile superblock can allow more than a host has memory for.
+    let room = most.min(lebs.saturating_mul(4).saturating_add(GROWTH_LEBS));
+    let geometry = VolumeGeometry { read_only: false, lebs: room, ..geometry };
+    let volume = || -> Result<_, ImageError> {
+        let file = scratch(output)?;
+        Ok(BareVolume::new(FileStore::new(file).map_err(ImageError::Store)?, geometry))
+    };
     let root = survey.tree().files.get(&ROOT_INODE).and_then(|file| file.inode);
-    let options = format_options(survey.superblock(), root.as_ref());
-    let mut fs = match Ubifs::format(target, &options, Behaviour::default()) {
+    let mut attempt = Saved::default();
+    let options = format_options(old, most, root.as_ref());
+    let mut fs = match Ubifs::format(volume()?, &options, Behaviour::default()) {
         Ok(fs) => fs,
         // The volume is smaller than the one that the parameters were for.
-        Err((_, target)) => {
-            saved.lose("/", "parameters of the filesystem do not fit: they are the usual ones now");
-            let usual = format_options(None, root.as_ref());
-            Ubifs::format(target, &usual, Behaviour::default()).map_err(|(error, _)| error)?
+        Err(_) => {
+            attempt.lose("/", "parameters of the filesystem do not fit: they are the usual ones now");
+            let usual = format_options(None, most, root.as_ref());
+            Ubifs::format(volume()?, &usual, Behaviour::default()).map_err(|(error, _)| error)?
         }
     };
+    fill(survey, &mut fs, &mut attempt)?;
+    let mut volume = fs.unmount().map_err(|(error, _)| error)?;
+    let (superblock, _) = probe(&mut volume)?;
+    saved.add(attempt);
+    Ok(Rebuilt { volume, lebs: superblock.leb_count })
+}
+
+/// Says which structures of a filesystem are lost.
+fn lose_structures<S: Volume>(survey: &Survey<S>, saved: &mut Saved) {
     if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
         saved.lose("/", "the authentication: nothing vouches for the new filesystem");
     }
@@ -230,11 +337,8 @@ fn rebuild_files<S: Store, V: Volume>(
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
         let path =
             survey.tree().path(inode).map_or_else(|| format!("inode {inode}"), |path| show_path(&path));
-        saved.lose(&path, format!("a {}: {}", problem.structure.name(), problem.what));
+        saved.lose(&path, format!("{}: {}", problem.structure.name(), problem.what));
     }
-    fill(&mut survey, &mut fs, saved)?;
-    let target = fs.unmount().map_err(|(error, _)| error)?;
-    Ok((target, survey.into_volume()))
 }
 
 /// Whether something is damaged that tells which nodes count.
@@ -255,12 +359,11 @@ fn is_possible(superblock: &Superblock) -> bool {
 }
 
 /// Parameters of a filesystem like the one that was.
-fn format_options(superblock: Option<&Superblock>, root: Option<&Inode>) -> FormatOptions {
-    let default = FormatOptions::default();
-    let mut options = match superblock.filter(|old| is_possible(old)) {
+fn format_options(superblock: Option<&Superblock>, most: u32, root: Option<&Inode>) -> FormatOptions {
+    let default = FormatOptions { max_lebs: Some(most), ..FormatOptions::default() };
+    let mut options = match superblock {
         Some(old) => FormatOptions {
             style: FormatStyle::Mkfs,
-            max_lebs: Some(old.max_leb_count),
             journal_bytes: Some(old.max_journal_bytes),
             log_lebs: Some(old.log_lebs),
             orphan_lebs: Some(old.orphan_lebs),

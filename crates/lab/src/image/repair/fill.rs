@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, FileType, Inode, InodeFlags, ROOT_INODE, Timestamp};
+use floatgate_media::ubifs::{
+    BLOCK_BYTES, Compression, DeviceNumber, FileType, Inode, InodeFlags, MAX_INODE_DATA, MAX_NAME_BYTES,
+    ROOT_INODE, Timestamp,
+};
 use floatgate_stack::Volume;
 use floatgate_stack::ubifs::{
-    AttributeChanges, Child, CompressedBlock, Error, File, NewFile, NewKind, SetXattr, Survey, Ubifs,
+    AttributeChanges, Child, CompressedBlock, Error, File, FilledFile, NewFile, NewKind, Place, SetXattr,
+    Survey, Ubifs,
 };
 
 use super::super::ImageError;
@@ -19,6 +23,9 @@ const LOST_AND_FOUND: &str = "lost+found";
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
+/// Bytes of the names of a file's extended attributes, each with a zero, at most (Linux: `XATTR_LIST_MAX`).
+const MAX_XATTR_LIST: usize = 65_536;
+
 /// Directories inside each other that are followed: no path of Linux is longer.
 const DEPTH_MAX: usize = 2048;
 
@@ -28,8 +35,6 @@ struct Fill<'f, S, V> {
     saved: &'f mut Saved,
     /// New inodes by old ones.
     done: BTreeMap<u32, u32>,
-    /// Attributes that are set when all is written.
-    attributes: Vec<(u32, AttributeChanges)>,
     /// Old inodes of values of attributes.
     values: BTreeSet<u32>,
 }
@@ -52,7 +57,7 @@ pub(super) fn fill<S: Volume, V: Volume>(
 ) -> Result<(), ImageError> {
     let values = survey.tree().files.values().flat_map(|file| file.xattrs.values());
     let values = values.map(|child| child.inode).collect();
-    let mut fill = Fill { survey, fs, saved, done: BTreeMap::new(), attributes: Vec::new(), values };
+    let mut fill = Fill { survey, fs, saved, done: BTreeMap::new(), values };
     fill.run()?;
     Ok(())
 }
@@ -67,14 +72,10 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         let root = self.fs.root();
         self.done.insert(ROOT_INODE, root);
         let old = self.file(ROOT_INODE);
-        self.finish(root, &old, "/")?;
+        self.write_root(&old)?;
         self.descend(Level { new: root, path: String::new(), rest: old.entries.into_iter() })?;
         self.save_nameless()?;
-        // Children change times of their directories, and flags can forbid changes: so this comes last.
-        for (inode, changes) in core::mem::take(&mut self.attributes) {
-            self.fs.set_attributes(inode, &changes)?;
-        }
-        self.fs.sync()
+        Ok(())
     }
 
     /// An old file.
@@ -123,110 +124,180 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         path: String,
     ) -> Result<Option<Level>, Error> {
         if let Some(&new) = self.done.get(&inode) {
-            let linked = self.fs.link(new, directory, name);
+            let linked = self.fs.fill_link(new, directory, name);
             let linked = self.pass(&path, linked)?;
             self.saved.entries += u64::from(linked.is_some());
             return Ok(None);
         }
         let old = self.file(inode);
         let file_type = old.inode.and_then(|inode| inode.file_type()).or(file_type);
-        if old.inode.is_none() {
-            self.saved.lose(&path, "owner, permissions, times and attributes: the inode is lost");
-        }
-        if file_type == Some(FileType::Symlink) && old.attached.contains(&0) {
-            self.saved.lose(&path, "the target of the link from its first zero on");
-        }
-        if old.outdated {
-            self.saved
-                .lose(&path, "the newest state of its inode: size, owner, permissions, times may be older");
-        }
+        self.lose_attributes(&old, file_type, &path);
         if old.inode.is_some_and(|inode| inode.flags.contains(InodeFlags::ENCRYPTED)) {
             self.saved.lose(&path, "encrypted: it cannot be written anew");
             return Ok(None);
         }
-        let Some(new) = new_file(&old, file_type) else {
+        let Some(file) = new_file(&old, file_type) else {
             self.saved.lose(&path, "the file: nothing is left of it");
             return Ok(None);
         };
-        let created = self.fs.create(directory, name, &new);
+        let (is_file, is_directory) =
+            (matches!(file.kind, NewKind::Regular), matches!(file.kind, NewKind::Directory));
+        let (xattrs, inode_of) = (self.xattrs(&old, &path), old.inode.unwrap_or_default());
+        let size = match (is_file, old.inode) {
+            (true, _) => self.size(&old)?,
+            // Not that of a device that has none.
+            (false, Some(inode)) => inode.size,
+            (false, None) => 1,
+        };
+        let filled = FilledFile {
+            file,
+            size,
+            atime: time(inode_of.atime_s, inode_of.atime_ns),
+            mtime: time(inode_of.mtime_s, inode_of.mtime_ns),
+            ctime: time(inode_of.ctime_s, inode_of.ctime_ns),
+            flags: flags(&inode_of),
+            compression: old.inode.map(|inode| inode.compression),
+            xattrs: &xattrs,
+        };
+        let created = self.fs.fill(directory, name, &filled);
         let Some(number) = self.pass(&path, created)? else { return Ok(None) };
         self.saved.entries += 1;
         self.done.insert(inode, number);
-        let is_file = matches!(new.kind, NewKind::Regular);
         if is_file {
-            self.write_blocks(number, &old, &path)?;
+            self.write_blocks(number, &old, size, &path)?;
         }
-        let is_device = matches!(new.kind, NewKind::BlockDevice(_) | NewKind::CharacterDevice(_));
-        if is_device && old.inode.is_some_and(|inode| inode.size == 0) {
-            self.fs.fill_empty_device(number)?;
-        }
-        self.finish(number, &old, &path)?;
-        let is_directory = matches!(new.kind, NewKind::Directory);
         Ok(is_directory.then(|| Level { new: number, path, rest: old.entries.into_iter() }))
     }
 
-    /// Writes the contents of a file as they are stored.
-    fn write_blocks(&mut self, number: u32, old: &File, path: &str) -> Result<(), Error> {
-        let block_bytes = u64::from(BLOCK_BYTES);
-        let mut end = 0;
+    /// Says what an inode does not tell any more.
+    fn lose_attributes(&mut self, old: &File, file_type: Option<FileType>, path: &str) {
+        if old.inode.is_none() {
+            self.saved.lose(path, "owner, permissions, times and attributes: the inode is lost");
+        }
+        if file_type == Some(FileType::Symlink) && old.attached.contains(&0) {
+            self.saved.lose(path, "the target of the link from its first zero on");
+        }
+        if old.outdated {
+            self.saved
+                .lose(path, "the newest state of its inode: size, owner, permissions, times may be older");
+        }
+    }
+
+    /// Bytes of a file: as its inode says, or as far as there are data that can be read.
+    fn size(&mut self, old: &File) -> Result<u64, Error> {
         // An older inode can be of a time when the file was shorter.
-        let size = old.inode.map(|inode| inode.size).filter(|_| !old.outdated);
-        for (&block, &place) in &old.blocks {
-            let start = u64::from(block) * block_bytes;
-            if size.is_some_and(|size| start >= size) {
-                continue;
+        let known = old.inode.map(|inode| inode.size);
+        if let Some(size) = known.filter(|_| !old.outdated) {
+            return Ok(size);
+        }
+        for (&block, data) in old.blocks.iter().rev() {
+            match self.survey.read_block(data.place, false) {
+                Ok(stored) => {
+                    let end = u64::from(block) * u64::from(BLOCK_BYTES) + u64::from(stored.size);
+                    return Ok(end.max(known.unwrap_or(0)));
+                }
+                Err(error) if is_fatal(&error) && !error.is_damage() => return Err(error),
+                Err(_) => {}
             }
-            let stored = match self.survey.read_block(place, false) {
+        }
+        Ok(known.unwrap_or(0))
+    }
+
+    /// Writes the contents of a file as they are stored.
+    fn write_blocks(&mut self, number: u32, old: &File, size: u64, path: &str) -> Result<(), Error> {
+        let block_bytes = u64::from(BLOCK_BYTES);
+        for (&block, data) in &old.blocks {
+            let start = u64::from(block) * block_bytes;
+            if start >= size {
+                break;
+            }
+            let stored = match self.survey.read_block(data.place, false) {
                 Ok(stored) => stored,
-                Err(error) if matches!(error, Error::Volume(_)) && !error.is_damage() => return Err(error),
+                Err(error) if is_fatal(&error) && !error.is_damage() => return Err(error),
                 Err(error) => {
                     self.saved.lose(path, format!("{block_bytes} bytes from {start}: {error}"));
                     continue;
                 }
             };
-            end = start + u64::from(stored.size);
+            if u64::from(stored.size) > size - start {
+                let number_of = old.inode.map_or(0, |inode| inode.key.inum());
+                self.write_last(number, number_of, block, data.place, size - start)?;
+                continue;
+            }
             let (compression, data) = (stored.compression, stored.data.as_slice());
-            let written = CompressedBlock { block, size: stored.size, compression, data };
-            let upto = size.map_or(end, |size| size.min(end));
-            self.fs.write_compressed(number, upto, &[written])?;
+            let block = CompressedBlock { block, size: stored.size, compression, data };
+            self.fs.fill_blocks(number, &[block])?;
+        }
+        if old.data_end() > size {
+            let lost = old.data_end() - size;
+            self.saved.lose(path, format!("{lost} bytes behind the end of the file at {size}"));
         }
         for block in &old.lost_blocks {
             let start = u64::from(*block) * block_bytes;
-            let len = size.map_or(block_bytes, |size| size.saturating_sub(start).min(block_bytes));
+            let len = size.saturating_sub(start).min(block_bytes);
             if len > 0 {
                 self.saved.lose(path, format!("{len} bytes from {start}: zeros now"));
             }
         }
-        let size = size.unwrap_or(end.max(old.inode.map_or(0, |inode| inode.size)));
-        if size != end {
-            self.fs.set_attributes(number, &AttributeChanges { size: Some(size), ..Default::default() })?;
-        }
         Ok(())
     }
 
-    /// Writes extended attributes, and remembers the others for the end.
-    fn finish(&mut self, number: u32, old: &File, path: &str) -> Result<(), Error> {
+    /// Writes the first `bytes` of a block in which the file ends.
+    fn write_last(
+        &mut self,
+        number: u32,
+        old: u32,
+        block: u32,
+        place: Place,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let mut whole = [0; BLOCK_BYTES as usize];
+        self.survey.read_data(old, block, place, &mut whole)?;
+        let size = u32::try_from(bytes).unwrap_or(BLOCK_BYTES);
+        let data = whole.get(..size as usize).unwrap_or(&whole);
+        self.fs.fill_blocks(number, &[CompressedBlock { block, size, compression: Compression::None, data }])
+    }
+
+    /// Extended attributes that a file can have; the others are lost.
+    fn xattrs(&mut self, old: &File, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let (mut xattrs, mut list_bytes) = (Vec::new(), 0);
         for (name, child) in &old.xattrs {
             let value = self.file(child.inode);
-            let outcome = match value.inode {
-                Some(_) => self.fs.set_xattr(number, name, &value.attached, SetXattr::Any),
-                None => Err(Error::NotFound),
-            };
-            match outcome {
-                Err(error) if is_fatal(&error) => return Err(error),
-                Err(error) => {
-                    self.saved.lose(path, format!("extended attribute {}: {error}", show_name(name)));
+            let is_possible = !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(&0);
+            list_bytes += name.len() + 1;
+            let why = match value.inode {
+                None => "its value is lost",
+                Some(_) if !is_possible => "a name that it cannot have",
+                Some(_) if value.attached.len() > MAX_INODE_DATA as usize => "its value is too long",
+                Some(_) if list_bytes > MAX_XATTR_LIST => "the file has too many",
+                Some(_) => {
+                    xattrs.push((name.clone(), value.attached));
+                    continue;
                 }
-                Ok(()) => {}
-            }
+            };
+            self.saved.lose(path, format!("extended attribute {}: {why}", show_name(name)));
         }
+        // The count itself can be wrong: where the index is whole, nothing is missing.
+        let number = old.inode.map_or(0, |inode| inode.key.inum());
         let named = u32::try_from(old.xattrs.len()).unwrap_or(u32::MAX);
+        let missing = old.inode.map_or(0, |inode| inode.xattr_count.saturating_sub(named));
+        if missing > 0 && (old.incomplete || self.survey.is_doubtful(number)) {
+            let plural = if missing == 1 { "" } else { "s" };
+            self.saved.lose(path, format!("{missing} extended attribute{plural}"));
+        }
+        xattrs
+    }
+
+    /// Writes attributes of the root directory. Nothing is in the filesystem yet, so there is room.
+    fn write_root(&mut self, old: &File) -> Result<(), Error> {
+        let root = self.fs.root();
+        self.lose_attributes(old, Some(FileType::Directory), "/");
+        for (name, value) in self.xattrs(old, "/") {
+            let outcome = self.fs.set_xattr(root, &name, &value, SetXattr::Any);
+            self.pass("/", outcome)?;
+        }
         if let Some(inode) = old.inode {
-            if inode.xattr_count > named {
-                let lost = inode.xattr_count - named;
-                self.saved.lose(path, format!("{lost} extended attributes"));
-            }
-            self.attributes.push((number, changes(&inode)));
+            self.fs.fill_attributes(root, &changes(&inode))?;
         }
         Ok(())
     }
@@ -275,8 +346,19 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
             match self.fs.lookup(root, name.as_bytes()) {
                 Err(Error::NotFound) => {
                     let kind = NewKind::Directory;
-                    let new = NewFile { kind, permissions: DIRECTORY_MODE, uid: 0, gid: 0 };
-                    return self.fs.create(root, name.as_bytes(), &new);
+                    let file = NewFile { kind, permissions: DIRECTORY_MODE, uid: 0, gid: 0 };
+                    let never = Timestamp::default();
+                    let new = FilledFile {
+                        file,
+                        size: 0,
+                        atime: never,
+                        mtime: never,
+                        ctime: never,
+                        flags: InodeFlags::default(),
+                        compression: None,
+                        xattrs: &[],
+                    };
+                    return self.fs.fill(root, name.as_bytes(), &new);
                 }
                 Ok(inode) if self.fs.attributes(inode)?.file_type == FileType::Directory => return Ok(inode),
                 Ok(_) => {}
@@ -325,10 +407,14 @@ fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
     Some(NewFile { kind, permissions, uid, gid })
 }
 
-fn changes(inode: &Inode) -> AttributeChanges {
-    let dirsync = InodeFlags::DIRSYNC.bits();
+/// Flags of a new file like the old one.
+fn flags(inode: &Inode) -> InodeFlags {
     let is_directory = inode.file_type() == Some(FileType::Directory);
-    let flags = if is_directory { inode.flags.bits() } else { inode.flags.bits() & !dirsync };
+    let dirsync = InodeFlags::DIRSYNC.bits();
+    InodeFlags::from_bits(if is_directory { inode.flags.bits() } else { inode.flags.bits() & !dirsync })
+}
+
+fn changes(inode: &Inode) -> AttributeChanges {
     AttributeChanges {
         permissions: Some(inode.mode & 0o7777),
         uid: Some(inode.uid),
@@ -337,7 +423,7 @@ fn changes(inode: &Inode) -> AttributeChanges {
         atime: Some(time(inode.atime_s, inode.atime_ns)),
         mtime: Some(time(inode.mtime_s, inode.mtime_ns)),
         ctime: Some(time(inode.ctime_s, inode.ctime_ns)),
-        flags: Some(InodeFlags::from_bits(flags)),
+        flags: Some(flags(inode)),
         compression: Some(inode.compression),
     }
 }

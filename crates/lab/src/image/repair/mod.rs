@@ -35,9 +35,23 @@ pub enum Method {
     Rebuilt,
 }
 
+/// What became of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repaired {
+    /// Nothing was wrong with it.
+    Intact,
+    /// The new image is clean and holds all that the old one held.
+    Wholly,
+    /// The new image is clean; what is lost, or may be, is listed.
+    WithLosses,
+}
+
 /// What a repair did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
+    /// What became of the image.
+    pub outcome: Repaired,
     /// What was wrong.
     pub before: CheckReport,
     /// How it was repaired.
@@ -50,8 +64,19 @@ pub struct RepairReport {
     pub nameless: u64,
     /// What is lost.
     pub losses: Vec<Loss>,
-    /// What a check of the new image comes to.
-    pub after: Outcome,
+    /// Volumes that are larger now, because what they hold did not fit any more.
+    pub grown: Vec<Grown>,
+}
+
+/// A volume that had to grow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Grown {
+    /// Its name; `None` without UBI.
+    pub volume: Option<String>,
+    /// LEBs that it had.
+    pub lebs_before: u32,
+    /// LEBs that it has now.
+    pub lebs: u32,
 }
 
 /// What writing anew did.
@@ -60,9 +85,17 @@ struct Saved {
     entries: u64,
     nameless: u64,
     losses: Vec<Loss>,
+    grown: Vec<Grown>,
 }
 
 impl Saved {
+    fn add(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.nameless += other.nameless;
+        self.losses.extend(other.losses);
+        self.grown.extend(other.grown);
+    }
+
     fn lose(&mut self, path: &str, what: impl Into<String>) {
         self.losses.push(Loss { path: path.to_owned(), what: what.into() });
     }
@@ -71,7 +104,8 @@ impl Saved {
 /// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too.
 ///
 /// # Errors
-/// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved.
+/// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved, or is not
+/// clean.
 pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
     let output = Output::create(out, &[path])?;
     let report = repair_to(path, &output)?;
@@ -97,7 +131,8 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
         entries: 0,
         nameless: 0,
         losses: Vec::new(),
-        after: Outcome::Clean,
+        grown: Vec::new(),
+        outcome: Repaired::Wholly,
     };
     let mut is_good = report.before.outcome == Outcome::Clean
         && (corrected_pages == 0 || check_again(out, &again)? == Outcome::Clean);
@@ -106,9 +141,16 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
     }
     if !is_good {
         copy(path, output, &again)?;
-        rebuild_all(&again, out, &mut report)?;
-        report.after = check_again(out, &again)?;
+        rebuild_all(&again, output, &mut report)?;
+        if check_again(out, &again)? != Outcome::Clean {
+            return Err(ImageError::NotRepaired);
+        }
     }
+    report.outcome = match (report.method, report.losses.is_empty()) {
+        (_, false) => Repaired::WithLosses,
+        (Method::Copied, true) => Repaired::Intact,
+        (_, true) => Repaired::Wholly,
+    };
     Ok(report)
 }
 
@@ -159,22 +201,30 @@ fn recover_all(path: &Path, image: &Image) -> Result<(), ImageError> {
     Ok(())
 }
 
-fn rebuild_all(image: &Image, out: &Path, report: &mut RepairReport) -> Result<(), ImageError> {
+fn rebuild_all(image: &Image, output: &Output, report: &mut RepairReport) -> Result<(), ImageError> {
     report.method = Method::Rebuilt;
     let mut saved = Saved::default();
     for found in &image.found {
         let source = image.reopen().ok_or(ImageError::Nothing)?.into_store();
-        let target = target(image, out)?;
+        let target = target(image, output.temporary())?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
-                device::rebuild_bare(source, target, found, leb_bytes, min_io_bytes, &mut saved)?;
+                let sizes = (leb_bytes, min_io_bytes);
+                device::rebuild_bare(source, target, found, sizes, output, &mut saved)?;
             }
-            _ => device::rebuild(source, target, found, &mut saved)?,
+            _ => device::rebuild(source, target, found, output, &mut saved)?,
         }
     }
-    let Saved { entries, nameless, losses } = saved;
-    (report.entries, report.nameless, report.losses) = (entries, nameless, losses);
+    let Saved { entries, nameless, losses, grown } = saved;
+    (report.entries, report.nameless, report.losses, report.grown) = (entries, nameless, losses, grown);
     Ok(())
+}
+
+/// A file without a name for what is written before the output. Beside it there is room.
+fn scratch(output: &Output) -> Result<File, ImageError> {
+    let folder = output.temporary().parent().filter(|folder| !folder.as_os_str().is_empty());
+    let file = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
+    Ok(file.map_err(|error| output.failed(error))?)
 }
 
 /// The new image to be written to, with OOB if the old one has some.

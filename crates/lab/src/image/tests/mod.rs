@@ -1,6 +1,7 @@
 //! Tests of reading images, on images that the filesystem itself makes.
 
 mod broken;
+mod campaign;
 mod check;
 mod damage;
 mod found;
@@ -19,7 +20,7 @@ use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
-use super::extract::{ExtractLimits, Extracted, Extraction, extract};
+use super::extract::{ExtractLimits, Extracted, Extraction, Loss, extract};
 use super::{Access, Image, Selection};
 pub(super) use tree::{Memory, populate};
 

@@ -5,7 +5,8 @@
 //! promised beforehand either, which assumes the worst; the volume is full when it is full.
 
 use floatgate_media::ubifs::{
-    Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, Key, MAX_FILE_BYTES, MAX_NAME_BYTES,
+    Block, Compression, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, Key, MAX_FILE_BYTES,
+    MAX_NAME_BYTES,
 };
 use floatgate_media::ubifs::{MAX_INODE_DATA, Timestamp};
 
@@ -21,7 +22,7 @@ use super::xattr::value_bytes;
 use super::{NewKind, Ubifs};
 use crate::volume::Volume;
 
-/// Flags that a file brings along; whether it is compressed follows from its directory.
+/// Flags that a file brings along; whether it is compressed may follow from its directory.
 const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
     | InodeFlags::IMMUTABLE.bits()
     | InodeFlags::APPEND.bits()
@@ -32,7 +33,7 @@ const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
 pub struct FilledFile<'a> {
     /// What it is, its permissions and its owner.
     pub file: NewFile<'a>,
-    /// Bytes of a regular file; others have their own size.
+    /// Bytes of a regular file. A device with 0 has no size, as `mkfs.ubifs` makes it; others have their own.
     pub size: u64,
     /// Last read.
     pub atime: Timestamp,
@@ -40,8 +41,10 @@ pub struct FilledFile<'a> {
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
-    /// Sync, immutable, append-only, dirsync.
+    /// Sync, immutable, append-only, dirsync, and compressed if `compression` is given.
     pub flags: InodeFlags,
+    /// How data written later are compressed, if the flags say that they are; as in its directory unless given.
+    pub compression: Option<Compression>,
     /// Extended attributes with their prefixes, no name twice.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
 }
@@ -114,16 +117,18 @@ impl<V: Volume> Ubifs<V> {
         let inode = &mut cached.inode;
         match file.file.kind {
             NewKind::Regular => inode.size = file.size,
-            // As on the host that the file comes from, and as mkfs.ubifs has it.
-            NewKind::BlockDevice(_) | NewKind::CharacterDevice(_) => inode.size = 0,
+            NewKind::BlockDevice(_) | NewKind::CharacterDevice(_) if file.size == 0 => inode.size = 0,
             _ => {}
         }
         (inode.atime_s, inode.atime_ns) = (file.atime.seconds, file.atime.nanoseconds);
         (inode.mtime_s, inode.mtime_ns) = (file.mtime.seconds, file.mtime.nanoseconds);
         (inode.ctime_s, inode.ctime_ns) = (file.ctime.seconds, file.ctime.nanoseconds);
-        inode.flags = InodeFlags::from_bits(
-            inode.flags.bits() & InodeFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS,
-        );
+        let mut compress = inode.flags.bits();
+        if let Some(compression) = file.compression {
+            (inode.compression, compress) = (compression, file.flags.bits());
+        }
+        inode.flags =
+            InodeFlags::from_bits(compress & InodeFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS);
         inode.xattr_count = count(file.xattrs.len());
         for (name, value) in file.xattrs {
             let entry = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
@@ -193,21 +198,6 @@ impl<V: Volume> Ubifs<V> {
         self.require_deferred()?;
         self.mark_filled(inode)?;
         self.set_attributes(inode, changes)
-    }
-
-    /// Gives a device the size 0, as mkfs.ubifs does; the kernel only does so with whiteouts.
-    ///
-    /// # Errors
-    /// The filesystem was committed; no device; failures of the volume.
-    pub fn fill_empty_device(&mut self, inode: u32) -> Result<()> {
-        self.require_deferred()?;
-        let cached = self.mark_filled(inode)?;
-        let file_type = super::inodes::file_type(&cached.inode)?;
-        if !matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice) {
-            return Err(Error::Invalid("only a device has a size that means nothing"));
-        }
-        (cached.inode.size, cached.synced_size) = (0, 0);
-        Ok(())
     }
 
     /// Writes blocks of a file that was put in, all of them inside its size and none twice.

@@ -1,6 +1,6 @@
 //! Reading piece by piece, so that what is damaged does not hide what is not.
 
-use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType};
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, Key, KeyType};
 
 use super::super::error::{Error, Result};
 use super::super::layout::Place;
@@ -17,7 +17,7 @@ impl<V: Volume> Ubifs<V> {
     /// A damaged index: it is not known which names there are; failures of the volume.
     pub fn readable_entries(&mut self, directory: u32) -> Result<(Vec<DirEntry>, Vec<Error>)> {
         let encrypted = self.is_encrypted(directory)?;
-        let (mut entries, damage) = self.readable_names(directory, KeyType::Entry)?;
+        let (mut entries, damage) = self.readable_names(directory, KeyType::Entry, !encrypted)?;
         entries.iter_mut().for_each(|entry| entry.encrypted = encrypted);
         Ok((entries, damage))
     }
@@ -36,18 +36,30 @@ impl<V: Volume> Ubifs<V> {
     /// # Errors
     /// As [`readable_entries`](Self::readable_entries).
     pub fn readable_xattrs(&mut self, inode: u32) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
-        let (entries, damage) = self.readable_names(inode, KeyType::XattrEntry)?;
+        let (entries, damage) = self.readable_names(inode, KeyType::XattrEntry, true)?;
         Ok((entries.into_iter().map(|entry| entry.name).collect(), damage))
     }
 
-    fn readable_names(&mut self, inode: u32, key_type: KeyType) -> Result<(Vec<DirEntry>, Vec<Error>)> {
+    /// A name that is not found by its hash is there, and damage; `hashed`: the names are not encrypted.
+    fn readable_names(
+        &mut self,
+        inode: u32,
+        key_type: KeyType,
+        hashed: bool,
+    ) -> Result<(Vec<DirEntry>, Vec<Error>)> {
         let (from, to) = (Key::lowest(inode, key_type), Key::highest(inode, key_type));
         let mut leaves = Vec::new();
         self.core.tnc.leaves(&mut self.core.io, from, to, usize::MAX, &mut leaves)?;
         let (mut entries, mut damage) = (Vec::with_capacity(leaves.len()), Vec::new());
         for (key, place) in leaves {
             match self.read_entry(key, place) {
-                Ok(entry) => entries.push(entry),
+                Ok(entry) => {
+                    if hashed && self.name_hash(&entry.name) != Ok(key.hash()) {
+                        let what = "a name does not have the hash of its key";
+                        damage.push(Error::corrupt(place.lnum, place.offset, what));
+                    }
+                    entries.push(entry);
+                }
                 Err(error) if error.is_damage() => damage.push(error),
                 Err(error) => return Err(error),
             }
@@ -84,6 +96,31 @@ impl<V: Volume> Ubifs<V> {
         let (from, to) = (Key::inode(from), Key::from_bits(u64::MAX));
         self.core.tnc.leaves(&mut self.core.io, from, to, 1, &mut leaves)?;
         Ok(leaves.first().map(|(key, _)| key.inum()))
+    }
+
+    /// Whether the index leads to something of an inode that no file like this has: data of what is no regular file, or behind its
+    /// end; names in what is no directory.
+    ///
+    /// # Errors
+    /// The inode is damaged or not there; a damaged index, failures of the volume.
+    pub fn has_strays(&mut self, inode: u32) -> Result<bool> {
+        let attributes = self.attributes(inode)?;
+        let end = attributes.size.div_ceil(u64::from(BLOCK_BYTES));
+        let first = match attributes.file_type {
+            FileType::Regular if !attributes.flags.contains(InodeFlags::XATTR) => u32::try_from(end).ok(),
+            _ => Some(0),
+        };
+        if let Some(first) = first
+            && !self.stored_blocks(inode, first, 1)?.is_empty()
+        {
+            return Ok(true);
+        }
+        let (from, to) = (Key::lowest(inode, KeyType::Entry), Key::highest(inode, KeyType::Entry));
+        let mut names = Vec::new();
+        if attributes.file_type != FileType::Directory {
+            self.core.tnc.leaves(&mut self.core.io, from, to, 1, &mut names)?;
+        }
+        Ok(!names.is_empty())
     }
 
     /// Where the log ends in something damaged, and where LEBs of the journal do, as power cuts leave them: what stands there does

@@ -17,7 +17,7 @@ const NOTES_MAX: usize = 10_000;
 
 impl Damage {
     /// `forgiving` goes on without what is damaged.
-    pub(super) const fn new(forgiving: bool) -> Self {
+    pub(crate) const fn new(forgiving: bool) -> Self {
         Self { forgiving, notes: Vec::new(), in_replay: false }
     }
 

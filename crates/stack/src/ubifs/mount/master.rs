@@ -4,7 +4,7 @@
 //! then the second. Whatever a power cut interrupts, one of the two ends with a good master node.
 
 use floatgate_media::ubifs::{
-    Frame, MASTER_LEB, Master, MasterFlags, Node, NodeBody, NodeType, Stamp, Superblock,
+    Frame, INODE_WATERMARK, MASTER_LEB, Master, MasterFlags, Node, NodeBody, NodeType, Stamp, Superblock,
 };
 
 use super::{Damage, note_sqnum};
@@ -84,7 +84,15 @@ pub(crate) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Fou
     }
     found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);
     grow(&mut found.master, io.layout())?;
-    check(&found.master, (located.sqnum, offset), io.layout()).map(|()| found)
+    match check(&found.master, (located.sqnum, offset), io.layout()) {
+        // The files can be read without sums and LEB properties.
+        Err(error) if damage.is_forgiving() && found.master.check_index(&io.layout().limits).is_ok() => {
+            damage.note(error);
+            found.master.highest_inode = found.master.highest_inode.min(INODE_WATERMARK - 1);
+            Ok(found)
+        }
+        checked => checked.map(|()| found),
+    }
 }
 
 /// Bytes from one master node to the next.

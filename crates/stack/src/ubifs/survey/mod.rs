@@ -30,7 +30,7 @@ use super::layout::Place;
 use super::mount::MasterState;
 use crate::volume::Volume;
 pub use problem::{Problem, Severity, Structure};
-pub use tree::{Child, File, Tree};
+pub use tree::{Child, DataBlock, File, Tree};
 
 /// Problems that are kept; a hostile image could have very many.
 const PROBLEMS_MAX: usize = 10_000;
@@ -185,6 +185,11 @@ impl<V: Volume> Survey<V> {
     #[must_use]
     pub const fn mounts(&self) -> bool {
         self.mounts
+    }
+
+    /// The volume below.
+    pub const fn volume(&self) -> &V {
+        self.io.volume()
     }
 
     /// Gives the volume back.

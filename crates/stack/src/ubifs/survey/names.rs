@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{
-    BLOCK_BYTES, Entry, FileType, Inode, InodeFlags, Key, Node, NodeType, ROOT_INODE,
-};
+use floatgate_media::ubifs::{Entry, FileType, Inode, InodeFlags, Key, Node, NodeType, ROOT_INODE};
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::{Event, What, find_events, main_lebs};
@@ -82,9 +80,9 @@ impl<V: Volume> Survey<V> {
                 (file.place, file.sqnum, file.found_by_scan) = (from.place, from.sqnum, true);
                 file.outdated = file.incomplete;
             }
-            for (block, place) in from.blocks {
+            for (block, data) in from.blocks {
                 file.lost_blocks.remove(&block);
-                file.blocks.entry(block).or_insert(place);
+                file.blocks.entry(block).or_insert(data);
             }
             for (name, child) in from.entries {
                 file.entries.entry(name).or_insert(child);
@@ -147,29 +145,18 @@ impl<V: Volume> Survey<V> {
             let file = self.tree.file_mut(number);
             (file.inode, file.attached) = (Some(node.inode), node.data.to_vec());
         }
-        self.stretch_outdated()
+        self.stretch_outdated();
+        Ok(())
     }
 
     /// An older state of an inode does not know how far the data go.
-    fn stretch_outdated(&mut self) -> Result<()> {
-        let outdated = |(&inode, file): (&u32, &File)| {
-            let (&block, &place) = file.blocks.last_key_value().filter(|_| file.outdated)?;
-            Some((inode, block, place))
-        };
-        let last: Vec<(u32, u32, crate::ubifs::Place)> =
-            self.tree.files.iter().filter_map(outdated).collect();
-        for (number, block, place) in last {
-            let size = match self.read_block(place, true) {
-                Ok(block) => block.size,
-                Err(error) if error.is_damage() => BLOCK_BYTES,
-                Err(error) => return Err(error),
-            };
-            if let Some(inode) = &mut self.tree.file_mut(number).inode {
-                let end = u64::from(block) * u64::from(BLOCK_BYTES) + u64::from(size);
+    fn stretch_outdated(&mut self) {
+        for file in self.tree.files.values_mut().filter(|file| file.outdated) {
+            let end = file.data_end();
+            if let Some(inode) = &mut file.inode {
                 inode.size = inode.size.max(end);
             }
         }
-        Ok(())
     }
 
     /// Checks what names and inodes say of each other.
@@ -189,6 +176,7 @@ impl<V: Volume> Survey<V> {
             names.check(&self.tree, inode, file, &mut found);
         }
         found.into_iter().for_each(|problem| self.problems.add(problem));
+        self.tree.mend_inodes();
     }
 
     /// Drops names that only a search has found and that lead nowhere, or are more than the inode counts: they were removed.
@@ -445,13 +433,12 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
 
 /// No data behind the end of a file, and none in what is no file.
 fn check_blocks(inode: &Inode, wrong: &mut Wrong<'_>) {
-    let Some((&last, _)) = wrong.file.blocks.last_key_value() else { return };
+    let end = wrong.file.data_end();
     let is_file = inode.file_type() == Some(FileType::Regular) && !inode.is_xattr();
-    let start = u64::from(last) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
-    if !is_file {
+    if end > 0 && !is_file {
         wrong.add("blocks of data in an inode that has none", "they only take space");
-    } else if start >= inode.size {
-        let what = format!("there are data at byte {start}, behind the end of the file at {}", inode.size);
-        wrong.add(what, "they come back when the file grows");
+    } else if end > inode.size {
+        let what = format!("the size of the file is {}, but its data end at byte {end}", inode.size);
+        wrong.add(what, "what is behind the size cannot be read, and comes back when the file grows");
     }
 }

@@ -3,7 +3,9 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Key, KeyType, MASTER_LEB, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags};
+use floatgate_media::ubifs::{
+    Key, KeyType, MASTER_LEB, Master, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags,
+};
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::main_lebs;
@@ -131,12 +133,22 @@ fn master_of<V: Volume>(
     };
     let bad = damaged_copies(&mut io)?;
     if bad.is_empty() {
-        problems.add(Problem::of(severity, Structure::Master, &what, consequence));
+        let forgiven = master::read(&mut io, &mut Damage::new(true)).map(|found| found.master).ok();
+        let structure = forgiven.as_ref().map_or(Structure::Master, |master| wrong_part(master, io.layout()));
+        problems.add(Problem::of(severity, structure, &what, consequence));
+        let dirty = |master: &Master| master.flags.contains(MasterFlags::DIRTY);
+        let state = forgiven.map(|master| MasterState { commit: master.commit, dirty: dirty(&master) });
+        return Ok((state, state.is_none()));
     }
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
     }
     Ok((None, true))
+}
+
+/// What is wrong of a master node that leads to the files.
+fn wrong_part(master: &Master, layout: &Layout) -> Structure {
+    if master.check_lpt(&layout.limits).is_err() { Structure::Lpt } else { Structure::Space }
 }
 
 /// What is damaged in the two LEBs of master nodes.
@@ -281,7 +293,9 @@ fn mounted<V: Volume>(
     {
         notes.insert(0, error.clone());
     }
-    let has_master = problems.list.iter().any(|problem| problem.structure == Structure::Master);
+    let of_master =
+        |problem: &Problem| problem.place.is_some_and(|(lnum, _)| area(&layout, lnum) == Structure::Master);
+    let has_master = problems.list.iter().any(of_master);
     let mut hits = Vec::new();
     let lpt = layout.limits.lpt.clone();
     let has_lpt = notes.iter().any(|error| error.place().is_some_and(|(lnum, _)| lpt.contains(&lnum)));
@@ -289,6 +303,8 @@ fn mounted<V: Volume>(
         let structure = error
             .place()
             .map_or(Structure::Superblock, |(lnum, offset)| structure_at(&mut core, &layout, lnum, offset));
+        // The index head has its free space from the LEB properties.
+        let structure = if *error == head_error(&core) { Structure::Lpt } else { structure };
         // What follows from a damaged LPT says nothing new.
         let follows = has_lpt && *error == head_error(&core);
         if structure == Structure::Master && has_master || follows {
@@ -485,14 +501,9 @@ impl<V: Volume> Survey<V> {
             file.outdated |= file.sqnum < hit.sqnum && hit.key.key_type() == KeyType::Inode;
             return Ok(());
         }
-        let known = self.tree.files.get(&inode).and_then(|file| file.blocks.get(&block)).copied();
-        if let Some(place) = known {
-            let mut bytes = Vec::new();
-            match self.io.read_node(place, None, &mut bytes) {
-                Ok(frame) if frame.stamp.sqnum > hit.sqnum => return Ok(()),
-                Err(error) if is_fatal(&error) => return Err(error),
-                _ => {}
-            }
+        let known = self.tree.files.get(&inode).and_then(|file| file.blocks.get(&block));
+        if known.is_some_and(|known| known.sqnum > hit.sqnum) {
+            return Ok(());
         }
         let file = self.tree.file_mut(inode);
         file.blocks.remove(&block);

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
 
-use super::tree::{Child, Tree};
+use super::tree::{Child, DataBlock, Tree};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
@@ -23,7 +23,7 @@ pub(super) struct Event {
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Inode { deleted: bool },
-    Data,
+    Data { size: u32 },
     Entry { name: Box<[u8]>, child: Option<Child> },
     Truncation { new_size: u64 },
 }
@@ -34,7 +34,7 @@ pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> 
         Node::Inode(node) if node.check().is_ok() || node.inode.links == 0 => {
             (node.inode.key, What::Inode { deleted: node.inode.links == 0 })
         }
-        Node::Data(node) if node.check().is_ok() => (node.block.key, What::Data),
+        Node::Data(node) if node.check().is_ok() => (node.block.key, What::Data { size: node.block.size }),
         Node::Entry(node) if node.check().is_ok() => {
             let inode = u32::try_from(node.entry.inode).ok()?;
             let file_type = node.entry.file_type;
@@ -92,9 +92,9 @@ impl Tree {
                 let file = self.file_mut(inode);
                 (file.place, file.sqnum, file.found_by_scan) = (place, sqnum, true);
             }
-            What::Data => {
+            What::Data { size } => {
                 let file = self.file_mut(inode);
-                file.blocks.insert(key.block(), place);
+                file.blocks.insert(key.block(), DataBlock { place, size: *size, sqnum });
                 file.lost_blocks.remove(&key.block());
             }
             What::Entry { name, child } => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{FileType, Inode, ROOT_INODE};
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType, Inode, InodeFlags, ROOT_INODE};
 
 use crate::ubifs::layout::Place;
 
@@ -21,6 +21,17 @@ pub struct Child {
     pub sqnum: u64,
 }
 
+/// A data node that the index leads to, or that a search has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataBlock {
+    /// The node.
+    pub place: Place,
+    /// Bytes of the block before compression.
+    pub size: u32,
+    /// Sequence number of the node.
+    pub sqnum: u64,
+}
+
 /// An inode with all that belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {
@@ -35,7 +46,7 @@ pub struct File {
     /// Names of extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Child>,
     /// Blocks of data.
-    pub blocks: BTreeMap<u32, Place>,
+    pub blocks: BTreeMap<u32, DataBlock>,
     /// Blocks that there were and that cannot be read.
     pub lost_blocks: BTreeSet<u32>,
     /// The inode was found by a search of all LEBs, not by the index.
@@ -60,6 +71,26 @@ impl File {
     pub fn is_xattr(&self) -> bool {
         self.inode.is_some_and(|inode| inode.is_xattr())
     }
+
+    /// Byte of the file where a block ends.
+    fn block_end(block: u32, data: &DataBlock) -> u64 {
+        u64::from(block) * u64::from(BLOCK_BYTES) + u64::from(data.size)
+    }
+
+    /// Byte where the last block ends; 0 without one.
+    #[must_use]
+    pub fn data_end(&self) -> u64 {
+        self.blocks.last_key_value().map_or(0, |(&block, data)| Self::block_end(block, data))
+    }
+
+    /// The size that the data prove: blocks that were written after the inode and end behind the size it has make the file longer,
+    /// as `fsck.ubifs` decides. Older ones are what a truncation cut off.
+    pub(super) fn size_by_data(&self, size: u64) -> u64 {
+        let behind =
+            self.blocks.iter().rev().take_while(|(block, data)| Self::block_end(**block, data) > size);
+        let newer = behind.filter(|(_, data)| data.sqnum > self.sqnum);
+        newer.map(|(&block, data)| Self::block_end(block, data)).max().unwrap_or(size)
+    }
 }
 
 /// All files.
@@ -75,6 +106,36 @@ impl Tree {
     /// A file, made if there is none.
     pub(super) fn file_mut(&mut self, inode: u32) -> &mut File {
         self.files.entry(inode).or_default()
+    }
+
+    /// Makes good what an inode says wrongly of itself and the rest of the tree proves otherwise: it is said to be the value of an
+    /// extended attribute and is a file with names; names and contents say that it is a file or a directory; its size ends before
+    /// data that were written after it.
+    pub(super) fn mend_inodes(&mut self) {
+        let mut named: BTreeMap<u32, Vec<FileType>> = BTreeMap::new();
+        for child in self.files.values().flat_map(|file| file.entries.values()) {
+            named.entry(child.inode).or_default().push(child.file_type);
+        }
+        let values: BTreeSet<u32> =
+            self.files.values().flat_map(|file| file.xattrs.values()).map(|child| child.inode).collect();
+        for (number, file) in &mut self.files {
+            let Some(mut inode) = file.inode else { continue };
+            let names = named.get(number);
+            if inode.is_xattr() && names.is_some() && !values.contains(number) {
+                inode.flags = InodeFlags::from_bits(inode.flags.bits() & !InodeFlags::XATTR.bits());
+            }
+            let all_say =
+                |file_type| names.is_some_and(|names| names.iter().all(|&named| named == file_type));
+            if !file.blocks.is_empty() && file.entries.is_empty() && all_say(FileType::Regular) {
+                inode.mode = inode.mode & 0o7777 | 0o100_000;
+            } else if !file.entries.is_empty() && file.blocks.is_empty() && all_say(FileType::Directory) {
+                inode.mode = inode.mode & 0o7777 | 0o040_000;
+            }
+            if inode.file_type() == Some(FileType::Regular) && !inode.is_xattr() {
+                inode.size = file.size_by_data(inode.size);
+            }
+            file.inode = Some(inode);
+        }
     }
 
     /// The names from the root to an inode; `None` if none lead there. An attribute's value has the file's.

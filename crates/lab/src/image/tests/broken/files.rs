@@ -46,6 +46,14 @@ pub(super) const DAMAGES: &[Damage] = &[
     clean("data-node-len", "a block whose node is shorter than the index says", |image| {
         image.node(image.block("/data", 0), |node| node.truncate(100));
     }),
+    clean("data-across-the-end", "a file whose last block goes on behind its end", |image| {
+        inode(image, "/data", SIZE, 8500);
+    }),
+    clean("data-index-key", "the index says that a block of a file is one behind its end", |image| {
+        let data = image.number("/data");
+        let branch = |block| Key::data(data, block).unwrap();
+        image.branches(branch(2), |at| put(at, 16, branch(77).bits() as u32));
+    }),
     clean("data-behind-the-end", "a file that is shorter than its data", |image| {
         inode(image, "/data", SIZE, 10)
     }),

@@ -101,6 +101,26 @@ fn every_broken_image_has_its_text() {
     assert_eq!(texts.count(), all.len(), "a name is there twice, or a text of an image that is not there");
 }
 
+/// Each check of Linux and fsck.ubifs that docs/checks.md lists finds the damages that stand beside it.
+#[test]
+fn damages_beside_each_check_of_linux_are_found() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/checks.md");
+    let text = std::fs::read_to_string(table).unwrap();
+    let rows = text.lines().take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| "));
+    let rows: Vec<Vec<&str>> = rows.skip(1).map(|row| row.split(" | ").collect()).collect();
+    assert!(rows.len() > 25);
+    for row in rows {
+        let names: Vec<&str> = row[2].split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty() || row[2].starts_with('-'), "no damage for {}", row[0]);
+        for name in names {
+            let golden = std::fs::read_to_string(folder().join(format!("{name}.txt")));
+            let text = golden.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let check = text.split("image check --repair:").next().unwrap();
+            assert!(!check.contains("exit 0"), "{} does not find {name}", row[0]);
+        }
+    }
+}
+
 #[test]
 fn the_samples_are_not_broken() {
     for (sample, outcome) in [

@@ -117,6 +117,10 @@ pub(super) const DAMAGES: &[Damage] = &[
     clean("master-sums", "the sums of space are not those of the LEBs", |image| {
         image.masters(|node| put(node, 80, 0));
     }),
+    clean("master-index-size", "the index has 64 bytes more in the master node than on flash", |image| {
+        image.masters(|node| node[72] = node[72].wrapping_add(64));
+    }),
+    clean("master-dead", "more space is dead than there is", |image| image.masters(|node| put(node, 108, 1))),
     clean("log-missing", "the PEB of the log is erased", |image| {
         let log = image.area(Area::Log)[0] / super::sample::PEB * super::sample::PEB;
         image.erase(log);

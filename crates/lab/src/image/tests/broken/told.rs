@@ -18,8 +18,8 @@ pub(super) struct Told {
     repair: String,
 }
 
-/// What is said of a repaired image that is not clean.
-pub(super) const BAD_REPAIR: &str = "NOT CLEAN";
+/// What is said of an image that cannot be repaired although it can be read.
+pub(super) const BAD_REPAIR: &str = "makes no clean image";
 
 impl Told {
     pub(super) fn of(bytes: &[u8]) -> Self {
@@ -82,10 +82,9 @@ fn told_by_repair(bytes: &[u8]) -> String {
     std::fs::write(&from, bytes).unwrap();
     match repair(&from, &to) {
         Ok(done) => {
-            let after = if done.after == Outcome::Clean { "clean" } else { BAD_REPAIR };
             let losses: String =
                 done.losses.iter().map(|loss| format!("lost: {}: {}\n", loss.path, loss.what)).collect();
-            format!("{losses}{:?}: {} files, {after} afterwards\n", done.method, done.entries)
+            format!("{losses}{:?}: {} files, {:?}\n", done.method, done.entries, done.outcome)
         }
         Err(error) => format!("exit 2: {error}\n    {}\n", error.help()),
     }
