@@ -33,6 +33,10 @@ pub(super) struct FlashArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["part", "page_size", "peb_size"])]
     setup: Option<String>,
 
+    /// MLC NAND in slc-mode: one page of each pair is used, and PEBs are half as large
+    #[arg(long, requires = "part")]
+    slc: bool,
+
     /// Smallest write: bytes of a page, 1 on NOR
     #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32)]
     page_size: Option<u32>,
@@ -54,7 +58,10 @@ impl FlashArgs {
     pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
         let library = Library::built_in();
         let mut shape = match (&self.part, &self.setup, self.page_size, self.peb_size) {
-            (Some(part), ..) => FlashShape::of_part(&library, part)?,
+            (Some(part), ..) => {
+                let shape = FlashShape::of_part(&library, part)?;
+                if self.slc { shape.in_slc_mode(&library, part)? } else { shape }
+            }
             (None, Some(setup), ..) => FlashShape::of_setup(&library, setup)?,
             (None, None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
                 page_bytes,

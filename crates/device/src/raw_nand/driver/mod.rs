@@ -106,6 +106,8 @@ pub struct RawNandDriver<B> {
     copies: Vec<flash_bbt::Copies>,
     /// A lock that this driver set; the chip cannot be asked.
     otp_locked: bool,
+    /// Read retries of the call under way.
+    retries: u32,
     /// Pages that were encoded here and not changed since: what decoding finds in them is known.
     encoded: PageSet,
     bounce: Vec<u8>,
@@ -172,6 +174,7 @@ impl<B: NandBus> RawNandDriver<B> {
             bbt: Table::new(geometry.blocks()),
             copies: Vec::new(),
             otp_locked: false,
+            retries: 0,
             encoded: PageSet::new(geometry.size_bytes / u64::from(g.page_bytes)),
             bounce: vec![0xFF; g.page_bytes as usize],
             oob: vec![0xFF; g.oob_bytes as usize],
@@ -260,6 +263,7 @@ impl<B: NandBus> RawNandDriver<B> {
     /// One MTD call begins.
     #[inline]
     fn begin(&mut self, now: Instant) {
+        self.retries = 0;
         self.host.resume(now);
         self.profile.call(&mut self.host);
     }
@@ -339,7 +343,12 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_aligned(now, addr, 0, self.geometry.write_bytes)?;
         self.begin(now);
         let corrected = self.read_with_oob(addr, data, oob, mode)?;
-        Ok(Done { at: self.host.now(), bitflips_max: corrected.max, bitflips: corrected.total })
+        Ok(Done {
+            at: self.host.now(),
+            bitflips_max: corrected.max,
+            bitflips: corrected.total,
+            retries: self.retries,
+        })
     }
 
     fn write_oob(

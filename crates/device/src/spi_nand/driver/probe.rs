@@ -125,6 +125,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             profile,
             waits,
             geometry: geometry(&spec, &engine, &oob),
+            retries: 0,
             oob,
             encoded: PageSet::new(pages),
             engine,

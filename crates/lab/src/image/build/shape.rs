@@ -63,6 +63,23 @@ impl FlashShape {
         }
     }
 
+    /// The same flash in slc-mode (Linux: `slc-mode` partitions): of each pair of MLC pages only one is used, so that PEBs have half
+    /// as many pages. `name` is the part's.
+    ///
+    /// # Errors
+    /// The part is no MLC NAND whose pairing scheme is known.
+    pub fn in_slc_mode(self, library: &Library, name: &str) -> Result<Self, crate::Error> {
+        let loaded = library.load(Kind::Part, name)?;
+        let spec = loaded.table.extract::<RawNandSpec>("").ok();
+        if spec.is_none_or(|spec| spec.mlc.is_none()) {
+            return Err(crate::Error::asked(
+                format!("{name} is no MLC NAND whose pairing scheme is known: there is no slc-mode"),
+                "leave --slc out, or take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
+            ));
+        }
+        Ok(Self { peb_bytes: self.peb_bytes / 2, ..self })
+    }
+
     /// The sizes of a setup's device (see `floatgate setups`), as its driver found them.
     ///
     /// # Errors
