@@ -2,8 +2,9 @@
 
 use super::{Bench, parts};
 use floatgate_device::spi::{Data, Mode, SpiOp};
+use floatgate_device::spi_nor::sfdp::{area, learn};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
-use floatgate_lab::config::{Kind, Library};
+use floatgate_lab::config::{Kind, Library, Source};
 
 /// How Linux sets the quad enable bit.
 #[derive(Clone, Copy, PartialEq)]
@@ -242,6 +243,46 @@ fn octal_nors_switch_as_linux_does() {
         nor.run_at(200_000_000, &octal(0xEE).address(0, 4).dummy(20).read(256), Data::In(&mut found));
         assert!(found == data, "{name}");
     }
+}
+
+/// What was read from real chips agrees with what the catalogue says of them.
+#[test]
+fn real_sfdp_areas_agree_with_the_catalogue() {
+    let mut seen = 0;
+    for (name, profile) in [
+        ("w25q128jv", ""),
+        ("w25q512jv", ""),
+        ("mx25l25645g", ", profile = 'mx25l25635e'"),
+        ("mx25l25645g", ", profile = 'mx25l25635f'"),
+    ] {
+        let library = Library::built_in();
+        let text = format!("chip = {{ base = '{name}'{profile} }}");
+        let setup = library.setup_from(&Source::text("sfdp", &text)).unwrap();
+        let spec: SpiNorSpec = library.resolve(&setup, &[]).unwrap().extract("chip").unwrap();
+        assert!(!spec.sfdp_bytes.is_empty(), "{name}{profile}");
+        let told = learn(&area(&spec).unwrap(), &spec.id).unwrap();
+        assert_eq!(told.geometry.size_bytes, spec.geometry.size_bytes, "{name}{profile}");
+        assert_eq!(told.geometry.page_bytes, spec.geometry.page_bytes, "{name}{profile}");
+        for erase in told.erase.values() {
+            let known = spec.erase.values().any(|e| e.bytes == erase.bytes && e.opcode == erase.opcode);
+            assert!(known, "{name}{profile}: {erase:?}");
+        }
+        for read in told.reads.iter().filter(|read| read.mode != Mode::SINGLE) {
+            let known = spec
+                .reads
+                .iter()
+                .any(|r| (r.mode, r.opcode, r.dummy) == (read.mode, read.opcode, read.dummy));
+            assert!(known, "{name}{profile}: {read:?}");
+            seen += 1;
+        }
+        // The chip answers with these very bytes.
+        let mut nor = Bench::new(name, SpiNor::new(spec.clone(), 0, false).unwrap());
+        let mut bytes = vec![0; area(&spec).unwrap().len()];
+        let op = SpiOp::command(0x5A).address(0, 3).dummy(8).read(bytes.len() as u32);
+        nor.run(&op, Data::In(&mut bytes));
+        assert!(bytes == area(&spec).unwrap(), "{name}{profile}");
+    }
+    assert!(seen >= 12, "{seen} reads");
 }
 
 #[test]

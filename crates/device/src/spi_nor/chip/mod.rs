@@ -18,7 +18,7 @@ mod work;
 use super::check::BadSpec;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
-use crate::spi::{Data, Direction, SpiChip, SpiOp};
+use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
 use floatgate_mtd::Instant;
