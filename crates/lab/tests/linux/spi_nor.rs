@@ -1,7 +1,7 @@
 //! SPI NOR: `spi_nor_init` (quad enable, 4-byte addresses, octal DTR), then each read and program that Linux may choose.
 
 use super::{Bench, parts};
-use floatgate_device::spi::{Data, Mode, SpiOp};
+use floatgate_device::spi::{CmdExt, Data, Mode, SpiOp};
 use floatgate_device::spi_nor::sfdp::{area, learn};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_lab::config::{Kind, Library, Source};
@@ -231,7 +231,8 @@ fn octal_nors_switch_as_linux_does() {
             nor.command(0x06);
             nor.run(&SpiOp::command(0x72).address(register, 4).write(1), Data::Out(&[value]));
         }
-        let octal = |opcode| SpiOp::command(opcode).mode(Mode::OCTAL_DTR);
+        // The second byte of a command is its inverse.
+        let octal = |opcode| SpiOp { ext: CmdExt::Invert, ..SpiOp::command(opcode).mode(Mode::OCTAL_DTR) };
         let mut id = [0; 6];
         nor.run(&octal(0x9F).address(0, 4).dummy(4).read(6), Data::In(&mut id));
         let twice: Vec<u8> = spec(name).id.iter().flat_map(|&byte| [byte, byte]).collect();
