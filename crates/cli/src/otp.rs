@@ -11,6 +11,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate otp info ma35d1-w25n02jw
+  floatgate otp info stm32-n25q128a --json
   floatgate otp write stm32-n25q128a --state keys.otp --offset 0 00112233
   floatgate otp lock stm32-n25q128a --state keys.otp
   floatgate otp read stm32-n25q128a --state keys.otp --length 16
