@@ -10,6 +10,7 @@ mod ecc;
 mod endurance;
 mod image;
 mod keystore;
+mod otp;
 mod papers;
 mod parts;
 mod powercut;
@@ -53,6 +54,8 @@ enum Command {
     Keystore(keystore::Args),
     /// How many cycles blocks live, and how their times change on the way
     Endurance(endurance::Args),
+    /// One-time-programmable areas: what is in them, written, locked
+    Otp(otp::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
     /// Images for flash programmers, and dumps of real chips corrected
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),
         Command::Endurance(args) => endurance::run(&args),
+        Command::Otp(args) => otp::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),

@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::powercut::{self, CutKind, Mode, Options, RunId, SecondCut, Stage};
-use floatgate_lab::rig::{self, RigOptions};
+use floatgate_lab::powercut::{
+    self, CutKind, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::common::{self, Failure, Outcome};
@@ -16,7 +17,7 @@ use crate::common::{self, Failure, Outcome};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate powercut imx6-mx30lf2g18ac
-  floatgate powercut imx6-mx30lf2g18ac --mode exhaustive --steps 12
+  floatgate powercut imx6-mx30lf2g18ac --mode exhaustive --steps 40 --second sampled
   floatgate powercut memory-bus-s29gl128p --mode log --second
   floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7
   floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
@@ -149,15 +150,12 @@ impl KindArg {
 impl Args {
     fn options(&self, name: &str) -> Result<Options, Failure> {
         let Filesystem::Ubifs = self.fs;
-        let library = Library::built_in();
-        let config = library.resolve(&library.setup(name)?, &Override::parse_all(&self.set)?)?;
-        let rig = rig::wire(&library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
-        let geometry = powercut::shrunk(rig.device.geometry(), self.size).map_err(|what| {
-            Failure::new(
-                format!("{}: {what}", rig.chip),
-                "choose another --size, or another chip with --set chip=NAME",
-            )
-        })?;
+        let sets = Override::parse_all(&self.set)?;
+        let SetupFlash { geometry, too_small_bytes } =
+            SetupFlash::of_setup(&Library::built_in(), name, &sets, self.size)?;
+        if let Some(bytes) = too_small_bytes {
+            common::tell(&show::larger_sectors(bytes, geometry.erase_bytes));
+        }
         let mut kinds: Vec<CutKind> = self.kind.iter().flat_map(|kind| kind.kinds()).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
@@ -235,8 +233,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn no_workload(error: &powercut::WorkloadError) -> Failure {
-    Failure::new(error, "this is no power cut: choose another chip, a larger --size, or leave out --faults")
+fn no_workload(error: &WorkloadError) -> Failure {
+    let help = match error {
+        WorkloadError::Failed { .. } => {
+            "this is no power cut: choose another chip, a larger --size, or leave out --faults"
+        }
+        WorkloadError::NoOperations(_) => {
+            "give the workload more --steps, or take another --seed: without fsync or sync everything stays in memory"
+        }
+    };
+    Failure::new(error, help)
 }
 
 fn replay(args: &Args, id: &RunId) -> Outcome {

@@ -3,7 +3,7 @@
 use crate::common::{self, Failure, Outcome, SetupArgs};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::run::{self, Advice, SpeedRun, explain};
-use floatgate_lab::speed::{Latency, Measured, SpeedOptions};
+use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_mtd::Phase;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -120,6 +120,7 @@ fn body(run: &SpeedRun) -> String {
     for (test, advice) in run.report.tests.iter().zip(&run.advice) {
         text += &figure(test);
         text += &breakdown(test);
+        text += &corrections(&test.corrected, test.calls);
         text += &bottleneck(advice);
     }
     if let Some(latency) = &run.report.latency {
@@ -153,6 +154,23 @@ pub(crate) fn kib_s(test: &Measured) -> String {
 fn breakdown(test: &Measured) -> String {
     let bar = plot::breakdown_text(&test.breakdown_ns, common::width().min(110) - 2, common::colour());
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
+}
+
+/// What the ECC had to do in a test or trace; nothing where nothing was wrong.
+pub(crate) fn corrections(found: &Corrections, calls: u64) -> String {
+    if *found == Corrections::default() {
+        return String::new();
+    }
+    format!(
+        "  {} corrected, {}, {} of {}\n",
+        common::count(found.bitflips as usize, "bit"),
+        match found.retries {
+            1 => "1 read retry".to_owned(),
+            n => format!("{n} read retries"),
+        },
+        common::count(found.scrub_requests as usize, "scrub request"),
+        common::count(calls as usize, "call")
+    )
 }
 
 fn bottleneck(advice: &Advice) -> String {

@@ -51,13 +51,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn text(traced: &Traced) -> String {
     let (width, colour) = (common::width(), common::colour());
     format!(
-        "{}\n{}: {}\n{} of {} bytes takes {}\n\n{}\n\n{}\n",
+        "{}\n{}: {}\n{} of {} bytes takes {}\n{}\n{}\n\n{}\n",
         traced.title,
         traced.chip,
         traced.link.read,
         traced.operation,
         common::grouped(traced.bytes),
         Nanos::from_ns(traced.ns),
+        crate::speed::corrections(&traced.corrected, 1),
         plot::waterfall_text(&traced.spans, width, colour),
         plot::breakdown_text(&traced.breakdown_ns, width, colour)
     )

@@ -7,6 +7,7 @@
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`operation`]: one operation, recorded.
+//! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`image`]: images of UBI and UBIFS: what is in a file, and the filesystem in it.
@@ -23,6 +24,7 @@ pub mod error;
 pub mod image;
 pub mod keystore;
 pub mod operation;
+pub mod otp;
 pub mod output;
 pub mod papers;
 pub mod partition;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::rig::{self, Link, RigOptions};
 use crate::speed;
 use floatgate_device::{Resource, Span};
-use floatgate_mtd::{Breakdown, Error as FlashError, Instant, Mtd};
+use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd};
 use serde::Serialize;
 
 /// An operation to trace.
@@ -63,6 +63,9 @@ pub struct Traced {
     pub bytes: u64,
     /// Duration in ns.
     pub ns: u64,
+    /// What was wrong with pages that were read.
+    #[serde(flatten)]
+    pub corrected: speed::Corrections,
     /// Where the foreground's time went, in ns; adds up to `ns`.
     #[serde(serialize_with = "crate::speed::breakdown_ns")]
     pub breakdown_ns: Breakdown,
@@ -129,7 +132,9 @@ pub fn trace(
     let before = rig.device.breakdown();
     let start = rig.now();
     let (outcome, mut spans) = rig.record(|device, now| perform(device, now, operation, &mut data, far));
-    let end = outcome.map_err(failed())?;
+    let done = outcome.map_err(failed())?;
+    let mut corrected = speed::Corrections::default();
+    corrected.add(&done, &geometry);
     let origin = start.as_ns();
     for span in &mut spans {
         span.start = Instant::from_ns(span.start.as_ns().saturating_sub(origin));
@@ -141,7 +146,8 @@ pub fn trace(
         link: rig.device.link(),
         operation: operation.name(),
         bytes: u64::from(bytes),
-        ns: end.since(start).as_ns(),
+        ns: done.at.since(start).as_ns(),
+        corrected,
         breakdown_ns: rig.device.breakdown() - before,
         spans,
     })
@@ -153,18 +159,15 @@ fn perform(
     operation: Operation,
     data: &mut [u8],
     far: u64,
-) -> Result<Instant, FlashError> {
-    let done = match operation {
-        Operation::ReadPage | Operation::Read2Pages | Operation::ReadBlock => device.read(now, 0, data)?,
-        Operation::WritePage | Operation::Write2Pages | Operation::WriteBlock => {
-            device.write(now, 0, data)?
-        }
-        Operation::Erase => device.erase(now, 0, data.len() as u64)?,
+) -> Result<Done, FlashError> {
+    match operation {
+        Operation::ReadPage | Operation::Read2Pages | Operation::ReadBlock => device.read(now, 0, data),
+        Operation::WritePage | Operation::Write2Pages | Operation::WriteBlock => device.write(now, 0, data),
+        Operation::Erase => device.erase(now, 0, data.len() as u64),
         Operation::ReadWhileWrite => {
             let written = data.to_vec();
             let (write, read) = device.read_while_write(now, (far, &written), (0, data))?;
-            write.then(read)
+            Ok(write.then(read))
         }
-    };
-    Ok(done.at)
+    }
 }

@@ -171,11 +171,17 @@ fn check_cells(config: &Config) -> Result<(), ConfigError> {
         let message = format!("{} is a NOR: its cells neither wear nor forget here", config.part().name);
         return Err(config.wrong("cells", message));
     }
-    let temperature_c = config.extract_or_default::<CellsProfile>("cells")?.temperature_c;
-    if (-55.0..=150.0).contains(&temperature_c) {
+    let cells = config.extract_or_default::<CellsProfile>("cells")?;
+    let temperatures =
+        [("temperature_c", cells.temperature_c), ("age_temperature_c", cells.age_temperature_c)];
+    if let Some((key, c)) = temperatures.into_iter().find(|(_, c)| !(-55.0..=150.0).contains(c)) {
+        return Err(config.wrong(&format!("cells.{key}"), format!("{c} C: chips stand -55 to 150")));
+    }
+    if (0.0..=36_525.0).contains(&cells.age_days) {
         return Ok(());
     }
-    Err(config.wrong("cells.temperature_c", format!("{temperature_c} C: chips stand -55 to 150")))
+    Err(config
+        .wrong("cells.age_days", format!("{} days: give 0 to 36525, which is a century", cells.age_days)))
 }
 
 /// A controller drives one kind of bus; its profile tells which by the fields it has.

@@ -4,7 +4,7 @@
 //! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
 //! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
 
-use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
 use serde::Serialize;
 
 /// What to run, as `flash_speed`'s options name it.
@@ -116,8 +116,29 @@ pub struct Measured {
     /// Time per phase in ns; adds up to `ns`.
     #[serde(serialize_with = "breakdown_ns")]
     pub breakdown_ns: Breakdown,
+    /// What was wrong with pages that were read.
+    #[serde(flatten)]
+    pub corrected: Corrections,
+}
+
+/// What reads met: bits that the ECC corrected, pages read again, blocks that are to be scrubbed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Corrections {
     /// Bits that the ECC corrected.
     pub bitflips: u64,
+    /// Reads of a page again with shifted thresholds (read retry), because the ECC gave up.
+    pub retries: u64,
+    /// Calls in which some ECC step had as many wrong bits as the bitflip threshold says: Linux returns -EUCLEAN, and UBI scrubs.
+    pub scrub_requests: u64,
+}
+
+impl Corrections {
+    /// Counts a call.
+    pub fn add(&mut self, done: &Done, geometry: &Geometry) {
+        self.bitflips += u64::from(done.bitflips);
+        self.retries += u64::from(done.retries);
+        self.scrub_requests += u64::from(done.wants_scrub(geometry));
+    }
 }
 
 impl Measured {
@@ -266,7 +287,7 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
             self.erase_all(1)?;
         }
         let (start, before) = (self.now, self.mtd.breakdown());
-        let (bytes, calls, kib, bitflips) = match test {
+        let (bytes, calls, kib, corrected) = match test {
             Test::Write(n) => self.transfer(n, true)?,
             Test::Read(n) => self.transfer(n, false)?,
             Test::Erase(n) => self.erase_all(n)?,
@@ -280,12 +301,12 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
             printed_kib_s: printed_kib_s(kib, elapsed),
             exact_kib_s: bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(1e-9),
             breakdown_ns: self.mtd.breakdown() - before,
-            bitflips,
+            corrected,
         })
     }
 
     /// Moves every good block in units of `pages` pages; what is left of a block is neither moved nor counted.
-    fn transfer(&mut self, pages: u32, write: bool) -> Result<(u64, u64, u64, u64), Error> {
+    fn transfer(&mut self, pages: u32, write: bool) -> Result<(u64, u64, u64, Corrections), Error> {
         let pages = if pages == 0 { self.pages_per_block() } else { pages };
         if pages > self.pages_per_block() {
             let len = u64::from(pages) * u64::from(self.page);
@@ -293,7 +314,8 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
         }
         let unit = (pages * self.page) as usize;
         let units = self.pages_per_block() / pages;
-        let mut bitflips = 0;
+        let geometry = self.mtd.geometry().clone();
+        let mut corrected = Corrections::default();
         for i in 0..self.good.len() {
             for u in 0..units as usize {
                 let addr = self.good[i] + (u * unit) as u64;
@@ -303,16 +325,16 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
                     self.mtd.read(self.now, addr, &mut self.buf[u * unit..][..unit])?
                 };
                 self.now = done.at;
-                bitflips += u64::from(done.bitflips);
+                corrected.add(&done, &geometry);
             }
         }
         let blocks = self.good.len() as u64;
         let per_block = u64::from(units) * unit as u64;
-        Ok((blocks * per_block, blocks * u64::from(units), blocks * (per_block / 1024), bitflips))
+        Ok((blocks * per_block, blocks * u64::from(units), blocks * (per_block / 1024), corrected))
     }
 
     /// Erases every good block, `at_once` neighbouring ones a call.
-    fn erase_all(&mut self, at_once: u32) -> Result<(u64, u64, u64, u64), Error> {
+    fn erase_all(&mut self, at_once: u32) -> Result<(u64, u64, u64, Corrections), Error> {
         let block = u64::from(self.block);
         let mut calls = 0;
         let mut i = 0;
@@ -328,7 +350,7 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
             i += n;
         }
         let blocks = self.good.len() as u64;
-        Ok((blocks * block, calls, blocks * (block / 1024), 0))
+        Ok((blocks * block, calls, blocks * (block / 1024), Corrections::default()))
     }
 
     /// Writes one block and reads another at the same time.

@@ -166,8 +166,6 @@ fn code_bytes(page_bytes: u32, strength: u32, step_bytes: u32) -> u32 {
 fn raw_nand(spec: &RawNandSpec) -> Geometry {
     let g = &spec.geometry;
     let slc = g.bits_per_cell == 1;
-    let steps = g.page_bytes / spec.ecc.step_bytes;
-    let parts = if slc { 1 << u32::from(spec.nop).min(4).min(steps).ilog2() } else { 1 };
     let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.targets);
     let code =
         if spec.ecc.on_die { 0 } else { code_bytes(g.page_bytes, spec.ecc.strength, spec.ecc.step_bytes) };
@@ -177,7 +175,7 @@ fn raw_nand(spec: &RawNandSpec) -> Geometry {
         erase_bytes: g.page_bytes * g.pages_per_block,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,
-        sub_page_bytes: g.page_bytes / parts,
+        sub_page_bytes: g.sub_page_bytes(spec.nop, spec.ecc.step_bytes, true),
         oob_bytes: g.oob_bytes,
         // Small pages keep the eight bytes around the marker, large ones two, beside those of the code.
         oob_free_bytes: if g.page_bytes == 512 { 8 } else { g.oob_bytes - 2 - code },

@@ -6,9 +6,10 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+use floatgate_lab::config::{Kind, Library};
 use floatgate_lab::powercut::{
-    CutKind, Flash, Mode, Options, Report, SecondCut, Stage, explore, explore_on, on_threads, replay,
-    replay_on,
+    CutKind, Flash, Mode, Options, Report, SecondCut, SetupFlash, Stage, WorkloadError, explore, explore_on,
+    on_threads, replay, replay_on,
 };
 use floatgate_mtd::account::Breakdown;
 use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, RamFlash, Tear};
@@ -35,6 +36,30 @@ fn explored(options: &Options) -> Report {
 fn assert_sound(report: &Report, what: &str) {
     assert_eq!(report.failures, [], "{what}");
     assert_eq!(report.failure_count, 0, "{what}");
+}
+
+/// Every setup's flash loses power as it is, without any override.
+#[test]
+fn every_setup_can_be_cut() {
+    let library = Library::built_in();
+    for name in library.names(Kind::Setup) {
+        let flash = SetupFlash::of_setup(&library, name, &[], None).unwrap();
+        let report = explored(&options(flash.geometry, Mode::Linear(3), SecondCut::Never));
+        assert_sound(&report, name);
+        assert_eq!(report.runs, 3, "{name}");
+    }
+}
+
+#[test]
+fn a_run_that_cuts_nothing_is_an_error() {
+    let geometry = Geometry::nand_2048(64);
+    let modes = [Mode::Exhaustive, Mode::Log, Mode::Linear(7), Mode::Random(7)];
+    for mode in modes {
+        let steps = Options { mode, ..Options::exhaustive(geometry.clone(), 0, 3) };
+        assert_eq!(explore(&steps, &|_| {}), Err(WorkloadError::NoOperations(3)), "{mode:?}");
+    }
+    let none = Options { mode: Mode::Unmount, ..Options::exhaustive(geometry, 0, 0) };
+    assert_eq!(explore(&none, &|_| {}), Err(WorkloadError::NoOperations(0)));
 }
 
 /// Every operation, in every way; and of the recoveries one operation each.

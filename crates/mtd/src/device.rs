@@ -14,12 +14,14 @@ pub struct Done {
     pub bitflips_max: u32,
     /// All bits corrected.
     pub bitflips: u32,
+    /// Read retries: reads of a page again, with shifted thresholds, because the ECC gave up.
+    pub retries: u32,
 }
 
 impl Done {
     /// Done at `at`, nothing corrected.
     pub const fn clean(at: Instant) -> Self {
-        Self { at, bitflips_max: 0, bitflips: 0 }
+        Self { at, bitflips_max: 0, bitflips: 0, retries: 0 }
     }
 
     /// Whether what was read should be moved to another block: in some ECC step as many bits were corrected as the bitflip
@@ -35,6 +37,7 @@ impl Done {
             at: self.at.max(next.at),
             bitflips_max: self.bitflips_max.max(next.bitflips_max),
             bitflips: self.bitflips + next.bitflips,
+            retries: self.retries + next.retries,
         }
     }
 }

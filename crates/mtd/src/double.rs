@@ -106,7 +106,7 @@ impl Mtd for Double {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         buf.copy_from_slice(&self.data[addr as usize..][..buf.len()]);
         let at = self.work(now, Phase::Data, 1 + buf.len() as u64);
-        Ok(Done { at, bitflips_max: self.bitflips, bitflips: self.bitflips })
+        Ok(Done { at, bitflips_max: self.bitflips, bitflips: self.bitflips, retries: 0 })
     }
 
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {

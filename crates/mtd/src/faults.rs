@@ -144,7 +144,7 @@ impl<D: Mtd> Faults<D> {
                 *flips = (*flips + more).min(strength);
             }
             let flips = self.flips.get(&page).copied().unwrap_or(0);
-            done = done.then(Done { at: done.at, bitflips_max: flips, bitflips: flips });
+            done = done.then(Done { bitflips_max: flips, bitflips: flips, ..Done::clean(done.at) });
         }
         done
     }

@@ -121,6 +121,10 @@ fn print(advice: &Advice) {
         common::print(&format!("{}\n\n", against(series, advice)));
     }
     common::print(&match &advice.needs {
+        // The error model of an unmeasured chip is made so that the data sheet's own code just holds.
+        Some(code) if !chip.measured => format!(
+            "needs {code}: the weakest that fits and holds for the rated cycles\nNobody has measured this chip: its bit errors are derived from the code that its data sheet asks for, so that this answer repeats the data sheet. Other cycles, years, temperatures and reads are extrapolated from it; `[chip.errors]` takes measured coefficients."
+        ),
         Some(code) => format!("needs {code}: the weakest that fits and holds for the rated cycles"),
         None => "no code that fits the OOB holds for the rated cycles: store it shorter or cooler, or refresh it (--years, --temperature)".to_owned(),
     });

@@ -24,9 +24,18 @@ pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flash")]
 pub(super) struct FlashArgs {
-    /// The NAND: a name (see `floatgate parts`), or the path of a TOML file
+    /// The NAND: a name (see `floatgate parts`), or the path of a TOML file. Its sub-pages are Linux's with software ECC; controllers that
+    /// cannot program them (NAND_NO_SUBPAGE_WRITE) need --setup or --sub-page-size
     #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "peb_size"])]
     part: Option<String>,
+
+    /// The flash of a setup, chip and controller: a name (see `floatgate setups`), or the path of a TOML file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["part", "page_size", "peb_size"])]
+    setup: Option<String>,
+
+    /// MLC NAND in slc-mode: one page of each pair is used, and PEBs are half as large
+    #[arg(long, requires = "part")]
+    slc: bool,
 
     /// Smallest write: bytes of a page, 1 on NOR
     #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32)]
@@ -47,9 +56,14 @@ pub(super) struct FlashArgs {
 
 impl FlashArgs {
     pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
-        let mut shape = match (&self.part, self.page_size, self.peb_size) {
-            (Some(part), ..) => FlashShape::of_part(&Library::built_in(), part)?,
-            (None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
+        let library = Library::built_in();
+        let mut shape = match (&self.part, &self.setup, self.page_size, self.peb_size) {
+            (Some(part), ..) => {
+                let shape = FlashShape::of_part(&library, part)?;
+                if self.slc { shape.in_slc_mode(&library, part)? } else { shape }
+            }
+            (None, Some(setup), ..) => FlashShape::of_setup(&library, setup)?,
+            (None, None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
                 page_bytes,
                 sub_page_bytes: page_bytes,
                 peb_bytes,
@@ -59,7 +73,7 @@ impl FlashArgs {
             _ => {
                 return Err(Failure::new(
                     "the sizes of the flash are not known",
-                    "--part NAME takes a chip's (`floatgate parts` lists them); else give --page-size and --peb-size",
+                    "--part NAME takes a chip's (`floatgate parts` lists them), --setup NAME a board's; else give --page-size and --peb-size",
                 ));
             }
         };

@@ -39,7 +39,8 @@ fn head(options: &Options, report: &Report) -> String {
         }
         _ => format!("\na workload of {steps} steps, seed {seed}: {}", powercut::describe(seed)),
     };
-    text += &format!(", {} flash operations\n", common::grouped(report.operations));
+    let plural = if report.operations == 1 { "" } else { "s" };
+    text += &format!(", {} flash operation{plural}\n", common::grouped(report.operations));
     let first: Vec<String> =
         report.kinds().map(|(kind, runs)| format!("{} {kind}", common::grouped(runs))).collect();
     if report.cuts > 0 {
@@ -52,8 +53,35 @@ fn head(options: &Options, report: &Report) -> String {
             common::grouped(again)
         );
     }
+    text += &fewer_than_asked(options, report);
     text += "found: names as at an earlier moment, before the step, after it; recovery: flash operations on average and at most\n\n";
     text
+}
+
+/// Says so when there were fewer runs than the mode names.
+fn fewer_than_asked(options: &Options, report: &Report) -> String {
+    let runs = match options.mode {
+        Mode::Linear(cuts) => (cuts, report.operations.min(cuts)),
+        Mode::Random(cuts) => (cuts, report.runs),
+        _ => return String::new(),
+    };
+    match runs {
+        (asked, done) if done < asked => format!(
+            "{} first cuts were asked for: the workload has operations for {} only\n",
+            common::grouped(asked),
+            common::grouped(done)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Sectors that were taken because the setup's own are too small.
+pub(super) fn larger_sectors(too_small_bytes: u32, erase_bytes: u32) -> String {
+    format!(
+        "eraseblocks of {} KiB are too small for UBIFS: sectors of {} KiB are used, as by Linux without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS",
+        too_small_bytes >> 10,
+        erase_bytes >> 10
+    )
 }
 
 /// A row for each kind of step.

@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 67] = [
+const WRONG: [&str; 68] = [
     "",
     "nosuch",
     "speed",
@@ -57,6 +57,7 @@ const WRONG: [&str; 67] = [
     "powercut nosuch",
     "powercut imx6-mx30lf2g18ac --mode nosuch",
     "powercut imx6-mx30lf2g18ac --cuts 0",
+    "powercut imx6-mx30lf2g18ac --mode exhaustive --steps 3",
     "powercut imx6-mx30lf2g18ac --size 16MB",
     "powercut imx6-mx30lf2g18ac --size 1TiB",
     "powercut imx6-mx30lf2g18ac --size 128KiB",

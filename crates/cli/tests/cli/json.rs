@@ -164,6 +164,7 @@ const LINES: &[(&str, &str)] = &[
     ("trace", "trace imx6-mx30lf2g18ac write-2-pages --json"),
     ("trace", "trace rww-mx25uw51245g read-while-write --json"),
     ("keystore", "keystore --json"),
+    ("otp info", "otp info stm32-n25q128a --json"),
     ("endurance", "endurance mt29f8g08maawc --json"),
     ("endurance", "endurance mx30lf2g18ac --erase-only --blocks 1 --json"),
     ("endurance --all", "endurance --all --chips 2 --json"),

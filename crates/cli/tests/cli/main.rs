@@ -19,6 +19,7 @@ mod images;
 mod json;
 #[cfg(target_os = "linux")]
 mod mount;
+mod otp;
 mod output;
 mod plots;
 mod support;

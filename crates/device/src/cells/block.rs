@@ -29,12 +29,26 @@ pub struct CellsProfile {
     pub cycles: u32,
     /// Temperature in degrees Celsius.
     pub temperature_c: f64,
+    /// Days that whatever is read has lain since it was programmed, before the clock starts.
+    pub age_days: f64,
+    /// Temperature during these days, in degrees Celsius.
+    pub age_temperature_c: f64,
+    /// Reads that each block has behind it since it was erased, before the clock starts.
+    pub reads: u32,
 }
 
 impl Default for CellsProfile {
     /// A chip that was tried out: typical times hold (see [`super::wear`]).
     fn default() -> Self {
-        Self { wear: true, errors: true, cycles: 500, temperature_c: 25.0 }
+        Self {
+            wear: true,
+            errors: true,
+            cycles: 500,
+            temperature_c: 25.0,
+            age_days: 0.0,
+            age_temperature_c: 25.0,
+            reads: 0,
+        }
     }
 }
 
@@ -77,6 +91,13 @@ struct Bound {
     reads_until: u32,
 }
 
+impl Bound {
+    /// Of a block that has just been erased.
+    fn erased(profile: &CellsProfile) -> Self {
+        Self { reads: profile.reads, ..Self::default() }
+    }
+}
+
 /// What a block went through.
 #[derive(Clone, Debug)]
 struct History {
@@ -106,6 +127,8 @@ pub(crate) struct BlockState {
 pub struct Cells {
     model: Arc<Model>,
     profile: CellsProfile,
+    /// Retention days that each programmed page has behind it from the start, at the reference temperature.
+    age_days: f64,
     /// Retention days that passed before `since`.
     aged_days: f64,
     since: Instant,
@@ -140,16 +163,18 @@ impl Cells {
         seed: u64,
     ) -> Self {
         let pace = errors.acceleration(profile.temperature_c) / NS_PER_DAY;
+        let age_days = profile.age_days.max(0.0) * errors.acceleration(profile.age_temperature_c);
         let (blocks, pages) = (geometry.blocks as usize, geometry.pages_per_block);
         let page_shift = pages.is_power_of_two().then(|| pages.trailing_zeros() as u8);
         Self {
             model: Arc::new(Model { geometry, wear, errors, seed }),
             profile,
+            age_days,
             aged_days: 0.0,
             since: Instant::ZERO,
             pace,
             page_shift,
-            bounds: vec![Bound::default(); blocks],
+            bounds: vec![Bound::erased(&profile); blocks],
             histories: vec![None; blocks],
             damage: BTreeMap::new(),
         }
@@ -225,7 +250,7 @@ impl Cells {
             history.wear += stress(profile.temperature_c, history.programs, model.geometry.pages_per_block);
         }
         history.cycles += 1;
-        self.bounds[block as usize] = Bound::default();
+        self.bounds[block as usize] = Bound::erased(&self.profile);
         if !outcome.failed {
             self.forget(block);
         }
@@ -270,7 +295,7 @@ impl Cells {
     pub fn cut_erase(&mut self, block: u32, done: f32) -> bool {
         let pages = self.model.geometry.pages_per_block;
         open(&mut self.histories, &self.model, &self.profile, block).cycles += 1;
-        self.bounds[block as usize] = Bound::default();
+        self.bounds[block as usize] = Bound::erased(&self.profile);
         let looks_erased = done >= LOOKS_ERASED;
         if looks_erased {
             self.forget(block);
@@ -363,7 +388,7 @@ impl Cells {
         let oldest = history.map_or(f64::INFINITY, |h| f64::from(h.oldest)).min(self.days(now));
         let worst = Conditions {
             cycles: f64::from(self.cycles(block)),
-            days: self.days(bound.until) - oldest,
+            days: self.age_days + self.days(bound.until) - oldest,
             reads_per_page: f64::from(bound.reads_until) / f64::from(g.pages_per_block),
             programmed_after: 1.0,
             page: if g.pairing.is_none() { 1.0 } else { MSB },
@@ -395,7 +420,7 @@ impl Cells {
         let at = history.programmed[page as usize];
         let conditions = Conditions {
             cycles: f64::from(history.cycles),
-            days: if at < 0.0 { 0.0 } else { (self.days(now) - f64::from(at)).max(0.0) },
+            days: if at < 0.0 { 0.0 } else { self.age_days + (self.days(now) - f64::from(at)).max(0.0) },
             reads_per_page: f64::from(self.bounds[block as usize].reads) / f64::from(g.pages_per_block),
             programmed_after: f64::from(history.programs.saturating_sub(page + 1))
                 / f64::from(g.pages_per_block),

@@ -137,18 +137,18 @@ fn controllers_cost_what_their_profile_says() {
     assert_eq!(spent[Phase::Data], ns(4 * (100 + 15 * 25)));
 }
 
-/// Five command cycles and 32 data cycles of 100 ns, then 240 us; a look each 1.1 us from 64 us on.
+/// Five command cycles and 32 data cycles of 100 ns, then 480 us; a look each 1.1 us from 64 us on.
 #[test]
 fn a_buffer_program_follows_the_formula() {
     let mut chip = driver(s29gl128p(), 16);
     let spent = cost(&mut chip, |d, t| d.write(t, 0, &[0x5A; 64]).unwrap().at);
     assert_eq!((spent[Phase::Command], spent[Phase::Data]), (ns(500), ns(3200)));
-    assert_eq!(spent[Phase::Array], us(240));
-    // ceil((240 - 64.1) / 1.1) = 160 rounds: 64 + 176 us, then two looks.
-    assert_eq!(spent[Phase::Polling], ns(200));
+    assert_eq!(spent[Phase::Array], us(480));
+    // ceil((480 - 64.1) / 1.1) = 379 rounds: 64 + 416.9 us, then two looks.
+    assert_eq!(spent[Phase::Polling], ns(1100));
     // Half a buffer takes half the time.
     let spent = cost(&mut chip, |d, t| d.write(t, 64, &[0x5A; 32]).unwrap().at);
-    assert_eq!(spent[Phase::Array], us(120));
+    assert_eq!(spent[Phase::Array], us(240));
     let words = CfiOptions { buffered: false, ..CfiOptions::default() };
     let mut chip = driver_with(s29gl128p(), 16, words);
     let spent = cost(&mut chip, |d, t| d.write(t, 0, &[0x5A; 64]).unwrap().at);

@@ -45,6 +45,9 @@ pub struct NandProfile {
     /// Whether it can issue 31h and 3Fh without address (Linux: the `exec_op` patterns of sequential cached reads).
     #[serde(default = "yes")]
     pub cached_reads: bool,
+    /// Whether it can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
+    #[serde(default = "yes")]
+    pub sub_page_writes: bool,
 }
 
 const fn yes() -> bool {
@@ -495,6 +498,10 @@ impl<C: NandChip> NandBus for NandController<C> {
 
     fn cached_reads(&self) -> bool {
         self.profile.cached_reads
+    }
+
+    fn sub_page_writes(&self) -> bool {
+        self.profile.sub_page_writes
     }
 
     fn interface(&self) -> DataInterface {

@@ -158,6 +158,19 @@ impl NandGeometry {
         self.page_bytes <= 512
     }
 
+    /// Bytes of a sub-page, which a page is programmed in: the rule of Linux's `nand_scan_tail`. SLC pages of 2 ECC steps have two,
+    /// those of 4, 8 or 16 have four. There are none when chip or controller cannot program parts of a page
+    /// (`NAND_NO_SUBPAGE_WRITE`), as chips that allow fewer programs of a page between erases (`nop`).
+    pub fn sub_page_bytes(&self, nop: u8, ecc_step_bytes: u32, controller_can: bool) -> u32 {
+        let parts = match self.page_bytes.checked_div(ecc_step_bytes) {
+            Some(2) => 2,
+            Some(4 | 8 | 16) => 4,
+            _ => 1,
+        };
+        let can = controller_can && self.bits_per_cell == 1 && u32::from(nop) >= parts;
+        if can { self.page_bytes / parts } else { self.page_bytes }
+    }
+
     /// Column address cycles.
     pub const fn column_cycles(&self) -> u8 {
         if self.small_page() { 1 } else { 2 }

@@ -1,6 +1,7 @@
 //! What the types of a specification cannot express.
 
-use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec};
+use super::sfdp::AREA_BYTES_MAX;
+use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SfdpPiece, SpiNorSpec};
 
 /// Largest program buffer.
 const PAGE_BYTES_MAX: u32 = 4096;
@@ -53,6 +54,10 @@ impl SpiNorSpec {
         }
         if self.reads.is_empty() || self.programs.is_empty() || self.erase.is_empty() {
             return bad("reads, programs and erase must not be empty");
+        }
+        let reaches = |piece: &SfdpPiece| piece.at as usize + piece.hex.0.len() > AREA_BYTES_MAX;
+        if self.sfdp_bytes.iter().any(reaches) {
+            return bad("sfdp_bytes must end within 64 KiB");
         }
         self.check_erase_types()?;
         let all = [&self.reads, &self.reads_4b, &self.programs, &self.programs_4b];

@@ -53,6 +53,9 @@ pub struct SpiNorSpec {
     /// Whether the chip answers READ SFDP 5Ah.
     #[serde(default = "yes")]
     pub sfdp: bool,
+    /// SFDP area as read from a chip, in pieces; between them it reads FFh. Without pieces the area is made from this specification.
+    #[serde(default)]
+    pub sfdp_bytes: Vec<SfdpPiece>,
     /// One-time-programmable area.
     #[serde(default)]
     pub otp: Option<OtpSpec>,
@@ -405,5 +408,35 @@ impl SpiNorSpec {
     /// Highest clock for a mode, when the command has no limit of its own.
     pub fn max_hz(&self, mode: Mode) -> u64 {
         if mode.cmd.dtr || mode.addr.dtr || mode.data.dtr { self.max_dtr_hz } else { self.max_sdr_hz }
+    }
+}
+
+/// Bytes of an SFDP area from some address on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SfdpPiece {
+    /// Address of the first byte.
+    pub at: u32,
+    /// The bytes, two hexadecimal digits each; white space does not count.
+    pub hex: Hex,
+}
+
+/// Bytes that a TOML file writes as hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Hex(pub Vec<u8>);
+
+impl TryFrom<String> for Hex {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let digits: Option<Vec<u32>> =
+            text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16)).collect();
+        let digits = digits.ok_or("a character that is no hexadecimal digit")?;
+        let pairs = digits.chunks_exact(2);
+        if !pairs.remainder().is_empty() {
+            return Err("an odd number of hexadecimal digits");
+        }
+        Ok(Self(pairs.map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()))
     }
 }

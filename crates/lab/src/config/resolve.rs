@@ -90,6 +90,9 @@ impl Library {
         }
         plain.into_iter().try_for_each(|set| set.apply(&mut tree))?;
         let part = Part::extract(&tree, "part").map_err(|error| explain_missing_part(&tree, error))?;
+        if sets.iter().any(|set| names_a_base(set) && set.keys().first() == Some(&"chip")) {
+            name_the_chip(&mut tree, &part);
+        }
         Ok(Config { tree, part })
     }
 
@@ -171,6 +174,14 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
 }
 
 /// Whether an override decides which files are read, and so comes before they are.
+/// The title of a setup names the chip it was written for: with another one it says so.
+fn name_the_chip(tree: &mut Node, part: &Part) {
+    let Some(old) = take(tree, "title") else { return };
+    let title = old.as_text().map(|title| format!("{title}; here with the {} {}", part.maker, part.name));
+    let node = title.map_or_else(|| old.clone(), |title| Node { value: Value::Text(title), ..old.clone() });
+    put(tree, "title", node);
+}
+
 fn names_a_base(set: &Override) -> bool {
     let is_filler = |key: &str| FILLERS.iter().any(|kind| kind.table() == key);
     match set.keys()[..] {

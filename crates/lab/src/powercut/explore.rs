@@ -25,7 +25,7 @@ pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 /// Runs workloads and cuts them.
 ///
 /// # Errors
-/// A workload fails without any cut; the flash cannot have faults.
+/// A workload fails without any cut, or nothing could be cut at all; the flash cannot have faults.
 pub fn explore(options: &Options, progress: Progress<'_>) -> Result<Report, WorkloadError> {
     explore_on(options, &|seed| erased(&options.geometry, options.faults, seed), progress)
 }
@@ -51,8 +51,14 @@ pub fn explore_on(
     make: MakeFlash<'_>,
     progress: Progress<'_>,
 ) -> Result<Report, WorkloadError> {
+    let report = runs(options, make, progress)?;
+    if report.runs == 0 { Err(WorkloadError::NoOperations(options.steps)) } else { Ok(report) }
+}
+
+/// All runs of all workloads.
+fn runs(options: &Options, make: MakeFlash<'_>, progress: Progress<'_>) -> Result<Report, WorkloadError> {
     let recorded = |seed| {
-        let flash = make(seed).map_err(|what| WorkloadError { step: 0, what })?;
+        let flash = make(seed).map_err(WorkloadError::at_start)?;
         record(flash, options.faults, seed, options.steps)
     };
     let Mode::Random(count) = options.mode else {
@@ -85,7 +91,7 @@ pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
 /// # Errors
 /// As [`replay`].
 pub fn replay_on(id: &RunId, make: MakeFlash<'_>) -> Result<Option<Failure>, WorkloadError> {
-    let flash = make(id.seed).map_err(|what| WorkloadError { step: 0, what })?;
+    let flash = make(id.seed).map_err(WorkloadError::at_start)?;
     let recording = record(flash, id.faults, id.seed, id.steps)?;
     Ok(run(&recording, &id.end).err().map(|what| Failure {
         id: id.to_string(),

@@ -2,7 +2,13 @@
 
 use std::fmt;
 
+use floatgate_media::ubi;
+use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, RamFlash, Tear};
+
+use crate::Error;
+use crate::config::{Config, Library, Override};
+use crate::rig::{self, RigOptions};
 
 /// Flash in memory that can be copied at any moment. Copies have to be cheap: there is one for each step of a workload and
 /// one for each run.
@@ -89,6 +95,66 @@ pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, St
     }
     let kind = if device.kind == FlashKind::Nor { FlashKind::Nor } else { FlashKind::SlcNand };
     Ok(Geometry { kind, size_bytes: wanted - wanted % erase_bytes, ..device.clone() })
+}
+
+/// Erase block size of SPI NOR whose smallest sectors are too small for UBIFS: the sectors of all chips, which Linux takes when
+/// it is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
+const SECTORS: &str = "driver.erase_bytes=64KiB";
+
+/// The flash of a setup, as power cuts need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupFlash {
+    /// Its geometry, with fewer eraseblocks.
+    pub geometry: Geometry,
+    /// The setup's own eraseblock size in bytes, where that is too small for UBIFS and larger sectors were taken.
+    pub too_small_bytes: Option<u32>,
+}
+
+impl SetupFlash {
+    /// The flash of a setup with `sets` over it, `size_bytes` large (see [`shrunk`]).
+    ///
+    /// # Errors
+    /// What is wrong with the setup; why a filesystem cannot be tried on such flash.
+    pub fn of_setup(
+        library: &Library,
+        name: &str,
+        sets: &[Override],
+        size_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
+        let setup = library.setup(name)?;
+        let config = library.resolve(&setup, sets)?;
+        let own = geometry_of(library, &config)?;
+        let given = config.tree().get("driver.erase_bytes").is_some();
+        let spi_nor = config.part().kind == "spi-nor";
+        let (geometry, too_small_bytes) = if spi_nor && !given && !holds_ubifs(&own) {
+            let sets = [sets, &[Override::parse(SECTORS, sets.len())?]].concat();
+            (geometry_of(library, &library.resolve(&setup, &sets)?)?, Some(own.erase_bytes))
+        } else {
+            (own, None)
+        };
+        let geometry = shrunk(&geometry, size_bytes).map_err(|what| {
+            Error::asked(
+                format!("{}: {what}", config.part().name),
+                "choose another --size, or another chip with --set chip=NAME",
+            )
+        })?;
+        Ok(Self { geometry, too_small_bytes })
+    }
+}
+
+fn geometry_of(library: &Library, config: &Config) -> Result<Geometry, Error> {
+    let rig = rig::wire(library, config, RigOptions { stores: false, ..RigOptions::default() })?;
+    Ok(rig.device.geometry().clone())
+}
+
+/// Whether LEBs on this NOR are large enough for UBIFS.
+fn holds_ubifs(geometry: &Geometry) -> bool {
+    let flash = ubi::Flash {
+        peb_bytes: geometry.erase_bytes,
+        min_io_bytes: geometry.write_bytes,
+        sub_page_bytes: geometry.sub_page_bytes,
+    };
+    ubi::Geometry::new(flash).is_ok_and(|ubi| ubi.leb_bytes() >= MIN_LEB_BYTES)
 }
 
 #[cfg(test)]

@@ -10,14 +10,31 @@ use super::state::{FileNow, FileStates, Tree};
 use super::workload::{self, Durable, Known, Step};
 use floatgate_stack::ubifs::Rename;
 
-/// Why a workload cannot be explored: it fails without any cut.
+/// Why a workload cannot be explored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the workload fails without a cut, at step {step}: {what}")]
-pub struct WorkloadError {
-    /// Number of the step, from 0.
-    pub step: usize,
-    /// What went wrong.
-    pub what: String,
+pub enum WorkloadError {
+    /// It fails without any cut.
+    #[error("the workload fails without a cut, at step {step}: {what}")]
+    Failed {
+        /// Number of the step, from 0.
+        step: usize,
+        /// What went wrong.
+        what: String,
+    },
+    /// It leaves nothing to cut: what it changed was still in memory when it ended.
+    #[error("the workload has {steps} and not one flash operation: there is nothing to cut", steps = steps_text(*.0))]
+    NoOperations(usize),
+}
+
+fn steps_text(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "step" } else { "steps" })
+}
+
+impl WorkloadError {
+    /// The flash cannot be made, or no filesystem on it.
+    pub(super) const fn at_start(what: String) -> Self {
+        Self::Failed { step: 0, what }
+    }
 }
 
 /// A workload, recorded.
@@ -56,13 +73,13 @@ pub(super) fn record(
     steps: usize,
 ) -> Result<Recording, WorkloadError> {
     let recipe = Recipe { variant: Variant::of(seed), faults };
-    let mut fs = recipe.make(flash, seed).map_err(|what| WorkloadError { step: 0, what })?;
-    let mut recorder = Recorder::new(&mut fs).map_err(|what| WorkloadError { step: 0, what })?;
+    let mut fs = recipe.make(flash, seed).map_err(WorkloadError::at_start)?;
+    let mut recorder = Recorder::new(&mut fs).map_err(WorkloadError::at_start)?;
     let start = operations(&fs);
     let mut known = Known::default();
     let mut moments = Vec::with_capacity(steps);
     for (number, step) in workload::steps(seed, steps).into_iter().enumerate() {
-        let wrong = |what: String| WorkloadError { step: number, what };
+        let wrong = |what: String| WorkloadError::Failed { step: number, what };
         let before = (fs.clone(), known.clone());
         let first = operations(&fs) - start + 1;
         let (after, durable) =

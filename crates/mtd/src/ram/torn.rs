@@ -198,7 +198,7 @@ impl RamFlash {
             let (piece, next) = rest.split_at_mut(len);
             let flips = self.torn.disturb(place, piece, strength, unit);
             beyond = beyond.or(flips.beyond.map(|offset| start + (offset - place.offset) as u64));
-            let found = Done { at, bitflips_max: flips.max, bitflips: flips.sum };
+            let found = Done { bitflips_max: flips.max, bitflips: flips.sum, ..Done::clean(at) };
             done = done.then(found);
             (start, rest) = (start + len as u64, next);
         }

@@ -21,8 +21,11 @@ impl Otp {
         Self { spec: spec.otp, array, mode: 0, locked: false }
     }
 
-    pub(super) const fn set_mode(&mut self, first: u8) {
-        self.mode = first;
+    /// Switches to the OTP pages, their lock, or back. Other bits of the same feature do something else: Linux enables Micron's
+    /// on-die ECC by 08h in it to see whether the id changes.
+    pub(super) fn set_mode(&mut self, first: u8) {
+        let known = |otp: NandOtp| otp.value == first || otp.lock.is_some_and(|lock| lock.value == first);
+        self.mode = if self.spec.is_some_and(known) { first } else { 0 };
     }
 
     /// Whether row addresses mean OTP pages (or the lock) now.

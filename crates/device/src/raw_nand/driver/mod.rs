@@ -106,6 +106,8 @@ pub struct RawNandDriver<B> {
     copies: Vec<flash_bbt::Copies>,
     /// A lock that this driver set; the chip cannot be asked.
     otp_locked: bool,
+    /// Read retries of the call under way.
+    retries: u32,
     /// Pages that were encoded here and not changed since: what decoding finds in them is known.
     encoded: PageSet,
     bounce: Vec<u8>,
@@ -153,7 +155,7 @@ impl<B: NandBus> RawNandDriver<B> {
             .set_up(g.page_bytes, g.oob_bytes, &rig.host)
             .map_err(|problem| oob::unsupported(problem).at(0, host.now()))?;
         let layout = engine.code().map_or_else(|| OobLayout::no_ecc(g.oob_bytes), |code| *code.layout());
-        let geometry = mtd_geometry(&info, &engine, &layout);
+        let geometry = mtd_geometry(&info, &engine, &layout, bus.sub_page_writes());
         let rows = info.rows();
         let options = rig.options;
         Ok(Self {
@@ -172,6 +174,7 @@ impl<B: NandBus> RawNandDriver<B> {
             bbt: Table::new(geometry.blocks()),
             copies: Vec::new(),
             otp_locked: false,
+            retries: 0,
             encoded: PageSet::new(geometry.size_bytes / u64::from(g.page_bytes)),
             bounce: vec![0xFF; g.page_bytes as usize],
             oob: vec![0xFF; g.oob_bytes as usize],
@@ -260,6 +263,7 @@ impl<B: NandBus> RawNandDriver<B> {
     /// One MTD call begins.
     #[inline]
     fn begin(&mut self, now: Instant) {
+        self.retries = 0;
         self.host.resume(now);
         self.profile.call(&mut self.host);
     }
@@ -272,22 +276,19 @@ impl<B: NandBus> RawNandDriver<B> {
 }
 
 /// Sizes as users of the device see them.
-fn mtd_geometry(info: &ChipInfo, engine: &EccEngine, layout: &OobLayout) -> Geometry {
+fn mtd_geometry(info: &ChipInfo, engine: &EccEngine, layout: &OobLayout, sub_page_writes: bool) -> Geometry {
     let g = &info.geometry;
     let erase_bytes = g.page_bytes * g.pages_per_block;
     let blocks = u64::from(g.blocks_per_target()) * u64::from(g.targets);
     let code = engine.requirement();
     let slc = g.bits_per_cell == 1;
-    // Each part of a page must hold whole ECC steps, and there are four at most (Linux: subpage_sft).
-    let parts = u32::from(info.nop).min(4).min(g.page_bytes / code.step_bytes.clamp(1, g.page_bytes));
-    let parts = if slc { 1 << parts.max(1).ilog2() } else { 1 };
     Geometry {
         kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
         size_bytes: u64::from(erase_bytes) * blocks,
         erase_bytes,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,
-        sub_page_bytes: g.page_bytes / parts,
+        sub_page_bytes: g.sub_page_bytes(info.nop, code.step_bytes, sub_page_writes),
         oob_bytes: g.oob_bytes,
         oob_free_bytes: layout.free_bytes(),
         ecc_strength: code.strength,
@@ -342,7 +343,12 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_aligned(now, addr, 0, self.geometry.write_bytes)?;
         self.begin(now);
         let corrected = self.read_with_oob(addr, data, oob, mode)?;
-        Ok(Done { at: self.host.now(), bitflips_max: corrected.max, bitflips: corrected.total })
+        Ok(Done {
+            at: self.host.now(),
+            bitflips_max: corrected.max,
+            bitflips: corrected.total,
+            retries: self.retries,
+        })
     }
 
     fn write_oob(

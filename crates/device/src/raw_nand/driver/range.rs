@@ -68,6 +68,7 @@ impl<B: NandBus> RawNandDriver<B> {
             rest = later;
         }
         outcome.done.at = self.host.now();
+        outcome.done.retries = self.retries;
         match outcome.failed {
             Some(error) => Err(Error { at: self.host.now(), ..error }),
             None => Ok(outcome.done),

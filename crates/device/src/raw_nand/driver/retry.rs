@@ -22,6 +22,7 @@ impl<B: NandBus> RawNandDriver<B> {
         };
         let mut rescued = None;
         for mode in 1..retry.modes {
+            self.retries += 1;
             self.set_retry_mode(at, &retry, mode)?;
             let loaded = self.load_page(at, data, &mut oob[..self.ecc_oob]);
             loaded.map_err(|error| self.failed(error, at.addr))?;

@@ -167,7 +167,7 @@ impl SpiNand {
         self.checked = None;
         if call.op.addr == octal.io_register {
             self.octal = match value {
-                v if v == octal.io_single => false,
+                v if v == octal.io_single || Some(v) == octal.io_octal_sdr => false,
                 v if octal.io_octal_dtr.contains(&v) => true,
                 _ => return Err(Violation::Sequence("undefined value of the I/O mode register")),
             };

@@ -118,6 +118,8 @@ pub struct SpiNandDriver<S> {
     waits: Waits,
     spec: SpiNandSpec,
     geometry: Geometry,
+    /// Read retries of the call under way.
+    retries: u32,
     /// Which OOB bytes are the user's.
     oob: OobLayout,
     engine: EccEngine,
@@ -194,6 +196,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     /// An MTD call begins.
     #[inline]
     fn enter(&mut self, now: Instant) {
+        self.retries = 0;
         self.host.resume(now);
         self.profile.call(&mut self.host);
     }
@@ -212,7 +215,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     }
 
     fn done(&self, bits: Corrected) -> Done {
-        Done { at: self.host.now(), bitflips_max: bits.max, bitflips: bits.total }
+        Done { at: self.host.now(), bitflips_max: bits.max, bitflips: bits.total, retries: self.retries }
     }
 
     fn exec(&mut self, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError> {

@@ -218,6 +218,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let (feature, modes) = (retry.feature, retry.modes);
         let mut outcome = Err(Uncorrectable);
         for mode in 1..=modes {
+            self.retries += 1;
             self.set_feature(feature, mode)?;
             outcome = self.read_page_once(row, buf)?;
             if outcome.is_ok() {

@@ -125,6 +125,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             profile,
             waits,
             geometry: geometry(&spec, &engine, &oob),
+            retries: 0,
             oob,
             encoded: PageSet::new(pages),
             engine,
@@ -148,7 +149,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             self.select_die(die)?;
             self.set_up_die(choice)?;
         }
-        self.set_dummy_cycles(choice)?;
+        self.configure_octal(choice)?;
         if choice.read.mode.is_stateful() {
             self.switch_to_octal()?;
         }
@@ -192,12 +193,16 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.exec(&op, Data::Out(&[value]))
     }
 
-    /// Reads on eight lanes take as many dummy cycles as a register says.
-    fn set_dummy_cycles(&mut self, choice: &Choice) -> Result<(), SpiError> {
-        let register = self.spec.octal.as_ref().map(|octal| octal.dummy_register);
-        match register {
-            Some(register) if choice.read.mode.data.lanes == 8 => self.write_vcr(register, choice.read.dummy),
-            _ => Ok(()),
+    /// Writes the registers of a chip with an octal mode in the order of Linux's `w35n0xjw_vcr_cfg`: dummy cycles first, then the I/O
+    /// mode, where reads do not need 8D-8D-8D.
+    fn configure_octal(&mut self, choice: &Choice) -> Result<(), SpiError> {
+        let Some(octal) = self.spec.octal.clone() else { return Ok(()) };
+        self.write_vcr(octal.dummy_register, choice.read.dummy)?;
+        let mode = choice.read.mode;
+        let value = if mode == Mode::SINGLE { Some(octal.io_single) } else { octal.io_octal_sdr };
+        match value.filter(|_| !mode.is_stateful()) {
+            Some(value) => self.write_vcr(octal.io_register, value),
+            None => Ok(()),
         }
     }
 

@@ -113,11 +113,12 @@ impl SpiNandSpec {
         if own == 0 { chip } else { own.min(chip) }
     }
 
-    /// Whether `variant` needs the high speed bit: it has more dummy cycles than another of its opcode.
+    /// Whether `variant` needs the high speed bit: it runs at single rate on several lanes, without a clock limit of its own (Linux:
+    /// `w25n0xjw_hs_cfg`).
     pub fn needs_high_speed(&self, variant: &Variant) -> bool {
-        let fewer =
-            |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode && v.dummy < variant.dummy;
-        self.high_speed.is_some() && self.reads.iter().any(|v| fewer(&v))
+        let mode = variant.mode;
+        let dtr = mode.cmd.dtr || mode.addr.dtr || mode.data.dtr;
+        self.high_speed.is_some() && variant.max_hz == 0 && !dtr && mode != Mode::SINGLE
     }
 
     /// Dies that are selected by command: each has its own registers, cache and array.

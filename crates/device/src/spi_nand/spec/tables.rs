@@ -250,6 +250,10 @@ pub struct Continuous {
 pub struct Octal {
     /// Value of register 0 for single lane commands (power-up).
     pub io_single: u8,
+    /// Value of register 0 for reads and loads on eight lanes behind single lane commands, which drivers write although the power-up
+    /// value does as well (Linux: `W35N01JW_VCR_IO_MODE_OCTAL_SDR`).
+    #[serde(default)]
+    pub io_octal_sdr: Option<u8>,
     /// Values of register 0 that switch to 8D-8D-8D; drivers use the first.
     pub io_octal_dtr: Vec<u8>,
     /// Address of the I/O mode register.

@@ -38,6 +38,20 @@ pub(super) enum OtpCmd {
     Lock,
 }
 
+impl OtpCmd {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "READ OTP",
+            Self::Program => "PROGRAM OTP",
+            Self::Erase => "ERASE OTP",
+            Self::UniqueId => "READ UNIQUE ID",
+            Self::Enter => "ENTER OTP B1h",
+            Self::Exit => "EXIT OTP C1h",
+            Self::Lock => "LOCK OTP 2Fh",
+        }
+    }
+}
+
 /// Commands that read or write registers or switch modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RegisterCmd {
@@ -138,6 +152,42 @@ impl Commands {
         all.add_forms(spec, &spec.programs, AddressBytes::Current, Cmd::Program);
         all.add_forms(spec, &spec.programs_4b, AddressBytes::Always(4), Cmd::Program);
         all
+    }
+
+    /// Name of a command, for pictures; data sheets name register commands with their opcodes.
+    pub(super) const fn name(&self, opcode: u8) -> &'static str {
+        use RegisterCmd as R;
+        match self.table[opcode as usize] {
+            Cmd::Unknown => "unknown command",
+            Cmd::Read => "READ",
+            Cmd::Program => "PAGE PROGRAM",
+            Cmd::Erase(_) => "ERASE",
+            Cmd::ChipErase => "CHIP ERASE",
+            Cmd::ReadId => "READ ID 9Fh",
+            Cmd::ReadSfdp => "READ SFDP 5Ah",
+            Cmd::Suspend => "SUSPEND",
+            Cmd::Resume => "RESUME",
+            Cmd::ResetEnable => "RESET ENABLE 66h",
+            Cmd::Reset => "RESET 99h",
+            Cmd::Otp(otp) => otp.name(),
+            Cmd::Register(R::WriteEnable) => "WRITE ENABLE 06h",
+            Cmd::Register(R::WriteDisable) => "WRITE DISABLE 04h",
+            Cmd::Register(R::ReadStatus) => "READ STATUS 05h",
+            Cmd::Register(R::WriteStatus) => "WRITE STATUS 01h",
+            Cmd::Register(R::ReadStatus2) => "READ STATUS 2",
+            Cmd::Register(R::WriteStatus2) => "WRITE STATUS 2",
+            Cmd::Register(R::ReadStatus3) => "READ STATUS 3",
+            Cmd::Register(R::WriteStatus3) => "WRITE STATUS 3",
+            Cmd::Register(R::ReadSecurity) => "READ SECURITY 2Bh",
+            Cmd::Register(R::ReadFlagStatus) => "READ FLAG STATUS 70h",
+            Cmd::Register(R::ClearFlagStatus) => "CLEAR FLAG STATUS",
+            Cmd::Register(R::ReadConfig2) => "READ CONFIG",
+            Cmd::Register(R::WriteConfig2) => "WRITE CONFIG",
+            Cmd::Register(R::ReadFunction) => "READ FUNCTION",
+            Cmd::Register(R::WriteFunction) => "WRITE FUNCTION",
+            Cmd::Register(R::Enter4b) => "ENTER 4-BYTE B7h",
+            Cmd::Register(R::Exit4b) => "EXIT 4-BYTE E9h",
+        }
     }
 
     fn set(&mut self, opcode: u8, cmd: Cmd) {

@@ -18,7 +18,7 @@ mod work;
 use super::check::BadSpec;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
-use crate::spi::{Data, Direction, SpiChip, SpiOp};
+use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
 use floatgate_mtd::Instant;
@@ -62,7 +62,7 @@ impl SpiNor {
         Ok(Self {
             commands: Arc::new(Commands::new(&spec)),
             erase_types,
-            sfdp: super::sfdp::emit(&spec).map_err(|e| BadSpec::new(&e))?.into(),
+            sfdp: super::sfdp::area(&spec).map_err(|e| BadSpec::new(&e))?.into(),
             array,
             seed,
             regs: Registers::new(&spec),
@@ -193,16 +193,7 @@ impl SpiChip for SpiNor {
     }
 
     fn command_name(&self, op: &SpiOp) -> &'static str {
-        match (op.opcode, op.dir) {
-            (0x06, _) => "WRITE ENABLE 06h",
-            (0x05, _) => "READ STATUS 05h",
-            (0x9F, _) => "READ ID 9Fh",
-            (0x5A, _) => "READ SFDP 5Ah",
-            (_, Direction::In) => "READ",
-            (_, Direction::Out) => "PAGE PROGRAM",
-            (_, Direction::None) if op.addr_bytes > 0 => "ERASE",
-            _ => "command",
-        }
+        self.commands.name(op.opcode)
     }
 
     fn busy_what(&self) -> &'static str {

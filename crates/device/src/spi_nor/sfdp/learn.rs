@@ -69,6 +69,7 @@ pub fn learn(area: &[u8], id: &[u8]) -> Result<SpiNorSpec, NotEnough> {
         octal,
         dummy: None,
         sfdp: true,
+        sfdp_bytes: Vec::new(),
         otp: None,
         protection: None,
         reset_pin: false,

@@ -11,7 +11,27 @@ pub use learn::{NotEnough, learn};
 pub use merge::merge;
 
 use crate::spi::{Mode, Width};
+use crate::spi_nor::spec::SpiNorSpec;
+use floatgate_media::MediaError;
 use floatgate_media::sfdp::{FourByteCommands, Lines};
+
+/// Largest SFDP area: 24-bit addresses reach further, but no chip has more than some hundred bytes.
+pub(super) const AREA_BYTES_MAX: usize = 1 << 16;
+
+/// What a chip answers to READ SFDP: the bytes that were read from a real one where they are known, else those that [`emit`] makes.
+///
+/// # Errors
+/// As [`emit`].
+pub fn area(spec: &SpiNorSpec) -> Result<Vec<u8>, MediaError> {
+    let end = |piece: &crate::spi_nor::spec::SfdpPiece| piece.at as usize + piece.hex.0.len();
+    let Some(len) = spec.sfdp_bytes.iter().map(end).max() else { return emit(spec) };
+    let mut area = vec![0xFF; len.min(AREA_BYTES_MAX)];
+    for piece in &spec.sfdp_bytes {
+        let places = area.iter_mut().skip(piece.at as usize);
+        places.zip(&piece.hex.0).for_each(|(place, byte)| *place = *byte);
+    }
+    Ok(area)
+}
 
 const fn mode(lanes: [u8; 3], dtr: bool) -> Mode {
     // In 1S-xD-xD the command stays at single rate.

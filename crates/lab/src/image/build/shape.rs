@@ -7,6 +7,7 @@ use floatgate_stack::VolumeGeometry;
 
 use super::BuildError;
 use crate::config::{Kind, Library, Part};
+use crate::rig::{self, RigOptions};
 
 /// Bytes that are written at once: nothing on flash depends on it, and a host likes large writes.
 const WRITE_BYTES: u32 = 32 << 10;
@@ -33,9 +34,8 @@ pub struct FlashShape {
 }
 
 impl FlashShape {
-    /// The sizes of a NAND part: a name of the catalogue, or the path of a TOML file.
-    ///
-    /// Without sub-pages: whether there are some is also a matter of the controller and its ECC.
+    /// The sizes of a NAND part: a name of the catalogue, or the path of a TOML file. Sub-pages are those that Linux has with the
+    /// chip's own ECC requirement on a controller that can program parts of a page; [`FlashShape::of_setup`] knows the controller.
     ///
     /// # Errors
     /// No such part; one whose block size is a matter of choice; a file that is wrong.
@@ -47,7 +47,8 @@ impl FlashShape {
                 let spec: RawNandSpec = loaded.table.extract("")?;
                 let g = &spec.geometry;
                 let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.targets);
-                Ok(Self::of_nand(g.page_bytes, g.pages_per_block, blocks))
+                let sub_page_bytes = g.sub_page_bytes(spec.nop, spec.ecc.step_bytes, true);
+                Ok(Self { sub_page_bytes, ..Self::of_nand(g.page_bytes, g.pages_per_block, blocks) })
             }
             "spi-nand" => {
                 let spec: SpiNandSpec = loaded.table.extract("")?;
@@ -60,6 +61,40 @@ impl FlashShape {
                 "give the sizes: --page-size 1 --peb-size 64KiB",
             )),
         }
+    }
+
+    /// The same flash in slc-mode (Linux: `slc-mode` partitions): of each pair of MLC pages only one is used, so that PEBs have half
+    /// as many pages. `name` is the part's.
+    ///
+    /// # Errors
+    /// The part is no MLC NAND whose pairing scheme is known.
+    pub fn in_slc_mode(self, library: &Library, name: &str) -> Result<Self, crate::Error> {
+        let loaded = library.load(Kind::Part, name)?;
+        let spec = loaded.table.extract::<RawNandSpec>("").ok();
+        if spec.is_none_or(|spec| spec.mlc.is_none()) {
+            return Err(crate::Error::asked(
+                format!("{name} is no MLC NAND whose pairing scheme is known: there is no slc-mode"),
+                "leave --slc out, or take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
+            ));
+        }
+        Ok(Self { peb_bytes: self.peb_bytes / 2, ..self })
+    }
+
+    /// The sizes of a setup's device (see `floatgate setups`), as its driver found them.
+    ///
+    /// # Errors
+    /// No such setup, or one that is wrong.
+    pub fn of_setup(library: &Library, name: &str) -> Result<Self, crate::Error> {
+        let config = library.resolve(&library.setup(name)?, &[])?;
+        let rig = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
+        let geometry = rig.device.geometry();
+        Ok(Self {
+            page_bytes: geometry.write_bytes,
+            sub_page_bytes: geometry.sub_page_bytes,
+            peb_bytes: geometry.erase_bytes,
+            vid_header_offset: None,
+            pebs: Some(geometry.blocks()),
+        })
     }
 
     fn of_nand(page_bytes: u32, pages_per_block: u32, blocks: u64) -> Self {

@@ -27,6 +27,9 @@ impl NandBus for Liar {
     fn cached_reads(&self) -> bool {
         true
     }
+    fn sub_page_writes(&self) -> bool {
+        true
+    }
     fn interface(&self) -> DataInterface {
         DataInterface::POWER_ON
     }

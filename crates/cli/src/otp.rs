@@ -1,0 +1,201 @@
+//! `floatgate otp`.
+
+use crate::common::{self, Failure, Outcome, SetupArgs};
+use floatgate_lab::otp::{self, Device, Region, Step};
+use floatgate_mtd::OtpArea;
+use serde::Serialize;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate otp info ma35d1-w25n02jw
+  floatgate otp info stm32-n25q128a --json
+  floatgate otp write stm32-n25q128a --state keys.otp --offset 0 00112233
+  floatgate otp lock stm32-n25q128a --state keys.otp
+  floatgate otp read stm32-n25q128a --state keys.otp --length 16
+
+The state file holds what was done to the area, one step a line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command does
+these steps on a fresh chip first; write, erase and lock add theirs when the chip has taken it. A file written by hand is a script.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// The regions of both areas: sizes, locks, bytes written
+    Info(Info),
+    /// Bytes of an area, as hexadecimal digits
+    Read(Read),
+    /// Write to the user area; bits go from 1 to 0 only
+    Write(Write),
+    /// Erase regions of the user area, on chips that can
+    Erase(Change),
+    /// Lock the user area for good
+    Lock(Change),
+}
+
+#[derive(clap::Args)]
+struct Common {
+    #[command(flatten)]
+    setup: SetupArgs,
+
+    /// What was done to this device before, and where it is kept
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Info {
+    #[command(flatten)]
+    common: Common,
+
+    /// Machine-readable output (schema: docs/json.md)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Read {
+    #[command(flatten)]
+    common: Common,
+
+    /// The factory's area: unique ids and the like
+    #[arg(long)]
+    factory: bool,
+
+    /// First byte
+    #[arg(long, default_value_t = 0)]
+    offset: u64,
+
+    /// Bytes [default: to the end]
+    #[arg(long)]
+    length: Option<u64>,
+}
+
+#[derive(clap::Args)]
+struct Write {
+    #[command(flatten)]
+    common: Common,
+
+    /// First byte
+    #[arg(long, default_value_t = 0)]
+    offset: u64,
+
+    /// The bytes, as hexadecimal digits
+    hex: String,
+}
+
+#[derive(clap::Args)]
+struct Change {
+    #[command(flatten)]
+    common: Common,
+
+    /// First byte
+    #[arg(long, default_value_t = 0)]
+    offset: u64,
+
+    /// Bytes [default: the whole user area]
+    #[arg(long)]
+    length: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Json {
+    chip: String,
+    regions: Vec<Region>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match &args.command {
+        Command::Info(args) => info(args),
+        Command::Read(args) => read(args),
+        Command::Write(args) => {
+            let data = otp::bytes(&args.hex)
+                .map_err(|what| Failure::new(what, "write bytes as in 00112233, two digits each"))?;
+            args.common.change(|_| Ok(Step::Write { offset: args.offset, data }))
+        }
+        Command::Erase(args) => {
+            args.common.change(|device| Ok(Step::Erase { offset: args.offset, len: args.len(device)? }))
+        }
+        Command::Lock(args) => {
+            args.common.change(|device| Ok(Step::Lock { offset: args.offset, len: args.len(device)? }))
+        }
+    }
+}
+
+impl Common {
+    fn steps(&self) -> Result<Vec<Step>, Failure> {
+        let Some(path) = &self.state else { return Ok(Vec::new()) };
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(otp::parse(&text)?),
+            // The first step makes the file.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(unreadable(path, &error)),
+        }
+    }
+
+    fn open(&self) -> Result<Device, Failure> {
+        let named = self.setup.open()?;
+        Ok(Device::open(&named.library, &named.config()?, named.options, &self.steps()?)?)
+    }
+
+    /// Does a step, and adds it to the state once the chip has taken it.
+    fn change(&self, step: impl FnOnce(&mut Device) -> Result<Step, Failure>) -> Outcome {
+        let mut device = self.open()?;
+        let step = step(&mut device)?;
+        device.run(&step)?;
+        if let Some(path) = &self.state {
+            let steps: Vec<String> =
+                self.steps()?.iter().chain([&step]).map(|step| format!("{step}\n")).collect();
+            common::write_file(path, &steps.concat())?;
+        }
+        common::print(&format!("{}: {step}", device.chip()));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()), "name a text file with one step a line")
+}
+
+impl Change {
+    fn len(&self, device: &mut Device) -> Result<u64, Failure> {
+        let user = |region: &Region| region.area == "user";
+        let end = |region: &Region| region.offset + region.bytes;
+        let regions = device.regions()?;
+        let last = regions.iter().filter(|region| user(region)).map(end).max().unwrap_or(0);
+        Ok(self.length.unwrap_or_else(|| last.saturating_sub(self.offset)))
+    }
+}
+
+fn info(args: &Info) -> Outcome {
+    let mut device = args.common.open()?;
+    let found = Json { chip: device.chip().to_owned(), regions: device.regions()? };
+    if args.json {
+        return common::print_json(&found);
+    }
+    let mut table = common::table(["area", "offset", "bytes", "written", "locked"]);
+    for region in &found.regions {
+        let locked = if region.locked { "yes" } else { "no" };
+        let numbers = [region.offset, region.bytes, region.written_bytes].map(|n| n.to_string());
+        let row = std::iter::once(region.area.to_owned()).chain(numbers).chain([locked.to_owned()]);
+        table.add_row(row.collect::<Vec<_>>());
+    }
+    common::print(&format!("{}\n{table}", found.chip));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(args: &Read) -> Outcome {
+    let area = if args.factory { OtpArea::Factory } else { OtpArea::User };
+    let data = args.common.open()?.read(area, args.offset, args.length)?;
+    let line = |(at, bytes): (u64, &[u8])| {
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:06x}  {}", args.offset + at, hex.join(" "))
+    };
+    let lines: Vec<String> = (0..).step_by(16).zip(data.chunks(16)).map(line).collect();
+    common::print(&lines.join("\n"));
+    Ok(ExitCode::SUCCESS)
+}

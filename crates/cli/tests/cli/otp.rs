@@ -1,0 +1,82 @@
+//! `floatgate otp`, and what else of cells and OTP a user reaches by commands.
+
+use super::support::{fresh, run_in, stdout};
+
+#[test]
+fn what_is_written_and_locked_stays_so() {
+    let folder = fresh("otp");
+    for setup in ["stm32-n25q128a", "imx6-mx30lf2g18ac"] {
+        let state = format!("{setup}.otp");
+        let otp = |line: &str| {
+            let words = line.split_whitespace().chain(["--state", &state]).map(str::to_owned);
+            run_in(&folder, words.collect::<Vec<_>>())
+        };
+        let write = otp(&format!("otp write {setup} --offset 2 0055aaf0"));
+        assert_eq!(write.code, Some(0), "{setup}: {}", write.err);
+        let read = otp(&format!("otp read {setup} --length 8"));
+        assert!(read.out.contains("ff ff 00 55 aa f0 ff ff"), "{setup}: {}", read.out);
+        let info = otp(&format!("otp info {setup}"));
+        assert!(info.out.contains("no"), "{setup}: {}", info.out);
+        let locked = otp(&format!("otp lock {setup}"));
+        assert_eq!(locked.code, Some(0), "{setup}: {}", locked.err);
+        let refused = otp(&format!("otp write {setup} --offset 10 00"));
+        assert_eq!(refused.code, Some(2), "{setup}");
+        let text = std::fs::read_to_string(folder.join(&state)).unwrap();
+        assert_eq!(text.lines().count(), 2, "a step that was refused is none: {text}");
+        assert!(otp(&format!("otp read {setup} --length 8")).out.contains("00 55 aa f0"), "{setup}");
+    }
+}
+
+#[test]
+fn a_state_that_makes_no_sense_is_refused() {
+    let folder = fresh("otp-broken");
+    for (text, why) in [("burn 0 00", "line 1"), ("write 0 0g", "hexadecimal"), ("# a\n\nlock 0", "line 3")] {
+        std::fs::write(folder.join("state"), text).unwrap();
+        let run = run_in(&folder, ["otp", "info", "stm32-n25q128a", "--state", "state"]);
+        assert_eq!(run.code, Some(2), "{text}");
+        assert!(run.err.contains(why), "{text}: {}", run.err);
+    }
+    assert_eq!(
+        run_in(&folder, ["otp", "info", "nand-mt29f2g08abaea", "--set", "chip=k9f1g08u0d"]).code,
+        Some(2)
+    );
+}
+
+/// Age and reads show as bit flips, read retries and scrub requests, and more of them as either grows.
+#[test]
+fn age_and_reads_are_seen() {
+    let found = |sets: &str| {
+        let line = format!(
+            "speed ideal-w35n01jw --set chip=mx35lf2ge4ad --set bus.mode=1-1-1 --set bus.clock_hz=50e6 -b 8 -c 4 --json {sets}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&stdout(&line)).unwrap();
+        let read = json["tests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|test| test["name"] == "eraseblock read")
+            .unwrap()
+            .clone();
+        ["bitflips", "retries", "scrub_requests"].map(|key| read[key].as_u64().unwrap())
+    };
+    let worn = "--set cells.cycles=60000";
+    let fresh = found("");
+    let aged = found(&format!("{worn} --set cells.age_days=3650 --set cells.age_temperature_c=55"));
+    let read = found(&format!("{worn} --set cells.reads=3000000"));
+    assert!(aged[0] > fresh[0] && read[0] > fresh[0], "{fresh:?} {aged:?} {read:?}");
+    let older = found(&format!("{worn} --set cells.age_days=20000 --set cells.age_temperature_c=55"));
+    assert!(older[0] > aged[0] && older[2] > 0, "{aged:?} {older:?}");
+}
+
+#[test]
+fn a_title_names_the_chip_in_use() {
+    let text = stdout("speed am62a-w35n01jw --set chip=w35n02jw");
+    assert!(text.lines().next().unwrap().contains("W35N02JW"), "{text}");
+}
+
+#[test]
+fn the_flag_status_register_has_its_name() {
+    let text = stdout("trace nor-serialised write-page --set chip=mt25qu512abb --json");
+    assert!(text.contains("READ FLAG STATUS 70h"), "{text}");
+    assert!(!text.contains("\"READ\""), "a status read is no READ: {text}");
+}

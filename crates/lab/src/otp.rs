@@ -1,0 +1,235 @@
+//! One-time-programmable areas of a setup's chip: `floatgate otp`.
+//!
+//! The state of a device is a text file of everything that was done to its user area, one step a line ([`Step`]). It is replayed on a
+//! fresh chip before each command, so that bits stay written, locks stay locked, and programs of a page are counted as on the part.
+
+use crate::Error;
+use crate::config::{Config, Library};
+use crate::rig::{self, Rig, RigOptions};
+use floatgate_mtd::{ErrorKind, Mtd, OtpArea, OtpRegion};
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// Most bytes of an OTP area that are read at once: the largest of the parts has some hundred KiB.
+const AREA_BYTES_MAX: u64 = 16 << 20;
+
+/// What changes the user area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `write OFFSET HEX`
+    Write {
+        /// Byte of the area.
+        offset: u64,
+        /// What is written there.
+        data: Vec<u8>,
+    },
+    /// `erase OFFSET LENGTH`, where the chip can (security registers of SPI NOR).
+    Erase {
+        /// Byte of the area.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// `lock OFFSET LENGTH`, for good.
+    Lock {
+        /// Byte of the area.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { offset, data } => {
+                write!(f, "write {offset} ")?;
+                data.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Self::Erase { offset, len } => write!(f, "erase {offset} {len}"),
+            Self::Lock { offset, len } => write!(f, "lock {offset} {len}"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no number"));
+        match words[..] {
+            ["write", offset, hex] => Ok(Self::Write { offset: number(offset)?, data: bytes(hex)? }),
+            ["erase", offset, len] => Ok(Self::Erase { offset: number(offset)?, len: number(len)? }),
+            ["lock", offset, len] => Ok(Self::Lock { offset: number(offset)?, len: number(len)? }),
+            _ => {
+                Err("a step is `write OFFSET HEX`, `erase OFFSET LENGTH` or `lock OFFSET LENGTH`".to_owned())
+            }
+        }
+    }
+}
+
+/// Bytes written as pairs of hexadecimal digits.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn bytes(hex: &str) -> Result<Vec<u8>, String> {
+    let digits: Option<Vec<u32>> = hex.chars().map(|c| c.to_digit(16)).collect();
+    match digits {
+        Some(digits) if digits.len().is_multiple_of(2) => {
+            Ok(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
+        }
+        Some(_) => Err("an odd number of hexadecimal digits".to_owned()),
+        None => Err("bytes are pairs of hexadecimal digits".to_owned()),
+    }
+}
+
+/// All steps of a state file; empty lines and those that begin with `#` do not count.
+///
+/// # Errors
+/// Number of the wrong line, from 1, and what is wrong with it.
+pub fn parse(text: &str) -> Result<Vec<Step>, Error> {
+    let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
+    let steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let step = |(number, line): (usize, &str)| {
+        line.parse().map_err(|what: String| {
+            Error::asked(format!("line {number} of the state: {what}"), "a state file holds one step a line")
+        })
+    };
+    steps.map(step).collect()
+}
+
+/// A region, as shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Region {
+    /// `user` or `factory`.
+    pub area: &'static str,
+    /// First byte in the area.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Nothing can be written any more.
+    pub locked: bool,
+    /// Bytes that are not FFh.
+    pub written_bytes: u64,
+}
+
+/// A setup's chip with the state of its OTP areas.
+pub struct Device {
+    rig: Rig,
+}
+
+impl Device {
+    /// Wires the setup, and does `steps` on the fresh chip.
+    ///
+    /// # Errors
+    /// What is wrong with the setup; the chip has no OTP area; a step fails.
+    pub fn open(
+        library: &Library,
+        config: &Config,
+        options: RigOptions,
+        steps: &[Step],
+    ) -> Result<Self, Error> {
+        let rig = rig::wire(library, config, options)?;
+        let mut device = Self { rig };
+        if AREAS.into_iter().all(|(_, area)| device.rig.device.otp_regions(area) == 0) {
+            return Err(Error::asked(
+                format!("{} has no OTP area, or none that its driver can use", device.rig.chip),
+                "choose another chip with --set chip=NAME",
+            ));
+        }
+        for (number, step) in (1..).zip(steps) {
+            device.run(step).map_err(|error| error.within(format!("step {number} of the state")))?;
+        }
+        Ok(device)
+    }
+
+    /// Name of the chip.
+    pub fn chip(&self) -> &str {
+        &self.rig.chip
+    }
+
+    /// Does one step.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn run(&mut self, step: &Step) -> Result<(), Error> {
+        let now = self.rig.now();
+        let device = self.rig.device.as_mut();
+        let done = match step {
+            Step::Write { offset, data } => device.otp_write(now, *offset, data),
+            Step::Erase { offset, len } => device.otp_erase(now, *offset, *len),
+            Step::Lock { offset, len } => device.otp_lock(now, *offset, *len),
+        };
+        done.map(|_| ()).map_err(Error::flash(format!("otp: {}", name(step))))
+    }
+
+    /// All regions of both areas.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn regions(&mut self) -> Result<Vec<Region>, Error> {
+        let mut all = Vec::new();
+        for (name, area) in AREAS {
+            for index in 0..self.rig.device.otp_regions(area) {
+                let now = self.rig.now();
+                let (region, _) =
+                    self.rig.device.otp_info(now, area, index).map_err(Error::flash("otp info"))?;
+                all.push(self.region(name, area, &region)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn region(&mut self, name: &'static str, area: OtpArea, region: &OtpRegion) -> Result<Region, Error> {
+        let data = self.read(area, region.start, Some(region.len))?;
+        let written_bytes = data.iter().filter(|byte| **byte != 0xFF).count() as u64;
+        Ok(Region {
+            area: name,
+            offset: region.start,
+            bytes: region.len,
+            locked: region.locked,
+            written_bytes,
+        })
+    }
+
+    /// Reads `len` bytes of an area, or all that follow.
+    ///
+    /// # Errors
+    /// What the device says; beyond the end.
+    pub fn read(&mut self, area: OtpArea, offset: u64, len: Option<u64>) -> Result<Vec<u8>, Error> {
+        let end = self.end(area)?;
+        let len = len.unwrap_or_else(|| end.saturating_sub(offset));
+        let reaches = offset.checked_add(len).is_none_or(|last| last > end);
+        let now = self.rig.now();
+        if reaches || len > AREA_BYTES_MAX {
+            let error = ErrorKind::OutOfRange { len, size: end }.at(offset, now);
+            return Err(Error::flash("otp read")(error));
+        }
+        let mut data = vec![0; len as usize];
+        self.rig.device.otp_read(now, area, offset, &mut data).map_err(Error::flash("otp read"))?;
+        Ok(data)
+    }
+
+    /// End of an area, in bytes.
+    fn end(&mut self, area: OtpArea) -> Result<u64, Error> {
+        let mut end = 0;
+        for index in 0..self.rig.device.otp_regions(area) {
+            let now = self.rig.now();
+            let (region, _) = self.rig.device.otp_info(now, area, index).map_err(Error::flash("otp info"))?;
+            end = end.max(region.start.saturating_add(region.len));
+        }
+        Ok(end)
+    }
+}
+
+const AREAS: [(&str, OtpArea); 2] = [("user", OtpArea::User), ("factory", OtpArea::Factory)];
+
+fn name(step: &Step) -> &'static str {
+    match step {
+        Step::Write { .. } => "write",
+        Step::Erase { .. } => "erase",
+        Step::Lock { .. } => "lock",
+    }
+}
