@@ -34,7 +34,7 @@ struct Sample {
 fn put(fs: &mut Ubifs<&mut dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>, data: &[u8]) -> u32 {
     let time = Timestamp { seconds: 1_600_000_000, nanoseconds: 0 };
     let xattr = [(b"user.name".to_vec(), name.as_bytes().to_vec())];
-    let has_xattr = data.len() % 3 == 0 && matches!(kind, NewKind::Regular);
+    let has_xattr = data.len().is_multiple_of(3) && matches!(kind, NewKind::Regular);
     let file = FilledFile {
         file: NewFile { kind, permissions: 0o640, uid: 7, gid: 8 },
         size: data.len() as u64,
