@@ -18,6 +18,9 @@ pub enum ImageError {
     /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The image was being changed when writing failed.
+    #[error("writing failed in the middle of the change, so the image is as after a power cut: {0}")]
+    Interrupted(Box<ImageError>),
     /// The writer that gets the output fails.
     #[error("the output: {0}")]
     Write(std::io::Error),
@@ -107,6 +110,7 @@ impl ImageError {
                 "name a file that can be read, and written if it is to be changed"
             }
             Self::Output(error) => error.help(),
+            Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",
             Self::Write(_) => "nothing more can be written to the output",
             Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
