@@ -25,3 +25,4 @@ mod output;
 mod outputs;
 mod plots;
 mod support;
+mod volumes;

@@ -69,6 +69,12 @@ pub enum ImageError {
     /// The device has no volume.
     #[error("the UBI device has no volume")]
     NoVolumes,
+    /// No volume that is meant has a UBIFS: their names, and what is in them.
+    #[error("{}", no_filesystem(.0))]
+    NoFilesystem(Vec<(String, &'static str)>),
+    /// The file is of another format.
+    #[error("neither UBI nor UBIFS was found: the file begins with {0}")]
+    OtherFormat(&'static str),
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),
@@ -100,6 +106,14 @@ pub enum ImageError {
     /// Pages cannot be written if it is not known what was in them.
     #[error("the dump cannot be changed: {0}")]
     OobDamaged(String),
+}
+
+fn no_filesystem(volumes: &[(String, &'static str)]) -> String {
+    let all: Vec<String> = volumes.iter().map(|(name, content)| format!("{name} ({content})")).collect();
+    match all.as_slice() {
+        [only] => format!("the volume holds no UBIFS: {only}"),
+        all => format!("no volume holds a UBIFS: {}", all.join(", ")),
+    }
 }
 
 impl ImageError {
@@ -143,6 +157,12 @@ impl ImageError {
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
                 "`floatgate image check` says what is wrong"
             }
+            Self::NoFilesystem(volumes) => {
+                let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
+                return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
+            }
+            Self::OtherFormat("squashfs") => "`unsquashfs` extracts it",
+            Self::OtherFormat(_) => "name a file with a UBI or UBIFS image in it",
             Self::Ecc(error) => return error.help().to_owned(),
             Self::Truncated(_) => {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"

@@ -11,6 +11,7 @@ use memchr::memmem;
 use serde::Serialize;
 
 use super::ImageError;
+use super::content::{HEAD_BYTES, format_of};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -175,7 +176,11 @@ pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
     Ok(match first {
         Some(offset) => impossible("an eraseblock of UBI", offset, "the file ends before it does"),
         None if magic == NODE_MAGIC => impossible("a node of UBIFS", 0, "it is no good superblock"),
-        None => ImageError::Nothing,
+        None => {
+            let mut head = vec![0; HEAD_BYTES];
+            store.read_at(0, &mut head).map_err(ImageError::Store)?;
+            format_of(&head).map_or(ImageError::Nothing, ImageError::OtherFormat)
+        }
     })
 }
 

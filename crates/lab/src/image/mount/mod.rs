@@ -93,6 +93,13 @@ impl Mounted {
     /// # Errors
     /// The image cannot be mounted; the host does not let us.
     pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
+        if !directory.is_dir() {
+            let error = std::io::Error::from(match directory.exists() {
+                true => std::io::ErrorKind::NotADirectory,
+                false => std::io::ErrorKind::NotFound,
+            });
+            return Err(MountError::Host { directory: directory.to_owned(), error });
+        }
         let config = config(image, &setup);
         let writable = setup.writable;
         let path = image.to_owned();
