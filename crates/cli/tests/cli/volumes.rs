@@ -20,7 +20,11 @@ fn folder(name: &str) -> PathBuf {
     std::fs::write(folder.join("kernel.sqfs"), kernel).unwrap();
     words(&folder, "image build tree -o rootfs.ubifs --format ubifs --part mt29f2g08aad", 0);
     let volume = |id: u32, name: &str, image: &str| {
-        let size = if image.is_empty() { "vol_size=1MiB\n".to_owned() } else { format!("image={image}\n") };
+        let size = match image {
+            "" => "vol_size=1MiB\n".to_owned(),
+            "rootfs.ubifs" => format!("image={image}\nvol_size=16MiB\n"),
+            _ => format!("image={image}\n"),
+        };
         let kind = if name == "kernel" { "static" } else { "dynamic" };
         format!("[{name}]\nmode=ubi\nvol_id={id}\nvol_type={kind}\nvol_name={name}\n{size}")
     };
