@@ -206,6 +206,20 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     output.finish()
 }
 
+/// Reserves room on the host's disk for a range of a file, which keeps its length: what is written there later does not find
+/// the disk full. Where the host cannot reserve, nothing happens.
+///
+/// # Errors
+/// The disk or the quota is full, or files cannot be that large.
+pub fn reserve(file: &File, range: &std::ops::Range<u64>) -> io::Result<()> {
+    use rustix::io::Errno;
+    let len = range.end - range.start;
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, range.start, len) {
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a path stands for stdout (or stdin).
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"

@@ -192,11 +192,26 @@ impl<S: Store> StoreFlash<S> {
 
     fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), StoreError> {
         if self.mode == StoreMode::WriteThrough {
+            self.extend(addr + bytes.len() as u64)?;
             return self.store.write_at(addr, bytes);
         }
         let size = u64::from(self.geometry.erase_bytes);
         let block = self.block_of(addr);
         self.overlay.write(&mut self.store, block, size, (addr % size) as usize, bytes)
+    }
+
+    /// Extends the store to hold a byte address, by whole erase blocks: whenever the process is stopped, the image does not end
+    /// inside one.
+    fn extend(&mut self, end: u64) -> Result<(), StoreError> {
+        let size = u64::from(self.geometry.erase_bytes);
+        loop {
+            let len = self.store.size_bytes();
+            if len >= end {
+                return Ok(());
+            }
+            let ones = vec![0xFF; (size - len % size) as usize];
+            self.store.write_at(len, &ones)?;
+        }
     }
 
     fn erase_block(&mut self, addr: u64) -> Result<(), StoreError> {

@@ -6,7 +6,9 @@ use crate::common::{Failure, Outcome};
 use floatgate_lab::image::Access;
 use floatgate_lab::image::extract::Loss;
 use floatgate_lab::image::raw::read_raw;
+use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -22,7 +24,7 @@ pub(crate) struct Args {
 
     /// The file in the image
     #[arg(required_unless_present = "raw")]
-    path: Option<String>,
+    path: Option<OsString>,
 
     /// The bytes of the volume, whatever is in it
     #[arg(long, conflicts_with = "path")]
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-fn file(args: &Args, path: &str) -> Outcome {
+fn file(args: &Args, path: &OsStr) -> Outcome {
     let mut fs = args.image.mount()?;
     let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed(error))?;
     let mut out = std::io::stdout().lock();

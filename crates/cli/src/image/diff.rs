@@ -35,11 +35,11 @@ pub(crate) struct Args {
     second_volume: Option<String>,
 
     /// Where the first image begins in its file, where there are several
-    #[arg(long, value_name = "BYTE")]
+    #[arg(long, value_name = "BYTE", value_parser = options::number)]
     offset: Option<u64>,
 
     /// Where the second image begins in its file
-    #[arg(long, value_name = "BYTE")]
+    #[arg(long, value_name = "BYTE", value_parser = options::number)]
     second_offset: Option<u64>,
 
     /// Times of change may differ

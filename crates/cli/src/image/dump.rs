@@ -1,10 +1,12 @@
 //! `floatgate image dump`.
 
-use super::options::{self, ImageArgs};
+use super::options::{self, ImageArgs, number};
 use crate::common::{self, Failure, Outcome};
 use clap::ValueEnum;
 use floatgate_lab::image::Access;
 use floatgate_lab::image::dump::{Area, Dumped, Wanted, dump};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -41,7 +43,7 @@ pub(crate) struct Args {
 
     /// The node of a file's inode
     #[arg(long, value_name = "PATH", group = "what", allow_hyphen_values = true)]
-    path: Option<String>,
+    path: Option<OsString>,
 
     /// All nodes of an area
     #[arg(long, value_name = "AREA", group = "what")]
@@ -81,14 +83,6 @@ enum AreaName {
 /// Bytes in a line of hexadecimal digits, of which each has two.
 const LINE: usize = 32;
 
-fn number(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|error| error.to_string())
-}
-
 fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
     let (leb, byte) = text.split_once(':').unwrap_or((text, "0"));
     let narrow = |text: &str| u32::try_from(number(text)?).map_err(|error| error.to_string());
@@ -117,7 +111,7 @@ impl Args {
         let by_place = self.leb.map(|(lnum, offset)| Wanted::Leb { lnum, offset });
         let by_inode = self.inode.map(|inode| Wanted::Inode { inode, block: self.block });
         let by_path = self.path.as_ref().map(|path| Wanted::Path {
-            path: path.clone().into_bytes(),
+            path: path.as_bytes().to_vec(),
             block: self.block,
             entry: self.entry,
         });

@@ -72,7 +72,7 @@ pub(crate) struct RmArgs {
     paths: Vec<OsString>,
 
     /// Directories too, with all they hold
-    #[arg(long, short)]
+    #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
     /// Directories too, if they are empty
@@ -169,7 +169,7 @@ pub(crate) struct ChmodArgs {
     paths: Vec<OsString>,
 
     /// Directories with all they hold
-    #[arg(long, short = 'R')]
+    #[arg(long, short = 'R', visible_short_alias = 'r')]
     recursive: bool,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct ChownArgs {
     paths: Vec<OsString>,
 
     /// Directories with all they hold
-    #[arg(long, short = 'R')]
+    #[arg(long, short = 'R', visible_short_alias = 'r')]
     recursive: bool,
 }
 

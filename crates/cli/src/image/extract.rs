@@ -4,7 +4,7 @@ use super::options::{self, ImageArgs};
 use crate::common::{self, Failure, Outcome, count, grouped};
 use floatgate_lab::image::Access;
 use floatgate_lab::image::extract::{
-    DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extraction, Loss, TarTarget,
+    DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
 };
 use floatgate_lab::output::Output;
 use indicatif::ProgressBar;
@@ -19,6 +19,8 @@ use std::process::ExitCode;
   floatgate image extract dump.bin - | tar -t
   floatgate image extract two-volumes.ubi data/ --volume data
 
+Without --volume all volumes of a device that has several are extracted: each filesystem into a directory with the volume's name, other
+volumes as files NAME.img.
 A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root.
 Exit status 1 when something could not be restored bit for bit: it is listed.")]
 pub(crate) struct Args {
@@ -57,15 +59,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if to_stdout && args.json {
         return Err(Failure::new("both the tar and JSON would go to stdout", "name a file for the tar"));
     }
+    if !to_stdout && !args.is_tar() {
+        DirectoryTarget::check_empty(&args.target).map_err(|error| {
+            Failure::new(
+                format!("{}: {error}", args.target.display()),
+                "name a new or an empty folder, a file that ends in .tar, or - for a tar on stdout",
+            )
+        })?;
+    }
     let image = args.image.open(Access::Read)?;
-    let extraction = Extraction::open(image, &args.image.selection());
+    let extraction = Extractions::open(image, &args.image.selection());
     let extraction = extraction.map_err(|error| options::failure(&args.image.image, &error))?;
     let extracted = args.extract(extraction, to_stdout)?;
     args.report(&extracted, to_stdout)
 }
 
 impl Args {
-    fn extract(&self, extraction: Extraction, to_stdout: bool) -> Result<Extracted, Failure> {
+    fn is_tar(&self) -> bool {
+        self.target.extension().is_some_and(|extension| extension == "tar")
+    }
+
+    fn extract(&self, extraction: Extractions, to_stdout: bool) -> Result<Extracted, Failure> {
         let limits =
             ExtractLimits { bytes: self.max_bytes, entries: self.max_entries, depth: self.max_depth };
         let bar = ProgressBar::new_spinner();
@@ -74,8 +88,7 @@ impl Args {
                 .unwrap_or_else(|_| indicatif::ProgressStyle::default_spinner()),
         );
         let progress = |bytes| bar.set_position(bytes);
-        let is_tar = self.target.extension().is_some_and(|extension| extension == "tar");
-        let outcome = if to_stdout || is_tar {
+        let outcome = if to_stdout || self.is_tar() {
             self.tar(extraction, &limits, &progress)
         } else {
             let target = DirectoryTarget::new(&self.target, !self.no_owner);
@@ -88,7 +101,7 @@ impl Args {
 
     fn tar(
         &self,
-        extraction: Extraction,
+        extraction: Extractions,
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, Failure> {

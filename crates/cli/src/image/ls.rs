@@ -4,9 +4,12 @@ use super::options::ImageArgs;
 use super::show::{self, FileJson};
 use crate::common::{self, Failure, Outcome};
 use floatgate_lab::image::FileUbifs;
-use floatgate_lab::image::extract::show_name;
+use floatgate_lab::image::extract::{show_name, show_path};
+use floatgate_lab::image::walk::{Walk, WalkError};
 use floatgate_media::ubifs::FileType;
-use floatgate_stack::ubifs::{Attributes, DirEntry};
+use floatgate_stack::ubifs::{Attributes, Error};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -20,10 +23,10 @@ pub(crate) struct Args {
 
     /// A directory or a file in the image
     #[arg(default_value = "/")]
-    path: String,
+    path: OsString,
 
     /// Directories below too
-    #[arg(long, short)]
+    #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
     /// Machine-readable list (schema: docs/json.md)
@@ -40,56 +43,64 @@ struct Listed {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut fs = args.image.mount()?;
-    let inode = fs.resolve(args.path.as_bytes()).map_err(|error| args.image.failed(error))?;
-    let base = args.path.trim_matches('/').to_owned();
-    let listed = list(&mut fs, inode, base, args.recursive).map_err(|error| args.image.failed(error))?;
+    let path = args.path.as_bytes();
+    let inode = fs.resolve(path).map_err(|error| args.image.failed(error))?;
+    let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+    let base = parts.map(<[u8]>::to_vec).collect();
+    let mut refused = Vec::new();
+    let listed = list(&mut fs, inode, base, args.recursive, &mut refused);
+    let listed = listed.map_err(|error| args.image.failed(error))?;
     if args.json {
         let files: Vec<FileJson> = listed.iter().map(Listed::json).collect();
-        return common::print_json(&files);
+        common::print_json(&files)?;
+    } else {
+        print(&listed)?;
     }
-    print(&listed)?;
-    Ok(ExitCode::SUCCESS)
+    refused.iter().for_each(|why| common::tell(why));
+    Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// Lists a file or a directory; with `recursive` all directories below, but for those in `refused`.
 fn list(
     fs: &mut FileUbifs,
     inode: u32,
-    base: String,
+    base: Vec<Vec<u8>>,
     recursive: bool,
-) -> Result<Vec<Listed>, floatgate_stack::ubifs::Error> {
-    let attributes = fs.attributes(inode)?;
-    if attributes.file_type != FileType::Directory {
-        return Ok(vec![listed(fs, base, inode)?]);
+    refused: &mut Vec<String>,
+) -> Result<Vec<Listed>, Error> {
+    if fs.attributes(inode)?.file_type != FileType::Directory {
+        return Ok(vec![listed(fs, &base, inode)?]);
     }
     let mut out = Vec::new();
-    let mut pending = vec![(base, inode)];
-    while let Some((path, directory)) = pending.pop() {
-        let mut entries = fs.read_dir(directory, None, usize::MAX)?;
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut below = Vec::new();
-        for entry in entries {
-            let path = join(&path, &entry);
-            if recursive && entry.file_type == FileType::Directory {
-                below.push((path.clone(), entry.inode));
+    let mut walk = Walk::new(inode);
+    while let Some(directory) = walk.next(fs) {
+        match directory {
+            Ok(directory) => {
+                let mut path = [base.clone(), directory.path].concat();
+                for entry in directory.entries {
+                    path.push(entry.name);
+                    out.push(listed(fs, &path, entry.inode)?);
+                    path.pop();
+                }
             }
-            out.push(listed(fs, path, entry.inode)?);
+            Err((_, WalkError::Unreadable(error))) => return Err(error),
+            Err((path, error)) => {
+                refused.push(format!("not listed: {}: {error}", show_path(&[base.clone(), path].concat())));
+            }
         }
-        below.reverse();
-        pending.append(&mut below);
+        if !recursive {
+            break;
+        }
     }
     Ok(out)
 }
 
-fn join(path: &str, entry: &DirEntry) -> String {
-    let name = show_name(&entry.name);
-    if path.is_empty() { name } else { format!("{path}/{name}") }
-}
-
-fn listed(fs: &mut FileUbifs, path: String, inode: u32) -> Result<Listed, floatgate_stack::ubifs::Error> {
+fn listed(fs: &mut FileUbifs, path: &[Vec<u8>], inode: u32) -> Result<Listed, Error> {
     let attributes = fs.attributes(inode)?;
     let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
     let target = if readable { Some(fs.read_link(inode)?) } else { None };
-    Ok(Listed { path, attributes, target })
+    let path: Vec<String> = path.iter().map(|name| show_name(name)).collect();
+    Ok(Listed { path: path.join("/"), attributes, target })
 }
 
 impl Listed {

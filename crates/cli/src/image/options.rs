@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_lab::image::{Access, FileUbifs, Image, ImageError, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
@@ -12,16 +13,16 @@ pub(super) struct ImageArgs {
     /// The file with the image
     pub(super) image: PathBuf,
 
-    /// The UBI volume, by name or number, where there are several
+    /// The UBI volume, by name or number, where several hold a UBIFS
     #[arg(long, value_name = "NAME")]
     pub(super) volume: Option<String>,
 
     /// Where the image begins in the file, where there are several (see `floatgate image info`)
-    #[arg(long, value_name = "BYTE")]
+    #[arg(long, value_name = "BYTE", value_parser = number)]
     pub(super) offset: Option<u64>,
 
     /// The key of a UBIFS with authentication, as the kernel's keyring has it: whatever it does not vouch for is refused
-    #[arg(long, value_name = "FILE", value_parser = read_key)]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
 
     /// Verify the hashes of a UBIFS with authentication without its key: damage shows, forgery does not
@@ -30,9 +31,18 @@ pub(super) struct ImageArgs {
 }
 
 /// The key in a file.
-fn read_key(path: &str) -> Result<AuthKey, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-    AuthKey::new(&bytes).map_err(|error| format!("{path}: {error}"))
+fn read_key(path: &Path) -> Result<AuthKey, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    AuthKey::new(&bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A number, decimal or hexadecimal after 0x.
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| error.to_string())
 }
 
 impl ImageArgs {
@@ -41,7 +51,7 @@ impl ImageArgs {
     }
 
     /// What is to be verified.
-    pub(super) fn authenticate(&self) -> Authenticate {
+    fn authenticate(&self) -> Authenticate {
         match &self.auth_key {
             Some(key) => Authenticate::Key(key.clone()),
             None if self.auth_hashes => Authenticate::Hashes,

@@ -7,6 +7,8 @@ use floatgate_lab::image::extract::show_name;
 use floatgate_media::ubifs::{FileType, InodeFlags};
 use floatgate_stack::ubifs::Attributes;
 use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -17,7 +19,7 @@ pub(crate) struct Args {
     image: ImageArgs,
 
     /// The file in the image
-    path: String,
+    path: OsString,
 
     /// Machine-readable (schema: docs/json.md)
     #[arg(long)]
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     extended_attributes.sort();
     let data_blocks = fs.data_blocks(inode, 0, usize::MAX).map_err(failed)?.len() as u64;
     let stat = Stat {
-        file: FileJson::new(args.path.clone(), &attributes, target.as_deref()),
+        file: FileJson::new(show_name(args.path.as_bytes()), &attributes, target.as_deref()),
         compression: format!("{:?}", attributes.compression).to_lowercase(),
         flags: flag_names(attributes.flags),
         extended_attributes,

@@ -41,7 +41,7 @@ fn words(folder: &Path, line: &str) -> Run {
     run_in(folder, line.split_whitespace())
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -91,7 +91,7 @@ fn add(live: &mut Live, directory: u32, name: &str, kind: NewKind, data: &[u8]) 
 }
 
 /// Bytes that nothing compresses; a linear congruential generator is enough (Knuth's MMIX).
-fn noise(len: usize) -> Vec<u8> {
+pub(crate) fn noise(len: usize) -> Vec<u8> {
     let states = std::iter::successors(Some(1_u64), |state| {
         Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
     });

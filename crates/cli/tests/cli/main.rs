@@ -21,5 +21,8 @@ mod json;
 mod mount;
 mod otp;
 mod output;
+#[cfg(target_os = "linux")]
+mod outputs;
 mod plots;
 mod support;
+mod volumes;

@@ -128,12 +128,18 @@ pub fn dump(image: Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<
 
 /// What begins at a byte of the file.
 fn at_byte(image: Image, at: u64) -> Result<Dumped, ImageError> {
+    let in_oob =
+        || ImageError::NoNode(format!("byte {at} of the dump is in the OOB, or before its first page"));
+    let place = match &image.corrected {
+        Some(corrected) => corrected.data_byte(at).ok_or_else(in_oob)?,
+        None => at,
+    };
     let mut store = image.into_store();
-    if at >= store.size_bytes() {
-        return Err(ImageError::NoNode(format!("the file has {} bytes", store.size_bytes())));
+    if place >= store.size_bytes() {
+        return Err(ImageError::NoNode(format!("the file ends before byte {at}")));
     }
     let mut bytes = vec![0; 1 << 17];
-    store.read_at(at, &mut bytes).map_err(ImageError::Store)?;
+    store.read_at(place, &mut bytes).map_err(ImageError::Store)?;
     let mut dumped = match bytes.get(..4) {
         Some(b"UBI#") => {
             of_ec(EcHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))

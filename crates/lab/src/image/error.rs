@@ -18,6 +18,9 @@ pub enum ImageError {
     /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The image was being changed when writing failed.
+    #[error("writing failed in the middle of the change, so the image is as after a power cut: {0}")]
+    Interrupted(Box<ImageError>),
     /// The writer that gets the output fails.
     #[error("the output: {0}")]
     Write(std::io::Error),
@@ -66,6 +69,12 @@ pub enum ImageError {
     /// The device has no volume.
     #[error("the UBI device has no volume")]
     NoVolumes,
+    /// No volume that is meant has a UBIFS: their names, and what is in them.
+    #[error("{}", no_filesystem(.0))]
+    NoFilesystem(Vec<(String, &'static str)>),
+    /// The file is of another format.
+    #[error("neither UBI nor UBIFS was found: the file begins with {0}")]
+    OtherFormat(&'static str),
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),
@@ -102,6 +111,14 @@ pub enum ImageError {
     OobDamaged(String),
 }
 
+fn no_filesystem(volumes: &[(String, &'static str)]) -> String {
+    let all: Vec<String> = volumes.iter().map(|(name, content)| format!("{name} ({content})")).collect();
+    match all.as_slice() {
+        [only] => format!("the volume holds no UBIFS: {only}"),
+        all => format!("no volume holds a UBIFS: {}", all.join(", ")),
+    }
+}
+
 impl ImageError {
     /// What to do about it.
     pub fn help(&self) -> String {
@@ -110,6 +127,7 @@ impl ImageError {
                 "name a file that can be read, and written if it is to be changed"
             }
             Self::Output(error) => error.help(),
+            Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",
             Self::Write(_) => "nothing more can be written to the output",
             Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
@@ -142,6 +160,12 @@ impl ImageError {
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
                 "`floatgate image check` says what is wrong"
             }
+            Self::NoFilesystem(volumes) => {
+                let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
+                return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
+            }
+            Self::OtherFormat("squashfs") => "`unsquashfs` extracts it",
+            Self::OtherFormat(_) => "name a file with a UBI or UBIFS image in it",
             Self::Ecc(error) => return error.help().to_owned(),
             Self::Truncated(_) => {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"

@@ -11,9 +11,10 @@ use floatgate_stack::ubifs::{
 use floatgate_stack::{Volume, VolumeError};
 use serde::Serialize;
 
+use super::content::{HEAD_BYTES, UBIFS_MAGIC, format_of};
 use super::detect::{Content, Found, PageShape};
 use super::extract::show_name;
-use super::{Corrected, FileUbi, Image, ImageError};
+use super::{Corrected, FileUbi, Image, ImageError, Selection};
 
 /// All that a file holds.
 #[derive(Clone, Debug, Serialize)]
@@ -27,9 +28,9 @@ pub struct ImageInfo {
 /// One image.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneImage {
-    /// First byte in the file; without the OOB, where there was some.
+    /// First byte in the file.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes, without the OOB where there is some.
     pub len: u64,
     /// The UBI device, if it is one.
     pub ubi: Option<UbiInfo>,
@@ -163,26 +164,45 @@ pub struct AuthenticationInfo {
 /// # Errors
 /// The file cannot be read. Damage inside is part of the report.
 pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
-    verified_info(image, &Authenticate::No)
+    selected_info(image, &Selection::default())
 }
 
-/// As [`info`]; filesystems with authentication are read as a whole and verified.
+/// As [`info`], of the image and the volume that are meant, if any are. Filesystems with authentication are read as a whole and
+/// verified.
 ///
 /// # Errors
-/// The file cannot be read. What is not authentic is part of the report.
-pub fn verified_info(image: Image, authenticate: &Authenticate) -> Result<ImageInfo, ImageError> {
-    let (mut image, ecc) = (image, None::<Corrected>);
-    let ecc = image.corrected.take().or(ecc);
-    let found = image.found.clone();
+/// The file cannot be read; what is meant is not there. What is not authentic is part of the report.
+pub fn selected_info(image: Image, selection: &Selection) -> Result<ImageInfo, ImageError> {
+    let found = match selection.offset {
+        Some(_) => vec![image.choose(selection)?],
+        None => image.found.clone(),
+    };
+    let ecc = image.corrected.clone();
     let mut images = Vec::with_capacity(found.len());
     let mut rest = Some(image);
     for one in &found {
         let Some(image) = rest.take() else { break };
-        let (described, image) = describe(image, one, authenticate)?;
+        let (described, image) = describe(image, one, &selection.authenticate)?;
         images.push(described);
         rest = image;
     }
+    if let Some(wanted) = &selection.volume {
+        keep_volume(&mut images, wanted)?;
+    }
     Ok(ImageInfo { images, ecc })
+}
+
+/// Leaves only the volumes of a name or number, and the images that have one.
+fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageError> {
+    let mut names = Vec::new();
+    images.retain_mut(|image| {
+        let Some(ubi) = &mut image.ubi else { return false };
+        names.extend(ubi.volumes.iter().map(|volume| volume.name.clone()));
+        let by_name = ubi.volumes.iter().any(|volume| volume.name == wanted);
+        ubi.volumes.retain(|volume| volume.name == wanted || !by_name && wanted.parse() == Ok(volume.id));
+        !ubi.volumes.is_empty()
+    });
+    if images.is_empty() { Err(ImageError::NoVolume { wanted: wanted.to_owned(), names }) } else { Ok(()) }
 }
 
 /// One image, and the file for the next one.
@@ -191,12 +211,12 @@ fn describe(
     found: &Found,
     authenticate: &Authenticate,
 ) -> Result<(OneImage, Option<Image>), ImageError> {
-    let mut one =
-        OneImage { offset: found.offset, len: found.len, ubi: None, ubifs: None, bare: false, damage: None };
+    let offset = image.file_byte(found.offset);
+    let mut one = OneImage { offset, len: found.len, ubi: None, ubifs: None, bare: false, damage: None };
     let again = image.reopen();
     match &found.content {
         Content::Ubifs { .. } => {
-            let selection = super::Selection { offset: Some(found.offset), ..super::Selection::default() };
+            let selection = Selection { offset: Some(offset), ..Selection::default() };
             let mut volume = image.volume(&selection)?;
             one.ubifs = ubifs_info(&mut *volume, authenticate);
             one.bare = true;
@@ -285,30 +305,19 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
     }
 }
 
-/// What a node of UBIFS begins with.
-const UBIFS_NODE: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
-
 /// What a volume begins with: a known format, or its first bytes.
 fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
-    let mut bytes = [0xFF; 16];
-    let read: Result<(), VolumeError> = volume.read(0, 0, &mut bytes);
+    let mut bytes = [0xFF; HEAD_BYTES];
+    let len = HEAD_BYTES.min(volume.geometry().leb_bytes as usize);
+    let read: Result<(), VolumeError> = volume.read(0, 0, &mut bytes[..len]);
     if read.is_err() || bytes.iter().all(|&byte| byte == 0xFF) {
         return None;
     }
-    if bytes.starts_with(&UBIFS_NODE) {
+    if bytes.starts_with(&UBIFS_MAGIC) {
         let why = probe(volume).err().map(|error| error.to_string()).unwrap_or_default();
         return Some(format!("a node of UBIFS, but it cannot be mounted: {why}"));
     }
-    let known: [(&[u8], &str); 6] = [
-        (b"hsqs", "squashfs"),
-        (&[0x27, 0x05, 0x19, 0x56], "U-Boot image"),
-        (&[0xD0, 0x0D, 0xFE, 0xED], "device tree or FIT image"),
-        (&[0x1F, 0x8B], "gzip"),
-        (&[0x85, 0x19], "JFFS2"),
-        (b"\x7fELF", "ELF"),
-    ];
-    let name = known.into_iter().find(|(magic, _)| bytes.starts_with(magic));
-    Some(name.map_or_else(|| show_name(&bytes), |(_, name)| name.to_owned()))
+    Some(format_of(&bytes).map_or_else(|| show_name(&bytes[..16]), str::to_owned))
 }
 
 fn ubifs_info(volume: &mut dyn Volume, authenticate: &Authenticate) -> Option<UbifsInfo> {

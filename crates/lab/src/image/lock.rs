@@ -31,17 +31,6 @@ impl Lock {
         }
     }
 
-    /// Fills the file up with 0xFF, so that it has whole units from a byte on.
-    ///
-    /// # Errors
-    /// Failures of the host.
-    pub fn fill_up(&self, start: u64, unit: u64) -> Result<(), ImageError> {
-        let len = self.0.metadata().map_err(ImageError::File)?.len();
-        let missing = len.saturating_sub(start).next_multiple_of(unit.max(1)) - len.saturating_sub(start);
-        let ones = vec![0xFF; usize::try_from(missing).unwrap_or(0)];
-        std::os::unix::fs::FileExt::write_all_at(&self.0, &ones, len).map_err(ImageError::File)
-    }
-
     /// All that was written to the file is on the host's disk when this returns.
     ///
     /// # Errors

@@ -8,10 +8,12 @@
 //! - [`check`](mod@check): what is wrong in an image; [`repair`](mod@repair): a new one with what can be saved.
 //! - [`diff`](mod@diff): how two images differ; [`dump`](mod@dump): one node or header, field by field.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
+//! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
 
 pub mod build;
 pub mod check;
+mod content;
 pub mod detect;
 pub mod diff;
 pub mod dump;
@@ -30,6 +32,7 @@ pub mod repair;
 mod tests;
 pub mod trial;
 pub mod ubinize;
+pub mod walk;
 
 pub use error::ImageError;
 pub use lock::Lock;

@@ -55,6 +55,19 @@ impl Corrected {
         notes
     }
 
+    /// The byte of the dump that is a byte of the data in its pages.
+    pub fn file_byte(&self, at: u64) -> u64 {
+        let page = u64::from(self.pages.page_bytes);
+        self.offset + at / page * u64::from(self.pages.stride()) + at % page
+    }
+
+    /// The byte of the data in the pages that is a byte of the dump; `None` in the OOB and before the first page.
+    pub fn data_byte(&self, at: u64) -> Option<u64> {
+        let (page, stride) = (u64::from(self.pages.page_bytes), u64::from(self.pages.stride()));
+        let at = at.checked_sub(self.offset)?;
+        (at % stride < page).then(|| at / stride * page + at % stride)
+    }
+
     /// PEBs of a device whose blocks are marked bad.
     pub(super) fn bad_pebs(&self, image: &Found) -> Vec<u32> {
         let Content::Ubi(shape) = &image.content else { return Vec::new() };
@@ -69,7 +82,7 @@ impl Corrected {
 
     fn lost_page(&self, page: u64) -> String {
         let block = page / u64::from(self.pages.pages_per_block);
-        let at = self.offset + page * u64::from(self.pages.stride());
+        let at = self.file_byte(page * u64::from(self.pages.page_bytes));
         format!(
             "page {page} (block {block}, byte {at:#x} of the file) has more wrong bits than its ECC corrects"
         )

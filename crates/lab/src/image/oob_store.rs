@@ -1,6 +1,7 @@
 //! The pages of a dump with OOB, to be read and written as if there were none.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use floatgate_stack::{FileStore, Store, StoreError};
@@ -38,6 +39,13 @@ impl OobPages {
             ecc: vec![0; self.scheme.ecc_bytes() as usize],
             scheme: self.scheme.clone(),
         }))
+    }
+
+    /// Where the pages with these bytes are in the dump.
+    pub(super) fn dump_range(&self, data: &Range<u64>) -> Range<u64> {
+        let geometry = self.scheme.geometry();
+        let (page, full_page) = (u64::from(geometry.page_bytes), u64::from(geometry.full_page()));
+        self.offset + data.start / page * full_page..self.offset + data.end.div_ceil(page) * full_page
     }
 
     /// Writes the pages of an image in a dump as the ECC corrects them, where it does. The rest of their OOB stays, and so do bad

@@ -13,8 +13,10 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
+use super::content::{HEAD_BYTES, UBIFS_MAGIC, format_of};
 use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
+use super::extract::show_name;
 use super::oob::{Corrected, correct};
 use super::oob_store::OobPages;
 use crate::ecc::Scheme;
@@ -24,6 +26,9 @@ const NOR_BUFFER: u32 = 64;
 
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
+
+/// LEBs in which a filesystem always has nodes: superblock, master nodes, log.
+const FIRST_LEBS: u32 = 4;
 
 /// What the volume table's parser calls the PEBs of a volume.
 const RESERVED_FIELD: &str = "reserved PEBs";
@@ -211,6 +216,11 @@ impl Image {
         self.store
     }
 
+    /// The byte of the file that is a byte of the images: in a dump there is OOB between the pages.
+    pub fn file_byte(&self, at: u64) -> u64 {
+        self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
+    }
+
     /// The image that is meant: the one that begins at the offset, or the only one.
     ///
     /// # Errors
@@ -218,7 +228,7 @@ impl Image {
     pub fn choose(&self, selection: &Selection) -> Result<Found, ImageError> {
         match selection.offset {
             Some(offset) => {
-                let at = self.found.iter().find(|found| found.offset == offset);
+                let at = self.found.iter().find(|found| self.file_byte(found.offset) == offset);
                 at.cloned().ok_or(ImageError::NotThere(offset))
             }
             None if self.found.len() == 1 => Ok(self.found[0].clone()),
@@ -271,8 +281,8 @@ impl Image {
         let volume: Option<Box<dyn Volume>> = match found.content {
             Content::Ubifs { .. } => Some(self.volume(selection)?).filter(|_| is_last),
             _ => {
-                let ubi = self.attach(&found, &Hints::default())?;
-                let id = choose_volume(&ubi, selection)?;
+                let mut ubi = self.attach(&found, &Hints::default())?;
+                let id = choose_ubifs(&mut ubi, selection)?;
                 let asks = ubi.volume(id)?.flags.contains(VolumeFlags::AUTORESIZE);
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 asks.then(|| Box::new(volume) as Box<dyn Volume>)
@@ -317,11 +327,11 @@ impl Image {
                 Ok(Box::new(BareVolume::new(window, geometry)))
             }
             _ => {
-                let ubi = match self.access {
+                let mut ubi = match self.access {
                     Access::Read => self.attach_remains(&found)?,
                     Access::Write => return self.writable_volume(&found, selection, recover),
                 };
-                let id = choose_volume(&ubi, selection)?;
+                let id = choose_ubifs(&mut ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 Ok(Box::new(volume))
             }
@@ -337,8 +347,8 @@ impl Image {
         if let Content::Ubifs { .. } = found.content {
             return Ok((self.volume(selection)?, Vec::new()));
         }
-        let ubi = self.attach_remains(&found)?;
-        let id = choose_volume(&ubi, selection)?;
+        let mut ubi = self.attach_remains(&found)?;
+        let id = choose_ubifs(&mut ubi, selection)?;
         let damage = ubi.damage().to_vec();
         let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
         Ok((Box::new(volume), damage))
@@ -385,7 +395,7 @@ impl Image {
     ) -> Result<Box<dyn Volume>, ImageError> {
         let wanted = self.lebs.take();
         let (mut attaching, mut ubi) = self.attach_for_writing(found, recover)?;
-        let id = choose_volume(&ubi, selection)?;
+        let id = choose_ubifs(&mut ubi, selection)?;
         let volume = ubi.volume(id)?;
         let grows = wanted
             .filter(|&lebs| lebs > volume.reserved_lebs && volume.flags.contains(VolumeFlags::AUTORESIZE));
@@ -583,23 +593,84 @@ fn require_erased(window: &mut Part, start: u64, len: u64, pebs: u64) -> Result<
     Ok(())
 }
 
+/// The volume that was named, or the only one.
 pub(super) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
-    let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
-    let names = || volumes.iter().map(|volume| super::extract::show_name(&volume.name)).collect();
-    match &selection.volume {
-        Some(wanted) => {
-            let by_name = volumes.iter().find(|volume| volume.name == wanted.as_bytes());
-            let by_id =
-                || wanted.parse::<u32>().ok().and_then(|id| volumes.iter().find(|volume| volume.id == id));
-            let found = by_name.or_else(by_id).map(|volume| volume.id);
-            found.ok_or_else(|| ImageError::NoVolume { wanted: wanted.clone(), names: names() })
-        }
-        None => match volumes.as_slice() {
-            [] => Err(ImageError::NoVolumes),
-            [only] => Ok(only.id),
-            _ => Err(ImageError::ChooseVolume(names())),
-        },
+    let volumes: Vec<NamedVolume> =
+        ubi.volumes().map(|volume| (volume.id, show_name(&volume.name))).collect();
+    match (&selection.volume, volumes.as_slice()) {
+        (Some(wanted), _) => named(&volumes, wanted),
+        (None, []) => Err(ImageError::NoVolumes),
+        (None, [(only, _)]) => Ok(*only),
+        (None, _) => Err(ImageError::ChooseVolume(volumes.into_iter().map(|(_, name)| name).collect())),
     }
+}
+
+/// A volume's number, and its name as it is shown.
+pub(super) type NamedVolume = (u32, String);
+
+/// The volume of a name or a number.
+fn named(volumes: &[NamedVolume], wanted: &str) -> Result<u32, ImageError> {
+    let by_name = volumes.iter().find(|(_, name)| name == wanted);
+    let by_id = || volumes.iter().find(|(id, _)| wanted.parse() == Ok(*id));
+    let missing = || ImageError::NoVolume {
+        wanted: wanted.to_owned(),
+        names: volumes.iter().map(|(_, name)| name.clone()).collect(),
+    };
+    by_name.or_else(by_id).map(|&(id, _)| id).ok_or_else(missing)
+}
+
+/// Reads the beginning of a LEB of a volume.
+type ReadHead<'r> = dyn FnMut(u32, u32) -> Option<Vec<u8>> + 'r;
+
+/// The volume with the filesystem that is meant: the one that was named, or the only one with a UBIFS.
+pub(super) fn choose_filesystem(
+    volumes: &[NamedVolume],
+    selection: &Selection,
+    head: &mut ReadHead<'_>,
+) -> Result<u32, ImageError> {
+    let id = match (&selection.volume, volumes) {
+        (Some(wanted), _) => named(volumes, wanted)?,
+        (None, []) => return Err(ImageError::NoVolumes),
+        (None, [(only, _)]) => *only,
+        (None, _) => {
+            let with: Vec<&NamedVolume> = volumes.iter().filter(|(id, _)| is_ubifs(*id, head)).collect();
+            match with.as_slice() {
+                [] => return Err(no_filesystem(volumes, head)),
+                [(only, _)] => *only,
+                several => {
+                    let names = several.iter().map(|(_, name)| name.clone());
+                    return Err(ImageError::ChooseVolume(names.collect()));
+                }
+            }
+        }
+    };
+    // A filesystem that is damaged at its beginning may still be read.
+    let is_other = !is_ubifs(id, head) && head(id, 0).is_some_and(|head| format_of(&head).is_some());
+    let of_id: Vec<NamedVolume> = volumes.iter().filter(|volume| volume.0 == id).cloned().collect();
+    if is_other { Err(no_filesystem(&of_id, head)) } else { Ok(id) }
+}
+
+/// Whether a node of UBIFS begins in one of the first LEBs.
+fn is_ubifs(id: u32, head: &mut ReadHead<'_>) -> bool {
+    (0..FIRST_LEBS).any(|lnum| head(id, lnum).is_some_and(|head| head.starts_with(&UBIFS_MAGIC)))
+}
+
+fn no_filesystem(volumes: &[NamedVolume], head: &mut ReadHead<'_>) -> ImageError {
+    let content = |(id, name): &NamedVolume| {
+        (name.clone(), head(*id, 0).and_then(|head| format_of(&head)).unwrap_or("unknown contents"))
+    };
+    ImageError::NoFilesystem(volumes.iter().map(content).collect())
+}
+
+/// As [`choose_filesystem`], of an attached device.
+fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+    let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
+    let names: Vec<NamedVolume> = volumes.iter().map(|volume| (volume.id, show_name(&volume.name))).collect();
+    choose_filesystem(&names, selection, &mut |id, lnum| {
+        let volume = volumes.iter().find(|volume| volume.id == id)?;
+        let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];
+        ubi.read_leb(id, lnum, 0, &mut head).ok().map(|()| head)
+    })
 }
 
 /// The flash that a UBI device was made for, as far as its headers tell.

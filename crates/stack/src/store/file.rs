@@ -48,7 +48,13 @@ impl FileStore {
     fn put(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         self.seek(offset, "writing")?;
         self.position = None;
-        self.file.write_all(data).map_err(failed("writing", offset))?;
+        if let Err(error) = self.file.write_all(data) {
+            // On a full disk the file keeps the length that it had.
+            if offset + data.len() as u64 > self.len {
+                let _ = self.file.set_len(self.len);
+            }
+            return Err(failed("writing", offset)(error));
+        }
         let end = offset + data.len() as u64;
         self.position = Some(end);
         self.len = self.len.max(end);

@@ -44,7 +44,7 @@ fn stored(volume: &RamVolume) -> BTreeMap<(u32, Option<u32>), Vec<u8>> {
     for (inode, file) in survey.tree().files.clone() {
         stored.insert((inode, None), file.attached);
         for (block, place) in file.blocks {
-            stored.insert((inode, Some(block)), survey.read_block(place, true).unwrap().data);
+            stored.insert((inode, Some(block)), survey.read_block(place.place, true).unwrap().data);
         }
     }
     stored

@@ -14,13 +14,14 @@ pub(super) use headers::{ERASED, Headers, Mapping};
 pub(super) use mapped::MappedVolume;
 pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
 
-use floatgate_stack::StoreMode;
 use floatgate_stack::store::{Store, Window};
 use floatgate_stack::ubi::AttachOptions;
 use floatgate_stack::ubifs::Severity;
+use floatgate_stack::{StoreMode, Volume};
 
-use super::detect::{Content, Found, PageShape};
-use super::open::Selection;
+use super::content::HEAD_BYTES;
+use super::detect::{Content, Found};
+use super::open::{Selection, choose_filesystem};
 use super::{Corrected, Image, ImageError};
 
 /// Checks all that is in a file, or what is chosen.
@@ -43,9 +44,11 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 let window = Window::new(again.into_store(), found.offset, found.len);
                 let volume = MappedVolume::bare(window, found.len, *leb_bytes, *min_io_bytes);
-                note_end(&found, *leb_bytes, &mut report);
+                note_end(&found, *leb_bytes, &origin, &mut report);
                 let checked = files::check(volume, None, selection, &origin, &mut report)?;
-                report.images.push(ImageCheck::bare(&found, checked));
+                report
+                    .images
+                    .push(ImageCheck { offset: origin.file_byte(0), ..ImageCheck::bare(&found, checked) });
             }
             _ => check_ubi(again, &found, selection, &origin, &mut report)?,
         }
@@ -66,14 +69,15 @@ fn check_ubi(
     let headers = match Headers::read(&mut window, found) {
         Err(ImageError::Nothing) => {
             attach(again, found, report);
-            report.images.push(ImageCheck::ubi(found, PebCounts::default()));
+            let offset = origin.file_byte(0);
+            report.images.push(ImageCheck { offset, ..ImageCheck::ubi(found, PebCounts::default()) });
             return Ok(());
         }
         headers => headers?,
     };
     headers.report(&mut window, origin, report)?;
     attach(again, found, report);
-    let mut checked = ImageCheck::ubi(found, headers.counts());
+    let mut checked = ImageCheck { offset: origin.file_byte(0), ..ImageCheck::ubi(found, headers.counts()) };
     let mut store: Box<dyn Store> = Box::new(window);
     for (id, record) in headers.volumes() {
         let name = super::extract::show_name(record.name());
@@ -120,17 +124,11 @@ pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened,
     let headers = Headers::read(&mut store, &found)?;
     let volumes: Vec<(u32, String)> =
         headers.volumes().map(|(id, record)| (id, super::extract::show_name(record.name()))).collect();
-    let names = || volumes.iter().map(|(_, name)| name.clone()).collect();
-    let id = match (&selection.volume, volumes.as_slice()) {
-        (Some(wanted), _) => {
-            let by_name = volumes.iter().find(|(id, name)| name == wanted || wanted.parse() == Ok(*id));
-            let missing = || ImageError::NoVolume { wanted: wanted.clone(), names: names() };
-            by_name.map(|&(id, _)| id).ok_or_else(missing)?
-        }
-        (None, [(id, _)]) => *id,
-        (None, []) => return Err(ImageError::NoVolumes),
-        (None, _) => return Err(ImageError::ChooseVolume(names())),
-    };
+    let id = choose_filesystem(&volumes, selection, &mut |id, lnum| {
+        let mut opened = headers.volume(&mut store, id, Mapping::Linux);
+        let mut head = vec![0; HEAD_BYTES.min(opened.geometry().leb_bytes as usize)];
+        opened.read(lnum, 0, &mut head).ok().map(|()| head)
+    })?;
     let volume = headers.volume(store, id, Mapping::Linux);
     Ok((volume, Some(headers), origin))
 }
@@ -144,7 +142,7 @@ fn attach(image: Image, found: &Found, report: &mut CheckReport) {
 }
 
 /// An image without UBI can end anywhere behind its data.
-fn note_end(found: &Found, leb_bytes: u32, report: &mut CheckReport) {
+fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &mut CheckReport) {
     let bytes = found.len % u64::from(leb_bytes.max(1));
     if bytes == 0 {
         return;
@@ -152,7 +150,7 @@ fn note_end(found: &Found, leb_bytes: u32, report: &mut CheckReport) {
     let what = format!("the image ends {bytes} bytes into its last LEB, of {leb_bytes}");
     let consequence = "what is missing reads as erased; where that matters, more findings follow";
     let mut finding = Finding::new(Layer::Ubifs, Severity::Note, "image", what, consequence);
-    finding.offset = Some(found.offset + found.len);
+    finding.offset = Some(origin.file_byte(found.len));
     report.add(finding);
 }
 
@@ -164,32 +162,21 @@ fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckRepo
 }
 
 /// Where the bytes of an image are in the file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Origin {
     offset: u64,
-    /// Of a dump with OOB: its pages, of which the image has only the data.
-    pages: Option<PageShape>,
-    start: u64,
+    /// Of a dump with OOB.
+    corrected: Option<Corrected>,
 }
 
 impl Origin {
     fn new(found: &Found, corrected: Option<&Corrected>) -> Self {
-        Self {
-            offset: found.offset,
-            pages: corrected.map(|corrected| corrected.pages),
-            start: corrected.map_or(0, |corrected| corrected.offset),
-        }
+        Self { offset: found.offset, corrected: corrected.cloned() }
     }
 
     /// The byte of the file that is this byte of the image.
     pub(super) fn file_byte(&self, byte: u64) -> u64 {
         let at = self.offset + byte;
-        match self.pages {
-            Some(pages) => {
-                let page = u64::from(pages.page_bytes);
-                self.start + at / page * u64::from(pages.stride()) + at % page
-            }
-            None => at,
-        }
+        self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
     }
 }

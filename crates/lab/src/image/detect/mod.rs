@@ -11,6 +11,7 @@ use memchr::memmem;
 use serde::Serialize;
 
 use super::ImageError;
+use super::content::{HEAD_BYTES, format_of};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -143,7 +144,15 @@ fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<V
     for (offset, superblock) in &hits.superblocks {
         let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
         if !inside && is_possible(superblock) {
-            found.push(bare_ubifs(*offset, superblock, size));
+            let bare = bare_ubifs(*offset, superblock, size);
+            let mut outside = Vec::new();
+            for other in found {
+                if !is_data(store, &bare, other.offset)? {
+                    outside.push(other);
+                }
+            }
+            found = outside;
+            found.push(bare);
         }
     }
     found.sort_by_key(|found| found.offset);
@@ -175,7 +184,11 @@ pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
     Ok(match first {
         Some(offset) => impossible("an eraseblock of UBI", offset, "the file ends before it does"),
         None if magic == NODE_MAGIC => impossible("a node of UBIFS", 0, "it is no good superblock"),
-        None => ImageError::Nothing,
+        None => {
+            let mut head = vec![0; HEAD_BYTES];
+            store.read_at(0, &mut head).map_err(ImageError::Store)?;
+            format_of(&head).map_or(ImageError::Nothing, ImageError::OtherFormat)
+        }
     })
 }
 
@@ -264,6 +277,18 @@ fn superblock(bytes: &[u8]) -> Option<Superblock> {
         Node::Superblock(superblock) => Some(superblock),
         _ => None,
     }
+}
+
+/// Whether a byte is in the data of a filesystem without UBI: a node begins the LEB that it is in. A superblock can speak of more LEBs
+/// than there are.
+fn is_data(store: &mut dyn Store, bare: &Found, at: u64) -> Result<bool, ImageError> {
+    let Content::Ubifs { leb_bytes, .. } = bare.content else { return Ok(false) };
+    let Some(inside) = at.checked_sub(bare.offset).filter(|inside| *inside < bare.len) else {
+        return Ok(false);
+    };
+    let mut bytes = vec![0; 2 * OVERLAP];
+    store.read_at(at - inside % u64::from(leb_bytes.max(1)), &mut bytes).map_err(ImageError::Store)?;
+    Ok(Frame::parse(&bytes).is_ok())
 }
 
 fn bare_ubifs(offset: u64, superblock: &Superblock, size: u64) -> Found {

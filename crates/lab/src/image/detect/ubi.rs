@@ -19,6 +19,15 @@ const HEADER_BYTES: usize = 64;
 const HEADERS: usize = 1 << 16;
 const DISTANCES: usize = 4096;
 
+/// Headers that have to be where a distance says, for each one that is missing there.
+const DENSE: u64 = 2;
+
+/// PEBs without a header that a device may have in a row while its distance is looked for.
+const GAP: u64 = 64;
+
+/// Places that are looked at for the distance between PEBs, against files made to take long.
+const STEPS: u32 = 1 << 22;
+
 /// Devices that are looked for in a file.
 const REGIONS: usize = 256;
 
@@ -34,7 +43,7 @@ struct Region {
     single: bool,
 }
 
-/// The UBI devices of a file, in order.
+/// The UBI devices of a file, in order. What looks like one within the LEBs of another is data of a file or a volume there.
 pub(super) fn find(
     store: &mut dyn Store,
     hits: &Hits,
@@ -44,7 +53,7 @@ pub(super) fn find(
     let mut regions = regions(&hits.ec, size);
     regions.retain(|region| content(region, None).is_some() && !region.is_cut_off());
     drop_outliers(&mut regions);
-    grow(store, &mut regions)?;
+    let regions = grow(store, regions, &hits.ec)?;
     let mut found = Vec::new();
     for region in regions {
         for part in split(store, region)? {
@@ -62,32 +71,34 @@ pub(super) fn find(
     Ok(found)
 }
 
+/// Whether two headers are of PEBs of one device.
+fn is_same(one: &EcHeader, other: &EcHeader) -> bool {
+    let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset);
+    // As for Linux, 0 is any image.
+    let of_image = one.image_seq == other.image_seq || one.image_seq == 0 || other.image_seq == 0;
+    key(one) == key(other) && of_image
+}
+
 /// Headers in even distances, as far as they go.
+///
+/// A device begins with the first header that no other device holds. Headers between those of its PEBs are data: of an image in a
+/// file or a volume, which may have the same geometry and the same image sequence number.
 fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
     let mut regions = Vec::new();
     let mut rest = hits;
     while let Some(&(offset, header)) = rest.first().filter(|_| regions.len() < REGIONS) {
-        let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset);
-        let of_image = |other: &EcHeader| {
-            // As for Linux, 0 is any image.
-            other.image_seq == header.image_seq || other.image_seq == 0 || header.image_seq == 0
-        };
-        let same = |other: &EcHeader| key(other) == key(&header) && of_image(other);
+        let same = |other: &EcHeader| is_same(&header, other);
         let distance = distance(rest, &same);
         let next = rest.get(1).map_or(size, |next| next.0);
         let stride = distance.unwrap_or(next - offset).max(1);
-        let even = |at: u64| (at - offset).is_multiple_of(stride);
-        // Other headers between those of PEBs are of an image in a volume, or behind the last one. A single other one in the place of
-        // a PEB's is damaged.
-        let next_is_same = |index: usize| {
-            let next = rest[index + 1..].iter().find(|(at, _)| even(*at));
-            next.is_some_and(|(_, next)| same(next))
+        let even: Vec<&(u64, EcHeader)> =
+            rest.iter().filter(|(at, _)| (at - offset).is_multiple_of(stride)).collect();
+        // A single other header in the place of a PEB's is damaged.
+        let belongs = |&(index, (_, other)): &(usize, &&(u64, EcHeader))| {
+            same(other) || even.get(index + 1).is_some_and(|(_, next)| same(next))
         };
-        let belongs = |&(index, (at, other)): &(usize, &(u64, EcHeader))| {
-            same(other) == even(*at) || even(*at) && next_is_same(index)
-        };
-        let run = rest.iter().enumerate().take_while(belongs).map(|(_, hit)| hit);
-        let last = run.filter(|(_, other)| same(other)).map(|&(at, _)| at).last().unwrap_or(offset);
+        let run = even.iter().enumerate().take_while(belongs).map(|(_, hit)| hit);
+        let last = run.filter(|(_, other)| same(other)).map(|&&(at, _)| at).last().unwrap_or(offset);
         let end = last.saturating_add(stride).min(size);
         regions.push(Region { offset, end, stride, header, single: distance.is_none() });
         rest = rest.iter().position(|&(at, _)| at >= end).map_or(&[], |next| &rest[next..]);
@@ -95,16 +106,49 @@ fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
     regions
 }
 
-/// The distance from a header to the next that occurs most often, the smallest of equals.
+/// The distance between the PEBs of the device that begins with the first header: the one that explains most headers, or else the one
+/// that occurs most often.
 fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Option<u64> {
     let near = hits.iter().take(HEADERS).filter(|(_, header)| same(header));
     let offsets: Vec<u64> = near.map(|hit| hit.0).take(DISTANCES).collect();
-    let mut counts = BTreeMap::new();
-    for pair in offsets.windows(2) {
-        *counts.entry(pair[1] - pair[0]).or_insert(0u32) += 1;
+    let (first, data_offset) = hits.first().map(|(at, header)| (*at, header.data_offset))?;
+    let between = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    let is_block = |distance: &u64| {
+        let is_larger = *distance > u64::from(data_offset);
+        is_larger && (distance.is_power_of_two() || page_shape(*distance, data_offset).is_some())
+    };
+    let distances: BTreeSet<u64> =
+        offsets.iter().map(|at| at - first).chain(between()).filter(is_block).collect();
+    let mut steps = STEPS;
+    let explained = |distance| Some((explained(&offsets, distance, &mut steps)?, distance));
+    // Of equals the largest: half of it leads to the same headers.
+    if let Some((_, distance)) = distances.into_iter().filter_map(explained).max() {
+        return Some(distance);
     }
+    let mut counts = BTreeMap::new();
+    between().for_each(|distance| *counts.entry(distance).or_insert(0u32) += 1);
     let most = counts.values().copied().max()?;
     counts.into_iter().find(|&(_, count)| count == most).map(|(distance, _)| distance)
+}
+
+/// How many headers stand where a distance from the first one says; `None` if too many are missing before the last one.
+fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
+    let (&first, &last) = (offsets.first()?, offsets.last()?);
+    let (mut count, mut missing, mut missing_before_last) = (0, 0, 0);
+    for at in (first..=last).step_by(usize::try_from(distance).ok()?) {
+        *steps = steps.checked_sub(1)?;
+        if offsets.binary_search(&at).is_ok() {
+            count += 1;
+            missing_before_last = missing;
+        } else {
+            missing += 1;
+        }
+        // What follows a long gap is another device.
+        if missing - missing_before_last > GAP {
+            break;
+        }
+    }
+    (count > 1 && count >= DENSE * missing_before_last).then_some(count)
 }
 
 fn content(region: &Region, min_io: Option<u32>) -> Option<Content> {
@@ -143,18 +187,28 @@ fn drop_outliers(regions: &mut Vec<Region>) {
     });
 }
 
-/// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind.
-fn grow(store: &mut dyn Store, regions: &mut [Region]) -> Result<(), ImageError> {
+/// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind. Regions that turn out to be in
+/// such PEBs are dropped.
+fn grow(
+    store: &mut dyn Store,
+    regions: Vec<Region>,
+    hits: &[(u64, EcHeader)],
+) -> Result<Vec<Region>, ImageError> {
     let size = store.size_bytes();
-    for at in 0..regions.len() {
-        let start = at.checked_sub(1).and_then(|before| regions.get(before)).map_or(0, |region| region.end);
-        let end = regions.get(at + 1).map_or(size, |next| next.offset);
-        if let Some(region) = regions.get_mut(at).filter(|region| !region.single) {
-            region.grow_down(store, start)?;
-            region.grow_up(store, end)?;
+    let mut grown: Vec<Region> = Vec::new();
+    for (at, mut region) in regions.iter().copied().enumerate() {
+        if grown.last().is_some_and(|outer| (outer.offset..outer.end).contains(&region.offset)) {
+            continue;
         }
+        if !region.single {
+            let end = regions.get(at + 1).map_or(size, |next| next.offset);
+            region.grow_down(store, grown.last(), hits)?;
+            region.grow_up(store, end, hits)?;
+        }
+        grown.retain(|before| before.offset < region.offset);
+        grown.push(region);
     }
-    Ok(())
+    Ok(grown)
 }
 
 impl Region {
@@ -193,25 +247,54 @@ impl Region {
         Ok(true)
     }
 
-    fn grow_down(&mut self, store: &mut dyn Store, start: u64) -> Result<(), ImageError> {
+    /// Takes in PEBs before the first good EC header. Those in a region before, if they follow each other and none of that region's PEBs
+    /// begins there: then that region is data of theirs.
+    fn grow_down(
+        &mut self,
+        store: &mut dyn Store,
+        before: Option<&Self>,
+        hits: &[(u64, EcHeader)],
+    ) -> Result<(), ImageError> {
         let mut peb = self.offset;
-        while let Some(before) = peb.checked_sub(self.stride).filter(|&before| before >= start) {
-            peb = before;
-            if self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)? {
+        while let Some(at) = peb.checked_sub(self.stride) {
+            peb = at;
+            let is_held = self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)?;
+            if let Some(other) = before.filter(|other| peb < other.end) {
+                let is_its = other.offset.abs_diff(peb).is_multiple_of(other.stride);
+                if !is_held || is_its || header_at(hits, peb).is_some_and(|hit| !is_same(&self.header, hit)) {
+                    break;
+                }
+            }
+            if is_held {
                 self.offset = peb;
             }
         }
         Ok(())
     }
 
-    /// What is erased behind the last PEB in whole PEBs belongs to the device.
-    fn grow_up(&mut self, store: &mut dyn Store, end: u64) -> Result<(), ImageError> {
+    /// Takes in whole PEBs behind the last good EC header: those with a VID header, and erased ones before `end`, where the next region
+    /// begins. That one is data if it begins within a PEB with a VID header.
+    fn grow_up(
+        &mut self,
+        store: &mut dyn Store,
+        mut end: u64,
+        hits: &[(u64, EcHeader)],
+    ) -> Result<(), ImageError> {
+        let size = store.size_bytes();
         let mut erased = true;
         let mut peb = self.end;
-        while peb.saturating_add(self.stride) <= end {
+        while peb.saturating_add(self.stride) <= size {
+            let next = peb + self.stride;
             let is_held = self.vid(store, peb)?.is_some();
+            if next > end {
+                if !is_held || header_at(hits, peb).is_some() {
+                    break;
+                }
+                let behind = hits.partition_point(|&(at, _)| at < next);
+                end = hits.get(behind).map_or(size, |&(at, _)| at);
+            }
             erased = is_held || erased && self.is_erased(store, peb)?;
-            peb += self.stride;
+            peb = next;
             if erased {
                 self.end = peb;
             }
@@ -222,6 +305,11 @@ impl Region {
         }
         Ok(())
     }
+}
+
+/// The good EC header that begins at a byte.
+fn header_at(hits: &[(u64, EcHeader)], at: u64) -> Option<&EcHeader> {
+    hits.binary_search_by_key(&at, |hit| hit.0).ok().and_then(|index| hits.get(index)).map(|hit| &hit.1)
 }
 
 /// The same image twice, one behind the other: a LEB cannot be there twice with one sequence number. Each part has a volume table

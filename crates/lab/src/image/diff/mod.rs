@@ -12,15 +12,13 @@ use serde::Serialize;
 
 use super::extract::{Loss, show_name};
 use super::open::Selection;
+use super::walk::{DEPTH_MAX, Entered};
 use super::{FileUbifs, Image, ImageError};
 pub use raw::diff_raw;
 pub use side::{Side, diff_sides};
 
 /// Bytes that are compared at a time.
 const CHUNK: usize = 1 << 18;
-
-/// Directories inside each other that are followed.
-const DEPTH_MAX: usize = 2048;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +122,8 @@ pub fn compare(
         report.trouble.extend(damage);
     }
     let roots = (first.root(), second.root());
-    let mut diff = Diff { first, second, options, report, names: BTreeMap::new() };
+    let entered = (Entered::new(DEPTH_MAX), Entered::new(DEPTH_MAX));
+    let mut diff = Diff { first, second, options, report, entered, names: BTreeMap::new() };
     diff.run(roots)?;
     Ok(diff.report)
 }
@@ -134,6 +133,8 @@ struct Diff<'d, V, W> {
     second: &'d mut Ubifs<W>,
     options: &'d DiffOptions,
     report: DiffReport,
+    /// Directories of each that were entered.
+    entered: (Entered, Entered),
     /// First paths of pairs of inodes that were compared.
     names: BTreeMap<(u32, u32), String>,
 }
@@ -146,7 +147,7 @@ struct Level {
 
 impl<V: Volume, W: Volume> Diff<'_, V, W> {
     fn run(&mut self, roots: (u32, u32)) -> Result<(), ImageError> {
-        let mut levels: Vec<Level> = self.visit(String::new(), roots)?.into_iter().collect();
+        let mut levels: Vec<Level> = self.visit(String::new(), roots, 0)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let Some((name, first, second)) = level.rest.pop() else {
                 levels.pop();
@@ -155,10 +156,10 @@ impl<V: Volume, W: Volume> Diff<'_, V, W> {
             let path = format!("{}/{}", level.path, show_name(&name));
             self.report.entries += 1;
             match (first, second) {
-                (Some(first), Some(second)) if levels.len() <= DEPTH_MAX => {
-                    levels.extend(self.visit(path, (first, second))?);
+                (Some(first), Some(second)) => {
+                    let depth = levels.len();
+                    levels.extend(self.visit(path, (first, second), depth)?);
                 }
-                (Some(_), Some(_)) => self.trouble(&path, "directories are too deep inside each other"),
                 (Some(_), None) => self.differ(path, Presence::First, Vec::new()),
                 _ => self.differ(path, Presence::Second, Vec::new()),
             }
@@ -175,7 +176,7 @@ impl<V: Volume, W: Volume> Diff<'_, V, W> {
     }
 
     /// Compares a path that both have; a level if it is a directory in both.
-    fn visit(&mut self, path: String, inodes: (u32, u32)) -> Result<Option<Level>, ImageError> {
+    fn visit(&mut self, path: String, inodes: (u32, u32), depth: usize) -> Result<Option<Level>, ImageError> {
         let shown = if path.is_empty() { "/".to_owned() } else { path.clone() };
         let pair =
             self.first.attributes(inodes.0).and_then(|one| Ok((one, self.second.attributes(inodes.1)?)));
@@ -196,6 +197,12 @@ impl<V: Volume, W: Volume> Diff<'_, V, W> {
             self.differ(shown.clone(), Presence::Both, changes);
         }
         if [&one, &other].iter().any(|file| file.file_type != FileType::Directory) {
+            return Ok(None);
+        }
+        let entered = &mut self.entered;
+        let entered = entered.0.enter(inodes.0, depth).and_then(|()| entered.1.enter(inodes.1, depth));
+        if let Err(refused) = entered {
+            self.trouble(&shown, refused);
             return Ok(None);
         }
         match self.both_entries(inodes) {

@@ -1,15 +1,13 @@
 //! What can be done with the files of a mounted filesystem.
 
+use std::collections::BTreeSet;
+
 use floatgate_media::ubifs::FileType;
 use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{
-    AttributeChanges, DirEntry, Error, Name, NewFile, NewKind, Rename, SetXattr, Ubifs,
-};
+use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewFile, NewKind, Rename, SetXattr, Ubifs};
 
 use super::{EditError, Edited, ImagePath, Permissions};
-
-/// Entries of a directory that are listed at a time.
-const BATCH: usize = 256;
+use crate::image::walk::Walk;
 
 /// Prefixes that attributes can have in UBIFS.
 const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
@@ -163,25 +161,23 @@ impl<'f, V: Volume> Editor<'f, V> {
 
     /// Removes what a directory holds from the bottom up, and then the directory.
     fn remove_tree(&mut self, path: &ImagePath, at: Name<'_>, inode: u32) -> Result<(), EditError> {
-        let mut open: Vec<(u32, Vec<u8>, u32)> = vec![(at.directory, at.name.to_vec(), inode)];
-        while let Some(&(parent, ref name, inode)) = open.last() {
-            // What is removed is not listed again, so that the first entries are always the next.
-            let entries = self.fs.read_dir(inode, None, BATCH).map_err(path.failed())?;
-            if entries.is_empty() {
-                self.done.entries += 1;
-                self.fs.remove_dir(parent, name).map_err(path.failed())?;
-                open.pop();
-                continue;
-            }
-            for entry in entries {
+        let mut directories = vec![(at.directory, at.name.to_vec())];
+        let mut walk = Walk::new(inode);
+        while let Some(directory) = walk.next(self.fs) {
+            let directory = directory.map_err(|error| path.not_walked(error))?;
+            for entry in directory.entries {
                 if entry.file_type == FileType::Directory {
-                    refuse_loop(path, &open, &entry)?;
-                    open.push((inode, entry.name, entry.inode));
-                    break;
+                    directories.push((directory.inode, entry.name));
+                } else {
+                    self.done.entries += 1;
+                    self.fs.unlink(directory.inode, &entry.name).map_err(path.failed())?;
                 }
-                self.done.entries += 1;
-                self.fs.unlink(inode, &entry.name).map_err(path.failed())?;
             }
+        }
+        // Each was found after the one that it is in.
+        for (parent, name) in directories.iter().rev() {
+            self.done.entries += 1;
+            self.fs.remove_dir(*parent, name).map_err(path.failed())?;
         }
         Ok(())
     }
@@ -283,20 +279,30 @@ impl<'f, V: Volume> Editor<'f, V> {
         changes: &Changes<'_, V>,
     ) -> Result<(), EditError> {
         let first = path.inode(self.fs)?;
-        let mut pending = vec![first];
-        let mut seen = std::collections::BTreeSet::new();
-        while let Some(inode) = pending.pop() {
-            if !seen.insert(inode) {
-                continue;
+        self.change_inode(path, first, changes)?;
+        if !recursive || !self.is_directory(path, first)? {
+            return Ok(());
+        }
+        let mut seen = BTreeSet::from([first]);
+        let mut walk = Walk::new(first);
+        while let Some(directory) = walk.next(self.fs) {
+            let directory = directory.map_err(|error| path.not_walked(error))?;
+            for entry in directory.entries.iter().filter(|entry| seen.insert(entry.inode)) {
+                self.change_inode(path, entry.inode, changes)?;
             }
-            if let Some(changes) = changes(self.fs, inode).map_err(path.failed())? {
-                self.fs.set_attributes(inode, &changes).map_err(path.failed())?;
-                self.done.entries += 1;
-            }
-            if recursive && self.is_directory(path, inode)? {
-                let entries = self.fs.read_dir(inode, None, usize::MAX).map_err(path.failed())?;
-                pending.extend(entries.iter().map(|entry| entry.inode));
-            }
+        }
+        Ok(())
+    }
+
+    fn change_inode(
+        &mut self,
+        path: &ImagePath,
+        inode: u32,
+        changes: &Changes<'_, V>,
+    ) -> Result<(), EditError> {
+        if let Some(changes) = changes(self.fs, inode).map_err(path.failed())? {
+            self.fs.set_attributes(inode, &changes).map_err(path.failed())?;
+            self.done.entries += 1;
         }
         Ok(())
     }
@@ -328,10 +334,4 @@ impl<'f, V: Volume> Editor<'f, V> {
 /// Whether UBIFS keeps attributes of such names.
 pub(in crate::image) fn is_xattr_name(name: &[u8]) -> bool {
     XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
-}
-
-/// A damaged directory could hold itself.
-fn refuse_loop(path: &ImagePath, open: &[(u32, Vec<u8>, u32)], entry: &DirEntry) -> Result<(), EditError> {
-    let inside = open.iter().any(|&(_, _, inode)| inode == entry.inode);
-    if inside { Err(EditError::refused(path.as_bytes(), "a directory contains itself")) } else { Ok(()) }
 }

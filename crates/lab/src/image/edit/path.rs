@@ -4,6 +4,7 @@ use floatgate_stack::Volume;
 use floatgate_stack::ubifs::{Error, Name, Ubifs};
 
 use super::EditError;
+use crate::image::walk::{Refused, WalkError};
 
 /// A path in an image, as parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,20 @@ impl ImagePath {
     /// The same path, of which it is known whether a directory is meant.
     pub(super) fn meaning_directory(&self, is_directory: bool) -> Self {
         Self { is_directory, ..self.clone() }
+    }
+
+    /// Turns an error of a walk that began at this path into one at the directory where the walk ended.
+    pub(super) fn not_walked(&self, (below, error): (Vec<Vec<u8>>, WalkError)) -> EditError {
+        let path = below.iter().fold(self.clone(), |path, name| path.join(name));
+        match error {
+            WalkError::Unreadable(error) => path.failed()(error),
+            WalkError::Refused(Refused::Again) => {
+                EditError::refused(path.as_bytes(), "the directory has another name, or contains itself")
+            }
+            WalkError::Refused(Refused::TooDeep(_)) => {
+                EditError::refused(path.as_bytes(), "there are too many directories inside each other")
+            }
+        }
     }
 
     /// Turns an error into one at this path.

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use floatgate_stack::{Store, StoreError};
@@ -75,6 +76,20 @@ impl<S: Store> Pending<S> {
     /// Bytes of the store below.
     pub fn size_below(&self) -> u64 {
         self.0.borrow().below.size_bytes()
+    }
+
+    /// The bytes that change before `end`, as ranges in order that do not touch.
+    pub fn changed(&self, end: u64) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for page in self.0.borrow().pages.keys() {
+            let start = page * PAGE as u64;
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end += PAGE as u64,
+                _ => ranges.push(start..start + PAGE as u64),
+            }
+        }
+        let cut = |range: Range<u64>| range.start.min(end)..range.end.min(end);
+        ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
     }
 
     /// Makes the changes in another store, in their order. What lies behind `end` is left out.
@@ -225,6 +240,7 @@ mod tests {
         wanted.extend([2; 10]);
         wanted.extend([0xFF; 10]);
         assert_eq!(seen, wanted, "read back before they are written");
+        assert_eq!(pending.changed(8200).first(), Some(&(0..8200)));
         let mut out = vec![7; 10_000];
         let written = pending.write_to(&mut out, u64::MAX).unwrap();
         assert_eq!(out, wanted[..10_010]);

@@ -14,7 +14,7 @@ use crate::image::detect::{Content, Found};
 use crate::image::oob_store::OobPages;
 use crate::image::open::{FilePending, Growth, store_of};
 use crate::image::{Access, FileUbifs, Image, ImageError, Lock, Selection};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
@@ -175,9 +175,19 @@ impl Ended {
         if self.pending.is_empty() {
             return Ok(0);
         }
-        self.write_changes(
-            &File::options().read(true).write(true).open(&self.path).map_err(ImageError::File)?,
-        )
+        let file = File::options().read(true).write(true).open(&self.path).map_err(ImageError::File)?;
+        self.reserve(&file)?;
+        self.write_changes(&file).map_err(|error| ImageError::Interrupted(Box::new(error)))
+    }
+
+    /// Makes sure that the host has room for all changes before the first one is written.
+    fn reserve(&self, file: &File) -> Result<(), ImageError> {
+        let end = end_of_image(&self.pending, &self.found)?;
+        for range in self.pending.changed(end) {
+            let range = self.oob.as_ref().map_or(range.clone(), |oob| oob.dump_range(&range));
+            output::reserve(file, &range).map_err(ImageError::Write)?;
+        }
+        Ok(())
     }
 
     /// Copies the file, changes the copy, and gives it the name.

@@ -1,5 +1,7 @@
 //! The contents of a regular file in an image, piece by piece.
 
+use std::ops::Range;
+
 use floatgate_media::ubifs::BLOCK_BYTES;
 use floatgate_stack::ubifs::Place;
 
@@ -21,6 +23,11 @@ pub trait Contents {
 
     /// The next piece: where it begins, and its bytes. `None` at the end.
     fn next_piece(&mut self) -> Option<(u64, &[u8])>;
+
+    /// Where data are, in order and apart; the rest is holes. All of the file, if nothing else is known.
+    fn data(&mut self) -> Vec<Range<u64>> {
+        std::iter::once(0..self.size()).filter(|whole| !whole.is_empty()).collect()
+    }
 
     /// What was found damaged up to now; such blocks are zeros.
     fn damage(&mut self) -> Vec<String>;
@@ -104,6 +111,24 @@ impl<'f> FileContents<'f> {
 impl Contents for FileContents<'_> {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn data(&mut self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut next = Some(0);
+        while let Some(blocks) = next.and_then(|next| self.source.blocks(self.inode, next, BLOCKS).ok()) {
+            for &(block, _) in &blocks {
+                let start = u64::from(block) * BLOCK;
+                let end = (start + BLOCK).min(self.size);
+                match ranges.last_mut() {
+                    Some(last) if last.end == start => last.end = end.max(last.end),
+                    _ if start < end => ranges.push(start..end),
+                    _ => {}
+                }
+            }
+            next = blocks.last().and_then(|last| last.0.checked_add(1));
+        }
+        ranges
     }
 
     fn next_piece(&mut self) -> Option<(u64, &[u8])> {

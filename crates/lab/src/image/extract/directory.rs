@@ -45,6 +45,26 @@ impl DirectoryTarget {
         Ok(Self { root, open: Vec::new(), owners })
     }
 
+    /// Makes sure that a directory holds nothing yet, or is not there. `lost+found` of a new filesystem does not count.
+    ///
+    /// # Errors
+    /// There are files in it; it cannot be read, or is no directory.
+    pub fn check_empty(path: &Path) -> io::Result<()> {
+        let entries = match std::fs::read_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            if entry?.file_name() != "lost+found" {
+                return Err(io::Error::new(
+                    io::ErrorKind::DirectoryNotEmpty,
+                    "there are files in the folder",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn current(&self) -> BorrowedFd<'_> {
         self.open.last().unwrap_or(&self.root).as_fd()
     }

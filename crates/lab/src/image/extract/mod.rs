@@ -8,6 +8,7 @@ mod directory;
 mod remains;
 mod source;
 mod tar;
+mod volumes;
 mod walk;
 
 pub use contents::Contents;
@@ -15,6 +16,7 @@ pub use directory::DirectoryTarget;
 pub use remains::{Extraction, Remains};
 pub use source::{Name, Source, Xattrs};
 pub use tar::TarTarget;
+pub use volumes::Extractions;
 pub use walk::{Entry, walk};
 
 use serde::Serialize;

@@ -1,9 +1,12 @@
 //! Extracting as a tar with every attribute, for which no special rights are needed.
 //!
 //! POSIX.1-2001 (pax) records carry what a header does not: nanoseconds, long names, large sizes, and extended attributes
-//! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`).
+//! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`). Of a file with holes only the data
+//! are stored, in GNU tar's sparse format 1.0, which libarchive and Python read too.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 
 use floatgate_media::ubifs::FileType;
 use tar::{Builder, EntryType, Header};
@@ -12,6 +15,9 @@ use super::{Contents, Entry, Target};
 
 /// Largest number in the octal fields for owner and group.
 const MAX_OWNER: u32 = 0o777_7777;
+
+/// Bytes of a block of a tar.
+const BLOCK_BYTES: usize = 512;
 
 /// Longest name that fits the header.
 const MAX_NAME: usize = 100;
@@ -43,11 +49,51 @@ impl<W: Write> TarTarget<W> {
         data: impl Read,
         size: u64,
     ) -> io::Result<()> {
-        let attributes = entry.attributes;
         let mut path = path_bytes(entry.path);
         if kind == EntryType::Directory {
             path.push(b'/');
         }
+        let records = pax_records(entry, &path, link);
+        self.append_with(entry, kind, (&path, link), &records, data, size)
+    }
+
+    /// A file of which only the data are stored, as GNU tar does (`--sparse-version=1.0`): its map comes first.
+    fn append_sparse(
+        &mut self,
+        entry: &Entry<'_>,
+        contents: &mut dyn Contents,
+        sparse: Sparse,
+    ) -> io::Result<()> {
+        let path = path_bytes(entry.path);
+        let size = sparse.map.len() as u64 + sparse.held;
+        let mut records = vec![
+            ("GNU.sparse.major".to_owned(), b"1".to_vec()),
+            ("GNU.sparse.minor".to_owned(), b"0".to_vec()),
+            ("GNU.sparse.name".to_owned(), path.clone()),
+            ("GNU.sparse.realsize".to_owned(), contents.size().to_string().into_bytes()),
+        ];
+        records.extend(pax_records(entry, b"", None));
+        // Who does not know such files sees that it is one.
+        let (folder, name) = path
+            .iter()
+            .rposition(|&byte| byte == b'/')
+            .map_or((&b"."[..], &path[..]), |at| (&path[..at], &path[at + 1..]));
+        let shown = [folder, b"/GNUSparseFile.0/", name].concat();
+        let data = DataOnly { stream: Stream::new(contents), ranges: sparse.ranges.into() };
+        let data = sparse.map.as_slice().chain(data);
+        self.append_with(entry, EntryType::Regular, (&shown, None), &records, data, size)
+    }
+
+    fn append_with(
+        &mut self,
+        entry: &Entry<'_>,
+        kind: EntryType,
+        (path, link): (&[u8], Option<&[u8]>),
+        records: &[(String, Vec<u8>)],
+        data: impl Read,
+        size: u64,
+    ) -> io::Result<()> {
+        let attributes = entry.attributes;
         let mut header = Header::new_ustar();
         header.set_entry_type(kind);
         header.set_mode(attributes.mode & 0o7777);
@@ -59,10 +105,9 @@ impl<W: Write> TarTarget<W> {
             header.set_device_major(device.major)?;
             header.set_device_minor(device.minor)?;
         }
-        put_name(&mut header.as_old_mut().name, &path);
+        put_name(&mut header.as_old_mut().name, path);
         put_name(&mut header.as_old_mut().linkname, link.unwrap_or(b""));
         header.set_cksum();
-        let records = pax_records(entry, &path, link);
         let records = records.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
         self.builder.append_pax_extensions(records)?;
         self.builder.append(&header, data)
@@ -127,21 +172,70 @@ impl<'c> Stream<'c> {
         Self { contents, at: 0, piece: Vec::new(), piece_at: 0 }
     }
 
+    /// Makes the piece the one at or behind the place of the stream.
     fn advance(&mut self) {
-        if self.at < self.piece_at + self.piece.len() as u64 {
-            return;
-        }
-        match self.contents.next_piece() {
-            Some((at, bytes)) => {
-                self.piece_at = at;
-                self.piece.clear();
-                self.piece.extend_from_slice(bytes);
+        while self.at >= self.piece_at + self.piece.len() as u64 && self.piece_at < self.contents.size() {
+            match self.contents.next_piece() {
+                Some((at, bytes)) => {
+                    self.piece_at = at;
+                    self.piece.clear();
+                    self.piece.extend_from_slice(bytes);
+                }
+                None => {
+                    self.piece_at = self.contents.size();
+                    self.piece.clear();
+                }
             }
-            None => {
-                self.piece_at = self.contents.size();
-                self.piece.clear();
-            }
         }
+    }
+}
+
+/// The data of a sparse file, without the holes.
+struct DataOnly<'c> {
+    stream: Stream<'c>,
+    /// What is still to be read.
+    ranges: VecDeque<Range<u64>>,
+}
+
+impl Read for DataOnly<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(range) = self.ranges.front_mut() else { return Ok(0) };
+        self.stream.at = range.start;
+        let room = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(buf.len());
+        let len = self.stream.read(&mut buf[..room])?;
+        range.start += len as u64;
+        if range.is_empty() {
+            self.ranges.pop_front();
+        }
+        Ok(len)
+    }
+}
+
+/// How a file with holes is stored.
+struct Sparse {
+    /// Where its data are.
+    ranges: Vec<Range<u64>>,
+    /// Bytes of these.
+    held: u64,
+    /// The map that precedes the data: numbers in lines, filled up to whole blocks of the tar.
+    map: Vec<u8>,
+}
+
+impl Sparse {
+    /// `None` if that is no shorter than the file.
+    fn new(contents: &mut dyn Contents) -> Option<Self> {
+        let (ranges, size) = (contents.data(), contents.size());
+        let held = ranges.iter().map(|range| range.end - range.start).sum();
+        // A hole at the end is an empty piece there.
+        let end = ranges.last().is_none_or(|last| last.end < size).then_some(size..size);
+        let pieces: Vec<&Range<u64>> = ranges.iter().chain(&end).collect();
+        let mut map = format!("{}\n", pieces.len());
+        for piece in pieces {
+            map.push_str(&format!("{}\n{}\n", piece.start, piece.end - piece.start));
+        }
+        let mut map = map.into_bytes();
+        map.resize(map.len().next_multiple_of(BLOCK_BYTES), 0);
+        (map.len() as u64 + held < size).then_some(Self { ranges, held, map })
     }
 }
 
@@ -189,8 +283,13 @@ impl<W: Write> Target for TarTarget<W> {
     }
 
     fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
-        let size = contents.size();
-        self.append(entry, EntryType::Regular, None, Stream::new(contents), size)?;
+        match Sparse::new(contents) {
+            Some(sparse) => self.append_sparse(entry, contents, sparse)?,
+            None => {
+                let size = contents.size();
+                self.append(entry, EntryType::Regular, None, Stream::new(contents), size)?;
+            }
+        }
         Ok(losses(entry))
     }
 

@@ -8,6 +8,7 @@ use floatgate_stack::ubifs::{Attributes, Error};
 use super::contents::FileContents;
 use super::source::{Xattrs, without_inode};
 use super::{ExtractError, ExtractLimits, Extracted, Loss, Name, Source, Target, show_path};
+use crate::image::walk::Entered;
 
 /// What is lost of an encrypted file.
 const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
@@ -37,8 +38,8 @@ struct Walk<'w> {
     limits: &'w ExtractLimits,
     progress: &'w dyn Fn(u64),
     path: Vec<Vec<u8>>,
-    /// Directories that were entered, each once.
-    directories: BTreeSet<u32>,
+    /// Directories that were entered.
+    entered: Entered,
     /// Inodes with several names: the first one.
     first_names: BTreeMap<u32, Vec<Vec<u8>>>,
     /// Those of them that were not restored bit for bit.
@@ -74,7 +75,7 @@ pub fn walk(
         limits,
         progress,
         path: Vec::new(),
-        directories: BTreeSet::new(),
+        entered: Entered::new(limits.depth),
         first_names: BTreeMap::new(),
         damaged: BTreeSet::new(),
         buffer: Vec::new(),
@@ -242,15 +243,11 @@ impl Walk<'_> {
 
     /// Whether a directory can be entered; if not, it is a loss.
     fn may_enter(&mut self, attributes: &Attributes) -> bool {
-        if self.path.len() > self.limits.depth {
-            self.lose(format!("it is more than {} directories deep", self.limits.depth));
-            return false;
+        let entered = self.entered.enter(attributes.inode, self.path.len());
+        if let Err(refused) = entered {
+            self.lose(refused.to_string());
         }
-        if !self.directories.insert(attributes.inode) {
-            self.lose("the directory has another name, or contains itself");
-            return false;
-        }
-        true
+        entered.is_ok()
     }
 
     fn enter(&mut self, attributes: Attributes) -> Result<Option<Level>, ExtractError> {

@@ -21,11 +21,10 @@ use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
-use super::detect::Content;
 use super::open::Growth;
 use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
 use bridge::Bridge;
-use worker::{Place, Served, Worker};
+use worker::{Served, Worker};
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -94,6 +93,13 @@ impl Mounted {
     /// # Errors
     /// The image cannot be mounted; the host does not let us.
     pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
+        if !directory.is_dir() {
+            let error = std::io::Error::from(match directory.exists() {
+                true => std::io::ErrorKind::NotADirectory,
+                false => std::io::ErrorKind::NotFound,
+            });
+            return Err(MountError::Host { directory: directory.to_owned(), error });
+        }
         let config = config(image, &setup);
         let writable = setup.writable;
         let path = image.to_owned();
@@ -163,19 +169,12 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
 }
 
 /// Opens the image and mounts the filesystem, in the thread that owns it.
-fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Place), ImageError> {
+fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open(path, access)?.with_lebs(lebs);
-    let found = image.choose(&setup.selection)?;
-    let device = match &found.content {
-        Content::Ubi(shape) if lebs.is_some() && image.corrected.is_none() => {
-            Some((found.offset, u64::from(shape.peb_bytes)))
-        }
-        _ => None,
-    };
     let recover = setup.recover || !setup.writable;
     let fs: FileUbifs = image.mount(&setup.selection, recover, Behaviour::default())?;
-    Ok((Handler::new(fs, setup.clock), Place { lock, device }))
+    Ok((Handler::new(fs, setup.clock), lock))
 }

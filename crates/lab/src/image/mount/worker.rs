@@ -21,23 +21,6 @@ pub(super) type Served = Handler<Box<dyn Volume>>;
 /// Something to do with the filesystem.
 pub(super) type Job = Box<dyn FnOnce(&mut Served) + Send>;
 
-/// The file below.
-pub(super) struct Place {
-    pub(super) lock: Lock,
-    /// Where a device that may have grown begins, and bytes of its PEBs.
-    pub(super) device: Option<(u64, u64)>,
-}
-
-impl Place {
-    /// Leaves a file that others can use.
-    fn end(&self) -> Result<(), ImageError> {
-        if let Some((start, peb_bytes)) = self.device {
-            self.lock.fill_up(start, peb_bytes)?;
-        }
-        self.lock.sync()
-    }
-}
-
 /// The thread.
 pub(super) struct Worker {
     jobs: SyncSender<Option<Job>>,
@@ -47,13 +30,13 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts the thread and waits until it has opened the filesystem.
     pub(super) fn start(
-        open: impl FnOnce() -> Result<(Served, Place), ImageError> + Send + 'static,
+        open: impl FnOnce() -> Result<(Served, Lock), ImageError> + Send + 'static,
     ) -> Result<Self, ImageError> {
         let (jobs, todo) = sync_channel(WAITING);
         let (ready, opened) = sync_channel(1);
         let thread = std::thread::spawn(move || {
             let outcome = open();
-            let (served, place) = match outcome {
+            let (served, lock) = match outcome {
                 Ok(opened) => {
                     let _ = ready.send(Ok(()));
                     opened
@@ -63,7 +46,7 @@ impl Worker {
                     return Ok(());
                 }
             };
-            work(served, &todo).and_then(|()| place.end())
+            work(served, &todo).and_then(|()| lock.sync())
         });
         match opened.recv() {
             Ok(outcome) => outcome.map(|()| Self { jobs, thread }),

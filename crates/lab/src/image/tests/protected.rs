@@ -5,7 +5,7 @@ use floatgate_stack::ubifs::AuthKey;
 use super::*;
 use crate::image::ImageError;
 use crate::image::check::{Outcome, check};
-use crate::image::info::{UbifsInfo, verified_info};
+use crate::image::info::{UbifsInfo, selected_info};
 
 const ENCRYPTED: &[u8] = include_bytes!("../../../../stack/tests/samples/encrypted.ubifs.zst");
 const SIGNED: &[u8] = include_bytes!("../../../../stack/tests/samples/signed-sha256.ubifs.zst");
@@ -28,7 +28,7 @@ fn selection(authenticate: Authenticate) -> Selection {
 }
 
 fn described(bytes: &[u8], authenticate: &Authenticate) -> (UbifsInfo, String) {
-    let info = verified_info(open(bytes), authenticate).unwrap();
+    let info = selected_info(open(bytes), &selection(authenticate.clone())).unwrap();
     let shown = info.to_string();
     (info.images[0].ubifs.clone().unwrap(), shown)
 }

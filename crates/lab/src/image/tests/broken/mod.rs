@@ -14,7 +14,9 @@ mod ubi;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::image::diff::{DiffOptions, compare};
 use crate::image::extract::{DirectoryTarget, TarTarget};
+use crate::image::walk::{Walk, WalkError};
 use sample::Sample;
 use told::Told;
 
@@ -177,4 +179,30 @@ fn broken_images_are_extracted_into_their_folder_only() {
         }
     }
     assert_eq!(losing, LOSING.len());
+}
+
+/// Images with a directory that several names lead to, one of them perhaps inside it.
+const LOOPS: [&str; 4] =
+    ["directory-contains-root", "directory-in-itself", "directory-is-its-child", "directory-twice"];
+
+#[test]
+fn every_walk_of_a_broken_image_ends() {
+    let mut loops = Vec::new();
+    for (name, _, bytes) in all() {
+        let mount = || {
+            let image = Image::over(file(&bytes), Access::Read).ok()?;
+            image.mount(&Selection::default(), true, Behaviour::default()).ok()
+        };
+        let (Some(mut fs), Some(mut other)) = (mount(), mount()) else { continue };
+        let mut walk = Walk::new(fs.root());
+        let steps = std::iter::from_fn(|| walk.next(&mut fs)).take(10_000);
+        let refused = steps.filter(|step| matches!(step, Err((_, WalkError::Refused(_))))).count();
+        let report = compare(&mut fs, &mut other, &DiffOptions::default());
+        assert!(report.is_err() || report.is_ok_and(|report| report.entries < 10_000), "{name}");
+        if refused > 0 {
+            assert!(refused < 10, "{name}");
+            loops.push(name);
+        }
+    }
+    assert_eq!(loops, LOOPS);
 }

@@ -1,0 +1,163 @@
+//! Outputs are whole: whatever goes wrong, a file that had the name before is as it was, and nothing is left beside it.
+
+use crate::support::{Run, dump_files, finish, floatgate, fresh, run_in};
+use crate::{image_build, images};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Every command that writes a file; OUT stands for it, without its ending.
+const COMMANDS: [&str; 18] = [
+    "image build tree -o OUT --part mt29f2g08aad",
+    "image ubinize volumes.ini -o OUT --part mt29f2g08aad",
+    "image mkdir rootfs.ubi /opt -o OUT",
+    "image put rootfs.ubi hostname /etc/hostname -o OUT",
+    "image rm rootfs.ubi /bin/ls -o OUT",
+    "image mv rootfs.ubi /bin/ls /bin/dir -o OUT",
+    "image ln rootfs.ubi /bin/busybox /bin/ash -o OUT",
+    "image chmod rootfs.ubi 0600 /etc/fstab -o OUT",
+    "image chown rootfs.ubi 7:7 /etc/fstab -o OUT",
+    "image setxattr rootfs.ubi /etc/fstab user.a b -o OUT",
+    "image check dump.bin --repair OUT",
+    "image check damaged.ubi --repair OUT",
+    "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o OUT",
+    "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o OUT",
+    "speed am62a-w35n01jw --plot OUT",
+    "trace am62a-w35n01jw read-page --plot OUT",
+    "endurance mt29f8g08maawc --plot OUT.svg",
+    "image extract rootfs.ubi OUT.tar",
+];
+
+/// A folder with inputs for all commands, and what is in it.
+fn folder(name: &str) -> (PathBuf, Vec<String>) {
+    let folder = fresh(name);
+    dump_files(&folder);
+    images::write(&folder);
+    images::damage(&folder);
+    std::fs::create_dir(folder.join("tree")).unwrap();
+    std::fs::write(folder.join("tree/file"), vec![7; 300_000]).unwrap();
+    std::fs::write(folder.join("rootfs.ubifs"), vec![7; 300_000]).unwrap();
+    let names = image_build::names(&folder);
+    (folder, names)
+}
+
+/// The output of a command where OUT is a name.
+fn output(folder: &Path, line: &str, name: &str) -> PathBuf {
+    let word = line.split_whitespace().find(|word| word.starts_with("OUT")).unwrap();
+    folder.join(word.replace("OUT", name))
+}
+
+fn run_with(folder: &Path, line: &str, name: &str) -> Run {
+    run_in(folder, line.replace("OUT", name).split_whitespace())
+}
+
+/// The command with a limit of 1 KiB on the size of files that it writes; bash counts in these units.
+fn run_limited(folder: &Path, line: &str) -> Run {
+    let script = format!("ulimit -f 1; exec {} {line}", env!("CARGO_BIN_EXE_floatgate"));
+    finish(Command::new("bash").args(["-c", &script]).current_dir(folder))
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_leaves_the_old_file() {
+    let (folder, names) = folder("outputs-limit");
+    for line in COMMANDS {
+        let old = output(&folder, line, "old");
+        std::fs::write(&old, "precious").unwrap();
+        let run = run_limited(&folder, &line.replace("OUT", "old"));
+        assert_eq!(run.code, Some(2), "{line}: {}{}", run.out, run.err);
+        assert!(run.err.contains("File too large"), "{line}: {}", run.err);
+        assert_eq!(std::fs::read(&old).unwrap(), b"precious", "{line}");
+        std::fs::remove_file(&old).unwrap();
+        assert_eq!(image_build::names(&folder), names, "{line}");
+    }
+}
+
+#[test]
+fn a_full_device_stays_a_device() {
+    let (folder, mut names) = folder("outputs-device");
+    for name in ["full", "full.tar", "full.svg"] {
+        std::os::unix::fs::symlink("/dev/full", folder.join(name)).unwrap();
+        names.push(name.to_owned());
+    }
+    names.sort();
+    for line in COMMANDS {
+        let run = run_with(&folder, line, "full");
+        assert_eq!(run.code, Some(2), "{line}: {}{}", run.out, run.err);
+        assert!(run.err.contains("No space left on device"), "{line}: {}", run.err);
+        assert!(std::fs::metadata("/dev/full").unwrap().file_type().is_char_device(), "{line}");
+        assert_eq!(image_build::names(&folder), names, "{line}");
+    }
+}
+
+#[test]
+fn a_pipe_gets_what_a_file_would() {
+    let (folder, _) = folder("outputs-pipe");
+    for line in COMMANDS {
+        let (file, pipe) = (output(&folder, line, "a"), output(&folder, line, "b"));
+        let code = run_with(&folder, line, "a").code;
+        let wanted = std::fs::read(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // A reader that gives up if nobody writes.
+        let mut read = Command::new("timeout");
+        let got = std::fs::File::create(folder.join("got")).unwrap();
+        let mut read = read.args(["60", "cat"]).arg(&pipe).stdout(got).spawn().unwrap();
+        assert_eq!(run_with(&folder, line, "b").code, code, "{line}");
+        assert!(read.wait().unwrap().success(), "{line}");
+        let got = std::fs::read(folder.join("got")).unwrap();
+        // Edited images have the time of the change in them.
+        let edited = line.contains("rootfs.ubi ") && line.contains(" -o ");
+        assert!(got == wanted || edited && got.len() == wanted.len(), "{line}");
+        assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo(), "{line}");
+        std::fs::remove_file(&pipe).unwrap();
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn a_signal_removes_what_is_not_complete() {
+    let folder = fresh("outputs-signal");
+    std::fs::write(folder.join("old.ubi"), "precious").unwrap();
+    for (signal, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+        let mut build = floatgate();
+        build.args(["image", "build", "-", "-o", "old.ubi", "--part", "mt29f2g08aad"]).current_dir(&folder);
+        let mut child = build.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // It waits for the tar; the temporary file is there.
+        while image_build::names(&folder).len() < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(number));
+        assert_eq!(image_build::names(&folder), ["old.ubi"]);
+        assert_eq!(std::fs::read(folder.join("old.ubi")).unwrap(), b"precious");
+    }
+}
+
+/// The image is on a tmpfs that is filled up, in a mount namespace of its own.
+#[test]
+fn a_change_in_place_on_a_full_disk_leaves_the_image() {
+    let (folder, _) = folder("outputs-full-disk");
+    let build = "image build tree -o small.ubi --part mt29f2g08aad --autoresize";
+    assert_eq!(run_in(&folder, build.split_whitespace()).code, Some(0));
+    std::fs::write(folder.join("big"), image_build::tar(&[("noise", &images::noise(3_000_000))])).unwrap();
+    let script = format!(
+        "mkdir disk && mount -t tmpfs -o size=8m none disk && cp small.ubi disk/ && cd disk || exit 77
+         head -c 9M /dev/zero > filler 2> /dev/null
+         md5sum < small.ubi; {0} image put small.ubi ../big /big 2> ../error; echo $?; md5sum < small.ubi; ls
+         {0} image check small.ubi",
+        env!("CARGO_BIN_EXE_floatgate")
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--map-root-user", "--mount", "bash", "-c", &script]).current_dir(&folder);
+    let run = finish(&mut unshare);
+    if run.code == Some(77) || run.err.contains("unshare") {
+        eprintln!("skipped: no mount namespace here: {}", run.err);
+        return;
+    }
+    let error = std::fs::read_to_string(folder.join("error")).unwrap_or_default();
+    assert!(error.contains("No space left on device"), "{error}{}", run.out);
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert_eq!((lines[0], lines[1], lines[3], lines[4]), (lines[2], "2", "filler", "small.ubi"), "{error}");
+    assert!(run.out.ends_with("clean\n"), "{}{}{error}", run.out, run.err);
+}

@@ -1,0 +1,53 @@
+//! What a volume or a file begins with: other formats that boards keep on flash.
+
+/// The magic number of a UBIFS node (ubifs-media.h, UBIFS_NODE_MAGIC), as it stands on flash.
+pub(super) const UBIFS_MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+
+/// Bytes that are needed to recognise a format.
+pub(super) const HEAD_BYTES: usize = 2048;
+
+/// A format, where its magic number stands, and what that is.
+type Magic = (&'static str, usize, &'static [u8]);
+
+const FORMATS: [Magic; 19] = [
+    ("squashfs", 0, b"hsqs"),
+    ("squashfs", 0, b"sqsh"),
+    ("U-Boot image", 0, &[0x27, 0x05, 0x19, 0x56]),
+    ("device tree or FIT image", 0, &[0xD0, 0x0D, 0xFE, 0xED]),
+    ("ext2, ext3 or ext4", 1080, &[0x53, 0xEF]),
+    ("EROFS", 1024, &[0xE2, 0xE1, 0xF5, 0xE0]),
+    ("cramfs", 0, &[0x45, 0x3D, 0xCD, 0x28]),
+    ("JFFS2", 0, &[0x85, 0x19]),
+    ("JFFS2", 0, &[0x19, 0x85]),
+    ("Linux kernel for ARM (zImage)", 36, &[0x18, 0x28, 0x6F, 0x01]),
+    ("Linux kernel for ARM64 (Image)", 56, b"ARM\x64"),
+    ("ELF", 0, b"\x7fELF"),
+    ("Android boot image", 0, b"ANDROID!"),
+    ("gzip", 0, &[0x1F, 0x8B]),
+    ("xz", 0, b"\xFD7zXZ"),
+    ("zstd", 0, &[0x28, 0xB5, 0x2F, 0xFD]),
+    ("bzip2", 0, b"BZh"),
+    ("LZ4", 0, &[0x04, 0x22, 0x4D, 0x18]),
+    ("tar", 257, b"ustar"),
+];
+
+/// The format that begins with these bytes, if it is known and not UBIFS.
+pub(super) fn format_of(head: &[u8]) -> Option<&'static str> {
+    let begins = |&&(_, at, magic): &&Magic| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    FORMATS.iter().find(begins).map(|format| format.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_their_magic_numbers() {
+        let mut head = vec![0; HEAD_BYTES];
+        assert_eq!(format_of(&head), None);
+        head[1080..1082].copy_from_slice(&[0x53, 0xEF]);
+        assert_eq!(format_of(&head), Some("ext2, ext3 or ext4"));
+        assert_eq!(format_of(b"hsqs"), Some("squashfs"));
+        assert_eq!(format_of(&UBIFS_MAGIC), None);
+    }
+}
