@@ -25,11 +25,11 @@ struct EditArgs {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Write the changed image there, and leave the old one as it is
+    /// Write the changed image to this file, and leave the old one as it is
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 
-    /// Recover a filesystem that was not unmounted, as Linux does when it mounts it; otherwise it is refused
+    /// Recover a filesystem that was not unmounted, as Linux does when mounting; without it such an image is refused
     #[arg(long)]
     recover: bool,
 
@@ -44,17 +44,17 @@ struct EditArgs {
   floatgate image put two-volumes.ubi app/ config.toml /etc/ --volume data --owner 0:0
   floatgate image put rootfs.ubi overlay/. / --output changed.ubi
 
-As `cp -a`: a directory with all it holds, into a directory that is there or under a new name. What has the name is replaced;
-hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be.")]
+Works as `cp -a`: a directory is copied with its contents, into an existing directory or under a new name. An existing file of that name is replaced;
+hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be kept.")]
 pub(crate) struct PutArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files and directories, and in the end where they go in the image
+    /// Files and directories of the host, and last their destination in the image
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 
-    /// Whom the files are to belong to: UID, UID:GID or :GID
+    /// Owner of the files: UID, UID:GID or :GID
     #[arg(long, value_name = "UID:GID", default_value = "", value_parser = owner_or_nothing, hide_default_value = true)]
     owner: Owner,
 }
@@ -75,11 +75,11 @@ pub(crate) struct RmArgs {
     #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
-    /// Directories too, if they are empty
+    /// Remove empty directories, too
     #[arg(long, short)]
     dir: bool,
 
-    /// What is not there is no error
+    /// Ignore files that do not exist
     #[arg(long, short)]
     force: bool,
 }
@@ -92,15 +92,15 @@ pub(crate) struct MvArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files in the image, and in the end the new name or the directory they go to
+    /// Files in the image, and last the new name or the destination directory
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 
-    /// A file that has the new name is an error
+    /// Refuse to replace an existing file
     #[arg(long, short, conflicts_with = "exchange")]
     no_clobber: bool,
 
-    /// Two names change places
+    /// Exchange two files
     #[arg(long)]
     exchange: bool,
 }
@@ -113,17 +113,17 @@ pub(crate) struct LnArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// A file in the image; of a symbolic link any text
+    /// A file in the image; for a symbolic link any text
     target: OsString,
 
-    /// The new name, or the directory it goes to
+    /// The new name, or the directory for it
     name: OsString,
 
-    /// A symbolic link
+    /// Make a symbolic link
     #[arg(long, short)]
     symbolic: bool,
 
-    /// A file that has the name is removed first
+    /// Remove an existing file of that name first
     #[arg(long, short)]
     force: bool,
 }
@@ -140,7 +140,7 @@ pub(crate) struct MkdirArgs {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 
-    /// Those on the way too; one that is there is no error
+    /// Make parent directories as needed; an existing directory is no error
     #[arg(long, short)]
     parents: bool,
 
@@ -148,7 +148,7 @@ pub(crate) struct MkdirArgs {
     #[arg(long, short, value_name = "MODE", default_value = "0755")]
     mode: Permissions,
 
-    /// Whom they are to belong to: UID, UID:GID or :GID
+    /// Owner of the directories: UID, UID:GID or :GID
     #[arg(long, value_name = "UID:GID", default_value = "0:0")]
     owner: Owner,
 }

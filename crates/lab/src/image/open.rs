@@ -36,7 +36,7 @@ const RESERVED_FIELD: &str = "reserved PEBs";
 /// Most PEBs of a flash that an image is believed to be made for.
 const MOST_PEBS: u64 = 1 << 16;
 
-/// What a file is opened for.
+/// Purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing is written; what recovery finds stays in memory.
@@ -47,7 +47,7 @@ pub enum Access {
 
 /// An opened file, and what is in it.
 pub struct Image {
-    /// Where each image is.
+    /// Images found in the file, with their positions.
     pub found: Vec<Found>,
     store: Box<dyn Store>,
     /// The file with the bytes that `found` counts in.
@@ -81,14 +81,14 @@ pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
 /// A filesystem mounted from a file.
 pub type FileUbifs = Ubifs<Box<dyn Volume>>;
 
-/// Which of several images and volumes is meant, and what of its filesystem is verified.
+/// Selection of one of several images and volumes, and of what is verified in its filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Where the image begins in the file.
+    /// Offset of the image in the file, bytes.
     pub offset: Option<u64>,
     /// Name or number of a volume.
     pub volume: Option<String>,
-    /// What is verified of a filesystem with authentication.
+    /// Verification of a filesystem with authentication.
     pub authenticate: Authenticate,
 }
 
@@ -269,7 +269,7 @@ impl Image {
         Self { lebs, ..self }
     }
 
-    /// How far the volume that is meant can grow with its image: a bare UBIFS at the end of a file, or a volume that asks for all
+    /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume that asks for all
     /// space when it is attached. Such images are only as large as what is in them; often too small to be mounted for writing.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
-    /// Whether the least worn PEB with data and a much worn free one are too far apart.
+    /// True when the least worn PEB with data and a much worn free one are too far apart.
     fn is_worn(&self) -> bool {
         let free = self.free.below(self.wear_threshold.saturating_mul(2));
         self.used.first().zip(free).is_some_and(|(from, to)| self.too_far_apart(from, to))

@@ -69,7 +69,7 @@ impl<V: Volume> Core<V> {
         self.end_commit()
     }
 
-    /// Whether this is an image whose free space the first mount on its flash erases. It expects a log without references then.
+    /// True when this is an image whose free space the first mount on its flash erases. It expects a log without references then.
     pub(crate) fn keeps_space_fixup(&self) -> bool {
         self.io.layout().superblock.has(SuperblockFlags::SPACE_FIXUP)
     }

@@ -31,7 +31,7 @@ use serde::Serialize;
 use super::ImageError;
 use super::extract::{Loss, show_name};
 
-/// Why a change was not made. The image is as it was.
+/// Reason for which a change was not made. The image is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
@@ -65,7 +65,7 @@ pub enum EditError {
 }
 
 impl EditError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> String {
         let text = match self {
             Self::Image(error) => return error.help(),
@@ -87,7 +87,7 @@ impl EditError {
         text.to_owned()
     }
 
-    /// Whether a larger filesystem might help: it is full, or too small to be written to at all.
+    /// True when a larger filesystem might help: it is full, or too small to be written to at all.
     fn wants_room(&self) -> bool {
         let error = match self {
             Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
@@ -114,13 +114,13 @@ impl EditError {
     }
 }
 
-/// What was changed.
+/// Report on changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Edited {
     /// Files, directories and other entries that were made, changed or removed.
     pub entries: u64,
     /// Bytes of files put into the image, holes included.
     pub bytes: u64,
-    /// What could not be put into the image as it is on the host.
+    /// Properties of files on the host that the image cannot hold.
     pub losses: Vec<Loss>,
 }

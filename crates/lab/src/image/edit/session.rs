@@ -19,10 +19,10 @@ use crate::output::{self, Output};
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
 
-/// How an image is changed.
+/// Options of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditOptions {
-    /// Which filesystem is meant.
+    /// Selection of the filesystem.
     pub selection: Selection,
     /// One that was not unmounted is recovered first; otherwise it is refused.
     pub recover: bool,
@@ -55,7 +55,7 @@ pub struct Session {
     _lock: Lock,
 }
 
-/// What was written in the end.
+/// Report on the image that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Committed {
     /// The file that was written.
@@ -116,7 +116,7 @@ impl Session {
     }
 }
 
-/// What is to be changed in a filesystem; it may be asked for more than once.
+/// A change of a filesystem; it may be carried out more than once.
 pub type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn Volume>>) -> Result<(), EditError> + 'c;
 
 /// Changes an image. Where it is as small as what is in it, and the volume asks for more space anyway, it grows as far as the change

@@ -26,10 +26,10 @@ use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
 use bridge::Bridge;
 use worker::{Served, Worker};
 
-/// How an image is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountSetup {
-    /// Which filesystem is meant.
+    /// Selection of the filesystem.
     pub selection: Selection,
     /// Changes go to the image; otherwise it stays as it is.
     pub writable: bool,
@@ -39,11 +39,11 @@ pub struct MountSetup {
     pub lebs: Option<u32>,
     /// Other users of the host see it as well, as far as permissions let them.
     pub allow_other: bool,
-    /// What the clock on the wall says: the time of changes.
+    /// Clock that gives the time stamps of changes.
     pub clock: fn() -> Timestamp,
 }
 
-/// Why an image cannot be mounted, or the mount did not end well.
+/// Reason for which an image cannot be mounted, or the mount did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
@@ -61,7 +61,7 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> String {
         match self {
             Self::Image(error) => error.help(),
@@ -116,7 +116,7 @@ impl Mounted {
         }
     }
 
-    /// What ends the mount while [`serve`](Self::serve) runs.
+    /// Handle that ends the mount while [`serve`](Self::serve) runs.
     pub fn unmounter(&mut self) -> Unmounter {
         Unmounter { session: self.session.unmount_callable(), directory: self.directory.clone() }
     }

@@ -23,7 +23,7 @@ use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::Output;
 
-/// How an image was repaired.
+/// Method of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -35,12 +35,12 @@ pub enum Method {
     Rebuilt,
 }
 
-/// What a repair did.
+/// Report on a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
-    /// What was wrong.
+    /// Check of the damaged image.
     pub before: CheckReport,
-    /// How it was repaired.
+    /// Method of the repair.
     pub method: Method,
     /// Pages of a dump with OOB that had wrong bits and are written as the ECC corrects them.
     pub corrected_pages: u64,
@@ -48,9 +48,9 @@ pub struct RepairReport {
     pub entries: u64,
     /// Of these, files to which no name led; they are in `lost+found`.
     pub nameless: u64,
-    /// What is lost.
+    /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
-    /// What a check of the new image comes to.
+    /// Outcome of a check of the new image.
     pub after: Outcome,
 }
 

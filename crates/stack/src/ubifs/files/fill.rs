@@ -30,7 +30,7 @@ const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
 /// A file that goes into a new filesystem, complete but for its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilledFile<'a> {
-    /// What it is, its permissions and its owner.
+    /// Type, permissions and owner of the file.
     pub file: NewFile<'a>,
     /// Bytes of a regular file; others have their own size.
     pub size: u64,

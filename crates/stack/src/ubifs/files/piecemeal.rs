@@ -86,7 +86,7 @@ impl<V: Volume> Ubifs<V> {
         Ok(leaves.first().map(|(key, _)| key.inum()))
     }
 
-    /// Where the log ends in something damaged, and where LEBs of the journal do, as power cuts leave them: what stands there does
+    /// Positions at which the log ends in something damaged, and at which LEBs of the journal do, as power cuts leave them: what stands there does
     /// not count. Behind such an end the log may have named more LEBs.
     ///
     /// # Errors

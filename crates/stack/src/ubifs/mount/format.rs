@@ -29,10 +29,10 @@ pub enum FormatStyle {
     Linux,
 }
 
-/// What a new filesystem is like. The defaults are those of `mkfs.ubifs`.
+/// Parameters of a new filesystem. The defaults are those of `mkfs.ubifs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// Where sizes come from that are not given.
+    /// Rule for sizes that are not given.
     pub style: FormatStyle,
     /// LEBs that it can grow to; as many as the volume has if not given.
     pub max_lebs: Option<u32>,
@@ -44,11 +44,11 @@ pub struct FormatOptions {
     pub orphan_lebs: Option<u32>,
     /// Most children of an index node.
     pub fanout: u32,
-    /// How names become keys.
+    /// Hash function of names.
     pub key_hash: KeyHash,
     /// 4, or 5 with double hashes.
     pub format_version: u32,
-    /// How data of new files are compressed.
+    /// Compression of new files.
     pub compression: Compression,
     /// Bytes that only the superuser, `reserved_uid` and `reserved_gid` may use.
     pub reserved_bytes: Option<u64>,
@@ -103,7 +103,7 @@ impl Default for FormatOptions {
 }
 
 impl FormatOptions {
-    /// What Linux makes of an empty volume: format 5, zstd, 5 % reserved.
+    /// Parameters that Linux chooses for an empty volume: format 5, zstd, 5 % reserved.
     #[must_use]
     pub fn linux() -> Self {
         let (format_version, compression) = (5, Compression::Zstd);

@@ -104,7 +104,7 @@ impl<V: Volume> Core<V> {
         self.release(held.iter().filter(|&&other| other != lnum))
     }
 
-    /// Whether nothing of a LEB is in use, neither by nodes nor by a head. The index keeps its LEBs until the next commit
+    /// True when nothing of a LEB is in use, neither by nodes nor by a head. The index keeps its LEBs until the next commit
     /// anyway.
     fn is_freeable(&self, lnum: u32) -> bool {
         let leb_bytes = self.io.layout().leb_bytes();

@@ -18,7 +18,7 @@ const MAX_ENTRY_BYTES: u64 = 56 + 255 + 1;
 /// Least LEBs kept for the index. Linux: `MIN_INDEX_LEBS`.
 const MIN_INDEX_LEBS: u32 = 2;
 
-/// How often the index fits into what is kept for it.
+/// Number of times that the index fits into what is kept for it.
 const INDEX_COPIES: u64 = 3;
 
 /// What an operation is going to write, at most.
@@ -64,7 +64,7 @@ pub(super) struct Budget {
     pub(super) promised: Cost,
 }
 
-/// What a filesystem says of its size, in blocks of 4 KiB. Linux: `statfs`.
+/// Size of a filesystem as it reports it, in blocks of 4 KiB. Linux: `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceReport {
     /// Blocks in all.
@@ -191,7 +191,7 @@ impl Space {
         None
     }
 
-    /// Whether what is promised fits.
+    /// True when what is promised fits.
     fn keeps_promises(&self, privileged: bool) -> bool {
         let min_index_lebs = self.min_index_lebs();
         if self.lebs_kept_for_index() > self.reusable_lebs() {
