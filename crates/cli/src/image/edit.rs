@@ -4,7 +4,8 @@
 use super::options::ImageArgs;
 use crate::common::{self, Failure, Outcome, count};
 use floatgate_lab::image::edit::{
-    Change, Committed, EditError, EditOptions, Edited, ImagePath, Owner, Permissions, PutOptions, edit,
+    Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
+    PutOptions, edit,
 };
 use floatgate_lab::image::extract::Loss;
 use floatgate_media::ubifs::Timestamp;
@@ -32,6 +33,14 @@ struct EditArgs {
     /// Recover a filesystem that was not unmounted, as Linux does when mounting; without it such an image is refused
     #[arg(long)]
     recover: bool,
+
+    /// Let the volume and the file grow as far as the change needs; without, all sizes stay as they are
+    #[arg(long, conflicts_with = "lebs")]
+    grow: bool,
+
+    /// Let the volume grow to this number of LEBs
+    #[arg(long, value_name = "N")]
+    lebs: Option<u32>,
 
     /// Machine-readable report (schema: docs/json.md)
     #[arg(long)]
@@ -350,6 +359,11 @@ impl EditArgs {
             recover: self.recover,
             time: source_date_epoch()?.unwrap_or_else(now),
             output: self.output.clone(),
+            growth: match (self.lebs, self.grow) {
+                (Some(lebs), _) => GrowTo::Lebs(lebs),
+                (None, true) => GrowTo::Needed,
+                (None, false) => GrowTo::Keep,
+            },
         };
         let outcome = edit(&self.image.image, &options, change);
         let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
@@ -367,6 +381,10 @@ impl EditArgs {
             let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
             let entries = count(entries, "entry").replace("entrys", "entries");
             common::print(&format!("{}: {entries} changed", committed.file));
+            for Grown { what, unit, from, to } in &committed.grown {
+                let to = count(usize::try_from(*to).unwrap_or(usize::MAX), unit);
+                common::print(&format!("the {what} has grown from {from} to {to}"));
+            }
             tell_losses(&edited.losses);
         }
         Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "rw")]
     recover: bool,
 
-    /// With --rw: LEBs for an image that is only as large as what is in it [default: twice what it has]
+    /// With --rw: let the volume grow to this number of LEBs; without, it keeps its size
     #[arg(long, value_name = "N", requires = "rw")]
     lebs: Option<u32>,
 

@@ -63,6 +63,26 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
+    /// Moves LEBs from PEBs at or behind `end` to free ones before it, the least worn first, as far as there are any: so that an
+    /// image does not get longer than it has to.
+    ///
+    /// # Errors
+    /// Failures of the flash, read-only.
+    pub fn vacate(&mut self, end: u32) -> Result<(), UbiError> {
+        self.io.check_writable()?;
+        self.flush()?;
+        for pnum in (end..self.io.pebs).rev() {
+            let moves =
+                matches!(self.peb(pnum).state, PebState::Used | PebState::Protected | PebState::Scrub);
+            if !moves {
+                continue;
+            }
+            let Some(to) = self.free.iter().find(|free| free.pnum < end) else { break };
+            self.move_pair(pnum, to.pnum)?;
+        }
+        self.flush()
+    }
+
     /// Moves the LEB of one PEB to another.
     pub(super) fn move_pair(&mut self, from: u32, to: u32) -> Result<(), UbiError> {
         let before = self.peb(from).state;

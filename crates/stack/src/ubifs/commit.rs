@@ -40,7 +40,8 @@ impl<V: Volume> Core<V> {
         let mut master = self.master;
         master.commit += 1;
         let first = self.log.is_deferred();
-        if first || self.keeps_space_fixup() {
+        // Without a budget a LEB that one head has begun may be the only one with room for another.
+        if first || self.keeps_space_fixup() || !self.space.is_budgeted() {
             self.park_heads();
         }
         if first {

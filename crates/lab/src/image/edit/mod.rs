@@ -5,8 +5,9 @@
 //! - [`put`](mod@put): files of the host into the image.
 //! - [`Permissions`]: what `chmod` is told.
 //!
-//! The image keeps its erase counters, volumes and sizes; no volume grows, and nothing is moved because of wear. An image that asks
-//! for its free space to be erased by the first mount goes on asking for it.
+//! The image keeps its erase counters, volumes and sizes; a volume grows only if that is asked for, and nothing is moved because of
+//! wear. A file that is shorter than its volumes grows when it has to, at most to their size. An image that asks for its free space
+//! to be erased by the first mount goes on asking for it.
 
 mod editor;
 mod path;
@@ -23,7 +24,7 @@ pub use path::ImagePath;
 pub use pending::{Pending, Written};
 pub use permissions::Permissions;
 pub use put::PutOptions;
-pub use session::{Change, Committed, EditOptions, Session, edit};
+pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
 use floatgate_stack::ubifs;
 use serde::Serialize;
@@ -54,6 +55,19 @@ pub enum EditError {
         /// What is wrong with it.
         error: std::io::Error,
     },
+    /// The volume cannot have this number of LEBs.
+    #[error("the volume cannot have {lebs} LEBs: {least} to {most} are possible")]
+    Lebs {
+        /// Number of LEBs asked for.
+        lebs: u32,
+        /// Number that it has.
+        least: u32,
+        /// Number that the filesystem was made for.
+        most: u32,
+    },
+    /// Something else follows the image in its file.
+    #[error("the image cannot grow: something else follows in the file")]
+    CannotGrow,
     /// What was asked for makes no sense.
     #[error("{path}: {what}")]
     Refused {
@@ -68,9 +82,12 @@ impl EditError {
     /// Advice to the user.
     pub fn help(&self) -> String {
         let text = match self {
+            Self::Image(_) if self.wants_room() => {
+                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow"
+            }
             Self::Image(error) => return error.help(),
             Self::Inside { error: ubifs::Error::NoSpace, .. } => {
-                "the image is unchanged; remove something first, or build a larger one with `floatgate image build`"
+                "the image is unchanged; remove something first, or let it grow with --grow"
             }
             Self::Inside { error: ubifs::Error::NotFound | ubifs::Error::NotDirectory, .. } => {
                 "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
@@ -81,7 +98,8 @@ impl EditError {
             Self::Inside { error: ubifs::Error::Exists, .. } => {
                 "the image is unchanged; remove what is there first"
             }
-            Self::Inside { .. } | Self::Refused { .. } => "the image is unchanged",
+            Self::Lebs { .. } => "the image is unchanged; `floatgate image info` says how far it can grow",
+            Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => "the image is unchanged",
             Self::Host { .. } => "the image is unchanged; name files that can be read",
         };
         text.to_owned()

@@ -35,7 +35,7 @@ pub struct MountSetup {
     pub writable: bool,
     /// For writing: one that was not unmounted is recovered first; otherwise it is refused.
     pub recover: bool,
-    /// For writing to an image that is only as large as what is in it: LEBs of its volume, twice as many as it has unless given.
+    /// For writing: number of LEBs that the volume grows to; without, it keeps its size.
     pub lebs: Option<u32>,
     /// Other users of the host see it as well, as far as permissions let them.
     pub allow_other: bool,
@@ -159,13 +159,11 @@ fn config(image: &Path, setup: &MountSetup) -> Config {
     config
 }
 
-/// LEBs for a volume that can grow: those asked for, or twice as many as it has.
+/// LEBs that the volume grows to, if that was asked for.
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
-    if !setup.writable {
-        return Ok(None);
-    }
+    let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
     let growth = Image::open(path, Access::Read)?.growth(&setup.selection)?;
-    Ok(growth.map(|Growth { now, max }| setup.lebs.unwrap_or(now.saturating_mul(2)).clamp(now, max.max(now))))
+    Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
 }
 
 /// Opens the image and mounts the filesystem, in the thread that owns it.

@@ -43,6 +43,10 @@ pub struct Behaviour {
     pub compression: Option<Compression>,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
+    /// An operation is let in only if there is space for it in the worst case, as in Linux. `false`: whatever finds room is
+    /// written. For images that are changed as a whole or not at all: an operation that fails ends the mount, and
+    /// [`is_mountable`](Ubifs::is_mountable) has to be asked in the end.
+    pub budget: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
     pub bulk_read: bool,
     /// Limits of memory and effort.
@@ -51,7 +55,14 @@ pub struct Behaviour {
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { sync: false, compression: None, privileged: true, bulk_read: false, limits: Limits::default() }
+        Self {
+            sync: false,
+            compression: None,
+            privileged: true,
+            budget: true,
+            bulk_read: false,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -98,6 +109,7 @@ impl<V: Volume> Ubifs<V> {
 
     fn over(mut core: Core<V>, behaviour: Behaviour) -> Self {
         core.set_limits(behaviour.limits);
+        core.space.set_budgeted(behaviour.budget);
         Self {
             core,
             inodes: Inodes::new(behaviour.limits.inodes),
@@ -182,6 +194,12 @@ impl<V: Volume> Ubifs<V> {
     /// Sizes, as `df` shows them.
     pub fn space(&self) -> SpaceReport {
         self.core.space.report()
+    }
+
+    /// Whether Linux would mount it for writing once it is unmounted: it has a LEB for the garbage collector, and space for
+    /// deletions.
+    pub fn is_mountable(&self) -> bool {
+        self.core.gc_lnum.is_some() && self.core.check_space().is_ok()
     }
 
     /// Everything changed is on flash, and the index too, when this returns (`sync`).

@@ -190,9 +190,9 @@ impl<V: Volume> Core<V> {
         Head::ALL.into_iter().for_each(|head| self.io.park_head(head));
     }
 
-    /// As part of the first commit, when the index is written: an image ends behind its last used LEB, as those of `mkfs.ubifs`,
-    /// but never before the smallest main area that can be mounted (`mkfs.ubifs` counts what its image has, which the
-    /// mount corrects).
+    /// As part of the first commit, when the index is written: an image ends behind its last used LEB and the room that Linux needs
+    /// to change a file, and never before the smallest main area that can be mounted. (`mkfs.ubifs` counts the LEBs of its
+    /// image only, and a volume of that size is full from the start.)
     pub(crate) fn end_behind_data(&mut self, master: &mut Master) -> Result<()> {
         if !core::mem::take(&mut self.ends_behind_data) {
             return Ok(());
@@ -201,7 +201,8 @@ impl<V: Volume> Core<V> {
         let (main, empty) = (old.limits.main.clone(), old.leb_bytes());
         let used = self.space.lebs().filter(|(_, leb)| leb.taken || leb.free != empty);
         let last = used.map(|(lnum, _)| lnum).last().unwrap_or(main.start);
-        let least = main.start.saturating_add(least_main_lebs(&old.superblock));
+        let editable = self.space.main_lebs_for(ROOM_LEBS * u64::from(empty));
+        let least = main.start.saturating_add(least_main_lebs(&old.superblock).max(editable));
         let leb_count = (last + 1).max(least).min(main.end);
         let layout = Arc::new(old.with_leb_count(leb_count).map_err(|source| Error::node(0, 0, source))?);
         self.space.shrink(&layout)?;
@@ -210,6 +211,9 @@ impl<V: Volume> Core<V> {
         Ok(())
     }
 }
+
+/// LEBs that can be written in an image that was built, beside those that the budget keeps back.
+const ROOM_LEBS: u64 = 2;
 
 /// Fewest LEBs of the main area that Linux mounts with this journal and these reserved bytes.
 fn least_main_lebs(superblock: &Superblock) -> u32 {

@@ -117,7 +117,7 @@ impl<V: Volume> Core<V> {
     }
 
     /// Deleting needs space too: a filesystem without any cannot be written.
-    fn check_space(&self) -> Result<()> {
+    pub(crate) fn check_space(&self) -> Result<()> {
         let totals = self.space.totals();
         let enough = totals.free + totals.dirty >= u64::from(self.io.layout().dark_bytes);
         if enough { Ok(()) } else { Err(Error::NoSpace) }
