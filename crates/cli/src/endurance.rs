@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     chip: Option<String>,
 
-    /// The eight chips of the paper
+    /// Test the eight chips of the paper (Desnoyers 2009)
     #[arg(long)]
     all: bool,
 
@@ -37,15 +37,15 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Blocks of each chip
+    /// Number of blocks of each chip
     #[arg(long, value_name = "N", default_value_t = 10)]
     blocks: u32,
 
-    /// Chips of each kind
+    /// Number of chips of each kind
     #[arg(long, value_name = "N", default_value_t = 1)]
     chips: u32,
 
-    /// Seed of everything that varies from chip to chip and block to block
+    /// Seed of everything that differs from chip to chip and from block to block
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
@@ -57,27 +57,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "C", default_value_t = 25.0, allow_negative_numbers = true)]
     temperature: f64,
 
-    /// What is programmed (it makes no difference to wear)
+    /// Data to program (they make no difference to wear)
     #[arg(long, value_enum, default_value_t = PatternArg::Zeroes)]
     pattern: PatternArg,
 
-    /// Program nothing, only erase
+    /// Only erase, program nothing
     #[arg(long)]
     erase_only: bool,
 
-    /// Write this many blocks in turn (it makes no difference either)
+    /// Number of blocks to write in turn (it makes no difference either)
     #[arg(long, value_name = "BLOCKS", default_value_t = 1)]
     interleave: u32,
 
-    /// How much life a block has left: its measured times, as CSV (cycle,program_us,erase_us) or JSON
+    /// Predict the remaining life of a block from its measured times, as CSV (cycle,program_us,erase_us) or JSON
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["all", "plot"])]
     predict: Option<PathBuf>,
 
-    /// Print the times of a simulated block up to this share of its life: an example for --predict
+    /// Print the times of a simulated block up to this share of its life, as an example for --predict
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["all", "plot", "predict", "json"])]
     example_trace: Option<f64>,
 
-    /// Draw the paper's figures: FILE.svg holds all three, any other name begins the names of three files
+    /// Draw the paper's three figures: into FILE.svg, or into three files whose names begin with PREFIX
     #[arg(long, value_name = "FILE.svg|PREFIX")]
     plot: Option<PathBuf>,
 

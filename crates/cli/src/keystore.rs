@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Seed: which subsectors are slow
+    /// Seed from which the slow subsectors follow
     #[arg(long, default_value_t = 0)]
     seed: u64,
 

@@ -46,23 +46,23 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What flash_speed prints on a board, and where the time goes
+    /// Print what flash_speed prints on a board, and show where the time goes
     Speed(speed::Args),
-    /// One operation as a waterfall on the timelines of CPU, controller, bus and chip
+    /// Draw one operation as a waterfall on the timelines of CPU, controller, bus and chip
     Trace(trace::Args),
-    /// A microcontroller's keystore test, with and without delays in its driver
+    /// Run a microcontroller's keystore test, with and without delays in its driver
     Keystore(keystore::Args),
-    /// How many cycles blocks live, and how their times change on the way
+    /// Wear blocks out: count the cycles until they fail, and show how their times change
     Endurance(endurance::Args),
     /// One-time-programmable areas: what is in them, written, locked
     Otp(otp::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
-    /// Images for flash programmers, and dumps of real chips corrected
+    /// Encode images for flash programmers; decode and check dumps of real chips
     Ecc(ecc::Args),
-    /// Images of UBI and UBIFS: what is in them, extracted, built, changed, checked
+    /// Inspect, extract, build, change and check images of UBI and UBIFS
     Image(image::Args),
-    /// Power cuts: a filesystem loses power at every flash operation, and has to lose nothing else
+    /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
     /// The catalogue of chips
     Parts(parts::Args),

@@ -22,11 +22,11 @@ pub(crate) struct Args {
     #[arg(default_value = "")]
     table: String,
 
-    /// Seed of the chips and blocks of the rows on endurance
+    /// Seed of the chips and blocks in the rows on endurance
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Only the summary
+    /// Print only the summary
     #[arg(long)]
     summary: bool,
 

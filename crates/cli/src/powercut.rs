@@ -30,7 +30,7 @@ run alone. Each seed is another workload on a filesystem of another kind (compre
 A million cuts: --mode random --cuts 1000000 --second. That takes some ten minutes on two cores; --steps 60 makes other, shorter
 workloads of it. --timing says how many cuts it were a second.")]
 pub(crate) struct Args {
-    /// A setup's name (see `floatgate setups`), or the path of a TOML file: its chip says what the flash is like
+    /// A setup's name (see `floatgate setups`), or the path of a TOML file; its chip gives the properties of the flash
     #[arg(required_unless_present = "replay")]
     setup: Option<String>,
 
@@ -46,19 +46,19 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = ModeArg::Linear)]
     mode: ModeArg,
 
-    /// First cuts: at random, or of a linear mode at equal distances
+    /// Number of first cuts of the modes random and linear
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     cuts: u64,
 
-    /// Seed of the workload, the filesystem's kind, faults and what cuts leave
+    /// Seed of the workload, the filesystem's parameters, faults and the states that cuts leave
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Steps of the workload
+    /// Number of steps of the workload
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: u32,
 
-    /// Cut the recovery as well; --mode exhaustive does so everywhere unless told otherwise
+    /// Cut the recovery as well; --mode exhaustive does so at every operation by default
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled")]
     second: Option<SecondArg>,
 
@@ -100,25 +100,25 @@ enum Filesystem {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
-    /// As many operations as --cuts says, at equal distances, each in one way by turns
+    /// Number of operations from --cuts, at equal distances; each is cut in one way, in rotation
     Linear,
-    /// The first, second, fourth, eighth and so on, in every way
+    /// The first, second, fourth, eighth operation and so on, each cut in every way
     Log,
-    /// Every one, in every way
+    /// Every operation, each cut in every way
     Exhaustive,
-    /// As many as --cuts says, of many workloads
+    /// Number of cuts from --cuts, in many workloads
     Random,
-    /// None: it is unmounted after each step
+    /// No cut: the filesystem is unmounted after each step
     Unmount,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum SecondArg {
-    /// Not
+    /// Never
     Never,
-    /// After each first cut once
+    /// Once after each first cut
     Sampled,
-    /// At every operation of each recovery, in every way
+    /// At every operation of each recovery, each cut in every way
     Exhaustive,
 }
 

@@ -17,7 +17,7 @@ use std::process::ExitCode;
   floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
   floatgate speed my-board.toml --json
 
-The chip is simulated, so the writing tests always run; -d is accepted for the sake of flash_speed's users.")]
+The chip is simulated, so the write tests always run; -d is accepted because flash_speed has it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(short = 's', long = "skip", value_name = "BLOCKS", default_value_t = 0)]
     pub(crate) skip: u32,
 
-    /// Also read in units of these many pages
+    /// Also read in units of each of these numbers of pages
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pages: Vec<u32>,
 
@@ -50,11 +50,11 @@ pub(crate) struct Args {
     #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
     pub(crate) secondary_block: Option<u32>,
 
-    /// One row per combination: --sweep bus.mode=1-1-1,1-4-4 (repeatable, cartesian)
+    /// Run every combination of values, one row each: --sweep bus.mode=1-1-1,1-4-4 (repeatable)
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub(crate) sweep: Vec<String>,
 
-    /// Draw bars with the breakdown into an SVG file
+    /// Draw the breakdown as bars into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 
@@ -141,7 +141,7 @@ fn figure(test: &Measured) -> String {
     )
 }
 
-/// Whether `flash_speed` prints 0 because its clock counts milliseconds.
+/// True when `flash_speed` prints 0 because its clock counts milliseconds.
 fn is_too_short(test: &Measured) -> bool {
     test.ns < 1_000_000
 }

@@ -43,7 +43,7 @@ impl Array {
         Self { page_bytes, pages_per_block, blocks: vec![None; blocks], stores, flips: BTreeMap::new() }
     }
 
-    /// Whether data is kept.
+    /// True when data is kept.
     pub const fn stores(&self) -> bool {
         self.stores
     }
@@ -63,12 +63,12 @@ impl Array {
         Some(&block.pages[row % self.pages_per_block])
     }
 
-    /// How often the page was programmed since its block was erased. Always 0 in timing-only mode.
+    /// Number of times that the page was programmed since its block was erased. Always 0 in timing-only mode.
     pub fn programs(&self, row: usize) -> u8 {
         self.page(row).map_or(0, |p| p.programs)
     }
 
-    /// Whether the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
+    /// True when the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
     pub fn is_as_programmed(&self, row: usize) -> bool {
         self.page(row).is_some_and(|page| page.data.is_some() && !page.mixed)
     }
@@ -178,7 +178,7 @@ impl Array {
         }
     }
 
-    /// Whether any bit errors are injected.
+    /// True when any bit errors are injected.
     #[inline]
     pub fn has_flips(&self) -> bool {
         !self.flips.is_empty()

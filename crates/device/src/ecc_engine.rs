@@ -25,7 +25,7 @@ pub(crate) use page_set::PageSet;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Where the ECC is computed.
+/// Place at which the ECC is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
@@ -52,11 +52,11 @@ pub enum Algo {
     Bch,
 }
 
-/// What an engine tells of a page it corrected.
+/// Report of an engine on a page that it corrected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reports {
-    /// How many bits were wrong in each step.
+    /// Number of wrong bits in each step.
     #[default]
     Bits,
     /// Only whether the bitflip threshold was reached. MTD users then see either no bitflips or as many as the threshold.
@@ -69,7 +69,7 @@ pub enum Reports {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EccProfile {
-    /// Where it is computed.
+    /// Place at which the ECC is computed.
     pub engine: EngineKind,
     /// Bits corrected per step; what the chip asks for when absent.
     pub strength: Option<u32>,
@@ -89,7 +89,7 @@ pub struct EccProfile {
     /// Finding and correcting, per wrong bit, in us; what the host takes for the software engine and 0 for others when absent.
     #[serde(with = "optional_us")]
     pub correct_us_per_bit: Option<Nanos>,
-    /// What it tells of its result.
+    /// Report of the engine on its result.
     pub reports: Reports,
 }
 
@@ -112,7 +112,7 @@ mod optional_bytes {
     }
 }
 
-/// What a chip asks for: `strength` bits per `step_bytes` bytes.
+/// ECC requirement of a chip: `strength` bits per `step_bytes` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EccRequirement {
@@ -127,7 +127,7 @@ pub struct EccRequirement {
 pub struct Corrected {
     /// Most bits corrected in one step.
     pub max: u32,
-    /// All bits corrected.
+    /// Number of corrected bits in all steps.
     pub total: u32,
 }
 
@@ -135,7 +135,7 @@ pub struct Corrected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncorrectable;
 
-/// What is known of a page that was read.
+/// Result of a page read as the chip delivers it to an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRead<'a> {
     /// Its bytes: they are decoded.
@@ -213,7 +213,7 @@ impl EccEngine {
         self.code.as_deref()
     }
 
-    /// Where the ECC is computed.
+    /// Place at which the ECC is computed.
     pub const fn kind(&self) -> EngineKind {
         self.profile.engine
     }
@@ -226,7 +226,7 @@ impl EccEngine {
         }
     }
 
-    /// Whether correction happens on the host's side of the bus.
+    /// True when correction happens on the host's side of the bus.
     pub const fn on_host(&self) -> bool {
         !matches!(self.profile.engine, EngineKind::None | EngineKind::OnDie)
     }

@@ -80,7 +80,7 @@ impl HostProfile {
         host.spend(Resource::Cpu, Phase::Cpu, self.page_us, "driver, per page");
     }
 
-    /// How long a driver's pause of `length` really takes.
+    /// Actual duration of a driver's pause of `length`.
     #[inline]
     pub fn pause(&self, length: Nanos) -> Nanos {
         if length < Nanos::from_us(10) { length } else { length + self.wakeup_us }

@@ -2,7 +2,7 @@
 
 use floatgate_mtd::{Instant, Nanos};
 
-/// When power goes away.
+/// Moment of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PowerCut {
     /// At this time.
@@ -54,7 +54,7 @@ impl Power {
         };
     }
 
-    /// Whether operations have to be counted.
+    /// True when operations have to be counted.
     #[inline]
     pub(crate) const fn counts(&self) -> bool {
         self.during.is_some()

@@ -13,7 +13,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// When the resource is free again.
+    /// Time at which the resource is free again.
     pub const fn busy_until(&self) -> Instant {
         self.busy_until
     }
@@ -39,7 +39,7 @@ impl Timeline {
     }
 }
 
-/// Which timeline a span belongs to.
+/// Resource that a span belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// The host CPU running the driver.
@@ -59,13 +59,13 @@ pub enum Resource {
 pub struct Span {
     /// On which timeline.
     pub resource: Resource,
-    /// What for.
+    /// Phase that the span is booked under.
     pub phase: Phase,
-    /// From.
+    /// Start of the span.
     pub start: Instant,
-    /// To.
+    /// End of the span.
     pub end: Instant,
-    /// What the resource did, in the field's words: `PAGE READ 13h`, `tR`, `status poll`.
+    /// Activity in the field's words: `PAGE READ 13h`, `tR`, `status poll`.
     pub what: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl Host {
         self.now
     }
 
-    /// Where the thread's time went since power-on.
+    /// Time of the thread by phase since power-on.
     #[inline]
     pub const fn spent(&self) -> Breakdown {
         self.spent
@@ -95,7 +95,7 @@ impl Host {
         self.spans = on.then(Vec::new);
     }
 
-    /// Whether spans are recorded.
+    /// True when spans are recorded.
     #[inline]
     pub const fn is_recording(&self) -> bool {
         self.spans.is_some()

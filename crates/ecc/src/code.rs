@@ -110,7 +110,7 @@ impl Code {
         }
     }
 
-    /// Whether there is such a code.
+    /// Checks that the code is possible.
     ///
     /// # Errors
     /// What is wrong with step, strength or polynomial.
@@ -209,7 +209,7 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
     u32::from_str_radix(hex, 16).ok().filter(|_| digits).ok_or(CodeError::Form)
 }
 
-/// Why there is no such code.
+/// Reason for which a code is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// Not the name of a code.

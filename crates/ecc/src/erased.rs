@@ -5,7 +5,7 @@
 #[error("more zero bits than an erased page may have")]
 pub struct NotErased;
 
-/// Whether one ECC step is erased: its data, ECC and further OOB bytes have at most `threshold` zero bits together. If so,
+/// Checks that one ECC step is erased: its data, ECC and further OOB bytes have at most `threshold` zero bits together. If so,
 /// all of them become 0xFF; the number of zero bits is returned. Otherwise nothing changes.
 ///
 /// A page is erased for Linux under the same rule (`nand_check_erased_ecc_chunk`, facts 5). Codes cannot decide it: the

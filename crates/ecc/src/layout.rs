@@ -42,7 +42,7 @@ impl Region {
     }
 }
 
-/// Why there is no such layout.
+/// Reason for which an OOB layout is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// The ECC bytes do not fit beside the bad block marker.
@@ -206,12 +206,12 @@ impl OobLayout {
         Self { ecc: Regions::new(&[]), free: Regions::new(&[free]) }
     }
 
-    /// Where the ECC bytes are, in order.
+    /// Regions of the ECC bytes, in order.
     pub fn ecc(&self) -> &[Region] {
         self.ecc.as_slice()
     }
 
-    /// Where the user's bytes are, in order.
+    /// Regions of the user's bytes, in order.
     pub fn free(&self) -> &[Region] {
         self.free.as_slice()
     }

@@ -13,7 +13,7 @@ use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_mtd::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What the firmware's calls cost.
+/// Costs of the firmware's calls.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {

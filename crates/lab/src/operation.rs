@@ -30,7 +30,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All, with their names on the command line.
+    /// All operations, with their names on the command line.
     pub const ALL: [(&'static str, Self); 8] = [
         ("read-page", Self::ReadPage),
         ("read-2-pages", Self::Read2Pages),
@@ -48,14 +48,14 @@ impl Operation {
     }
 }
 
-/// What happened.
+/// A traced operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Traced {
     /// Title of the setup.
     pub title: String,
     /// Name of the chip.
     pub chip: String,
-    /// How the driver speaks to it.
+    /// Link between driver and chip.
     pub link: Link,
     /// The operation.
     pub operation: &'static str,
@@ -69,7 +69,7 @@ pub struct Traced {
     /// Where the foreground's time went, in ns; adds up to `ns`.
     #[serde(serialize_with = "crate::speed::breakdown_ns")]
     pub breakdown_ns: Breakdown,
-    /// What every resource did, times since the operation began.
+    /// Activities of every resource, times since the operation began.
     #[serde(serialize_with = "spans")]
     pub spans: Vec<Span>,
 }

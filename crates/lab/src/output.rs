@@ -20,7 +20,7 @@ const PERMISSION_BITS: u32 = 0o7777;
 /// Temporary files that exist now.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Why an output cannot be written. The file of that name is as it was.
+/// Reason for which an output cannot be written. The file of that name is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -52,7 +52,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> &'static str {
         match self {
             Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => "name another file for the output",
@@ -151,7 +151,7 @@ impl Output {
         &self.file
     }
 
-    /// Where the bytes are until the output is complete.
+    /// Path of the temporary file that holds the bytes until the output is complete.
     pub fn temporary(&self) -> &Path {
         match &self.place {
             Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.0,
@@ -323,7 +323,7 @@ fn check_inputs(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     }
 }
 
-/// Whether two paths lead to the same file.
+/// True when two paths lead to the same file.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let key =
         |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino(), found.is_file()));

@@ -6,7 +6,7 @@ use floatgate_device::Host;
 use floatgate_mtd::{Mtd, SlcMode};
 use serde::Deserialize;
 
-/// How the device is used.
+/// Use of the device: the part of it that is tested, and slc-mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Partition {

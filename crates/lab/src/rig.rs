@@ -22,7 +22,7 @@ use floatgate_mtd::{Instant, Mtd};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// How the driver speaks to the chip, in words.
+/// Link between driver and chip, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Link {
     /// Read operation or interface: `1S-8S-8S CBh, 8 dummies`.
@@ -73,7 +73,7 @@ impl Rig {
     }
 }
 
-/// What the simulation needs beside the setup.
+/// Options of the simulation beside the setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RigOptions {
     /// Seed of everything that varies from chip to chip.
@@ -90,7 +90,7 @@ impl Default for RigOptions {
     }
 }
 
-/// Why a setup cannot be wired.
+/// Reason for which a setup cannot be wired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RigError {

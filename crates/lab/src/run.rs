@@ -17,23 +17,23 @@ pub struct SpeedRun {
     pub title: String,
     /// Name of the chip.
     pub chip: String,
-    /// How the driver speaks to it.
+    /// Link between driver and chip.
     pub link: Link,
-    /// What was measured.
+    /// Results of the tests.
     #[serde(flatten)]
     pub report: SpeedReport,
     /// For each test its bottleneck and what would be faster; empty when not asked for.
     pub advice: Vec<Advice>,
 }
 
-/// Where a test's time goes, and the fastest single change on offer.
+/// Bottleneck of a test, and the single change that helps most.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// The test.
     pub test: String,
     /// The phase that takes most of the time.
     pub bottleneck: &'static str,
-    /// Its share, in percent.
+    /// Share of the bottleneck, percent.
     pub share_percent: f64,
     /// The change that helps most, if any does.
     pub next: Option<NextOption>,
@@ -44,9 +44,9 @@ pub struct Advice {
 pub struct NextOption {
     /// The override, as `--set` takes it.
     pub set: String,
-    /// What the test would print with it, KiB/s.
+    /// Speed that the test would print with the change, KiB/s.
     pub kib_s: u64,
-    /// How many times faster.
+    /// Factor by which the test would be faster.
     pub factor: f64,
 }
 
@@ -154,7 +154,7 @@ fn share_percent(test: &Measured, phase: Phase) -> f64 {
     shares.into_iter().find(|(p, _)| *p == phase).map_or(0.0, |(_, share)| share)
 }
 
-/// What a phase means, for the line that names the bottleneck.
+/// Meaning of a phase, for the line that names the bottleneck.
 pub fn explain(phase: Phase) -> &'static str {
     match phase {
         Phase::Array => "the memory array (tR, tPROG or tBERS)",
@@ -249,7 +249,7 @@ pub fn sweep(
     Ok(outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect())
 }
 
-/// Whether an error concerns one combination's value alone. An unknown key or name is wrong for the whole sweep.
+/// True when an error concerns one combination's value alone. An unknown key or name is wrong for the whole sweep.
 fn refuses_a_value(error: &Error) -> bool {
     match error {
         Error::Config(error) => error.problem() == Problem::WrongValue,

@@ -7,7 +7,7 @@
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
 use serde::Serialize;
 
-/// What to run, as `flash_speed`'s options name it.
+/// Options of a speed test, as `flash_speed` names them.
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
     /// First eraseblock (`-b`).
@@ -101,7 +101,7 @@ impl Test {
 /// Result of one test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// [`Test::name`].
+    /// Name of the test, see [`Test::name`].
     pub name: String,
     /// Bytes moved or erased.
     pub bytes: u64,
@@ -109,7 +109,7 @@ pub struct Measured {
     pub calls: u64,
     /// Elapsed virtual time in ns.
     pub ns: u64,
-    /// What `flash_speed` prints, KiB/s.
+    /// Speed that `flash_speed` prints, KiB/s.
     pub printed_kib_s: u64,
     /// The same without rounding, KiB/s.
     pub exact_kib_s: f64,
@@ -194,7 +194,7 @@ pub fn page_bytes(geometry: &Geometry) -> u32 {
     if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes }
 }
 
-/// What `flash_speed` prints for `kib` KiB in `time`: both rounded down before dividing.
+/// Speed that `flash_speed` prints for `kib` KiB in `time`: both are rounded down before dividing.
 pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
     let ms = time.as_ns() / 1_000_000;
     (kib * 1000).checked_div(ms).unwrap_or(0)

@@ -8,11 +8,11 @@ use thiserror::Error;
 pub struct MediaError {
     /// Byte offset into the slice the caller passed.
     pub offset: usize,
-    /// What is wrong at that byte.
+    /// Reason for which the byte is refused.
     pub reason: Reason,
 }
 
-/// What is wrong with a format.
+/// Reason for which bytes are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {

@@ -30,7 +30,7 @@ macro_rules! flags {
                 self.0
             }
 
-            /// Whether every bit of `other` is set.
+            /// True when every bit of `other` is set.
             #[must_use]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0

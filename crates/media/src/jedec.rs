@@ -62,7 +62,7 @@ impl JedecCommands {
     pub const GET_SET_FEATURES: u32 = 1 << 2;
     /// Read Status Enhanced.
     pub const READ_STATUS_ENHANCED: u32 = 1 << 3;
-    /// Copyback.
+    /// Copyback program.
     pub const COPYBACK: u32 = 1 << 4;
     /// Read Unique ID.
     pub const READ_UNIQUE_ID: u32 = 1 << 5;
@@ -91,7 +91,7 @@ impl JedecCommands {
         u32::from_le_bytes([low, middle, high, 0])
     }
 
-    /// Whether every command of `mask` is there.
+    /// True when every command of `mask` is there.
     #[must_use]
     pub const fn contains(self, mask: u32) -> bool {
         self.bits() & mask == mask
@@ -163,7 +163,7 @@ layout! {
         103 => programs_per_page: u8,
         /// Address bits that select a plane, in bits 0-3.
         104 => plane_bits: u8,
-        /// What several planes do together, bit set.
+        /// Commands that work on several planes at once, bit set.
         105 => multi_plane: u8,
         /// Asynchronous SDR speed grades, bit set.
         144 => sdr_speeds: u16,

@@ -5,7 +5,7 @@ use core::ops::Deref;
 
 use crate::error::Reason;
 
-/// Up to `N` values, in order, without a heap.
+/// A list of at most `N` values, in order, without a heap.
 #[derive(Clone, Copy)]
 pub struct List<T, const N: usize> {
     items: [T; N],

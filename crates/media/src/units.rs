@@ -2,7 +2,7 @@
 
 use crate::wire::{Wire, array, store};
 
-/// How many address cycles a command takes (ONFI 4.2 and JESD230, byte 101).
+/// Number of address cycles that a command takes (ONFI 4.2 and JESD230, byte 101).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct AddressCycles(u8);
 

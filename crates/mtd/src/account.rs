@@ -5,7 +5,7 @@ use crate::time::Nanos;
 use core::fmt;
 use core::ops::{AddAssign, Index, Sub};
 
-/// What a stretch of time was spent on.
+/// Phase of an operation: the resource that a stretch of time was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Phase {
@@ -32,7 +32,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases, in the order they are printed.
+    /// All phases, in printing order.
     pub const ALL: [Self; 10] = [
         Self::Array,
         Self::Command,

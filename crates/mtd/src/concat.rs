@@ -7,7 +7,7 @@ use crate::geometry::Geometry;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-/// Why devices cannot be put end to end.
+/// Reason for which devices cannot be concatenated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConcatError {

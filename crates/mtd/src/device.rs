@@ -8,11 +8,11 @@ use crate::time::Instant;
 /// A finished operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// When it was done.
+    /// Time at which the operation ended.
     pub at: Instant,
     /// Most bits corrected in any one ECC step (what Linux compares with the bitflip threshold and reports as EUCLEAN).
     pub bitflips_max: u32,
-    /// All bits corrected.
+    /// Number of corrected bits in all ECC steps.
     pub bitflips: u32,
     /// Read retries: reads of a page again, with shifted thresholds, because the ECC gave up.
     pub retries: u32,
@@ -24,7 +24,7 @@ impl Done {
         Self { at, bitflips_max: 0, bitflips: 0, retries: 0 }
     }
 
-    /// Whether what was read should be moved to another block: in some ECC step as many bits were corrected as the bitflip
+    /// True when what was read should be moved to another block: in some ECC step as many bits were corrected as the bitflip
     /// threshold says (Linux: a read then returns -EUCLEAN, and UBI scrubs the block).
     pub const fn wants_scrub(&self, geometry: &Geometry) -> bool {
         geometry.bitflip_threshold > 0 && self.bitflips_max >= geometry.bitflip_threshold
@@ -42,7 +42,7 @@ impl Done {
     }
 }
 
-/// How OOB bytes are placed (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
+/// Placement of OOB bytes (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OobMode {
     /// As on the chip, no ECC.

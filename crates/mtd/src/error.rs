@@ -6,15 +6,15 @@ use crate::time::Instant;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at {addr:#x}")]
 pub struct Error {
-    /// What went wrong.
+    /// Kind of failure.
     pub kind: ErrorKind,
     /// Byte address on the device, OOB not counted.
     pub addr: u64,
-    /// When the driver knew.
+    /// Time at which the driver knew of the failure.
     pub at: Instant,
 }
 
-/// What went wrong.
+/// Kind of failure of an operation on a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -26,10 +26,10 @@ use crate::random::Random;
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// Which faults a device has. See the [module](self).
+/// Faults that a device shows. See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
-    /// What is left to chance follows from this.
+    /// Seed from which the places of faults follow.
     pub seed: u64,
     /// Blocks that are bad from the start.
     pub factory_bad: u32,
@@ -104,7 +104,7 @@ impl<D: Mtd> Faults<D> {
         Ok(Self { inner, plan, random, armed: true, unit, flips: BTreeMap::new(), grown: BTreeSet::new() })
     }
 
-    /// Whether new faults appear. Those that are there stay.
+    /// Switches new faults on or off. Those that are there stay.
     pub const fn arm(&mut self, armed: bool) {
         self.armed = armed;
     }

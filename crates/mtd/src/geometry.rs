@@ -2,7 +2,7 @@
 
 use crate::pairing::Pairing;
 
-/// What kind of flash sits behind an [`crate::Mtd`].
+/// Kind of flash behind an [`crate::Mtd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlashKind {
     /// Parallel or serial NOR: byte reads, word or page programs, no OOB.
@@ -38,7 +38,7 @@ pub struct Geometry {
     pub ecc_step_bytes: u32,
     /// Corrected bits in one step from which a page should be moved (Linux: 3/4 of the strength, rounded up).
     pub bitflip_threshold: u32,
-    /// Which pages of a block share their cells; [`Pairing::NONE`] on all but MLC NAND.
+    /// Pairing scheme: the pages of a block that share their cells; [`Pairing::NONE`] on all but MLC NAND.
     pub pairing: Pairing,
 }
 

@@ -34,7 +34,7 @@ impl Latency {
         self.histogram[bucket(latency.as_ns())] += 1;
     }
 
-    /// How many were counted.
+    /// Number of latencies counted.
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -44,12 +44,12 @@ impl Latency {
         self.min
     }
 
-    /// The longest.
+    /// Longest latency.
     pub const fn max(&self) -> Nanos {
         self.max
     }
 
-    /// All together.
+    /// Sum of all latencies.
     pub const fn total(&self) -> Nanos {
         self.total
     }

@@ -16,7 +16,7 @@ impl<D: Mtd> Observed<D, Counters> {
         Self::watch(inner, Counters::default())
     }
 
-    /// What was counted of one kind of operation.
+    /// Counts, times and bytes of one kind of operation.
     pub fn count(&self, operation: Operation) -> &Counter {
         self.observer().of(operation)
     }
@@ -27,7 +27,7 @@ impl<D: Mtd> Observed<D, Counters> {
     }
 }
 
-/// What was counted of one kind of operation.
+/// Counts, times and bytes of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
     /// Operations that succeeded.
@@ -40,9 +40,9 @@ pub struct Counter {
     pub bitflips_max: u32,
     /// Operations that failed.
     pub errors: u64,
-    /// How long those that succeeded took, waiting included.
+    /// Latency of the operations that succeeded, waiting included.
     pub latency: Latency,
-    /// Where the device's time went in all of them, failed ones included.
+    /// Time of the device by phase in all operations, failed ones included.
     pub spent: Breakdown,
 }
 
@@ -51,12 +51,12 @@ pub struct Counter {
 pub struct Counters(Box<[Counter; Operation::ALL.len()]>);
 
 impl Counters {
-    /// What was counted of one kind of operation.
+    /// Counts, times and bytes of one kind of operation.
     pub fn of(&self, operation: Operation) -> &Counter {
         &self.0[operation as usize]
     }
 
-    /// All kinds that were asked for at least once, in printing order.
+    /// All kinds of operation that occurred at least once, in printing order.
     pub fn iter(&self) -> impl Iterator<Item = (Operation, &Counter)> {
         Operation::ALL.into_iter().zip(self.0.iter()).filter(|(_, c)| c.operations + c.errors > 0)
     }

@@ -10,19 +10,19 @@ use crate::time::{Instant, Nanos};
 /// A finished call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// What was asked.
+    /// Kind of operation.
     pub operation: Operation,
     /// Byte address; of an OTP area for OTP operations (of [`Operation::OtpInfo`]: the region's number).
     pub addr: u64,
     /// Bytes asked for, OOB included; 0 where the operation has no length.
     pub len: u64,
-    /// When it was asked.
+    /// Time at which the call began.
     pub start: Instant,
-    /// When it was done, or its failure known.
+    /// Time at which the operation ended, or at which its failure was known.
     pub end: Instant,
-    /// How it ended.
+    /// Result of the call.
     pub result: Result<Good, &'a ErrorKind>,
-    /// Where the device's time went meanwhile.
+    /// Time of the device by phase during the call.
     pub spent: Breakdown,
 }
 
@@ -31,14 +31,14 @@ pub struct Call<'a> {
 pub struct Good {
     /// Most bits corrected in one ECC step.
     pub bitflips_max: u32,
-    /// All bits corrected.
+    /// Number of corrected bits in all ECC steps.
     pub bitflips: u32,
     /// The block is marked bad, the OTP region is locked: the answer of the calls that ask.
     pub yes: bool,
 }
 
 impl Call<'_> {
-    /// How long it took, waiting included.
+    /// Duration of the call, waiting included.
     pub const fn latency(&self) -> Nanos {
         self.end.since(self.start)
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What was asked of a device.
+/// Kind of operation on a device: one for each method of [`crate::Mtd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -33,7 +33,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All kinds, in the order they are printed.
+    /// All kinds of operation, in printing order.
     pub const ALL: [Self; 12] = [
         Self::Read,
         Self::Write,

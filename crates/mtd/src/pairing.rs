@@ -30,7 +30,7 @@ pub enum PairingScheme {
 pub struct UnknownScheme;
 
 impl PairingScheme {
-    /// All schemes.
+    /// All pairing schemes.
     pub const ALL: [Self; 3] = [Self::None, Self::Dist3, Self::Dist6];
 
     /// The name used in part files and tables.
@@ -65,7 +65,7 @@ impl FromStr for PairingScheme {
     }
 }
 
-/// Which bit of the cells a page is.
+/// Bit of the cell that a page stores: LSB or MSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// The first, fast one (Linux: group 0).
@@ -79,7 +79,7 @@ pub enum Group {
 pub struct PairPlace {
     /// Number of the pair, counted in the order of LSB pages.
     pub pair: u32,
-    /// Which of its pages.
+    /// Group of the page within its pair: LSB or MSB.
     pub group: Group,
 }
 
@@ -93,7 +93,7 @@ pub struct PairingError {
     pub scheme: PairingScheme,
     /// Pages of the block it does not fit.
     pub pages_per_block: u32,
-    /// What the number of pages must be a multiple of.
+    /// Number that the pages of a block must be a multiple of.
     pub multiple: u32,
     /// The smallest number of pages.
     pub least: u32,
@@ -134,12 +134,12 @@ impl Pairing {
         self.scheme
     }
 
-    /// Whether no page shares its cells.
+    /// True when no page shares its cells.
     pub const fn is_none(self) -> bool {
         matches!(self.scheme, PairingScheme::None)
     }
 
-    /// Whether `page` of a block is the first of its cells to be programmed. Without a scheme every page is.
+    /// True when `page` of a block is the first of its cells to be programmed. Without a scheme every page is.
     #[inline]
     pub const fn is_lsb(self, page: u32) -> bool {
         let couple = self.scheme.couple();

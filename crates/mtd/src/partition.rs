@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::time::Instant;
 
-/// Why a window is not a partition.
+/// Reason for which a window of a device cannot be a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
@@ -68,7 +68,7 @@ impl<D: Mtd> Partition<D> {
         Ok(Self { inner, start, geometry })
     }
 
-    /// Where the window starts on the device, in bytes.
+    /// Offset of the window on the device, bytes.
     pub const fn start(&self) -> u64 {
         self.start
     }

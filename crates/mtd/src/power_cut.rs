@@ -17,7 +17,7 @@ use crate::geometry::Geometry;
 use crate::ram::{page_bytes, pieces};
 use crate::time::Instant;
 
-/// What the operation at which power goes away leaves.
+/// State in which a power cut leaves the interrupted operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CutKind {
     /// Nothing: it did not begin.
@@ -27,19 +27,19 @@ pub enum CutKind {
 }
 
 impl CutKind {
-    /// All kinds.
+    /// All kinds of cut.
     pub const ALL: [Self; 4] =
         [Self::Before, Self::During(Stage::Early), Self::During(Stage::Middle), Self::During(Stage::Late)];
 }
 
-/// When power goes away, and how.
+/// A power cut: the operation at which it happens, and the state that it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
     /// Number of the operation, counted from 1 from the order on.
     pub operation: u64,
-    /// What that operation leaves.
+    /// State in which the cut leaves that operation.
     pub kind: CutKind,
-    /// What is left to chance in it.
+    /// Seed of the random part of that state.
     pub seed: u64,
 }
 
@@ -77,7 +77,7 @@ impl<D: Mtd> PowerCut<D> {
         self.operations
     }
 
-    /// Whether power is gone.
+    /// True when power is gone.
     pub const fn is_lost(&self) -> bool {
         self.lost
     }

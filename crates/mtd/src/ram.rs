@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use block::{Block, limit};
 use torn::Torn;
 
-/// What a read, the program of a page and the erase of a block each take.
+/// Duration of a read, of the program of a page and of the erase of a block, each.
 pub const OPERATION: Nanos = Nanos::from_us(1);
 
 /// A flash device in memory. See the [module](self).
@@ -115,12 +115,12 @@ impl RamFlash {
         self.blocks.get(block as usize)?.as_deref().map(Block::data)
     }
 
-    /// How often a block was erased.
+    /// Number of times that a block was erased.
     pub fn erases(&self, block: u32) -> u32 {
         self.erases.get(block as usize).copied().unwrap_or(0)
     }
 
-    /// All bytes in order, in pieces of at most an erase block, without OOB: hand them to a writer.
+    /// Passes all bytes in order to `sink`, in pieces of at most an erase block, without OOB.
     ///
     /// # Errors
     /// Those of `sink`.

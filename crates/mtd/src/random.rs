@@ -29,7 +29,7 @@ impl Random {
         }
     }
 
-    /// Whether something happens that has a chance of `ppm` in a million.
+    /// True when something happens that has a chance of `ppm` in a million.
     #[inline]
     pub(crate) const fn happens(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < ppm as u64

@@ -11,7 +11,7 @@ use alloc::vec;
 /// A block whose data was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
-    /// When it was done, and what was corrected on the way.
+    /// Time at which the block was replaced, and bits corrected on the way.
     pub done: Done,
     /// Pages that hold data now.
     pub copied: u32,

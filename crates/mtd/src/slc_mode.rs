@@ -10,7 +10,7 @@ use crate::geometry::{FlashKind, Geometry};
 use crate::pairing::{Group, PairPlace};
 use crate::time::Instant;
 
-/// Why a device has no slc-mode.
+/// Reason for which a device cannot be used in slc-mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlcModeError {

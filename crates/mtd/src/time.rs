@@ -12,7 +12,7 @@ pub struct Instant(u64);
 pub struct Nanos(u64);
 
 impl Instant {
-    /// Power-on.
+    /// Time of power-on.
     pub const ZERO: Self = Self(0);
 
     /// The instant `ns` nanoseconds after power-on.
@@ -20,7 +20,7 @@ impl Instant {
         Self(ns)
     }
 
-    /// Nanoseconds since power-on.
+    /// Time since power-on in nanoseconds.
     pub const fn as_ns(self) -> u64 {
         self.0
     }
@@ -50,7 +50,7 @@ impl Nanos {
         Self(ms * 1_000_000)
     }
 
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     pub const fn as_ns(self) -> u64 {
         self.0
     }

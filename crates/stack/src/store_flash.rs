@@ -16,7 +16,7 @@ use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Inst
 use overlay::Overlay;
 use std::collections::BTreeSet;
 
-/// Where writes and erases go.
+/// Destination of writes and erases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreMode {
     /// Nowhere: the device is write protected.
@@ -223,7 +223,7 @@ impl<S: Store> StoreFlash<S> {
     }
 }
 
-/// Whether `new` may be programmed over `old`.
+/// True when `new` may be programmed over `old`.
 fn takes(kind: FlashKind, old: &[u8], new: &[u8], unit: usize) -> bool {
     let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
     match kind {

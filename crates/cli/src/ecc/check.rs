@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     apart: ApartArgs,
 
-    /// Most bits of an erased step that may read 0; as many as the code corrects when absent
+    /// Number of bits of an erased step that may read 0 [default: as many as the code corrects]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
     erased_bitflips: Option<u32>,
 

@@ -29,15 +29,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     apart: ApartArgs,
 
-    /// Data of blocks that are marked bad: keep it, so that offsets stay, or skip it
+    /// Data of blocks that are marked bad: keep them, so that offsets stay the same, or skip them
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = ["keep", "skip"])]
     bad_blocks: String,
 
-    /// Most bits of an erased step that may read 0; as many as the code corrects when absent
+    /// Number of bits of an erased step that may read 0 [default: as many as the code corrects]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
     erased_bitflips: Option<u32>,
 
-    /// Where to: a file, which is there whole or not at all; - for stdout, then the report goes to stderr
+    /// Output file, written whole or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 

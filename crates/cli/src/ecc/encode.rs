@@ -17,7 +17,7 @@ use std::process::ExitCode;
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --ecc-only -o rootfs.ecc
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch8/1024@17475 -o rootfs.nand
 
-The last page is filled with FFh. Unused OOB bytes and bad block markers are FFh; so is all of an erased page.")]
+The last page is filled up with FFh. Unused OOB bytes and bad block markers are FFh, and so are all bytes of an erased page.")]
 pub(crate) struct Args {
     /// The data: an image without OOB; - for stdin
     file: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long)]
     ecc_only: bool,
 
-    /// Where to: a file, which is there whole or not at all; - for stdout, then the report goes to stderr
+    /// Output file, written whole or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 

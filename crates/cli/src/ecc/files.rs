@@ -41,7 +41,7 @@ impl Input {
     }
 }
 
-/// Whether what a path leads to is gone once it was read.
+/// True when what a path leads to is gone once it was read.
 pub(super) fn reads_once(path: &Path) -> bool {
     is_stdout(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

@@ -28,13 +28,13 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Data to pages with OOB, ready for a programmer
+    /// Encode data into pages with OOB, ready for a programmer
     Encode(encode::Args),
-    /// A dump with OOB to corrected data, with a report
+    /// Decode a dump with OOB into corrected data, with a report
     Decode(decode::Args),
-    /// The report alone; without --code it finds out which code and layout fit
+    /// Report only; without --code find out which code and layout fit
     Check(check::Args),
-    /// Which code a chip needs, and how often each gives up
+    /// Say which ECC code a chip needs, and how often each code fails
     Advise(advise::Args),
 }
 

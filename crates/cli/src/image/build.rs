@@ -32,46 +32,46 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// What is around the filesystem
+    /// Container of the filesystem
     #[arg(long, value_enum, default_value_t = Format::Ubi)]
     format: Format,
 
     #[command(flatten)]
     flash: FlashArgs,
 
-    /// How data are compressed
+    /// Compression of data
     #[arg(long, short = 'x', value_enum, default_value_t = Compress::Lzo, help_heading = "Filesystem")]
     compress: Compress,
 
-    /// LEBs that the filesystem can grow to
+    /// Number of LEBs that the filesystem can grow to
     #[arg(long, short = 'c', value_name = "N", help_heading = "Filesystem")]
     max_lebs: Option<u32>,
 
-    /// Identity of the filesystem [default: follows from the contents]
+    /// UUID of the filesystem [default: follows from the contents]
     #[arg(long, value_name = "UUID", value_parser = uuid, help_heading = "Filesystem")]
     uuid: Option<Uuid>,
 
-    /// Most children of an index node
+    /// Largest number of children of an index node
     #[arg(long, short = 'f', value_name = "N", default_value_t = 8, help_heading = "Filesystem")]
     fanout: u32,
 
-    /// Bytes of the journal [default: an eighth of the filesystem, at most 8 MiB]
+    /// Size of the journal, bytes [default: an eighth of the filesystem, at most 8 MiB]
     #[arg(long, short = 'j', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
     journal_size: Option<u64>,
 
-    /// Bytes that only root may use
+    /// Reserved bytes that only root may use
     #[arg(long, short = 'R', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
     reserved: Option<u64>,
 
-    /// LEBs for orphans
+    /// Number of LEBs for orphans
     #[arg(long, value_name = "N", help_heading = "Filesystem")]
     orphan_lebs: Option<u32>,
 
-    /// LEBs of the log
+    /// Number of LEBs of the log
     #[arg(long, value_name = "N", help_heading = "Filesystem")]
     log_lebs: Option<u32>,
 
-    /// The first mount erases the free space properly, for programmers that write ones to it
+    /// Let the first mount erase the free space again, for programmers that write FFh to it
     #[arg(long, short = 'F', help_heading = "Filesystem")]
     space_fixup: bool,
 
@@ -79,11 +79,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", default_value = "rootfs", help_heading = "UBI")]
     volume: String,
 
-    /// Bytes set aside for the volume [default: what the filesystem has]
+    /// Size of the volume, bytes [default: the size of the filesystem]
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "UBI")]
     volume_size: Option<u64>,
 
-    /// The volume gets all free space when it is first attached
+    /// Give the volume all free space when it is first attached
     #[arg(long, help_heading = "UBI")]
     autoresize: bool,
 

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "raw")]
     path: Option<OsString>,
 
-    /// The bytes of the volume, whatever is in it
+    /// Print the bytes of the volume, whatever it contains
     #[arg(long, conflicts_with = "path")]
     raw: bool,
 }

@@ -42,19 +42,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTE", value_parser = options::number)]
     second_offset: Option<u64>,
 
-    /// Times of change may differ
+    /// Ignore times of change
     #[arg(long)]
     no_times: bool,
 
-    /// Owners and groups may differ
+    /// Ignore owners and groups
     #[arg(long)]
     no_owner: bool,
 
-    /// Holes count too: zeros that are stored differ from such that are not
+    /// Compare holes, too: stored zeros differ from a hole
     #[arg(long)]
     holes: bool,
 
-    /// UBI of two images too: geometry, erase counters, volumes and their LEBs
+    /// Compare the UBI of two images, too: geometry, erase counters, volumes and their LEBs
     #[arg(long)]
     raw: bool,
 

@@ -19,49 +19,49 @@ use std::process::ExitCode;
   floatgate image dump dump.bin --peb 0
   floatgate image dump dump.bin --area master
 
-Fields have their names of docs/spec/ubi.md and docs/spec/ubifs.md, each with its byte in the structure. Works on damaged images too.")]
+Fields are named as in docs/spec/ubi.md and docs/spec/ubifs.md, each with its offset in the structure. Damaged images can be dumped, too.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// The node at a byte of a LEB, such as 12:2048
+    /// Show the node at a byte of a LEB, such as 12:2048
     #[arg(long, value_name = "LEB:BYTE", group = "what", value_parser = leb_and_byte)]
     leb: Option<(u32, u32)>,
 
-    /// What begins at a byte of the file: a header or a node
+    /// Show the header or node at a byte of the file
     #[arg(long, value_name = "BYTE", group = "what", value_parser = number)]
     at: Option<u64>,
 
-    /// Both headers of a PEB
+    /// Show both headers of a PEB
     #[arg(long, value_name = "N", group = "what")]
     peb: Option<u32>,
 
-    /// The node of an inode
+    /// Show the node of an inode
     #[arg(long, value_name = "N", group = "what")]
     inode: Option<u32>,
 
-    /// The node of a file's inode
+    /// Show the node of a file's inode
     #[arg(long, value_name = "PATH", group = "what", allow_hyphen_values = true)]
     path: Option<OsString>,
 
-    /// All nodes of an area
+    /// Show all nodes of an area
     #[arg(long, value_name = "AREA", group = "what")]
     area: Option<AreaName>,
 
-    /// With --inode or --path: a block of the file, each of 4096 bytes
+    /// With --inode or --path: show the data node of a block of the file, each of 4096 bytes
     #[arg(long, value_name = "N", conflicts_with_all = ["leb", "at", "peb", "area"])]
     block: Option<u32>,
 
-    /// With --path: the directory entry
+    /// With --path: show the directory entry
     #[arg(long, requires = "path", conflicts_with = "block")]
     entry: bool,
 
-    /// What follows the fields too: data, targets, values
+    /// Show the bytes behind the fields, too: data, targets, values
     #[arg(long)]
     hex: bool,
 
-    /// Machine-readable (schema: docs/json.md)
+    /// Machine-readable output (schema: docs/json.md)
     #[arg(long)]
     json: bool,
 }

@@ -4,7 +4,8 @@
 use super::options::ImageArgs;
 use crate::common::{self, Failure, Outcome, count};
 use floatgate_lab::image::edit::{
-    Change, Committed, EditError, EditOptions, Edited, ImagePath, Owner, Permissions, PutOptions, edit,
+    Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
+    PutOptions, edit,
 };
 use floatgate_lab::image::extract::Loss;
 use floatgate_media::ubifs::Timestamp;
@@ -25,13 +26,21 @@ struct EditArgs {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Write the changed image there, and leave the old one as it is
+    /// Write the changed image to this file, and leave the old one as it is
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 
-    /// Recover a filesystem that was not unmounted, as Linux does when it mounts it; otherwise it is refused
+    /// Recover a filesystem that was not unmounted, as Linux does when mounting; without it such an image is refused
     #[arg(long)]
     recover: bool,
+
+    /// Let the volume and the file grow as far as the change needs; without, all sizes stay as they are
+    #[arg(long, conflicts_with = "lebs")]
+    grow: bool,
+
+    /// Let the volume grow to this number of LEBs
+    #[arg(long, value_name = "N")]
+    lebs: Option<u32>,
 
     /// Machine-readable report (schema: docs/json.md)
     #[arg(long)]
@@ -44,17 +53,17 @@ struct EditArgs {
   floatgate image put two-volumes.ubi app/ config.toml /etc/ --volume data --owner 0:0
   floatgate image put rootfs.ubi overlay/. / --output changed.ubi
 
-As `cp -a`: a directory with all it holds, into a directory that is there or under a new name. What has the name is replaced;
-hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be.")]
+Works as `cp -a`: a directory is copied with its contents, into an existing directory or under a new name. An existing file of that name is replaced;
+hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be kept.")]
 pub(crate) struct PutArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files and directories, and in the end where they go in the image
+    /// Files and directories of the host, and last their destination in the image
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 
-    /// Whom the files are to belong to: UID, UID:GID or :GID
+    /// Owner of the files: UID, UID:GID or :GID
     #[arg(long, value_name = "UID:GID", default_value = "", value_parser = owner_or_nothing, hide_default_value = true)]
     owner: Owner,
 }
@@ -75,11 +84,11 @@ pub(crate) struct RmArgs {
     #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
-    /// Directories too, if they are empty
+    /// Remove empty directories, too
     #[arg(long, short)]
     dir: bool,
 
-    /// What is not there is no error
+    /// Ignore files that do not exist
     #[arg(long, short)]
     force: bool,
 }
@@ -92,15 +101,15 @@ pub(crate) struct MvArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files in the image, and in the end the new name or the directory they go to
+    /// Files in the image, and last the new name or the destination directory
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 
-    /// A file that has the new name is an error
+    /// Refuse to replace an existing file
     #[arg(long, short, conflicts_with = "exchange")]
     no_clobber: bool,
 
-    /// Two names change places
+    /// Exchange two files
     #[arg(long)]
     exchange: bool,
 }
@@ -113,17 +122,17 @@ pub(crate) struct LnArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// A file in the image; of a symbolic link any text
+    /// A file in the image; for a symbolic link any text
     target: OsString,
 
-    /// The new name, or the directory it goes to
+    /// The new name, or the directory for it
     name: OsString,
 
-    /// A symbolic link
+    /// Make a symbolic link
     #[arg(long, short)]
     symbolic: bool,
 
-    /// A file that has the name is removed first
+    /// Remove an existing file of that name first
     #[arg(long, short)]
     force: bool,
 }
@@ -140,7 +149,7 @@ pub(crate) struct MkdirArgs {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 
-    /// Those on the way too; one that is there is no error
+    /// Make parent directories as needed; an existing directory is no error
     #[arg(long, short)]
     parents: bool,
 
@@ -148,7 +157,7 @@ pub(crate) struct MkdirArgs {
     #[arg(long, short, value_name = "MODE", default_value = "0755")]
     mode: Permissions,
 
-    /// Whom they are to belong to: UID, UID:GID or :GID
+    /// Owner of the directories: UID, UID:GID or :GID
     #[arg(long, value_name = "UID:GID", default_value = "0:0")]
     owner: Owner,
 }
@@ -350,6 +359,11 @@ impl EditArgs {
             recover: self.recover,
             time: source_date_epoch()?.unwrap_or_else(now),
             output: self.output.clone(),
+            growth: match (self.lebs, self.grow) {
+                (Some(lebs), _) => GrowTo::Lebs(lebs),
+                (None, true) => GrowTo::Needed,
+                (None, false) => GrowTo::Keep,
+            },
         };
         let outcome = edit(&self.image.image, &options, change);
         let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
@@ -367,6 +381,10 @@ impl EditArgs {
             let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
             let entries = count(entries, "entry").replace("entrys", "entries");
             common::print(&format!("{}: {entries} changed", committed.file));
+            for Grown { what, unit, from, to } in &committed.grown {
+                let to = count(usize::try_from(*to).unwrap_or(usize::MAX), unit);
+                common::print(&format!("the {what} has grown from {from} to {to}"));
+            }
             tell_losses(&edited.losses);
         }
         Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })

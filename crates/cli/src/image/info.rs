@@ -15,7 +15,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Machine-readable (schema: docs/json.md)
+    /// Machine-readable output (schema: docs/json.md)
     #[arg(long)]
     json: bool,
 }

@@ -39,19 +39,19 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// What is in a file: geometry, volumes, wear, and the parameters to make such an image
+    /// Show what is in a file: geometry, volumes, wear, and the parameters that make such an image
     Info(info::Args),
-    /// Files in a directory of an image
+    /// List the files in a directory of an image
     Ls(ls::Args),
-    /// The contents of a file
+    /// Print the contents of a file
     Cat(cat::Args),
-    /// All that is known of a file
+    /// Show all attributes of a file
     Stat(stat::Args),
-    /// All files, into a directory or a tar
+    /// Extract all files into a directory or a tar
     Extract(extract::Args),
-    /// An image from a directory or a tar
+    /// Build an image from a directory or a tar
     Build(Box<build::Args>),
-    /// A UBI image from volumes that an ini file lists
+    /// Make a UBI image of the volumes that an ini file lists
     Ubinize(ubinize::Args),
     /// Put files of the host into an image
     Put(edit::PutArgs),
@@ -71,16 +71,16 @@ enum Command {
     Setxattr(edit::SetxattrArgs),
     /// Mount an image as a folder, through FUSE
     Mount(mount::Args),
-    /// What is wrong in an image: UBI, UBIFS, the data of files
+    /// Check an image for damage: UBI, UBIFS, the data of files
     Check(check::Args),
-    /// How two images differ, entry by entry
+    /// Compare two images, entry by entry
     Diff(diff::Args),
-    /// One node or header, field by field
+    /// Show one node or header, field by field
     Dump(dump::Args),
 }
 
 impl Args {
-    /// Whether signals end a mount.
+    /// True when signals end a mount.
     pub(crate) const fn is_mount(&self) -> bool {
         matches!(self.command, Command::Mount(_))
     }

@@ -24,19 +24,19 @@ pub(crate) struct Args {
     /// The folder where it is mounted
     directory: PathBuf,
 
-    /// Changes go to the image
+    /// Write changes to the image
     #[arg(long)]
     rw: bool,
 
-    /// With --rw: recover a filesystem that was not unmounted, as Linux does; otherwise it is refused
+    /// With --rw: recover a filesystem that was not unmounted, as Linux does; without it such an image is refused
     #[arg(long, requires = "rw")]
     recover: bool,
 
-    /// With --rw: LEBs for an image that is only as large as what is in it [default: twice what it has]
+    /// With --rw: let the volume grow to this number of LEBs; without, it keeps its size
     #[arg(long, value_name = "N", requires = "rw")]
     lebs: Option<u32>,
 
-    /// Other users see it too, as far as permissions let them (without root: user_allow_other in /etc/fuse.conf)
+    /// Let other users access it, as far as permissions allow (without root: needs user_allow_other in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,
 }

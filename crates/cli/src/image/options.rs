@@ -25,7 +25,7 @@ pub(super) struct ImageArgs {
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
 
-    /// Verify the hashes of a UBIFS with authentication without its key: damage shows, forgery does not
+    /// Verify the hashes of a UBIFS with authentication without its key: this finds damage, not forgery
     #[arg(long, conflicts_with = "auth_key")]
     auth_hashes: bool,
 }

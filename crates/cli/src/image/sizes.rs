@@ -49,7 +49,7 @@ pub(super) struct FlashArgs {
     #[arg(long, short = 's', value_name = "BYTES", value_parser = bytes32)]
     sub_page_size: Option<u32>,
 
-    /// Where the VID header is in a PEB [default: the sub-page behind the EC header]
+    /// Offset of the VID header in a PEB [default: the sub-page behind the EC header]
     #[arg(long, short = 'O', value_name = "BYTE", value_parser = bytes32)]
     vid_header_offset: Option<u32>,
 }

@@ -25,7 +25,7 @@ A section of the ini file is a volume:
 Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the images, so that the
 same input gives the same bytes.")]
 pub(crate) struct Args {
-    /// What volumes there are
+    /// The ini file that lists the volumes
     ini: PathBuf,
 
     /// The image
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'e', value_name = "N", default_value_t = 0)]
     erase_counter: u32,
 
-    /// Version of UBI: there is one
+    /// Version of UBI; 1 is the only one
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=1), default_value_t = 1)]
     ubi_ver: u8,
 }

@@ -75,3 +75,65 @@ fn the_kernel_reads_what_was_changed() {
         (tree.name.clone(), differences.into_iter().chain(complaints).collect())
     }));
 }
+
+/// Builds an image for NOR, of as few LEBs as hold the files or of as many as `image build` chooses. Returns the number of PEBs of
+/// the smallest flash that its volume fits.
+fn build(tree: &Path, image: &Path, dense: bool, autoresize: bool) -> u32 {
+    let mut arguments = ["image", "build", tree.to_str().unwrap(), "-o", image.to_str().unwrap()].to_vec();
+    arguments.extend(["--page-size", "1", "--peb-size", "64KiB", "--volume", "fixture", "--json"]);
+    arguments.extend(autoresize.then_some("--autoresize"));
+    let built = if dense {
+        (17..200)
+            .map(|lebs| floatgate(&[&arguments[..], &["--max-lebs", &lebs.to_string()]].concat()))
+            .find(|output| output.status.success())
+            .unwrap()
+    } else {
+        floatgate(&arguments)
+    };
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&built.stdout).unwrap();
+    // Beside the LEBs: two of the volume table, one for wear levelling, one for changing LEBs.
+    u32::try_from(report["lebs"].as_u64().unwrap()).unwrap() + 4
+}
+
+/// A change keeps the sizes of volume and image: the kernel attaches and mounts the changed image on the smallest flash that the old
+/// one fits, whether or not its volume asks for all space.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_mounts_what_was_changed_on_flash_of_its_size() {
+    let folder = fresh("ubifs-exact");
+    let tree = sources(&folder);
+    std::fs::write(tree.join("small"), "12345678").unwrap();
+    let new = folder.join("small");
+    std::fs::write(&new, "abcdefgh").unwrap();
+    let mut cases = Vec::new();
+    for (dense, autoresize) in [(true, false), (true, true), (false, false), (false, true)] {
+        let name = format!("exact-{}", cases.len());
+        let image = folder.join(format!("{name}.bin"));
+        let pebs = build(&tree, &image, dense, autoresize);
+        let path = image.to_str().unwrap();
+        let steps: [&[&str]; 3] = [
+            &["put", path, new.to_str().unwrap(), "/"],
+            &["chmod", path, "0600", "/small"],
+            &["mkdir", path, "/made"],
+        ];
+        for step in steps {
+            let output = floatgate(&[&["image"][..], step].concat());
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        assert!(std::fs::metadata(&image).unwrap().len() <= u64::from(pebs) << 16, "{name}");
+        cases.push(Case { line: format!("{name} nor-{pebs}"), image: Some(image) });
+    }
+    let outputs = run("reads", "exact", &cases).unwrap_or_else(|why| panic!("{why}"));
+    assert_no_differences(cases.iter().map(|case| {
+        let image = case.image.as_ref().unwrap();
+        let name = image.file_name().unwrap();
+        let found: Vec<_> = outputs.iter().map(|folder| pair(&folder.join(name))).collect();
+        let complaints = found.iter().flat_map(|pair| pair.complaints.clone());
+        let differences = match found.iter().find_map(|pair| pair.manifest.as_ref()) {
+            Some(manifest) => compare(image, manifest),
+            None => vec!["the kernel does not mount it".to_owned()],
+        };
+        (case.line.clone(), differences.into_iter().chain(complaints).collect())
+    }));
+}

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the cells of a setup have behind them: the `[cells]` table.
+/// Simulated effects of the cells and the history of every block: the `[cells]` table of a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CellsProfile {
@@ -59,7 +59,7 @@ pub struct CellsGeometry {
     pub page_bytes: u32,
     /// Pages of a block.
     pub pages_per_block: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
     /// Pages that share cells.
     pub pairing: Pairing,
@@ -142,10 +142,10 @@ pub struct Cells {
     damage: BTreeMap<u32, Damage>,
 }
 
-/// What an operation on the cells comes to.
+/// Result of an operation on the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How long the array takes.
+    /// Duration in the array.
     pub time: Nanos,
     /// The status says so.
     pub failed: bool,
@@ -257,7 +257,7 @@ impl Cells {
         outcome
     }
 
-    /// What an erase that begins now would come to. A chip whose power may go meanwhile asks first, and erases at the end.
+    /// Outcome of an erase that would begin now. A chip whose power may go meanwhile asks first, and erases at the end.
     pub fn erase_outcome(&self, block: u32) -> Outcome {
         let (wear, wears) = (&self.model.wear, self.profile.wear);
         match self.history_of(block) {

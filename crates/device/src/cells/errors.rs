@@ -67,7 +67,7 @@ fn hazard(rate: f64) -> f64 {
     -libm::log1p(-rate.clamp(0.0, 0.5))
 }
 
-/// Whether an unstable bit is read wrong this time.
+/// True when an unstable bit is read wrong this time.
 fn flickers(page: u64, bit: u32, read: u32) -> bool {
     hash(page, u64::from(bit), u64::from(read) + 2) & 1 == 1
 }

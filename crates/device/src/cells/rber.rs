@@ -29,7 +29,7 @@ const fn one() -> f64 {
     1.0
 }
 
-/// How a chip errs: the `[chip.errors]` table.
+/// Rates of bit errors of a chip: the `[chip.errors]` table.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorSpec {
@@ -73,12 +73,12 @@ const fn activation_ev() -> f64 {
 /// Uncorrectable bits per bit read that a data sheet's promise stands for (JESD218, client).
 pub const UBER: f64 = 1e-15;
 
-/// What a data sheet promises.
+/// Promises of a data sheet from which typical error rates follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// The correction it asks for.
+    /// ECC requirement.
     pub ecc: EccRequirement,
-    /// Cycles.
+    /// Endurance, program and erase cycles.
     pub endurance_cycles: u64,
     /// Bits a cell holds.
     pub bits_per_cell: u8,
@@ -120,7 +120,7 @@ impl ErrorSpec {
         }
     }
 
-    /// Whether the values can be: the first that cannot.
+    /// Checks that the values are possible; the error names the first that is not.
     ///
     /// # Errors
     /// Key and problem.
@@ -141,7 +141,7 @@ impl ErrorSpec {
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err((rule.1, rule.2)))
     }
 
-    /// How much faster charge is lost at a temperature (in degrees Celsius) than at the reference (Arrhenius).
+    /// Factor by which charge is lost faster at a temperature (in degrees Celsius) than at the reference (Arrhenius).
     pub fn acceleration(&self, temperature_c: f64) -> f64 {
         /// Boltzmann's constant in eV per kelvin.
         const K: f64 = 8.617_333e-5;
@@ -164,7 +164,7 @@ impl ErrorSpec {
     }
 }
 
-/// What a page went through.
+/// History of a page: cycles, retention and reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Cycles of its block.
@@ -197,7 +197,7 @@ pub struct Rber {
 }
 
 impl Rber {
-    /// All causes together; half of all bits at most.
+    /// Bit error rate of all causes together, at most one half.
     pub fn total(&self) -> f64 {
         (self.steady + self.retention + self.disturb).min(0.5)
     }

@@ -26,7 +26,7 @@ const WEAR_MAX: u64 = 1 << 53;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pulses {
-    /// What is no pulse, in us.
+    /// Time beside the pulses, us.
     #[serde(with = "units::us")]
     pub overhead_us: Nanos,
     /// One pulse with its verify, in us.
@@ -44,7 +44,7 @@ impl Pulses {
     }
 }
 
-/// How a chip wears: the `[chip.wear]` table.
+/// Wear of a chip: the `[chip.wear]` table.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearSpec {
@@ -52,9 +52,9 @@ pub struct WearSpec {
     pub life_factor: f64,
     /// Standard deviation of the logarithm of a block's life.
     pub life_spread: f64,
-    /// tPROG.
+    /// Pulses of a page program (tPROG).
     pub program: Pulses,
-    /// tBERS.
+    /// Pulses of a block erase (tBERS).
     pub erase: Pulses,
     /// Cycles during which a program needs one pulse more than `fresh`, and is not yet faster by wear.
     #[serde(default = "break_in_cycles")]
@@ -91,7 +91,7 @@ const fn pace_spread() -> f64 {
 }
 
 impl WearSpec {
-    /// What can be said of a chip of which only the data sheet is known: typical times hold once the first few hundred cycles
+    /// Typical wear of a chip of which only the data sheet is known: typical times hold once the first few hundred cycles
     /// are over, lives are those of the chips of Desnoyers 2009 (SLC: mean factor 19 as the geometric mean of six; MLC: 66 of two).
     pub fn typical(bits_per_cell: u8, t_prog: TypMaxUs, t_bers: TypMaxUs) -> Self {
         let slc = bits_per_cell == 1;
@@ -109,7 +109,7 @@ impl WearSpec {
         }
     }
 
-    /// Whether the values can be: the first that cannot.
+    /// Checks that the values are possible; the error names the first that is not.
     ///
     /// # Errors
     /// Key, from `chip.wear` down, and problem.
@@ -145,7 +145,7 @@ fn split(typical: Nanos, fresh: u32, worn: u32) -> Pulses {
     Pulses { overhead_us: typical - step * u64::from(fresh), step_us: step, fresh, worn }
 }
 
-/// What differs from block to block.
+/// Properties that differ from block to block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockLife {
     /// Wear at which programs and erases begin to fail.
@@ -245,7 +245,7 @@ impl Wear {
         self.spec.erase.time(self.spec.erase.fresh + passed(&self.erase_at, block.erase_scale, wear))
     }
 
-    /// Whether programs and erases fail.
+    /// True when programs and erases fail.
     #[inline]
     pub const fn is_dead(block: &BlockLife, wear: u64) -> bool {
         wear >= block.end

@@ -3,7 +3,7 @@
 use super::{Algo, Corrected, EccRequirement, Uncorrectable};
 use floatgate_ecc::{Code, CodeError, Codec, LayoutError, OobLayout, check_erased};
 
-/// Why pages cannot be encoded as asked for.
+/// Reason for which pages cannot be encoded with these options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageCodeError {
@@ -107,7 +107,7 @@ impl PageCode {
         Self { codec, layout: *layout, data_bits: page_bytes * 8, oob_steps }
     }
 
-    /// Where ECC bytes and free bytes lie.
+    /// Layout of ECC bytes and free bytes in the OOB.
     pub const fn layout(&self) -> &OobLayout {
         &self.layout
     }

@@ -354,7 +354,7 @@ impl Amd {
         }
     }
 
-    /// Whether reads show the query, which the chip keeps.
+    /// True when reads show the query, which the chip keeps.
     pub(super) fn shows_query(&self) -> bool {
         self.show == Show::Query
     }

@@ -41,7 +41,7 @@ pub struct NorBus {
     pub bits: u8,
 }
 
-/// What a driver sees of a memory-mapped chip: simulated here, real later.
+/// Interface of a memory-mapped chip to its driver: simulated here, real later.
 pub trait NorMem {
     /// Bytes in a bus word: 1 or 2.
     fn word_bytes(&self) -> u32;

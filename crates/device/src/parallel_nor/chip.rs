@@ -81,17 +81,17 @@ impl ParallelNor {
         }
     }
 
-    /// When the work under way is over; in the past when idle.
+    /// Time at which the running operation ends; in the past when the chip is idle.
     pub fn busy_until(&self) -> Instant {
         self.cells.job.as_ref().map_or(Instant::ZERO, |job| job.until)
     }
 
-    /// When the work under way began or was resumed; `None` when there is none.
+    /// Time at which the running operation began or was resumed; `None` when the chip is idle.
     pub fn busy_since(&self) -> Option<Instant> {
         self.cells.job.as_ref().map(|job| job.since)
     }
 
-    /// What this work is, for pictures.
+    /// Name of the running operation, for pictures.
     pub fn busy_what(&self) -> &'static str {
         match self.cells.job.as_ref().map(|job| job.work) {
             Some(Work::Program) => "tPROG",

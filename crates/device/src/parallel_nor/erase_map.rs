@@ -12,13 +12,13 @@ struct Run {
 /// An erase block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EraseBlock {
-    /// Its number, from the lowest address.
+    /// Number of the block, from the lowest address.
     pub index: u32,
     /// The erase region it belongs to.
     pub region: usize,
-    /// Its first byte address.
+    /// First byte address of the block.
     pub start: u32,
-    /// Its size in bytes.
+    /// Size of the block, bytes.
     pub len: u32,
 }
 

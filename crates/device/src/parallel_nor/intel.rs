@@ -146,7 +146,7 @@ impl Intel {
         Ok(())
     }
 
-    /// Whether a lock stands in the way; the status register then says so.
+    /// True when a lock stands in the way; the status register then says so.
     fn blocked(&mut self, cells: &Cells, block: u32, error: u8) -> bool {
         let locked = cells.locked[block as usize];
         if locked {
@@ -284,7 +284,7 @@ impl Intel {
         }
     }
 
-    /// Whether reads show the query, which the chip keeps.
+    /// True when reads show the query, which the chip keeps.
     pub(super) fn shows_query(&self) -> bool {
         self.show == Show::Query
     }

@@ -33,7 +33,7 @@ pub enum Interface {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorRegion {
-    /// How many.
+    /// Number of blocks in the region.
     pub blocks: u32,
     /// Bytes in each.
     #[serde(with = "units::bytes")]
@@ -43,7 +43,7 @@ pub struct NorRegion {
     pub t_bers_us: Option<TypMaxUs>,
 }
 
-/// Where small blocks lie.
+/// Position of small blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootBlocks {
@@ -56,7 +56,7 @@ pub enum BootBlocks {
     Top,
 }
 
-/// Sizes.
+/// Sizes of the chip, its blocks and its program buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorGeometry {
@@ -65,7 +65,7 @@ pub struct NorGeometry {
     pub size_bytes: u64,
     /// Erase regions, lowest address first.
     pub regions: Vec<NorRegion>,
-    /// Where small blocks lie.
+    /// Position of small blocks.
     #[serde(default)]
     pub boot: BootBlocks,
     /// Program buffer, a power of two; 0 when the chip programs single words only.
@@ -78,7 +78,7 @@ pub struct NorGeometry {
     pub interface: Interface,
 }
 
-/// Times.
+/// Times of a parallel NOR chip.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorTiming {
@@ -112,7 +112,7 @@ pub struct NorTiming {
     pub t_unlock_us: Nanos,
 }
 
-/// What may be suspended, and for what.
+/// Operations that may be suspended, and operations that work meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NorFeatures {
@@ -124,7 +124,7 @@ pub struct NorFeatures {
     pub program_suspend: bool,
 }
 
-/// How command 60h of command set 0001 locks blocks.
+/// Scheme by which command 60h of command set 0001 locks blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockScheme {
@@ -167,15 +167,15 @@ pub struct CfiCodes {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelNorSpec {
-    /// Its language.
+    /// Command set.
     pub command_set: CommandSet,
     /// Maker's code and device code, then the codes at 0Eh and 0Fh where the device code is an extended one (7Eh).
     pub id: Vec<u16>,
-    /// Sizes.
+    /// Sizes of the chip, its blocks and its program buffer.
     pub geometry: NorGeometry,
-    /// Times.
+    /// Times of bus and array.
     pub timing: NorTiming,
-    /// What may be suspended.
+    /// Operations that may be suspended.
     #[serde(default)]
     pub features: NorFeatures,
     /// Block locking (command set 0001).
@@ -197,7 +197,7 @@ pub struct ParallelNorSpec {
     pub retention_years: Option<u32>,
 }
 
-/// Why a spec describes no possible chip.
+/// Reason for which a specification describes no possible chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSpec {
@@ -246,7 +246,7 @@ fn power_of_two(what: &'static str, bytes: u64) -> Result<(), BadSpec> {
 }
 
 impl ParallelNorSpec {
-    /// Whether the chip has a word-wide mode, so that its device addresses count words.
+    /// True when the chip has a word-wide mode, so that its device addresses count words.
     pub const fn counts_words(&self) -> bool {
         !matches!(self.geometry.interface, Interface::X8)
     }

@@ -3,7 +3,7 @@
 //! ONFI 4.2 section 3.1: page bits lowest, block bits above, LUN bits on top; each field as wide as its largest value
 //! needs, so that sizes that are no power of two leave holes.
 
-/// Where a row lies.
+/// Position that a row address names: LUN, plane, block and page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowAddress {
     /// LUN of the target.
@@ -72,7 +72,7 @@ impl RowMap {
         lun << self.lun_shift | block << self.page_bits | page
     }
 
-    /// What a row address names; `None` beyond the chip or in a hole.
+    /// Position that a row address names; `None` beyond the chip or in a hole.
     #[inline]
     pub const fn decode(&self, row: u32) -> Option<RowAddress> {
         let lun = row >> self.lun_shift;

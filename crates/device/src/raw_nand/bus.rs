@@ -51,7 +51,7 @@ pub enum Instr<'a> {
     RegOut(&'a [u8]),
 }
 
-/// Why an operation did not happen.
+/// Reason for which an operation did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NandError {
@@ -77,10 +77,10 @@ pub trait NandBus {
     /// Operations go to this target from now on. Numbers beyond the wired ones find nobody: reads give 0xFF.
     fn select(&mut self, target: u8);
 
-    /// Whether controller and board can drive this interface.
+    /// True when controller and board can drive this interface.
     fn supports(&self, interface: DataInterface) -> bool;
 
-    /// Whether the controller can issue cached sequential reads (31h and 3Fh without address).
+    /// True when the controller can issue cached sequential reads (31h and 3Fh without address).
     fn cached_reads(&self) -> bool;
 
     /// Whether the controller can program parts of a page (Linux: not `NAND_NO_SUBPAGE_WRITE`).
@@ -105,10 +105,10 @@ pub trait NandBus {
     /// real hardware: bytes are then decoded, which finds the same, only slower.
     fn wrong_bits(&self) -> Option<&[u32]>;
 
-    /// Whether that page is known to hold just what one program wrote.
+    /// True when that page is known to hold just what one program wrote.
     fn is_as_programmed(&self) -> bool;
 
-    /// Whether page bytes are stored at all; `false` in timing-only mode.
+    /// True when page bytes are stored at all; `false` in timing-only mode.
     fn keeps_data(&self) -> bool;
 }
 
@@ -119,9 +119,9 @@ pub struct Work {
     pub lun: u8,
     /// tR, tPROG, tBERS and their like.
     pub what: &'static str,
-    /// From.
+    /// Start of the span.
     pub start: Instant,
-    /// To.
+    /// End of the span.
     pub end: Instant,
 }
 
@@ -172,9 +172,9 @@ pub trait NandChip {
     /// Wrong bits of the page whose bytes were read last.
     fn wrong_bits(&self) -> &[u32];
 
-    /// Whether that page holds just what one program wrote.
+    /// True when that page holds just what one program wrote.
     fn is_as_programmed(&self) -> bool;
 
-    /// Whether page bytes are stored.
+    /// True when page bytes are stored.
     fn keeps_data(&self) -> bool;
 }

@@ -42,7 +42,7 @@ pub struct NandProfile {
     /// Most data bytes in one operation, 0 for no limit. Longer transfers cost further operations.
     #[serde(default, with = "units::bytes")]
     pub max_transfer_bytes: u64,
-    /// Whether it can issue 31h and 3Fh without address (Linux: the `exec_op` patterns of sequential cached reads).
+    /// True when it can issue 31h and 3Fh without address (Linux: the `exec_op` patterns of sequential cached reads).
     #[serde(default = "yes")]
     pub cached_reads: bool,
     /// Whether it can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
@@ -102,7 +102,7 @@ fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard)
     timing
 }
 
-/// When power goes away.
+/// Moment of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PowerCut {
     /// At this time.
@@ -188,7 +188,7 @@ impl<C: NandChip> NandController<C> {
         &self.board
     }
 
-    /// What cycles cost now.
+    /// Times of the bus cycles in the current interface mode.
     pub const fn timing(&self) -> &BusTiming {
         &self.timing
     }
@@ -212,7 +212,7 @@ impl<C: NandChip> NandController<C> {
         self.timing = effective(self.interface, &self.profile, &self.board);
     }
 
-    /// Whether power was lost.
+    /// True when power was lost.
     pub const fn power_lost(&self) -> bool {
         self.power.lost
     }

@@ -6,7 +6,7 @@ use floatgate_mtd::{Nanos, Pairing, PairingScheme};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, de};
 
-/// Which pages share their cells, and what sets the two apart. A chip without the table programs all pages in tPROG.
+/// Pages that share their cells, and what sets the two apart. A chip without the table programs all pages in tPROG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MlcSpec {
@@ -17,7 +17,7 @@ pub struct MlcSpec {
     pub t_prog_lsb_us: TypMaxUs,
     /// tPROG of the other.
     pub t_prog_msb_us: TypMaxUs,
-    /// How many times longer blocks last of which only LSB pages are programmed, 0 when unknown.
+    /// Factor by which blocks last longer of which only LSB pages are programmed, 0 when unknown.
     #[serde(default)]
     pub slc_endurance_factor: u32,
 }

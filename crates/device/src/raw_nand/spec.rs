@@ -15,9 +15,9 @@ pub const PLANES_MAX: u32 = 4;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawNandSpec {
-    /// What READ ID (address 00h) answers; the bytes repeat after the last one.
+    /// Bytes that READ ID (address 00h) returns; they repeat after the last one.
     pub id: Vec<u8>,
-    /// Sizes.
+    /// Sizes of pages, blocks, planes and LUNs.
     pub geometry: NandGeometry,
     /// The correction it asks for.
     pub ecc: NandEcc,
@@ -65,10 +65,10 @@ pub struct RawNandSpec {
     /// Times a page may be programmed between erases.
     #[serde(default = "one")]
     pub nop: u8,
-    /// Whether pages of a block must be programmed in order. All chips with more than one bit a cell demand it.
+    /// True when pages of a block must be programmed in order. All chips with more than one bit a cell demand it.
     #[serde(default)]
     pub in_order: bool,
-    /// Where the maker marks bad blocks.
+    /// Position of the maker's bad block markers.
     #[serde(default)]
     pub bad_block_marker: BadBlockMarker,
     /// Blocks that are bad from the start.
@@ -80,10 +80,10 @@ pub struct RawNandSpec {
     /// Data retention that the data sheet promises, in years, 0 when unknown.
     #[serde(default)]
     pub retention_years: u32,
-    /// How its blocks wear, where somebody measured it.
+    /// Wear of the blocks, where somebody measured it.
     #[serde(default)]
     pub wear: Option<WearSpec>,
-    /// How often its bits are read wrong, where somebody measured it.
+    /// Rates of bit errors, where somebody measured them.
     #[serde(default)]
     pub errors: Option<ErrorSpec>,
 }
@@ -153,7 +153,7 @@ impl NandGeometry {
         self.blocks_per_lun * self.luns
     }
 
-    /// Whether commands 00h, 01h and 50h choose a third of the page, as chips with 512-byte pages do.
+    /// True when commands 00h, 01h and 50h choose a third of the page, as chips with 512-byte pages do.
     pub const fn small_page(&self) -> bool {
         self.page_bytes <= 512
     }
@@ -185,7 +185,7 @@ pub struct NandEcc {
     pub strength: u32,
     /// Bytes per step.
     pub step_bytes: u32,
-    /// Whether the chip corrects by itself.
+    /// True when the chip corrects by itself.
     #[serde(default)]
     pub on_die: bool,
 }
@@ -205,7 +205,7 @@ pub struct NandTiming {
     /// tRCBSY: busy of a cached read whose page is already in the register.
     #[serde(default = "t_rcbsy", with = "units::us")]
     pub t_rcbsy_us: Nanos,
-    /// tPROG.
+    /// Page program time tPROG, us.
     pub t_prog_us: TypMaxUs,
     /// tCBSY: busy of a cached program when the array is idle.
     #[serde(default = "t_cbsy", with = "units::us")]
@@ -213,7 +213,7 @@ pub struct NandTiming {
     /// tDBSY: busy between the planes of a multi-plane operation.
     #[serde(default = "t_dbsy", with = "units::us")]
     pub t_dbsy_us: Nanos,
-    /// tBERS.
+    /// Block erase time tBERS, us.
     pub t_bers_us: TypMaxUs,
     /// tRST of an idle chip.
     #[serde(default = "t_rst", with = "units::us")]
@@ -237,7 +237,7 @@ const fn t_rst() -> Nanos {
     Nanos::from_us(5)
 }
 
-/// What the ONFI parameter page says beyond what follows from the rest.
+/// Fields of the ONFI parameter page that do not follow from the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnfiSpec {
@@ -252,7 +252,7 @@ pub struct OnfiSpec {
     pub copies: u8,
 }
 
-/// What the JEDEC parameter page says beyond what follows from the rest.
+/// Fields of the JEDEC parameter page that do not follow from the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JedecSpec {
@@ -303,9 +303,9 @@ pub struct NandOtp {
     pub page_bytes: u32,
     /// Feature address that switches the mode.
     pub feature: u8,
-    /// Its first parameter while OTP pages are visible.
+    /// Value of the first parameter while OTP pages are visible.
     pub value: u8,
-    /// How the area is locked for good, where that is known.
+    /// Procedure that locks the area for good, where it is known.
     #[serde(default)]
     pub lock: Option<OtpLock>,
 }
@@ -328,12 +328,12 @@ pub struct Protection {
     pub feature: u8,
     /// First parameter that locks all blocks.
     pub lock_all: u8,
-    /// Whether all blocks are locked after power-on (the PT pin is high).
+    /// True when all blocks are locked after power-on (the PT pin is high).
     #[serde(default)]
     pub locked_at_power_on: bool,
 }
 
-/// How a read retry mode is set.
+/// Command that selects a read retry mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryKind {
@@ -348,7 +348,7 @@ pub enum RetryKind {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
-    /// How a mode is set.
+    /// Command that selects a mode.
     #[serde(default)]
     pub kind: RetryKind,
     /// Feature address.
@@ -428,7 +428,7 @@ impl MarkerPage {
     }
 }
 
-/// Where the maker marks bad blocks: a byte other than FFh.
+/// Position of the maker's bad block markers: bytes other than FFh.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BadBlockMarker {
@@ -459,9 +459,9 @@ impl BadBlockMarker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FactoryBad {
-    /// How many in each LUN; at most `max_bad_blocks_per_lun`.
+    /// Number of bad blocks in each LUN; at most `max_bad_blocks_per_lun`.
     pub per_lun: u32,
-    /// Which ones.
+    /// Seed from which the places of bad blocks follow.
     pub seed: u64,
 }
 
@@ -471,7 +471,7 @@ pub struct FactoryBad {
 pub struct BadSpec {
     /// Key in the file.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Reason for which the specification is impossible.
     pub problem: &'static str,
 }
 
@@ -552,14 +552,14 @@ impl RawNandSpec {
         }
     }
 
-    /// How blocks wear.
+    /// Wear of the blocks; typical of the kind of cell when nobody measured it.
     pub fn wear_spec(&self) -> WearSpec {
         let typical =
             || WearSpec::typical(self.geometry.bits_per_cell, self.timing.t_prog_us, self.timing.t_bers_us);
         self.wear.unwrap_or_else(typical)
     }
 
-    /// How bits are read wrong.
+    /// Rates of bit errors; derived from the data sheet when nobody measured them.
     pub fn error_spec(&self) -> ErrorSpec {
         self.errors.unwrap_or_else(|| {
             ErrorSpec::typical(Promise {
@@ -570,13 +570,13 @@ impl RawNandSpec {
         })
     }
 
-    /// Which pages share their cells, on blocks of `pages_per_block`; none where that is not known.
+    /// Pairing scheme of blocks of `pages_per_block`; none where it is not known.
     pub fn pairing(&self, pages_per_block: u32) -> Pairing {
         let known = self.mlc.and_then(|mlc| Pairing::new(mlc.pairing, pages_per_block).ok());
         known.unwrap_or(Pairing::NONE)
     }
 
-    /// Whether `answer` to READ ID is this chip's: all of its id bytes agree.
+    /// True when `answer` to READ ID is this chip's: all of its id bytes agree.
     pub fn answers_to(&self, answer: &[u8]) -> bool {
         answer.starts_with(&self.id)
     }

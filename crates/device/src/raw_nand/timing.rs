@@ -111,7 +111,7 @@ pub const T_RST_POWER_ON_MAX: Nanos = Nanos::from_ms(250);
 /// tRST otherwise, longest.
 pub const T_RST_MAX: Nanos = Nanos::from_us(500);
 
-/// What the cycles of one interface cost.
+/// Times of the bus cycles of one interface mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusTiming {
     /// A command or address cycle.
@@ -190,7 +190,7 @@ static COSTS: [[BusTiming; 6]; 2] = {
 };
 
 impl DataInterface {
-    /// What every chip understands after power-on.
+    /// Interface mode of every chip after power-on.
     pub const POWER_ON: Self = Self::Sdr(0);
 
     /// The timing mode number.
@@ -289,7 +289,7 @@ impl Modes {
         self.0
     }
 
-    /// Whether `mode` is in the set.
+    /// True when `mode` is in the set.
     pub const fn contains(self, mode: u8) -> bool {
         mode <= MODE_MAX && self.0 >> mode & 1 == 1
     }

@@ -10,7 +10,7 @@ use crate::units;
 use floatgate_mtd::{Instant, Nanos, Phase};
 use serde::Deserialize;
 
-/// Why an operation did not happen.
+/// Reason for which an operation did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpiError {
@@ -41,7 +41,7 @@ pub enum SpiError {
     NoPhy,
 }
 
-/// How the bus clock is made from the reference clock.
+/// Divider that makes the bus clock from the reference clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Divider {
@@ -70,7 +70,7 @@ impl Divider {
     }
 }
 
-/// What an operation costs beside its time on the wires.
+/// Cost of an operation beside its time on the wires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpCost {
@@ -95,7 +95,7 @@ impl OpCost {
     }
 }
 
-/// How data moves between FIFO and memory.
+/// Movement of data between FIFO and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataPath {
@@ -105,7 +105,7 @@ pub struct DataPath {
     /// The same for double-rate transfers, where the controller uses another path; as `ns_per_byte` when absent.
     #[serde(with = "optional_ps_from_ns")]
     pub dtr_ns_per_byte: Option<u64>,
-    /// Whether the host moves data while the wires do (FIFO), or afterwards.
+    /// True when the host moves data while the wires do (FIFO), or afterwards.
     pub overlap: bool,
     /// Bytes after which the FIFO is full and interrupts; the clock stops until the host serves it. 0 without interrupts.
     pub fifo_bytes: u32,
@@ -207,7 +207,7 @@ pub struct SpiProfile {
     /// Reference clock that the divider divides.
     #[serde(with = "units::hz")]
     pub reference_hz: u64,
-    /// How it divides.
+    /// Clock divider.
     #[serde(default)]
     pub divider: Divider,
     /// The largest divider; 0 where nothing limits it.
@@ -314,7 +314,7 @@ pub struct SpiBus {
     /// Most lanes wired for data.
     #[serde(default = "eight")]
     pub lanes: u8,
-    /// Whether the chip's reset pin is wired (stateful modes need it).
+    /// True when the chip's reset pin is wired (stateful modes need it).
     #[serde(default)]
     pub reset_pin: bool,
     /// Use the controller's PHY, calibrated, for data.
@@ -338,12 +338,12 @@ pub struct PollPlan {
     pub timeout: Nanos,
 }
 
-/// What a driver sees of a controller: simulated here, real later.
+/// Interface of a controller to its driver (Linux: spi-mem): simulated here, real later.
 pub trait SpiMem {
-    /// Whether controller and board can do operations of this mode.
+    /// True when controller and board can do operations of this mode.
     fn supports(&self, mode: Mode) -> bool;
 
-    /// Whether the chip's reset pin is wired.
+    /// True when the chip's reset pin is wired.
     fn has_reset_pin(&self) -> bool;
 
     /// The mode the board's owner asks for, if any: its data lanes and rate must be reached.
@@ -362,10 +362,10 @@ pub trait SpiMem {
     /// bytes are then decoded, which finds the same, only slower.
     fn wrong_bits(&self) -> Option<&[u32]>;
 
-    /// Whether that page is known to hold just what one program wrote.
+    /// True when that page is known to hold just what one program wrote.
     fn is_as_programmed(&self) -> bool;
 
-    /// Whether data is kept at all; `false` in timing-only mode.
+    /// True when data is kept at all; `false` in timing-only mode.
     fn keeps_data(&self) -> bool;
 
     /// The clock at which `op` would run. `mapped` operations may use the PHY's.
@@ -399,7 +399,7 @@ pub trait SpiMem {
     /// Pulses the reset pin.
     fn pulse_reset(&mut self, host: &mut Host);
 
-    /// Whether the board wants the PHY used.
+    /// True when the board wants the PHY used.
     fn wants_phy(&self) -> bool;
 
     /// The PHY's clock, where the board wants the PHY used and the controller has one.
@@ -477,7 +477,7 @@ impl<C: SpiChip> SpiController<C> {
         self.phy = PhyState::Uncalibrated;
     }
 
-    /// Whether power was lost.
+    /// True when power was lost.
     pub const fn power_lost(&self) -> bool {
         self.power.lost
     }
@@ -508,7 +508,7 @@ impl<C: SpiChip> SpiController<C> {
         &self.profile
     }
 
-    /// How the clock differs from the one that the board asks for, and why.
+    /// Difference between the clock and the one that the board asks for, with the reason.
     pub fn clock_note(&self) -> Option<String> {
         let mhz = |hz: u64| (hz as f64 / 1e4).round() / 100.0;
         let (asked, made, profile) = (self.board.clock_hz, u64::from(self.base.hz()), &self.profile);
@@ -530,7 +530,7 @@ impl<C: SpiChip> SpiController<C> {
         })
     }
 
-    /// What calibration found.
+    /// Result of the PHY calibration.
     pub const fn phy_state(&self) -> PhyState {
         self.phy
     }
@@ -626,7 +626,7 @@ impl<C: SpiChip> SpiController<C> {
         Ok(())
     }
 
-    /// Whether data read at this clock arrives intact.
+    /// True when data read at this clock arrives intact.
     fn samples_right(&self, clock: Clock, width: Width) -> bool {
         let Some(phy) = &self.profile.phy else { return true };
         let period_ps = 1_000_000_000_000 / u64::from(clock.hz());

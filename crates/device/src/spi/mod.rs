@@ -60,12 +60,12 @@ pub trait SpiChip {
         &[]
     }
 
-    /// Whether the page read last holds just what one program wrote.
+    /// True when the page read last holds just what one program wrote.
     fn is_as_programmed(&self) -> bool {
         false
     }
 
-    /// Whether data is kept; false for timing only.
+    /// True when data is kept; false for timing only.
     fn keeps_data(&self) -> bool;
 
     /// What the array did while the operation that began at `start` moved data, for pictures.

@@ -26,7 +26,7 @@ impl Width {
         (bytes * 16 + (1 << bits_per_cycle_log2) - 1) >> bits_per_cycle_log2
     }
 
-    /// Whether `self` needs no more lanes than `limit` and no double rate where `limit` has none.
+    /// True when `self` needs no more lanes than `limit` and no double rate where `limit` has none.
     pub const fn fits(self, limit: Self) -> bool {
         self.lanes <= limit.lanes && (!self.dtr || limit.dtr)
     }
@@ -44,28 +44,28 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// 1S-1S-1S.
+    /// Mode 1S-1S-1S.
     pub const SINGLE: Self = Self { cmd: Width::X1, addr: Width::X1, data: Width::X1 };
 
-    /// 8D-8D-8D.
+    /// Mode 8D-8D-8D.
     pub const OCTAL_DTR: Self = {
         let w = Width { lanes: 8, dtr: true };
         Self { cmd: w, addr: w, data: w }
     };
 
-    /// Whether the command itself needs more than one single-rate lane: the chip must have been switched before
+    /// True when the command itself needs more than one single-rate lane: the chip must have been switched before
     /// ("stateful" mode).
     pub const fn is_stateful(self) -> bool {
         self.cmd.lanes > 1 || self.cmd.dtr
     }
 
-    /// Whether this is what somebody who asked for `asked` means: its data lanes and rate, and wide commands if it has
+    /// True when this is what somebody who asked for `asked` means: its data lanes and rate, and wide commands if it has
     /// them.
     pub fn reaches(self, asked: Self) -> bool {
         self.data == asked.data && (self.is_stateful() || !asked.is_stateful())
     }
 
-    /// Whether every phase fits into the corresponding phase of `limit`.
+    /// True when every phase fits into the corresponding phase of `limit`.
     pub const fn fits(self, limit: Self) -> bool {
         self.cmd.fits(limit.cmd) && self.addr.fits(limit.addr) && self.data.fits(limit.data)
     }
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// Which way data goes.
+/// Direction of the data phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// No data phase.
@@ -259,7 +259,7 @@ impl Clock {
         Self { hz, half_ns_q24: (500_000_000u64 << 24) / hz as u64 }
     }
 
-    /// Hertz.
+    /// Frequency in hertz.
     pub const fn hz(self) -> u32 {
         self.hz
     }

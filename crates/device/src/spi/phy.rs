@@ -29,7 +29,7 @@ pub struct PhyProfile {
     pub switch_us: floatgate_mtd::Nanos,
 }
 
-/// What calibration found.
+/// Result of a PHY calibration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PhyState {
     /// Never calibrated: the sample is taken one bit after the edge that launched it.
@@ -45,7 +45,7 @@ pub enum PhyState {
 }
 
 impl PhyProfile {
-    /// Whether sampling `sample_ps` after the edge reads the right bit when a bit lasts `bit_ps`.
+    /// True when sampling `sample_ps` after the edge reads the right bit when a bit lasts `bit_ps`.
     pub const fn samples_right(&self, sample_ps: u64, bit_ps: u64) -> bool {
         let from = self.round_trip_ps as u64;
         let stable = bit_ps.saturating_sub(self.unstable_ps as u64);

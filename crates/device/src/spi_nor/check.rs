@@ -20,7 +20,7 @@ impl OtpSpec {
     }
 }
 
-/// Why a specification describes no possible chip.
+/// Reason for which a specification describes no possible chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("impossible SPI NOR: {0}")]
 pub struct BadSpec(String);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct SpiNorSpec {
     /// JEDEC id as READ ID 9Fh sends it: maker, type, density, then extended bytes if there are any.
     pub id: Vec<u8>,
-    /// Sizes.
+    /// Sizes of the chip and of its pages.
     pub geometry: NorGeometry,
     /// Times of what is not an erase.
     pub timing: NorTiming,
@@ -35,22 +35,22 @@ pub struct SpiNorSpec {
     /// Highest clock at double rate, 0 without such commands.
     #[serde(default, with = "units::hz")]
     pub max_dtr_hz: u64,
-    /// How the address mode is changed.
+    /// Procedure that changes the address mode.
     #[serde(default)]
     pub addressing: Addressing,
-    /// What must be set before four data lines may be used.
+    /// Setting that four data lines need (quad enable).
     #[serde(default)]
     pub quad_enable: QuadEnable,
-    /// Which registers there are beside the status register.
+    /// Registers beside the status register.
     #[serde(default)]
     pub registers: RegisterSet,
-    /// How 8D-8D-8D is entered, when the chip has it.
+    /// Procedure that enters 8D-8D-8D, when the chip has it.
     #[serde(default)]
     pub octal: Option<Octal>,
     /// Dummy cycles that can be configured.
     #[serde(default)]
     pub dummy: Option<DummyControl>,
-    /// Whether the chip answers READ SFDP 5Ah.
+    /// True when the chip answers READ SFDP 5Ah.
     #[serde(default = "yes")]
     pub sfdp: bool,
     /// SFDP area as read from a chip, in pieces; between them it reads FFh. Without pieces the area is made from this specification.
@@ -62,10 +62,10 @@ pub struct SpiNorSpec {
     /// Block protection bits of the status register.
     #[serde(default)]
     pub protection: Option<Protection>,
-    /// Whether the package has a reset pin.
+    /// True when the package has a reset pin.
     #[serde(default)]
     pub reset_pin: bool,
-    /// Whether 66h/99h reset the chip.
+    /// True when 66h/99h reset the chip.
     #[serde(default)]
     pub soft_reset: bool,
     /// Suspending programs and erases.
@@ -100,7 +100,7 @@ pub struct NorGeometry {
     /// Banks of equal size.
     #[serde(default = "one")]
     pub banks: u8,
-    /// Whether one bank can be read while another one programs or erases.
+    /// True when one bank can be read while another one programs or erases.
     #[serde(default)]
     pub read_while_write: bool,
 }
@@ -144,7 +144,7 @@ const fn thirty_us() -> Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseType {
-    /// How much is erased.
+    /// Number of bytes that are erased.
     #[serde(deserialize_with = "small_bytes")]
     pub bytes: u32,
     /// Command whose address is as long as the address mode says.
@@ -152,7 +152,7 @@ pub struct EraseType {
     /// Command that always takes four address bytes.
     #[serde(default)]
     pub opcode_4b: Option<u8>,
-    /// How long it takes.
+    /// Duration of the erase, us.
     pub t_us: TypMaxUs,
     /// Blocks that take longer.
     #[serde(default)]
@@ -165,12 +165,12 @@ pub struct EraseType {
 pub struct EraseTail {
     /// Part of the blocks, 0 to 1.
     pub p: f64,
-    /// How long these take, in us.
+    /// Time of the slow operations, us.
     #[serde(with = "units::us")]
     pub us: Nanos,
 }
 
-/// How the address mode (three or four bytes) is changed. Every chip powers up with three.
+/// Procedure that changes the address mode (three or four bytes). Every chip powers up with three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addressing {
@@ -230,7 +230,7 @@ pub struct Octal {
     pub status_dummy: u8,
 }
 
-/// How octal DTR is switched on.
+/// Procedure that switches octal DTR on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OctalSwitch {
@@ -305,7 +305,7 @@ pub enum OtpSpec {
     },
 }
 
-/// How security registers are reached.
+/// Commands and addresses of security registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecurityFamily {

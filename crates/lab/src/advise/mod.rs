@@ -18,7 +18,7 @@ use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_ecc::Code;
 use serde::Serialize;
 
-/// What the data goes through before it is read.
+/// Use of a chip: years, temperature and reads before the data are read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Use {
     /// Years between program and read.
@@ -27,7 +27,7 @@ pub struct Use {
     pub temperature_c: f64,
     /// Reads of the block meanwhile.
     pub reads: f64,
-    /// Uncorrectable codewords per bit read that are borne (JESD218: 1e-15 for a client).
+    /// Acceptable uncorrectable bit error rate (UBER): uncorrectable codewords per bit read (JESD218: 1e-15 for a client).
     pub uber: f64,
 }
 
@@ -43,7 +43,7 @@ impl Default for Use {
 pub struct Chip {
     /// Maker and name.
     pub chip: String,
-    /// What it is.
+    /// Title of the chip.
     pub title: String,
     /// Data bytes of a page.
     pub page_bytes: u32,
@@ -57,11 +57,11 @@ pub struct Chip {
     pub endurance_cycles: u64,
     /// Bits that it asks to correct...
     pub strength: u32,
-    /// ... in so many bytes.
+    /// Bytes of a step.
     pub step_bytes: u32,
     /// It corrects by itself.
     pub on_die: bool,
-    /// Its bit error rates were measured; otherwise they follow from what the data sheet promises.
+    /// True when the bit error rates were measured; otherwise they follow from the promises of the data sheet.
     pub measured: bool,
     #[serde(skip)]
     errors: ErrorSpec,
@@ -70,11 +70,11 @@ pub struct Chip {
 /// One code on this chip.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Its name: `bch8/512`, or `on-die 8/512`.
+    /// Name of the code: `bch8/512`, or `on-die 8/512`.
     pub code: String,
     /// ECC bytes of a page; none that count for a code in the chip.
     pub ecc_bytes: u32,
-    /// Whether they fit into the OOB beside the bad block marker.
+    /// True when they fit into the OOB beside the bad block marker.
     pub fits: bool,
     /// Bit error rate up to which the limit is kept.
     pub tolerated_rber: f64,
@@ -82,7 +82,7 @@ pub struct Verdict {
     pub cycles: u64,
     /// Pages lost per page read, at rated cycles in this use.
     pub lost_pages: f64,
-    /// Whether rated cycles are reached.
+    /// True when rated cycles are reached.
     pub enough: bool,
 }
 
@@ -92,12 +92,12 @@ pub struct Advice {
     /// The chip.
     #[serde(flatten)]
     pub chip: Chip,
-    /// What the data goes through.
+    /// Use of the chip.
     #[serde(rename = "use")]
     pub use_: Use,
     /// The weakest code that fits and is enough.
     pub needs: Option<String>,
-    /// All codes, weakest first.
+    /// Verdicts on all codes, weakest first.
     pub codes: Vec<Verdict>,
     /// Rates against cycles, years and reads.
     pub series: Vec<Series>,
@@ -258,7 +258,7 @@ fn wrong(config: &Config, key: &str, why: &str) -> ConfigError {
     config.wrong(&format!("chip.{key}"), why)
 }
 
-/// What `chip` needs in a use; `also` are codes to look at beside the usual ones.
+/// Codes that `chip` needs in a use; `also` are codes to look at beside the usual ones.
 pub fn advise(chip: Chip, use_: Use, also: &[Code]) -> Advice {
     let mut options: Vec<Choice> = also.iter().copied().map(Choice::of).collect();
     if also.is_empty() {

@@ -67,9 +67,9 @@ struct Inner {
 pub struct Report {
     /// Kind of problem.
     pub problem: Problem,
-    /// What is wrong.
+    /// Message in one sentence.
     pub message: String,
-    /// What to do.
+    /// Advice to the user.
     pub help: Option<String>,
     /// Dotted path of the key, empty when unknown.
     pub path: String,
@@ -128,7 +128,7 @@ impl ConfigError {
         self.0.problem
     }
 
-    /// Where it is.
+    /// Place of the error.
     pub fn place(&self) -> Option<&Place> {
         self.0.place.as_ref()
     }

@@ -15,7 +15,7 @@ static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../setups");
 static CONTROLLERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../controllers");
 static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts");
 
-/// What a name can stand for.
+/// Kind of a file in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A board or rig ready to run.
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of files.
     pub const ALL: [Self; 4] = [Self::Setup, Self::Part, Self::Controller, Self::Host];
 
     /// The folder of the built-in files.
@@ -102,7 +102,7 @@ impl Library {
         self
     }
 
-    /// What `make` makes of all texts, made once: reading the whole catalogue takes longer than most uses of it.
+    /// Result of `make` for all texts, computed once: reading the whole catalogue takes longer than most uses of it.
     ///
     /// # Errors
     /// Those of `make`; the next call tries again.
@@ -166,7 +166,7 @@ impl Library {
     }
 }
 
-/// Whether a name means a file.
+/// True when a name means a file.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
 }

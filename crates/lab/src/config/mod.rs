@@ -82,7 +82,7 @@ impl Config {
         &self.tree
     }
 
-    /// What kind of chip it is, and who says so.
+    /// Head of the chip's part file: kind, name and sources.
     pub fn part(&self) -> &Part {
         &self.part
     }

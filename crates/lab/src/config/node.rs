@@ -13,11 +13,11 @@ pub type Table = BTreeMap<String, Node>;
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it was written. A merged table keeps the origin of its lowest layer: that is where it begins.
+    /// Place at which the value was written. A merged table keeps the place of its lowest layer, where it begins.
     pub origin: Origin,
 }
 
-/// What TOML can say. Dates are kept as text: no quantity of this project is one.
+/// A TOML value. Dates are kept as text: no quantity of this project is one.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Text.

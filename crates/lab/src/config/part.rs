@@ -12,18 +12,18 @@ pub struct Part {
     pub kind: String,
     /// Name as printed on the chip.
     pub name: String,
-    /// Who makes it.
+    /// Manufacturer of the chip.
     #[serde(default)]
     pub maker: String,
     /// Description in one line.
     #[serde(default)]
     pub title: String,
-    /// Where the numbers come from.
+    /// Sources of the values.
     #[serde(default, rename = "source")]
     pub sources: Vec<Provenance>,
 }
 
-/// Where some numbers of a file come from.
+/// Source of some values of a file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
@@ -37,7 +37,7 @@ pub struct Provenance {
     /// Published rows that these numbers were fitted to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fitted_to: Vec<String>,
-    /// Remarks.
+    /// Remarks on the values.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -73,11 +73,11 @@ pub struct About {
     pub title: String,
     /// Name in full.
     pub name: String,
-    /// Who makes it.
+    /// Manufacturer of the board or chip.
     pub maker: String,
-    /// What it drives, when that needs saying: `spi`, `nand`.
+    /// Kind of chip that it drives, when that needs saying: `spi`, `nand`.
     pub kind: String,
-    /// Where the numbers come from.
+    /// Sources of the values.
     #[serde(rename = "source")]
     pub sources: Vec<Provenance>,
 }

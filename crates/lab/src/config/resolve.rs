@@ -19,7 +19,7 @@ const FILLERS: [Kind; 3] = [Kind::Part, Kind::Controller, Kind::Host];
 /// A part's, controller's or host's file with everything it is based on.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What it contributes to a setup: `[chip]`, `[controller]` or `[host]`.
+    /// Table that the file contributes to a setup: `[chip]`, `[controller]` or `[host]`.
     pub table: Node,
     /// The rest: name, title, sources. A [`Part`] for parts, else an [`About`].
     pub head: Node,

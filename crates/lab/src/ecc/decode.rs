@@ -7,7 +7,7 @@ use super::{EccError, Scheme};
 use rayon::prelude::*;
 use std::io::Write;
 
-/// What to do with the data of blocks that are marked bad.
+/// Handling of the data of blocks that are marked bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadBlocks {
     /// Keep it, so that what follows stays where it was.
@@ -150,7 +150,7 @@ impl Work<'_> {
         Some((self.first_page + first as u64) / u64::from(pages))
     }
 
-    /// Whether one of the block's `pages` pages has a bad block marker.
+    /// True when one of the block's `pages` pages has a bad block marker.
     fn is_bad(&self, first: usize, pages: u64) -> bool {
         let marker = &self.scheme.geometry().marker;
         let marked = |page: usize| {

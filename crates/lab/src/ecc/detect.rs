@@ -43,7 +43,7 @@ struct Page {
     oob: Vec<u8>,
 }
 
-/// What was tried.
+/// Codes and layouts that were tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Detection {
     /// Pages that the codes were tried on.
@@ -69,7 +69,7 @@ pub struct Candidate {
     pub uncorrectable: u64,
     /// Logarithm to base 2 of how much likelier this is the code than that the ECC bytes are random.
     pub evidence_bits: f64,
-    /// Whether that is enough.
+    /// True when that is enough.
     pub fits: bool,
     #[serde(skip)]
     scheme: Scheme,

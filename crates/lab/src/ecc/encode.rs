@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::io::{Read, Write};
 
-/// What is written of each page.
+/// Form of the output: data with OOB, the OOB alone, or the ECC bytes alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Data, then OOB: what a programmer writes.
@@ -19,10 +19,10 @@ pub enum Form {
     OnlyEcc,
 }
 
-/// What was encoded.
+/// Report on an encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EncodeReport {
-    /// How the pages are protected.
+    /// ECC scheme of the pages.
     pub scheme: SchemeReport,
     /// Pages written.
     pub pages: u64,

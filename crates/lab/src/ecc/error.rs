@@ -2,7 +2,7 @@
 
 use floatgate_ecc::{CodeError, LayoutError};
 
-/// Why an image cannot be encoded, decoded or checked.
+/// Reason for which an image cannot be encoded, decoded or checked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EccError {
@@ -98,7 +98,7 @@ pub enum EccError {
 }
 
 impl EccError {
-    /// What to do about it.
+    /// Advice to the user.
     pub const fn help(&self) -> &'static str {
         match self {
             Self::Size { .. } => {

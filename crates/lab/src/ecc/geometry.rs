@@ -15,7 +15,7 @@ const MAX_PAGES_PER_BLOCK: u64 = 16 << 10;
 /// Largest block: one is held in memory.
 const MAX_BLOCK: u64 = 256 << 20;
 
-/// Where the maker marks bad blocks: a byte other than FFh.
+/// Position of the maker's bad block markers: a byte other than FFh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// Byte of the OOB.
@@ -24,7 +24,7 @@ pub struct Marker {
     pub pages: Vec<u32>,
 }
 
-/// How the pages of an image are arranged.
+/// Arrangement of the pages of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageGeometry {
     /// Data bytes of a page.
@@ -35,7 +35,7 @@ pub struct PageGeometry {
     pub pages_per_block: Option<u32>,
     /// Pages of the chip, where that is known.
     pub pages: Option<u64>,
-    /// Where bad blocks are marked.
+    /// Position of the bad block markers.
     pub marker: Marker,
 }
 

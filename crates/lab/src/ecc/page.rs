@@ -7,7 +7,7 @@ use floatgate_ecc::{Uncorrectable, check_erased};
 /// What was found in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Erased, with so many bits of data and ECC that are not 1.
+    /// Erased, with the number of data and ECC bits that are not 1.
     Erased(u32),
     /// Data: see the results of its steps.
     Data,

@@ -6,10 +6,10 @@ use serde::Serialize;
 /// Most uncorrectable steps that are listed; all are counted.
 pub const MAX_LISTED: usize = 1000;
 
-/// What was found in a dump.
+/// Report on a dump.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DecodeReport {
-    /// How the pages are protected.
+    /// ECC scheme of the pages.
     pub scheme: SchemeReport,
     /// Whole pages.
     pub pages: u64,
@@ -21,7 +21,7 @@ pub struct DecodeReport {
     pub corrected_bits: u64,
     /// Most bits corrected in a step.
     pub max_corrected_bits: u32,
-    /// How many steps had how many bits corrected, without those that had none.
+    /// Histogram: number of steps by corrected bits, without those that had none.
     pub histogram: Vec<Bar>,
     /// The first uncorrectable steps, at most 1000; bad blocks left out.
     pub uncorrectable: Vec<Failure>,
@@ -33,7 +33,7 @@ pub struct DecodeReport {
     pub written_bytes: u64,
 }
 
-/// How pages are protected.
+/// ECC scheme of pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SchemeReport {
     /// Data bytes of a page.
@@ -53,7 +53,7 @@ pub struct SchemeReport {
 /// Pages without data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
-    /// Pages.
+    /// Number of pages.
     pub pages: u64,
     /// Of these, pages with bitflips.
     pub with_bitflips: u64,
@@ -79,14 +79,14 @@ pub struct Steps {
 pub struct Bar {
     /// Bits corrected in a step.
     pub bits: u32,
-    /// Steps in which so many were.
+    /// Number of steps with that many corrected bits.
     pub steps: u64,
 }
 
 /// A step that could not be corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Where the step is in the file with the pages, in bytes.
+    /// Offset of the step in the file with the pages, bytes.
     pub offset: u64,
     /// Number of the page.
     pub page: u64,
@@ -105,19 +105,19 @@ pub struct BadBlockReport {
     pub bad: Vec<u64>,
     /// Number of bad ones.
     pub count: u64,
-    /// Whether they were left out of the output.
+    /// True when they were left out of the output.
     pub skipped: bool,
     /// Their uncorrectable steps.
     pub uncorrectable_steps: u64,
 }
 
 impl DecodeReport {
-    /// Whether all data could be checked and corrected, bad blocks aside.
+    /// True when all data could be checked and corrected, bad blocks aside.
     pub fn is_good(&self) -> bool {
         self.steps.uncorrectable == 0 && self.rest_bytes == 0 && !self.too_many_bad()
     }
 
-    /// Whether more than half of the blocks are marked bad: then what was read as markers are none. Makers guarantee
+    /// True when more than half of the blocks are marked bad: then what was read as markers are none. Makers guarantee
     /// some 98 % good blocks.
     pub fn too_many_bad(&self) -> bool {
         self.bad_blocks.as_ref().is_some_and(|bad| 2 * bad.count > bad.blocks)

@@ -59,7 +59,7 @@ impl Scheme {
         self.name
     }
 
-    /// Where the ECC bytes are.
+    /// Layout of the ECC bytes in the OOB.
     pub const fn layout(&self) -> &OobLayout {
         &self.layout
     }

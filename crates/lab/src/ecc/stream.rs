@@ -127,7 +127,7 @@ impl Shape {
         Self { page_bytes, stride: stride as usize, apart: apart.map(|_| oob), only_ecc }
     }
 
-    /// Whether the OOB is there with its markers, not its ECC bytes alone.
+    /// True when the OOB is there with its markers, not its ECC bytes alone.
     pub(super) const fn has_markers(self) -> bool {
         !self.only_ecc
     }
@@ -218,7 +218,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Whether all bytes are FFh: an erased page.
+/// True when all bytes are FFh: an erased page.
 pub(super) fn all_ff(bytes: &[u8]) -> bool {
     // In pieces that the compiler turns into wide operations, so that a page with data is left after the first.
     bytes.chunks(64).all(|piece| piece.iter().fold(0xFF, |all, byte| all & byte) == 0xFF)

@@ -8,7 +8,7 @@ use floatgate_mtd::Nanos;
 pub struct Stretch {
     /// The first of them; the block's first cycle is 0.
     pub from: u64,
-    /// How many.
+    /// Number of cycles.
     pub cycles: u64,
     /// tPROG of a page in each.
     pub program: Nanos,

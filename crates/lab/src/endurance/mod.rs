@@ -23,7 +23,7 @@ use crate::error::Error;
 use floatgate_device::cells::stress;
 use serde::Serialize;
 
-/// How many pages of a block each cycle programs.
+/// Pages of a block that each cycle programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
@@ -34,7 +34,7 @@ pub enum Pages {
     All,
 }
 
-/// What is programmed. No effect on wear was found (Desnoyers 2009), and the model has none.
+/// Data that are programmed. No effect on wear was found (Desnoyers 2009), and the model has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -54,15 +54,15 @@ pub enum Pattern {
 pub struct Experiment {
     /// Blocks of each chip.
     pub blocks: u32,
-    /// Chips.
+    /// Number of chips.
     pub chips: u32,
-    /// What makes every chip and block different.
+    /// Seed from which the differences between chips and blocks follow.
     pub seed: u64,
     /// Pages programmed in each cycle.
     pub pages: Pages,
     /// Temperature in degrees Celsius.
     pub temperature_c: f64,
-    /// What is programmed.
+    /// Data that are programmed.
     pub pattern: Pattern,
     /// Nothing is programmed: erases only.
     pub erase_only: bool,
@@ -90,7 +90,7 @@ impl Default for Experiment {
 const BLOCKS_MAX: u64 = 1_000_000;
 
 impl Experiment {
-    /// Whether it can be done.
+    /// Checks that the experiment is possible.
     ///
     /// # Errors
     /// No block or too many, a temperature at which no chip works.

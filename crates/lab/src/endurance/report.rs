@@ -24,11 +24,11 @@ pub struct Report {
     pub nominal_cycles: u64,
     /// `measured` or `typical`: what the model of its wear rests on.
     pub evidence: &'static str,
-    /// How sure that is, 0 to 1; none when typical.
+    /// Confidence in the evidence, 0 to 1; none when typical.
     pub confidence: Option<f64>,
-    /// What was done.
+    /// Parameters of the experiment.
     pub experiment: Experiment,
-    /// How long the blocks lived.
+    /// Cycles until failure.
     pub life: Life,
     /// tPROG of a page over their lives; none when nothing was programmed.
     pub program: Option<Latency>,
@@ -42,9 +42,9 @@ pub struct Report {
     pub busy_hours: f64,
     /// Each block.
     pub blocks: Vec<BlockCycles>,
-    /// The times of the block whose life is the median.
+    /// Times of the block with the median life.
     pub trace: Trace,
-    /// What else to know.
+    /// Remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -57,13 +57,13 @@ pub struct Life {
     pub median: u64,
     /// Of the last.
     pub max: u64,
-    /// Mean.
+    /// Mean number of cycles.
     pub mean: f64,
     /// Standard deviation; 0 of a single block.
     pub sd: f64,
     /// Mean over what the data sheet promises.
     pub over_nominal: f64,
-    /// How many blocks lived how long.
+    /// Histogram of the cycles until failure.
     pub histogram: Vec<Bin>,
 }
 
@@ -74,16 +74,16 @@ pub struct Bin {
     pub from: u64,
     /// Last one.
     pub to: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
-/// How long one block lived.
+/// Cycles until failure of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockCycles {
     /// Number of its chip.
     pub chip: u32,
-    /// Its number in the chip.
+    /// Number of the block in the chip.
     pub block: u32,
     /// Cycles before the one that failed.
     pub cycles: u64,
@@ -94,9 +94,9 @@ pub struct BlockCycles {
 pub struct Trace {
     /// Number of its chip.
     pub chip: u32,
-    /// Its number in the chip.
+    /// Number of the block in the chip.
     pub block: u32,
-    /// Where a time changes, and the last cycle.
+    /// Cycles at which a time changes, and the last cycle.
     pub points: Vec<Point>,
 }
 

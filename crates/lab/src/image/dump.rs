@@ -13,7 +13,7 @@ use super::extract::show_name;
 use super::open::Selection;
 use super::{Image, ImageError};
 
-/// What is to be shown.
+/// Selection of what to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The node at a byte of a LEB.
@@ -67,31 +67,31 @@ pub enum Area {
 pub struct Field {
     /// Byte in the structure.
     pub offset: usize,
-    /// Its name in `docs/spec`.
+    /// Name of the field in `docs/spec`.
     pub name: String,
-    /// Its value.
+    /// Value of the field.
     pub value: String,
 }
 
 /// A structure that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dumped {
-    /// What it is.
+    /// Name of the structure.
     pub structure: String,
     /// Byte in the file.
     pub at: Option<u64>,
-    /// Its LEB.
+    /// LEB that holds the structure.
     pub leb: Option<u32>,
     /// Byte in the LEB.
     pub leb_offset: Option<u32>,
-    /// Bytes.
+    /// Length in bytes.
     pub len: usize,
     /// The fields.
     pub fields: Vec<Field>,
-    /// What follows the fields (data, a name, numbers) in hexadecimal.
+    /// Bytes behind the fields (data, a name, numbers) in hexadecimal.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub payload: String,
-    /// Why there are no fields.
+    /// Reason for which there are no fields.
     pub damage: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use floatgate_stack::{StoreError, ubi, ubifs};
 use crate::ecc::EccError;
 use crate::output::OutputError;
 
-/// Why an image cannot be worked with.
+/// Reason for which an image cannot be worked with.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
@@ -120,7 +120,7 @@ fn no_filesystem(volumes: &[(String, &'static str)]) -> String {
 }
 
 impl ImageError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> String {
         let text = match self {
             Self::File(_) | Self::Store(_) => {

@@ -11,24 +11,24 @@ use super::ImageError;
 use super::detect::{Content, Found, PageShape};
 use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 
-/// What was done to a dump with OOB.
+/// Correction of a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Corrected {
-    /// Where the first page begins in the file.
+    /// Offset of the first page in the file, bytes.
     pub offset: u64,
     /// The pages.
     pub pages: PageShape,
-    /// What the ECC found; none if no code fits: the pages are then as they were read.
+    /// Report of the ECC; none if no code fits: the pages are then as they were read.
     pub report: Option<DecodeReport>,
 }
 
 impl Corrected {
-    /// Whether the ECC has corrected anything.
+    /// True when the ECC has corrected anything.
     pub(super) fn has_corrections(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.corrected_bits > 0 || report.erased.bitflips > 0)
     }
 
-    /// What the ECC did not bring back of an image, page by page. Nodes of a filesystem have CRCs of their own: what this costs shows
+    /// Losses of an image that the ECC could not correct, page by page. Nodes of a filesystem have CRCs of their own: what this costs shows
     /// when it is read.
     pub fn notes(&self, image: &Found) -> Vec<String> {
         let page = u64::from(self.pages.page_bytes);

@@ -71,7 +71,7 @@ impl OobPages {
     }
 }
 
-/// Whether a page of an image lies in a bad block.
+/// True when a page of an image lies in a bad block.
 fn is_bad(image: &Found, at: u64) -> bool {
     let Content::Ubi(shape) = &image.content else { return false };
     let pnum = at.saturating_sub(image.offset) / u64::from(shape.peb_bytes);

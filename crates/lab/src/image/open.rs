@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use floatgate_media::ubi::{MAX_ERASE_COUNT, VolumeFlags};
+use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::{CachedStore, Window};
@@ -36,7 +36,7 @@ const RESERVED_FIELD: &str = "reserved PEBs";
 /// Most PEBs of a flash that an image is believed to be made for.
 const MOST_PEBS: u64 = 1 << 16;
 
-/// What a file is opened for.
+/// Purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing is written; what recovery finds stays in memory.
@@ -47,7 +47,7 @@ pub enum Access {
 
 /// An opened file, and what is in it.
 pub struct Image {
-    /// Where each image is.
+    /// Images found in the file, with their positions.
     pub found: Vec<Found>,
     store: Box<dyn Store>,
     /// The file with the bytes that `found` counts in.
@@ -70,6 +70,8 @@ pub struct Growth {
     pub now: u32,
     /// LEBs that the filesystem was made for.
     pub max: u32,
+    /// LEBs of the volume; of a bare image those in the file.
+    pub volume: u32,
 }
 
 /// Changes of a file that wait.
@@ -81,14 +83,14 @@ pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
 /// A filesystem mounted from a file.
 pub type FileUbifs = Ubifs<Box<dyn Volume>>;
 
-/// Which of several images and volumes is meant, and what of its filesystem is verified.
+/// Selection of one of several images and volumes, and of what is verified in its filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Where the image begins in the file.
+    /// Offset of the image in the file, bytes.
     pub offset: Option<u64>,
     /// Name or number of a volume.
     pub volume: Option<String>,
-    /// What is verified of a filesystem with authentication.
+    /// Verification of a filesystem with authentication.
     pub authenticate: Authenticate,
 }
 
@@ -211,6 +213,33 @@ impl Image {
         self.found.iter().map(|found| oob.write_corrected(dump, found)).sum()
     }
 
+    /// The same image with changes that wait; `None` if the system has no descriptor left.
+    pub(super) fn with_changes(&self, pending: &FilePending) -> Option<Self> {
+        Some(Self {
+            found: self.found.clone(),
+            store: Box::new(pending.clone()),
+            file: self.file.try_clone().ok()?,
+            corrected: self.corrected.clone(),
+            scheme: self.scheme.clone(),
+            oob: None,
+            lebs: None,
+            access: Access::Write,
+        })
+    }
+
+    /// Moves what stands behind the first `end` bytes of a UBI device into free PEBs before, as far as there are any.
+    ///
+    /// # Errors
+    /// The device cannot be attached or written.
+    pub(super) fn vacate(self, found: &Found, end: u64) -> Result<(), ImageError> {
+        let Content::Ubi(shape) = &found.content else { return Ok(()) };
+        let peb = u64::from(shape.peb_bytes);
+        let len = self.store.size_bytes().saturating_sub(found.offset).next_multiple_of(peb);
+        let (_, mut ubi) = self.attach_for_writing(&Found { len, ..found.clone() }, false)?;
+        ubi.vacate(u32::try_from(end / peb).unwrap_or(u32::MAX))?;
+        ubi.detach().map(drop).map_err(|(error, _)| error.into())
+    }
+
     /// Gives up the bytes, in which `found` counts.
     pub(super) fn into_store(self) -> Box<dyn Store> {
         self.store
@@ -263,14 +292,13 @@ impl Image {
         Ok(fs)
     }
 
-    /// The same for writing with a volume of at least so many LEBs, if it [can grow](Self::growth). It grows in the image.
+    /// The same for writing with a volume of at least `lebs` LEBs. It [grows](Self::growth) in the image.
     #[must_use]
     pub fn with_lebs(self, lebs: Option<u32>) -> Self {
         Self { lebs, ..self }
     }
 
-    /// How far the volume that is meant can grow with its image: a bare UBIFS at the end of a file, or a volume that asks for all
-    /// space when it is attached. Such images are only as large as what is in them; often too small to be mounted for writing.
+    /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume of a UBI device.
     ///
     /// # Errors
     /// As [`volume`](Self::volume); no filesystem.
@@ -283,14 +311,14 @@ impl Image {
             _ => {
                 let mut ubi = self.attach(&found, &Hints::default())?;
                 let id = choose_ubifs(&mut ubi, selection)?;
-                let asks = ubi.volume(id)?.flags.contains(VolumeFlags::AUTORESIZE);
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
-                asks.then(|| Box::new(volume) as Box<dyn Volume>)
+                Some(Box::new(volume) as Box<dyn Volume>)
             }
         };
         let Some(mut volume) = volume else { return Ok(None) };
         let (superblock, _) = probe(&mut *volume)?;
-        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count }))
+        let volume = volume.geometry().lebs;
+        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count, volume }))
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
@@ -308,11 +336,12 @@ impl Image {
                 if self.access == Access::Write && !found.len.is_multiple_of(u64::from(leb_bytes)) {
                     return Err(ImageError::Truncated("the file ends within a LEB".to_owned()));
                 }
+                let writes = self.access == Access::Write;
+                let is_last = found.offset + found.len >= self.store.size_bytes();
                 let held = u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX);
-                let lebs = self.lebs.filter(|_| self.access == Access::Write).unwrap_or(0).max(held);
-                let len = u64::from(lebs) * u64::from(leb_bytes);
+                let asked = self.lebs.filter(|_| writes).unwrap_or(0);
                 let geometry = VolumeGeometry {
-                    lebs,
+                    lebs: held.max(asked),
                     leb_bytes,
                     min_io_bytes,
                     max_write_bytes: min_io_bytes.max(if min_io_bytes == UBIFS_MIN_IO {
@@ -323,8 +352,15 @@ impl Image {
                     leb_start: 0,
                     read_only: self.access == Access::Read,
                 };
-                let window = Window::new(self.store, found.offset, len.max(found.len));
-                Ok(Box::new(BareVolume::new(window, geometry)))
+                let mut volume = BareVolume::new(Window::new(self.store, found.offset, u64::MAX), geometry);
+                // The file may end before the filesystem does, which has nothing behind.
+                let lebs = match probe(&mut volume) {
+                    Ok((superblock, _)) if writes && is_last => superblock.leb_count.max(geometry.lebs),
+                    _ => geometry.lebs,
+                };
+                let len = u64::from(lebs) * u64::from(leb_bytes);
+                let window = Window::new(volume.into_store().into_inner(), found.offset, len.max(found.len));
+                Ok(Box::new(BareVolume::new(window, VolumeGeometry { lebs, ..geometry })))
             }
             _ => {
                 let mut ubi = match self.access {
@@ -386,7 +422,7 @@ impl Image {
             .attach_growing(window)
     }
 
-    /// A volume of a UBI device to be written to, larger than it is if that was asked for and it asks for space itself.
+    /// A volume of a UBI device to be written to, larger than it is if that was asked for.
     fn writable_volume(
         mut self,
         found: &Found,
@@ -397,9 +433,7 @@ impl Image {
         let (mut attaching, mut ubi) = self.attach_for_writing(found, recover)?;
         let id = choose_ubifs(&mut ubi, selection)?;
         let volume = ubi.volume(id)?;
-        let grows = wanted
-            .filter(|&lebs| lebs > volume.reserved_lebs && volume.flags.contains(VolumeFlags::AUTORESIZE));
-        if let Some(lebs) = grows {
+        if let Some(lebs) = wanted.filter(|&lebs| lebs > volume.reserved_lebs) {
             attaching.lebs_more = lebs - volume.reserved_lebs;
             ubi = attaching.attach_growing(ubi.into_mtd().into_store())?;
             ubi.resize_volume(id, lebs)?;

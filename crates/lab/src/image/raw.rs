@@ -13,14 +13,14 @@ use super::{FileUbi, Image, ImageError, Selection};
 /// Bytes that are read at a time of an image that is no UBI device.
 const CHUNK: u64 = 1 << 20;
 
-/// What was read of a volume.
+/// Contents read from a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RawVolume {
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
     /// LEBs that are damaged, or missing in a static volume: their bytes are as they were read.
     pub damaged_lebs: Vec<u32>,
-    /// What else is damaged in the image.
+    /// Other damage in the image.
     pub notes: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ fn copy(mut store: Box<dyn Store>, start: u64, len: u64, out: &mut dyn Write) ->
 }
 
 impl ImageError {
-    /// Whether who was to get the output does not want any more.
+    /// True when who was to get the output does not want any more.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)

@@ -25,11 +25,11 @@ pub(super) const FIRST_DATA_PEB: u32 = LAYOUT_VOLUME_LEBS;
 /// A volume to be put into an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSource {
-    /// Its number.
+    /// Volume id.
     pub id: u32,
-    /// Its name, 1 to 127 bytes.
+    /// Name of the volume, 1 to 127 bytes.
     pub name: String,
-    /// How it is written.
+    /// Type of the volume: dynamic or static.
     pub volume_type: VolumeType,
     /// Bytes set aside for it; those of its contents unless given.
     pub size: Option<u64>,
@@ -41,7 +41,7 @@ pub struct VolumeSource {
     pub image: Option<PathBuf>,
 }
 
-/// Why volumes make no image.
+/// Reason for which volumes make no image.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UbinizeError {
@@ -77,7 +77,7 @@ pub enum UbinizeError {
 }
 
 impl UbinizeError {
-    /// What to do about it.
+    /// Advice to the user.
     #[must_use]
     pub const fn help(&self) -> &'static str {
         match self {
@@ -90,10 +90,10 @@ impl UbinizeError {
     }
 }
 
-/// What all headers of an image have in common.
+/// Fields that all headers of an image share.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
-    /// Where things are in a PEB.
+    /// Offsets in a PEB.
     pub geometry: Geometry,
     /// Image sequence number.
     pub image_seq: u32,
@@ -101,7 +101,7 @@ pub struct Headers {
     pub erase_count: u64,
 }
 
-/// What was made.
+/// Report on a UBI image that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ubinized {
     /// PEBs of the image.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How a row was used.
+/// Use of a row: fitted, predicted or an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
@@ -26,13 +26,13 @@ pub struct Paper {
     pub paper: String,
     /// Title, author, year.
     pub title: String,
-    /// Its tables.
+    /// Tables of the document.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
     /// Fitted parameters.
     #[serde(default, rename = "fit")]
     pub fits: Vec<Fit>,
-    /// What nobody has published yet.
+    /// Predictions of figures that nobody has published yet.
     #[serde(default, rename = "prediction")]
     pub predictions: Vec<Prediction>,
 }
@@ -43,7 +43,7 @@ pub struct Paper {
 pub struct Table {
     /// Short name.
     pub name: String,
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
     /// Unit of its figures.
     pub unit: String,
@@ -55,7 +55,7 @@ pub struct Table {
     /// Eraseblocks measured (`flash_speed -c`).
     #[serde(default = "ten")]
     pub blocks: u32,
-    /// Its rows.
+    /// Rows of the table.
     #[serde(rename = "row")]
     pub rows: Vec<Row>,
 }
@@ -72,7 +72,7 @@ pub(super) const fn ten() -> u32 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Its name in the table.
+    /// Name of the row.
     pub row: String,
     /// The figure.
     #[serde(default)]
@@ -83,9 +83,9 @@ pub struct Row {
     /// The upper end.
     #[serde(default)]
     pub published_max: Option<f64>,
-    /// How it was used.
+    /// Use of the row.
     pub kind: RowKind,
-    /// What to measure: a test of `speed`, or one of the measures of this module.
+    /// Measure: a test of `speed`, or one of the measures of this module.
     pub measure: String,
     /// Overrides on the setup.
     #[serde(default)]
@@ -99,12 +99,12 @@ pub struct Row {
     /// Largest residual, when not the table's: the resolution of the figure may be coarser.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// Why it is an exception, or what is special.
+    /// Reason for which the row is an exception, or a remark.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// What a document says about a figure.
+/// A published figure, or a range of figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
     /// This.
@@ -114,7 +114,7 @@ pub enum Published {
 }
 
 impl Published {
-    /// What of it is nearest to a simulated figure: of a range that holds the figure, the figure itself.
+    /// Published value that is nearest to a simulated figure: of a range that holds the figure, the figure itself.
     pub fn nearest(self, simulated: f64) -> f64 {
         match self {
             Self::Figure(figure) => figure,
@@ -124,7 +124,7 @@ impl Published {
 }
 
 impl Row {
-    /// What the document says; none where the file does not tell a figure or a range.
+    /// Published figure or range of the row; none where the file has neither.
     pub fn says(&self) -> Option<Published> {
         match (self.published, self.published_min, self.published_max) {
             (Some(figure), None, None) => Some(Published::Figure(figure)),
@@ -152,18 +152,18 @@ pub struct Fit {
 pub struct Prediction {
     /// Short name.
     pub name: String,
-    /// What it is.
+    /// Title of the prediction.
     pub title: String,
-    /// Setup.
+    /// Setup that the prediction is for.
     pub setup: String,
-    /// What to measure.
+    /// Measure: a test of `speed`, or one of the measures of this module.
     pub measure: String,
-    /// Unit.
+    /// Unit of the figure.
     pub unit: String,
     /// Overrides on the setup.
     #[serde(default)]
     pub set: Vec<String>,
-    /// What stands in its way, if anything.
+    /// Obstacle on real hardware, if any.
     #[serde(default)]
     pub note: String,
 }

@@ -20,31 +20,31 @@ pub struct ReportRow {
     /// The lower end of a published range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_min: Option<f64>,
-    /// Its upper end.
+    /// Upper end of the range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_max: Option<f64>,
     /// The simulated figure, rounded as the published one was.
     pub simulated: f64,
     /// simulated / published - 1: 0 within a published range.
     pub residual: f64,
-    /// How the row was used.
+    /// Use of the row.
     pub kind: RowKind,
     /// Setup and overrides.
     pub setup: String,
     /// Largest residual allowed.
     pub tolerance: f64,
-    /// Why it is an exception, or what is special.
+    /// Reason for which the row is an exception, or a remark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl ReportRow {
-    /// Whether the row is not an exception and lies outside its tolerance.
+    /// True when the row is not an exception and lies outside its tolerance.
     pub fn is_outside(&self) -> bool {
         self.kind != RowKind::Exception && self.residual.abs() > self.tolerance
     }
 
-    /// Whether the document gives a range and no figure.
+    /// True when the document gives a range and no figure.
     pub fn is_range(&self) -> bool {
         self.published_min.is_some()
     }
@@ -57,18 +57,18 @@ pub struct ReportPrediction {
     pub paper: String,
     /// Short name.
     pub name: String,
-    /// What it is.
+    /// Title of the prediction.
     pub title: String,
     /// Setup and overrides.
     pub setup: String,
-    /// Unit.
+    /// Unit of the figure.
     pub unit: String,
     /// The exact figure.
     pub simulated: f64,
-    /// Where the time goes, ns.
+    /// Time by phase, ns.
     #[serde(serialize_with = "crate::speed::breakdown_ns")]
     pub breakdown_ns: Breakdown,
-    /// What stands in its way, if anything.
+    /// Obstacle on real hardware, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -80,7 +80,7 @@ pub struct Report {
     pub rows: Vec<ReportRow>,
     /// Their summary.
     pub summary: Summary,
-    /// What nobody has published yet.
+    /// Predictions of figures that nobody has published yet.
     pub predictions: Vec<ReportPrediction>,
 }
 
@@ -110,7 +110,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether every row that is not an exception is within its tolerance.
+    /// True when every row that is not an exception is within its tolerance.
     pub fn holds(&self) -> bool {
         self.outside == 0
     }

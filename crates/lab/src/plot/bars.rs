@@ -10,11 +10,11 @@ use floatgate_mtd::{Breakdown, Nanos, Phase};
 /// One bar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BarRow {
-    /// What was measured: `page read`, `bus.mode=8D-8D-8D`.
+    /// Label of the bar: `page read`, `bus.mode=8D-8D-8D`.
     pub label: String,
     /// Stands at the right, after the time per call: `10711 KiB/s`.
     pub note: String,
-    /// Where the time of all calls together went.
+    /// Time of all calls together, by phase.
     pub breakdown: Breakdown,
     /// Number of calls that `breakdown` covers; times are shown per call. 0 counts as 1.
     pub calls: u64,
@@ -35,7 +35,7 @@ impl BarRow {
     }
 }
 
-/// What the length of a bar says.
+/// Quantity that the length of a bar shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Time per call, on one axis for all bars.

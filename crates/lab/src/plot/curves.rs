@@ -9,20 +9,20 @@ use floatgate_mtd::Phase;
 /// A curve: name, and points from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What it shows.
+    /// Name of the curve.
     pub name: String,
     /// x and y, both above 0.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What stands around the curves.
+/// Title, axes and notes around the curves.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'a> {
     /// In large letters.
     pub title: &'a str,
     /// Below them.
     pub subtitle: &'a str,
-    /// What the axes count: x, then y.
+    /// Quantities on the axes: x, then y.
     pub axes: (&'a str, &'a str),
     /// A value on the x axis that is marked, and its name.
     pub mark: Option<(f64, &'a str)>,

@@ -22,7 +22,7 @@ pub(super) fn name(resource: Resource) -> String {
 pub(super) struct Lane {
     /// Whose.
     pub(super) resource: Resource,
-    /// Whether it is the resource's first row.
+    /// True when it is the resource's first row.
     pub(super) first: bool,
     /// By start; they overlap only in the last of a resource's [`MOST_ROWS`] rows.
     pub(super) spans: Vec<Span>,

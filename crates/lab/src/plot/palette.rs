@@ -18,7 +18,7 @@ pub(super) const STRIPE: Rgb = [0xF6, 0xF6, 0xF6];
 /// Paper.
 pub(super) const WHITE: Rgb = [0xFF, 0xFF, 0xFF];
 
-/// How a phase looks.
+/// Colour and pattern of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink {
     /// Red, green, blue (sRGB).
@@ -35,7 +35,7 @@ impl Ink {
         Self { rgb: [r, g, b], xterm, glyph }
     }
 
-    /// Whether text on this colour is to be white.
+    /// True when text on this colour is to be white.
     pub(super) fn is_dark(self) -> bool {
         // Where black and white have the same contrast by WCAG 2: sqrt(1.05 * 0.05) - 0.05.
         luminance(self.rgb) < 0.179

@@ -27,7 +27,7 @@ impl Pen {
         Self { out: String::new(), columns: 0, colour, paint: Paint::Plain }
     }
 
-    /// Whether escapes are written.
+    /// True when escapes are written.
     pub(super) const fn colour(&self) -> bool {
         self.colour
     }

@@ -93,12 +93,12 @@ struct Drawn {
     span: Span,
     /// How many of the same it stands for.
     times: u32,
-    /// How many others could not be drawn behind it.
+    /// Number of further events behind it that could not be drawn.
     hidden: u32,
 }
 
 impl Drawn {
-    /// Whether `span`, drawn from `a` to `b`, cannot be told apart from these and need not be.
+    /// True when `span`, drawn from `a` to `b`, cannot be told apart from these and need not be.
     fn absorbs(&self, span: &Span, a: i32, b: i32) -> bool {
         (self.span.phase, self.span.what) == (span.phase, span.what) && a < self.to + 3 && b < a + 6
     }
@@ -148,7 +148,7 @@ fn boxes(lane: &Lane, lanes: &Lanes) -> Vec<Drawn> {
     out
 }
 
-/// How many px late each box may end: the short ones leave three quarters to the next long one.
+/// Distance in pixels by which each box may end late: short ones leave three quarters of it to the next long one.
 fn drifts(places: &[(i32, i32)]) -> Vec<i32> {
     let mut next_end = i32::MAX;
     let mut out: Vec<i32> = Vec::with_capacity(places.len());

@@ -86,7 +86,7 @@ fn limits(seed: u64, page_bytes: usize) -> Limits {
     Limits { page_bytes, ..limits }
 }
 
-/// What the filesystem of a seed is like, in words.
+/// Parameters of the filesystem that belongs to a seed, in words.
 pub fn describe(seed: u64) -> String {
     let variant = Variant::of(seed);
     let compression = match variant.compression {

@@ -13,11 +13,11 @@ pub struct CutAt {
     pub operation: u64,
     /// Before it, or how far in it.
     pub kind: CutKind,
-    /// Which of the many remains that it can leave.
+    /// Number of the torn state among those that the cut can leave.
     pub tear: u32,
 }
 
-/// How a run ends.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// Power goes away, and again while the filesystem recovers from that.
@@ -34,13 +34,13 @@ pub enum End {
 pub struct RunId {
     /// The flash.
     pub geometry: Geometry,
-    /// Whether it has faults.
+    /// True when it has faults.
     pub faults: bool,
     /// Seed of the workload, of the filesystem's kind and of all remains.
     pub seed: u64,
     /// Steps of the workload: more would be others.
     pub steps: usize,
-    /// How it ends.
+    /// End of the run.
     pub end: End,
 }
 

@@ -3,10 +3,10 @@
 use floatgate_mtd::Geometry;
 use floatgate_mtd::power_cut::CutKind;
 
-/// Which operations are cut.
+/// Selection of the operations that are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// So many operations at equal distances, all of them at most, each in one way, by turns.
+    /// This number of operations at equal distances, at most all of them; each is cut in one way, in rotation.
     Linear(u64),
     /// The first, second, fourth, eighth and so on, in every way.
     Log,
@@ -18,7 +18,7 @@ pub enum Mode {
     Unmount,
 }
 
-/// Whether power goes away again while the filesystem recovers.
+/// Second power cut, while the filesystem recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondCut {
     /// No.
@@ -29,7 +29,7 @@ pub enum SecondCut {
     Exhaustive,
 }
 
-/// What is explored.
+/// Options of an exploration.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The flash: at most 65536 erase blocks of at most 16 MiB, and small if it is to be quick.
@@ -38,11 +38,11 @@ pub struct Options {
     pub seed: u64,
     /// Steps of the workload.
     pub steps: usize,
-    /// Whether the flash has faults too: bit errors, bad blocks, operations that fail.
+    /// True when the flash has faults too: bit errors, bad blocks, operations that fail.
     pub faults: bool,
-    /// Which operations are cut.
+    /// Selection of the operations that are cut.
     pub mode: Mode,
-    /// Whether power goes away again.
+    /// Second power cuts.
     pub second: SecondCut,
     /// In which ways the first cut may happen.
     pub kinds: Vec<CutKind>,

@@ -33,7 +33,7 @@ impl Random {
         self.below_u64(end as u64) as usize
     }
 
-    /// Whether something happens that does so once in `of` times.
+    /// True when something happens that does so once in `of` times.
     pub(super) const fn once_in(&mut self, of: u64) -> bool {
         self.below_u64(of) == 0
     }

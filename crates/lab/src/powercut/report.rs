@@ -14,11 +14,11 @@ const FAILURES: usize = 100;
 /// A run after which something was wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// What replays it.
+    /// Id that replays the failure.
     pub id: String,
     /// The step under way.
     pub step: String,
-    /// What was wrong.
+    /// Description of the failure.
     pub what: String,
 }
 
@@ -43,10 +43,10 @@ pub struct StepCounts {
     pub failures: u64,
 }
 
-/// What an exploration found.
+/// Report of an exploration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Workloads.
+    /// Number of workloads.
     pub workloads: u64,
     /// Flash operations of all workloads.
     pub operations: u64,
@@ -60,7 +60,7 @@ pub struct Report {
     pub steps: BTreeMap<&'static str, StepCounts>,
     /// Most bad PEBs that a run ended with.
     pub bad_pebs_max: u32,
-    /// All failures.
+    /// Number of all failures.
     pub failure_count: u64,
     /// The first failures, in the order of their runs; at most 100.
     pub failures: Vec<Failure>,
@@ -90,7 +90,7 @@ impl Report {
         } += 1;
     }
 
-    /// A run has ended with something wrong, after so many cuts.
+    /// A run has failed, after this number of cuts.
     pub(super) fn add_failure(
         &mut self,
         step: &'static str,

@@ -248,7 +248,7 @@ impl FileStates {
         self.now.clone_from(&now.blocks);
     }
 
-    /// Whether this is not what the file is known to be.
+    /// True when this is not what the file is known to be.
     pub(super) fn is_news(&self, now: &FileNow) -> bool {
         !self.sizes.contains(&now.size) || !self.own.contains(&now.own) || self.now != now.blocks
     }

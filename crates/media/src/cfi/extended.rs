@@ -32,9 +32,9 @@ layout! {
         /// Optional features and commands, bit set; bit 0: chip erase,
         /// 1: erase suspend, 2: program suspend, 5: instant block lock, 6: protection bits.
         0 => features: u32,
-        /// What works while an erase is suspended; bit 0: program.
+        /// Operations that work while an erase is suspended; bit 0: program.
         4 => suspend: u8,
-        /// Which bits of a block's status register mean something.
+        /// Mask of the valid bits in a block's status register.
         5 => block_status: u16,
         /// Best Vcc, volts in the upper four bits, 0.1 V in the lower.
         7 => vcc: u8,
@@ -80,7 +80,7 @@ layout! {
 }
 
 layout! {
-    /// What version 1.1 adds to the AMD/Fujitsu table.
+    /// Fields that version 1.1 adds to the AMD/Fujitsu table.
     pub struct AmdV11[3] {
         /// Lowest acceleration voltage, volts in the upper four bits, 0.1 V in the lower.
         0 => acceleration_min: u8,
@@ -92,7 +92,7 @@ layout! {
 }
 
 layout! {
-    /// What version 1.5 adds to the AMD/Fujitsu table.
+    /// Fields that version 1.5 adds to the AMD/Fujitsu table.
     pub struct AmdV15[3] {
         /// Unlock bypass; 0: none.
         0 => unlock_bypass: u8,

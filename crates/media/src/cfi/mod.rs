@@ -95,7 +95,7 @@ impl EraseRegion {
     }
 }
 
-/// What a chip answers to a CFI query.
+/// Answer of a chip to a CFI query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cfi {
     /// The fixed part; signature and region count follow from the rest when emitted.

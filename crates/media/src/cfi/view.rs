@@ -3,7 +3,7 @@
 use crate::error::{MediaError, Reason};
 use crate::wire::Wire;
 
-/// How the device's query addresses appear as bytes.
+/// Mapping of the device's query addresses to byte addresses of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BusView {
     /// An x8 device: one byte for each device address.

@@ -15,7 +15,7 @@ use extended::Shape;
 /// Most bytes READ ID gives.
 pub const MAX_ID_BYTES: usize = 8;
 
-/// What the id bytes say about a chip's geometry.
+/// Geometry of a chip as its id bytes encode it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NandIdGeometry {
     /// Data bytes in a page.

@@ -129,7 +129,7 @@ flags! {
 }
 
 flags! {
-    /// What several planes do together (ONFI 4.2 section 5.7.1, byte 114).
+    /// Commands that work on several planes at once (ONFI 4.2 section 5.7.1, byte 114).
     pub struct MultiPlane(u8) {
         /// Overlapped operations on planes of one LUN.
         OVERLAPPED = 0,

@@ -86,7 +86,7 @@ layout! {
         112 => ecc_bits: u8,
         /// Address bits that select a plane, in bits 0-3.
         113 => plane_bits: u8,
-        /// What several planes do together.
+        /// Commands that work on several planes at once.
         114 => multi_plane: MultiPlane,
         /// EZ NAND support, bit set.
         115 => ez_nand: u8,

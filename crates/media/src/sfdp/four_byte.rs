@@ -63,7 +63,7 @@ flags! {
 /// Instructions that take four address bytes in any mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FourByte {
-    /// Which of them the chip has (DWORD 1).
+    /// Commands that the chip has (DWORD 1).
     pub commands: FourByteCommands,
     /// Instruction of each erase type, type 1 first (DWORD 2); FFh if there is none.
     pub erase_opcodes: [u8; 4],

@@ -60,7 +60,7 @@ pub const MAX_OTHER_DWORDS: usize = 64;
 pub struct OtherTable {
     /// Table id, upper byte on top.
     pub id: u16,
-    /// Its DWORDs.
+    /// DWORDs of the table.
     pub dwords: List<u32, MAX_OTHER_DWORDS>,
 }
 
@@ -69,7 +69,7 @@ pub struct OtherTable {
 pub struct Sfdp {
     /// Minor revision of the header (JESD216A: 5, B: 6, C: 7, D: 8, E: 9, F: 10).
     pub minor: u8,
-    /// How READ SFDP is issued; FFh: 1S-1S-1S, 3 address bytes, 8 dummy clocks.
+    /// Protocol of READ SFDP; FFh: 1S-1S-1S, 3 address bytes, 8 dummy clocks.
     pub access_protocol: u8,
     /// Basic Flash Parameter Table; of several, the newest.
     pub bfpt: Table<Bfpt>,

@@ -70,7 +70,7 @@ dwords! {
     }
 }
 
-/// How fast a read may be clocked, and what it takes.
+/// Clock limit of a read with a number of dummy cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DummySetting {
     /// Clock, MHz.
@@ -95,7 +95,7 @@ impl Profile1Commands {
     }
 }
 
-/// What a chip with JESD251 profile 1.0 does in 8D-8D-8D mode.
+/// Commands and settings of a chip with JESD251 profile 1.0 in 8D-8D-8D mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Profile1 {
     /// DWORDs 1-5.

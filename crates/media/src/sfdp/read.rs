@@ -9,7 +9,7 @@ pub struct FastRead {
     pub wait_states: u8,
     /// Clocks of mode bits after the address, 0-7.
     pub mode_clocks: u8,
-    /// Instruction.
+    /// Instruction byte.
     pub opcode: u8,
 }
 
@@ -35,7 +35,7 @@ impl BitField for FastRead {
 pub struct EraseType {
     /// Erased size as a power of two in bytes; 0: this type does not exist.
     pub size_exponent: u8,
-    /// Instruction.
+    /// Instruction byte.
     pub opcode: u8,
 }
 
@@ -77,7 +77,7 @@ codes! {
 }
 
 codes! {
-    /// How the chip is let use four data lines (JESD216F, BFPT DWORD 15 bits 22:20).
+    /// Procedure that enables four data lines (JESD216F, BFPT DWORD 15 bits 22:20).
     pub enum QuadEnable {
         /// There is no quad enable bit.
         None = 0,

@@ -5,7 +5,7 @@ use crate::bits::{dwords, embed};
 use crate::error::MediaError;
 
 dwords! {
-    /// How registers with addresses are read and written (SCCR DWORDs 3 and 4).
+    /// Access to registers with addresses (SCCR DWORDs 3 and 4).
     pub struct RegisterAccess[1..=1, reserved 0] {
         /// Dummy clocks in 1S-1S-1S mode, full code.
         dummy_1s: u8 = 1, 3, 0;
@@ -31,7 +31,7 @@ dwords! {
 }
 
 dwords! {
-    /// Where one register bit is (SCCR DWORDs 5-8 and 14-25).
+    /// Position of one register bit (SCCR DWORDs 5-8 and 14-25).
     pub struct RegisterBit[1..=1, reserved 0] {
         /// Instruction that writes the register.
         write_opcode: u8 = 1, 7, 0;
@@ -57,7 +57,7 @@ dwords! {
 }
 
 dwords! {
-    /// Where the dummy clock setting is (SCCR DWORDs 9 and 10).
+    /// Position of the dummy clock setting (SCCR DWORDs 9 and 10).
     pub struct DummyField[1..=1, reserved 0] {
         /// Instruction that writes the register.
         write_opcode: u8 = 1, 7, 0;
@@ -79,7 +79,7 @@ dwords! {
 }
 
 dwords! {
-    /// Where the driver strength setting is (SCCR DWORDs 26 and 27).
+    /// Position of the driver strength setting (SCCR DWORDs 26 and 27).
     pub struct DriverField[1..=1, reserved 0] {
         /// Instruction that writes the register.
         write_opcode: u8 = 1, 7, 0;
@@ -196,7 +196,7 @@ impl DummyField {
     }
 }
 
-/// Where the registers and their bits are.
+/// Status, control and configuration register map: positions of registers and bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sccr {
     /// DWORDs 1-22.

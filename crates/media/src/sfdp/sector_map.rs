@@ -76,7 +76,7 @@ pub struct Map {
     pub regions: List<Region, MAX_REGIONS>,
 }
 
-/// How the array divides into regions with different erase types.
+/// Sector map: regions of the array with different erase types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SectorMap {
     /// Commands that tell which map is in use; none if there is one map.

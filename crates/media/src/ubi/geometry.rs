@@ -7,7 +7,7 @@ use crate::error::Reason;
 
 const HEADER: u32 = HEADER_BYTES as u32;
 
-/// What UBI has to know of the flash under it, bytes.
+/// Properties of the flash that UBI needs to know, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flash {
     /// Size of a physical eraseblock.
@@ -18,7 +18,7 @@ pub struct Flash {
     pub sub_page_bytes: u32,
 }
 
-/// Where headers and data stand in every PEB of a device.
+/// Offsets of headers and data in every PEB of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
     flash: Flash,
@@ -33,7 +33,7 @@ impl Flash {
         Self { peb_bytes, min_io_bytes, sub_page_bytes: min_io_bytes }
     }
 
-    /// Where the VID header goes if nobody says otherwise: in the first sub-page after the EC header.
+    /// Default offset of the VID header: the first sub-page after the EC header.
     #[must_use]
     pub const fn default_vid_header_offset(&self) -> u32 {
         align(HEADER, self.sub_page_bytes)
@@ -125,7 +125,7 @@ impl Geometry {
         self.flash.peb_bytes - self.data_offset
     }
 
-    /// Whether both headers share a unit, which cannot be written twice: Linux then attaches read-only.
+    /// True when both headers share a unit, which cannot be written twice: Linux then attaches read-only.
     #[must_use]
     pub const fn headers_share_unit(&self) -> bool {
         self.vid_header_offset + HEADER <= self.flash.sub_page_bytes

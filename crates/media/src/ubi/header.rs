@@ -14,7 +14,7 @@ const VERSION_AT: usize = 4;
 /// Where the CRC of the bytes before it stands.
 const CRC_AT: usize = 60;
 
-/// What the reader of a header knows of its bits.
+/// Bit errors that the reader of a header knows of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct ReadFlips {
     /// Bits that ECC corrected while the header was read.

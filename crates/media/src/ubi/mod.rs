@@ -49,7 +49,7 @@ pub const LAYOUT_VOLUME_LEBS: u32 = 2;
 /// Name Linux gives the layout volume; it is not on the media.
 pub const LAYOUT_VOLUME_NAME: &str = "layout volume";
 
-/// What [`VidHeader::compat`] says in the layout volume.
+/// Value of [`VidHeader::compat`] in the layout volume.
 pub const LAYOUT_VOLUME_COMPAT: Compat = Compat::Reject;
 
 /// The volume of a fastmap's first PEB, its anchor.

@@ -19,7 +19,7 @@ const DATA_PAD_AT: usize = 28;
 const DATA_CRC_AT: usize = 32;
 
 codes! {
-    /// How a volume is written.
+    /// Type of a volume: dynamic or static.
     pub enum VolumeType(u8) {
         /// Any LEB at any time.
         Dynamic = 1,
@@ -29,7 +29,7 @@ codes! {
 }
 
 codes! {
-    /// What software does with an internal volume it does not know.
+    /// Handling of an internal volume by software that does not know it.
     pub enum Compat(u8) {
         /// A user's volume: the question does not arise.
         None = 0,
@@ -49,7 +49,7 @@ layout! {
     ///
     /// Magic, version and CRC are not fields: they follow from the rest.
     pub big_endian struct VidHeader[64] {
-        /// How the volume is written.
+        /// Type of the volume: dynamic or static.
         5 => volume_type: VolumeType,
         /// 1 if the data were moved here, so that `data_crc` decides whether all of them arrived.
         6 => copy_flag: u8,
@@ -99,13 +99,13 @@ impl VidHeader {
         seal(self, &KIND)
     }
 
-    /// Whether the data were moved here and `data_crc` says if all arrived.
+    /// True when the data were moved here and `data_crc` says if all arrived.
     #[must_use]
     pub const fn is_copy(&self) -> bool {
         self.copy_flag == 1
     }
 
-    /// Whether the volume is an internal one.
+    /// True when the volume is an internal one.
     #[must_use]
     pub const fn is_internal(&self) -> bool {
         self.volume_id >= INTERNAL_VOLUMES

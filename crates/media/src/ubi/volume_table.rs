@@ -21,7 +21,7 @@ const NAME_AT: usize = 16;
 const CRC_AT: usize = 168;
 
 flags! {
-    /// What is special about a volume.
+    /// Flags of a volume.
     pub struct VolumeFlags(u8) {
         /// Grows to all free PEBs when the device is first attached.
         AUTORESIZE = 0,
@@ -41,7 +41,7 @@ layout! {
         4 => alignment: u32,
         /// Bytes at the end of each LEB that the alignment leaves unused.
         8 => data_pad: u32,
-        /// How the volume is written.
+        /// Type of the volume: dynamic or static.
         12 => volume_type: VolumeType,
         /// 1 while the volume is rewritten: its data are not whole.
         13 => update_marker: u8,
@@ -49,7 +49,7 @@ layout! {
         14 => name_len: u16,
         /// The name, then zeros.
         16 => name: [u8; 128],
-        /// What is special about it.
+        /// Flags of the volume.
         144 => flags: VolumeFlags,
     }
 }
@@ -184,7 +184,7 @@ pub struct VolumeTable<'a> {
     bytes: &'a [u8],
 }
 
-/// Which of the two copies of a volume table hold it.
+/// Copies of the volume table that are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Copies {
     /// Both.

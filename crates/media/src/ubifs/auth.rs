@@ -160,7 +160,7 @@ impl NodeBody for AuthNode<'_> {
 /// A signature of the superblock, behind it in its LEB: `docs/spec/ubifs.md#signature-node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignatureNode<'a> {
-    /// Its form.
+    /// Format of the signature.
     pub signature_type: SignatureType,
     /// The signature.
     pub signature: &'a [u8],

@@ -11,7 +11,7 @@ const SIZE_AT: usize = 40;
 const COMPRESSION_AT: usize = 44;
 
 codes! {
-    /// How data are compressed.
+    /// Compression of a data node.
     pub enum Compression(u16) {
         /// Not at all.
         None = 0,
@@ -25,13 +25,13 @@ codes! {
 }
 
 layout! {
-    /// What a data node says of its block.
+    /// Fixed fields of a data node.
     pub struct Block[48] {
         /// Inode and block number.
         24 => key: Key,
         /// Bytes of the block before compression, 1 to 4096.
         40 => size: u32,
-        /// How the data are compressed.
+        /// Compression of the data.
         44 => compression: Compression,
         /// Bytes after compression and before encryption; of meaning only in encrypted files.
         46 => compressed_size: u16,
@@ -41,7 +41,7 @@ layout! {
 /// A block of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataNode<'a> {
-    /// What block it is.
+    /// Fixed fields: key, uncompressed size and compression.
     pub block: Block,
     /// The data, as stored.
     pub data: &'a [u8],

@@ -13,13 +13,13 @@ const NAME_LEN_AT: usize = 50;
 const NAME_AT: usize = Entry::SIZE;
 
 layout! {
-    /// What an entry says of the file it names; the length of the name follows from the name.
+    /// Fixed fields of a directory entry node; the length of the name follows from the name.
     pub struct Entry[56] {
         /// The directory (or the file with the attribute) and the hash of the name.
         24 => key: Key,
         /// The inode named; 0 if the entry deletes the name.
         40 => inode: u64,
-        /// Its type.
+        /// Type of the file.
         49 => file_type: FileType,
         /// A random number that tells names with the same hash apart (format 5 and double hash).
         52 => cookie: u32,
@@ -29,7 +29,7 @@ layout! {
 /// A directory entry, or the name of an extended attribute: the key's type says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryNode<'a> {
-    /// What is named.
+    /// Fixed fields: inode number and type of the file.
     pub entry: Entry,
     /// The name: any bytes, in encrypted directories even zeros.
     pub name: &'a [u8],
@@ -50,7 +50,7 @@ impl<'a> EntryNode<'a> {
         Ok(Self { entry, name: span(bytes, NAME_AT, len)? })
     }
 
-    /// Whether the entry deletes the name.
+    /// True when the entry deletes the name.
     #[must_use]
     pub const fn is_deletion(&self) -> bool {
         self.entry.inode == 0

@@ -22,7 +22,7 @@ const TYPE_AT: usize = 20;
 const CRC_FROM: usize = 8;
 
 codes! {
-    /// What a node holds.
+    /// Type of a node.
     pub enum NodeType(u8) {
         /// An inode.
         Inode = 0,
@@ -56,7 +56,7 @@ codes! {
 }
 
 codes! {
-    /// Whether nodes are kept or dropped together by recovery.
+    /// Position of a node in a group of nodes that recovery keeps or drops together.
     pub enum Group(u8) {
         /// Alone.
         None = 0,
@@ -68,7 +68,7 @@ codes! {
 }
 
 impl NodeType {
-    /// Whether a node of this type can be so long, common header included, bytes.
+    /// True when a node of this type can be so long, common header included, bytes.
     ///
     /// Index nodes are limited by the fanout too, orphans and signatures by the LEB.
     pub(super) const fn allows_len(self, len: usize) -> bool {
@@ -107,12 +107,12 @@ layout! {
 /// Bytes of the common header.
 pub(super) const HEADER_BYTES: usize = CommonHeader::SIZE;
 
-/// What a node's header says beyond what follows from the node itself.
+/// Fields of a node's header that do not follow from the node itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Grows with every node written; a higher one is newer. 0 in padding.
     pub sqnum: u64,
-    /// Whether recovery keeps it alone.
+    /// Position in a group of nodes that recovery keeps or drops together.
     pub group: Group,
 }
 
@@ -127,7 +127,7 @@ impl Stamp {
 /// A node whose magic, type, length and CRC have been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it holds.
+    /// Type of the node.
     pub node_type: NodeType,
     /// Sequence number and group.
     pub stamp: Stamp,
@@ -192,7 +192,7 @@ fn node_crc(node: &[u8]) -> u32 {
     crc::ubi(node.get(CRC_FROM..).unwrap_or(&[]))
 }
 
-/// What every kind of node can do.
+/// Common operations of all node types.
 pub trait NodeBody {
     /// What the node holds.
     fn node_type(&self) -> NodeType;

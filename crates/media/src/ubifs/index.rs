@@ -23,23 +23,23 @@ layout! {
     }
 }
 
-/// Where a node stands that the index leads to.
+/// A branch of an index node: the position of a child or leaf on flash (Linux: `zbranch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch<'a> {
-    /// Its LEB.
+    /// LEB of the node.
     pub lnum: u32,
-    /// Its first byte there.
+    /// Offset of the node in its LEB, bytes.
     pub offset: u32,
-    /// Its bytes.
+    /// Length of the node, bytes.
     pub len: u32,
-    /// Its key; the lowest key below, for a node of the index.
+    /// Key of the leaf; of an index node, its lowest key.
     pub key: Key,
-    /// Its hash; empty in a filesystem without authentication.
+    /// Hash of the node; empty in a filesystem without authentication.
     pub hash: &'a [u8],
 }
 
 impl<'a> Branch<'a> {
-    /// Bytes of a branch with a hash of so many bytes.
+    /// Length of a branch with a hash of this length, bytes.
     #[must_use]
     pub const fn bytes(hash_bytes: usize) -> usize {
         Fields::SIZE + hash_bytes
@@ -128,7 +128,7 @@ impl<'a> IndexNode<'a> {
         self.level
     }
 
-    /// Children.
+    /// Number of children.
     #[must_use]
     pub const fn child_count(&self) -> usize {
         self.branches.len() / self.branch_bytes
@@ -175,7 +175,7 @@ impl<'a> IndexNode<'a> {
     }
 }
 
-/// Whether `key` can stand behind `before`.
+/// True when `key` can stand behind `before`.
 fn follows(before: Key, key: Key) -> bool {
     before < key || before == key && key.is_hashed()
 }

@@ -19,7 +19,7 @@ const COMPRESSION_AT: usize = 132;
 const MAX_XATTR_LIST: u64 = 65536;
 
 codes! {
-    /// What a file is.
+    /// Type of a file.
     pub enum FileType(u8) {
         /// A regular file.
         Regular = 0,
@@ -56,7 +56,7 @@ impl FileType {
 }
 
 flags! {
-    /// What is special about a file.
+    /// Flags of an inode.
     pub struct InodeFlags(u32) {
         /// New data are compressed.
         COMPRESS = 0,
@@ -126,7 +126,7 @@ impl DeviceNumber {
 layout! {
     /// An inode without what is attached to it.
     pub struct Inode[160] {
-        /// Its number.
+        /// Key of the inode, which holds its number.
         24 => key: Key,
         /// Sequence number when it was created.
         40 => created_sqnum: u64,
@@ -152,7 +152,7 @@ layout! {
         100 => gid: u32,
         /// Type and permissions, as in POSIX.
         104 => mode: u32,
-        /// What is special about it.
+        /// Flags of the inode.
         108 => flags: InodeFlags,
         /// Bytes attached; kept, without the bytes, when the inode is being deleted.
         112 => data_len: u32,
@@ -162,37 +162,37 @@ layout! {
         120 => xattr_bytes: u32,
         /// Bytes of their names.
         128 => xattr_names_bytes: u32,
-        /// How new data are compressed; old data may differ.
+        /// Compression of new data; old data may differ.
         132 => compression: Compression,
     }
 }
 
 impl Inode {
-    /// When it was last read.
+    /// Time of the last read.
     #[must_use]
     pub const fn atime(&self) -> Timestamp {
         Timestamp { seconds: self.atime_s, nanoseconds: self.atime_ns }
     }
 
-    /// When the inode last changed.
+    /// Time of the last change of the inode.
     #[must_use]
     pub const fn ctime(&self) -> Timestamp {
         Timestamp { seconds: self.ctime_s, nanoseconds: self.ctime_ns }
     }
 
-    /// When the data last changed.
+    /// Time of the last change of the data.
     #[must_use]
     pub const fn mtime(&self) -> Timestamp {
         Timestamp { seconds: self.mtime_s, nanoseconds: self.mtime_ns }
     }
 
-    /// What the file is, if the mode says so.
+    /// Type of the file; `None` when the mode names no known type.
     #[must_use]
     pub const fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode)
     }
 
-    /// Whether the inode holds the value of an extended attribute.
+    /// True when the inode holds the value of an extended attribute.
     #[must_use]
     pub const fn is_xattr(&self) -> bool {
         self.flags.contains(InodeFlags::XATTR)
@@ -204,7 +204,7 @@ impl Inode {
 pub struct InodeNode<'a> {
     /// The inode.
     pub inode: Inode,
-    /// What is attached, [`Inode::data_len`] bytes; none of them if the inode is being deleted.
+    /// Inline data, [`Inode::data_len`] bytes; empty if the inode is being deleted.
     pub data: &'a [u8],
 }
 
@@ -242,7 +242,7 @@ impl<'a> InodeNode<'a> {
     }
 }
 
-/// Whether a file of this type, not an attribute's value, can have this many bytes attached.
+/// True when a file of this type, not an attribute's value, can have this many bytes attached.
 const fn attaches(file_type: FileType, bytes: u32) -> bool {
     match file_type {
         FileType::Symlink => bytes > 0,

@@ -75,7 +75,7 @@ impl Reference {
 pub struct OrphanNode<'a> {
     /// Number of the commit, 63 bits.
     pub commit: u64,
-    /// Whether it is the last orphan node of that commit.
+    /// True when it is the last orphan node of that commit.
     pub last: bool,
     /// The inodes, little-endian.
     pub inodes: &'a [[u8; 8]],

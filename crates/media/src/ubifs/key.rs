@@ -15,7 +15,7 @@ const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
 const RESERVED_HASHES: u32 = 2;
 
 codes! {
-    /// What a key leads to.
+    /// Type of a key: the kind of node that it leads to.
     pub enum KeyType(u8) {
         /// An inode.
         Inode = 0,
@@ -29,7 +29,7 @@ codes! {
 }
 
 codes! {
-    /// How a name becomes a number.
+    /// Hash function that turns names into keys.
     pub enum KeyHash(u8) {
         /// R5, as ReiserFS has it.
         R5 = 0,
@@ -124,7 +124,7 @@ impl Key {
         (self.0 >> 32) as u32
     }
 
-    /// What it leads to.
+    /// Type of the key.
     #[must_use]
     pub const fn key_type(self) -> KeyType {
         KeyType::from_code((self.0 as u32 >> LOW_BITS) as u8)
@@ -142,7 +142,7 @@ impl Key {
         self.0 as u32 & LOW_MASK
     }
 
-    /// Whether names with the same hash can share this key.
+    /// True when names with the same hash can share this key.
     #[must_use]
     pub const fn is_hashed(self) -> bool {
         matches!(self.key_type(), KeyType::Entry | KeyType::XattrEntry)

@@ -37,9 +37,9 @@ layout! {
         56 => root_len: u32,
         /// LEB kept for the garbage collector; all ones if there is none.
         60 => gc_lnum: u32,
-        /// Where the next index node goes: LEB.
+        /// LEB of the index head, where the next index node is written.
         64 => index_head_lnum: u32,
-        /// Where the next index node goes: first byte.
+        /// Offset of the index head in its LEB, bytes.
         68 => index_head_offset: u32,
         /// Bytes of the index.
         72 => index_bytes: u64,
@@ -57,9 +57,9 @@ layout! {
         120 => lpt_lnum: u32,
         /// The root of the LPT: first byte.
         124 => lpt_offset: u32,
-        /// Where the next node of the LPT goes: LEB.
+        /// LEB of the LPT head, where the next LPT node is written.
         128 => lpt_head_lnum: u32,
-        /// Where the next node of the LPT goes: first byte.
+        /// Offset of the LPT head in its LEB, bytes.
         132 => lpt_head_offset: u32,
         /// The LPT's table of its own LEBs: LEB.
         136 => ltab_lnum: u32,
@@ -69,7 +69,7 @@ layout! {
         144 => lsave_lnum: u32,
         /// The LPT's save table, big model only: first byte.
         148 => lsave_offset: u32,
-        /// Where the last scan of the LPT for space ended: LEB.
+        /// LEB at which the last scan of the LPT for space ended.
         152 => lscan_lnum: u32,
         /// LEBs without anything in them.
         156 => empty_lebs: u32,
@@ -92,7 +92,7 @@ fixed_nodes!(Master => Master);
 pub(super) const NO_LEB: u32 = u32::MAX;
 
 impl Master {
-    /// Where [`hmac`](Self::hmac) stands in the node.
+    /// Offset of [`hmac`](Self::hmac) in the node, bytes.
     pub const HMAC_AT: usize = 296;
 
     /// LEB kept for the garbage collector, if there is one.

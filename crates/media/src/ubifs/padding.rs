@@ -11,7 +11,7 @@ pub const PADDING_BYTE: u8 = 0xCE;
 layout! {
     /// A padding node: the bytes after it hold nothing.
     pub struct PaddingNode[28] {
-        /// How many bytes after the node.
+        /// Number of padding bytes behind the node.
         24 => pad_len: u32,
     }
 }

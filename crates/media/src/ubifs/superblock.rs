@@ -53,7 +53,7 @@ const KNOWN_FLAGS: u32 = 0b11_1110;
 layout! {
     /// The superblock.
     pub struct Superblock[4096] {
-        /// How names become keys.
+        /// Hash function of names.
         26 => key_hash: KeyHash,
         /// Form of the keys; 0 is the only one.
         27 => key_format: u8,
@@ -83,11 +83,11 @@ layout! {
         76 => lsave_count: u32,
         /// Version of the format: 4, or 5 with double hashes.
         80 => format_version: u32,
-        /// How data are compressed unless an inode says otherwise.
+        /// Default compression; an inode may choose another.
         84 => compression: Compression,
-        /// Who may use the reserved space: owner.
+        /// User who may use the reserved space.
         88 => reserved_uid: u32,
-        /// Who may use the reserved space: group.
+        /// Group that may use the reserved space.
         92 => reserved_gid: u32,
         /// Reserved space, bytes.
         96 => reserved_bytes: u64,
@@ -114,10 +114,10 @@ fixed_nodes!(Superblock => Superblock);
 type Check = (usize, &'static str, u64, bool);
 
 impl Superblock {
-    /// Where [`hmac`](Self::hmac) stands in the node.
+    /// Offset of [`hmac`](Self::hmac) in the node, bytes.
     pub const HMAC_AT: usize = 128;
 
-    /// Whether all features of `flags` are on.
+    /// True when all features of `flags` are on.
     #[must_use]
     pub const fn has(&self, flags: SuperblockFlags) -> bool {
         self.flags.contains(flags)

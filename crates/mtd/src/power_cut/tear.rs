@@ -4,7 +4,7 @@ use crate::device::OobMode;
 use crate::partition::Partition;
 use alloc::boxed::Box;
 
-/// How far a program or an erase had come when power went away.
+/// Progress of a program or an erase at the moment of a power cut.
 ///
 /// | | program | erase |
 /// |---|---|---|

@@ -37,7 +37,7 @@ impl Block {
         copy_prefix(&self.oob, offset, out);
     }
 
-    /// Whether `new` may be programmed at `offset`: in each unit the old or the new bytes are all ones.
+    /// True when `new` may be programmed at `offset`: in each unit the old or the new bytes are all ones.
     pub(super) fn takes(&self, offset: usize, new: &[u8], unit: usize) -> bool {
         takes(&self.data, offset, new, unit)
     }
@@ -47,12 +47,12 @@ impl Block {
         takes(&self.oob, offset, new, 1)
     }
 
-    /// Whether `new` only clears bits of what is at `offset`.
+    /// True when `new` only clears bits of what is at `offset`.
     pub(super) fn only_clears(&self, offset: usize, new: &[u8]) -> bool {
         tail(&self.data, offset).iter().zip(new).all(|(old, new)| old & new == *new)
     }
 
-    /// How often `page` was programmed.
+    /// Number of times that `page` was programmed.
     pub(super) fn programs(&self, page: usize) -> u8 {
         self.programs.get(page).copied().unwrap_or(0)
     }
@@ -84,7 +84,7 @@ impl Block {
     }
 }
 
-/// How often a page may be programmed between two erases; NOR knows no limit.
+/// Number of times that a page may be programmed between two erases; NOR knows no limit.
 pub(super) fn limit(geometry: &Geometry) -> Option<u8> {
     let parts = geometry.write_bytes.checked_div(geometry.sub_page_bytes).unwrap_or(1);
     (geometry.kind != crate::FlashKind::Nor).then_some(u8::try_from(parts).unwrap_or(u8::MAX))
@@ -123,7 +123,7 @@ fn clear_bits(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
     bytes[start..end].iter_mut().zip(new).for_each(|(old, new)| *old &= new);
 }
 
-/// Whether all bits are ones.
+/// True when all bits are ones.
 #[inline]
 pub(super) fn is_erased(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0xFF)

@@ -59,7 +59,7 @@ struct Flips {
 }
 
 impl Torn {
-    /// Whether all is well.
+    /// True when all is well.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -209,7 +209,7 @@ impl RamFlash {
         }
     }
 
-    /// Whether the program of `data` at `addr` would have begun.
+    /// True when the program of `data` at `addr` would have begun.
     fn would_program(&self, addr: u64, data: &[u8]) -> bool {
         let g = &self.geometry;
         let len = data.len() as u64;

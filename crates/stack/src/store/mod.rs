@@ -17,11 +17,11 @@ const CHUNK: usize = 16 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{action} byte {offset:#x}: {reason}")]
 pub struct StoreError {
-    /// What was tried, such as `reading`.
+    /// Action that failed, such as `reading`.
     pub action: &'static str,
-    /// Where, in bytes.
+    /// Offset of the access, bytes.
     pub offset: u64,
-    /// Why it failed, in the host's words.
+    /// Reason in the host's words.
     pub reason: String,
 }
 

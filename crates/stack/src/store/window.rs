@@ -18,7 +18,7 @@ impl<S: Store> Window<S> {
         Self { inner, start, len: if len < room { len } else { room } }
     }
 
-    /// Where it starts in the store under it.
+    /// Offset of the window in the store below, bytes.
     pub const fn start(&self) -> u64 {
         self.start
     }

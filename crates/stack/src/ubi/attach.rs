@@ -336,7 +336,7 @@ impl<M: Mtd> Ubi<M> {
     }
 }
 
-/// Whether nothing is lost if the flash becomes a device without volumes: it is erased, or a first attach was cut off
+/// True when nothing is lost if the flash becomes a device without volumes: it is erased, or a first attach was cut off
 /// before it had written the second copy of the volume table.
 fn is_empty(scan: &Scan, second_copy: bool) -> bool {
     let users = scan.found.iter().any(|found| found.header.volume_id != LAYOUT_VOLUME);

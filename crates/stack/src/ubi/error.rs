@@ -148,7 +148,7 @@ pub enum UbiError {
     },
 }
 
-/// Why a device is read-only.
+/// Reason for which a device is read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReadOnlyReason {
     /// It was attached so.
@@ -166,7 +166,7 @@ pub enum ReadOnlyReason {
 }
 
 impl UbiError {
-    /// Whether the flash, not the request, failed, so that another PEB may do better (Linux: -EIO).
+    /// True when the flash, not the request, failed, so that another PEB may do better (Linux: -EIO).
     pub(super) const fn is_flash_failure(&self) -> bool {
         match self {
             Self::TortureFailed { .. } => true,
@@ -202,15 +202,15 @@ impl From<UbiError> for VolumeFault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct AttachError<M> {
-    /// Why.
+    /// Reason of the failure.
     pub fault: AttachFault,
     /// The flash, handed back.
     pub mtd: M,
-    /// When the attempt ended.
+    /// Time at which the attempt ended.
     pub now: floatgate_mtd::Instant,
 }
 
-/// Why a device could not be attached.
+/// Reason for which a device could not be attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachFault {

@@ -19,7 +19,7 @@ const MAX_PARTS: u64 = 32;
 /// Largest pools (Linux: 5 % of the PEBs, in these bounds).
 const POOL_BOUNDS: (u32, u32) = (8, 256);
 
-/// How often a full pool is tried for before there is no space.
+/// Number of times that a full pool is tried for before there is no space.
 const POOL_TRIES: u32 = 10;
 
 /// The fastmap of a device that keeps one.

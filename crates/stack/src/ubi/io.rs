@@ -440,7 +440,7 @@ fn unparsed<T>(error: MediaError, quality: Quality) -> Option<Header<T>> {
     }
 }
 
-/// Whether all bytes are the same as `byte`.
+/// True when all bytes are the same as `byte`.
 pub(super) fn is_filled(bytes: &[u8], byte: u8) -> bool {
     let whole = u64::from_le_bytes([byte; 8]);
     let (chunks, rest) = bytes.as_chunks::<8>();

@@ -322,7 +322,7 @@ impl<M: Mtd> Ubi<M> {
         self.flush_works(Some(id), Some(lnum))
     }
 
-    /// Whether a LEB is mapped.
+    /// Asks if a LEB is mapped.
     ///
     /// # Errors
     /// No such volume or LEB, an unfinished update.

@@ -5,10 +5,10 @@ use super::pebs::LebId;
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
 use floatgate_mtd::Instant;
 
-/// How [`Ubi::format`](super::Ubi::format) formats.
+/// Options of [`Ubi::format`](super::Ubi::format).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FormatOptions {
-    /// When it begins.
+    /// Time at which formatting begins.
     pub now: Instant,
     /// Image sequence number of all EC headers; 0 matches any.
     pub image_seq: u32,
@@ -18,7 +18,7 @@ pub struct FormatOptions {
     pub erase_count: Option<u32>,
 }
 
-/// How a fastmap is used.
+/// Use of a fastmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum FastmapUse {
     /// Not at all; PEBs of one are erased.
@@ -30,16 +30,16 @@ pub enum FastmapUse {
     Write,
 }
 
-/// How [`Ubi::attach`](super::Ubi::attach) attaches.
+/// Options of [`Ubi::attach`](super::Ubi::attach).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachOptions {
-    /// When it begins.
+    /// Time at which attaching begins.
     pub now: Instant,
     /// Byte in a PEB where the VID header is; `None` for the place Linux and ubinize choose.
     pub vid_header_offset: Option<u32>,
     /// Neither write nor erase anything, ever.
     pub read_only: bool,
-    /// What to do with a fastmap.
+    /// Use of a fastmap.
     pub fastmap: FastmapUse,
     /// Bad PEBs expected among 1024: good ones are set aside for them (Linux: 20).
     pub max_bad_per_1024: u32,
@@ -79,17 +79,17 @@ impl Default for AttachOptions {
 /// A volume to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVolume {
-    /// Its id; `None` for the lowest free one.
+    /// Volume id; `None` for the lowest free one.
     pub id: Option<u32>,
-    /// Its name, 1 to 127 bytes without zeros.
+    /// Name, 1 to 127 bytes without zeros.
     pub name: Vec<u8>,
-    /// How it is written.
+    /// Type of the volume: dynamic or static.
     pub volume_type: VolumeType,
     /// LEBs set aside for it, at least 1.
     pub lebs: u32,
     /// Usable bytes of a LEB are a multiple of this; 1 for none.
     pub alignment: u32,
-    /// What is special about it.
+    /// Flags of the volume.
     pub flags: VolumeFlags,
 }
 
@@ -108,7 +108,7 @@ impl NewVolume {
     }
 }
 
-/// How a device was attached.
+/// Method by which a device was attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttachKind {
     /// All headers were read.
@@ -120,7 +120,7 @@ pub enum AttachKind {
 /// A UBI device as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Where headers and data stand in a PEB.
+    /// Offsets of headers and data in a PEB.
     pub geometry: floatgate_media::ubi::Geometry,
     /// PEBs of the flash.
     pub pebs: u32,
@@ -152,22 +152,22 @@ pub struct DeviceInfo {
     pub erase_count_min: u32,
     /// Volumes the table has room for.
     pub volumes_max: u32,
-    /// How the device was attached.
+    /// Method by which the device was attached.
     pub attach_kind: AttachKind,
     /// Sequence number of the next VID header.
     pub sqnum: u64,
-    /// Why the device is read-only, if it is.
+    /// Reason for which the device is read-only, if it is.
     pub read_only: Option<ReadOnlyReason>,
 }
 
 /// A volume as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Its id.
+    /// Volume id.
     pub id: u32,
-    /// Its name.
+    /// Name of the volume.
     pub name: Vec<u8>,
-    /// How it is written.
+    /// Type of the volume: dynamic or static.
     pub volume_type: VolumeType,
     /// LEBs set aside for it.
     pub reserved_lebs: u32,
@@ -177,7 +177,7 @@ pub struct VolumeInfo {
     pub alignment: u32,
     /// Bytes at the end of each LEB that are not used.
     pub data_pad: u32,
-    /// What is special about it.
+    /// Flags of the volume.
     pub flags: VolumeFlags,
     /// An update was cut off, or is under way.
     pub update_marker: bool,
@@ -191,14 +191,14 @@ pub struct VolumeInfo {
     pub mapped_lebs: u32,
 }
 
-/// What a PEB is to UBI.
+/// Erase counter and use of a PEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PebInfo {
     /// The PEB.
     pub pnum: u32,
     /// Times it was erased; the mean of the others where its header was lost.
     pub erase_count: u32,
-    /// What it is used for.
+    /// Use of the PEB.
     pub state: super::PebState,
     /// The LEB it holds, or held until it was to be erased.
     pub leb: Option<LebId>,

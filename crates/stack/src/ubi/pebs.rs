@@ -9,7 +9,7 @@ pub struct LebId {
     pub lnum: u32,
 }
 
-/// What a PEB is used for.
+/// Use of a PEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PebState {
     /// Erased, with an EC header.

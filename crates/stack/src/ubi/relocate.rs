@@ -36,7 +36,7 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
-    /// Whether the least worn PEB with data and a much worn free one are too far apart.
+    /// True when the least worn PEB with data and a much worn free one are too far apart.
     fn is_worn(&self) -> bool {
         let free = self.free.below(self.wear_threshold.saturating_mul(2));
         self.used.first().zip(free).is_some_and(|(from, to)| self.too_far_apart(from, to))
@@ -61,6 +61,26 @@ impl<M: Mtd> Ubi<M> {
             return self.move_pair(from.pnum, to.pnum);
         }
         Ok(())
+    }
+
+    /// Moves LEBs from PEBs at or behind `end` to free ones before it, the least worn first, as far as there are any: so that an
+    /// image does not get longer than it has to.
+    ///
+    /// # Errors
+    /// Failures of the flash, read-only.
+    pub fn vacate(&mut self, end: u32) -> Result<(), UbiError> {
+        self.io.check_writable()?;
+        self.flush()?;
+        for pnum in (end..self.io.pebs).rev() {
+            let moves =
+                matches!(self.peb(pnum).state, PebState::Used | PebState::Protected | PebState::Scrub);
+            if !moves {
+                continue;
+            }
+            let Some(to) = self.free.iter().find(|free| free.pnum < end) else { break };
+            self.move_pair(pnum, to.pnum)?;
+        }
+        self.flush()
     }
 
     /// Moves the LEB of one PEB to another.

@@ -14,7 +14,7 @@ const MISSING_LEBS_MAX: u32 = 1 << 16;
 const RECORD_BYTES: usize = 172;
 
 impl<M: Mtd> Ubi<M> {
-    /// What a forgiving attach has passed over, in the order it was found.
+    /// Damage that a forgiving attach has passed over, in the order in which it was found.
     pub fn damage(&self) -> &[AttachFault] {
         &self.damage
     }

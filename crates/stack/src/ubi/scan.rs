@@ -9,7 +9,7 @@ use floatgate_media::ubi::{
 };
 use floatgate_mtd::Mtd;
 
-/// How often a corrupt header is read again before its PEB is set aside.
+/// Number of times that a corrupt header is read again before its PEB is set aside.
 const PATIENCE: u32 = 8;
 
 /// A PEB that claims a LEB.

@@ -40,7 +40,8 @@ impl<V: Volume> Core<V> {
         let mut master = self.master;
         master.commit += 1;
         let first = self.log.is_deferred();
-        if first || self.keeps_space_fixup() {
+        // Without a budget a LEB that one head has begun may be the only one with room for another.
+        if first || self.keeps_space_fixup() || !self.space.is_budgeted() {
             self.park_heads();
         }
         if first {
@@ -69,7 +70,7 @@ impl<V: Volume> Core<V> {
         self.end_commit()
     }
 
-    /// Whether this is an image whose free space the first mount on its flash erases. It expects a log without references then.
+    /// True when this is an image whose free space the first mount on its flash erases. It expects a log without references then.
     pub(crate) fn keeps_space_fixup(&self) -> bool {
         self.io.layout().superblock.has(SuperblockFlags::SPACE_FIXUP)
     }

@@ -4,7 +4,7 @@ use crate::volume::{VolumeError, VolumeFault};
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::NodeType;
 
-/// Why an operation on a filesystem failed.
+/// Reason for which an operation on a filesystem failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -152,7 +152,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, without the place.
+    /// Reason in words, without the position.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -166,7 +166,7 @@ impl Error {
         }
     }
 
-    /// Whether the contents of the flash are to blame, and not the caller, the space or the power.
+    /// True when the contents of the flash are to blame, and not the caller, the space or the power.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
@@ -178,7 +178,7 @@ impl Error {
         }
     }
 
-    /// Whether power went away.
+    /// True when power went away.
     #[must_use]
     pub const fn is_power_loss(&self) -> bool {
         matches!(self, Self::Volume(VolumeError { fault: VolumeFault::PowerLost, .. }))

@@ -52,7 +52,7 @@ impl<V: Volume> Io<V> {
         self.volume
     }
 
-    /// Whether writes are refused.
+    /// True when writes are refused.
     pub(crate) const fn is_read_only(&self) -> bool {
         self.read_only
     }

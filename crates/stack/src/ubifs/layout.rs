@@ -17,11 +17,11 @@ pub(crate) const MIN_WRITE_BYTES: u32 = 48 + 8;
 /// A node's place in the main area (or the log). `len` is the length without alignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Its LEB.
+    /// LEB number (Linux: lnum).
     pub lnum: u32,
-    /// Its first byte in the LEB.
+    /// Offset in the LEB, bytes (Linux: offs).
     pub offset: u32,
-    /// Its bytes; 0 for no node.
+    /// Length in bytes; 0 for no node.
     pub len: u32,
 }
 
@@ -45,7 +45,7 @@ pub enum Head {
 }
 
 impl Head {
-    /// All heads.
+    /// All journal heads.
     pub const ALL: [Self; 3] = [Self::Gc, Self::Base, Self::Data];
 
     /// The head of a reference node.
@@ -120,7 +120,7 @@ impl Layout {
         align8(self.limits.index_bytes(self.limits.fanout))
     }
 
-    /// Whether entries carry cookies that tell names with one hash apart.
+    /// True when entries carry cookies that tell names with one hash apart.
     pub(crate) const fn double_hash(&self) -> bool {
         self.superblock.has(SuperblockFlags::DOUBLE_HASH)
     }

@@ -210,7 +210,7 @@ pub(crate) fn first_written(bytes: &[u8]) -> Option<usize> {
     bytes.iter().skip(start).position(|&byte| byte != 0xFF).map(|at| start + at)
 }
 
-/// Whether all bytes are erased.
+/// True when all bytes are erased.
 pub(crate) fn is_erased(bytes: &[u8]) -> bool {
     first_written(bytes).is_none()
 }

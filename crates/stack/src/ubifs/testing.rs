@@ -107,7 +107,7 @@ impl TestVolume {
         Err(VolumeFault::Misaligned { unit }.at(lnum, offset))
     }
 
-    /// Whether power goes away now.
+    /// True when power goes away now.
     fn burn(&mut self) -> bool {
         self.operations += 1;
         match &mut self.fuel {

@@ -51,7 +51,7 @@ impl WriteBuffer {
         &self.bytes
     }
 
-    /// Whether nodes of the inode are in it.
+    /// True when nodes of the inode are in it.
     pub(crate) fn holds(&self, inode: u32) -> bool {
         self.inodes.contains(&inode)
     }

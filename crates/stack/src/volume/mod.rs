@@ -28,11 +28,11 @@ pub struct VolumeGeometry {
     pub read_only: bool,
 }
 
-/// What went wrong in a volume, where and when.
+/// Failure of an operation on a volume, with position and time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("LEB {lnum}, offset {offset:#x}: {fault}")]
 pub struct VolumeError {
-    /// What.
+    /// Kind of failure.
     pub fault: VolumeFault,
     /// The LEB.
     pub lnum: u32,
@@ -40,7 +40,7 @@ pub struct VolumeError {
     pub offset: u32,
 }
 
-/// What can go wrong in a volume.
+/// Kind of failure of an operation on a volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeFault {

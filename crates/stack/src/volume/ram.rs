@@ -32,12 +32,12 @@ impl RamVolume {
         volume
     }
 
-    /// What was written of a LEB, the rest of it being erased; `None` when it is not mapped.
+    /// Written part of a LEB, the rest of it being erased; `None` when it is not mapped.
     pub fn leb(&self, lnum: u32) -> Option<&[u8]> {
         self.lebs.get(lnum as usize)?.as_ref().map(|leb| leb.as_slice())
     }
 
-    /// All LEBs in order, each whole: hand them to a writer.
+    /// Passes all LEBs in order to `sink`, each whole.
     ///
     /// # Errors
     /// Those of `sink`.

@@ -21,7 +21,7 @@ use floatgate_mtd::device::check_range;
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OtpArea, OtpRegion};
 use serde::Deserialize;
 
-/// How the driver uses the chip.
+/// Options of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CfiOptions {
@@ -93,7 +93,7 @@ impl<B: NorMem> CfiDriver<B> {
         &mut self.bus
     }
 
-    /// What was found.
+    /// Result of probing.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }

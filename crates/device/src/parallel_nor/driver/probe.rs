@@ -21,14 +21,14 @@ const BUFFER_TIMEOUT_MIN: Nanos = Nanos::from_ms(2);
 const UNKNOWN_WORD: (Nanos, Nanos) = (Nanos::from_ms(50), Nanos::from_ms(400));
 const UNKNOWN_ERASE: (Nanos, Nanos) = (Nanos::from_ms(2000), Nanos::from_ms(16_000));
 
-/// What the driver learned of the chip.
+/// Properties of the chip as the driver found them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its language.
+    /// Command set.
     pub command_set: CommandSet,
     /// Maker's code and device code; with an extended device code (7Eh) the codes at 0Eh and 0Fh.
     pub id: Vec<u16>,
-    /// How the bus shows the query.
+    /// Mapping of query addresses to the bus.
     pub view: BusView,
     /// The query.
     pub cfi: Cfi,
@@ -44,7 +44,7 @@ pub struct Identity {
     pub otp_lock_word: u32,
 }
 
-/// Why no driver could be set up.
+/// Reason for which no driver could be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {

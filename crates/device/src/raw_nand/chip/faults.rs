@@ -4,7 +4,7 @@ use super::super::spec::RawNandSpec;
 use super::RawNand;
 use std::collections::BTreeMap;
 
-/// What a block does from now on.
+/// Injected faults of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockFaults {
     /// Programs report failure and leave the page undefined (here: unchanged).

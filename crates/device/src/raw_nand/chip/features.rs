@@ -102,7 +102,7 @@ impl RawNand {
         }
     }
 
-    /// Whether block protection covers the whole chip.
+    /// True when block protection covers the whole chip.
     #[inline]
     pub(super) fn all_locked(&self) -> bool {
         self.spec.protection.is_some_and(|p| {

@@ -39,14 +39,14 @@ use lun::{Lun, Register};
 use otp::Otp;
 use std::sync::Arc;
 
-/// What a simulated package needs beside its specification.
+/// Options of a simulated package beside its specification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChipOptions {
     /// Keep data. Without it only time passes.
     pub stores: bool,
     /// Seed of everything that varies from chip to chip.
     pub seed: u64,
-    /// What its cells have behind them.
+    /// Simulated effects and history of the cells.
     pub cells: CellsProfile,
 }
 
@@ -108,7 +108,7 @@ pub struct RawNand {
     unique_id: [u8; 16],
     /// The interface the host must not outrun.
     interface: DataInterface,
-    /// Whether RESET was seen since power-on.
+    /// True when RESET was seen since power-on.
     awake: bool,
     /// No data cycle before this, and the timing parameter that says so.
     data_from: Instant,
@@ -200,7 +200,7 @@ impl RawNand {
         &mut self.cells
     }
 
-    /// What the chip was built from.
+    /// Specification that the chip was built from.
     pub fn spec(&self) -> &RawNandSpec {
         &self.spec
     }

@@ -28,7 +28,7 @@ impl Otp {
         self.mode = if self.spec.is_some_and(known) { first } else { 0 };
     }
 
-    /// Whether row addresses mean OTP pages (or the lock) now.
+    /// True when row addresses mean OTP pages (or the lock) now.
     #[inline]
     pub(super) const fn visible(&self) -> bool {
         self.mode != 0

@@ -23,7 +23,7 @@ impl RawNand {
         self.spec.read_retry.as_ref().filter(|retry| retry.kind == RetryKind::Hynix)
     }
 
-    /// Whether 36h and 16h exist.
+    /// True when 36h and 16h exist.
     pub(super) fn has_retry_registers(&self) -> bool {
         self.retry_registers().is_some()
     }

@@ -4,7 +4,7 @@ use super::RawNandDriver;
 use crate::raw_nand::bus::NandBus;
 use floatgate_mtd::{Error, ErrorKind};
 
-/// What is known of a block. The numbers are Linux's in-memory codes.
+/// State of a block. The numbers are Linux's in-memory codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockState {
     /// In use.
@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// Whether users must keep off the block: bad, or reserved.
+    /// True when users must keep off the block: bad, or reserved.
     #[inline]
     pub(super) fn is_bad(&self, block: u32) -> bool {
         self.get(block) != BlockState::Good
@@ -57,7 +57,7 @@ impl<B: NandBus> RawNandDriver<B> {
         u64::from(block) * u64::from(self.geometry.erase_bytes)
     }
 
-    /// What is known of a block.
+    /// State of a block.
     pub fn block_state(&self, block: u32) -> BlockState {
         self.bbt.get(block)
     }

@@ -11,7 +11,7 @@ use floatgate_media::nand_id::{NandId, NandIdGeometry};
 use floatgate_media::onfi::{OnfiCommands, OnfiFeatures, OnfiPage};
 use floatgate_mtd::{Nanos, Pairing};
 
-/// How a chip was recognised.
+/// Source by which a chip was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
     /// ONFI parameter page.
@@ -24,13 +24,13 @@ pub enum FoundBy {
     IdBytes,
 }
 
-/// What the driver knows of a chip: what the chip says, completed by the catalogue's entry for its id, as Linux's tables
-/// and manufacturer code complete it.
+/// Properties of a chip as the driver knows them: those that the chip tells, completed by the catalogue's entry for its id, as Linux's tables
+/// and manufacturer code complete them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChipInfo {
     /// READ ID bytes, without repetition.
     pub id: Vec<u8>,
-    /// How it was recognised.
+    /// Source by which the chip was recognised.
     pub found_by: FoundBy,
     /// Model, empty when only the id is known.
     pub model: String,
@@ -68,9 +68,9 @@ pub struct ChipInfo {
     pub read_retry: Option<ReadRetry>,
     /// Programs of a page between erases.
     pub nop: u8,
-    /// Where bad blocks are marked.
+    /// Position of bad block markers.
     pub marker: BadBlockMarker,
-    /// Which pages of a block share their cells. No parameter page says it.
+    /// Pairing scheme. No parameter page says it.
     pub pairing: Pairing,
 }
 

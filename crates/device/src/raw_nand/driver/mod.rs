@@ -35,7 +35,7 @@ use floatgate_mtd::{
 };
 use serde::Deserialize;
 
-/// Where bad blocks are looked up.
+/// Source of the driver's knowledge of bad blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BadBlocks {
@@ -76,7 +76,7 @@ pub struct RawNandRig {
     pub host: HostProfile,
     /// ECC engine.
     pub ecc: EccProfile,
-    /// Options.
+    /// Options of the driver.
     pub options: RawNandOptions,
 }
 
@@ -196,12 +196,12 @@ impl<B: NandBus> RawNandDriver<B> {
         })
     }
 
-    /// When the driver was done with what it did last; after probing, when the device is ready for its first call.
+    /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
     pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
 
-    /// What the driver knows of the chip.
+    /// Properties of the chip as the driver knows them.
     pub const fn info(&self) -> &ChipInfo {
         &self.info
     }
@@ -211,12 +211,12 @@ impl<B: NandBus> RawNandDriver<B> {
         self.interface
     }
 
-    /// Where ECC bytes and free bytes lie in the OOB.
+    /// Layout of ECC bytes and free bytes in the OOB.
     pub const fn oob_layout(&self) -> &OobLayout {
         &self.layout
     }
 
-    /// Whether reads of several pages use cached sequential reads.
+    /// True when reads of several pages use cached sequential reads.
     pub const fn reads_sequentially(&self) -> bool {
         self.sequential
     }

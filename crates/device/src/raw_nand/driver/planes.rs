@@ -8,7 +8,7 @@ use crate::raw_nand::bus::{Instr, NandBus};
 use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// Whether the block at `addr` and the next one are a pair of good blocks, and `len` bytes from `addr` on cover both.
+    /// True when the block at `addr` and the next one are a pair of good blocks, and `len` bytes from `addr` on cover both.
     #[inline]
     pub(super) fn covers_pair(&self, addr: u64, len: u64) -> bool {
         if !self.multi_plane || len < 2 * u64::from(self.geometry.erase_bytes) {

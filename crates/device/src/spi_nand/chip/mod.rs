@@ -31,16 +31,16 @@ use std::sync::Arc;
 pub use work::{ArrayTask, ArrayWork};
 use wrong::PageCode;
 
-/// How a chip leaves the factory.
+/// State in which a chip leaves the factory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ChipOptions {
     /// Decides unique id, places of bad blocks, and what each block and bit is like.
     pub seed: u64,
-    /// Whether data is kept; false for timing only.
+    /// True when data is kept; false for timing only.
     pub stores: bool,
     /// Factory-bad blocks of the whole chip; block 0 never is.
     pub bad_blocks: u32,
-    /// What the cells have behind them.
+    /// Simulated effects and history of the cells.
     pub cells: CellsProfile,
 }
 
@@ -141,7 +141,7 @@ impl SpiNand {
         self.dies.get_mut(die).map(|d| &mut d.cells)
     }
 
-    /// What the array of a die did last, or does.
+    /// Last or running operation of a die's array.
     pub fn last_work(&self, die: usize) -> Option<ArrayWork> {
         self.dies.get(die).map(|d| *d.work())
     }

@@ -108,7 +108,7 @@ impl SpiNand {
         if reads && !enabled { clock(call.hz, below) } else { Ok(()) }
     }
 
-    /// Whether the mode registers are set for a variant.
+    /// True when the mode registers are set for a variant.
     fn configured(&self, variant: &Variant, continuous: bool) -> bool {
         let die = &self.dies[self.active];
         let quad = variant.mode.data.lanes != 4 || !self.spec.quad_enable || die.quad_enabled();
@@ -121,7 +121,7 @@ impl SpiNand {
         quad && octal && speed
     }
 
-    /// Whether the high speed bit stands as this number of dummy cycles needs it.
+    /// True when the high speed bit stands as this number of dummy cycles needs it.
     fn speed_fits(&self, variant: &Variant) -> bool {
         let Some(speed) = self.spec.high_speed else { return true };
         let same = |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode;

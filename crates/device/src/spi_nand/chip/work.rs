@@ -4,7 +4,7 @@ use super::die::Die;
 use crate::cells::Outcome;
 use floatgate_mtd::{Instant, Nanos};
 
-/// What an array does.
+/// Operation of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ArrayTask {
     /// Nothing yet.
@@ -25,7 +25,7 @@ pub enum ArrayTask {
 }
 
 impl ArrayTask {
-    /// Its time in data sheets.
+    /// Name of the operation's time in data sheets.
     pub const fn time_name(self) -> &'static str {
         match self {
             Self::Idle => "",
@@ -37,16 +37,16 @@ impl ArrayTask {
     }
 }
 
-/// What the array of a die did last, or does.
+/// Last or running operation of a die's array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayWork {
-    /// What.
+    /// Kind of operation.
     pub task: ArrayTask,
     /// The page in its die, or the first page of the block; for OTP tasks the OTP page.
     pub row: u32,
-    /// When it began.
+    /// Time at which it began.
     pub start: Instant,
-    /// When it ends, if nothing comes between.
+    /// Time at which it ends, if nothing interrupts it.
     pub end: Instant,
 }
 

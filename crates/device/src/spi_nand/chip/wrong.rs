@@ -63,7 +63,7 @@ impl Die {
         &self.wrong
     }
 
-    /// Whether the page read last holds just what one program wrote.
+    /// True when the page read last holds just what one program wrote.
     pub(super) fn is_as_programmed(&self) -> bool {
         self.work.task == ArrayTask::Read && self.array.is_as_programmed(self.work.row as usize)
     }

@@ -150,7 +150,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.engine.decode(&mut self.host, data, oob, read)
     }
 
-    /// Whether the host's engine only counts wrong bits, because there are no bytes.
+    /// True when the host's engine only counts wrong bits, because there are no bytes.
     #[inline]
     pub(super) fn counts(&self) -> bool {
         self.engine.on_host() && !self.bus.keeps_data()
@@ -193,7 +193,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// How many bits were corrected: asked of the chip, or as many as it can correct, so that the page is moved in time.
+    /// Number of bits that were corrected: asked of the chip, or as many as it can correct, so that the page is moved in time.
     #[cold]
     fn corrected_bits(&mut self, continuous: bool) -> Result<u32, SpiError> {
         let strength = self.spec.ecc.strength;

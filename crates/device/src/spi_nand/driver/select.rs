@@ -24,13 +24,13 @@ pub(super) struct Stream {
     pub(super) op: SpiOp,
     /// Mask of the configuration bit.
     pub(super) config_bit: u8,
-    /// Whether the bit is set (Macronix) or cleared (Winbond) for continuous reads.
+    /// True when the bit is set (Macronix) or cleared (Winbond) for continuous reads.
     pub(super) set: bool,
     /// Most bytes in one go: whole pages, at most a block.
     pub(super) max_bytes: usize,
 }
 
-/// Whether controller and board allow a mode.
+/// True when controller and board allow a mode.
 fn allowed<S: SpiMem>(bus: &S, spec: &SpiNandSpec, mode: Mode) -> bool {
     let stateful_ok = !mode.is_stateful() || (bus.has_reset_pin() && spec.octal.is_some());
     bus.supports(mode) && bus.mode_limit().is_none_or(|limit| mode.fits(limit)) && stateful_ok

@@ -20,13 +20,13 @@ impl SpiNandSpec {
         self.geometry.bits_per_cell.clamp(1, 4) as u8
     }
 
-    /// How its blocks wear.
+    /// Wear of the blocks.
     pub fn wear_spec(&self) -> WearSpec {
         let t = &self.timing;
         self.wear.unwrap_or_else(|| WearSpec::typical(self.bits_per_cell(), t.t_prog_us, t.t_bers_us))
     }
 
-    /// How its bits err.
+    /// Rates of bit errors.
     pub fn error_spec(&self) -> ErrorSpec {
         let promise = Promise {
             ecc: self.ecc.requirement(),

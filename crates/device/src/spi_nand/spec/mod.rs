@@ -19,17 +19,17 @@ use serde::Deserialize;
 pub struct SpiNandSpec {
     /// Id bytes as READ ID delivers them.
     pub id: Vec<u8>,
-    /// How READ ID is sent.
+    /// Form of READ ID.
     #[serde(default)]
     pub id_read: IdRead,
     /// Pages, blocks, dies.
     pub geometry: SpiNandGeometry,
-    /// ECC.
+    /// ECC requirement, and whether the chip has an engine for it.
     pub ecc: ChipEcc,
-    /// Where its result is found.
+    /// Register that holds the result of the on-die ECC.
     #[serde(default)]
     pub ecc_status: EccStatus,
-    /// What the OOB bytes are for.
+    /// Use of the OOB bytes.
     pub oob: OobTable,
     /// Array times.
     pub timing: SpiNandTiming,
@@ -74,13 +74,13 @@ pub struct SpiNandSpec {
     /// Data retention.
     #[serde(default)]
     pub retention_years: u32,
-    /// How it wears; what the data sheet lets expect when absent.
+    /// Wear of the blocks; typical of the data sheet's figures when absent.
     #[serde(default)]
     pub wear: Option<WearSpec>,
-    /// How it errs; what the data sheet lets expect when absent.
+    /// Rates of bit errors; typical of the data sheet's figures when absent.
     #[serde(default)]
     pub errors: Option<ErrorSpec>,
-    /// Peculiarities.
+    /// Departures from the common behaviour.
     #[serde(default)]
     pub quirks: SpiNandQuirks,
 }
@@ -95,7 +95,7 @@ const fn four() -> u8 {
 pub struct BadSpec {
     /// Field, as in the part file's `[chip]` table.
     pub key: &'static str,
-    /// What is wrong with it.
+    /// Reason for which the specification is impossible.
     pub why: &'static str,
 }
 

@@ -7,7 +7,7 @@ use floatgate_ecc::{LayoutError, OobLayout, Stride};
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
-/// How the chip answers READ ID (Linux tries all three).
+/// Form of READ ID (Linux tries all three).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdRead {
@@ -79,7 +79,7 @@ fn bytes_u32<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
     u32::try_from(bytes).map_err(|_| serde::de::Error::custom("this size is smaller than 4 GiB"))
 }
 
-/// What ECC the array needs, and whether the chip does it.
+/// ECC requirement of the array, and whether the chip has an engine for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChipEcc {
@@ -99,7 +99,7 @@ impl ChipEcc {
     }
 }
 
-/// How the result of the on-die ECC is found beyond bits 5:4 of the status.
+/// Register that holds the result of the on-die ECC beyond bits 5:4 of the status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EccStatus {
@@ -133,7 +133,7 @@ impl From<OobRange> for Stride {
     }
 }
 
-/// What the OOB bytes are for when the on-die ECC is on, as a part file says it.
+/// Use of the OOB bytes when the on-die ECC is on, as a part file says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OobTable {
@@ -156,7 +156,7 @@ impl OobTable {
     }
 }
 
-/// How long the array works.
+/// Times of the array, us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandTiming {
@@ -217,7 +217,7 @@ impl LoadVariant {
     }
 }
 
-/// How a chip streams one page after the other.
+/// Scheme by which a chip streams one page after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContinuousKind {
@@ -231,11 +231,11 @@ pub enum ContinuousKind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Continuous {
-    /// Which way.
+    /// Scheme of continuous reads.
     pub kind: ContinuousKind,
     /// Number of the configuration bit.
     pub config_bit: u8,
-    /// What the array needs for each further page while one is transferred. There is no way to make the host wait, so a
+    /// Time that the array needs for each further page while one is transferred. There is no way to make the host wait, so a
     /// clock at which a page passes faster is refused.
     #[serde(with = "units::us")]
     pub t_page_us: Nanos,
@@ -326,7 +326,7 @@ impl ReadRetry {
     }
 }
 
-/// Where a chip departs from what most do.
+/// Departures of a chip from the common behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpiNandQuirks {

@@ -75,7 +75,7 @@ impl SpiNor {
         })
     }
 
-    /// What the chip is.
+    /// Specification of the chip.
     pub fn spec(&self) -> &SpiNorSpec {
         &self.spec
     }

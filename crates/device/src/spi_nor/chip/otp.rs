@@ -95,7 +95,7 @@ impl SpiNor {
         inside.ok_or(Violation::BadAddress)
     }
 
-    /// Whether the cell at `at` may not be written any more.
+    /// True when the cell at `at` may not be written any more.
     fn otp_locked(&self, at: usize) -> bool {
         match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { region_bytes, family, .. }) => {

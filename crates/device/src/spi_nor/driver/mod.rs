@@ -37,7 +37,7 @@ pub struct SpiNorDriver<S> {
 }
 
 impl<S: SpiMem> SpiNorDriver<S> {
-    /// What the driver knows of the chip: the catalogue's entry, what SFDP told, or both.
+    /// Specification of the chip as the driver knows it: the catalogue's entry, SFDP, or both.
     pub const fn spec(&self) -> &SpiNorSpec {
         &self.engine.spec
     }
@@ -57,7 +57,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         &self.engine.ops.offered
     }
 
-    /// What PHY calibration found.
+    /// Result of the PHY calibration.
     pub const fn phy(&self) -> PhyState {
         self.phy
     }

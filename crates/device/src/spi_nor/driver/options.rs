@@ -29,7 +29,7 @@ pub struct Options {
     pub reader_waits_pages: u32,
     /// Suspend an erase under way when a read asks for the chip, where the chip can.
     pub suspend_for_read: bool,
-    /// Where the PHY calibration pattern lies. 0: in the last erase block.
+    /// Address of the PHY calibration pattern. 0: in the last erase block.
     #[serde(with = "units::bytes")]
     pub pattern_addr: u64,
     /// Write the calibration pattern when that place is blank.

@@ -23,7 +23,7 @@ const RESET_PAUSE: Nanos = Nanos::from_us(100);
 /// Registers are written well within this.
 const REGISTER_TIMEOUT: Nanos = Nanos::from_ms(2_000);
 
-/// Why there is no usable flash.
+/// Reason for which there is no usable flash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {

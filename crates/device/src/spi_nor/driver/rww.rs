@@ -114,7 +114,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
 }
 
 impl<S: SpiMem> Engine<S> {
-    /// Whether a read can go on beside a write or erase.
+    /// True when a read can go on beside a write or erase.
     fn banks_differ(&self, write: (u64, u64), read: (u64, u64)) -> bool {
         let bank_bytes = self.spec.bank_bytes();
         let banks = |(addr, len): (u64, u64)| (addr / bank_bytes, (addr + len.max(1) - 1) / bank_bytes);

@@ -20,7 +20,7 @@ const READ_MAX_HZ: u64 = 20_000_000;
 /// Erase times are unknown before JESD216A; this is Linux's order of patience for one block.
 const UNKNOWN: TypMaxUs = TypMaxUs { typ: Nanos::from_ms(100), max: Nanos::from_ms(4_000) };
 
-/// Why SFDP does not suffice to use a chip.
+/// Reason for which SFDP does not suffice to use a chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEnough {
     /// The tables are broken.
@@ -31,7 +31,7 @@ pub enum NotEnough {
     NoErase,
 }
 
-/// What the tables in `area` tell about a chip with this id. Clock limits that they do not give are 0.
+/// Specification of a chip with this id from the SFDP tables in `area`. Clock limits that they do not give are 0.
 ///
 /// # Errors
 /// When the tables are broken, or too little is in them.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::fmt;
 
-/// Where in the input.
+/// Place in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line of text, from 1.
@@ -24,7 +24,7 @@ impl fmt::Display for Place {
 /// One measurement of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Where it stood.
+    /// Place in the input.
     pub place: Place,
     /// Cycles that the block had before it.
     pub cycle: Option<u64>,
@@ -34,7 +34,7 @@ pub struct Sample {
     pub erase_us: Option<f64>,
 }
 
-/// What is wrong with an input.
+/// Problem of an input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -85,9 +85,9 @@ pub enum Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct TraceError {
-    /// Where.
+    /// Place in the input.
     pub place: Place,
-    /// What.
+    /// Problem at that place.
     pub problem: Problem,
 }
 

@@ -30,7 +30,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What the times of a block say about its life. Its JSON is stable.
+/// Prediction of a block's remaining life from its times. Its JSON is stable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// The part, as it was named.
@@ -47,11 +47,11 @@ pub struct Prediction {
     pub used: Interval,
     /// Cycles of the same kind until the status fails.
     pub remaining: Interval,
-    /// What the number of cycles alone says about those; none when cycles were not counted.
+    /// Remaining cycles as the number of cycles alone predicts them; none when cycles were not counted.
     pub remaining_by_count: Option<Interval>,
-    /// Whether the remaining cycles are uncertain by more than a factor of 4.
+    /// True when the remaining cycles are uncertain by more than a factor of 4.
     pub wide: bool,
-    /// What else to know.
+    /// Remarks on the prediction.
     pub notes: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Interval {
         Self { median: self.median / divisor, low: self.low / divisor, high: self.high / divisor }
     }
 
-    /// Whether a value lies inside.
+    /// True when a value lies inside.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -147,7 +147,7 @@ fn notes(subject: &Subject, samples: &[Sample], wide: bool) -> Vec<String> {
     notes
 }
 
-/// What a tester would have measured of a block: `count` measurements evenly spread over its first `age` (0 to 1) of life.
+/// Measurements that a tester would have made of a block: `count` of them evenly spread over its first `age` (0 to 1) of life.
 pub fn measured(life: &[Stretch], age: f64, count: u32) -> Vec<Sample> {
     let now = (super::cycles(life) as f64 * age.clamp(0.0, 1.0)) as u64;
     let at = |i: u32| (now as f64 * f64::from(i + 1) / f64::from(count)) as u64;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::ImageError;
 use super::super::ubinize::UbinizeError;
 
-/// Why an image cannot be built.
+/// Reason for which an image cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -62,7 +62,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> String {
         let text = match self {
             Self::Source { .. } => "name a directory or a tar that can be read",

@@ -21,7 +21,7 @@ const SHAPE: FlashShape = FlashShape {
 pub struct Files {
     /// The filesystem, which is read only.
     pub fs: FileUbifs,
-    /// What is not in it bit for bit.
+    /// Properties of files that the image cannot hold bit for bit.
     pub losses: Vec<Loss>,
     /// The source has said what the root directory is like: not every tar does.
     pub has_root: bool,

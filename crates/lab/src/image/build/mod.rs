@@ -46,7 +46,7 @@ use write::Writer;
 /// Fewest LEBs that a filesystem can grow to if nobody says how many.
 const LEAST_MAX_LEBS: u32 = 128;
 
-/// Where files come from.
+/// Source of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A directory of the host.
@@ -57,7 +57,7 @@ pub enum Source {
     Stdin,
 }
 
-/// What is around the filesystem.
+/// Container around the filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Container {
     /// Nothing: a bare UBIFS, for `ubiupdatevol` or `ubinize`.
@@ -99,16 +99,16 @@ impl Overrides {
     }
 }
 
-/// What to build.
+/// Options of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     /// The flash.
     pub shape: FlashShape,
-    /// What is around the filesystem.
+    /// Container around the filesystem.
     pub container: Container,
     /// The filesystem; `uuid`, `max_lebs`, `deferred` and `time` are set by the build where they are not given here.
     pub format: FormatOptions,
-    /// Its identity; it follows from the contents unless given.
+    /// UUID of the filesystem; it follows from the contents unless given.
     pub uuid: Option<[u8; 16]>,
     /// Bytes set aside for the volume.
     pub volume_bytes: Option<u64>,
@@ -118,7 +118,7 @@ pub struct BuildOptions {
     pub device_table: Option<String>,
 }
 
-/// What was built.
+/// Report on an image that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Built {
     /// Files, directories and other entries, the root not counted.
@@ -131,7 +131,7 @@ pub struct Built {
     pub lebs: u32,
     /// LEBs that it can grow to.
     pub max_lebs: u32,
-    /// What is not in the image bit for bit.
+    /// Properties of files that the image cannot hold bit for bit.
     pub losses: Vec<Loss>,
 }
 

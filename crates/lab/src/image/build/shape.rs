@@ -107,7 +107,7 @@ impl FlashShape {
         }
     }
 
-    /// Where UBI puts things in a PEB.
+    /// Offsets of headers and data in a PEB.
     ///
     /// # Errors
     /// Sizes that no UBI device has.

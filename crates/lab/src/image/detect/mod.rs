@@ -44,9 +44,9 @@ const SUPERBLOCK_TYPE: u8 = 6;
 pub struct Found {
     /// First byte in the file.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// What it is.
+    /// Content of the image.
     #[serde(flatten)]
     pub content: Content,
     /// PEBs of a UBI device in blocks that are marked bad in the OOB of a dump.
@@ -54,7 +54,7 @@ pub struct Found {
     pub bad_pebs: Vec<u32>,
 }
 
-/// What was found.
+/// Content found in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "content", rename_all = "kebab-case")]
 pub enum Content {
@@ -76,7 +76,7 @@ pub enum Content {
     },
 }
 
-/// Where things stand in a UBI device.
+/// Offsets and sizes in a UBI device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct UbiShape {
     /// Bytes of a PEB.
@@ -208,7 +208,7 @@ fn blank(store: &mut dyn Store, size: u64) -> Result<Option<u8>, ImageError> {
     Ok(byte)
 }
 
-/// Whether LEBs can be told by a superblock.
+/// True when LEBs can be told by a superblock.
 const fn is_possible(superblock: &Superblock) -> bool {
     let (leb, unit) = (superblock.leb_bytes, superblock.min_io_bytes);
     leb >= MIN_LEB_BYTES && leb <= MAX_LEB_BYTES && unit.is_power_of_two() && unit >= 8 && unit <= leb

@@ -27,7 +27,7 @@ pub struct DiffOptions {
     pub times: bool,
     /// Owner and group.
     pub owners: bool,
-    /// Which blocks are holes.
+    /// Positions of holes.
     pub holes: bool,
     /// Flags of inodes.
     pub flags: bool,
@@ -41,7 +41,7 @@ impl Default for DiffOptions {
     }
 }
 
-/// Where a path is.
+/// Side on which a path exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Presence {
@@ -56,7 +56,7 @@ pub enum Presence {
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Which.
+    /// Name of the property.
     pub field: String,
     /// In the first image.
     pub first: String,
@@ -69,27 +69,27 @@ pub struct Change {
 pub struct Difference {
     /// From the root; bytes that are not UTF-8 as `\xNN`.
     pub path: String,
-    /// Where it is.
+    /// Side on which the path exists.
     pub presence: Presence,
-    /// What differs, if it is in both.
+    /// Properties that differ, if the path is on both sides.
     pub changes: Vec<Change>,
 }
 
-/// How two images differ.
+/// Differences between two images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiffReport {
     /// Paths that were compared, or are in one image only.
     pub entries: u64,
     /// Paths that differ.
     pub differences: Vec<Difference>,
-    /// What differs below the filesystem, if asked for.
+    /// Differences below the filesystem, if asked for.
     pub raw: Vec<Change>,
-    /// What could not be read, and so not be compared.
+    /// Parts that could not be read and so not be compared.
     pub trouble: Vec<Loss>,
 }
 
 impl DiffReport {
-    /// Whether nothing differs; what could not be read is another question.
+    /// True when nothing differs; what could not be read is another question.
     pub fn is_same(&self) -> bool {
         self.differences.is_empty() && self.raw.is_empty()
     }

@@ -10,7 +10,7 @@ use super::super::extract::show_name;
 use super::super::{Image, ImageError, Selection};
 use super::{Change, note};
 
-/// What differs between two images below their filesystems: geometry, erase counters, volumes and how many of their LEBs.
+/// Differences between two images below their filesystems: geometry, erase counters, volumes and numbers of their LEBs.
 ///
 /// # Errors
 /// An image cannot be read; there is no UBI in it.

@@ -18,9 +18,9 @@ type Changes<'c, V> = dyn Fn(&mut Ubifs<V>, u32) -> Result<Option<AttributeChang
 /// An owner to set; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// User.
+    /// Owner: user id.
     pub uid: Option<u32>,
-    /// Group.
+    /// Owner: group id.
     pub gid: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ impl std::str::FromStr for Owner {
 #[derive(Debug)]
 pub struct Editor<'f, V> {
     pub(super) fs: &'f mut Ubifs<V>,
-    /// What was changed up to now.
+    /// Changes made so far.
     pub done: Edited,
 }
 
@@ -55,7 +55,7 @@ impl<'f, V: Volume> Editor<'f, V> {
         Ok(attributes.file_type == FileType::Directory)
     }
 
-    /// Whether there is anything at this path.
+    /// Asks if anything exists at this path.
     ///
     /// # Errors
     /// Damage; a file where a directory should be on the way.
@@ -63,7 +63,7 @@ impl<'f, V: Volume> Editor<'f, V> {
         Ok(path.find(self.fs)?.is_some())
     }
 
-    /// Whether there is a directory at this path.
+    /// Asks if there is a directory at this path.
     ///
     /// # Errors
     /// It is not there; damage.

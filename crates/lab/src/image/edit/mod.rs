@@ -5,8 +5,9 @@
 //! - [`put`](mod@put): files of the host into the image.
 //! - [`Permissions`]: what `chmod` is told.
 //!
-//! The image keeps its erase counters, volumes and sizes; no volume grows, and nothing is moved because of wear. An image that asks
-//! for its free space to be erased by the first mount goes on asking for it.
+//! The image keeps its erase counters, volumes and sizes; a volume grows only if that is asked for, and nothing is moved because of
+//! wear. A file that is shorter than its volumes grows when it has to, at most to their size. An image that asks for its free space
+//! to be erased by the first mount goes on asking for it.
 
 mod editor;
 mod path;
@@ -23,7 +24,7 @@ pub use path::ImagePath;
 pub use pending::{Pending, Written};
 pub use permissions::Permissions;
 pub use put::PutOptions;
-pub use session::{Change, Committed, EditOptions, Session, edit};
+pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
 use floatgate_stack::ubifs;
 use serde::Serialize;
@@ -31,7 +32,7 @@ use serde::Serialize;
 use super::ImageError;
 use super::extract::{Loss, show_name};
 
-/// Why a change was not made. The image is as it was.
+/// Reason for which a change was not made. The image is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
@@ -54,6 +55,19 @@ pub enum EditError {
         /// What is wrong with it.
         error: std::io::Error,
     },
+    /// The volume cannot have this number of LEBs.
+    #[error("the volume cannot have {lebs} LEBs: {least} to {most} are possible")]
+    Lebs {
+        /// Number of LEBs asked for.
+        lebs: u32,
+        /// Number that it has.
+        least: u32,
+        /// Number that the filesystem was made for.
+        most: u32,
+    },
+    /// Something else follows the image in its file.
+    #[error("the image cannot grow: something else follows in the file")]
+    CannotGrow,
     /// What was asked for makes no sense.
     #[error("{path}: {what}")]
     Refused {
@@ -65,12 +79,15 @@ pub enum EditError {
 }
 
 impl EditError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> String {
         let text = match self {
+            Self::Image(_) if self.wants_room() => {
+                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow"
+            }
             Self::Image(error) => return error.help(),
             Self::Inside { error: ubifs::Error::NoSpace, .. } => {
-                "the image is unchanged; remove something first, or build a larger one with `floatgate image build`"
+                "the image is unchanged; remove something first, or let it grow with --grow"
             }
             Self::Inside { error: ubifs::Error::NotFound | ubifs::Error::NotDirectory, .. } => {
                 "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
@@ -81,13 +98,14 @@ impl EditError {
             Self::Inside { error: ubifs::Error::Exists, .. } => {
                 "the image is unchanged; remove what is there first"
             }
-            Self::Inside { .. } | Self::Refused { .. } => "the image is unchanged",
+            Self::Lebs { .. } => "the image is unchanged; `floatgate image info` says how far it can grow",
+            Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => "the image is unchanged",
             Self::Host { .. } => "the image is unchanged; name files that can be read",
         };
         text.to_owned()
     }
 
-    /// Whether a larger filesystem might help: it is full, or too small to be written to at all.
+    /// True when a larger filesystem might help: it is full, or too small to be written to at all.
     fn wants_room(&self) -> bool {
         let error = match self {
             Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
@@ -114,13 +132,13 @@ impl EditError {
     }
 }
 
-/// What was changed.
+/// Report on changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Edited {
     /// Files, directories and other entries that were made, changed or removed.
     pub entries: u64,
     /// Bytes of files put into the image, holes included.
     pub bytes: u64,
-    /// What could not be put into the image as it is on the host.
+    /// Properties of files on the host that the image cannot hold.
     pub losses: Vec<Loss>,
 }

@@ -54,7 +54,7 @@ impl<S> Clone for Pending<S> {
     }
 }
 
-/// What was written in the end.
+/// Report on the image that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Bytes, erased ones included.
@@ -68,7 +68,7 @@ impl<S: Store> Pending<S> {
         Self(Rc::new(RefCell::new(Inner { below, size, pages: BTreeMap::new(), changes: Vec::new() })))
     }
 
-    /// Whether nothing was changed.
+    /// True when nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.0.borrow().changes.is_empty()
     }

@@ -22,7 +22,7 @@ const BLOCK: usize = 4096;
 /// Bytes of a file that are read together.
 const CHUNK: usize = 64 * BLOCK;
 
-/// How files are put.
+/// Options of `put`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutOptions {
     /// Whom the files belong to, instead of whom they belong to on the host.

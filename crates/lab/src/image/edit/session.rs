@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
-use floatgate_stack::ubifs::Behaviour;
+use floatgate_stack::ubifs::{Behaviour, Error};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
@@ -19,10 +19,10 @@ use crate::output::{self, Output};
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
 
-/// How an image is changed.
+/// Options of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditOptions {
-    /// Which filesystem is meant.
+    /// Selection of the filesystem.
     pub selection: Selection,
     /// One that was not unmounted is recovered first; otherwise it is refused.
     pub recover: bool,
@@ -30,12 +30,27 @@ pub struct EditOptions {
     pub time: Timestamp,
     /// The changed image goes there, and the one it was stays as it is.
     pub output: Option<PathBuf>,
+    /// Whether, and how far, the volume grows. A change keeps all sizes otherwise.
+    pub growth: GrowTo,
+}
+
+/// Number of LEBs that the volume of a changed filesystem gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GrowTo {
+    /// As many as it has.
+    #[default]
+    Keep,
+    /// As many as the change needs, at most those that the filesystem was made for.
+    Needed,
+    /// This number.
+    Lebs(u32),
 }
 
 /// A session whose filesystem is unmounted, with what is to be written.
 pub(super) struct Ended {
     pub(super) pending: FilePending,
     free_blocks: u64,
+    grown: Vec<Grown>,
     found: Found,
     oob: Option<OobPages>,
     path: PathBuf,
@@ -46,6 +61,9 @@ pub(super) struct Ended {
 /// An image that is being changed. Nothing is written before [`commit`](Self::commit).
 pub struct Session {
     fs: FileUbifs,
+    /// The image with the pending changes, to be opened again.
+    image: Option<Image>,
+    grown: Vec<Grown>,
     pending: FilePending,
     found: Found,
     oob: Option<OobPages>,
@@ -55,7 +73,7 @@ pub struct Session {
     _lock: Lock,
 }
 
-/// What was written in the end.
+/// Report on the image that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Committed {
     /// The file that was written.
@@ -64,6 +82,21 @@ pub struct Committed {
     pub written_bytes: u64,
     /// Blocks of 4 KiB that are free now, those reserved for the superuser included.
     pub free_blocks: u64,
+    /// Sizes that are larger than before.
+    pub grown: Vec<Grown>,
+}
+
+/// A size that a change has made larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Grown {
+    /// `volume` or `file`.
+    pub what: &'static str,
+    /// `LEB` or `byte`.
+    pub unit: &'static str,
+    /// Number of units before.
+    pub from: u64,
+    /// Number of units now.
+    pub to: u64,
 }
 
 impl Session {
@@ -80,12 +113,13 @@ impl Session {
         let lock = Lock::new(path, access)?;
         let (image, pending, oob) = Image::open_pending(path)?;
         let found = image.choose(&options.selection)?;
-        // What is written has to be possible on flash as a whole, but nobody sees it half-way.
-        let behaviour = Behaviour { privileged: true, ..Behaviour::default() };
+        let again = image.with_changes(&pending);
+        // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
+        let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
         let mut fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour)?;
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
-        Ok(Self { fs, pending, found, oob, path, output, _lock: lock })
+        Ok(Self { fs, image: again, grown: Vec::new(), pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
@@ -108,54 +142,70 @@ impl Session {
 
     /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
-        let Self { mut fs, pending, found, oob, path, output, _lock: lock } = self;
+        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock } = self;
         fs.sync().map_err(EditError::inside(b"/"))?;
+        if !fs.is_mountable() {
+            return Err(EditError::inside(b"/")(Error::NoSpace));
+        }
         let free_blocks = fs.space().free_blocks;
         fs.unmount().map_err(|(error, _)| EditError::inside(b"/")(error))?;
-        Ok(Ended { free_blocks, pending, found, oob, path, output, _lock: lock })
+        let len = pending.size_below();
+        let longer = matches!(found.content, Content::Ubi(_)) && end_of_image(&pending, &found)? > len;
+        if let Some(image) = image.filter(|_| longer) {
+            image.vacate(&found, len.saturating_sub(found.offset))?;
+        }
+        Ok(Ended { free_blocks, grown, pending, found, oob, path, output, _lock: lock })
     }
 }
 
-/// What is to be changed in a filesystem; it may be asked for more than once.
+/// A change of a filesystem; it may be carried out more than once.
 pub type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn Volume>>) -> Result<(), EditError> + 'c;
 
-/// Changes an image. Where it is as small as what is in it, and the volume asks for more space anyway, it grows as far as the change
-/// needs, up to what the filesystem was made for.
+/// Changes an image. Its volume grows only if the options say so.
 ///
 /// # Errors
-/// As [`Session::open`], the change, and [`Session::commit`]: the image is as it was then.
+/// As [`Session::open`], the change, and [`Session::commit`]; a number of LEBs that the volume cannot have: the image is as it was
+/// then.
 pub fn edit(
     path: &Path,
     options: &EditOptions,
     change: &Change<'_>,
 ) -> Result<(Committed, Edited), EditError> {
-    let mut growth = None;
-    let mut lebs = None;
-    loop {
-        let error = match attempt(path, options, lebs, change) {
-            Err(error) if error.wants_room() => error,
-            outcome => return outcome,
-        };
-        if growth.is_none() {
-            growth = Image::open(path, Access::Read)?.growth(&options.selection)?;
-        }
-        let Some(Growth { now, max }) = growth else { return Err(error) };
-        lebs = match lebs {
-            // A file may be shorter than what is in it.
-            None => Some(now),
-            Some(last) if last >= max => return Err(error),
-            Some(last) => Some(last.saturating_add((last / GROWTH).max(1)).min(max)),
-        };
+    if options.growth == GrowTo::Keep {
+        return attempt(path, options, None, change);
     }
+    let growth = Image::open(path, Access::Read)?.growth(&options.selection)?;
+    let Some(growth) = growth else { return Err(EditError::CannotGrow) };
+    let (least, most) = (growth.now.max(growth.volume), growth.max);
+    if let GrowTo::Lebs(lebs) = options.growth {
+        if lebs < least || lebs > most {
+            return Err(EditError::Lebs { lebs, least, most });
+        }
+        return attempt(path, options, Some((lebs, growth)), change);
+    }
+    let mut lebs = least;
+    let mut outcome = attempt(path, options, Some((lebs, growth)), change);
+    while matches!(&outcome, Err(error) if error.wants_room()) && lebs < most {
+        lebs = lebs.saturating_add((lebs / GROWTH).max(1)).min(most);
+        outcome = attempt(path, options, Some((lebs, growth)), change);
+    }
+    outcome
 }
 
 fn attempt(
     path: &Path,
     options: &EditOptions,
-    lebs: Option<u32>,
+    grow: Option<(u32, Growth)>,
     change: &Change<'_>,
 ) -> Result<(Committed, Edited), EditError> {
-    let mut session = Session::with_lebs(path, options, lebs)?;
+    let mut session = Session::with_lebs(path, options, grow.map(|(lebs, _)| lebs))?;
+    let larger = grow.filter(|(lebs, growth)| *lebs > growth.volume);
+    session.grown.extend(larger.map(|(lebs, growth)| Grown {
+        what: "volume",
+        unit: "LEB",
+        from: growth.volume.into(),
+        to: lebs.into(),
+    }));
     let mut editor = Editor::new(session.fs());
     change(&mut editor)?;
     let edited = editor.done;
@@ -167,8 +217,15 @@ impl Ended {
         let special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
         let in_place = self.output.is_none() && (special || matches!(self.found.content, Content::Ubi(_)));
         let file = self.output.clone().unwrap_or_else(|| self.path.clone());
+        let from = std::fs::metadata(&self.path).map_err(ImageError::File)?.len();
         let written_bytes = if in_place { self.write_in_place()? } else { self.write_anew(&file)? };
-        Ok(Committed { file: file.display().to_string(), written_bytes, free_blocks: self.free_blocks })
+        let to = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        let mut grown = self.grown.clone();
+        if to > from {
+            grown.push(Grown { what: "file", unit: "byte", from, to });
+        }
+        let file = file.display().to_string();
+        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown })
     }
 
     fn write_in_place(&self) -> Result<u64, ImageError> {

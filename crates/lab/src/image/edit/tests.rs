@@ -504,15 +504,21 @@ fn minimal() -> (Vec<u8>, Vec<u8>) {
     let file = fs.create(fs.root(), b"data", &file).unwrap();
     fs.write(file, 0, &noise(1, 100_000)).unwrap();
     let bare = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
-    let leb = PEB - 1024;
-    let used = bare.len().div_ceil(leb);
-    let flash = StoreFlash::new(Vec::new(), geometry_of(used as u32 + 4), StoreMode::WriteThrough);
+    let lebs = bare.len().div_ceil(LEB) as u32;
+    let image = enclosed(&bare, lebs, VolumeFlags::AUTORESIZE);
+    (bare, image)
+}
+
+/// Bytes of a LEB.
+const LEB: usize = PEB - 1024;
+
+/// A UBI device with a volume of this number of LEBs, as short as ubinize makes it.
+fn enclosed(bare: &[u8], lebs: u32, flags: VolumeFlags) -> Vec<u8> {
+    let flash = StoreFlash::new(Vec::new(), geometry_of(lebs + 4), StoreMode::WriteThrough);
     let (flash, _) = Ubi::format(flash, &UbiFormat::default()).map_err(|(error, _)| error).unwrap();
-    let options = AttachOptions { max_bad_per_1024: 0, autoresize: false, ..AttachOptions::default() };
-    let mut ubi = Ubi::attach(flash, &options).map_err(|refused| refused.fault).unwrap();
-    let flags = VolumeFlags::AUTORESIZE;
-    let id = ubi.create_volume(&NewVolume { flags, ..NewVolume::dynamic("rootfs", used as u32) }).unwrap();
-    for (lnum, bytes) in (0..).zip(bare.chunks(leb)) {
+    let mut ubi = Ubi::attach(flash, &exact()).map_err(|refused| refused.fault).unwrap();
+    let id = ubi.create_volume(&NewVolume { flags, ..NewVolume::dynamic("rootfs", lebs) }).unwrap();
+    for (lnum, bytes) in (0..).zip(bare.chunks(LEB)) {
         let end =
             bytes.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| (last + 1).next_multiple_of(512));
         if end > 0 {
@@ -523,7 +529,110 @@ fn minimal() -> (Vec<u8>, Vec<u8>) {
     let mut image = flash.into_store();
     let end = image.chunks(PEB).rposition(|peb| peb.get(512..516) == Some(b"UBI!")).unwrap() + 1;
     image.resize(end * PEB, 0xFF);
-    (bare, image)
+    image
+}
+
+/// As Linux attaches without a reserve for bad blocks, but that no volume grows.
+fn exact() -> AttachOptions {
+    AttachOptions { max_bad_per_1024: 0, autoresize: false, ..AttachOptions::default() }
+}
+
+/// A filesystem of as few LEBs as hold a file with this number of bytes and one with 8: nothing is left.
+fn dense(bytes: usize) -> (Vec<u8>, u32) {
+    (17..).find_map(|lebs| dense_in(lebs, bytes).map(|bare| (bare, lebs))).unwrap()
+}
+
+fn dense_in(lebs: u32, bytes: usize) -> Option<Vec<u8>> {
+    let geometry = floatgate_stack::VolumeGeometry {
+        lebs,
+        leb_bytes: LEB as u32,
+        min_io_bytes: 512,
+        max_write_bytes: 512,
+        leb_start: 0,
+        read_only: false,
+    };
+    let options =
+        FormatOptions { deferred: true, log_lebs: Some(3), max_lebs: Some(lebs), ..FormatOptions::default() };
+    let mut fs = Ubifs::format(BareVolume::new(Vec::new(), geometry), &options, Behaviour::default()).ok()?;
+    let new = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+    for (name, data) in [(&b"data"[..], noise(1, bytes)), (b"small", b"12345678".to_vec())] {
+        let file = fs.create(fs.root(), name, &new).ok()?;
+        fs.write(file, 0, &data).ok()?;
+    }
+    Some(fs.unmount().ok()?.into_store())
+}
+
+/// The sizes of the volume and of the file stay, with the flag for all free space and without, at every filling of the last LEBs.
+#[test]
+fn eight_bytes_replace_eight_in_an_image_without_slack() {
+    let (mut changed, mut all) = (0, 0);
+    for more in 0..16 {
+        let (bare, lebs) = dense(150_000 + more * 1000);
+        for flags in [VolumeFlags::default(), VolumeFlags::AUTORESIZE] {
+            let old = enclosed(&bare, lebs, flags);
+            let (folder, file) = folder(&old);
+            let source = folder.path().join("small");
+            fs::write(&source, "abcdefgh").unwrap();
+            let put = |editor: &mut Editor<'_, Box<dyn floatgate_stack::Volume>>| {
+                editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+            };
+            all += 1;
+            match edit(&file, &options(), put) {
+                Ok(committed) => {
+                    changed += 1;
+                    assert_eq!(committed.grown, [], "{more}");
+                }
+                Err(error) => {
+                    assert!(error.wants_room(), "{more}: {error}");
+                    assert!(fs::read(&file).unwrap() == old, "{more}: a change that failed changes nothing");
+                    continue;
+                }
+            }
+            let new = fs::read(&file).unwrap();
+            assert_eq!((new.len(), table(&new)), (old.len(), table(&old)), "{more}");
+            let mut fs = mount(&file);
+            assert_eq!(read(&mut fs, "/small").unwrap(), b"abcdefgh");
+            assert!(read(&mut fs, "/data").unwrap() == noise(1, 150_000 + more * 1000));
+            assert_eq!(fs.check().unwrap(), []);
+            drop(fs);
+            attaches_to_exactly(&new, lebs);
+        }
+    }
+    println!("{changed} of {all} changed");
+    assert!(changed * 4 >= all * 3, "{changed} of {all}");
+}
+
+/// A flash as small as a volume of this number of LEBs allows attaches the image, and its filesystem can be written to.
+fn attaches_to_exactly(image: &[u8], lebs: u32) {
+    let flash = StoreFlash::new(image.to_vec(), geometry_of(lebs + 4), StoreMode::WriteThrough);
+    let options = AttachOptions { autoresize: true, ..exact() };
+    let ubi = Ubi::attach(flash, &options).map_err(|refused| refused.fault).unwrap();
+    assert_eq!(ubi.volume(0).unwrap().reserved_lebs, lebs);
+    let volume = ubi.open_volume(0).map_err(|(error, _)| error).unwrap();
+    let mounted = Ubifs::mount(volume, &ubifs::MountOptions::default(), Behaviour::default());
+    let mut fs = mounted.map_err(|(error, _)| error).unwrap();
+    fs.unlink(fs.root(), b"small").unwrap();
+    fs.unmount().map_err(|(error, _)| error).unwrap();
+}
+
+#[test]
+fn a_volume_grows_to_what_is_asked_for() {
+    let (_, old) = minimal();
+    let (_folder, file) = folder(&old);
+    let grown = |lebs| EditOptions { growth: GrowTo::Lebs(lebs), ..options() };
+    let make = |editor: &mut Editor<'_, Box<dyn floatgate_stack::Volume>>| {
+        editor.make_dir(&path("/new"), false, 0o755, Owner::default())
+    };
+    for lebs in [5, 71] {
+        let outcome = edit(&file, &grown(lebs), make);
+        assert!(matches!(outcome, Err(EditError::Lebs { most: 70, .. })), "{outcome:?}");
+    }
+    let committed = edit(&file, &grown(66), make).unwrap();
+    assert!(committed.grown.iter().any(|grown| (grown.what, grown.to) == ("volume", 66)), "{committed:?}");
+    let bytes = fs::read(&file).unwrap();
+    let flash = StoreFlash::new(bytes, geometry_of(70), StoreMode::WriteThrough);
+    let ubi = Ubi::attach(flash, &exact()).map_err(|refused| refused.fault).unwrap();
+    assert_eq!(ubi.volume(0).unwrap().reserved_lebs, 66);
 }
 
 fn geometry_of(pebs: u32) -> Geometry {
@@ -536,6 +645,7 @@ fn images_as_small_as_what_is_in_them_grow_as_far_as_they_must() {
     for (old, limit) in [(bare, 70 * (PEB - 1024)), (ubi, 74 * PEB)] {
         let (folder, file) = folder(&old);
         let refused = Session::open(&file, &options()).map(drop);
+        let options = || EditOptions { growth: GrowTo::Needed, ..options() };
         let source = folder.path().join("new");
         fs::write(&source, noise(12, 150_000)).unwrap();
         edit(&file, &options(), |editor| {

@@ -21,7 +21,7 @@ pub use walk::{Entry, walk};
 
 use serde::Serialize;
 
-/// What an extraction may take.
+/// Limits of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtractLimits {
     /// Bytes of all files, holes included.
@@ -43,7 +43,7 @@ impl Default for ExtractLimits {
 pub struct Loss {
     /// The path in the filesystem; bytes that are not UTF-8 as `\xNN`.
     pub path: String,
-    /// What is lost and why.
+    /// Description of the loss and its reason.
     pub what: String,
 }
 
@@ -85,20 +85,20 @@ fn push_bytes(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// What an extraction did.
+/// Report on an extraction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Extracted {
     /// Files, directories and other entries, the root not counted.
     pub entries: u64,
     /// Bytes of all files, holes included.
     pub bytes: u64,
-    /// What was not restored bit for bit; empty if all was.
+    /// Files and attributes that were not restored bit for bit; empty if all were.
     pub losses: Vec<Loss>,
-    /// What is damaged in the image, but costs nothing that is not in `losses`.
+    /// Damage in the image that costs nothing beyond `losses`.
     pub notes: Vec<String>,
 }
 
-/// Why an extraction ended early. What was written until then stays.
+/// Reason for which an extraction ended early. Files written until then stay.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
     /// The target cannot be written.
@@ -121,7 +121,7 @@ pub enum ExtractError {
     },
 }
 
-/// Where an extraction goes.
+/// Destination of an extraction.
 ///
 /// Each call returns what could not be restored of the entry; an error ends the extraction.
 pub trait Target {

@@ -142,7 +142,7 @@ struct Surveyed<V> {
     survey: Survey<V>,
     /// What is wrong with single inodes.
     problems: BTreeMap<u32, Vec<String>>,
-    /// How many names inodes have.
+    /// Number of names of each inode.
     names_of: BTreeMap<u32, u32>,
     /// Inodes of which their problems were said.
     told: BTreeSet<u32>,
@@ -230,7 +230,7 @@ impl<V: Volume> Remains<V> {
         Ok(false)
     }
 
-    /// What is damaged, as far as it was looked for.
+    /// Damage, as far as it was looked for.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let all = match &self.state {
             State::Surveyed(surveyed) => surveyed.survey.problems(),

@@ -7,13 +7,13 @@ use floatgate_stack::ubifs::{Attributes, DirEntry, Error, Place, Ubifs};
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Its bytes, whatever they are.
+    /// Name: any bytes.
     pub name: Vec<u8>,
     /// The inode it stands for.
     pub inode: u32,
     /// The type of that, as the name has it.
     pub file_type: FileType,
-    /// Why it may not be what was there.
+    /// Reason for which the entry may not be what was there.
     pub doubt: Option<&'static str>,
 }
 

@@ -24,7 +24,7 @@ const BATCH: usize = 4096;
 pub struct Entry<'a> {
     /// Names from the root; empty for the root. None is empty, `.` or `..`, none has a slash or a zero in it.
     pub path: &'a [Vec<u8>],
-    /// Attributes.
+    /// Attributes of the inode.
     pub attributes: &'a Attributes,
     /// Extended attributes, names with their prefix.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
@@ -241,7 +241,7 @@ impl Walk<'_> {
         last.map_or(0, |last| (u64::from(last) + 1) * u64::from(BLOCK_BYTES))
     }
 
-    /// Whether a directory can be entered; if not, it is a loss.
+    /// True when a directory can be entered; if not, it is a loss.
     fn may_enter(&mut self, attributes: &Attributes) -> bool {
         let entered = self.entered.enter(attributes.inode, self.path.len());
         if let Err(refused) = entered {

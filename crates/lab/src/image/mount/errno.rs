@@ -4,7 +4,7 @@ use floatgate_stack::VolumeFault;
 use floatgate_stack::ubifs::Error;
 use rustix::io::Errno;
 
-/// What a program on the host is told.
+/// Error number that a program on the host receives.
 #[must_use]
 pub const fn errno(error: &Error) -> Errno {
     match error {

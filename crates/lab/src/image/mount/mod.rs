@@ -26,24 +26,24 @@ use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
 use bridge::Bridge;
 use worker::{Served, Worker};
 
-/// How an image is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountSetup {
-    /// Which filesystem is meant.
+    /// Selection of the filesystem.
     pub selection: Selection,
     /// Changes go to the image; otherwise it stays as it is.
     pub writable: bool,
     /// For writing: one that was not unmounted is recovered first; otherwise it is refused.
     pub recover: bool,
-    /// For writing to an image that is only as large as what is in it: LEBs of its volume, twice as many as it has unless given.
+    /// For writing: number of LEBs that the volume grows to; without, it keeps its size.
     pub lebs: Option<u32>,
     /// Other users of the host see it as well, as far as permissions let them.
     pub allow_other: bool,
-    /// What the clock on the wall says: the time of changes.
+    /// Clock that gives the time stamps of changes.
     pub clock: fn() -> Timestamp,
 }
 
-/// Why an image cannot be mounted, or the mount did not end well.
+/// Reason for which an image cannot be mounted, or the mount did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
@@ -61,7 +61,7 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// What to do about it.
+    /// Advice to the user.
     pub fn help(&self) -> String {
         match self {
             Self::Image(error) => error.help(),
@@ -116,7 +116,7 @@ impl Mounted {
         }
     }
 
-    /// What ends the mount while [`serve`](Self::serve) runs.
+    /// Handle that ends the mount while [`serve`](Self::serve) runs.
     pub fn unmounter(&mut self) -> Unmounter {
         Unmounter { session: self.session.unmount_callable(), directory: self.directory.clone() }
     }
@@ -159,13 +159,11 @@ fn config(image: &Path, setup: &MountSetup) -> Config {
     config
 }
 
-/// LEBs for a volume that can grow: those asked for, or twice as many as it has.
+/// LEBs that the volume grows to, if that was asked for.
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
-    if !setup.writable {
-        return Ok(None);
-    }
+    let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
     let growth = Image::open(path, Access::Read)?.growth(&setup.selection)?;
-    Ok(growth.map(|Growth { now, max }| setup.lebs.unwrap_or(now.saturating_mul(2)).clamp(now, max.max(now))))
+    Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
 }
 
 /// Opens the image and mounts the filesystem, in the thread that owns it.

@@ -341,19 +341,19 @@ fn lose_structures<S: Volume>(survey: &Survey<S>, saved: &mut Saved) {
     }
 }
 
-/// Whether something is damaged that tells which nodes count.
+/// True when something is damaged that tells which nodes count.
 fn is_structural(problem: &Problem) -> bool {
     let tells = [Structure::Master, Structure::Log, Structure::Journal, Structure::Index];
     problem.severity == Severity::Damaged && tells.contains(&problem.structure)
 }
 
-/// Whether a name is damaged.
+/// True when a name is damaged.
 fn is_name(problem: &Problem) -> bool {
     let names = [Structure::Entry, Structure::XattrEntry];
     problem.severity == Severity::Damaged && names.contains(&problem.structure)
 }
 
-/// Whether a filesystem can have these parameters, on a volume as large as it can use.
+/// True when a filesystem can have these parameters, on a volume as large as it can use.
 fn is_possible(superblock: &Superblock) -> bool {
     superblock.grown(superblock.max_leb_count).check().is_ok()
 }

@@ -62,7 +62,7 @@ pub(super) fn fill<S: Volume, V: Volume>(
     Ok(())
 }
 
-/// Whether an error ends all, and not only a file.
+/// True when an error ends all, and not only a file.
 const fn is_fatal(error: &Error) -> bool {
     matches!(error, Error::NoSpace | Error::Volume(_) | Error::ReadOnly)
 }
@@ -369,7 +369,7 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
     }
 }
 
-/// Whether something is left of a file that has no name.
+/// True when something is left of a file that has no name.
 fn is_worth_saving(file: &File) -> bool {
     match file.inode {
         Some(inode) => inode.links > 0 && !inode.is_xattr(),

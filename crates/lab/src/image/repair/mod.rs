@@ -23,7 +23,7 @@ use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::Output;
 
-/// How an image was repaired.
+/// Method of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -35,7 +35,7 @@ pub enum Method {
     Rebuilt,
 }
 
-/// What became of an image.
+/// Outcome of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repaired {
@@ -47,14 +47,14 @@ pub enum Repaired {
     WithLosses,
 }
 
-/// What a repair did.
+/// Report on a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
-    /// What became of the image.
+    /// Outcome of the repair.
     pub outcome: Repaired,
-    /// What was wrong.
+    /// Check of the damaged image.
     pub before: CheckReport,
-    /// How it was repaired.
+    /// Method of the repair.
     pub method: Method,
     /// Pages of a dump with OOB that had wrong bits and are written as the ECC corrects them.
     pub corrected_pages: u64,
@@ -62,7 +62,7 @@ pub struct RepairReport {
     pub entries: u64,
     /// Of these, files to which no name led; they are in `lost+found`.
     pub nameless: u64,
-    /// What is lost.
+    /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,

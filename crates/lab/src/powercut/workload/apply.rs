@@ -92,7 +92,7 @@ pub(in crate::powercut) fn run(
     }
 }
 
-/// Whether a step failed because of what is there, or of how much.
+/// True when a step failed because of what is there, or of how much.
 const fn is_refused(error: &Error) -> bool {
     matches!(
         error,

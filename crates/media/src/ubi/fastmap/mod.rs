@@ -53,7 +53,7 @@ layout! {
 }
 
 layout! {
-    /// How many entries follow. `docs/spec/ubi.md#fastmap-header`
+    /// Numbers of entries that follow. `docs/spec/ubi.md#fastmap-header`
     pub big_endian struct FastmapCounts[32] {
         /// PEBs that are free.
         4 => free: u32,
@@ -71,7 +71,7 @@ layout! {
 }
 
 codes! {
-    /// How a volume is written, in the numbers a fastmap has for it: not those of VID headers.
+    /// Type of a volume in the encoding of fastmaps, which is not that of VID headers.
     pub enum FastmapVolumeType(u8) {
         /// Any LEB at any time.
         Dynamic = 3,
@@ -107,7 +107,7 @@ layout! {
     pub big_endian struct FastmapVolume[32] {
         /// The volume.
         4 => volume_id: u32,
-        /// How it is written.
+        /// Type of the volume.
         8 => volume_type: FastmapVolumeType,
         /// Bytes at the end of each LEB that the alignment leaves unused.
         12 => data_pad: u32,
@@ -123,7 +123,7 @@ layout! {
     pub big_endian struct PebEc[8] {
         /// The PEB.
         0 => pnum: u32,
-        /// Its erase counter.
+        /// Erase counter of the PEB.
         4 => erase_count: u32,
     }
 }
@@ -203,9 +203,9 @@ pub enum PebList {
 /// A fastmap whose CRC and structure have been checked, in the bytes it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fastmap<'a> {
-    /// Where the fastmap is.
+    /// Fastmap superblock: the blocks that hold the fastmap.
     pub superblock: FastmapSuperblock,
-    /// How many entries it has.
+    /// Numbers of entries.
     pub counts: FastmapCounts,
     /// PEBs for users' data.
     pub pool: FastmapPool<'a>,

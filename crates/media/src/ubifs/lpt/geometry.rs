@@ -14,7 +14,7 @@ const MIN_LEBS: u32 = 2;
 /// Tries to find a size that fits itself before Linux gives up.
 const TRIES: u32 = 64;
 
-/// What the size of the LPT follows from.
+/// Parameters from which the size of the LPT follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// First LEB of the LPT area.
@@ -31,7 +31,7 @@ pub struct Parameters {
     pub min_io_bytes: u32,
     /// Entries of the save table.
     pub lsave_count: u32,
-    /// Whether it is the big model.
+    /// True when it is the big model.
     pub big: bool,
 }
 
@@ -141,13 +141,13 @@ impl Geometry {
         self.lpt_bytes().saturating_mul(times).div_ceil(u64::from(self.from.leb_bytes.max(1)))
     }
 
-    /// What it follows from.
+    /// Parameters from which the geometry follows.
     #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.from
     }
 
-    /// Whether it is the big model.
+    /// True when it is the big model.
     #[must_use]
     pub const fn is_big(&self) -> bool {
         self.from.big
@@ -159,13 +159,13 @@ impl Geometry {
         self.height
     }
 
-    /// Pnodes.
+    /// Number of pnodes.
     #[must_use]
     pub const fn pnode_count(&self) -> u32 {
         self.pnode_count
     }
 
-    /// Nnodes.
+    /// Number of nnodes.
     #[must_use]
     pub const fn nnode_count(&self) -> u64 {
         self.nnode_count

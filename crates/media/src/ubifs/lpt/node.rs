@@ -4,7 +4,7 @@ use super::pack::{open, seal, type_code};
 use super::{FANOUT, Geometry};
 use crate::error::{MediaError, Reason, require};
 
-/// What an LPT node is.
+/// Type of an LPT node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A leaf: properties of four LEBs.
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All types of LPT nodes.
     pub const ALL: [Self; 4] = [Self::Pnode, Self::Nnode, Self::Ltab, Self::Lsave];
 
     /// The code on the media.
@@ -48,14 +48,14 @@ impl Kind {
     }
 }
 
-/// How a LEB of the main area is used.
+/// LEB properties: use of a LEB of the main area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebProperties {
     /// Bytes never written since the LEB was erased, a multiple of 8.
     pub free: u32,
     /// Bytes of nodes that are outdated, and padding; a multiple of 8.
     pub dirty: u32,
-    /// Whether it holds nodes of the index.
+    /// True when it holds nodes of the index.
     pub index: bool,
 }
 
@@ -73,7 +73,7 @@ impl LebProperties {
 /// A leaf of the LPT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pnode {
-    /// Which leaf it is, from 0; stored in the big model only, else 0.
+    /// Number of the leaf, from 0; stored in the big model only, else 0.
     pub number: u32,
     /// Four LEBs of the main area, in order; those past its end are free.
     pub lebs: [LebProperties; FANOUT as usize],
@@ -132,21 +132,21 @@ fn eighth(field: &'static str, bytes: u32) -> Result<u32, MediaError> {
     Ok(bytes / 8)
 }
 
-/// Where an LPT node stands.
+/// Position of an LPT node on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Its LEB, counted from the start of the volume.
+    /// LEB, counted from the start of the volume.
     pub lnum: u32,
-    /// Its first byte there.
+    /// Offset in the LEB, bytes.
     pub offset: u32,
 }
 
 /// An inner node of the LPT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Nnode {
-    /// Its [`nnode_number`](super::nnode_number); stored in the big model only, else 0.
+    /// Number of the node, see [`nnode_number`](super::nnode_number); stored in the big model only, else 0.
     pub number: u32,
-    /// Its children; none past the end of the main area.
+    /// Positions of the children; `None` past the end of the main area.
     pub children: [Option<Place>; FANOUT as usize],
 }
 

@@ -4,7 +4,7 @@ use super::pack::{BitReader, BitWriter, open, seal};
 use super::{Geometry, Kind};
 use crate::error::{MediaError, Reason, require};
 
-/// How a LEB of the LPT area is used.
+/// Use of a LEB of the LPT area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebSpace {
     /// Bytes never written since the LEB was erased.

@@ -30,7 +30,7 @@ impl LogChain {
         Self { now: keyed.map(|verifier| verifier.hasher.start()), buds: BTreeMap::new() }
     }
 
-    /// Whether the journal is verified.
+    /// True when the journal is verified.
     pub(crate) const fn verifies(&self) -> bool {
         self.now.is_some()
     }

@@ -59,7 +59,7 @@ impl fmt::Debug for AuthKey {
     }
 }
 
-/// What is verified of a filesystem with authentication.
+/// Verification of a filesystem with authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Authenticate {
     /// Nothing.
@@ -72,20 +72,20 @@ pub enum Authenticate {
     Key(AuthKey),
 }
 
-/// What is known of the authenticity of a filesystem that has authentication.
+/// Authenticity of a filesystem that has authentication, as far as it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authentication {
     /// The hash function.
     pub algorithm: HashAlgorithm,
     /// The superblock has a signature instead of an HMAC: so it is until the filesystem is first mounted for writing.
     pub is_signed: bool,
-    /// What the mount has verified, and goes on verifying of each node that is read.
+    /// Parts that the mount has verified, and verifies of each node that is read.
     pub checked: Checked,
     /// Nodes at the end of the journal that were left out, because nothing authenticates them: power was cut there.
     pub dropped_nodes: u32,
 }
 
-/// What is verified.
+/// Parts of a filesystem that are verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
     /// Nothing.
@@ -119,7 +119,7 @@ impl Authentication {
     }
 }
 
-/// Whether the superblock has no HMAC: it is signed.
+/// True when the superblock has no HMAC: it is signed.
 fn is_signed(superblock: &Superblock) -> bool {
     let bytes = superblock.hash_algorithm.hash_bytes().unwrap_or(superblock.hmac.len());
     superblock.hmac.iter().take(bytes).all(|&byte| byte == 0)
@@ -185,7 +185,7 @@ impl Verifier {
         }
     }
 
-    /// Whether the HMAC in a node is that of the rest of it.
+    /// True when the HMAC in a node is that of the rest of it.
     fn has_hmac(&self, node: &[u8], hmac_at: usize) -> bool {
         let Some((front, back)) = hmac_parts(node, hmac_at, self.hasher.hash_bytes()) else { return false };
         let stored = node.get(hmac_at..hmac_at + self.hasher.hash_bytes());

@@ -23,7 +23,7 @@ const ZLIB_LEVEL: i32 = 6;
 /// Zstandard's own default, which Linux and mkfs.ubifs use.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Why data could not be decompressed.
+/// Reason for which data could not be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressError {

@@ -352,7 +352,7 @@ impl<V: Volume> Ubifs<V> {
 /// A name in a directory, and the inode it leads to from now on.
 pub(super) type NameChange<'a> = (u32, &'a [u8], Option<(u32, FileType)>);
 
-/// Whether an operation in a directory, or on attributes of an inode, ends when it is on flash.
+/// True when an operation in a directory, or on attributes of an inode, ends when it is on flash.
 pub(super) const fn is_dirsync(cached: &Cached) -> bool {
     let flags = cached.inode.flags;
     flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC)

@@ -31,7 +31,7 @@ const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
 /// A file that goes into a new filesystem, complete but for its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilledFile<'a> {
-    /// What it is, its permissions and its owner.
+    /// Type, permissions and owner of the file.
     pub file: NewFile<'a>,
     /// Bytes of a regular file. A device with 0 has no size, as `mkfs.ubifs` makes it; others have their own.
     pub size: u64,

@@ -228,7 +228,7 @@ impl<V: Volume> Ubifs<V> {
 }
 
 impl Cached {
-    /// Whether it has to stay in memory: it is open, or the journal has it otherwise, or it is to be deleted.
+    /// True when it has to stay in memory: it is open, or the journal has it otherwise, or it is to be deleted.
     const fn is_in_use(&self) -> bool {
         self.dirty.is_some() || self.open > 0 || self.inode.links == 0
     }

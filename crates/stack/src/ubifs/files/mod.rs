@@ -34,24 +34,35 @@ pub use rename::Name;
 pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
 pub use write::CompressedBlock;
 
-/// How a mounted filesystem behaves.
+/// Behaviour of a mounted filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
     /// Every change is on flash when the call returns (`-o sync`).
     pub sync: bool,
-    /// How new files are compressed; the superblock's choice unless given.
+    /// Compression of new files; the superblock's choice unless given.
     pub compression: Option<Compression>,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
+    /// An operation is let in only if there is space for it in the worst case, as in Linux. `false`: whatever finds room is
+    /// written. For images that are changed as a whole or not at all: an operation that fails ends the mount, and
+    /// [`is_mountable`](Ubifs::is_mountable) has to be asked in the end.
+    pub budget: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
     pub bulk_read: bool,
-    /// What is kept in memory and tried.
+    /// Limits of memory and effort.
     pub limits: Limits,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { sync: false, compression: None, privileged: true, bulk_read: false, limits: Limits::default() }
+        Self {
+            sync: false,
+            compression: None,
+            privileged: true,
+            budget: true,
+            bulk_read: false,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -98,6 +109,7 @@ impl<V: Volume> Ubifs<V> {
 
     fn over(mut core: Core<V>, behaviour: Behaviour) -> Self {
         core.set_limits(behaviour.limits);
+        core.space.set_budgeted(behaviour.budget);
         Self {
             core,
             inodes: Inodes::new(behaviour.limits.inodes),
@@ -116,27 +128,27 @@ impl<V: Volume> Ubifs<V> {
         ROOT_INODE
     }
 
-    /// What the clock on the wall says: the time of changes from now on.
+    /// Sets the time of day: the time stamp of changes from now on.
     pub const fn set_time(&mut self, time: Timestamp) {
         self.time = time;
     }
 
-    /// Whether it cannot be changed: mounted so, or after a failure.
+    /// True when it cannot be changed: mounted so, or after a failure.
     pub const fn is_read_only(&self) -> bool {
         self.core.io.is_read_only()
     }
 
-    /// What is known of the filesystem's authenticity; `None` if it has no authentication.
+    /// Authenticity of the filesystem as verified; `None` if it has no authentication.
     pub const fn authentication(&self) -> Option<Authentication> {
         self.core.authentication
     }
 
-    /// What a forgiving mount has found damaged and left out.
+    /// Damage that a forgiving mount has found and left out.
     pub fn damage(&self) -> &[Error] {
         &self.core.damage.notes
     }
 
-    /// Whether the journal was replayed past directory entries that may have been damaged: after names with one hash, an entry that
+    /// True when the journal was replayed past directory entries that may have been damaged: after names with one hash, an entry that
     /// cannot be read is one that the journal deletes, and Linux does not look closer.
     pub const fn has_doubtful_replay(&self) -> bool {
         self.core.damage.in_replay
@@ -182,6 +194,12 @@ impl<V: Volume> Ubifs<V> {
     /// Sizes, as `df` shows them.
     pub fn space(&self) -> SpaceReport {
         self.core.space.report()
+    }
+
+    /// Whether Linux would mount it for writing once it is unmounted: it has a LEB for the garbage collector, and space for
+    /// deletions.
+    pub fn is_mountable(&self) -> bool {
+        self.core.gc_lnum.is_some() && self.core.check_space().is_ok()
     }
 
     /// Everything changed is on flash, and the index too, when this returns (`sync`).

@@ -123,7 +123,7 @@ impl<V: Volume> Ubifs<V> {
         Ok(!names.is_empty())
     }
 
-    /// Where the log ends in something damaged, and where LEBs of the journal do, as power cuts leave them: what stands there does
+    /// Positions at which the log ends in something damaged, and at which LEBs of the journal do, as power cuts leave them: what stands there does
     /// not count. Behind such an end the log may have named more LEBs.
     ///
     /// # Errors

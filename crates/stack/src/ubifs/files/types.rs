@@ -7,15 +7,15 @@ use floatgate_media::ubifs::{Compression, DeviceNumber, FileType, Inode, InodeFl
 pub struct Attributes {
     /// Inode number.
     pub inode: u32,
-    /// What it is.
+    /// Type of the file.
     pub file_type: FileType,
     /// Type and permissions, as in POSIX.
     pub mode: u32,
-    /// Names.
+    /// Number of names (links).
     pub links: u32,
-    /// Owner.
+    /// Owner: user id.
     pub uid: u32,
-    /// Group.
+    /// Owner: group id.
     pub gid: u32,
     /// Bytes; of a directory 160 and what its entries take on flash.
     pub size: u64,
@@ -27,9 +27,9 @@ pub struct Attributes {
     pub ctime: Timestamp,
     /// Of a device file.
     pub device: Option<DeviceNumber>,
-    /// What is special about it.
+    /// Flags of the inode.
     pub flags: InodeFlags,
-    /// How new data are compressed, if the flags say that they are.
+    /// Compression of new data, if the flags ask for it.
     pub compression: Compression,
     /// Extended attributes.
     pub xattr_count: u32,
@@ -56,7 +56,7 @@ impl Attributes {
         }
     }
 
-    /// Whether names or data are encrypted.
+    /// True when names or data are encrypted.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
         self.flags.contains(InodeFlags::ENCRYPTED)
@@ -68,9 +68,9 @@ impl Attributes {
 pub struct AttributeChanges {
     /// Permissions; the type stays.
     pub permissions: Option<u32>,
-    /// Owner.
+    /// New owner: user id.
     pub uid: Option<u32>,
-    /// Group.
+    /// New owner: group id.
     pub gid: Option<u32>,
     /// Bytes: cuts the file or lets it grow by a hole.
     pub size: Option<u64>,
@@ -82,11 +82,11 @@ pub struct AttributeChanges {
     pub ctime: Option<Timestamp>,
     /// Compression, sync, immutable, append-only, dirsync; other flags stay.
     pub flags: Option<InodeFlags>,
-    /// How new data are compressed.
+    /// Compression of new data.
     pub compression: Option<Compression>,
 }
 
-/// What a new file is.
+/// Type of a new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewKind<'a> {
     /// A regular file.
@@ -123,22 +123,22 @@ impl NewKind<'_> {
 /// A file to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFile<'a> {
-    /// What it is.
+    /// Type of the file.
     pub kind: NewKind<'a>,
     /// Permission bits, 0 to 0o7777.
     pub permissions: u32,
-    /// Owner.
+    /// Owner: user id.
     pub uid: u32,
-    /// Group.
+    /// Owner: group id.
     pub gid: u32,
 }
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Its name: any bytes but a slash and zero; in an encrypted directory any bytes at all.
+    /// Name: any bytes but a slash and zero; in an encrypted directory any bytes at all.
     pub name: Vec<u8>,
-    /// What it names.
+    /// Inode number of the file.
     pub inode: u32,
     /// The type of that.
     pub file_type: FileType,
@@ -147,7 +147,7 @@ pub struct DirEntry {
     pub(super) key: Key,
 }
 
-/// What happens when a file is renamed onto a name.
+/// Behaviour when a file is renamed onto an existing name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rename {
     /// A file of that name is replaced.
@@ -161,7 +161,7 @@ pub enum Rename {
     Whiteout,
 }
 
-/// Whether an extended attribute may or must exist when it is set.
+/// Condition on an extended attribute that is set: it may exist, must exist or must not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetXattr {
     /// Either.

@@ -16,11 +16,11 @@ use crate::volume::Volume;
 /// A block that its owner compressed already, for writing many on several cores.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressedBlock<'a> {
-    /// Which block of the file.
+    /// Block of the file.
     pub block: u32,
     /// Bytes before compression, 1 to 4096.
     pub size: u32,
-    /// How it is compressed.
+    /// Compression of the data.
     pub compression: Compression,
     /// The bytes after compression.
     pub data: &'a [u8],

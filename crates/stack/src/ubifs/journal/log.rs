@@ -114,7 +114,7 @@ impl Log {
         self.tail
     }
 
-    /// Whether nothing is written to the log, up to the first commit.
+    /// True when nothing is written to the log, up to the first commit.
     pub(crate) const fn is_deferred(&self) -> bool {
         self.deferred
     }
@@ -131,7 +131,7 @@ impl Log {
         self.bytes += u64::from(layout.leb_bytes().saturating_sub(bud.start));
     }
 
-    /// Whether the journal is so full that a commit is due (Linux has a thread for it; here the next operation that needs
+    /// True when the journal is so full that a commit is due (Linux has a thread for it; here the next operation that needs
     /// a LEB commits first).
     pub(crate) const fn is_commit_due(&self) -> bool {
         !self.deferred && self.bytes >= self.limits.due
@@ -142,7 +142,7 @@ impl Log {
         self.limits = JournalLimits::new(layout, most);
     }
 
-    /// Whether the LEB after the head's is where the log begins: no commit can start before the log is
+    /// True when the LEB after the head's is where the log begins: no commit can start before the log is
     /// [consolidated](Self::consolidate).
     pub(crate) fn is_full(&self, layout: &Layout) -> bool {
         next_leb(layout, self.head.lnum) == self.tail
@@ -179,7 +179,7 @@ impl Log {
         Ok(Room::Ready(()))
     }
 
-    /// Whether a bud can be added so that a commit can still start afterwards.
+    /// True when a bud can be added so that a commit can still start afterwards.
     fn has_room(&self, layout: &Layout, start: u32) -> bool {
         let leb = u64::from(layout.leb_bytes());
         let log = self.empty_bytes(layout) >= leb + u64::from(reference_bytes(layout));

@@ -21,7 +21,7 @@ impl Damage {
         Self { forgiving, notes: Vec::new(), in_replay: false }
     }
 
-    /// Whether the mount goes on without what is damaged.
+    /// True when the mount goes on without what is damaged.
     pub(super) const fn is_forgiving(&self) -> bool {
         self.forgiving
     }

@@ -29,10 +29,10 @@ pub enum FormatStyle {
     Linux,
 }
 
-/// What a new filesystem is like. The defaults are those of `mkfs.ubifs`.
+/// Parameters of a new filesystem. The defaults are those of `mkfs.ubifs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// Where sizes come from that are not given.
+    /// Rule for sizes that are not given.
     pub style: FormatStyle,
     /// LEBs that it can grow to; as many as the volume has if not given.
     pub max_lebs: Option<u32>,
@@ -44,11 +44,11 @@ pub struct FormatOptions {
     pub orphan_lebs: Option<u32>,
     /// Most children of an index node.
     pub fanout: u32,
-    /// How names become keys.
+    /// Hash function of names.
     pub key_hash: KeyHash,
     /// 4, or 5 with double hashes.
     pub format_version: u32,
-    /// How data of new files are compressed.
+    /// Compression of new files.
     pub compression: Compression,
     /// Bytes that only the superuser, `reserved_uid` and `reserved_gid` may use.
     pub reserved_bytes: Option<u64>,
@@ -103,7 +103,7 @@ impl Default for FormatOptions {
 }
 
 impl FormatOptions {
-    /// What Linux makes of an empty volume: format 5, zstd, 5 % reserved.
+    /// Parameters that Linux chooses for an empty volume: format 5, zstd, 5 % reserved.
     #[must_use]
     pub fn linux() -> Self {
         let (format_version, compression) = (5, Compression::Zstd);
@@ -190,9 +190,9 @@ impl<V: Volume> Core<V> {
         Head::ALL.into_iter().for_each(|head| self.io.park_head(head));
     }
 
-    /// As part of the first commit, when the index is written: an image ends behind its last used LEB, as those of `mkfs.ubifs`,
-    /// but never before the smallest main area that can be mounted (`mkfs.ubifs` counts what its image has, which the
-    /// mount corrects).
+    /// As part of the first commit, when the index is written: an image ends behind its last used LEB and the room that Linux needs
+    /// to change a file, and never before the smallest main area that can be mounted. (`mkfs.ubifs` counts the LEBs of its
+    /// image only, and a volume of that size is full from the start.)
     pub(crate) fn end_behind_data(&mut self, master: &mut Master) -> Result<()> {
         if !core::mem::take(&mut self.ends_behind_data) {
             return Ok(());
@@ -201,7 +201,8 @@ impl<V: Volume> Core<V> {
         let (main, empty) = (old.limits.main.clone(), old.leb_bytes());
         let used = self.space.lebs().filter(|(_, leb)| leb.taken || leb.free != empty);
         let last = used.map(|(lnum, _)| lnum).last().unwrap_or(main.start);
-        let least = main.start.saturating_add(least_main_lebs(&old.superblock));
+        let editable = self.space.main_lebs_for(ROOM_LEBS * u64::from(empty));
+        let least = main.start.saturating_add(least_main_lebs(&old.superblock).max(editable));
         let leb_count = (last + 1).max(least).min(main.end);
         let layout = Arc::new(old.with_leb_count(leb_count).map_err(|source| Error::node(0, 0, source))?);
         self.space.shrink(&layout)?;
@@ -210,6 +211,9 @@ impl<V: Volume> Core<V> {
         Ok(())
     }
 }
+
+/// LEBs that can be written in an image that was built, beside those that the budget keeps back.
+const ROOM_LEBS: u64 = 2;
 
 /// Fewest LEBs of the main area that Linux mounts with this journal and these reserved bytes.
 fn least_main_lebs(superblock: &Superblock) -> u32 {

@@ -140,7 +140,7 @@ fn locate(frame: &Frame<'_>, offset: u32) -> Option<Located> {
     Some(Located { master, sqnum: frame.stamp.sqnum, offset, bytes: frame.as_bytes().to_vec() })
 }
 
-/// Whether two nodes say the same; sequence number, CRC and HMAC differ between the two copies.
+/// True when two nodes say the same; sequence number, CRC and HMAC differ between the two copies.
 fn same_state(a: &Located, b: &Located) -> bool {
     let body = |node: &Located| -> Option<(Vec<u8>, Vec<u8>)> {
         let front = node.bytes.get(24..Master::HMAC_AT)?;
@@ -153,7 +153,7 @@ fn same_state(a: &Located, b: &Located) -> bool {
 struct Remains {
     /// The last good master node.
     last: Option<Located>,
-    /// Whether something damaged follows it.
+    /// True when something damaged follows it.
     damaged: bool,
 }
 

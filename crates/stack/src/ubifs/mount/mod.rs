@@ -43,7 +43,7 @@ use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
 pub use probe::{MasterState, probe};
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
     /// Nothing is written, not even what recovery finds.
@@ -56,7 +56,7 @@ pub struct MountOptions {
     /// An image whose free space is to be erased by its first mount goes on asking for that: this mount is not the one on
     /// the flash that it will be written to.
     pub keep_space_fixup: bool,
-    /// What is verified of a filesystem with authentication. Only such a filesystem can be mounted then.
+    /// Verification of a filesystem with authentication. Only such a filesystem can be mounted then.
     pub authenticate: Authenticate,
 }
 
@@ -170,7 +170,7 @@ impl<V: Volume> Core<V> {
         if self.io.is_read_only() { Ok(()) } else { self.end_recovery(needed) }
     }
 
-    /// Whether the filesystem was not unmounted, as the master node has it.
+    /// True when the filesystem was not unmounted, as the master node has it.
     fn was_dirty(&self) -> bool {
         self.master.flags.contains(MasterFlags::DIRTY)
     }

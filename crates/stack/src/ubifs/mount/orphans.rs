@@ -27,7 +27,7 @@ const NUMBER_BYTES: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 struct Orphan {
     inode: u32,
-    /// Whether the orphan area has it.
+    /// True when the orphan area has it.
     written: bool,
 }
 
@@ -65,12 +65,12 @@ impl Orphans {
         }
     }
 
-    /// Whether there are none.
+    /// True when there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether an inode is one.
+    /// True when an inode is one.
     pub(crate) fn contains(&self, inode: u32) -> bool {
         self.by_inode.contains_key(&inode)
     }

@@ -47,7 +47,7 @@ fn max_write<V: Volume>(io: &Io<V>) -> u32 {
     io.layout().volume.max_write_bytes.max(io.layout().min_io_bytes())
 }
 
-/// Whether what stopped the scan can be of the last write.
+/// True when what stopped the scan can be of the last write.
 fn is_last_write(leb: &ScannedLeb, stop: Stop, max_write: u32) -> bool {
     let erased_from = |offset: u32| is_erased(leb.from(offset.next_multiple_of(max_write)));
     match stop {

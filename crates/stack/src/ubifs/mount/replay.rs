@@ -41,7 +41,7 @@ enum What {
 }
 
 impl What {
-    /// Whether the node itself is of use from now on.
+    /// True when the node itself is of use from now on.
     const fn is_kept(&self) -> bool {
         matches!(self, Self::Inode { .. } | Self::Data { .. } | Self::Name { .. })
     }

@@ -104,7 +104,7 @@ impl<V: Volume> Core<V> {
         self.release(held.iter().filter(|&&other| other != lnum))
     }
 
-    /// Whether nothing of a LEB is in use, neither by nodes nor by a head. The index keeps its LEBs until the next commit
+    /// True when nothing of a LEB is in use, neither by nodes nor by a head. The index keeps its LEBs until the next commit
     /// anyway.
     fn is_freeable(&self, lnum: u32) -> bool {
         let leb_bytes = self.io.layout().leb_bytes();
@@ -117,7 +117,7 @@ impl<V: Volume> Core<V> {
     }
 
     /// Deleting needs space too: a filesystem without any cannot be written.
-    fn check_space(&self) -> Result<()> {
+    pub(crate) fn check_space(&self) -> Result<()> {
         let totals = self.space.totals();
         let enough = totals.free + totals.dirty >= u64::from(self.io.layout().dark_bytes);
         if enough { Ok(()) } else { Err(Error::NoSpace) }

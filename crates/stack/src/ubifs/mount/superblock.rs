@@ -19,7 +19,7 @@ const READ_COMPATIBLE_VERSION: u32 = 0;
 /// Fewest LEBs of the main area.
 const MIN_MAIN_LEBS: u32 = 9;
 
-/// How many times the LEBs of a volume a filesystem can have that is only read, so that memory stays in proportion.
+/// Factor by which a filesystem that is only read may have more LEBs than its volume, so that memory stays in proportion.
 const MISSING_LEBS_FACTOR: u32 = 64;
 
 /// The superblock of a volume.

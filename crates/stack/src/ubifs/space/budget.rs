@@ -18,7 +18,7 @@ const MAX_ENTRY_BYTES: u64 = 56 + 255 + 1;
 /// Least LEBs kept for the index. Linux: `MIN_INDEX_LEBS`.
 const MIN_INDEX_LEBS: u32 = 2;
 
-/// How often the index fits into what is kept for it.
+/// Number of times that the index fits into what is kept for it.
 const INDEX_COPIES: u64 = 3;
 
 /// What an operation is going to write, at most.
@@ -62,9 +62,11 @@ pub(super) struct Budget {
     uncommitted_index: u64,
     /// Promised to operations that have not written yet.
     pub(super) promised: Cost,
+    /// Nothing is promised and nothing kept back for the index: what finds room is written.
+    pub(super) unlimited: bool,
 }
 
-/// What a filesystem says of its size, in blocks of 4 KiB. Linux: `statfs`.
+/// Size of a filesystem as it reports it, in blocks of 4 KiB. Linux: `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceReport {
     /// Blocks in all.
@@ -121,7 +123,8 @@ impl Cost {
 impl Budget {
     /// Nothing promised, and the index on flash has so many bytes.
     pub(super) const fn new(committed_index: u64) -> Self {
-        Self { committed_index, uncommitted_index: 0, promised: Cost { index: 0, data: 0, dirty: 0 } }
+        let promised = Cost { index: 0, data: 0, dirty: 0 };
+        Self { committed_index, uncommitted_index: 0, promised, unlimited: false }
     }
 
     /// LEBs the index may need until the next commit is done, and one that its head makes useless for gaps.
@@ -145,6 +148,22 @@ fn reported(layout: &Layout, space: u64) -> u64 {
 }
 
 impl Space {
+    /// Whether space is promised before anything is written. Without, the index gets what is left when it is written.
+    pub(crate) const fn set_budgeted(&mut self, budgeted: bool) {
+        self.budget.unlimited = !budgeted;
+    }
+
+    /// Whether space is promised before anything is written.
+    pub(crate) const fn is_budgeted(&self) -> bool {
+        !self.budget.unlimited
+    }
+
+    /// Number of LEBs of a main area in which `bytes` would be available.
+    pub(crate) fn main_lebs_for(&self, bytes: u64) -> u32 {
+        let needed = self.unavailable(self.min_index_lebs()).saturating_add(bytes);
+        u32::try_from(needed.div_ceil(u64::from(self.layout().leb_bytes()))).unwrap_or(u32::MAX)
+    }
+
     fn layout(&self) -> &Arc<Layout> {
         self.table.layout()
     }
@@ -155,10 +174,13 @@ impl Space {
     }
 
     /// Bytes that nodes can still take if the index is left so many LEBs. Linux: `ubifs_calc_available`.
-    ///
-    /// Kept back are also a LEB for the garbage collector, one for each journal head, and one for deletions, which are
-    /// always let in.
     pub(crate) fn available(&self, min_index_lebs: u32) -> u64 {
+        self.layout().limits.main_bytes().saturating_sub(self.unavailable(min_index_lebs))
+    }
+
+    /// Bytes of the main area that nodes cannot take: those in use, those lost, and those kept back. That is also a LEB for the
+    /// garbage collector, one for each journal head, and one for deletions, which are always let in.
+    fn unavailable(&self, min_index_lebs: u32) -> u64 {
         let (layout, totals) = (self.layout(), self.totals());
         let kept = u64::from(min_index_lebs) + 1 + u64::from(layout.limits.heads) + 1;
         // LEBs that the index has beyond these count as available, and so does their dark space.
@@ -170,7 +192,7 @@ impl Space {
             totals.dark,
             surplus * u64::from(layout.dark_bytes),
         ];
-        layout.limits.main_bytes().saturating_sub(lost.into_iter().fold(0, u64::saturating_add))
+        lost.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Promises the space for a request, if there is enough; `privileged` may use the reserved space. The answer no is not
@@ -179,7 +201,7 @@ impl Space {
     /// Give the cost back with [`give_back`](Self::give_back) when all is written.
     pub(crate) fn promise(&mut self, request: &BudgetRequest, privileged: bool) -> Option<Cost> {
         let cost = request.cost(self.layout());
-        if cost.is_nothing() {
+        if cost.is_nothing() || self.budget.unlimited {
             return Some(Cost::default());
         }
         let before = self.budget.promised;
@@ -191,7 +213,7 @@ impl Space {
         None
     }
 
-    /// Whether what is promised fits.
+    /// True when what is promised fits.
     fn keeps_promises(&self, privileged: bool) -> bool {
         let min_index_lebs = self.min_index_lebs();
         if self.lebs_kept_for_index() > self.reusable_lebs() {

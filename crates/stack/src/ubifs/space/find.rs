@@ -54,6 +54,9 @@ impl Space {
 
     /// LEBs of [`reusable_lebs`](Self::reusable_lebs) that are kept back for the index.
     pub(super) fn lebs_kept_for_index(&self) -> u32 {
+        if !self.is_budgeted() {
+            return 0;
+        }
         self.min_index_lebs().saturating_sub(self.totals().index_lebs)
     }
 

@@ -177,12 +177,12 @@ impl Space {
         self.table.iter().map(|(lnum, leb, _)| (lnum, leb))
     }
 
-    /// Whether LEBs of the index can be used once the next commit is done.
+    /// True when LEBs of the index can be used once the next commit is done.
     pub(crate) const fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Whether a commit has something of the LPT to write, or LEBs of the index to release.
+    /// True when a commit has something of the LPT to write, or LEBs of the index to release.
     pub(crate) fn is_dirty(&self) -> bool {
         self.lpt.is_dirty() || !self.leaving.is_empty()
     }

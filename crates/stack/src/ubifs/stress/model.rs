@@ -62,7 +62,7 @@ pub(super) enum Operation {
 pub(super) struct Model {
     pub(super) state: State,
     pub(super) random: Random,
-    /// How many files there are to be.
+    /// Number of files to create.
     pub(super) files: usize,
     /// Highest block number to be written.
     pub(super) blocks: u32,

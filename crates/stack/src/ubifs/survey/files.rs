@@ -17,7 +17,7 @@ impl<V: Volume> Survey<V> {
         Some(Attributes::new(node, node.file_type()?, &file.attached))
     }
 
-    /// Whether the index does not lead to all that an inode may have: what is known of it was found by a search, and could be older
+    /// True when the index does not lead to all that an inode may have: what is known of it was found by a search, and could be older
     /// than what was there.
     #[must_use]
     pub fn is_doubtful(&self, inode: u32) -> bool {

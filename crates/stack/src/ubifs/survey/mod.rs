@@ -99,7 +99,7 @@ impl Lost {
 pub struct StoredBlock {
     /// Bytes before compression.
     pub size: u32,
-    /// How it is compressed.
+    /// Compression of the data.
     pub compression: Compression,
     /// The bytes as stored.
     pub data: Vec<u8>,
@@ -157,7 +157,7 @@ impl<V: Volume> Survey<V> {
         &self.tree
     }
 
-    /// What is wrong.
+    /// Problems that were found.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems.list
@@ -175,13 +175,13 @@ impl<V: Volume> Survey<V> {
         self.superblock.as_ref()
     }
 
-    /// What the master node says; `None` if none can be read.
+    /// State in the master node; `None` if none can be read.
     #[must_use]
     pub const fn master(&self) -> Option<MasterState> {
         self.master
     }
 
-    /// Whether Linux can mount it.
+    /// True when Linux can mount it.
     #[must_use]
     pub const fn mounts(&self) -> bool {
         self.mounts
@@ -217,7 +217,7 @@ impl<V: Volume> Survey<V> {
 
 const NOT_ITS_SIZE: &str = "the block does not decompress to its size";
 
-/// Whether a block decompresses to as many bytes as it says.
+/// True when a block decompresses to as many bytes as it says.
 fn decompresses(decompressor: &mut Decompressor, node: &floatgate_media::ubifs::DataNode<'_>) -> bool {
     let mut out = [0; floatgate_media::ubifs::BLOCK_BYTES as usize];
     let size = node.block.size as usize;

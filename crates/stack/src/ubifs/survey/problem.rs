@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use crate::ubifs::error::Error;
 
-/// How bad something is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// As it should be, and good to know.
@@ -45,7 +45,7 @@ pub enum Structure {
 }
 
 impl Structure {
-    /// Its name for people.
+    /// Name of the structure, for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,15 +68,15 @@ impl Structure {
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Where it belongs.
+    /// Structure that the problem is in.
     pub structure: Structure,
     /// LEB and byte in it, if it has a place.
     pub place: Option<(u32, u32)>,
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
-    /// What follows for who uses the filesystem.
+    /// Consequence for who uses the filesystem.
     pub consequence: &'static str,
     /// Inodes that are hit, or may be.
     pub inodes: Option<RangeInclusive<u32>>,

@@ -6,12 +6,12 @@ use floatgate_media::ubifs::{BLOCK_BYTES, FileType, Inode, InodeFlags, ROOT_INOD
 
 use crate::ubifs::layout::Place;
 
-/// What a name leads to.
+/// Target of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
     /// The inode.
     pub inode: u32,
-    /// Its type, as the entry says.
+    /// Type of the file as the entry says.
     pub file_type: FileType,
     /// The entry.
     pub place: Place,
@@ -37,9 +37,9 @@ pub struct DataBlock {
 pub struct File {
     /// The inode; `None` if it was not found.
     pub inode: Option<Inode>,
-    /// Where its node stands.
+    /// Position of the inode's node.
     pub place: Place,
-    /// What is attached to it: target, device number, value.
+    /// Inline data: target of a link, device number, value of an extended attribute.
     pub attached: Vec<u8>,
     /// Of a directory: names.
     pub entries: BTreeMap<Vec<u8>, Child>,
@@ -60,13 +60,13 @@ pub struct File {
 }
 
 impl File {
-    /// Whether it is a directory.
+    /// True when it is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.inode.is_some_and(|inode| inode.file_type() == Some(FileType::Directory))
     }
 
-    /// Whether it holds the value of an extended attribute.
+    /// True when it holds the value of an extended attribute.
     #[must_use]
     pub fn is_xattr(&self) -> bool {
         self.inode.is_some_and(|inode| inode.is_xattr())
@@ -93,7 +93,7 @@ impl File {
     }
 }
 
-/// All files.
+/// Tree of all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// By inode number.

@@ -36,7 +36,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Whether more empty LEBs are needed.
+    /// True when more empty LEBs are needed.
     pub(super) fn lacks_lebs(&self, layout: &Layout, head: IndexHead) -> bool {
         self.lebs.len() < lebs_needed(layout, head, &self.nodes)
     }

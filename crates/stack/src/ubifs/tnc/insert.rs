@@ -168,7 +168,7 @@ impl Tnc {
     }
 }
 
-/// Whether a key is that of a block of the same file.
+/// True when a key is that of a block of the same file.
 fn is_block_of(key: Key, other: Key) -> bool {
     other.key_type() == KeyType::Data && other.inum() == key.inum()
 }

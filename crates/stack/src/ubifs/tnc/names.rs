@@ -88,7 +88,7 @@ impl Tnc {
         Ok((!places.is_empty()).then_some(Run { first, places }))
     }
 
-    /// Whether the same key can stand behind the branch a path ends at, as far as memory knows.
+    /// True when the same key can stand behind the branch a path ends at, as far as memory knows.
     fn may_go_on(&self, path: &Path, key: Key) -> bool {
         let Some(step) = path.last() else { return false };
         match self.arena.node(step.id).twigs.get(step.slot + 1) {

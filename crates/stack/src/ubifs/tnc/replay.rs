@@ -32,7 +32,7 @@ impl Replay {
         self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start)
     }
 
-    /// Whether the committed index leads to this place, and the journal was written there since.
+    /// True when the committed index leads to this place, and the journal was written there since.
     fn is_overwritten(&self, place: Place) -> bool {
         self.is_in_journal(place) && !self.inserted.contains(&(place.lnum, place.offset))
     }

@@ -24,7 +24,7 @@ pub struct NewNode<'a> {
     pub mode: u32,
     /// Of a device: its number as the kernel packs it into 32 bits.
     pub device: u32,
-    /// Who makes it.
+    /// User who creates the entry.
     pub uid: u32,
     /// Group of who makes it.
     pub gid: u32,
@@ -33,13 +33,13 @@ pub struct NewNode<'a> {
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed<'l> {
-    /// What it names.
+    /// Inode number of the file.
     pub inode: u32,
-    /// Its type.
+    /// Type of the file.
     pub file_type: FileType,
     /// The name.
     pub name: &'l [u8],
-    /// Where to read on behind it.
+    /// Offset at which the next read of the directory continues.
     pub next: u64,
 }
 

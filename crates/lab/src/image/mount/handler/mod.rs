@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::errno;
 
-/// What an operation ends with.
+/// Result of an operation.
 pub type Answer<T> = Result<T, Errno>;
 
 /// `renameat2`: no file is replaced.
@@ -155,7 +155,7 @@ impl<V: Volume> Handler<V> {
         Ok(())
     }
 
-    /// Sizes.
+    /// Sizes of the filesystem (statfs).
     pub fn space(&self) -> SpaceReport {
         self.fs.space()
     }

@@ -267,7 +267,7 @@ impl Bytes {
     }
 }
 
-/// Whether the copy of three bytes after a run of literals reaches this far, and no shorter one does.
+/// True when the copy of three bytes after a run of literals reaches this far, and no shorter one does.
 #[inline(always)]
 pub(super) const fn triple(distance: usize) -> bool {
     distance > SHORT_DISTANCE && distance <= TRIPLE_DISTANCE

@@ -2,7 +2,7 @@
 
 use super::{CHAIN, SHORT_DISTANCE, TRAILING};
 
-/// What is wrong with LZO data.
+/// Reason for which LZO data are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LzoFault {
     /// An instruction or its literals are cut off.

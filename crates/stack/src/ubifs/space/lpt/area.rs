@@ -63,7 +63,7 @@ impl Area {
         }
     }
 
-    /// Whether nothing is in a LEB.
+    /// True when nothing is in a LEB.
     pub(super) fn is_empty(&self, lnum: u32) -> bool {
         self.iter().any(|(other, leb)| other == lnum && leb.free == self.leb_bytes)
     }

@@ -47,7 +47,7 @@ impl Lpt {
         self.area.iter().find(|(other, _)| *other == lnum).map_or(0, |(_, leb)| leb.free)
     }
 
-    /// Whether there is something to write.
+    /// True when there is something to write.
     pub(super) fn is_dirty(&self) -> bool {
         self.tree.get(NodeId { row: 0, column: 0 }).is_some_and(|slot| slot.dirty)
     }
