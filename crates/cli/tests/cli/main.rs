@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
@@ -20,9 +21,13 @@ mod json;
 #[cfg(target_os = "linux")]
 mod mount;
 mod otp;
+#[cfg(target_os = "linux")]
+mod mounted;
 mod output;
 #[cfg(target_os = "linux")]
 mod outputs;
 mod plots;
+#[cfg(target_os = "linux")]
+mod programs;
 mod support;
 mod volumes;
