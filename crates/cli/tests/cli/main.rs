@@ -20,9 +20,9 @@ mod images;
 mod json;
 #[cfg(target_os = "linux")]
 mod mount;
-mod otp;
 #[cfg(target_os = "linux")]
 mod mounted;
+mod otp;
 mod output;
 #[cfg(target_os = "linux")]
 mod outputs;
