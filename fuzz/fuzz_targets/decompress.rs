@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 const BLOCK: usize = 4096;
 
 thread_local! {
-    static CODERS: RefCell<(Compressor, Decompressor)> = RefCell::new((Compressor::new(), Decompressor::new()));
+    static CODERS: RefCell<(Compressor, Decompressor)> = RefCell::new((Compressor::default(), Decompressor::new()));
 }
 
 // First byte: how; second: room for the block, sixteenths of it.

@@ -38,7 +38,7 @@ pub struct Link {
 }
 
 /// A driver with its chip: an [`Mtd`] that can be watched.
-pub trait Device: Mtd {
+pub trait Device: Mtd + Send {
     /// The driver's thread.
     fn host(&mut self) -> &mut Host;
 

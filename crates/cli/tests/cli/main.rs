@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
@@ -19,10 +20,14 @@ mod images;
 mod json;
 #[cfg(target_os = "linux")]
 mod mount;
+#[cfg(target_os = "linux")]
+mod mounted;
 mod otp;
 mod output;
 #[cfg(target_os = "linux")]
 mod outputs;
 mod plots;
+#[cfg(target_os = "linux")]
+mod programs;
 mod support;
 mod volumes;

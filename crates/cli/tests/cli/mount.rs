@@ -1,87 +1,16 @@
 //! `floatgate image mount`, with the kernel of the host. Where that has no FUSE, or does not let us, the tests count as skipped.
 
-#![expect(clippy::print_stderr, reason = "a test that is skipped says why")]
-
+use crate::mounted::{Mount, has_fuse};
 use crate::support::{finish, floatgate, fresh, run_in};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-
-/// A mount that ends with the test.
-struct Mount {
-    child: Child,
-    directory: PathBuf,
-}
-
-impl Mount {
-    /// Mounts `image` of a folder in its `mnt`; `None` where the host does not let us.
-    fn new(folder: &Path, image: &str, options: &[&str]) -> Option<Self> {
-        let directory = folder.join("mnt");
-        fs::create_dir_all(&directory).unwrap();
-        let mut command = floatgate();
-        command.args(["image", "mount", image, "mnt"]).args(options).current_dir(folder);
-        let child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut mount = Self { child, directory };
-        for attempt in 0.. {
-            if mount.is_mounted() {
-                break;
-            }
-            if let Some(status) = mount.child.try_wait().unwrap() {
-                let told = mount.told();
-                assert!(told.contains("ermitted") || told.contains("ermission"), "{status}: {told}");
-                eprintln!("skipped: the host does not let us mount: {told}");
-                return None;
-            }
-            assert!(attempt < 6000, "not mounted after a minute");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(mount)
-    }
-
-    fn is_mounted(&self) -> bool {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        mounts.lines().any(|line| line.split(' ').nth(1) == self.directory.to_str())
-    }
-
-    /// What it printed until it ended.
-    fn told(&mut self) -> String {
-        let mut told = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        told
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-    }
-
-    /// Ends it as Ctrl-C does.
-    fn end(mut self) {
-        self.signal("-INT");
-        let status = self.child.wait().unwrap();
-        let told = self.told();
-        assert!(status.success(), "{told}");
-        assert!(!self.is_mounted());
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if self.is_mounted() {
-            let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
-        }
-    }
-}
 
 /// A folder with images, where the host has FUSE.
 fn folder(name: &str) -> Option<PathBuf> {
-    if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
-        eprintln!("skipped: /dev/fuse: {error}");
+    if !has_fuse() {
         return None;
     }
     let folder = fresh(name);
@@ -115,6 +44,27 @@ fn work(root: &Path) {
     fs::set_permissions(at("a/b/file-8"), Permissions::from_mode(0o4751)).unwrap();
     let when = std::time::UNIX_EPOCH + Duration::new(1_234_567_890, 123_456_789);
     File::options().write(true).open(at("a/b/file-10")).unwrap().set_modified(when).unwrap();
+    // Renamed over an open file: that one stays as it was.
+    fs::write(at("a/old"), "old contents").unwrap();
+    let mut replaced = File::open(at("a/old")).unwrap();
+    fs::write(at("a/new"), "new").unwrap();
+    fs::rename(at("a/new"), at("a/old")).unwrap();
+    let mut text = String::new();
+    replaced.read_to_string(&mut text).unwrap();
+    assert_eq!((text.as_str(), fs::read_to_string(at("a/old")).unwrap().as_str()), ("old contents", "new"));
+    // A change of owner takes away what lets a file run as another user, of root's files too.
+    fs::write(at("a/program"), "x").unwrap();
+    fs::set_permissions(at("a/program"), Permissions::from_mode(0o6755)).unwrap();
+    let _ = std::os::unix::fs::chown(at("a/program"), Some(12), Some(34));
+    // Asked for before it is there, and after it is gone.
+    assert!(!at("later").exists());
+    fs::write(at("later"), "").unwrap();
+    assert!(at("later").exists());
+    fs::remove_file(at("later")).unwrap();
+    assert!(!at("later").exists());
+    let fifo =
+        rustix::fs::mknodat(rustix::fs::CWD, at("a/fifo"), rustix::fs::FileType::Fifo, 0o640.into(), 0);
+    fifo.unwrap();
     // Open without a name, and still there.
     let mut open = File::options().read(true).write(true).create_new(true).open(at("gone")).unwrap();
     open.write_all(b"still there").unwrap();
@@ -125,8 +75,31 @@ fn work(root: &Path) {
     assert_eq!(text, "still there");
 }
 
+/// The kernel believes what it was told of names and attributes, but not longer than it is so.
+fn knows_what_changed(root: &Path) {
+    let (folder, file) = (root.join("a"), root.join("a/file"));
+    let links = |path: &Path| fs::metadata(path).unwrap().nlink();
+    let before = links(&folder);
+    fs::create_dir(folder.join("inside")).unwrap();
+    assert_eq!(links(&folder), before + 1);
+    fs::remove_dir(folder.join("inside")).unwrap();
+    assert_eq!(links(&folder), before);
+    fs::write(&file, "x").unwrap();
+    fs::hard_link(&file, folder.join("second")).unwrap();
+    assert_eq!(links(&file), 2);
+    fs::remove_file(folder.join("second")).unwrap();
+    assert_eq!(links(&file), 1);
+    let changed = || fs::metadata(&file).map(|metadata| (metadata.ctime(), metadata.ctime_nsec())).unwrap();
+    let before = changed();
+    std::thread::sleep(Duration::from_millis(20));
+    let flags = rustix::fs::ioctl_getflags(File::open(&file).unwrap()).unwrap();
+    rustix::fs::ioctl_setflags(File::open(&file).unwrap(), flags ^ rustix::fs::IFlags::COMPRESSED).unwrap();
+    assert!(changed() > before, "flags were set");
+    fs::remove_file(file).unwrap();
+}
+
 /// All below a directory, as lines; of the names in `left_out` at its top nothing.
-fn tree(root: &Path, left_out: &[&str]) -> Vec<String> {
+pub(crate) fn tree(root: &Path, left_out: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut pending = vec![root.to_owned()];
     while let Some(directory) = pending.pop() {
@@ -143,6 +116,8 @@ fn tree(root: &Path, left_out: &[&str]) -> Vec<String> {
                 format!("{name} {mode:o}")
             } else if metadata.is_symlink() {
                 format!("{name} {mode:o} {:?}", fs::read_link(&path).unwrap())
+            } else if !metadata.is_file() {
+                format!("{name} {mode:o} {:?}", metadata.file_type())
             } else {
                 let bytes = fs::read(&path).unwrap();
                 let exact = if metadata.mtime() == 1_234_567_890 { metadata.mtime_nsec() } else { 0 };
@@ -167,6 +142,7 @@ fn a_mounted_image_is_a_folder_like_any_other() {
     let root = mount.directory.clone();
     work(&root);
     assert_eq!(tree(&root, &OWN), tree(&plain, &[]));
+    knows_what_changed(&root);
     assert!(fs::read_to_string(root.join("etc/fstab")).unwrap().starts_with("ubi0:"));
     let locked = run_in(&folder, ["image", "mkdir", "rootfs.ubi", "/new"]);
     assert!(locked.code == Some(2) && locked.err.contains("somebody else"), "{locked:?}");

@@ -50,6 +50,15 @@ impl Judged {
         }));
     }
 
+    /// What the kernel's `statfs` says of each image: bytes of a block, blocks, free and available ones.
+    pub(crate) fn statfs(&self) -> BTreeMap<String, Vec<u64>> {
+        let numbers = |path: &PathBuf| -> Vec<u64> {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+        };
+        self.theirs(".statfs").iter().map(|(name, path)| (name.clone(), numbers(path))).collect()
+    }
+
     /// The kernel's log has no line but those that are `usual` of an image of this name.
     pub(crate) fn assert_silent(&self, usual: impl Fn(&str, &str) -> bool) {
         let logs = self.theirs(".log");

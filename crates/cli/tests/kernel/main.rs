@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
@@ -18,6 +19,8 @@ mod judged;
 mod live;
 mod log;
 mod manifest;
+#[path = "../cli/mounted.rs"]
+mod mounted;
 mod ours;
 mod tar;
 mod ubifs;
@@ -25,6 +28,7 @@ mod ubifs_built;
 mod ubifs_edited;
 mod ubifs_large;
 mod ubifs_live;
+mod ubifs_mounted;
 mod ubifs_reads;
 mod ubifs_rebuilt;
 mod ubifs_repaired;

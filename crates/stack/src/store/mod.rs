@@ -28,7 +28,7 @@ pub struct StoreError {
 /// Bytes that can be read and written anywhere: what is behind an image.
 ///
 /// Flash that nobody wrote to reads as 0xFF, and so does a store behind its end.
-pub trait Store {
+pub trait Store: Send {
     /// Bytes in it.
     fn size_bytes(&self) -> u64;
 

@@ -41,7 +41,7 @@ fn at(lnum: u32, offset: u32) -> impl FnOnce(UbiError) -> VolumeError {
     move |error| VolumeFault::from(error).at(lnum, offset)
 }
 
-impl<M: Mtd> Volume for UbiVolume<M> {
+impl<M: Mtd + Send> Volume for UbiVolume<M> {
     fn geometry(&self) -> VolumeGeometry {
         let io = &self.ubi.io;
         let max_write_bytes = io.mtd.geometry().buffer_bytes;

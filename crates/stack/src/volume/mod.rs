@@ -99,7 +99,7 @@ impl VolumeFault {
 /// **After a power loss** a `write` has left a prefix of its minimal I/O units whole, perhaps one damaged, the others
 /// erased. A `change` has left the old LEB or the new one. An `unmap` without [`erase`](Self::erase) may come undone: the
 /// LEB may be back with its old contents.
-pub trait Volume {
+pub trait Volume: Send {
     /// Sizes.
     fn geometry(&self) -> VolumeGeometry;
 

@@ -36,7 +36,7 @@ pub(super) struct Compressors {
 
 impl Compressors {
     pub(super) fn new(how: Compression) -> Self {
-        Self { how, all: (0..PIECES).map(|_| Compressor::new()).collect() }
+        Self { how, all: (0..PIECES).map(|_| Compressor::default()).collect() }
     }
 
     /// Compresses the blocks of a batch into pieces, in their order.

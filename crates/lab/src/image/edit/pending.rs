@@ -4,10 +4,9 @@
 //! a power cut leaves on flash, which the next mount recovers from. Beside the list the changed pages are
 //! kept, for reading.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use floatgate_stack::{Store, StoreError};
 
@@ -46,11 +45,11 @@ struct Inner<S> {
 
 /// A store whose changes wait. Clones are the same store.
 #[derive(Debug)]
-pub struct Pending<S>(Rc<RefCell<Inner<S>>>);
+pub struct Pending<S>(Arc<Mutex<Inner<S>>>);
 
 impl<S> Clone for Pending<S> {
     fn clone(&self) -> Self {
-        Self(Rc::clone(&self.0))
+        Self(Arc::clone(&self.0))
     }
 }
 
@@ -65,23 +64,27 @@ impl<S: Store> Pending<S> {
     /// Over a store that stays as it is.
     pub fn new(below: S) -> Self {
         let size = below.size_bytes();
-        Self(Rc::new(RefCell::new(Inner { below, size, pages: BTreeMap::new(), changes: Vec::new() })))
+        Self(Arc::new(Mutex::new(Inner { below, size, pages: BTreeMap::new(), changes: Vec::new() })))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True when nothing was changed.
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().changes.is_empty()
+        self.inner().changes.is_empty()
     }
 
     /// Bytes of the store below.
     pub fn size_below(&self) -> u64 {
-        self.0.borrow().below.size_bytes()
+        self.inner().below.size_bytes()
     }
 
     /// The bytes that change before `end`, as ranges in order that do not touch.
     pub fn changed(&self, end: u64) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for page in self.0.borrow().pages.keys() {
+        for page in self.inner().pages.keys() {
             let start = page * PAGE as u64;
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end += PAGE as u64,
@@ -98,7 +101,7 @@ impl<S: Store> Pending<S> {
     /// Those of the other store; it is as after a power cut then.
     pub fn write_to(&self, out: &mut dyn Store, end: u64) -> Result<Written, StoreError> {
         let mut written = Written::default();
-        for change in &self.0.borrow().changes {
+        for change in &self.inner().changes {
             written.bytes += match change {
                 Change::Erase { offset, len } => {
                     erase(out, *offset, (*len).min(end.saturating_sub(*offset)))?
@@ -189,11 +192,11 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops:
 
 impl<S: Store> Store for Pending<S> {
     fn size_bytes(&self) -> u64 {
-        self.0.borrow().size
+        self.inner().size
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        let mut inner = self.0.borrow_mut();
+        let mut inner = self.inner();
         if inner.pages.is_empty() {
             return inner.below.read_at(offset, buf);
         }
@@ -210,7 +213,7 @@ impl<S: Store> Store for Pending<S> {
             offset,
             reason: "no file is that long".into(),
         })?;
-        let mut inner = self.0.borrow_mut();
+        let mut inner = self.inner();
         for (page, skip, range) in parts(offset, data.len()) {
             inner.write_page(page, skip, &data[range])?;
         }

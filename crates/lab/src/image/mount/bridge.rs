@@ -1,28 +1,29 @@
-//! From FUSE's requests to the worker, and back.
+//! From FUSE's requests to the handler, and back.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
-use floatgate_stack::ubifs::{AttributeChanges, Attributes};
+use floatgate_stack::ubifs::{AttributeChanges, Attributes, SpaceReport};
 use fuser::{
     BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
+use super::Answer;
 use super::handler::{NewNode, Times, pack_device};
-use super::worker::{Job, Served};
+use super::shared::{Served, Shared};
 
-/// How long the kernel may believe what it was told. Nobody else changes the image; still, a directory's size and links change
-/// with what is in it, which the kernel does not always ask about.
-const BELIEVED: Duration = Duration::from_secs(1);
+/// How long the kernel may believe what it was told of names and attributes: always, as nobody else changes the image. What its
+/// own requests change it takes for unknown itself, and [`Bridge::forget_attributes`] tells it of the rest.
+const BELIEVED: Duration = Duration::from_secs(1 << 24);
 
 /// Bytes that `stat` counts blocks in.
 const STAT_BLOCK: u64 = 512;
@@ -34,6 +35,10 @@ const BLOCK: u32 = 4096;
 const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
 
+/// `FS_IOC_FSGETXATTR`, which the kernel asks before it sets flags; its answer is a `struct fsxattr`, of which the first number are flags.
+const GET_XFLAGS: u32 = 0x801C_581F;
+const XFLAGS_BYTES: usize = 28;
+
 /// `O_SYNC` and `O_DSYNC`.
 const SYNC: i32 = 0o4_010_000;
 
@@ -42,20 +47,32 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 /// What FUSE talks to.
-#[derive(Debug)]
 pub(super) struct Bridge {
-    jobs: SyncSender<Option<Job>>,
+    shared: Arc<Shared>,
     writable: bool,
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Bridge {
-    pub(super) const fn new(jobs: SyncSender<Option<Job>>, writable: bool) -> Self {
-        Self { jobs, writable }
+    pub(super) fn new(shared: Arc<Shared>, writable: bool) -> Self {
+        Self { shared, writable, notifier: Arc::default() }
     }
 
-    /// Asks the worker. If it has ended, the job is dropped, and the reply in it says EIO.
-    fn ask(&self, job: impl FnOnce(&mut Served) + Send + 'static) {
-        let _ = self.jobs.send(Some(Box::new(job)));
+    fn ask<T>(&self, work: impl FnOnce(&mut Served) -> Answer<T>) -> Answer<T> {
+        self.shared.ask(work)
+    }
+
+    /// Where the session puts what tells the kernel that attributes have changed.
+    pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.notifier)
+    }
+
+    /// Tells the kernel that it no longer knows the attributes of an inode.
+    fn forget_attributes(&self, inode: INodeNo) {
+        if let Some(notifier) = self.notifier.get() {
+            // It may not know the inode at all.
+            let _ = notifier.inval_inode(inode, -1, 0);
+        }
     }
 }
 
@@ -162,47 +179,51 @@ fn sized(reply: ReplyXattr, size: u32, answer: Result<Vec<u8>, Errno>) {
     }
 }
 
-/// What makes something, with its own copy of the name.
-struct Maker {
-    directory: u32,
-    name: Vec<u8>,
-    uid: u32,
-    gid: u32,
+fn ioctl(reply: ReplyIoctl, answer: Result<Vec<u8>, Errno>) {
+    match answer {
+        Ok(bytes) => reply.ioctl(0, &bytes),
+        Err(errno) => reply.error(code(errno)),
+    }
 }
 
-impl Maker {
-    fn new(request: &Request, parent: INodeNo, name: &OsStr) -> Self {
-        let (uid, gid) = (request.uid(), request.gid());
-        Self { directory: number(parent), name: name.as_bytes().to_vec(), uid, gid }
-    }
-
-    fn node(&self, mode: u32, device: u32) -> NewNode<'_> {
-        let Self { directory, ref name, uid, gid } = *self;
-        NewNode { directory, name, mode, device, uid, gid }
-    }
+/// A file to be made for whoever asks.
+fn node<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, mode: u32, device: u32) -> NewNode<'a> {
+    let (uid, gid) = (request.uid(), request.gid());
+    NewNode { directory: number(parent), name: name.as_bytes(), mode, device, uid, gid }
 }
 
 #[allow(clippy::too_many_arguments, reason = "as the trait has them")]
 impl Filesystem for Bridge {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // Neither is needed: a kernel without them asks more often.
-        let _ = config.add_capabilities(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
-        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+        // None is needed: a kernel without them asks more often.
+        let wanted = [
+            InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            // Without it the kernel asks for attributes before each change of owner and `security.capability` before each write.
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+        ];
+        for flags in wanted {
+            let _ = config.add_capabilities(flags);
+        }
         Ok(())
     }
 
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (parent, name) = (number(parent), name.as_bytes().to_vec());
-        self.ask(move |fs| entry(reply, fs.lookup(parent, &name)));
+        match self.ask(|fs| fs.lookup(number(parent), name.as_bytes())) {
+            // Inode 0: the kernel remembers that there is no such name.
+            Err(Errno::NOENT) => reply.entry(&BELIEVED, &NOTHING, Generation(0)),
+            answer => entry(reply, answer),
+        }
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        self.ask(move |fs| attributes(reply, fs.attributes(number(ino))));
+        attributes(reply, self.ask(|fs| fs.attributes(number(ino))));
     }
 
     fn setattr(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -225,11 +246,21 @@ impl Filesystem for Bridge {
         let times = Times { atime: atime.map(point), mtime: mtime.map(point) };
         let permissions = mode.map(|mode| mode & 0o7777);
         let changes = AttributeChanges { permissions, uid, gid, size, ..AttributeChanges::default() };
-        self.ask(move |fs| attributes(reply, fs.set_attributes(number(ino), &changes, times)));
+        // The kernel's FATTR_KILL_SUIDGID, which fuser does not pass on, is set for truncation by whoever lacks CAP_FSETID.
+        let drops_set_id = size.is_some() && req.uid() != 0;
+        attributes(
+            reply,
+            self.ask(|fs| {
+                if drops_set_id {
+                    fs.drop_set_id(number(ino))?;
+                }
+                fs.set_attributes(number(ino), &changes, times)
+            }),
+        );
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
-        self.ask(move |fs| data(reply, fs.read_link(number(ino))));
+        data(reply, self.ask(|fs| fs.read_link(number(ino))));
     }
 
     fn mknod(
@@ -242,29 +273,28 @@ impl Filesystem for Bridge {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let maker = Maker::new(req, parent, name);
-        self.ask(move |fs| entry(reply, fs.make(&maker.node(mode, rdev))));
+        let node = node(req, parent, name, mode, rdev);
+        entry(reply, self.ask(|fs| fs.make(&node)));
     }
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
-        let maker = Maker::new(req, parent, name);
-        self.ask(move |fs| entry(reply, fs.make(&maker.node(mode & 0o7777 | 0o040_000, 0))));
+        let node = node(req, parent, name, mode & 0o7777 | 0o040_000, 0);
+        entry(reply, self.ask(|fs| fs.make(&node)));
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (parent, name) = (number(parent), name.as_bytes().to_vec());
-        self.ask(move |fs| empty(reply, fs.unlink(parent, &name)));
+        let (parent, name) = (number(parent), name.as_bytes());
+        empty(reply, self.ask(|fs| fs.unlink(parent, name)));
     }
 
     fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (parent, name) = (number(parent), name.as_bytes().to_vec());
-        self.ask(move |fs| empty(reply, fs.remove_dir(parent, &name)));
+        let (parent, name) = (number(parent), name.as_bytes());
+        empty(reply, self.ask(|fs| fs.remove_dir(parent, name)));
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, link_name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let maker = Maker::new(req, parent, link_name);
-        let target = target.as_os_str().as_bytes().to_vec();
-        self.ask(move |fs| entry(reply, fs.symlink(&maker.node(0, 0), &target)));
+        let node = node(req, parent, link_name, 0, 0);
+        entry(reply, self.ask(|fs| fs.symlink(&node, target.as_os_str().as_bytes())));
     }
 
     fn rename(
@@ -277,22 +307,21 @@ impl Filesystem for Bridge {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let (from, to) = (name.as_bytes().to_vec(), newname.as_bytes().to_vec());
-        let (parent, newparent) = (number(parent), number(newparent));
-        self.ask(move |fs| empty(reply, fs.rename((parent, &from), (newparent, &to), flags.bits())));
+        let (from, to) = ((number(parent), name.as_bytes()), (number(newparent), newname.as_bytes()));
+        empty(reply, self.ask(|fs| fs.rename(from, to, flags.bits())));
     }
 
     fn link(&self, _req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
-        let name = newname.as_bytes().to_vec();
-        self.ask(move |fs| entry(reply, fs.link(number(ino), number(newparent), &name)));
+        let name = newname.as_bytes();
+        entry(reply, self.ask(|fs| fs.link(number(ino), number(newparent), name)));
     }
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.ask(move |fs| match fs.open(number(ino)) {
+        match self.ask(|fs| fs.open(number(ino))) {
             // Nobody else changes the file: what the kernel has of it stays good.
             Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(errno) => reply.error(code(errno)),
-        });
+        }
     }
 
     fn read(
@@ -306,7 +335,7 @@ impl Filesystem for Bridge {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.ask(move |fs| data(reply, fs.read(number(ino), offset, size)));
+        data(reply, self.ask(|fs| fs.read(number(ino), offset, size)));
     }
 
     fn write(
@@ -316,16 +345,21 @@ impl Filesystem for Bridge {
         _fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
+        write_flags: WriteFlags,
         flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let data = data.to_vec();
-        self.ask(move |fs| match fs.write(number(ino), offset, &data, flags.0 & SYNC != 0) {
-            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(0)),
-            Err(errno) => reply.error(code(errno)),
+        let written = self.ask(|fs| {
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                fs.drop_set_id(number(ino))?;
+            }
+            fs.write(number(ino), offset, data, flags.0 & SYNC != 0)
         });
+        match written {
+            Ok(len) => reply.written(len),
+            Err(errno) => reply.error(code(errno)),
+        }
     }
 
     fn flush(
@@ -336,8 +370,8 @@ impl Filesystem for Bridge {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // Closing a file brings nothing to flash.
-        reply.ok();
+        // Closing a file brings nothing to flash: the kernel need not ask again.
+        reply.error(fuser::Errno::ENOSYS);
     }
 
     fn release(
@@ -350,31 +384,34 @@ impl Filesystem for Bridge {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.ask(move |fs| empty(reply, fs.close(number(ino))));
+        empty(reply, self.ask(|fs| fs.close(number(ino))));
     }
 
     fn fsync(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        self.ask(move |fs| empty(reply, fs.fsync(number(ino))));
+        empty(reply, self.ask(|fs| fs.fsync(number(ino))));
     }
 
     fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.ask(move |fs| match fs.open_dir(number(ino)) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+        // What never changes the kernel may keep. If it changes, the list of this handle is what makes `rm -r` see every name.
+        let kept = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR;
+        let flags = if self.writable { FopenFlags::empty() } else { kept };
+        match self.ask(|fs| fs.open_dir(number(ino))) {
+            Ok(handle) => reply.opened(FileHandle(handle), flags),
             Err(errno) => reply.error(code(errno)),
-        });
+        }
     }
 
     fn readdir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        self.ask(move |fs| {
-            let listed = fs.list(number(ino), fh.0, offset, &mut |_, entry| {
+        let listed = self.ask(|fs| {
+            fs.list(number(ino), fh.0, offset, &mut |_, entry| {
                 let inode = INodeNo(u64::from(entry.inode));
                 reply.add(inode, entry.next, kind(entry.file_type), OsStr::from_bytes(entry.name))
-            });
-            match listed {
-                Ok(()) => reply.ok(),
-                Err(errno) => reply.error(code(errno)),
-            }
+            })
         });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(code(errno)),
+        }
     }
 
     fn readdirplus(
@@ -385,8 +422,8 @@ impl Filesystem for Bridge {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.ask(move |fs| {
-            let listed = fs.list(number(ino), fh.0, offset, &mut |fs, entry| {
+        let listed = self.ask(|fs| {
+            fs.list(number(ino), fh.0, offset, &mut |fs, entry| {
                 let name = OsStr::from_bytes(entry.name);
                 let inode = INodeNo(u64::from(entry.inode));
                 match plus(fs, number(ino), entry.name, entry.inode) {
@@ -397,28 +434,29 @@ impl Filesystem for Bridge {
                         reply.add(INodeNo(0), entry.next, name, &Duration::ZERO, &only_name, Generation(0))
                     }
                 }
-            });
-            match listed {
-                Ok(()) => reply.ok(),
-                Err(errno) => reply.error(code(errno)),
-            }
+            })
         });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(code(errno)),
+        }
     }
 
     fn releasedir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
-        self.ask(move |fs| empty(reply, fs.close_dir(number(ino), fh.0)));
+        empty(reply, self.ask(|fs| fs.close_dir(number(ino), fh.0)));
     }
 
     fn fsyncdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        self.ask(move |fs| empty(reply, fs.fsync(number(ino))));
+        empty(reply, self.ask(|fs| fs.fsync(number(ino))));
     }
 
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        self.ask(move |fs| {
-            let space = fs.space();
-            let (total, free, available) = (space.blocks, space.free_blocks, space.available_blocks);
-            reply.statfs(total, free, available, 0, 0, BLOCK, 255, BLOCK);
-        });
+        match self.ask(|fs| Ok(fs.space())) {
+            Ok(SpaceReport { blocks, free_blocks, available_blocks }) => {
+                reply.statfs(blocks, free_blocks, available_blocks, 0, 0, BLOCK, 255, BLOCK);
+            }
+            Err(errno) => reply.error(code(errno)),
+        }
     }
 
     fn setxattr(
@@ -431,23 +469,23 @@ impl Filesystem for Bridge {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let (name, value) = (name.as_bytes().to_vec(), value.to_vec());
+        let name = name.as_bytes();
         let flags = XattrFlags::from_bits_retain(flags.unsigned_abs());
-        self.ask(move |fs| empty(reply, fs.set_xattr(number(ino), &name, &value, flags)));
+        empty(reply, self.ask(|fs| fs.set_xattr(number(ino), name, value, flags)));
     }
 
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let name = name.as_bytes().to_vec();
-        self.ask(move |fs| sized(reply, size, fs.get_xattr(number(ino), &name)));
+        let name = name.as_bytes();
+        sized(reply, size, self.ask(|fs| fs.get_xattr(number(ino), name)));
     }
 
     fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        self.ask(move |fs| sized(reply, size, fs.list_xattrs(number(ino))));
+        sized(reply, size, self.ask(|fs| fs.list_xattrs(number(ino))));
     }
 
     fn removexattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let name = name.as_bytes().to_vec();
-        self.ask(move |fs| empty(reply, fs.remove_xattr(number(ino), &name)));
+        let name = name.as_bytes();
+        empty(reply, self.ask(|fs| fs.remove_xattr(number(ino), name)));
     }
 
     fn create(
@@ -460,18 +498,19 @@ impl Filesystem for Bridge {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        let maker = Maker::new(req, parent, name);
-        self.ask(move |fs| {
-            let made = fs.make(&maker.node(mode & 0o7777 | 0o100_000, 0));
-            let opened = made.and_then(|attributes| fs.open(attributes.inode).map(|()| attributes));
-            match opened {
-                Ok(attributes) => {
-                    let (attr, flags) = (attr(&attributes), FopenFlags::FOPEN_KEEP_CACHE);
-                    reply.created(&BELIEVED, &attr, Generation(0), FileHandle(0), flags);
-                }
-                Err(errno) => reply.error(code(errno)),
-            }
+        let node = node(req, parent, name, mode & 0o7777 | 0o100_000, 0);
+        let opened = self.ask(|fs| {
+            let attributes = fs.make(&node)?;
+            fs.open(attributes.inode)?;
+            Ok(attributes)
         });
+        match opened {
+            Ok(attributes) => {
+                let (attr, flags) = (attr(&attributes), FopenFlags::FOPEN_KEEP_CACHE);
+                reply.created(&BELIEVED, &attr, Generation(0), FileHandle(0), flags);
+            }
+            Err(errno) => reply.error(code(errno)),
+        }
     }
 
     fn ioctl(
@@ -486,23 +525,28 @@ impl Filesystem for Bridge {
         reply: ReplyIoctl,
     ) {
         let given = in_data.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
-        let writable = self.writable;
-        self.ask(move |fs| {
-            let answer = match given {
-                _ if GET_FLAGS.contains(&cmd) => {
-                    fs.flags(number(ino)).map(|flags| flags.to_le_bytes().to_vec())
-                }
-                Some(_) if SET_FLAGS.contains(&cmd) && !writable => Err(Errno::ROFS),
-                Some(flags) if SET_FLAGS.contains(&cmd) => {
-                    fs.set_flags(number(ino), flags).map(|()| Vec::new())
-                }
-                _ => Err(Errno::NOTTY),
-            };
-            match answer {
-                Ok(bytes) => reply.ioctl(0, &bytes),
-                Err(errno) => reply.error(code(errno)),
+        match given {
+            _ if GET_FLAGS.contains(&cmd) => {
+                ioctl(reply, self.ask(|fs| fs.flags(number(ino))).map(|flags| flags.to_le_bytes().to_vec()));
             }
-        });
+            _ if cmd == GET_XFLAGS => {
+                let mut answer = vec![0; XFLAGS_BYTES];
+                let flags = self.ask(|fs| fs.xflags(number(ino)));
+                ioctl(
+                    reply,
+                    flags.map(|flags| {
+                        answer[..4].copy_from_slice(&flags.to_le_bytes());
+                        answer
+                    }),
+                );
+            }
+            Some(_) if SET_FLAGS.contains(&cmd) && !self.writable => ioctl(reply, Err(Errno::ROFS)),
+            Some(flags) if SET_FLAGS.contains(&cmd) => {
+                ioctl(reply, self.ask(|fs| fs.set_flags(number(ino), flags)).map(|()| Vec::new()));
+                self.forget_attributes(ino);
+            }
+            _ => ioctl(reply, Err(Errno::NOTTY)),
+        }
     }
 
     fn fallocate(
@@ -516,7 +560,7 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         // Space cannot be set aside: how much data take shows when they are compressed.
-        reply.error(code(Errno::OPNOTSUPP));
+        reply.error(fuser::Errno::ENOSYS);
     }
 
     fn lseek(
@@ -528,18 +572,16 @@ impl Filesystem for Bridge {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.ask(move |fs| {
-            let found = match (u64::try_from(offset), whence) {
-                (Ok(offset), SEEK_DATA) => fs.seek(number(ino), offset, false),
-                (Ok(offset), SEEK_HOLE) => fs.seek(number(ino), offset, true),
-                (Err(_), SEEK_DATA | SEEK_HOLE) => Err(Errno::NXIO),
-                _ => Err(Errno::INVAL),
-            };
-            match found.and_then(|at| i64::try_from(at).map_err(|_| Errno::OVERFLOW)) {
-                Ok(at) => reply.offset(at),
-                Err(errno) => reply.error(code(errno)),
-            }
-        });
+        let found = match (u64::try_from(offset), whence) {
+            (Ok(offset), SEEK_DATA) => self.ask(|fs| fs.seek(number(ino), offset, false)),
+            (Ok(offset), SEEK_HOLE) => self.ask(|fs| fs.seek(number(ino), offset, true)),
+            (Err(_), SEEK_DATA | SEEK_HOLE) => Err(Errno::NXIO),
+            _ => Err(Errno::INVAL),
+        };
+        match found.and_then(|at| i64::try_from(at).map_err(|_| Errno::OVERFLOW)) {
+            Ok(at) => reply.offset(at),
+            Err(errno) => reply.error(code(errno)),
+        }
     }
 }
 

@@ -1,16 +1,16 @@
 //! An image as a folder of the host, through FUSE.
 //!
 //! - [`Handler`]: what the kernel asks for, as plain methods on a filesystem; an error is a number of the host.
-//! - `worker`: the thread that owns the filesystem and works on what it is asked, one after the other.
-//! - `bridge`: from FUSE's requests to the worker and back.
+//! - `shared`: the filesystem behind a lock, and the thread that writes back what nobody asks to be written.
+//! - `bridge`: from FUSE's requests to the handler and back.
 //! - [`Mounted`]: a mount, from its beginning to its end.
 
 mod bridge;
 mod errno;
 mod handler;
+mod shared;
 #[cfg(test)]
 mod tests;
-mod worker;
 
 pub use errno::errno;
 pub use handler::{Answer, Handler, Listed, NewNode, Times};
@@ -19,12 +19,13 @@ use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
+use floatgate_stack::ubifs::compress::Effort;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
 use super::open::Growth;
 use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
 use bridge::Bridge;
-use worker::{Served, Worker};
+use shared::{Served, Worker};
 
 /// Options of a mount.
 #[derive(Clone, Debug)]
@@ -93,25 +94,24 @@ impl Mounted {
     /// # Errors
     /// The image cannot be mounted; the host does not let us.
     pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
-        if !directory.is_dir() {
-            let error = std::io::Error::from(match directory.exists() {
-                true => std::io::ErrorKind::NotADirectory,
-                false => std::io::ErrorKind::NotFound,
-            });
-            return Err(MountError::Host { directory: directory.to_owned(), error });
+        let failed = |error| MountError::Host { directory: directory.to_owned(), error };
+        // Before the image is touched.
+        if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
+            return Err(failed(std::io::ErrorKind::NotADirectory.into()));
         }
-        let config = config(image, &setup);
-        let writable = setup.writable;
-        let path = image.to_owned();
-        let worker = Worker::start(move || open(&path, &setup))?;
-        let bridge = Bridge::new(worker.jobs(), writable);
-        let directory = directory.to_owned();
-        match Session::new(bridge, &directory, &config) {
-            Ok(session) => Ok(Self { session, worker, directory }),
+        let (served, lock) = open(image, &setup)?;
+        let worker = Worker::start(served, lock);
+        let bridge = Bridge::new(worker.shared(), setup.writable);
+        let notifier = bridge.notifier();
+        match Session::new(bridge, directory, &config(image, &setup)) {
+            Ok(session) => {
+                let _ = notifier.set(session.notifier());
+                Ok(Self { session, worker, directory: directory.to_owned() })
+            }
             Err(error) => {
                 // The filesystem is mounted already, and its image says so.
                 worker.end()?;
-                Err(MountError::Host { directory, error })
+                Err(failed(error))
             }
         }
     }
@@ -166,13 +166,14 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
 }
 
-/// Opens the image and mounts the filesystem, in the thread that owns it.
+/// Opens the image and mounts the filesystem.
 fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open(path, access)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;
-    let fs: FileUbifs = image.mount(&setup.selection, recover, Behaviour::default())?;
+    let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
+    let fs: FileUbifs = image.mount(&setup.selection, recover, behaviour)?;
     Ok((Handler::new(fs, setup.clock), lock))
 }

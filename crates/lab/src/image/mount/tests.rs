@@ -7,7 +7,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::handler::{pack_device, unpack_device};
-use super::{Handler, NewNode, Times, errno};
+use super::{Handler, Listed, NewNode, Times, errno};
 
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
 const ROOT: u32 = 1;
@@ -92,7 +92,7 @@ fn what_is_open_stays_without_a_name() {
     assert_eq!(handler.read(file, 0, 100).unwrap(), b"still there");
     handler.close(file).unwrap();
     assert_eq!(handler.attributes(file), Err(Errno::NOENT));
-    handler.idle();
+    handler.write_back();
     assert!(handler.into_fs().check().unwrap().is_empty());
 }
 
@@ -116,6 +116,57 @@ fn directories_are_listed_piece_by_piece() {
     assert_eq!(handler.remove_dir(ROOT, b"directory"), Err(Errno::NOTEMPTY));
     assert_eq!(handler.unlink(ROOT, b"outside"), Err(Errno::ISDIR));
     handler.remove_dir(ROOT, b"outside").unwrap();
+}
+
+#[test]
+fn a_list_stays_while_names_come_and_go() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
+    assert_eq!(handler.open_dir(file), Err(Errno::NOTDIR));
+    for n in 0..20 {
+        handler.make(&node(format!("{n}").as_bytes(), 0o100_600)).unwrap();
+    }
+    let handle = handler.open_dir(ROOT).unwrap();
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let (from, mut room) = (seen.len(), 4);
+        let mut take = |_: &mut Handler<_>, entry: Listed<'_>| {
+            if room > 0 {
+                seen.push(entry.name.to_vec());
+            }
+            room -= 1;
+            room < 0
+        };
+        handler.list(ROOT, handle, from as u64, &mut take).unwrap();
+        for name in &seen[from..] {
+            if name[..] != *b"." && name[..] != *b".." {
+                handler.unlink(ROOT, name).unwrap();
+                handler.make(&node(&[b"new-", &name[..]].concat(), 0o100_600)).unwrap();
+            }
+        }
+        if seen.len() == from {
+            break;
+        }
+    }
+    handler.close_dir(ROOT, handle).unwrap();
+    assert_eq!(seen.len(), 23, "each of the names of then, once");
+    assert!(names(&mut handler, ROOT)[2..].iter().all(|(name, _)| name.starts_with(b"new-")));
+}
+
+#[test]
+fn owners_and_writers_take_set_user_id_away() {
+    let mut handler = handler();
+    let file = handler.make(&node(b"file", 0o106_755)).unwrap().inode;
+    let locked = handler.make(&node(b"locked", 0o106_745)).unwrap().inode;
+    let directory = handler.make(&node(b"directory", 0o046_755)).unwrap().inode;
+    let owner = AttributeChanges { uid: Some(7), ..AttributeChanges::default() };
+    let mut chown = |inode| handler.set_attributes(inode, &owner, Times::default()).unwrap().mode;
+    assert_eq!(chown(file), 0o100_755);
+    assert_eq!(chown(locked), 0o102_745, "without execution by the group that bit means locking");
+    assert_eq!(chown(directory), 0o046_755);
+    let file = handler.make(&node(b"other", 0o106_755)).unwrap().inode;
+    handler.drop_set_id(file).unwrap();
+    assert_eq!(handler.attributes(file).unwrap().mode, 0o100_755);
 }
 
 #[test]
@@ -184,7 +235,7 @@ fn flags_are_those_of_chattr() {
     let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
     assert_eq!(handler.flags(file), Ok(4), "compressed");
     handler.set_flags(file, 0x10).unwrap();
-    assert_eq!(handler.flags(file), Ok(0x10));
+    assert_eq!((handler.flags(file), handler.xflags(file)), (Ok(0x10), Ok(0x8)));
     assert_eq!(handler.write(file, 0, b"x", false), Err(Errno::PERM), "immutable");
     assert_eq!(handler.set_flags(file, 0x1_0000), Err(Errno::NOTTY), "dirsync is for directories");
     assert_eq!(handler.set_flags(file, 0x80), Err(Errno::OPNOTSUPP));
@@ -201,5 +252,14 @@ fn a_full_filesystem_says_so() {
     assert_eq!(full, Some(Errno::NOSPC));
     handler.unlink(ROOT, b"file").unwrap();
     assert!(handler.space().free_blocks > 50);
+    let file = handler.make(&node(b"file", 0o100_600)).unwrap().inode;
+    let much = noise.repeat(500);
+    let written = handler.write(file, 0, &much, false).unwrap();
+    assert!(
+        written > 50 * 4096 && (written as usize) < much.len(),
+        "as much as there was room for: {written}"
+    );
+    assert_eq!(handler.attributes(file).unwrap().size, u64::from(written));
+    assert_eq!(handler.read(file, 0, written).unwrap(), much[..written as usize]);
     assert_eq!(errno(&Error::ReadOnly), Errno::ROFS);
 }

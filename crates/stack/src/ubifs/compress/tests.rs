@@ -30,8 +30,12 @@ fn extend(bytes: &mut Vec<u8>, kind: u8, count: usize, distance: usize, mut seed
 }
 
 fn round_trip(how: Compression, data: &[u8]) -> (Compression, Vec<u8>) {
+    round_trip_with(Effort::Smallest, how, data)
+}
+
+fn round_trip_with(effort: Effort, how: Compression, data: &[u8]) -> (Compression, Vec<u8>) {
     let mut stored = vec![1, 2, 3];
-    let used = Compressor::new().compress(how, data, &mut stored);
+    let used = Compressor::new(effort).compress(how, data, &mut stored);
     let mut out = vec![0xA5; data.len()];
     assert_eq!(Decompressor::new().decompress(used, &stored, &mut out), Ok(data.len()), "{how:?}");
     assert_eq!(out, data, "{how:?}");
@@ -41,8 +45,8 @@ fn round_trip(how: Compression, data: &[u8]) -> (Compression, Vec<u8>) {
 proptest! {
     #[test]
     fn any_block_comes_back(data in block()) {
-        for how in KINDS {
-            let (used, stored) = round_trip(how, &data);
+        for (how, effort) in KINDS.into_iter().flat_map(|how| [(how, Effort::Smallest), (how, Effort::Fast)]) {
+            let (used, stored) = round_trip_with(effort, how, &data);
             prop_assert!(used == how || stored.len() == data.len());
             prop_assert!(used != how || stored.len() + MIN_COMPRESS_GAIN <= data.len());
         }
@@ -50,12 +54,14 @@ proptest! {
 
     #[test]
     fn reused_tables_give_the_same_bytes(blocks in prop::collection::vec(block(), 1..4)) {
-        let mut compressor = Compressor::new();
-        for data in &blocks {
-            for how in KINDS {
-                let mut stored = Vec::new();
-                let used = compressor.compress(how, data, &mut stored);
-                prop_assert_eq!((used, stored), round_trip(how, data));
+        for effort in [Effort::Smallest, Effort::Fast] {
+            let mut compressor = Compressor::new(effort);
+            for data in &blocks {
+                for how in KINDS {
+                    let mut stored = Vec::new();
+                    let used = compressor.compress(how, data, &mut stored);
+                    prop_assert_eq!((used, stored), round_trip_with(effort, how, data));
+                }
             }
         }
     }
@@ -88,6 +94,18 @@ proptest! {
             }
         }
     }
+}
+
+/// The fast compressor finds what repeats: text of this length shrinks to no more than a third above the smallest.
+#[test]
+fn fast_is_not_much_larger() {
+    let text = include_str!("mod.rs");
+    let size = |effort| {
+        let blocks = text.as_bytes().chunks(BLOCK);
+        blocks.map(|block| round_trip_with(effort, Compression::Lzo, block).1.len()).sum::<usize>()
+    };
+    let (smallest, fast) = (size(Effort::Smallest), size(Effort::Fast));
+    assert!(smallest < fast && fast < smallest * 4 / 3, "{smallest} {fast} of {}", text.len());
 }
 
 #[test]

@@ -19,7 +19,7 @@ use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
 
 use super::auth::Authentication;
 use super::check::Inconsistency;
-use super::compress::{Compressor, Decompressor};
+use super::compress::{Compressor, Decompressor, Effort};
 use super::core::Core;
 use super::error::{Error, Result};
 use super::limits::Limits;
@@ -41,6 +41,8 @@ pub struct Behaviour {
     pub sync: bool,
     /// Compression of new files; the superblock's choice unless given.
     pub compression: Option<Compression>,
+    /// What compressing trades for what.
+    pub effort: Effort,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
     /// An operation is let in only if there is space for it in the worst case, as in Linux. `false`: whatever finds room is
@@ -58,6 +60,7 @@ impl Default for Behaviour {
         Self {
             sync: false,
             compression: None,
+            effort: Effort::Smallest,
             privileged: true,
             budget: true,
             bulk_read: false,
@@ -116,7 +119,7 @@ impl<V: Volume> Ubifs<V> {
             pages: Pages::default(),
             behaviour,
             time: Timestamp::default(),
-            compressor: Compressor::new(),
+            compressor: Compressor::new(behaviour.effort),
             decompressor: Decompressor::new(),
             node: Vec::new(),
         }

@@ -101,11 +101,13 @@ impl<V: Volume> Handler<V> {
     /// # Errors
     /// Not a directory, damage.
     pub fn open_dir(&mut self, inode: u32) -> Answer<u64> {
-        let listing = self.read_all(inode)?;
+        if self.attributes(inode)?.file_type != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
         self.fs.open(inode).map_err(number)?;
         let handle = self.next_handle;
         self.next_handle += 1;
-        self.listings.insert(handle, listing);
+        self.listings.insert(handle, None);
         Ok(handle)
     }
 
@@ -134,7 +136,7 @@ impl<V: Volume> Handler<V> {
     }
 
     /// Entries from a place on, `.` and `..` among them, until `take` has had enough (and returns true). From the start, the
-    /// directory is read anew.
+    /// directory is read anew; later entries are those of then, whatever was made and removed since.
     ///
     /// # Errors
     /// A handle that is not open; damage.
@@ -145,12 +147,12 @@ impl<V: Volume> Handler<V> {
         from: u64,
         take: &mut dyn FnMut(&mut Self, Listed<'_>) -> bool,
     ) -> Answer<()> {
-        if from == 0 {
-            let listing = self.read_all(inode)?;
-            *self.listings.get_mut(&handle).ok_or(Errno::BADF)? = listing;
-        }
         // Taken out meanwhile, so that `take` can look into the filesystem.
-        let listing = self.listings.get_mut(&handle).map(std::mem::take).ok_or(Errno::BADF)?;
+        let listing = self.listings.get_mut(&handle).ok_or(Errno::BADF)?.take();
+        let listing = match listing.filter(|_| from > 0) {
+            Some(listing) => listing,
+            None => self.read_all(inode)?,
+        };
         let parent = self.parents.get(&inode).copied().unwrap_or(self.fs.root());
         let dots = [(inode, &b"."[..]), (parent, b"..")];
         let dots = dots.into_iter().map(|(inode, name)| (inode, FileType::Directory, name));
@@ -164,7 +166,7 @@ impl<V: Volume> Handler<V> {
                 break;
             }
         }
-        self.listings.insert(handle, listing);
+        self.listings.insert(handle, Some(listing));
         Ok(())
     }
 }

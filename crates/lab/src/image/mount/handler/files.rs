@@ -1,6 +1,6 @@
 //! What files hold.
 
-use floatgate_media::ubifs::{InodeFlags, Timestamp};
+use floatgate_media::ubifs::{FileType, InodeFlags, Timestamp};
 use floatgate_stack::Volume;
 use floatgate_stack::ubifs::{AttributeChanges, Attributes, Error};
 use rustix::io::Errno;
@@ -22,6 +22,10 @@ const FLAGS: [(u32, InodeFlags); 5] = [
     (0x1_0000, InodeFlags::DIRSYNC),
 ];
 
+/// Flags of `FS_IOC_FSGETXATTR`, which has no more of those.
+const XFLAGS: [(u32, InodeFlags); 3] =
+    [(0x8, InodeFlags::IMMUTABLE), (0x10, InodeFlags::APPEND), (0x20, InodeFlags::SYNC)];
+
 /// Times to set; `None` for those that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
@@ -31,8 +35,15 @@ pub struct Times {
     pub mtime: Option<Option<Timestamp>>,
 }
 
+/// Set-user-id, and set-group-id where the group may execute: what a change of owner or contents takes away. Linux:
+/// `setattr_should_drop_suidgid`.
+const fn set_id_bits(mode: u32) -> u32 {
+    let group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
+    mode & (0o4000 | group)
+}
+
 impl<V: Volume> Handler<V> {
-    /// Changes attributes and times.
+    /// Changes attributes and times. With its owner a file loses the bits that let it run as another user.
     ///
     /// # Errors
     /// Flags that forbid it; no space.
@@ -43,13 +54,36 @@ impl<V: Volume> Handler<V> {
         times: Times,
     ) -> Answer<Attributes> {
         let now = (self.clock)();
-        let changes = AttributeChanges {
+        let mut changes = AttributeChanges {
             atime: times.atime.map(|time| time.unwrap_or(now)),
             mtime: times.mtime.map(|time| time.unwrap_or(now)),
             ..*changes
         };
+        if changes.uid.is_some() || changes.gid.is_some() {
+            changes.permissions = changes.permissions.or(self.without_set_id(inode)?);
+        }
         self.changing().set_attributes(inode, &changes).map_err(number)?;
         self.attributes(inode)
+    }
+
+    /// The permissions of a file without what lets it run as another user; `None` if there is nothing to take away.
+    fn without_set_id(&mut self, inode: u32) -> Answer<Option<u32>> {
+        let Attributes { mode, file_type, .. } = self.attributes(inode)?;
+        let lost = if file_type == FileType::Directory { 0 } else { set_id_bits(mode) };
+        Ok((lost != 0).then_some(mode & 0o7777 & !lost))
+    }
+
+    /// Takes away what lets a file run as another user: somebody writes to it who may not keep that.
+    ///
+    /// # Errors
+    /// Flags that forbid it; no space.
+    pub fn drop_set_id(&mut self, inode: u32) -> Answer<()> {
+        let permissions = self.without_set_id(inode)?;
+        if permissions.is_none() {
+            return Ok(());
+        }
+        let changes = AttributeChanges { permissions, ..AttributeChanges::default() };
+        self.set_attributes(inode, &changes, Times::default()).map(drop)
     }
 
     /// The target of a symbolic link.
@@ -90,14 +124,26 @@ impl<V: Volume> Handler<V> {
         Ok(bytes)
     }
 
-    /// Writes; with `sync` it is on flash in the end.
+    /// Writes and returns how much was written: less than all where space ends. With `sync` it is on flash in the end.
     ///
     /// # Errors
-    /// No space, too large.
-    pub fn write(&mut self, inode: u32, offset: u64, data: &[u8], sync: bool) -> Answer<()> {
-        let fs = self.changing();
-        fs.write(inode, offset, data).map_err(number)?;
-        if sync { fs.fsync(inode).map_err(number) } else { Ok(()) }
+    /// No space for any of it, too large.
+    pub fn write(&mut self, inode: u32, offset: u64, data: &[u8], sync: bool) -> Answer<u32> {
+        let mut written = 0;
+        // Block by block, so that it is known how much was written before an error.
+        while written < data.len() {
+            let at = offset + written as u64;
+            let part = usize::try_from(BLOCK - at % BLOCK).unwrap_or(usize::MAX).min(data.len() - written);
+            match self.changing().write(inode, at, &data[written..written + part]) {
+                Err(Error::NoSpace) if written > 0 => break,
+                outcome => outcome.map_err(number)?,
+            }
+            written += part;
+        }
+        if sync {
+            self.fsync(inode)?;
+        }
+        Ok(u32::try_from(written).unwrap_or(u32::MAX))
     }
 
     /// Brings all of a file or a directory to flash.
@@ -161,6 +207,15 @@ impl<V: Volume> Handler<V> {
     pub fn flags(&mut self, inode: u32) -> Answer<u32> {
         let own = self.attributes(inode)?.flags;
         Ok(FLAGS.iter().filter(|(_, flag)| own.contains(*flag)).fold(0, |bits, (bit, _)| bits | bit))
+    }
+
+    /// Flags as `FS_IOC_FSGETXATTR` has them.
+    ///
+    /// # Errors
+    /// Not there.
+    pub fn xflags(&mut self, inode: u32) -> Answer<u32> {
+        let own = self.attributes(inode)?.flags;
+        Ok(XFLAGS.iter().filter(|(_, flag)| own.contains(*flag)).fold(0, |bits, (bit, _)| bits | bit))
     }
 
     /// Sets flags as `chattr` does.

@@ -33,8 +33,8 @@ const RENAME_WHITEOUT: u32 = 4;
 pub struct Handler<V> {
     fs: Ubifs<V>,
     clock: fn() -> Timestamp,
-    /// Directories that are open, with what they held when they were opened or read from the start.
-    listings: BTreeMap<u64, Vec<DirEntry>>,
+    /// Directories that are open, with what they held when they were last read from the start.
+    listings: BTreeMap<u64, Option<Vec<DirEntry>>>,
     next_handle: u64,
     /// Where directories are, as far as the kernel came across them.
     parents: BTreeMap<u32, u32>,
@@ -54,8 +54,8 @@ impl<V: Volume> Handler<V> {
         self.fs
     }
 
-    /// Brings to flash what was changed. For times when nobody asks for anything.
-    pub fn idle(&mut self) {
+    /// Brings to flash what was changed.
+    pub fn write_back(&mut self) {
         if std::mem::take(&mut self.changed) {
             // What failed shows with the next change: the filesystem is read-only then.
             let _ = self.fs.sync();

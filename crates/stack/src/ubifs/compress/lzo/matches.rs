@@ -72,13 +72,13 @@ impl Found {
 }
 
 /// The last place of each hash of some bytes.
-struct Last<const BYTES: u32, const SIZE: usize>([u16; SIZE]);
+pub(super) struct Last<const BYTES: u32, const SIZE: usize>(pub(super) [u16; SIZE]);
 
 impl<const BYTES: u32, const SIZE: usize> Last<BYTES, SIZE> {
     /// Makes a place the last; returns the one before.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // the place is inside a block, the hash has the bits of SIZE
-    fn replace(&mut self, at: usize, here: u64) -> usize {
+    pub(super) fn replace(&mut self, at: usize, here: u64) -> usize {
         let upper = here << (u64::BITS - 8 * BYTES);
         let hash = upper.wrapping_mul(HASH) >> (u64::BITS - SIZE.ilog2());
         usize::from(std::mem::replace(&mut self.0[hash as usize % SIZE], at as u16))
@@ -136,7 +136,7 @@ pub(super) struct Matches {
 impl Default for Matches {
     fn default() -> Self {
         Self {
-            bytes: Bytes([0; BLOCK + WORD]),
+            bytes: Bytes::EMPTY,
             last2: Last([0; _]),
             last3: Last([0; _]),
             last4: Last([0; _]),
@@ -175,10 +175,7 @@ impl Matches {
     /// Takes a block, of which nothing is known yet; bytes of it. What is left of the block before would be as good, but
     /// the same block must give the same bytes.
     fn take(&mut self, data: &[u8]) -> usize {
-        let len = data.len().min(BLOCK);
-        let (block, rest) = self.bytes.0.split_at_mut(len);
-        block.copy_from_slice(&data[..len]);
-        rest.fill(0);
+        let len = self.bytes.set(data);
         self.last2.0.fill(0);
         self.last3.0.fill(0);
         self.last4.0.fill(0);
@@ -227,7 +224,7 @@ impl Matches {
             if self.bytes.word(from) != self.bytes.word(at) {
                 break;
             }
-            let len = self.bytes.extent(from, at).min(room);
+            let len = self.bytes.extent(from, at, WORD).min(room);
             both.offer(len, at - from);
             if from == 0 || len > LONG {
                 break;
@@ -238,11 +235,22 @@ impl Matches {
 }
 
 /// A block, with zeros behind so that words can be read anywhere.
-struct Bytes([u8; BLOCK + WORD]);
+pub(super) struct Bytes([u8; BLOCK + WORD]);
 
 impl Bytes {
+    pub(super) const EMPTY: Self = Self([0; BLOCK + WORD]);
+
+    /// Replaces the block; bytes of the new one.
+    pub(super) fn set(&mut self, data: &[u8]) -> usize {
+        let len = data.len().min(BLOCK);
+        let (block, rest) = self.0.split_at_mut(len);
+        block.copy_from_slice(&data[..len]);
+        rest.fill(0);
+        len
+    }
+
     #[inline(always)]
-    fn word(&self, at: usize) -> u64 {
+    pub(super) fn word(&self, at: usize) -> u64 {
         self.0[at % BLOCK..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
@@ -252,10 +260,9 @@ impl Bytes {
         (self.word(from) ^ here).trailing_zeros() as usize / 8
     }
 
-    /// Bytes that two places share which share a word; zeros behind the block are shared with any.
+    /// Bytes that two places share of which the first `len` are known to be; zeros behind the block are shared with any.
     #[inline(always)]
-    fn extent(&self, from: usize, at: usize) -> usize {
-        let mut len = WORD;
+    pub(super) fn extent(&self, from: usize, at: usize, mut len: usize) -> usize {
         while at + len < BLOCK {
             let common = self.common(from + len, self.word(at + len));
             len += common;

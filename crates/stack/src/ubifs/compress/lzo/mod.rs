@@ -3,11 +3,13 @@
 //! - [`read`]: bytes to data, hostile bytes included.
 //! - [`matches`]: where in the block its bytes stood before.
 //! - [`parse`]: the cheapest way through those matches.
+//! - [`fast`]: the first way through that is found.
 //! - [`write`]: instructions to bytes.
 //!
 //! Liblzo2 is not for us (GPL), and the crates that compress are slower or larger: `lzokay` 2.0 makes 1.3 % more bytes and
 //! reads at half the speed.
 
+mod fast;
 mod matches;
 mod parse;
 mod read;
@@ -19,7 +21,8 @@ mod tests;
 pub use read::LzoFault;
 pub(crate) use read::decompress;
 
-use super::BLOCK;
+use super::{BLOCK, Effort};
+use fast::Greedy;
 use matches::Matches;
 use parse::Parser;
 use write::Writer;
@@ -48,19 +51,40 @@ const FIRST_RUN: usize = 238;
 const CHAIN: usize = 255;
 
 /// A block compressor with its tables.
-pub(super) struct Lzo {
+pub(super) struct Lzo(Kind);
+
+enum Kind {
+    Smallest(Smallest),
+    Fast(Box<Greedy>),
+}
+
+/// The compressor that takes the cheapest way.
+#[derive(Default)]
+struct Smallest {
     matches: Box<Matches>,
     parser: Box<Parser>,
 }
 
 impl Lzo {
-    pub(super) fn new() -> Self {
-        Self { matches: Box::default(), parser: Box::default() }
+    pub(super) fn new(effort: Effort) -> Self {
+        Self(match effort {
+            Effort::Smallest => Kind::Smallest(Smallest::default()),
+            Effort::Fast => Kind::Fast(Box::default()),
+        })
     }
 
     /// Appends `data`, at most a block, compressed.
     pub(super) fn compress(&mut self, data: &[u8], out: &mut Vec<u8>) {
         debug_assert!(data.len() <= BLOCK, "blocks only");
+        match &mut self.0 {
+            Kind::Smallest(lzo) => lzo.compress(data, out),
+            Kind::Fast(lzo) => lzo.compress(data, out),
+        }
+    }
+}
+
+impl Smallest {
+    fn compress(&mut self, data: &[u8], out: &mut Vec<u8>) {
         self.matches.find(data);
         self.parser.solve(data.len(), self.matches.found());
         let mut writer = Writer::new(out);

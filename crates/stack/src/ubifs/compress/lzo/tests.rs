@@ -13,8 +13,12 @@ fn read_into(data: &[u8], room: usize) -> Result<Vec<u8>, (usize, Fault)> {
 }
 
 fn compressed(data: &[u8]) -> Vec<u8> {
+    compressed_with(Effort::Smallest, data)
+}
+
+fn compressed_with(effort: Effort, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    Lzo::new().compress(data, &mut out);
+    Lzo::new(effort).compress(data, &mut out);
     out
 }
 
@@ -100,7 +104,10 @@ fn every_length_of_run_and_copy_comes_back() {
     for len in (1..=40).chain(230..=300).chain([528, 529, 1024, 2047, 2048, 2049, 2050, 3072, 3073]) {
         for tail in [0, 1, 3, 4, 18, 19] {
             let data = [&noise[..len], &noise[..len.min(1000)], &noise[3100..3100 + tail]].concat();
-            assert_eq!(read_into(&compressed(&data), data.len()).as_ref(), Ok(&data), "{len}, {tail}");
+            for effort in [Effort::Smallest, Effort::Fast] {
+                let written = compressed_with(effort, &data);
+                assert_eq!(read_into(&written, data.len()).as_ref(), Ok(&data), "{effort:?}: {len}, {tail}");
+            }
         }
     }
 }
