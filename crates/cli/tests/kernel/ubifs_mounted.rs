@@ -38,7 +38,7 @@ fn work(root: &Path) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     shell(&format!("tar -C '{}' -cf - . | tar -xf -", sources.display()));
     shell(
-        "cp -r image again; mv again/mount.rs again/moved; rm again/a*.rs; ln main.rs linked; ln -s linked soft",
+        "cp -r image again; mv again/mount.rs again/moved; rm again/d*.rs; ln main.rs linked; ln -s linked soft",
     );
     shell(
         "head -c 300000 /dev/zero >zeros; truncate -s 1M sparse; printf end >>sparse; truncate -s 5 common.rs || true",
