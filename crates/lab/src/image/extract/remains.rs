@@ -305,7 +305,8 @@ impl<V: Volume> Surveyed<V> {
             return self.nameless();
         }
         let Some(file) = self.survey.tree().files.get(&directory) else { return Vec::new() };
-        let entries = file.entries.iter().map(|(name, child)| Name {
+        let repeated = file.repeated.iter().map(|(name, child)| (name, child));
+        let entries = file.entries.iter().chain(repeated).map(|(name, child)| Name {
             name: name.clone(),
             inode: child.inode,
             file_type: child.file_type,

@@ -272,14 +272,17 @@ impl Rebuilt {
         let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
         let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output, saved);
         let rebuilt = match fill(most) {
-            Err(ImageError::Ubifs(Error::NoSpace)) => {
+            Err(ImageError::Ubifs(Error::NoSpace | Error::Superblock(_))) => {
                 let needed = fill(most.saturating_mul(2).saturating_add(GROWTH_LEBS))?.lebs;
                 fill(needed.max(most))?
             }
             rebuilt => rebuilt?,
         };
-        if rebuilt.lebs > lebs {
-            saved.grown.push(Grown { volume: name, lebs_before: lebs, lebs: rebuilt.lebs });
+        // Without UBI an image may end behind its data, in front of the end of its filesystem.
+        let in_filesystem = superblock.filter(|_| name.is_none()).map_or(0, |old| old.leb_count);
+        let lebs_before = lebs.max(in_filesystem);
+        if rebuilt.lebs > lebs_before {
+            saved.grown.push(Grown { volume: name, lebs_before, lebs: rebuilt.lebs });
         }
         Ok((rebuilt, survey.into_volume()))
     }

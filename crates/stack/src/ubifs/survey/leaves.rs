@@ -4,8 +4,8 @@ use floatgate_media::ubifs::{Key, KeyHash, KeyType, Node, SuperblockFlags};
 
 use super::names::shown;
 use super::problem::{Problem, Severity, Structure};
-use super::scan::event;
-use super::{Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
+use super::scan::{What, event};
+use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -95,10 +95,13 @@ impl Collector<'_> {
             Node::Entry(entry) => entry.check().map_err(damaged)?,
             _ => return Err(corrupt("a node that the index does not lead to")),
         }
-        let event = event(&node, frame.stamp.sqnum, place);
-        let Some(event) = event.filter(|event| event.key == key) else {
-            return Err(corrupt("a node with another key than the index says"));
-        };
+        let other_key = || corrupt("a node with another key than the index says");
+        let event = event(&node, frame.stamp.sqnum, place).ok_or_else(other_key)?;
+        if event.key != key {
+            // Its CRC vouches for its own key: under that one it is found, unless the index leads to another there.
+            self.lost.push(Lost { from: event.key, to: event.key, only: Only::Sqnum(event.sqnum) });
+            return Err(other_key());
+        }
         if let Node::Data(data) = &node
             && !decompresses(&mut self.decompressor, data)
         {
@@ -115,6 +118,11 @@ impl Collector<'_> {
                 return Err(corrupt("the name of no inode"));
             }
             self.check_hash(key, entry.name, place);
+            if let What::Entry { child: Some(child), .. } = &event.what
+                && self.is_repeated(key, entry.name, child)
+            {
+                return Ok(());
+            }
         }
         self.tree.apply(&event);
         if let Node::Entry(entry) = &node {
@@ -125,6 +133,28 @@ impl Collector<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the index leads to a name a second time. The one that counts is the one that is found by its hash, or else the first.
+    fn is_repeated(&mut self, key: Key, name: &[u8], child: &Child) -> bool {
+        let is_xattr = key.key_type() == KeyType::XattrEntry;
+        let file = self.tree.file_mut(key.inum());
+        let names = if is_xattr { &mut file.xattrs } else { &mut file.entries };
+        let Some(known) = names.get_mut(name) else { return false };
+        let is_found = self.key_hash.and_then(|hash| hash.hash(name)) == Some(key.hash());
+        let mut other = Child { found_by_scan: false, ..*child };
+        if is_found {
+            core::mem::swap(known, &mut other);
+        }
+        if !is_xattr {
+            file.repeated.push((name.to_vec(), other));
+        }
+        let structure = if is_xattr { Structure::XattrEntry } else { Structure::Entry };
+        let what = format!("{} is there twice; this one leads to inode {}", shown(name), other.inode);
+        let problem = Problem::new(Severity::Damaged, structure, what, "what it leads to is not found by it");
+        let Place { lnum, offset, .. } = other.place;
+        self.problems.add(problem.at(lnum, offset).inode(key.inum()));
+        true
     }
 
     /// A name has to have the hash of its key, or it is not found.

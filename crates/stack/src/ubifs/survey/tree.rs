@@ -43,6 +43,8 @@ pub struct File {
     pub attached: Vec<u8>,
     /// Of a directory: names.
     pub entries: BTreeMap<Vec<u8>, Child>,
+    /// Of a directory: names that are there once more, and what they lead to.
+    pub repeated: Vec<(Vec<u8>, Child)>,
     /// Names of extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Child>,
     /// Blocks of data.

@@ -79,7 +79,10 @@ pub(super) const DAMAGES: &[Damage] = &[
     clean("name-other-hash", "a file whose name does not have the hash of its key", |image| {
         image.node(image.entry("/names-3/nnn"), |node| node[56..59].copy_from_slice(b"abc"));
     }),
-    clean("name-twice", "two files of the same name", |image| {
+    clean("name-repeated", "a directory with two entries of the same name", |image| {
+        image.rename("/names-2", b"names-3");
+    }),
+    clean("name-twice", "a file with two names, of which its inode counts one", |image| {
         image.rename("/names-2/nn", b"x");
         let first = image.number("/names-3/nnn");
         image.lead("/names-2/nn", first);
