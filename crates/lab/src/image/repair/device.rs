@@ -270,14 +270,15 @@ impl Rebuilt {
         lose_structures(&survey, saved);
         let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
         let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
-        let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output, saved);
-        let rebuilt = match fill(most) {
+        let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output);
+        let (rebuilt, filled) = match fill(most) {
             Err(ImageError::Ubifs(Error::NoSpace | Error::Superblock(_))) => {
-                let needed = fill(most.saturating_mul(2).saturating_add(GROWTH_LEBS))?.lebs;
+                let needed = fill(most.saturating_mul(2).saturating_add(GROWTH_LEBS))?.0.lebs;
                 fill(needed.max(most))?
             }
             rebuilt => rebuilt?,
         };
+        saved.add(filled);
         // Without UBI an image may end behind its data, in front of the end of its filesystem.
         let in_filesystem = superblock.filter(|_| name.is_none()).map_or(0, |old| old.leb_count);
         let lebs_before = lebs.max(in_filesystem);
@@ -295,8 +296,7 @@ fn fill_new<S: Volume>(
     lebs: u32,
     most: u32,
     output: &Output,
-    saved: &mut Saved,
-) -> Result<Rebuilt, ImageError> {
+) -> Result<(Rebuilt, Saved), ImageError> {
     let geometry = survey.volume().geometry();
     // A hostile superblock can allow more than a host has memory for.
     let room = most.min(lebs.saturating_mul(4).saturating_add(GROWTH_LEBS));
@@ -320,8 +320,7 @@ fn fill_new<S: Volume>(
     fill(survey, &mut fs, &mut attempt)?;
     let mut volume = fs.unmount().map_err(|(error, _)| error)?;
     let (superblock, _) = probe(&mut volume)?;
-    saved.add(attempt);
-    Ok(Rebuilt { volume, lebs: superblock.leb_count })
+    Ok((Rebuilt { volume, lebs: superblock.leb_count }, attempt))
 }
 
 /// Says which structures of a filesystem are lost.

@@ -74,10 +74,11 @@ impl Collector<'_> {
             let Some(&(_, Place { lnum, .. })) = of_leb.first() else { continue };
             let inside = io.layout().limits.main.contains(&lnum);
             let bytes = if inside { read_to_end(io, lnum, 0)? } else { Vec::new() };
+            let is_gone = bytes.iter().all(|&byte| byte == 0xFF);
             for &(key, place) in of_leb {
                 let at = bytes.get(place.offset as usize..).unwrap_or(&[]);
                 if let Err(error) = self.read_leaf(tnc, key, place, at) {
-                    self.lose(key, &error, at);
+                    self.lose(key, &error, at, is_gone);
                 }
             }
         }
@@ -170,8 +171,8 @@ impl Collector<'_> {
         self.problems.add(problem.at(place.lnum, place.offset).inode(key.inum()));
     }
 
-    /// A leaf that cannot be read; `bytes` are what stands there.
-    fn lose(&mut self, key: Key, error: &Error, bytes: &[u8]) {
+    /// A leaf that cannot be read; `bytes` are what stands there. `is_gone`: nothing is in the LEB, which may be one without a number.
+    fn lose(&mut self, key: Key, error: &Error, bytes: &[u8], is_gone: bool) {
         let (structure, consequence) = match key.key_type() {
             KeyType::Inode => (Structure::Inode, "the file cannot be opened"),
             KeyType::Data => (Structure::Data, "reading this block of the file fails"),
@@ -188,7 +189,7 @@ impl Collector<'_> {
         }
         self.problems.add(problem);
         self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
-        if let (true, Some((_, offset))) = (bytes.starts_with(&[0xFF; 8]), error.place()) {
+        if let (true, Some((_, offset))) = (is_gone, error.place()) {
             only = Only::Nameless(offset);
         }
         self.lost.push(Lost { from: key, to: key, only });
@@ -205,7 +206,7 @@ impl Collector<'_> {
                 continue;
             }
             file.blocks.remove(&key.block());
-            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), &[]);
+            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), &[], false);
         }
     }
 }
