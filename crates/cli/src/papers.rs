@@ -16,7 +16,7 @@ use std::process::ExitCode;
   floatgate papers --json
   floatgate papers my-measurements.toml
 
-Exit status 1 when a row that is not a declared exception is outside its tolerance.")]
+Exit status 1 when a row that is not a declared exception has another residual than its file states.")]
 pub(crate) struct Args {
     /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
     #[arg(default_value = "")]
@@ -47,9 +47,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         show(&papers, &report);
     }
     common::print(&summary(&report.summary));
-    for row in report.rows.iter().filter(|r| r.is_outside()) {
-        common::print(&format!("outside: {}/{}/{} {}", row.paper, row.table, row.row, percent(row.residual)));
-    }
+    let list = |what: &str, keep: &dyn Fn(&ReportRow) -> bool| {
+        for row in report.rows.iter().filter(|r| keep(r)) {
+            common::print(&format!(
+                "{what}: {}/{}/{} {}",
+                row.paper,
+                row.table,
+                row.row,
+                percent(row.residual)
+            ));
+        }
+    };
+    list("missed", &|row| row.is_missed());
+    list("not as stated", &|row| row.is_changed());
     Ok(code)
 }
 
@@ -77,21 +87,22 @@ fn show(papers: &[Paper], report: &Report) {
 }
 
 fn rows_table(rows: &[&ReportRow]) -> String {
-    let mut table = common::table(["row", "published", "simulated", "residual", "kind", "setup"]);
+    let mut table = common::table(["row", "published", "simulated", "residual", "left out", "kind", "setup"]);
     for row in rows {
         let residual = Cell::new(percent(row.residual));
-        let residual = if row.is_outside() && common::colour() { residual.fg(Color::Red) } else { residual };
+        let residual = if row.is_missed() && common::colour() { residual.fg(Color::Red) } else { residual };
         table.add_row(vec![
             Cell::new(&row.row),
             Cell::new(published(row)),
             Cell::new(figure(row.simulated)),
             residual,
+            Cell::new(row.left_out.map_or_else(String::new, percent)),
             Cell::new(kind(row.kind)),
             Cell::new(&row.setup),
         ]);
     }
     common::numbers(&mut table, 1);
-    for column in table.column_iter_mut().skip(4) {
+    for column in table.column_iter_mut().skip(5) {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
     let reasons = rows.iter().filter_map(|r| r.reason.as_ref().map(|why| format!("\n  {}: {why}", r.row)));
@@ -146,15 +157,22 @@ fn summary(s: &Summary) -> String {
     let verdict = if s.holds() { "yes" } else { "no" };
     format!(
         "{}: {} predicted, {} fitted by {}, {}\n\
-         residuals: median {:.1} % (predicted rows {:.1} %), worst {:.1} % ({})\n\
-         every row within its tolerance: {verdict}",
-        common::count(s.rows, "row"),
+         {} within the resolution of the tool that printed them, {} missed\n\
+         {}, of which {} missed\n\
+         residuals: median {:.1} % (predicted {:.1} %, fitted without the row {:.1} %), worst {:.1} % ({})\n\
+         every residual as stated: {verdict}",
+        common::count(s.figures, "figure"),
         s.predicted,
         s.fitted,
         common::count(s.parameters, "parameter"),
         common::count(s.exceptions, "declared exception"),
+        s.within,
+        s.missed,
+        common::count(s.ranges, "range"),
+        s.ranges_missed,
         s.median * 100.0,
         s.median_predicted * 100.0,
+        s.median_left_out * 100.0,
         s.worst * 100.0,
         s.worst_row
     )
