@@ -42,7 +42,12 @@ const EXCEPTIONS: [(&str, &str, f64); 2] = [
 ];
 
 /// What the model misses, by more than 5 % beyond the resolution of the tool: listed by `floatgate papers`, not excused.
-const MISSED: &[&str] = &[MISSES];
+const MISSED: &[&str] = &[
+    "P0/read-while-write/other die: read ended after",
+    "P3/life/MT29F2G08AAD",
+    "P3/life/NAND08GW3B2C",
+    "P3/life/29F16G08CANC1",
+];
 
 fn documents() -> Vec<Paper> {
     papers::built_in().unwrap()
@@ -270,8 +275,8 @@ fn the_tables_are_met_by_these_chips_and_clocks_only() {
             "cadence-qspi-am62a",
             "\nclock_hz = 166_666_667",
             "\nclock_hz = 83_333_333",
-            "P0/phy",
-            "phy/octal, calibrated",
+            "L0/phy-rfc",
+            "phy-rfc/1S-8S-8S read, PHY",
         ),
         (
             Kind::Setup,

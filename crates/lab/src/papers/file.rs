@@ -146,7 +146,8 @@ impl Published {
 fn whole_ms(figure: f64, kib: f64) -> Option<(f64, f64)> {
     let rate = |ms: f64| kib * 1000.0 / ms;
     let near = (kib * 1000.0 / figure).round();
-    let ms = [near - 1.0, near, near + 1.0].into_iter().find(|&ms| ms >= 1.0 && rate(ms).floor() == figure)?;
+    let ms =
+        [near - 1.0, near, near + 1.0].into_iter().find(|&ms| ms >= 1.0 && rate(ms).floor() == figure)?;
     Some((rate(ms + 1.0), rate(ms)))
 }
 

@@ -102,7 +102,11 @@ pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<
         for (table, row) in rows(paper) {
             let name = format!("{}/{}", table.name, row.row);
             let row = report_row(paper, table, row, &done)?;
-            report.push(ReportRow { left_out: left_out.get(&name).copied(), pinned: row.pinned && seed == 0, ..row });
+            report.push(ReportRow {
+                left_out: left_out.get(&name).copied(),
+                pinned: row.pinned && seed == 0,
+                ..row
+            });
         }
         predictions.extend(paper.predictions.iter().filter_map(|p| report_prediction(paper, p, &done)));
     }

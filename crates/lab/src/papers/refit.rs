@@ -51,7 +51,8 @@ fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
     for fit in &paper.fits {
         let names: Vec<String> = fit.rows.iter().filter(|name| fitted(name).is_some()).cloned().collect();
         let first = names.first().and_then(&fitted);
-        let Some(parameter) = first.and_then(|(table, row)| parameter(library, &job(table, row), &fit.parameter))
+        let Some(parameter) =
+            first.and_then(|(table, row)| parameter(library, &job(table, row), &fit.parameter))
         else {
             continue;
         };
@@ -118,7 +119,12 @@ impl Group<'_> {
     }
 
     /// The subject's run with these logarithms of the parameters.
-    fn simulate(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<super::job::Simulated> {
+    fn simulate(
+        &self,
+        library: &Library,
+        subject: &Subject<'_>,
+        at: &[f64],
+    ) -> Option<super::job::Simulated> {
         let mut job = subject.job.clone();
         for (parameter, log) in self.parameters.iter().zip(at) {
             let value = log.exp();
@@ -156,7 +162,9 @@ fn minimise(mut at: Vec<f64>, errors: impl Fn(&[f64]) -> Option<Vec<f64>>) -> Op
                 at.iter().zip(&step).map(|(x, step)| x + (share * step).clamp(-1.0, 1.0)).collect();
             errors(&there).map(|errors| (there, errors))
         });
-        let better = tries.filter(|(_, e)| squares(e) < squares(&now)).min_by(|a, b| squares(&a.1).total_cmp(&squares(&b.1)));
+        let better = tries
+            .filter(|(_, e)| squares(e) < squares(&now))
+            .min_by(|a, b| squares(&a.1).total_cmp(&squares(&b.1)));
         match better {
             Some(found) => (at, now) = found,
             None => break,
