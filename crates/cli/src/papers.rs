@@ -17,7 +17,7 @@ use std::process::ExitCode;
   floatgate papers --json
   floatgate papers my-measurements.toml
 
-Exit status 1 when a row that is not a declared exception is outside its tolerance.")]
+Exit status 1 when a row that is not a declared exception has another residual than its file states.")]
 pub(crate) struct Args {
     /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
     #[arg(default_value = "")]
@@ -42,9 +42,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.print(&report, "rows", || {
         let mut text = if args.summary { String::new() } else { show(&papers, &report) };
         text += &summary(&report.summary);
-        for row in report.rows.iter().filter(|r| r.is_outside()) {
-            text += &format!("\noutside: {}/{}/{} {}", row.paper, row.table, row.row, percent(row.residual));
-        }
+        let mut list = |what: &str, keep: &dyn Fn(&ReportRow) -> bool| {
+            for row in report.rows.iter().filter(|r| keep(r)) {
+                text +=
+                    &format!("\n{what}: {}/{}/{} {}", row.paper, row.table, row.row, percent(row.residual));
+            }
+        };
+        list("missed", &|row| row.is_missed());
+        list("not as stated", &|row| row.is_changed());
         text
     })?;
     Ok(code)
@@ -74,13 +79,15 @@ fn show(papers: &[Paper], report: &Report) -> String {
 }
 
 fn rows_table(rows: &[&ReportRow]) -> String {
-    let header = ["row", "published", "simulated", "residual", "kind", "setup"];
-    let mut table = Table::new(header).numbers(1..4);
+    let header = ["row", "published", "simulated", "residual", "left out", "kind", "setup"];
+    let mut table = Table::new(header).numbers(1..5);
     for row in rows {
         let (published, simulated) = (published(row), figure(row.simulated));
+        let left_out = row.left_out.map_or_else(String::new, percent);
         let kind = kind(row.kind).to_owned();
-        table.row([row.row.clone(), published, simulated, percent(row.residual), kind, row.setup.clone()]);
-        if row.is_outside() {
+        let residual = percent(row.residual);
+        table.row([row.row.clone(), published, simulated, residual, left_out, kind, row.setup.clone()]);
+        if row.is_missed() {
             table.red(3);
         }
     }
@@ -136,15 +143,22 @@ fn summary(s: &Summary) -> String {
     let verdict = if s.holds() { "yes" } else { "no" };
     format!(
         "{}: {} predicted, {} fitted by {}, {}\n\
-         residuals: median {:.1} % (predicted rows {:.1} %), worst {:.1} % ({})\n\
-         every row within its tolerance: {verdict}",
-        common::count(s.rows, "row"),
+         {} within the resolution of the tool that printed them, {} missed\n\
+         {}, of which {} missed\n\
+         residuals: median {:.1} % (predicted {:.1} %, fitted without the row {:.1} %), worst {:.1} % ({})\n\
+         every residual as stated: {verdict}",
+        common::count(s.figures, "figure"),
         s.predicted,
         s.fitted,
         common::count(s.parameters, "parameter"),
         common::count(s.exceptions, "declared exception"),
+        s.within,
+        s.missed,
+        common::count(s.ranges, "range"),
+        s.ranges_missed,
         s.median * 100.0,
         s.median_predicted * 100.0,
+        s.median_left_out * 100.0,
         s.worst * 100.0,
         s.worst_row
     )
