@@ -281,10 +281,9 @@ fn the_kinds_of_rows_are_three_and_the_summary_counts_them() {
     assert_eq!(of("fitted") + of("predicted") + of("exception"), figures.len() as u64);
     for row in rows {
         let (published, simulated) = (row["published"].as_f64().unwrap(), row["simulated"].as_f64().unwrap());
-        // What lies within the resolution of the published figure does not count.
+        // What lies within the resolution of the published figure, a tenth of a MiB/s at worst, does not count.
         let (whole, residual) = (simulated / published - 1.0, row["residual"].as_f64().unwrap());
-        assert!(residual == 0.0 || ranges.contains(&row) || residual * whole > 0.0, "{row}");
-        assert!(ranges.contains(&row) || residual.abs() <= whole.abs() + 1e-3, "{row}");
+        assert!(ranges.contains(&row) || (whole - residual).abs() < 0.2, "{row}");
         assert!(
             row["kind"] != "exception" || row["reason"].is_string(),
             "an exception without a reason: {row}"
