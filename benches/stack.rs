@@ -138,8 +138,9 @@ fn sweep_of_1000_combinations() -> usize {
         "host.page_us=0,1,2,3,4,5,6,7,8,9",
     ];
     let options = RigOptions { stores: false, ..RigOptions::default() };
-    let combinations = sweep(&axes).unwrap();
-    let rows = run::sweep(&library, &setup, &[], options, &SpeedOptions::default(), &combinations).unwrap();
+    let combinations = sweep(&library, &axes).unwrap();
+    let tests = SpeedOptions::default();
+    let rows = run::sweep(&library, &setup, &[], options, &tests, &combinations, false).unwrap();
     rows.into_iter().filter(|row| row.is_ok()).count()
 }
 

@@ -1,11 +1,10 @@
-//! What the subcommands share: options, failures, tables, output.
+//! What the subcommands share: options, failures, files.
 
-use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+use crate::output::tell;
 use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
-use floatgate_lab::output::{Output, OutputError, is_stdout};
+use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
-use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -69,8 +68,11 @@ impl Failure {
         Self { report: miette::miette!(help = help.to_string(), "{message}") }
     }
 
-    /// Prints the failure; the exit code for wrong usage or input.
+    /// Prints the failure; the exit code for wrong usage or input. A closed stdout (`| head`) ends a command quietly.
     pub(crate) fn report(self) -> ExitCode {
+        if reader_left() {
+            return ExitCode::SUCCESS;
+        }
         tell(&format!("{:?}", self.report));
         ExitCode::from(2)
     }
@@ -100,28 +102,33 @@ impl From<floatgate_lab::rig::RigError> for Failure {
     }
 }
 
-/// Prints to stdout. A closed pipe (`| head`) is not an error.
-pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    if !text.ends_with('\n') {
-        let _ = out.write_all(b"\n");
-    }
-}
-
-pub(crate) fn print_json<T: Serialize>(value: &T) -> Outcome {
-    match serde_json::to_string_pretty(value) {
-        Ok(text) => print(&text),
-        Err(e) => return Err(Failure::new(e, "this is a bug in floatgate: please report it")),
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 /// Writes a file whole or not at all, and says so.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let mut output = Output::stream(path, &[])?;
     output.write_all(text.as_bytes()).map_err(|error| output.failed(error))?;
     finish(output)
+}
+
+/// Writes a picture, which is SVG. Any other extension is refused before anything is measured.
+pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<(), Failure> {
+    check_picture(path)?;
+    write_file(path, svg)
+}
+
+/// Refuses the name of a picture whose extension says that it is not SVG.
+pub(crate) fn check_picture(path: &Path) -> Result<(), Failure> {
+    let Some(extension) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) else {
+        return Ok(());
+    };
+    let svg = path.with_extension("svg");
+    let (svg, other) = (svg.display(), path.display());
+    Err(Failure::new(
+        format!(
+            "{other}: pictures are written as SVG, not as {}",
+            extension.to_string_lossy().to_uppercase()
+        ),
+        format!("name {svg}, and convert it: rsvg-convert {svg} -o {other}"),
+    ))
 }
 
 /// Puts a complete output in its place, and says so.
@@ -132,48 +139,6 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
         tell(&format!("wrote {}", name.display()));
     }
     Ok(())
-}
-
-/// Prints to stderr. A closed pipe (`2>&1 | head`) is not an error.
-pub(crate) fn tell(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-/// A table as the whole command draws them.
-pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    // No lines between the rows.
-    for part in [
-        TableComponent::HorizontalLines,
-        TableComponent::MiddleIntersections,
-        TableComponent::LeftBorderIntersections,
-        TableComponent::RightBorderIntersections,
-    ] {
-        table.remove_style(part);
-    }
-    table.set_width(u16::try_from(width()).unwrap_or(u16::MAX));
-    table.set_header(header);
-    table
-}
-
-/// Aligns the columns from `from` on to the right: numbers.
-pub(crate) fn numbers(table: &mut Table, from: usize) {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
-    }
-}
-
-/// What COLUMNS says, else the columns of the terminal, else 110.
-pub(crate) fn width() -> usize {
-    let told = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let columns = told.or_else(|| Table::new().width().map(usize::from));
-    columns.unwrap_or(110).clamp(60, 400)
-}
-
-/// Whether to colour: on a terminal, unless NO_COLOR is set.
-pub(crate) fn colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
 /// Groups the digits of a number by threes: 34133 becomes "34 133".
@@ -189,7 +154,11 @@ pub(crate) fn grouped(n: u64) -> String {
     out
 }
 
-/// A number with what is counted: `1 row`, `2 rows`.
+/// A number with what is counted: `1 row`, `2 rows`, `2 entries`.
 pub(crate) fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+    match what.strip_suffix("ry") {
+        _ if n == 1 => format!("1 {what}"),
+        Some(stem) => format!("{n} {stem}ries"),
+        None => format!("{n} {what}s"),
+    }
 }

@@ -1,6 +1,7 @@
 //! `floatgate completions SHELL`.
 
 use crate::common::Outcome;
+use crate::output;
 use clap::CommandFactory;
 use std::process::ExitCode;
 
@@ -18,6 +19,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut command = crate::Cli::command();
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "floatgate", &mut text);
-    crate::common::print(&String::from_utf8_lossy(&text));
+    output::print(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,12 +4,12 @@ mod predict;
 mod show;
 
 use crate::common::{self, Failure, Outcome};
+use crate::output::ReportFormat;
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Report, Subject};
 use floatgate_lab::plot::{self, Figure};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -74,16 +74,15 @@ pub(crate) struct Args {
     predict: Option<PathBuf>,
 
     /// Print the times of a simulated block up to this share of its life, as an example for --predict
-    #[arg(long, value_name = "SHARE", conflicts_with_all = ["all", "plot", "predict", "json"])]
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["all", "plot", "predict", "json", "csv"])]
     example_trace: Option<f64>,
 
     /// Draw the paper's three figures: into FILE.svg, or into three files whose names begin with PREFIX
     #[arg(long, value_name = "FILE.svg|PREFIX")]
     plot: Option<PathBuf>,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// Pages of a cycle, as the paper's experiments have them.
@@ -137,6 +136,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
     if let Some(file) = &args.predict {
         return predict::run(args, file);
     }
@@ -147,19 +147,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &reports)?;
     }
-    match (reports.as_slice(), args.json) {
-        ([report], true) if !args.all => return common::print_json(report),
-        (reports, true) => return common::print_json(&reports),
-        ([report], false) if !args.all => common::print(&show::one(report)),
-        (reports, false) => common::print(&show::all(reports)),
+    match reports.as_slice() {
+        [report] if !args.all => args.format.finish(report, "trace.points", || show::one(report)),
+        reports => args.format.finish(&reports, "", || show::all(reports)),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// All figures in one file, or one file each: PREFIX-endurance.svg, PREFIX-wear.svg, PREFIX-latency.svg.
 fn draw(path: &Path, reports: &[Report]) -> Result<(), Failure> {
-    if path.extension().is_some_and(|e| e == "svg") {
-        return common::write_file(path, &plot::wear_figures(reports, &Figure::ALL));
+    if path.extension().is_some() {
+        return common::write_picture(path, &plot::wear_figures(reports, &Figure::ALL));
     }
     if path.file_name().is_none() {
         return Err(Failure::new(
@@ -170,7 +167,7 @@ fn draw(path: &Path, reports: &[Report]) -> Result<(), Failure> {
     for figure in Figure::ALL {
         let mut file = path.as_os_str().to_owned();
         file.push(format!("-{}.svg", figure.name()));
-        common::write_file(Path::new(&file), &plot::wear_figures(reports, &[figure]))?;
+        common::write_picture(Path::new(&file), &plot::wear_figures(reports, &[figure]))?;
     }
     Ok(())
 }

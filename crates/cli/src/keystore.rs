@@ -1,9 +1,10 @@
 //! `floatgate keystore`.
 
-use crate::common::{self, Outcome, SetupArgs};
+use crate::common::{Outcome, SetupArgs};
+use crate::output::ReportFormat;
+use crate::table::Table;
 use floatgate_lab::keystore::{self, Driver, Line};
 use serde::Serialize;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -26,9 +27,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 #[derive(Serialize)]
@@ -37,6 +37,14 @@ struct Both {
     chip: String,
     with_delays: Vec<Line>,
     without_delays: Vec<Line>,
+}
+
+/// A line of the CSV.
+#[derive(Serialize)]
+struct Row<'a> {
+    driver: &'static str,
+    #[serde(flatten)]
+    line: &'a Line,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -49,23 +57,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
         with_delays: keystore::on(&config, Driver::WithDelays, args.seed)?,
         without_delays: keystore::on(&config, Driver::WithoutDelays, args.seed)?,
     };
-    if args.json {
-        return common::print_json(&both);
+    if args.format.csv {
+        let lines = [("with delays", &both.with_delays), ("without delays", &both.without_delays)];
+        let rows: Vec<Row<'_>> = lines
+            .into_iter()
+            .flat_map(|(driver, lines)| lines.iter().map(move |line| Row { driver, line }))
+            .collect();
+        return args.format.finish(&rows, "", String::new);
     }
-    common::print(&format!("{}\n{}", both.title, both.chip));
-    common::print(&table(&both));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&both, "", || format!("{}\n{}\n\n{}", both.title, both.chip, table(&both)))
 }
 
-fn table(both: &Both) -> String {
-    let mut table =
-        common::table(["test", "rounds", "with delays, s", "ms each", "without, s", "ms each", "faster"]);
+fn table(both: &Both) -> Table {
+    let header = ["test", "rounds", "with delays, s", "ms each", "without, s", "ms each", "faster"];
+    let mut table = Table::new(header).numbers(1..);
     for (slow, fast) in both.with_delays.iter().zip(&both.without_delays) {
         let ((slow_s, slow_ms), (fast_s, fast_ms)) = (slow.printed(), fast.printed());
         let factor = format!("x{:.1}", slow.ns as f64 / fast.ns.max(1) as f64);
         let row = [slow.test.to_owned(), slow.rounds.to_string(), slow_s, slow_ms, fast_s, fast_ms, factor];
-        table.add_row(row);
+        table.row(row);
     }
-    common::numbers(&mut table, 1);
-    table.to_string()
+    table
 }

@@ -2,7 +2,6 @@
 //!
 //! Results go to stdout, everything else to stderr. Exit 0: done; 1: a check found a problem; 2: wrong usage or
 //! unreadable input.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the edge: it talks to people")]
 
 mod common;
 mod completions;
@@ -11,16 +10,21 @@ mod endurance;
 mod image;
 mod keystore;
 mod otp;
+mod output;
 mod papers;
 mod parts;
 mod powercut;
+mod profiles;
 mod setups;
 mod signals;
 mod speed;
 mod sweep;
+mod table;
 mod trace;
 
 use clap::{Parser, Subcommand};
+use common::Failure;
+use floatgate_lab::config::Kind;
 use std::process::ExitCode;
 
 /// Page data comes and goes in thousands of small buffers; this allocator takes memory in large pages, which a first
@@ -68,12 +72,23 @@ enum Command {
     Parts(parts::Args),
     /// The catalogue of boards
     Setups(setups::Args),
+    /// The controllers that setups are based on
+    #[command(after_help = "Examples:\n  floatgate controllers\n  floatgate controllers cadence-qspi-am62a")]
+    Controllers(profiles::Args),
+    /// The hosts that setups are based on: costs of calls, drivers and copies
+    #[command(after_help = "Examples:\n  floatgate hosts\n  floatgate hosts linux-am62a")]
+    Hosts(profiles::Args),
     /// Shell completions
     Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(message) if message.use_stderr() => message.exit(),
+        // Help, or the version.
+        Err(text) => return print_help(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS),
+    };
     // A mount ends in order with these signals.
     if !matches!(&command, Command::Image(args) if args.is_mount()) {
         signals::remove_outputs_at_the_end();
@@ -90,7 +105,14 @@ fn main() -> ExitCode {
         Command::Powercut(args) => powercut::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
+        Command::Controllers(args) => profiles::run(Kind::Controller, &args),
+        Command::Hosts(args) => profiles::run(Kind::Host, &args),
         Command::Completions(args) => completions::run(&args),
     };
     outcome.unwrap_or_else(|failure| failure.report())
+}
+
+fn print_help(help: &clap::Error) -> Result<(), Failure> {
+    let text = help.render();
+    output::print(&if output::colour() { text.ansi().to_string() } else { text.to_string() })
 }

@@ -1,12 +1,13 @@
 //! `floatgate otp`.
 
 use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::output::ReportFormat;
+use crate::table::Table;
 use floatgate_lab::otp::{self, Device, Region, Step};
 use floatgate_mtd::OtpArea;
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -45,16 +46,15 @@ struct Common {
     /// What was done to this device before, and where it is kept
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 #[derive(clap::Args)]
 struct Info {
     #[command(flatten)]
     common: Common,
-
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -108,6 +108,22 @@ struct Json {
     regions: Vec<Region>,
 }
 
+/// Bytes that were read, and what `--json` says of them.
+#[derive(Serialize)]
+struct Bytes {
+    chip: String,
+    area: &'static str,
+    offset: u64,
+    data: String,
+}
+
+/// A step that the chip has taken.
+#[derive(Serialize)]
+struct Done {
+    chip: String,
+    step: String,
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Info(args) => info(args),
@@ -152,8 +168,8 @@ impl Common {
                 self.steps()?.iter().chain([&step]).map(|step| format!("{step}\n")).collect();
             common::write_file(path, &steps.concat())?;
         }
-        common::print(&format!("{}: {step}", device.chip()));
-        Ok(ExitCode::SUCCESS)
+        let done = Done { chip: device.chip().to_owned(), step: step.to_string() };
+        self.format.finish(&done, "", || format!("{}: {}", done.chip, done.step))
     }
 }
 
@@ -174,28 +190,31 @@ impl Change {
 fn info(args: &Info) -> Outcome {
     let mut device = args.common.open()?;
     let found = Json { chip: device.chip().to_owned(), regions: device.regions()? };
-    if args.json {
-        return common::print_json(&found);
-    }
-    let mut table = common::table(["area", "offset", "bytes", "written", "locked"]);
-    for region in &found.regions {
-        let locked = if region.locked { "yes" } else { "no" };
-        let numbers = [region.offset, region.bytes, region.written_bytes].map(|n| n.to_string());
-        let row = std::iter::once(region.area.to_owned()).chain(numbers).chain([locked.to_owned()]);
-        table.add_row(row.collect::<Vec<_>>());
-    }
-    common::print(&format!("{}\n{table}", found.chip));
-    Ok(ExitCode::SUCCESS)
+    args.common.format.finish(&found, "regions", || {
+        let mut table = Table::new(["area", "offset", "bytes", "written", "locked"]).numbers(1..4);
+        for region in &found.regions {
+            let locked = if region.locked { "yes" } else { "no" };
+            let numbers = [region.offset, region.bytes, region.written_bytes].map(|n| n.to_string());
+            table.row(std::iter::once(region.area.to_owned()).chain(numbers).chain([locked.to_owned()]));
+        }
+        format!("{}\n\n{table}", found.chip)
+    })
 }
 
 fn read(args: &Read) -> Outcome {
     let area = if args.factory { OtpArea::Factory } else { OtpArea::User };
-    let data = args.common.open()?.read(area, args.offset, args.length)?;
-    let line = |(at, bytes): (u64, &[u8])| {
-        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{:06x}  {}", args.offset + at, hex.join(" "))
+    let mut device = args.common.open()?;
+    let data = device.read(area, args.offset, args.length)?;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    let read = Bytes {
+        chip: device.chip().to_owned(),
+        area: if args.factory { "factory" } else { "user" },
+        offset: args.offset,
+        data: hex(&data).concat(),
     };
-    let lines: Vec<String> = (0..).step_by(16).zip(data.chunks(16)).map(line).collect();
-    common::print(&lines.join("\n"));
-    Ok(ExitCode::SUCCESS)
+    args.common.format.finish(&read, "", || {
+        let line =
+            |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
+        (0..).step_by(16).zip(data.chunks(16)).map(line).collect()
+    })
 }

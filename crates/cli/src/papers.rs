@@ -1,7 +1,8 @@
 //! `floatgate papers`.
 
 use crate::common::{self, Failure, Outcome};
-use comfy_table::{Cell, Color};
+use crate::output::{self, ReportFormat};
+use crate::table::Table;
 use floatgate_lab::config::{Library, Source};
 use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
 use floatgate_lab::plot;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
   floatgate papers --json
   floatgate papers my-measurements.toml
 
-Exit status 1 when a row that is not a declared exception is outside its tolerance.")]
+Exit status 1 when a row that is not a declared exception has another residual than its file states.")]
 pub(crate) struct Args {
     /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
     #[arg(default_value = "")]
@@ -30,26 +31,27 @@ pub(crate) struct Args {
     #[arg(long)]
     summary: bool,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let papers = chosen(&args.table)?;
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    if args.json {
-        common::print_json(&report)?;
-        return Ok(code);
-    }
-    if !args.summary {
-        show(&papers, &report);
-    }
-    common::print(&summary(&report.summary));
-    for row in report.rows.iter().filter(|r| r.is_outside()) {
-        common::print(&format!("outside: {}/{}/{} {}", row.paper, row.table, row.row, percent(row.residual)));
-    }
+    args.format.print(&report, "rows", || {
+        let mut text = if args.summary { String::new() } else { show(&papers, &report) };
+        text += &summary(&report.summary);
+        let mut list = |what: &str, keep: &dyn Fn(&ReportRow) -> bool| {
+            for row in report.rows.iter().filter(|r| keep(r)) {
+                text +=
+                    &format!("\n{what}: {}/{}/{} {}", row.paper, row.table, row.row, percent(row.residual));
+            }
+        };
+        list("missed", &|row| row.is_missed());
+        list("not as stated", &|row| row.is_changed());
+        text
+    })?;
     Ok(code)
 }
 
@@ -63,52 +65,47 @@ fn chosen(name: &str) -> Result<Vec<Paper>, Failure> {
     Ok(vec![paper])
 }
 
-fn show(papers: &[Paper], report: &Report) {
+fn show(papers: &[Paper], report: &Report) -> String {
+    let mut text = String::new();
     for paper in papers {
-        common::print(&format!("{}  {}\n", paper.paper, paper.title));
+        text += &format!("{}  {}\n\n", paper.paper, paper.title);
         for table in &paper.tables {
             let rows: Vec<&ReportRow> =
                 report.rows.iter().filter(|r| r.paper == paper.paper && r.table == table.name).collect();
-            common::print(&format!("{}: {}, {}", table.name, table.title, table.unit));
-            common::print(&format!("{}\n", rows_table(&rows)));
+            text += &format!("{}: {}, {}\n{}\n\n", table.name, table.title, table.unit, rows_table(&rows));
         }
     }
-    report.predictions.iter().for_each(prediction);
+    report.predictions.iter().fold(text, |text, p| text + &prediction(p))
 }
 
 fn rows_table(rows: &[&ReportRow]) -> String {
-    let mut table = common::table(["row", "published", "simulated", "residual", "kind", "setup"]);
+    let header = ["row", "published", "simulated", "residual", "left out", "kind", "setup"];
+    let mut table = Table::new(header).numbers(1..5);
     for row in rows {
-        let residual = Cell::new(percent(row.residual));
-        let residual = if row.is_outside() && common::colour() { residual.fg(Color::Red) } else { residual };
-        table.add_row(vec![
-            Cell::new(&row.row),
-            Cell::new(published(row)),
-            Cell::new(figure(row.simulated)),
-            residual,
-            Cell::new(kind(row.kind)),
-            Cell::new(&row.setup),
-        ]);
-    }
-    common::numbers(&mut table, 1);
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+        let (published, simulated) = (published(row), figure(row.simulated));
+        let left_out = row.left_out.map_or_else(String::new, percent);
+        let kind = kind(row.kind).to_owned();
+        let residual = percent(row.residual);
+        table.row([row.row.clone(), published, simulated, residual, left_out, kind, row.setup.clone()]);
+        if row.is_missed() {
+            table.red(3);
+        }
     }
     let reasons = rows.iter().filter_map(|r| r.reason.as_ref().map(|why| format!("\n  {}: {why}", r.row)));
     reasons.fold(table.to_string(), |text, reason| text + &reason)
 }
 
-fn prediction(p: &ReportPrediction) {
-    common::print(&format!(
-        "{}: {} ({})\n  predicted {} {}, not published\n  {}{}\n",
+fn prediction(p: &ReportPrediction) -> String {
+    format!(
+        "{}: {} ({})\n  predicted {} {}, not published\n  {}{}\n\n",
         p.name,
         p.title,
         p.setup,
         figure(p.simulated.round()),
         p.unit,
-        plot::breakdown_text(&p.breakdown_ns, common::width() - 2, common::colour()).replace('\n', "\n  "),
+        plot::breakdown_text(&p.breakdown_ns, output::width() - 2, output::colour()).replace('\n', "\n  "),
         if p.note.is_empty() { String::new() } else { format!("\n  {}", p.note) }
-    ));
+    )
 }
 
 fn kind(kind: RowKind) -> &'static str {
@@ -146,15 +143,22 @@ fn summary(s: &Summary) -> String {
     let verdict = if s.holds() { "yes" } else { "no" };
     format!(
         "{}: {} predicted, {} fitted by {}, {}\n\
-         residuals: median {:.1} % (predicted rows {:.1} %), worst {:.1} % ({})\n\
-         every row within its tolerance: {verdict}",
-        common::count(s.rows, "row"),
+         {} within the resolution of the tool that printed them, {} missed\n\
+         {}, of which {} missed\n\
+         residuals: median {:.1} % (predicted {:.1} %, fitted without the row {:.1} %), worst {:.1} % ({})\n\
+         every residual as stated: {verdict}",
+        common::count(s.figures, "figure"),
         s.predicted,
         s.fitted,
         common::count(s.parameters, "parameter"),
         common::count(s.exceptions, "declared exception"),
+        s.within,
+        s.missed,
+        common::count(s.ranges, "range"),
+        s.ranges_missed,
         s.median * 100.0,
         s.median_predicted * 100.0,
+        s.median_left_out * 100.0,
         s.worst * 100.0,
         s.worst_row
     )

@@ -1,6 +1,8 @@
 //! `floatgate parts`.
 
-use crate::common::{self, Failure, Outcome};
+use crate::common::{Failure, Outcome, count};
+use crate::output::{self, ReportFormat};
+use crate::table::Table;
 use floatgate_lab::config::{Kind, Library, Loaded, Node, Part, Provenance};
 use serde::Serialize;
 use serde_json::Value;
@@ -23,16 +25,15 @@ pub(crate) struct Args {
     kind: Option<String>,
 
     /// Print the file itself
-    #[arg(long, requires = "name", conflicts_with = "json")]
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 
     /// Count the numbers of each chip by confidence; with NAME, list those below 90 % with their sources
     #[arg(long, conflicts_with = "toml")]
     confidence: bool,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -40,11 +41,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.name {
         Some(name) if args.toml => {
             library.load(Kind::Part, name)?;
-            common::print(library.open(Kind::Part, name, None)?.content());
+            output::print(library.open(Kind::Part, name, None)?.content())?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(name) if args.confidence => list_uncertain(&library, name, args.json),
-        Some(name) => show(&library, name, args.json),
+        Some(name) if args.confidence => list_uncertain(&library, name, args.format),
+        Some(name) => show(&library, name, args.format),
         None if args.confidence => count_by_confidence(&library, args),
         None => list(&library, args),
     }
@@ -80,19 +81,15 @@ fn list(library: &Library, args: &Args) -> Outcome {
         let Part { kind, name, maker, title, .. } = head;
         rows.push(Row { part: part.to_owned(), name, maker, kind, title, lowest_confidence });
     }
-    if args.json {
-        return common::print_json(&rows);
-    }
-    let mut table = common::table(["part", "maker", "kind", "what", "least sure"]);
-    for row in &rows {
-        let sure = percent(row.lowest_confidence);
-        table.add_row([&row.part, &row.maker, &row.kind, &row.title, &sure]);
-    }
-    common::print(&format!(
-        "{table}\n\n{} parts; `floatgate parts NAME` shows one with its sources",
-        rows.len()
-    ));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&rows, "", || {
+        let mut table = Table::new(["part", "maker", "kind", "least sure", "description"]).numbers(3..4);
+        for row in &rows {
+            let sure = percent(row.lowest_confidence);
+            table.row([&row.part, &row.maker, &row.kind, &sure, &row.title]);
+        }
+        let parts = count(rows.len(), "part");
+        format!("{table}\n\n{parts}; `floatgate parts NAME` shows one with its sources")
+    })
 }
 
 /// Confidence from which a number counts as sure: read in a data sheet, a kernel table or a maker's driver.
@@ -136,20 +133,15 @@ fn count_by_confidence(library: &Library, args: &Args) -> Outcome {
         rows.push(Counts::of(name, &confidences));
         all.extend(confidences);
     }
-    if args.json {
-        return common::print_json(&rows);
-    }
-    rows.push(Counts::of("all", &all));
-    let mut table =
-        common::table(["part", "fields", "90 % or more", "70 to 89 %", "below 70 %", "least sure"]);
-    for row in &rows {
-        table.add_row(row.cells());
-    }
-    common::print(&format!(
-        "{table}\n\nA confidence is the probability that a value is right: 90 % or more when it was read in a data sheet, a kernel\n\
-         table or a maker's driver. `floatgate parts NAME --confidence` lists what is below, with its source."
-    ));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&rows, "", || {
+        let header = ["part", "fields", "90 % or more", "70 to 89 %", "below 70 %", "least sure"];
+        let mut table = Table::new(header).numbers(1..);
+        rows.iter().chain([&Counts::of("all", &all)]).for_each(|row| table.row(row.cells()));
+        format!(
+            "{table}\n\nA confidence is the probability that a value is right: 90 % or more when it was read in a data sheet, a kernel\n\
+             table or a maker's driver. `floatgate parts NAME --confidence` lists what is below, with its source."
+        )
+    })
 }
 
 /// The values of a part with their sources. Values without a source are left out; a test refuses such parts.
@@ -167,7 +159,7 @@ struct Uncertain {
     from: String,
 }
 
-fn list_uncertain(library: &Library, name: &str, json: bool) -> Outcome {
+fn list_uncertain(library: &Library, name: &str, format: ReportFormat) -> Outcome {
     let loaded = library.load(Kind::Part, name)?;
     let part: Part = loaded.head.extract("")?;
     let mut rows: Vec<Uncertain> = fields(&loaded, &part)
@@ -182,26 +174,17 @@ fn list_uncertain(library: &Library, name: &str, json: bool) -> Outcome {
         })
         .collect();
     rows.sort_by(|a, b| a.confidence.total_cmp(&b.confidence));
-    if json {
-        return common::print_json(&rows);
-    }
-    let count = fields(&loaded, &part).count();
-    common::print(&format!(
-        "{} {}: {} of {count} values have a confidence below {}",
-        part.maker,
-        part.name,
-        rows.len(),
-        percent(SURE)
-    ));
-    let mut table = common::table(["field", "value", "sure", "source"]);
-    for row in &rows {
-        let value = value_at(&loaded, &row.field).map(text).unwrap_or_default();
-        table.add_row([&row.field, &value, &percent(row.confidence), &row.from]);
-    }
-    if !rows.is_empty() {
-        common::print(&table.to_string());
-    }
-    Ok(ExitCode::SUCCESS)
+    format.finish(&rows, "", || {
+        let (all, sure) = (fields(&loaded, &part).count(), percent(SURE));
+        let (maker, name) = (&part.maker, &part.name);
+        let head = format!("{maker} {name}: {} of {all} values have a confidence below {sure}", rows.len());
+        let mut table = Table::new(["field", "sure", "value", "source"]).numbers(1..2);
+        for row in &rows {
+            let value = value_at(&loaded, &row.field).map(text).unwrap_or_default();
+            table.row([&row.field, &percent(row.confidence), &value, &row.from]);
+        }
+        if rows.is_empty() { head } else { format!("{head}\n\n{table}") }
+    })
 }
 
 fn percent(confidence: f64) -> String {
@@ -220,25 +203,46 @@ struct Shown {
     chip: serde_json::Value,
 }
 
-fn show(library: &Library, name: &str, json: bool) -> Outcome {
+fn show(library: &Library, name: &str, format: ReportFormat) -> Outcome {
     let loaded = library.load(Kind::Part, name)?;
     let part: Part = loaded.head.extract("")?;
-    if json {
-        let chip = serde_json::to_value(&loaded.table).unwrap_or_default();
-        return common::print_json(&Shown { part, chip });
+    let fields: Vec<Field> = loaded
+        .table
+        .leaves("chip")
+        .into_iter()
+        .map(|path| {
+            let value = value_at(&loaded, &path);
+            let shown = if path == "chip.id" { value.map(hex) } else { value.map(text) };
+            let confidence = part.source_of(&path).map(|source| source.confidence);
+            let source = sources(&part, &path);
+            Field { field: path, value: shown.unwrap_or_default(), confidence, source }
+        })
+        .collect();
+    if format.csv {
+        return format.finish(&fields, "", String::new);
     }
-    common::print(&format!("{} {}: {} ({})", part.maker, part.name, part.title, part.kind));
-    let mut table = common::table(["field", "value", "source"]);
-    for path in loaded.table.leaves("chip") {
-        let value = value_at(&loaded, &path);
-        let shown = if path == "chip.id" { value.map(hex) } else { value.map(text) };
-        table.add_row([path.clone(), shown.unwrap_or_default(), sources(&part, &path)]);
-    }
-    common::print(&table.to_string());
+    let chip = serde_json::to_value(&loaded.table).unwrap_or_default();
+    let shown = Shown { part, chip };
+    format.finish(&shown, "", || page(&shown.part, &fields))
+}
+
+/// A number of the chip, as the table shows it.
+#[derive(Serialize)]
+struct Field {
+    field: String,
+    value: String,
+    confidence: Option<f64>,
+    source: String,
+}
+
+fn page(part: &Part, fields: &[Field]) -> String {
+    let mut table = Table::new(["field", "source", "value"]);
+    fields.iter().for_each(|field| table.row([&field.field, &field.source, &field.value]));
+    let mut text = format!("{} {}: {} ({})\n\n{table}\n\n", part.maker, part.name, part.title, part.kind);
     for (number, source) in (1..).zip(&part.sources) {
-        common::print(&format!("[{number}] {}: {}", percent(source.confidence), source.from));
+        text += &format!("[{number}] {}: {}\n", percent(source.confidence), source.from);
     }
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 /// A value on one line; of a list of tables one line each.

@@ -12,7 +12,8 @@ use floatgate_lab::powercut::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::common::{self, Failure, Outcome};
+use crate::common::{Failure, Outcome};
+use crate::output::{self, ReportFormat};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -86,9 +87,8 @@ pub(crate) struct Args {
     #[arg(long)]
     timing: bool,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// What loses power.
@@ -154,7 +154,7 @@ impl Args {
         let SetupFlash { geometry, too_small_bytes } =
             SetupFlash::of_setup(&Library::built_in(), name, &sets, self.size)?;
         if let Some(bytes) = too_small_bytes {
-            common::tell(&show::larger_sectors(bytes, geometry.erase_bytes));
+            output::tell(&show::larger_sectors(bytes, geometry.erase_bytes));
         }
         let mut kinds: Vec<CutKind> = self.kind.iter().flat_map(|kind| kind.kinds()).copied().collect();
         kinds.sort_unstable();
@@ -223,13 +223,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let report = report.map_err(|error| no_workload(&error))?;
     if args.timing {
-        common::tell(&show::timing(&report, started.elapsed()));
+        output::tell(&show::timing(&report, started.elapsed()));
     }
-    if args.json {
-        common::print_json(&show::json(&options, &report))?;
-    } else {
-        common::print(&show::text(&options, &report));
-    }
+    args.format.print(&show::json(&options, &report), "by_step", || show::text(&options, &report))?;
     Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -247,11 +243,8 @@ fn no_workload(error: &WorkloadError) -> Failure {
 
 fn replay(args: &Args, id: &RunId) -> Outcome {
     let failure = args.on_threads(|| powercut::replay(id))?.map_err(|error| no_workload(&error))?;
-    if args.json {
-        common::print_json(&show::replayed_json(id, failure.as_ref()))?;
-    } else {
-        common::print(&show::replayed(id, failure.as_ref()));
-    }
+    let json = show::replayed_json(id, failure.as_ref());
+    args.format.print(&json, "", || show::replayed(id, failure.as_ref()))?;
     Ok(if failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

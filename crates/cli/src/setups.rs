@@ -1,6 +1,8 @@
 //! `floatgate setups`.
 
-use crate::common::{self, Outcome};
+use crate::common::Outcome;
+use crate::output::{self, ReportFormat};
+use crate::table::Table;
 use floatgate_lab::config::{Kind, Library};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -18,9 +20,8 @@ pub(crate) struct Args {
     #[arg(long, requires = "name")]
     resolved: bool,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 #[derive(Serialize)]
@@ -34,21 +35,22 @@ struct Row {
 pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     match &args.name {
-        Some(name) if args.json || args.resolved => {
+        Some(name) if args.format.is_for_programs() || args.resolved => {
             let config = library.resolve(&library.setup(name)?, &[])?;
-            common::print_json(config.tree())
+            let format = if args.format.csv { args.format } else { ReportFormat { json: true, csv: false } };
+            format.finish(config.tree(), "", String::new)
         }
         Some(name) => {
             // A file of the user's own may be no setup at all.
             library.resolve(&library.setup(name)?, &[])?;
-            common::print(library.open(Kind::Setup, name, None)?.content());
+            output::print(library.open(Kind::Setup, name, None)?.content())?;
             Ok(ExitCode::SUCCESS)
         }
-        None => list(&library, args.json),
+        None => list(&library, args.format),
     }
 }
 
-fn list(library: &Library, json: bool) -> Outcome {
+fn list(library: &Library, format: ReportFormat) -> Outcome {
     let mut rows = Vec::new();
     for name in library.names(Kind::Setup) {
         let config = library.resolve(&library.setup(name)?, &[])?;
@@ -59,16 +61,11 @@ fn list(library: &Library, json: bool) -> Outcome {
             kind: config.part().kind.clone(),
         });
     }
-    if json {
-        return common::print_json(&rows);
-    }
-    let mut table = common::table(["setup", "board and chip", "kind"]);
-    for row in &rows {
-        table.add_row([&row.name, &row.title, &row.kind]);
-    }
-    common::print(&table.to_string());
-    common::print(
-        "\n`floatgate setups NAME` prints the file: save it, change it, and name it wherever a setup goes",
-    );
-    Ok(ExitCode::SUCCESS)
+    format.finish(&rows, "", || {
+        let mut table = Table::new(["setup", "board and chip", "kind"]);
+        rows.iter().for_each(|row| table.row([&row.name, &row.title, &row.kind]));
+        format!(
+            "{table}\n\n`floatgate setups NAME` prints the file: save it, change it, and name it wherever a setup goes"
+        )
+    })
 }

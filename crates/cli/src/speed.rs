@@ -1,12 +1,12 @@
 //! `floatgate speed`.
 
 use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::output::{self, ReportFormat};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::run::{self, Advice, SpeedRun, explain};
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_mtd::Phase;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -14,6 +14,8 @@ use std::process::ExitCode;
   floatgate speed am62a-w35n01jw --set bus.mode=1-1-1
   floatgate speed am62a-w35n01jw --set driver.continuous=true --pages 1,2,4,8,16,32,64
   floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D --plot modes.svg
+  floatgate speed am62a-w35n01jw --sweep bus.clock_hz=10e6..50e6:10e6 --sort page-read
+  floatgate speed am62a-w35n01jw --sweep chip=@spi-nand --keep-going --csv
   floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
   floatgate speed my-board.toml --json
 
@@ -50,17 +52,25 @@ pub(crate) struct Args {
     #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
     pub(crate) secondary_block: Option<u32>,
 
-    /// Run every combination of values, one row each: --sweep bus.mode=1-1-1,1-4-4 (repeatable)
+    /// Run every combination of values, one row each (repeatable): --sweep bus.mode=1-1-1,1-4-4, a range
+    /// --sweep bus.clock_hz=10e6..80e6:10e6, or a kind of chips --sweep chip=@spi-nand
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub(crate) sweep: Vec<String>,
+
+    /// Measure the other combinations of a sweep when one is refused, and print the reason in its row
+    #[arg(long, requires = "sweep")]
+    pub(crate) keep_going: bool,
+
+    /// Order the rows of a sweep by this test, the fastest first
+    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::sweep::TESTS)]
+    pub(crate) sort: Option<String>,
 
     /// Draw the breakdown as bars into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: ReportFormat,
 }
 
 impl Args {
@@ -78,6 +88,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
     if !args.sweep.is_empty() {
         return crate::sweep::run(args);
     }
@@ -87,12 +98,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &run)?;
     }
-    if args.json {
-        return common::print_json(&run);
-    }
-    common::print(&head(&run));
-    common::print(&body(&run));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&run, "tests", || head(&run) + &body(&run))
 }
 
 fn head(run: &SpeedRun) -> String {
@@ -152,7 +158,7 @@ pub(crate) fn kib_s(test: &Measured) -> String {
 }
 
 fn breakdown(test: &Measured) -> String {
-    let bar = plot::breakdown_text(&test.breakdown_ns, common::width().min(110) - 2, common::colour());
+    let bar = plot::breakdown_text(&test.breakdown_ns, output::width().min(110) - 2, output::colour());
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
 }
 
@@ -209,5 +215,5 @@ fn draw(path: &std::path::Path, run: &SpeedRun) -> Result<(), Failure> {
     let rows: Vec<BarRow> = run.report.tests.iter().map(bar).collect();
     let subtitle = format!("{}: {}", run.chip, run.link.read);
     let scale = plot::Scale::fitting(&rows);
-    common::write_file(path, &plot::bars(&rows, &run.title, &subtitle, scale))
+    common::write_picture(path, &plot::bars(&rows, &run.title, &subtitle, scale))
 }

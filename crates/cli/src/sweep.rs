@@ -2,13 +2,15 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::speed::Args;
+use crate::table::Table;
 use floatgate_lab::config::{Combination, sweep};
 use floatgate_lab::plot;
 use floatgate_lab::run::{self, SpeedRun};
+use floatgate_lab::speed::Measured;
 use serde::Serialize;
-use std::process::ExitCode;
+use serde_json::{Map, Value};
 
-/// One combination: what was measured, or why it cannot be had.
+/// One combination: what was measured, or why it is refused.
 #[derive(Serialize)]
 struct Row {
     combination: String,
@@ -16,87 +18,150 @@ struct Row {
     run: Option<SpeedRun>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    /// Path and value of each override.
+    #[serde(skip)]
+    values: Vec<(String, String)>,
 }
+
+/// The tests with a column of their own, as `--sort` takes them.
+pub(crate) const TESTS: [&str; 5] =
+    ["page-read", "eraseblock-read", "page-write", "eraseblock-write", "erase"];
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let named = args.setup.open()?;
-    let combinations = sweep(&args.sweep)?;
+    let combinations = sweep(&named.library, &args.sweep)?;
     let tests = args.tests();
-    let rows = run::sweep(&named.library, &named.setup, &named.sets, named.options, &tests, &combinations)?;
-    let rows: Vec<Row> = combinations.iter().zip(rows).map(|(c, outcome)| row(c, outcome)).collect();
+    let outcomes = run::sweep(
+        &named.library,
+        &named.setup,
+        &named.sets,
+        named.options,
+        &tests,
+        &combinations,
+        args.keep_going,
+    )?;
+    let mut rows: Vec<Row> =
+        combinations.iter().zip(outcomes).map(|(c, outcome)| Row::new(c, outcome)).collect();
+    if let Some(test) = &args.sort {
+        // Refused combinations stand last.
+        rows.sort_by_key(|row| row.test(test).map_or(u64::MAX, |measured| measured.ns));
+    }
     if let Some(path) = &args.plot {
         plot_rows(path, &rows)?;
     }
-    if args.json {
-        return common::print_json(&rows);
+    if args.format.csv {
+        let lines: Vec<Map<String, Value>> = rows.iter().map(Row::line).collect();
+        return args.format.finish(&lines, "", String::new);
     }
-    common::print(&table(&rows, &args.sweep));
-    Ok(ExitCode::SUCCESS)
+    let by = args.sort.as_deref().unwrap_or(TESTS[0]);
+    args.format.finish(&rows, "", || text(&rows, &args.sweep, by))
 }
 
-fn row(combination: &Combination, outcome: Result<SpeedRun, String>) -> Row {
-    let combination = combination.to_string();
-    match outcome {
-        Ok(run) => Row { combination, run: Some(run), refused: None },
-        Err(why) => Row { combination, run: None, refused: Some(why) },
-    }
-}
-
-/// The tests with a column of their own.
-const COLUMNS: [&str; 5] = ["page read", "eraseblock read", "page write", "eraseblock write", "erase"];
-
-fn table(rows: &[Row], sweeps: &[String]) -> String {
-    let mut table = common::table([
-        "combination",
-        "page read",
-        "block read",
-        "page write",
-        "block write",
-        "erase",
-        "page read spends most on",
-    ]);
-    for row in rows {
-        let mut cells = vec![row.combination.clone()];
-        match &row.run {
-            Some(run) => {
-                cells.extend(COLUMNS.map(|name| {
-                    let test = run.report.tests.iter().find(|t| t.name == name);
-                    test.map_or_else(String::new, crate::speed::kib_s)
-                }));
-                cells.push(bottleneck(run));
-            }
-            None => {
-                cells.resize(6, "-".to_owned());
-                cells.push(row.refused.clone().unwrap_or_default());
-            }
+impl Row {
+    fn new(combination: &Combination, outcome: Result<SpeedRun, String>) -> Self {
+        let values = combination.overrides.iter().map(|o| (o.path(), o.value_text().to_owned())).collect();
+        let combination = combination.to_string();
+        match outcome {
+            Ok(run) => Self { combination, run: Some(run), refused: None, values },
+            Err(why) => Self { combination, run: None, refused: Some(why), values },
         }
-        table.add_row(cells);
     }
-    common::numbers(&mut table, 1);
-    if let Some(last) = table.column_mut(6) {
-        last.set_cell_alignment(comfy_table::CellAlignment::Left);
+
+    /// What a test of [`TESTS`] measured.
+    fn test(&self, name: &str) -> Option<&Measured> {
+        let name = name.replace('-', " ");
+        self.run.as_ref()?.report.tests.iter().find(|test| test.name == name)
     }
-    format!("KiB/s as flash_speed prints them, sweeping {}\n{table}", sweeps.join(" and "))
+
+    /// A line of CSV: a column for each override and each test.
+    fn line(&self) -> Map<String, Value> {
+        let mut line: Map<String, Value> =
+            self.values.iter().map(|(path, value)| (path.clone(), value.clone().into())).collect();
+        for test in self.run.iter().flat_map(|run| &run.report.tests) {
+            line.insert(format!("{} KiB/s", test.name), test.exact_kib_s.into());
+        }
+        for (key, value) in [
+            ("reads", self.run.as_ref().map(|run| run.link.read.clone())),
+            ("writes", self.run.as_ref().map(|run| run.link.write.clone())),
+            ("refused", self.refused.clone()),
+        ] {
+            line.insert(key.to_owned(), value.unwrap_or_default().into());
+        }
+        line
+    }
 }
 
-fn bottleneck(run: &SpeedRun) -> String {
-    let test = run.report.tests.iter().find(|t| t.name == COLUMNS[0]);
-    test.map_or_else(String::new, |t| {
-        let (phase, _) = t.breakdown_ns.largest();
-        format!("{phase} {:.0} %", t.share(phase) * 100.0)
+fn text(rows: &[Row], sweeps: &[String], by: &str) -> String {
+    let best = rows.iter().filter_map(|row| row.test(by)).map(|test| test.ns).min();
+    let header =
+        ["combination", "page read", "block read", "page write", "block write", "erase", "", "remarks"];
+    let mut table = Table::new(header).numbers(1..6);
+    for row in rows {
+        let speeds = TESTS.map(|name| row.test(name).map_or_else(|| "-".to_owned(), crate::speed::kib_s));
+        let is_best = best.is_some() && row.test(by).map(|test| test.ns) == best;
+        let mark = if is_best { "<- best" } else { "" };
+        let remarks = row.refused.clone().unwrap_or_else(|| bottleneck(row));
+        table.row([row.combination.clone()].into_iter().chain(speeds).chain([mark.to_owned(), remarks]));
+    }
+    let mut text = format!(
+        "KiB/s as flash_speed prints them, sweeping {}; best: the fastest {}\n\n{table}",
+        sweeps.join(" and "),
+        by.replace('-', " ")
+    );
+    let equal = equal_rows(rows);
+    if !equal.is_empty() {
+        text += "\n\n";
+        text += &equal.join("\n");
+    }
+    text
+}
+
+fn bottleneck(row: &Row) -> String {
+    row.test(TESTS[0]).map_or_else(String::new, |test| {
+        let (phase, _) = test.breakdown_ns.largest();
+        format!("page read: {phase} {:.0} %", test.share(phase) * 100.0)
     })
+}
+
+/// Why rows have the same figures in every test, a line for each group of such rows.
+fn equal_rows(rows: &[Row]) -> Vec<String> {
+    let times = |row: &Row| {
+        let run = row.run.as_ref()?;
+        Some(run.report.tests.iter().map(|test| test.ns).collect::<Vec<_>>())
+    };
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in rows.iter().filter(|row| row.run.is_some()) {
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| times(first) == times(row))) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups.iter().filter(|group| group.len() > 1).map(|group| why_equal(group)).collect()
+}
+
+fn why_equal(group: &[&Row]) -> String {
+    let names: Vec<&str> = group.iter().map(|row| row.combination.as_str()).collect();
+    let links: Vec<_> = group.iter().filter_map(|row| row.run.as_ref()).map(|run| &run.link).collect();
+    let why = match links.as_slice() {
+        [first, rest @ ..]
+            if rest.iter().all(|link| link.read == first.read && link.write == first.write) =>
+        {
+            format!("the driver uses the same operations, reads {} and writes {}", first.read, first.write)
+        }
+        _ => "the operations differ, but take the same time".to_owned(),
+    };
+    format!("equal: {}: {why}", names.join(", "))
 }
 
 fn plot_rows(path: &std::path::Path, rows: &[Row]) -> Result<(), Failure> {
     let bars: Vec<plot::BarRow> = rows
         .iter()
         .filter_map(|row| {
-            let run = row.run.as_ref()?;
-            let test = run.report.tests.iter().find(|t| t.name == COLUMNS[0])?;
+            let test = row.test(TESTS[0])?;
             Some(plot::BarRow { label: row.combination.clone(), ..crate::speed::bar(test) })
         })
         .collect();
     let scale = plot::Scale::fitting(&bars);
     let title = rows.iter().find_map(|r| r.run.as_ref()).map_or("", |r| r.title.as_str());
-    common::write_file(path, &plot::bars(&bars, title, "page read, per page", scale))
+    common::write_picture(path, &plot::bars(&bars, title, "page read, per page", scale))
 }

@@ -1,12 +1,12 @@
 //! `floatgate trace`.
 
 use crate::common::{self, Outcome, SetupArgs};
+use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
 use floatgate_lab::operation::{self, Operation, Traced};
 use floatgate_lab::plot;
 use floatgate_mtd::Nanos;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -26,12 +26,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
     let wanted = Operation::ALL.into_iter().find(|(name, _)| *name == args.operation);
     let operation = wanted.map_or(Operation::ReadPage, |(_, operation)| operation);
     let named = args.setup.open()?;
@@ -39,17 +39,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         let subtitle = format!("{}: {}", traced.chip, traced.link.read);
         let title = format!("{} on {}", traced.operation, traced.title);
-        common::write_file(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
+        common::write_picture(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
     }
-    if args.json {
-        return common::print_json(&traced);
-    }
-    common::print(&text(&traced));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&traced, "spans", || text(&traced))
 }
 
 fn text(traced: &Traced) -> String {
-    let (width, colour) = (common::width(), common::colour());
+    let (width, colour) = (output::width(), output::colour());
     format!(
         "{}\n{}: {}\n{} of {} bytes takes {}\n{}\n{}\n\n{}\n",
         traced.title,

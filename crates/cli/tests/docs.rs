@@ -63,4 +63,8 @@ fn the_readme_counts_right() {
         claimed.is_some_and(|claimed| claimed <= sure),
         "{sure} % are sure, the README says {claimed:?} %"
     );
+    let summary = &json(&["papers", "--json"])["summary"];
+    let [figures, ranges] = ["figures", "ranges"].map(|key| summary[key].as_u64().unwrap());
+    let published = format!("{figures} published figures and {ranges} ranges");
+    assert!(text.contains(&published), "there are {published}");
 }

@@ -22,6 +22,9 @@ pub struct HostProfile {
     /// scheduled (Linux spins below 10 us).
     #[serde(with = "units::us")]
     pub wakeup_us: Nanos,
+    /// From the release of a lock until a thread that polls takes it again, in us: the moment in which another one may get it.
+    #[serde(with = "units::us")]
+    pub relock_us: Nanos,
     /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it. 0 when unknown.
     pub instruction_ps: u32,
     /// An ECC engine of the SoC beside its memory controllers.
@@ -57,6 +60,7 @@ impl HostProfile {
         page_us: Nanos::ZERO,
         copy_ns_per_kb: 0,
         wakeup_us: Nanos::ZERO,
+        relock_us: Nanos::ZERO,
         instruction_ps: 0,
         external_ecc: ExternalEcc::ASSUMED,
     };

@@ -9,6 +9,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Permissions of a new file, before the umask.
@@ -112,12 +113,8 @@ impl Output {
     /// As [`create`](Self::create); stdout is a terminal.
     pub fn stream(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
         if is_stdout(path) {
-            if io::stdout().is_terminal() {
-                return Err(OutputError::Terminal);
-            }
-            let stdout =
-                rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
-            return Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct });
+            let stdout = Self::stdout()?;
+            return if stdout.file.is_terminal() { Err(OutputError::Terminal) } else { Ok(stdout) };
         }
         check_inputs(path, inputs)?;
         if let Some(metadata) = special(path)? {
@@ -125,6 +122,17 @@ impl Output {
             return Ok(Self { name: path.to_owned(), file, place: Place::Direct });
         }
         Self::beside(path)
+    }
+
+    /// Stdout without a buffer: a failure is known when a write returns, not when the process ends and nobody looks.
+    ///
+    /// # Errors
+    /// The host refuses another descriptor.
+    pub fn stdout() -> Result<Self, OutputError> {
+        let path = Path::new("-");
+        #[expect(clippy::disallowed_methods, reason = "the one writer of stdout")]
+        let stdout = rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
+        Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct })
     }
 
     /// A temporary file in the folder of the target. What a symbolic link leads to is replaced, not the link.
@@ -186,9 +194,21 @@ impl Output {
     }
 }
 
+/// Whether a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.
+static READER_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Whether an output is not complete because its reader has seen enough (`| head`).
+pub fn reader_left() -> bool {
+    READER_LEFT.load(Ordering::Relaxed)
+}
+
 impl Write for Output {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.file.write(data)
+        let written = self.file.write(data);
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            READER_LEFT.store(true, Ordering::Relaxed);
+        }
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {

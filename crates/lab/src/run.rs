@@ -220,11 +220,11 @@ fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
 #[serde(transparent)]
 struct Hertz(#[serde(with = "floatgate_device::units::hz")] u64);
 
-/// Runs every combination of a sweep, on all cores; results are in the combinations' order. A combination that cannot
-/// be had has the reason in its place.
+/// Runs every combination of a sweep, on all cores; results are in the order of the combinations. A combination that is
+/// refused has the reason in its place, which is an error unless `keep_going`.
 ///
 /// # Errors
-/// A wrong setup or override, or the first combination's reason when none can be had.
+/// A wrong setup or override, or the first refused combination, when one is enough or all are refused.
 pub fn sweep(
     library: &Library,
     setup: &Setup,
@@ -232,6 +232,7 @@ pub fn sweep(
     options: RigOptions,
     tests: &SpeedOptions,
     combinations: &[Combination],
+    keep_going: bool,
 ) -> Result<Vec<Result<SpeedRun, String>>, Error> {
     let one = |combination: &Combination| {
         let all: Vec<Override> = sets.iter().chain(&combination.overrides).cloned().collect();
@@ -243,8 +244,10 @@ pub fn sweep(
     };
     let outcomes: Result<Vec<Result<SpeedRun, Error>>, Error> = combinations.par_iter().map(one).collect();
     let mut outcomes = outcomes?;
-    if !outcomes.is_empty() && outcomes.iter().all(Result::is_err) {
-        return outcomes.swap_remove(0).map(|_| Vec::new());
+    let refused = outcomes.iter().position(Result::is_err);
+    let enough = !keep_going || outcomes.iter().all(Result::is_err);
+    if let Some(first) = refused.filter(|_| enough) {
+        return outcomes.swap_remove(first).map(|_| Vec::new());
     }
     Ok(outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect())
 }

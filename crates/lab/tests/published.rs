@@ -33,21 +33,21 @@ const SELKIRK_2017: [(&str, &[f64]); 2] = [
     ("after", &[15.681, 238.017, 66.339, 45.907, 16.073, 24.327, 16.073]),
 ];
 
-/// The only row that no model of the board explains: 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
-const EXCEPTIONS: [(&str, &str, f64); 7] = [
+/// Rows that contradict other rows of their own table. A row that the model misses is no exception: it is a miss.
+const EXCEPTIONS: [(&str, &str, f64); 2] = [
+    // 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
     ("P0", "flexible-dummies-measured", 9516.0),
-    // One block read in 11 to 17 ms: the tool's millisecond alone is more than 5 %.
-    ("L0", "continuous-octal", 15058.0),
-    ("L0", "continuous-octal", 17066.0),
-    ("L0", "continuous-octal-dtr", 23272.0),
-    // "Often 10 to 100 times nominal, with a few outliers": three chips below 10.
-    ("P3", "life", 10.0),
-    ("P3", "life", 10.0),
-    ("P3", "life", 10.0),
+    // Another kernel than the slide's other rows, with CPU power management off.
+    ("P0", "phy", 34133.0),
 ];
 
-/// `flash_speed -d` prints whole milliseconds: 7 may be anything to 7.99.
-const WHOLE_MS: &str = "read-while-write";
+/// What the model misses, by more than 5 % beyond the resolution of the tool: listed by `floatgate papers`, not excused.
+const MISSED: &[&str] = &[
+    "P0/read-while-write/other die: read ended after",
+    "P3/life/MT29F2G08AAD",
+    "P3/life/NAND08GW3B2C",
+    "P3/life/29F16G08CANC1",
+];
 
 fn documents() -> Vec<Paper> {
     papers::built_in().unwrap()
@@ -85,29 +85,41 @@ fn every_published_figure_is_a_row() {
     }
 }
 
+/// A row that leaves the residual that its file states is a change of the model, for better or worse.
 #[test]
-fn every_row_is_within_its_tolerance() {
+fn every_row_has_the_residual_that_its_file_states() {
     for row in &report().rows {
-        assert!(!row.is_outside(), "{} is off by {:.1} %", name(row), row.residual * 100.0);
-        assert!((row.residual - (row.simulated / row.published - 1.0)).abs() < 1e-12, "{}", name(row));
+        assert!(row.pinned, "{} is in a table that states no residuals", name(row));
+        assert!(!row.is_changed(), "{} is off by {:.1} %", name(row), row.residual * 100.0);
     }
     assert!(report().summary.holds());
 }
 
 #[test]
-fn promised_rows_are_within_five_percent_and_two_at_the_median() {
+fn misses_are_listed() {
+    let missed: Vec<String> = report()
+        .rows
+        .iter()
+        .filter(|row| row.is_missed())
+        .map(|row| format!("{}/{}/{}", row.paper, row.table, row.row))
+        .collect();
+    assert_eq!(missed, MISSED);
+    let (summary, ranges) = (&report().summary, missed.iter().filter(|name| name.starts_with("P3")).count());
+    assert_eq!((summary.missed, summary.ranges_missed), (missed.len() - ranges, ranges));
+}
+
+#[test]
+fn promised_rows_are_within_two_percent_at_the_median() {
     let rows: Vec<_> = promised().filter(|row| row.kind != RowKind::Exception).collect();
-    for row in &rows {
-        let limit = if row.table == WHOLE_MS { 0.20 } else { 0.05 };
-        assert!(row.residual.abs() <= limit, "{} is off by {:.1} %", name(row), row.residual * 100.0);
-        assert!(row.tolerance <= limit, "{} allows itself {}", name(row), row.tolerance);
-    }
-    let size = |row: &&&ReportRow| row.residual.abs();
     let all = median(rows.iter().map(|row| row.residual.abs()).collect());
     let predicted = rows.iter().filter(|row| row.kind == RowKind::Predicted);
-    let predicted = median(predicted.map(|row| size(&row)).collect());
+    let predicted = median(predicted.map(|row| row.residual.abs()).collect());
     assert!(all <= 0.02, "median {all}");
     assert!(predicted <= 0.02, "median of what was not fitted {predicted}");
+    // A fit that is repeated without a row predicts that row.
+    let left_out: Vec<f64> = rows.iter().filter_map(|row| row.left_out.map(f64::abs)).collect();
+    assert!(left_out.len() >= 10, "{} rows have others beside them", left_out.len());
+    assert!(median(left_out) <= 0.05);
 }
 
 #[test]
@@ -126,19 +138,20 @@ fn only_known_rows_are_exceptions() {
 #[test]
 fn the_summary_counts_what_is_there() {
     let (rows, summary) = (&report().rows, &report().summary);
-    let count = |kind| rows.iter().filter(|row| row.kind == kind).count();
+    let figures: Vec<_> = rows.iter().filter(|row| row.published_min.is_none()).collect();
+    let count = |kind| figures.iter().filter(|row| row.kind == kind).count();
     let documents = documents();
     let all = documents.iter().flat_map(|paper| &paper.fits).map(|fit| (&fit.file, &fit.parameter));
     let fits = all.collect::<std::collections::BTreeSet<_>>().len();
-    assert_eq!(summary.rows, rows.len());
+    assert_eq!((summary.figures, summary.ranges), (figures.len(), rows.len() - figures.len()));
     assert_eq!(summary.fitted, count(RowKind::Fitted));
     assert_eq!(summary.predicted, count(RowKind::Predicted));
     assert_eq!(summary.parameters, fits);
-    assert_eq!(summary.rows, summary.fitted + summary.predicted + summary.exceptions);
-    assert!(summary.parameters < summary.rows, "as many parameters as rows explain nothing");
-    let exact = rows.iter().filter(|row| row.kind != RowKind::Exception && row.published_min.is_none());
-    let sizes = exact.map(|row| row.residual.abs());
-    assert!((summary.median - median(sizes.collect())).abs() < 1e-12);
+    assert_eq!(summary.figures, summary.fitted + summary.predicted + summary.exceptions);
+    let exact = figures.iter().filter(|row| row.kind != RowKind::Exception);
+    let sizes: Vec<f64> = exact.map(|row| row.residual.abs()).collect();
+    assert_eq!(summary.within, sizes.iter().filter(|size| **size == 0.0).count());
+    assert!((summary.median - median(sizes)).abs() < 1e-12);
 }
 
 fn rows_of(paper: &Paper) -> impl Iterator<Item = (&Table, &Row)> {
@@ -227,11 +240,11 @@ fn changed(kind: Kind, file: &str, from: &str, to: &str) -> Library {
     library.with(kind, file, text.replace(from, to))
 }
 
-/// The rows outside their tolerance, as `table/row`, when the catalogue is another.
+/// The rows that leave their residual, as `table/row`, when the catalogue is another.
 fn broken(library: &Library, tables: &str) -> Vec<String> {
     let papers = papers::select(documents(), tables).unwrap();
     let report = papers::compare(library, &papers).unwrap();
-    let outside = report.rows.iter().filter(|row| row.is_outside());
+    let outside = report.rows.iter().filter(|row| row.is_changed());
     outside.map(|row| format!("{}/{}", row.table, row.row)).collect()
 }
 
@@ -262,8 +275,8 @@ fn the_tables_are_met_by_these_chips_and_clocks_only() {
             "cadence-qspi-am62a",
             "\nclock_hz = 166_666_667",
             "\nclock_hz = 83_333_333",
-            "P0/phy",
-            "phy/octal, calibrated",
+            "L0/phy-rfc",
+            "phy-rfc/1S-8S-8S read, PHY",
         ),
         (
             Kind::Setup,

@@ -14,7 +14,7 @@ fn p3() -> Vec<Paper> {
 
 fn outside(library: &Library, seed: u64) -> Vec<String> {
     let report = papers::compare_seeded(library, &p3(), seed).unwrap();
-    let outside = report.rows.iter().filter(|row| row.is_outside());
+    let outside = report.rows.iter().filter(|row| row.is_changed());
     outside.map(|row| format!("{}/{}: {}", row.table, row.row, row.simulated)).collect()
 }
 

@@ -1,11 +1,12 @@
 //! `floatgate ecc advise`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::output::ReportFormat;
+use crate::table::Table;
 use floatgate_lab::advise::{self, Advice, Chip, Point, Series, Use};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::ecc::{Code, EccError};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -48,23 +49,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
+    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
     let library = Library::built_in();
     let chip = Chip::named(&library, &args.chip, &Override::parse_all(&args.set)?)?;
     let advice = advise::advise(chip, args.use_()?, &args.codes()?);
     if let Some(path) = &args.plot {
-        common::write_file(path, &advise::picture(&advice))?;
+        common::write_picture(path, &advise::picture(&advice))?;
     }
-    if args.json {
-        return common::print_json(&advice);
-    }
-    print(&advice);
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&advice, "codes", || text(&advice))
 }
 
 impl Args {
@@ -97,37 +94,38 @@ impl Args {
     }
 }
 
-fn print(advice: &Advice) {
+fn text(advice: &Advice) -> String {
     let chip = &advice.chip;
-    common::print(&format!("{}: {}", chip.chip, chip.title));
+    let mut text = format!("{}: {}\n", chip.chip, chip.title);
     let source = if chip.measured { "as measured (chip.errors)" } else { "as its data sheet promises" };
-    common::print(&format!(
-        "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {source}",
+    text += &format!(
+        "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {source}\n",
         chip.strength,
         chip.step_bytes,
         if chip.on_die { ", which it corrects itself" } else { "" },
         common::grouped(chip.endurance_cycles),
-    ));
+    );
     let use_ = &advice.use_;
-    common::print(&format!(
+    text += &format!(
         "{} at {} C between program and read, {} of the block, at most {:.0e} lost codewords per bit\n\n",
         plural(use_.years, "year"),
         use_.temperature_c,
         plural(use_.reads, "read"),
         use_.uber
-    ));
-    common::print(&format!("{}\n\n", codes(advice)));
+    );
+    text += &format!("{}\n\n", codes(advice));
     for series in &advice.series {
-        common::print(&format!("{}\n\n", against(series, advice)));
+        text += &format!("{}\n\n", against(series, advice));
     }
-    common::print(&match &advice.needs {
+    text += &match &advice.needs {
         // The error model of an unmeasured chip is made so that the data sheet's own code just holds.
         Some(code) if !chip.measured => format!(
             "needs {code}: the weakest that fits and holds for the rated cycles\nNobody has measured this chip: its bit errors are derived from the code that its data sheet asks for, so that this answer repeats the data sheet. Other cycles, years, temperatures and reads are extrapolated from it; `[chip.errors]` takes measured coefficients."
         ),
         Some(code) => format!("needs {code}: the weakest that fits and holds for the rated cycles"),
         None => "no code that fits the OOB holds for the rated cycles: store it shorter or cooler, or refresh it (--years, --temperature)".to_owned(),
-    });
+    };
+    text
 }
 
 fn plural(n: f64, what: &str) -> String {
@@ -135,7 +133,7 @@ fn plural(n: f64, what: &str) -> String {
 }
 
 fn codes(advice: &Advice) -> String {
-    let mut table = common::table([
+    let mut table = Table::new([
         "code",
         "ECC bytes a page",
         "in the OOB",
@@ -147,7 +145,7 @@ fn codes(advice: &Advice) -> String {
     for verdict in &advice.codes {
         let room = if verdict.fits { "fits" } else { "too large" };
         let mark = if advice.needs.as_ref() == Some(&verdict.code) { "<- enough" } else { "" };
-        table.add_row([
+        table.row([
             verdict.code.clone(),
             verdict.ecc_bytes.to_string(),
             room.to_owned(),
@@ -162,7 +160,6 @@ fn codes(advice: &Advice) -> String {
 
 /// One axis, one column per code.
 fn against(series: &Series, advice: &Advice) -> String {
-    let mut table = common::table([""; 0]);
     let title = if series.against == "cycles" {
         "cycles".to_owned()
     } else {
@@ -170,14 +167,13 @@ fn against(series: &Series, advice: &Advice) -> String {
     };
     let fixed = [title, "RBER".into(), "pages with errors".into()];
     let lost = series.codes.iter().map(|code| format!("lost: {code}"));
-    table.set_header(fixed.into_iter().chain(lost));
+    let mut table = Table::new(fixed.into_iter().chain(lost)).numbers(1..);
     let rated = advice.chip.endurance_cycles as f64;
     for point in &series.points {
         let at = axis(series.against, point, rated);
         let cells = [at, rate(point.rber), rate(point.pages_with_errors)];
-        table.add_row(cells.into_iter().chain(point.lost_pages.iter().copied().map(rate)));
+        table.row(cells.into_iter().chain(point.lost_pages.iter().copied().map(rate)));
     }
-    common::numbers(&mut table, 1);
     table.to_string()
 }
 

@@ -4,6 +4,7 @@ use super::files::{self, Input};
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{Failure, Outcome};
+use crate::output::ReportFormat;
 use floatgate_lab::ecc::{self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Scheme};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -33,9 +34,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
     erased_bitflips: Option<u32>,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// What was found out.
@@ -48,7 +48,7 @@ pub(super) struct Checked {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let told = Told::new(None, args.json)?;
+    let told = Told::new(None, args.format)?;
     let (scheme, detection) = match args.code.code()? {
         Some(_) => (Some(args.code.scheme(&args.geometry)?), None),
         None => {

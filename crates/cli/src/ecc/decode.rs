@@ -4,6 +4,7 @@ use super::files::Input;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{self, Outcome};
+use crate::output::ReportFormat;
 use floatgate_lab::ecc::{self, BadBlocks, DecodeOptions, Dump};
 use floatgate_lab::output::Output;
 use std::path::{Path, PathBuf};
@@ -41,13 +42,12 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let told = Told::new(Some(&args.output), args.json)?;
+    let told = Told::new(Some(&args.output), args.format)?;
     let scheme = args.code.scheme(&args.geometry)?;
     let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
     let inputs: Vec<&Path> = [args.file.as_path()].into_iter().chain(args.apart.path()).collect();

@@ -4,6 +4,7 @@ use super::files::{self, Input};
 use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{self, Outcome};
+use crate::output::ReportFormat;
 use floatgate_lab::ecc::{self, EccError, Form};
 use floatgate_lab::output::Output;
 use std::path::PathBuf;
@@ -40,13 +41,12 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let told = Told::new(Some(&args.output), args.json)?;
+    let told = Told::new(Some(&args.output), args.format)?;
     let scheme = args.code.scheme(&args.geometry)?;
     let mut input = Input::open(&args.file)?;
     let mut output = Output::stream(&args.output, &[&args.file])?;

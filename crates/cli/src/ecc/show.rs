@@ -1,7 +1,9 @@
 //! Reports for people.
 
 use super::check::Checked;
-use crate::common::{self, Failure, grouped};
+use crate::common::{Failure, grouped};
+use crate::output::{self, ReportFormat};
+use crate::table::Table;
 use floatgate_lab::ecc::report::{BadBlockReport, DecodeReport};
 use floatgate_lab::ecc::{Candidate, Detection, EncodeReport};
 use floatgate_lab::output::is_stdout;
@@ -18,35 +20,34 @@ const BLOCKS: usize = 20;
 /// Where a report goes.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
-    json: bool,
+    format: ReportFormat,
     to_stderr: bool,
 }
 
 impl Told {
     /// Stdout, unless the data is there.
-    pub(super) fn new(output: Option<&Path>, json: bool) -> Result<Self, Failure> {
+    pub(super) fn new(output: Option<&Path>, format: ReportFormat) -> Result<Self, Failure> {
         let to_stderr = output.is_some_and(is_stdout);
-        if to_stderr && json {
-            return Err(Failure::new("both data and JSON would go to stdout", "name a file with -o"));
+        if to_stderr && format.is_for_programs() {
+            return Err(Failure::new(
+                "both the data and the report would go to stdout",
+                "name a file with -o",
+            ));
         }
-        Ok(Self { json, to_stderr })
+        Ok(Self { format, to_stderr })
     }
 
-    /// Prints a report as JSON, or as `text` for people.
+    /// Prints a report for programs, or as `text` for people.
     pub(super) fn report<T: Serialize>(
         self,
         report: &T,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        if self.json {
-            return common::print_json(report).map(drop);
-        }
         if self.to_stderr {
-            common::tell(&text());
-        } else {
-            common::print(&text());
+            output::tell(&text());
+            return Ok(());
         }
-        Ok(())
+        self.format.print(report, "", text)
     }
 }
 
@@ -136,14 +137,13 @@ fn detected(detection: &Detection) -> String {
 }
 
 fn candidates(candidates: &[Candidate]) -> String {
-    let mut table =
-        common::table(["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"]);
+    let header = ["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"];
+    let mut table = Table::new(header).numbers(2..);
     for c in candidates {
         let evidence = format!("{} bits", c.evidence_bits);
         let counts = [c.clean, c.corrected, c.uncorrectable].map(grouped);
-        table.add_row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
+        table.row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
     }
-    common::numbers(&mut table, 2);
     table.to_string()
 }
 
@@ -164,14 +164,11 @@ fn bad_blocks(bad: &BadBlockReport) -> String {
 
 fn histogram(report: &DecodeReport) -> Option<String> {
     let most = report.histogram.iter().map(|bar| bar.steps).max()?;
-    let mut table = common::table(["bits in a step", "steps", ""]);
+    let mut table = Table::new(["bits in a step", "steps", ""]).numbers(..2);
     for bar in &report.histogram {
         // At least one block: what is there is seen.
         let length = (bar.steps * 30).div_ceil(most) as usize;
-        table.add_row([bar.bits.to_string(), grouped(bar.steps), "█".repeat(length)]);
-    }
-    for column in table.column_iter_mut().take(2) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        table.row([bar.bits.to_string(), grouped(bar.steps), "█".repeat(length)]);
     }
     Some(format!("\n{table}"))
 }
@@ -180,13 +177,12 @@ fn failures(report: &DecodeReport) -> Option<String> {
     if report.uncorrectable.is_empty() {
         return None;
     }
-    let mut table = common::table(["uncorrectable at byte", "page", "block", "step"]);
+    let mut table = Table::new(["uncorrectable at byte", "page", "block", "step"]).numbers(..);
     for failure in report.uncorrectable.iter().take(LINES) {
         let block = failure.block.map_or("?".to_owned(), grouped);
         let row = [format!("{:#x}", failure.offset), grouped(failure.page), block, failure.step.to_string()];
-        table.add_row(row);
+        table.row(row);
     }
-    common::numbers(&mut table, 0);
     let more = report.steps.uncorrectable.saturating_sub(LINES as u64);
     let more = if more > 0 {
         format!("\nand {} more; --json lists up to 1000", grouped(more))

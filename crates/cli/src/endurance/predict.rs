@@ -2,6 +2,8 @@
 
 use super::Args;
 use crate::common::{self, Failure, Outcome};
+use crate::output;
+use crate::table::Table;
 use floatgate_lab::config::Source;
 use floatgate_lab::endurance::Subject;
 use floatgate_lab::endurance::predict::{self, Interval, Prediction};
@@ -21,11 +23,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Outcome {
         )
     })?;
     let prediction = predict::predict(&subject, &args.experiment(), &samples)?;
-    if args.json {
-        return common::print_json(&prediction);
-    }
-    common::print(&text(&subject, &prediction));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&prediction, "", || text(&subject, &prediction))
 }
 
 /// Times of the first block of the first chip.
@@ -42,7 +40,7 @@ pub(super) fn example(args: &Args, share: f64) -> Outcome {
             [s.cycle.map(|c| c as f64), s.program_us, s.erase_us].map(Option::unwrap_or_default);
         text += &format!("{cycle},{program},{erase}\n");
     }
-    common::print(&text);
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -55,16 +53,15 @@ fn text(subject: &Subject, p: &Prediction) -> String {
     let measured = common::count(p.samples, "measurement");
     let when =
         p.cycle.map_or_else(String::new, |cycle| format!(", the last at cycle {}", common::grouped(cycle)));
-    let mut table = common::table(["", "most likely", "with 90 % between", "and"]);
+    let mut table = Table::new(["", "most likely", "with 90 % between", "and"]).numbers(1..);
     let mut row = |name: &str, of: &Interval, show: fn(f64) -> String| {
-        table.add_row([name.to_owned(), show(of.median), show(of.low), show(of.high)]);
+        table.row([name.to_owned(), show(of.median), show(of.low), show(of.high)]);
     };
     row("life used", &p.used, |x| format!("{:.1} %", x * 100.0));
     row("cycles left", &p.remaining, cycles);
     if let Some(alone) = &p.remaining_by_count {
         row("by the cycle count alone", alone, cycles);
     }
-    common::numbers(&mut table, 1);
     let mut text = format!("{}: {}\n{measured}{when}\n{table}", p.chip, subject.title);
     p.notes.iter().for_each(|note| text += &format!("\nnote: {note}"));
     text

@@ -1,6 +1,7 @@
 //! The report as text.
 
 use crate::common;
+use crate::table::Table;
 use floatgate_lab::endurance::{Experiment, Latency, Pages, Pattern, Report};
 
 /// One chip in full.
@@ -17,21 +18,20 @@ pub(super) fn one(report: &Report) -> String {
 
 /// Many chips, a line each.
 pub(super) fn all(reports: &[Report]) -> String {
-    let mut lives = common::table(["chip", "cell", "data sheet", "min", "median", "max", "mean", "times"]);
-    let mut times =
-        common::table(["us", "read", "program", "typical", "at the end", "erase", "typical", "at the end"]);
+    let header = ["chip", "cell", "data sheet", "min", "median", "max", "mean", "times"];
+    let mut lives = Table::new(header).numbers(2..);
+    let header = ["us", "read", "program", "typical", "at the end", "erase", "typical", "at the end"];
+    let mut times = Table::new(header).numbers(1..);
     for r in reports {
         let l = &r.life;
         let times_nominal = format!("{:.1}", l.over_nominal);
         let row = [r.nominal_cycles, l.min, l.median, l.max, l.mean.round() as u64].map(common::grouped);
         let [nominal, min, median, max, mean] = row;
-        lives.add_row([r.chip.clone(), cell(r), nominal, min, median, max, mean, times_nominal]);
+        lives.row([r.chip.clone(), cell(r), nominal, min, median, max, mean, times_nominal]);
         let [p0, p1, p2] = r.program.as_ref().map_or_else(|| ["-"; 3].map(str::to_owned), three);
         let [e0, e1, e2] = three(&r.erase);
-        times.add_row([r.chip.clone(), us(r.read_us), p0, p1, p2, e0, e1, e2]);
+        times.row([r.chip.clone(), us(r.read_us), p0, p1, p2, e0, e1, e2]);
     }
-    common::numbers(&mut lives, 2);
-    common::numbers(&mut times, 1);
     let what = reports.first().map_or_else(String::new, |r| experiment(&r.experiment));
     let mut text = format!("{what}\n\ncycles until the status fails\n{lives}\n\n");
     text += &format!("latency: first 100 cycles, mean of the first 10 000 (typical), last 100\n{times}");
@@ -93,14 +93,13 @@ fn notes(report: &Report) -> String {
 
 fn lives(report: &Report) -> String {
     let l = &report.life;
-    let mut table =
-        common::table(["cycles", "min", "median", "max", "mean", "deviation", "data sheet", "mean is"]);
+    let header = ["cycles", "min", "median", "max", "mean", "deviation", "data sheet", "mean is"];
+    let mut table = Table::new(header).numbers(1..);
     let [min, median, max, mean, sd, nominal] =
         [l.min, l.median, l.max, l.mean.round() as u64, l.sd.round() as u64, report.nominal_cycles]
             .map(common::grouped);
     let times = format!("{:.1} times it", l.over_nominal);
-    table.add_row(["until failure".to_owned(), min, median, max, mean, sd, nominal, times]);
-    common::numbers(&mut table, 1);
+    table.row(["until failure".to_owned(), min, median, max, mean, sd, nominal, times]);
     format!("{table}\narray busy for {:.1} hours a block", report.busy_hours)
 }
 
@@ -123,19 +122,13 @@ fn histogram(report: &Report) -> String {
 }
 
 fn latencies(report: &Report) -> String {
-    let mut table = common::table([
-        "us",
-        "first 100",
-        "typical (first 10 000)",
-        "last 100",
-        "fastest",
-        "slowest",
-        "last / first",
-    ]);
+    let header =
+        ["us", "first 100", "typical (first 10 000)", "last 100", "fastest", "slowest", "last / first"];
+    let mut table = Table::new(header).numbers(1..);
     let mut row = |name: &str, l: &Latency| {
         let [first, typical, last] = three(l);
         let change = format!("{:.2}", l.change);
-        table.add_row([name.to_owned(), first, typical, last, us(l.fastest_us), us(l.slowest_us), change]);
+        table.row([name.to_owned(), first, typical, last, us(l.fastest_us), us(l.slowest_us), change]);
     };
     if let Some(program) = &report.program {
         row("program", program);
@@ -143,8 +136,7 @@ fn latencies(report: &Report) -> String {
     row("erase", &report.erase);
     let read = us(report.read_us);
     let same = [read.clone(), read.clone(), read.clone(), read.clone(), read, "1.00".to_owned()];
-    table.add_row(std::iter::once("read".to_owned()).chain(same));
-    common::numbers(&mut table, 1);
+    table.row(std::iter::once("read".to_owned()).chain(same));
     table.to_string()
 }
 
@@ -157,15 +149,14 @@ fn us(value: f64) -> String {
 }
 
 fn trace(report: &Report) -> String {
-    let mut table = common::table(["from cycle", "share of its life", "program us", "erase us"]);
+    let mut table = Table::new(["from cycle", "share of its life", "program us", "erase us"]).numbers(..);
     let points = &report.trace.points;
     let last = points.last().map_or(1, |p| p.cycle).max(1);
     for point in points {
         let share = format!("{:.2} %", point.cycle as f64 / last as f64 * 100.0);
         let program = point.program_us.map_or_else(|| "-".to_owned(), us);
-        table.add_row([common::grouped(point.cycle), share, program, us(point.erase_us)]);
+        table.row([common::grouped(point.cycle), share, program, us(point.erase_us)]);
     }
-    common::numbers(&mut table, 0);
     format!(
         "times of the block whose life is the median (chip {}, block {}), from change to change\n{table}",
         report.trace.chip, report.trace.block

@@ -3,6 +3,7 @@
 use super::extract::tell_losses;
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped};
+use crate::output::ReportFormat;
 use floatgate_lab::image::build::{BuildOptions, Built, Container, Overrides, Source, build};
 use floatgate_lab::output::Output;
 use floatgate_media::ubifs::Compression;
@@ -99,9 +100,8 @@ pub(crate) struct Args {
     #[arg(long, short = 'D', value_name = "FILE", help_heading = "Files")]
     device_table: Option<PathBuf>,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report_format: ReportFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -216,19 +216,19 @@ impl Args {
     }
 
     fn report(&self, built: &Built) -> Outcome {
-        if self.json {
-            common::print_json(built)?;
-        } else {
+        self.report_format.print(built, "", || {
             let entries = usize::try_from(built.entries).unwrap_or(usize::MAX);
-            common::print(&format!(
+            format!(
                 "{}: {}, {} bytes, in {} bytes; {}, at most {}",
                 self.output.display(),
-                count(entries, "entry").replace("entrys", "entries"),
+                count(entries, "entry"),
                 grouped(built.bytes),
                 grouped(built.image_bytes),
                 count(built.lebs as usize, "LEB"),
                 built.max_lebs
-            ));
+            )
+        })?;
+        if !self.report_format.is_for_programs() {
             tell_losses("not in the image bit for bit", &built.losses);
         }
         Ok(if built.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -2,12 +2,14 @@
 
 use super::extract::{tell_losses, tell_notes};
 use super::options::ImageArgs;
-use crate::common::{Failure, Outcome};
+use crate::common::Outcome;
+use crate::output;
 use floatgate_lab::image::Access;
 use floatgate_lab::image::extract::Loss;
 use floatgate_lab::image::raw::read_raw;
+use floatgate_lab::output::Output;
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
@@ -44,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn file(args: &Args, path: &OsStr) -> Outcome {
     let mut fs = args.image.mount()?;
     let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed(error))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = Output::stdout()?;
     let mut chunk = vec![0; CHUNK];
     let mut at = 0;
     loop {
@@ -52,11 +54,7 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
         if len == 0 {
             break;
         }
-        match out.write_all(&chunk[..len]) {
-            // Who closed the pipe has seen enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
-            other => other.map_err(|error| Failure::new(error, "nothing more can be written to stdout"))?,
-        }
+        out.write_all(&chunk[..len]).map_err(|error| output::stdout_failed(&error))?;
         at += len as u64;
     }
     Ok(ExitCode::SUCCESS)
@@ -64,12 +62,9 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
 
 fn raw(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
-    let mut out = std::io::stdout().lock();
-    let raw = match read_raw(image, &args.image.selection(), &mut out) {
-        Ok(raw) => raw,
-        Err(error) if error.is_broken_pipe() => return Ok(ExitCode::SUCCESS),
-        Err(error) => return Err(args.image.failed(error)),
-    };
+    let mut out = Output::stdout()?;
+    let raw = read_raw(image, &args.image.selection(), &mut out);
+    let raw = raw.map_err(|error| args.image.failed(error))?;
     tell_notes(&raw.notes);
     let lost = |lnum: &u32| Loss { path: format!("LEB {lnum}"), what: "damaged or missing".to_owned() };
     tell_losses("not restored bit for bit", &raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());

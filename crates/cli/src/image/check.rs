@@ -1,7 +1,8 @@
 //! `floatgate image check`.
 
 use super::options::{self, ImageArgs};
-use crate::common::{self, Outcome, count};
+use crate::common::{Outcome, count};
+use crate::output::ReportFormat;
 use floatgate_lab::image::Access;
 use floatgate_lab::image::check::{CheckReport, Outcome as Found, check};
 use floatgate_lab::image::repair::{Grown, Method, RepairReport, Repaired, repair};
@@ -26,9 +27,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset", "auth_key", "auth_hashes"])]
     repair: Option<PathBuf>,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// Findings that are printed; JSON has all.
@@ -41,30 +41,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
     let report = check(image, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
-    if args.json {
-        common::print_json(&report)?;
-    } else {
-        print(&report);
-    }
+    args.format.print(&report, "findings", || text(&report))?;
     Ok(exit_code(report.outcome))
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
     let report = repair(&args.image.image, out);
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
-    if args.json {
-        common::print_json(&report)?;
-    } else {
-        print(&report.before);
-        print_repair(out, &report);
-    }
+    args.format.print(&report, "losses", || text(&report.before) + "\n" + &repaired(out, &report))?;
     Ok(match report.outcome {
         Repaired::Intact | Repaired::Wholly => ExitCode::SUCCESS,
         Repaired::WithLosses => ExitCode::from(1),
     })
 }
 
-fn print_repair(out: &Path, report: &RepairReport) {
+fn repaired(out: &Path, report: &RepairReport) -> String {
     let how = match report.method {
         Method::Copied => "copied as it is".to_owned(),
         Method::Recovered => "a copy, recovered as Linux does".to_owned(),
@@ -73,28 +64,26 @@ fn print_repair(out: &Path, report: &RepairReport) {
             format!("{} written anew, {} of them in lost+found", count(entries, "file"), report.nameless)
         }
     };
-    common::print(&format!("{}: {how}", out.display()));
+    let mut text = format!("{}: {how}\n", out.display());
     if report.corrected_pages > 0 {
         let pages = usize::try_from(report.corrected_pages).unwrap_or(usize::MAX);
-        common::print(&format!("{} written as the ECC corrects them", count(pages, "page")));
+        text += &format!("{} written as the ECC corrects them\n", count(pages, "page"));
     }
     for Grown { volume, lebs_before, lebs } in &report.grown {
         let what = volume.as_ref().map_or("the filesystem".to_owned(), |name| format!("volume {name}"));
-        common::print(&format!(
-            "{what} has {lebs} LEBs instead of {lebs_before}: its files did not fit any more"
-        ));
+        text += &format!("{what} has {lebs} LEBs instead of {lebs_before}: its files did not fit any more\n");
     }
     if report.losses.is_empty() {
-        common::print("nothing is lost");
-        return;
+        return text + "nothing is lost";
     }
-    common::print(&format!("{} lost:", count(report.losses.len(), "thing")));
+    text += &format!("{} lost:\n", count(report.losses.len(), "thing"));
     for loss in report.losses.iter().take(FINDINGS) {
-        common::print(&format!("  {}: {}", loss.path, loss.what));
+        text += &format!("  {}: {}\n", loss.path, loss.what);
     }
     if report.losses.len() > FINDINGS {
-        common::print(&format!("  and {} more: --json lists all", report.losses.len() - FINDINGS));
+        text += &format!("  and {} more: --json lists all\n", report.losses.len() - FINDINGS);
     }
+    text
 }
 
 fn exit_code(outcome: Found) -> ExitCode {
@@ -105,23 +94,26 @@ fn exit_code(outcome: Found) -> ExitCode {
     }
 }
 
-fn print(report: &CheckReport) {
-    let images: String = report.images.iter().map(ToString::to_string).collect();
-    common::print(&images);
+fn text(report: &CheckReport) -> String {
+    let mut text: String = report.images.iter().map(ToString::to_string).collect();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in findings.iter().take(FINDINGS) {
-        common::print(&finding.to_string());
+        text += &format!("{finding}\n");
     }
     let left = findings.len().saturating_sub(FINDINGS) as u64 + report.unlisted;
     if left > 0 {
-        common::print(&format!("and {left} findings more: --json lists them"));
+        text += &format!("and {left} findings more: --json lists them\n");
     }
     let damaged = count(report.count(Found::Damaged), "finding");
     let recoverable = count(report.count(Found::Recoverable), "finding");
-    common::print(&match report.outcome {
+    text += &match report.outcome {
         Found::Clean => "clean".to_owned(),
         Found::Recoverable => format!("recoverable: {recoverable} that the next mount makes good"),
         Found::Damaged => format!("damaged: {damaged} of damage, {recoverable} that a mount makes good"),
-    });
+    };
+    text
 }

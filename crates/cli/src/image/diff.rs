@@ -1,7 +1,8 @@
 //! `floatgate image diff`.
 
 use super::options;
-use crate::common::{self, Failure, Outcome, count};
+use crate::common::{Failure, Outcome, count};
+use crate::output::{self, ReportFormat};
 use floatgate_lab::image::diff::{
     Change, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
@@ -58,9 +59,8 @@ pub(crate) struct Args {
     #[arg(long)]
     raw: bool,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// Paths that are printed; JSON has all.
@@ -92,10 +92,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let images = [(image(&args.first)?, &first), (image(&args.second)?, &second)];
         report.raw = diff_raw(images).map_err(failed)?;
     }
-    if args.json {
-        common::print_json(&report)?;
-    } else {
-        print(&report);
+    args.format.print(&report, "differences", || text(&report))?;
+    if !args.format.is_for_programs() {
+        for loss in report.trouble.iter().take(LINES) {
+            output::tell(&format!("{}: {}", loss.path, loss.what));
+        }
     }
     Ok(match (report.trouble.is_empty(), report.is_same()) {
         (false, _) => ExitCode::from(2),
@@ -113,31 +114,32 @@ fn image(path: &Path) -> Result<Image, Failure> {
     Image::open(path, Access::Read).map_err(|error| options::failure(path, &error))
 }
 
-fn print(report: &DiffReport) {
+fn text(report: &DiffReport) -> String {
+    let mut text = String::new();
     for change in &report.raw {
-        common::print(&line("UBI", change));
+        text += &line("UBI", change);
     }
     for Difference { path, presence, changes } in report.differences.iter().take(LINES) {
         match presence {
-            Presence::First => common::print(&format!("- {path}")),
-            Presence::Second => common::print(&format!("+ {path}")),
-            Presence::Both => changes.iter().for_each(|change| common::print(&line(path, change))),
+            Presence::First => text += &format!("- {path}\n"),
+            Presence::Second => text += &format!("+ {path}\n"),
+            Presence::Both => changes.iter().for_each(|change| text += &line(path, change)),
         }
     }
     if report.differences.len() > LINES {
-        common::print(&format!("and {} paths more: --json lists them", report.differences.len() - LINES));
-    }
-    for loss in report.trouble.iter().take(LINES) {
-        common::tell(&format!("{}: {}", loss.path, loss.what));
+        let more = count(report.differences.len() - LINES, "more path");
+        text += &format!("and {more}: --json lists all\n");
     }
     let entries = usize::try_from(report.entries).unwrap_or(usize::MAX);
     let compared = count(entries, "path");
-    common::print(&match report.differences.len() {
+    text += &match report.differences.len() {
         0 => format!("{compared} compared: all the same"),
+        1 => format!("{compared} compared: 1 of them differs"),
         differ => format!("{compared} compared: {differ} of them differ"),
-    });
+    };
+    text
 }
 
 fn line(path: &str, Change { field, first, second }: &Change) -> String {
-    format!("~ {path}: {field}: {first} | {second}")
+    format!("~ {path}: {field}: {first} | {second}\n")
 }

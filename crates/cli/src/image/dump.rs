@@ -1,7 +1,8 @@
 //! `floatgate image dump`.
 
 use super::options::{self, ImageArgs, number};
-use crate::common::{self, Failure, Outcome};
+use crate::common::{Failure, Outcome};
+use crate::output::ReportFormat;
 use clap::ValueEnum;
 use floatgate_lab::image::Access;
 use floatgate_lab::image::dump::{Area, Dumped, Wanted, dump};
@@ -61,9 +62,8 @@ pub(crate) struct Args {
     #[arg(long)]
     hex: bool,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -97,11 +97,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !args.hex {
         dumped.iter_mut().for_each(|dumped| dumped.payload.clear());
     }
-    if args.json {
-        common::print_json(&dumped)?;
-    } else {
-        dumped.iter().for_each(print);
-    }
+    args.format.print(&dumped, "", || dumped.iter().map(text).collect())?;
     let damaged = dumped.iter().any(|dumped| dumped.damage.is_some());
     Ok(if damaged { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -134,11 +130,15 @@ impl From<AreaName> for Area {
     }
 }
 
-fn print(dumped: &Dumped) {
-    common::print(&dumped.to_string());
+fn text(dumped: &Dumped) -> String {
+    let mut text = dumped.to_string();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
     let digits = dumped.payload.as_bytes();
     let start = dumped.len.saturating_sub(digits.len() / 2);
     for (index, line) in digits.chunks(2 * LINE).enumerate() {
-        common::print(&format!("  {:>4}  {}", start + index * LINE, String::from_utf8_lossy(line)));
+        text += &format!("  {:>4}  {}\n", start + index * LINE, String::from_utf8_lossy(line));
     }
+    text
 }

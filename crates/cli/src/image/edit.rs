@@ -2,7 +2,8 @@
 //! `setxattr`.
 
 use super::options::ImageArgs;
-use crate::common::{self, Failure, Outcome, count};
+use crate::common::{Failure, Outcome, count};
+use crate::output::{self, ReportFormat};
 use floatgate_lab::image::edit::{
     Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
     PutOptions, edit,
@@ -42,9 +43,8 @@ struct EditArgs {
     #[arg(long, value_name = "N")]
     lebs: Option<u32>,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 #[derive(clap::Args)]
@@ -375,16 +375,16 @@ impl EditArgs {
     }
 
     fn report(&self, committed: &Committed, edited: &Edited) -> Outcome {
-        if self.json {
-            common::print_json(&Report { committed, edited })?;
-        } else {
+        self.format.print(&Report { committed, edited }, "", || {
             let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
-            let entries = count(entries, "entry").replace("entrys", "entries");
-            common::print(&format!("{}: {entries} changed", committed.file));
+            let mut text = format!("{}: {} changed\n", committed.file, count(entries, "entry"));
             for Grown { what, unit, from, to } in &committed.grown {
                 let to = count(usize::try_from(*to).unwrap_or(usize::MAX), unit);
-                common::print(&format!("the {what} has grown from {from} to {to}"));
+                text += &format!("the {what} has grown from {from} to {to}\n");
             }
+            text
+        })?;
+        if !self.format.is_for_programs() {
             tell_losses(&edited.losses);
         }
         Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -393,9 +393,9 @@ impl EditArgs {
 
 fn tell_losses(losses: &[Loss]) {
     for Loss { path, what } in losses.iter().take(LINES) {
-        common::tell(&format!("not kept: {path}: {what}"));
+        output::tell(&format!("not kept: {path}: {what}"));
     }
     if losses.len() > LINES {
-        common::tell(&format!("and {} more: --json lists all", losses.len() - LINES));
+        output::tell(&format!("and {} more: --json lists all", losses.len() - LINES));
     }
 }

@@ -1,7 +1,8 @@
 //! `floatgate image extract`.
 
 use super::options::{self, ImageArgs};
-use crate::common::{self, Failure, Outcome, count, grouped};
+use crate::common::{Failure, Outcome, count, grouped};
+use crate::output::{self, ReportFormat};
 use floatgate_lab::image::Access;
 use floatgate_lab::image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
@@ -46,9 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = ExtractLimits::default().depth)]
     max_depth: usize,
 
-    /// Machine-readable report (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// Losses that are printed; JSON has all.
@@ -56,8 +56,11 @@ const LINES: usize = 20;
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let to_stdout = args.target.as_os_str() == "-";
-    if to_stdout && args.json {
-        return Err(Failure::new("both the tar and JSON would go to stdout", "name a file for the tar"));
+    if to_stdout && args.format.is_for_programs() {
+        return Err(Failure::new(
+            "both the tar and the report would go to stdout",
+            "name a file for the tar",
+        ));
     }
     if !to_stdout && !args.is_tar() {
         DirectoryTarget::check_empty(&args.target).map_err(|error| {
@@ -122,21 +125,17 @@ impl Args {
     }
 
     fn report(&self, extracted: &Extracted, to_stdout: bool) -> Outcome {
-        if self.json {
-            common::print_json(extracted)?;
-        } else {
+        let done = || {
             let entries = usize::try_from(extracted.entries).unwrap_or(usize::MAX);
-            let done = format!(
-                "wrote {}: {}, {} bytes",
-                self.target.display(),
-                count(entries, "entry").replace("entrys", "entries"),
-                grouped(extracted.bytes)
-            );
-            if to_stdout {
-                common::tell(&done)
-            } else {
-                common::print(&done)
-            }
+            let (entries, bytes) = (count(entries, "entry"), grouped(extracted.bytes));
+            format!("wrote {}: {entries}, {bytes} bytes", self.target.display())
+        };
+        if to_stdout {
+            output::tell(&done());
+        } else {
+            self.format.print(extracted, "losses", done)?;
+        }
+        if !self.format.is_for_programs() {
             tell_notes(&extracted.notes);
             tell_losses("not restored bit for bit", &extracted.losses);
         }
@@ -146,9 +145,9 @@ impl Args {
 
 /// Says what else is damaged.
 pub(super) fn tell_notes(notes: &[String]) {
-    notes.iter().take(LINES).for_each(|note| common::tell(note));
+    notes.iter().take(LINES).for_each(|note| output::tell(note));
     if notes.len() > LINES {
-        common::tell(&format!("  and {} more: --json lists all", notes.len() - LINES));
+        output::tell(&format!("  and {} more: --json lists all", notes.len() - LINES));
     }
 }
 
@@ -157,12 +156,12 @@ pub(super) fn tell_losses(how: &str, losses: &[Loss]) {
     if losses.is_empty() {
         return;
     }
-    common::tell(&format!("{} {how}:", count(losses.len(), "thing")));
+    output::tell(&format!("{} {how}:", count(losses.len(), "thing")));
     for Loss { path, what } in losses.iter().take(LINES) {
-        common::tell(&format!("  {path}: {what}"));
+        output::tell(&format!("  {path}: {what}"));
     }
     if losses.len() > LINES {
-        common::tell(&format!("  and {} more: --json lists all", losses.len() - LINES));
+        output::tell(&format!("  and {} more: --json lists all", losses.len() - LINES));
     }
 }
 

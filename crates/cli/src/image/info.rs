@@ -1,10 +1,10 @@
 //! `floatgate image info`.
 
 use super::options::{self, ImageArgs};
-use crate::common::{self, Outcome};
+use crate::common::Outcome;
+use crate::output::ReportFormat;
 use floatgate_lab::image::Access;
 use floatgate_lab::image::info::{ImageInfo, selected_info};
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -15,18 +15,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Machine-readable output (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
     let info: ImageInfo = selected_info(image, &args.image.selection())
         .map_err(|error| options::failure(&args.image.image, &error))?;
-    if args.json {
-        return common::print_json(&info);
-    }
-    common::print(&info.to_string());
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&info, "images", || info.to_string())
 }

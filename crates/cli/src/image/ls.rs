@@ -2,7 +2,8 @@
 
 use super::options::ImageArgs;
 use super::show::{self, FileJson};
-use crate::common::{self, Failure, Outcome};
+use crate::common::Outcome;
+use crate::output::{ReportFormat, tell};
 use floatgate_lab::image::FileUbifs;
 use floatgate_lab::image::extract::{show_name, show_path};
 use floatgate_lab::image::walk::{Walk, WalkError};
@@ -29,9 +30,8 @@ pub(crate) struct Args {
     #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
-    /// Machine-readable list (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// A file that was listed.
@@ -50,13 +50,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut refused = Vec::new();
     let listed = list(&mut fs, inode, base, args.recursive, &mut refused);
     let listed = listed.map_err(|error| args.image.failed(error))?;
-    if args.json {
-        let files: Vec<FileJson> = listed.iter().map(Listed::json).collect();
-        common::print_json(&files)?;
-    } else {
-        print(&listed)?;
-    }
-    refused.iter().for_each(|why| common::tell(why));
+    let files: Vec<FileJson> = listed.iter().map(Listed::json).collect();
+    args.format.print(&files, "", || text(&listed))?;
+    refused.iter().for_each(|why| tell(why));
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -117,7 +113,7 @@ impl Listed {
 }
 
 /// As `ls -l` shows them, times in UTC.
-fn print(listed: &[Listed]) -> Result<(), Failure> {
+fn text(listed: &[Listed]) -> String {
     let width = |text: fn(&Listed) -> String| listed.iter().map(|file| text(file).len()).max().unwrap_or(0);
     let links = width(|file| file.attributes.links.to_string());
     let uid = width(|file| file.attributes.uid.to_string());
@@ -141,6 +137,5 @@ fn print(listed: &[Listed]) -> Result<(), Failure> {
         );
         text.push_str(&line);
     }
-    common::print(&text);
-    Ok(())
+    text
 }

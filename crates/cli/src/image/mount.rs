@@ -2,7 +2,8 @@
 
 use super::edit::now;
 use super::options::ImageArgs;
-use crate::common::{self, Failure, Outcome};
+use crate::common::{Failure, Outcome};
+use crate::output;
 use floatgate_lab::image::mount::{MountError, MountSetup, Mounted, Unmounter};
 use nix::sys::signal::{SigSet, Signal};
 use std::path::PathBuf;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     std::thread::spawn(move || wait(&signals, unmounter));
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());
-    common::tell(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
+    output::tell(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
     mounted.serve().map_err(|error| args.failed(&error))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -83,8 +84,8 @@ fn wait(signals: &SigSet, mut unmounter: Unmounter) {
     while signals.wait().is_ok() {
         match unmounter.unmount() {
             Ok(true) => {}
-            Ok(false) => common::tell("still in use: the mount ends with its last user"),
-            Err(error) => common::tell(&format!("cannot be unmounted: {error}")),
+            Ok(false) => output::tell("still in use: the mount ends with its last user"),
+            Err(error) => output::tell(&format!("cannot be unmounted: {error}")),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use super::options::ImageArgs;
 use super::show::{self, FileJson};
-use crate::common::{self, Outcome};
+use crate::common::Outcome;
+use crate::output::ReportFormat;
 use floatgate_lab::image::extract::show_name;
 use floatgate_media::ubifs::{FileType, InodeFlags};
 use floatgate_stack::ubifs::Attributes;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -21,9 +21,8 @@ pub(crate) struct Args {
     /// The file in the image
     path: OsString,
 
-    /// Machine-readable (schema: docs/json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 /// A file with all that is known of it.
@@ -61,11 +60,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         extended_attributes,
         data_blocks,
     };
-    if args.json {
-        return common::print_json(&stat);
-    }
-    common::print(&text(&stat, &attributes));
-    Ok(ExitCode::SUCCESS)
+    args.format.finish(&stat, "", || text(&stat, &attributes))
 }
 
 fn flag_names(flags: InodeFlags) -> Vec<&'static str> {

@@ -2,11 +2,12 @@
 
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
+use crate::output::ReportFormat;
 use floatgate_lab::image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_lab::output::Output;
 use floatgate_stack::FileStore;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     /// Version of UBI; 1 is the only one
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=1), default_value_t = 1)]
     ubi_ver: u8,
+
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -65,13 +69,30 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut store = FileStore::new(file).map_err(|error| failed(error.into()))?;
     let made = ubinize(&headers, &volumes, &mut store).map_err(failed)?;
     common::finish(output)?;
-    common::print(&format!(
-        "{}: {} in {} of {} bytes, image sequence number {}",
-        args.output.display(),
-        count(volumes.len(), "volume"),
-        count(made.pebs as usize, "PEB"),
-        shape.peb_bytes,
-        made.image_seq
-    ));
-    Ok(ExitCode::SUCCESS)
+    let report = Report {
+        file: args.output.display().to_string(),
+        volumes: volumes.len(),
+        pebs: made.pebs,
+        peb_bytes: shape.peb_bytes,
+        image_seq: made.image_seq,
+    };
+    args.format.finish(&report, "", || report.to_string())
+}
+
+/// The image that was written.
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    volumes: usize,
+    pebs: u32,
+    peb_bytes: u32,
+    image_seq: u32,
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { file, peb_bytes, image_seq, .. } = self;
+        let (volumes, pebs) = (count(self.volumes, "volume"), count(self.pebs as usize, "PEB"));
+        write!(f, "{file}: {volumes} in {pebs} of {peb_bytes} bytes, image sequence number {image_seq}")
+    }
 }

@@ -6,6 +6,7 @@ use floatgate_lab::powercut::{self, Failure, Mode, Options, Report, RunId};
 use serde::Serialize;
 
 use crate::common;
+use crate::table::Table;
 
 /// Failures that are shown to people.
 const SHOWN: usize = 10;
@@ -13,8 +14,7 @@ const SHOWN: usize = 10;
 /// What was done and what came of it.
 pub(super) fn text(options: &Options, report: &Report) -> String {
     let mut text = head(options, report);
-    text += &table(report);
-    text += "\n\n";
+    text += &format!("{}\n\n", table(report));
     text += &end(report);
     text
 }
@@ -85,10 +85,9 @@ pub(super) fn larger_sectors(too_small_bytes: u32, erase_bytes: u32) -> String {
 }
 
 /// A row for each kind of step.
-fn table(report: &Report) -> String {
+fn table(report: &Report) -> Table {
     let header = ["step", "runs", "cuts", "earlier", "before", "after", "recovery", "at most", "failures"];
-    let mut table = common::table(header);
-    common::numbers(&mut table, 1);
+    let mut table = Table::new(header).numbers(1..);
     for (step, counts) in &report.steps {
         let good = counts.runs - counts.failures;
         let mean = counts.recovery_operations.checked_div(good).unwrap_or(0);
@@ -103,9 +102,9 @@ fn table(report: &Report) -> String {
             counts.failures,
         ];
         let row = std::iter::once((*step).to_owned()).chain(numbers.map(common::grouped));
-        table.add_row(row.collect::<Vec<_>>());
+        table.row(row);
     }
-    table.to_string()
+    table
 }
 
 fn end(report: &Report) -> String {

@@ -91,13 +91,13 @@ fn help_and_version_exit_with_0_on_stdout() {
 }
 
 #[test]
-fn papers_exits_with_1_when_a_row_is_outside_its_tolerance() {
+fn papers_exits_with_1_when_a_row_has_another_residual_than_stated() {
     let folder = fresh("papers-exit");
     let code = |published: f64| {
         std::fs::write(folder.join("mine.toml"), paper(published)).unwrap();
         let run = run_in(&folder, ["papers", "mine.toml"]);
         assert_eq!(run.err, "");
-        (run.code, run.out.contains("outside: mine/reads/page"), run.out.contains("tolerance: yes"))
+        (run.code, run.out.contains("not as stated: mine/reads/page"), run.out.contains("as stated: yes"))
     };
     assert_eq!(code(11_000.0), (Some(0), false, true));
     assert_eq!(code(9_000.0), (Some(1), true, false));

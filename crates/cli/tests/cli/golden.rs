@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 const RESULTS: [(&str, &str); 21] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
-    ("sweep", "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false"),
+    (
+        "sweep",
+        "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false --keep-going",
+    ),
     ("trace", "trace am62a-w35n01jw read-page"),
     ("keystore", "keystore"),
     ("endurance", "endurance mt29f8g08maawc"),

@@ -145,6 +145,7 @@ fn arguments_need_not_be_text() {
     }
     // A path of bytes is a path all the same.
     let folder = fresh("bytes");
+    let bytes = OsStr::from_bytes(b"\xFF\xFE.svg");
     let run = finish(
         floatgate().args(["speed", "am62a-w35n01jw", "-c1", "--plot"]).arg(bytes).current_dir(&folder),
     );

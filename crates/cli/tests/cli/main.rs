@@ -30,4 +30,5 @@ mod plots;
 #[cfg(target_os = "linux")]
 mod programs;
 mod support;
+mod sweeps;
 mod volumes;

@@ -1,8 +1,12 @@
 //! Where output goes, and what is in it.
 
-use crate::support::{finish, floatgate, fresh, run_in, stdout, subcommands};
+use crate::support::{commands, dump_files, finish, floatgate, fresh, run_in, stdout, subcommands};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 const LINES: [&str; 11] = [
     "speed am62a-w35n01jw",
@@ -34,7 +38,7 @@ fn lines_fit_into_the_columns() {
         for line in LINES.into_iter().filter(|line| !line.contains("--help")) {
             let run = finish(floatgate().args(line.split_whitespace()).env("COLUMNS", columns.to_string()));
             // Titles and sentences wrap by themselves; tables, bars and waterfalls must not.
-            let drawn = |text: &&str| text.starts_with(['─', '═', '█']) || text.trim().contains("   ");
+            let drawn = |text: &&str| text.starts_with(['─', '█']) || text.trim().contains("   ");
             for text in run.out.lines().filter(drawn) {
                 assert!(text.chars().count() <= columns, "{line} in {columns} columns:\n{text}");
             }
@@ -86,6 +90,224 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
     }
 }
 
+/// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
+/// behind those that read it.
+const EACH: [&str; 50] = [
+    "speed am62a-w35n01jw -c1",
+    "speed am62a-w35n01jw -c1 --sweep bus.mode=1-1-1,8D-8D-8D",
+    "trace am62a-w35n01jw read-page",
+    "keystore",
+    "endurance mt29f8g08maawc",
+    "endurance --all",
+    "endurance mt29f8g08maawc --example-trace 0.4",
+    "otp info stm32-n25q128a",
+    "otp write stm32-n25q128a --state keys.otp 00112233",
+    "otp read stm32-n25q128a --state keys.otp --length 16",
+    "otp lock stm32-n25q128a --state keys.otp",
+    "otp erase nor-serialised --offset 0 --length 256",
+    "papers octal",
+    "ecc encode rootfs.data --part mt29f2g08aad --code bch4/512 -o new.nand",
+    "ecc encode rootfs.data --part mt29f2g08aad --code bch4/512 -o -",
+    "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o new.ubi",
+    "ecc check dump.nand --part mt29f2g08aad --code bch4/512",
+    "ecc advise mt29f8g08maawc",
+    "image info rootfs.ubi",
+    "image ls rootfs.ubi -r",
+    "image cat rootfs.ubi /etc/fstab",
+    "image cat rootfs.ubi --raw",
+    "image stat rootfs.ubi /etc/fstab",
+    "image extract rootfs.ubi -",
+    "image extract rootfs.ubi new.tar",
+    "image check rootfs.ubi",
+    "image diff rootfs.ubi rootfs.ubi",
+    "image dump rootfs.ubi --path /etc/fstab",
+    "image build overlay -o rootfs.ubifs --format ubifs --part mt29f2g08aad",
+    "image ubinize volumes.ini -o new.ubi --part mt29f2g08aad",
+    "image put rootfs.ubi hostname /etc/hostname",
+    "image mv rootfs.ubi /etc/hostname /etc/name",
+    "image ln rootfs.ubi /etc/name /etc/hardlink",
+    "image rm rootfs.ubi /etc/name",
+    "image mkdir rootfs.ubi /new",
+    "image chmod rootfs.ubi 700 /new",
+    "image chown rootfs.ubi 1:1 /new",
+    "image setxattr rootfs.ubi /new user.a b",
+    "powercut imx6-mx30lf2g18ac --cuts 5 --steps 8",
+    "parts",
+    "parts w35n01jw",
+    "parts --confidence",
+    "parts w35n01jw --confidence",
+    "setups",
+    "setups am62a-w35n01jw",
+    "controllers",
+    "hosts",
+    "completions bash",
+    "--help",
+    "image ls --help",
+];
+
+/// Commands that print no result.
+const SILENT: [&str; 1] = ["image mount"];
+
+/// A folder with what [`EACH`] names.
+fn files(name: &str) -> PathBuf {
+    let folder = fresh(name);
+    dump_files(&folder);
+    std::fs::rename(folder.join("rootfs.ubi"), folder.join("rootfs.data")).unwrap();
+    crate::images::write(&folder);
+    folder
+}
+
+#[test]
+fn each_command_has_a_line() {
+    for command in commands() {
+        let listed = EACH.iter().any(|line| *line == command || line.starts_with(&format!("{command} ")));
+        assert!(listed || SILENT.contains(&command.as_str()), "no line in EACH runs `floatgate {command}`");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn every_command_fails_with_a_message_when_stdout_is_full() {
+    let folder = files("full");
+    for line in EACH {
+        let mut command = floatgate();
+        command.args(line.split_whitespace()).current_dir(&folder);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let run = finish(command.stdout(full));
+        assert_eq!(run.code, Some(2), "{line}\n{}", run.err);
+        assert!(run.err.contains("No space left on device"), "{line}: {}", run.err);
+        assert!(!run.err.contains("panicked"), "{line}: {}", run.err);
+    }
+}
+
+#[test]
+fn every_command_ends_quietly_when_stdout_is_closed() {
+    let folder = files("closed");
+    for line in EACH {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = floatgate();
+        command.args(line.split_whitespace()).current_dir(&folder);
+        let run = finish(command.stdout(writer));
+        assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
+        let complaint = run.err.lines().find(|told| told.contains("pipe") || told.contains("panicked"));
+        assert_eq!(complaint, None, "{line}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_does_not_change_the_exit_status_of_a_check() {
+    let folder = files("closed-check");
+    crate::images::damage(&folder);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let run = finish(floatgate().args(["image", "check", "damaged.ubi"]).current_dir(&folder).stdout(writer));
+    assert_eq!((run.code, run.err.as_str()), (Some(2), ""));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_stdout_that_is_not_open_is_harmless() {
+    let line = format!("exec {} setups >&-", env!("CARGO_BIN_EXE_floatgate"));
+    let run = finish(Command::new("sh").args(["-c", &line]));
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+}
+
+/// Commands whose output is a file of another kind: a shell script, bytes of an image, a mount.
+const NO_FORMAT: [&str; 3] = ["completions", "image cat", "image mount"];
+
+#[test]
+fn json_and_csv_are_options_of_every_command() {
+    for command in commands() {
+        let help = stdout(&format!("{command} --help"));
+        let has = |option: &str| help.lines().any(|line| line.trim_start().starts_with(option));
+        let expected = !NO_FORMAT.contains(&command.as_str());
+        assert_eq!((has("--json"), has("--csv")), (expected, expected), "{command}");
+    }
+}
+
+/// The fields of each line of CSV.
+fn fields(text: &str) -> Vec<usize> {
+    let mut quoted = false;
+    let mut lines = vec![1];
+    for c in text.trim_end_matches('\n').chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => *lines.last_mut().unwrap() += 1,
+            '\n' if !quoted => lines.push(1),
+            _ => {}
+        }
+    }
+    assert!(!quoted, "a quotation mark is open:\n{text}");
+    lines
+}
+
+#[test]
+fn csv_has_a_header_and_rows_of_as_many_fields() {
+    let folder = files("csv");
+    // These print something else than a report.
+    let other = ["--help", "--example-trace", " -o -", "extract rootfs.ubi -", "completions", "image cat"];
+    for line in EACH.into_iter().filter(|line| !other.iter().any(|part| line.contains(part))) {
+        let run = run_in(&folder, line.split_whitespace().chain(["--csv"]));
+        assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
+        let fields = fields(&run.out);
+        assert!(fields.iter().all(|&n| n == fields[0]), "{line}: {fields:?}\n{}", run.out);
+        let empty = ["image extract", "image diff", "image check"].iter().any(|no| line.starts_with(no));
+        assert!(fields.len() > 1 || empty, "{line} has no rows");
+    }
+}
+
+/// Every run of digits, those of grouped numbers together.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let inside = |text: &str| {
+        text.split("  ")
+            .map(str::trim)
+            .filter(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    text.lines().flat_map(inside).collect()
+}
+
+#[test]
+fn a_pipe_gets_one_line_for_each_row() {
+    let rows: Value = serde_json::from_str(&stdout("papers --json")).unwrap();
+    let text = stdout("papers");
+    for row in rows["rows"].as_array().unwrap() {
+        let (name, setup) = (row["row"].as_str().unwrap(), row["setup"].as_str().unwrap());
+        assert!(
+            text.lines().any(|line| line.starts_with(name) && line.ends_with(setup)),
+            "{name} of {setup}"
+        );
+    }
+    assert!(text.lines().all(|line| !line.ends_with(' ')), "nothing is filled up with spaces");
+}
+
+#[test]
+fn a_narrow_terminal_breaks_no_number() {
+    let lines = [
+        "endurance --all",
+        "endurance mt29f8g08maawc",
+        "papers octal",
+        "keystore",
+        "parts",
+        "ecc advise mt29f8g08maawc",
+    ];
+    for line in lines {
+        let whole = numbers(&stdout(line));
+        assert!(whole.len() > 4, "{line}");
+        for columns in [40, 60, 80, 100] {
+            let narrow =
+                finish(floatgate().args(line.split_whitespace()).env("COLUMNS", columns.to_string())).out;
+            for number in &whole {
+                // Prose that begins with a number is wrapped.
+                let there = narrow.contains(number.as_str()) || number.split(' ').count() > 3;
+                assert!(there, "{line} in {columns} columns breaks {number}:\n{narrow}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_error_that_nobody_reads_is_still_exit_2() {
     let mut child = floatgate().args(["speed", "nosuch"]).stderr(Stdio::piped()).spawn().unwrap();
@@ -102,7 +324,7 @@ fn every_command_is_in_the_help_and_explains_its_arguments() {
         assert!(commands.iter().any(|command| command == expected), "{expected} is not in the help");
     }
     for command in commands {
-        let help = stdout(&format!("{command} --help"));
+        let help = finish(floatgate().args([&command, "--help"]).env("COLUMNS", "110")).out;
         assert!(help.contains("Usage: floatgate "), "{command}");
         // A list of values has a dash and a blank.
         let is_option = |line: &str| line.starts_with('-') && !line.starts_with("- ");

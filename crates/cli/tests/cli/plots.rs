@@ -72,3 +72,16 @@ fn a_prefix_begins_the_names_of_the_three_figures_of_the_paper() {
         assert!(all.contains(title), "{title}");
     }
 }
+
+#[test]
+fn a_picture_that_is_no_svg_is_refused_with_the_way_to_make_it() {
+    for args in PLOTS {
+        let folder = fresh("plot-png");
+        for name in ["x.png", "x.pdf", "x.SVGZ"] {
+            let run = plot(&folder, args, name);
+            assert_refused(&format!("{args:?} {name}"), &run);
+            assert!(run.err.contains("rsvg-convert x.svg -o"), "{}", run.err);
+        }
+        assert_eq!(entries(&folder), [""; 0]);
+    }
+}

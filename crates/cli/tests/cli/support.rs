@@ -15,10 +15,12 @@ pub(crate) struct Run {
 /// The built binary, with surroundings that do not depend on who runs the tests.
 pub(crate) fn floatgate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
-    for name in ["NO_COLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "RUST_BACKTRACE", "RAYON_NUM_THREADS"] {
+    for name in
+        ["NO_COLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "RUST_BACKTRACE", "RAYON_NUM_THREADS", "COLUMNS"]
+    {
         command.env_remove(name);
     }
-    command.env("COLUMNS", "110").env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
+    command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
     command
 }
 
@@ -39,7 +41,12 @@ pub(crate) fn run_in<A: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Ite
 
 /// Runs `floatgate` with the words of `line`.
 pub(crate) fn run(line: &str) -> Run {
-    finish(floatgate().args(line.split_whitespace()).current_dir(scratch("empty")))
+    let mut command = floatgate();
+    if line.ends_with("--help") {
+        // As wide as help gets, so that no example is wrapped.
+        command.env("COLUMNS", "110");
+    }
+    finish(command.args(line.split_whitespace()).current_dir(scratch("empty")))
 }
 
 /// As [`run`], of a command that must succeed: its stdout.
@@ -80,8 +87,23 @@ pub(crate) fn subcommands() -> Vec<String> {
 pub(crate) fn subcommands_of(command: &str) -> Vec<String> {
     let help = stdout(&format!("{command} --help"));
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    // Lines with more spaces continue a description.
+    let names = list
+        .lines()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// The commands that do something: those without subcommands, and the subcommands.
+pub(crate) fn commands() -> Vec<String> {
+    let nested = |group: String| match group.as_str() {
+        "ecc" | "image" | "otp" => {
+            subcommands_of(&group).iter().map(|name| format!("{group} {name}")).collect()
+        }
+        _ => vec![group],
+    };
+    subcommands().into_iter().flat_map(nested).collect()
 }
 
 /// Puts an image and a dump of it into a folder, as a user has them: `rootfs.ubi` (40 pages of 2 KiB, some of them

@@ -29,10 +29,38 @@ pub(crate) fn manifest(tar: &[u8]) -> Manifest {
         match header[156] {
             b'x' => extended = records(contents),
             b'g' => {}
-            _ => tree.add(&Member { header, extended: std::mem::take(&mut extended), contents }),
+            _ => {
+                let mut extended = std::mem::take(&mut extended);
+                let contents = &with_holes(&mut extended, contents);
+                tree.add(&Member { header, extended, contents });
+            }
         }
     }
     tree.manifest()
+}
+
+/// The contents of a file; of a sparse one (GNU format 1.0: a map, padded to a block, then the data) with its holes, and its name.
+fn with_holes(extended: &mut Extended, contents: &[u8]) -> Vec<u8> {
+    let Some(size) = extended.get("GNU.sparse.realsize").map(|text| text_of(text).parse().unwrap()) else {
+        return contents.to_vec();
+    };
+    extended.insert("path".to_owned(), extended["GNU.sparse.name"].clone());
+    let mut at = 0;
+    let mut number = || -> usize {
+        let digits = contents[at..].iter().position(|byte| *byte == b'\n').unwrap();
+        let number = text_of(&contents[at..at + digits]).parse().unwrap();
+        at += digits + 1;
+        number
+    };
+    let count = number();
+    let map: Vec<(usize, usize)> = (0..count).map(|_| (number(), number())).collect();
+    let (mut whole, mut data) = (vec![0; size], &contents[at.next_multiple_of(BLOCK)..]);
+    for (offset, len) in map {
+        let (piece, rest) = data.split_at(len);
+        whole[offset..offset + len].copy_from_slice(piece);
+        data = rest;
+    }
+    whole
 }
 
 fn size(header: &[u8], extended: &Extended) -> usize {

@@ -1,6 +1,8 @@
 //! `--sweep path=a,b,c`: one set of overrides per combination.
 
 use super::error::{ConfigError, Problem};
+use super::library::{Kind, Library};
+use super::part::Part;
 use super::set::{Override, split, trimmed};
 use super::source::{Place, Source};
 use std::fmt;
@@ -30,12 +32,13 @@ impl fmt::Display for Combination {
 /// combination without overrides.
 ///
 /// # Errors
-/// A sweep that cannot be parsed, a path swept twice, more than [`MAX_COMBINATIONS`].
-pub fn sweep(arguments: &[impl AsRef<str>]) -> Result<Vec<Combination>, ConfigError> {
+/// A sweep that cannot be parsed, an unknown kind of chips, a path swept twice, more than [`MAX_COMBINATIONS`].
+pub fn sweep(library: &Library, arguments: &[impl AsRef<str>]) -> Result<Vec<Combination>, ConfigError> {
     let mut axes: Vec<Vec<Override>> = Vec::new();
     let mut count = 1_usize;
     for (number, argument) in (1..).zip(arguments) {
         let source = Source::text(&format!("--sweep #{number}"), argument.as_ref());
+        let source = expanded(library, &source)?;
         let axis = axis(&source)?;
         count = count.saturating_mul(axis.len());
         check(&source, &axes, &axis, count)?;
@@ -70,6 +73,78 @@ fn cross(rows: &[Combination], axis: &[Override]) -> Vec<Combination> {
         Combination { overrides }
     };
     rows.iter().flat_map(|row| axis.iter().map(move |one| with(row, one))).collect()
+}
+
+/// The argument with its ranges (`10e6..80e6:10e6`) and kinds of chips (`chip=@spi-nand`) written out.
+fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, ConfigError> {
+    let text = source.content();
+    let (path, values) = split(source, "--sweep bus.mode=1-1-1,1-4-4")?;
+    let mut all = Vec::new();
+    for span in items(text, values) {
+        let item = text.get(span.clone()).unwrap_or_default();
+        let refused = |message| {
+            let place = Place { source: Arc::clone(source), span };
+            ConfigError::new(Problem::Override, message).at(place)
+        };
+        match (item.strip_prefix('@'), Range64::parse(item)) {
+            (Some(kind), _) => all.extend(chips(library, kind)?.ok_or_else(|| {
+                let help = "kinds of chips are @spi-nand, @spi-nor, @raw-nand and @parallel-nor";
+                refused(format!("`{kind}` is not a kind of chip")).help(help)
+            })?),
+            (None, Some(range)) => all.extend(range.values().map_err(refused)?),
+            (None, None) => all.push(item.to_owned()),
+        }
+    }
+    let path = text.get(path).unwrap_or_default();
+    Ok(Source::text(source.name(), &format!("{path}={}", all.join(","))))
+}
+
+/// The parts of a kind, in the order of the catalogue; none when there is no such kind.
+fn chips(library: &Library, kind: &str) -> Result<Option<Vec<String>>, ConfigError> {
+    let mut names = Vec::new();
+    for name in library.names(Kind::Part) {
+        let part: Part = library.load(Kind::Part, name)?.head.extract("")?;
+        if part.kind == kind {
+            names.push(name.to_owned());
+        }
+    }
+    Ok((!names.is_empty()).then_some(names))
+}
+
+/// `first..last:step`.
+struct Range64 {
+    first: f64,
+    last: f64,
+    step: f64,
+}
+
+impl Range64 {
+    fn parse(text: &str) -> Option<Self> {
+        let (first, rest) = text.split_once("..")?;
+        let (last, step) = rest.split_once(':')?;
+        let number = |text: &str| text.trim().replace('_', "").parse::<f64>().ok();
+        Some(Self { first: number(first)?, last: number(last)?, step: number(step)? })
+    }
+
+    /// Every value from the first on; the last one is included when a step ends there.
+    fn values(&self) -> Result<Vec<String>, String> {
+        let Self { first, last, step } = *self;
+        // A step that is not exact in binary, such as 0.1, must not lose the last value.
+        let steps = (last - first) / step + 1e-9;
+        if !steps.is_finite() || step <= 0.0 || steps < 0.0 {
+            return Err("a range is FIRST..LAST:STEP with a LAST that is not below FIRST and a STEP above 0"
+                .to_owned());
+        }
+        if steps >= MAX_COMBINATIONS as f64 {
+            return Err(format!("the range has more than {MAX_COMBINATIONS} values"));
+        }
+        let value = |i: usize| {
+            // Rounded to nine decimals, so that 0.1 + 2 * 0.1 prints as 0.3.
+            let value = ((first + i as f64 * step) * 1e9).round() / 1e9;
+            value.to_string()
+        };
+        Ok((0..=steps as usize).map(value).collect())
+    }
 }
 
 fn axis(source: &Arc<Source>) -> Result<Vec<Override>, ConfigError> {

@@ -159,23 +159,24 @@ fn naming_another_chip_drops_what_the_setup_says_of_the_old_one() {
 
 #[test]
 fn sweeps_multiply_and_the_last_changes_fastest() {
-    let rows = sweep(&["bus.mode=1-1-1,1-4-4", "chip.id=[1, 2],[3,4], \"a,b\""]).unwrap();
+    let rows =
+        sweep(&Library::built_in(), &["bus.mode=1-1-1,1-4-4", "chip.id=[1, 2],[3,4], \"a,b\""]).unwrap();
     let shown: Vec<String> = rows.iter().map(ToString::to_string).collect();
     assert_eq!(shown[0], "bus.mode=1-1-1 chip.id=[1, 2]");
     assert_eq!(shown[2], "bus.mode=1-1-1 chip.id=\"a,b\"");
     assert_eq!(shown[3], "bus.mode=1-4-4 chip.id=[1, 2]");
     assert_eq!(rows.len(), 6);
-    assert_eq!(sweep(&[] as &[&str]).unwrap().len(), 1);
+    assert_eq!(sweep(&Library::built_in(), &[] as &[&str]).unwrap().len(), 1);
 }
 
 #[test]
 fn sweeps_are_bounded() {
     let hundred = (0..101).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-    let error = sweep(&[format!("a={hundred}"), format!("b={hundred}")]).unwrap_err();
+    let error = sweep(&Library::built_in(), &[format!("a={hundred}"), format!("b={hundred}")]).unwrap_err();
     assert_eq!(error.one_line(), "--sweep #2:1:1: this makes 10201 combinations; at most 10000 are run");
-    let twice = sweep(&["a=1,2", "a=3"]).unwrap_err();
+    let twice = sweep(&Library::built_in(), &["a=1,2", "a=3"]).unwrap_err();
     assert_eq!(twice.one_line(), "--sweep #2:1:1: `a` is swept twice");
-    let gap = sweep(&["a=1,,2"]).unwrap_err();
+    let gap = sweep(&Library::built_in(), &["a=1,,2"]).unwrap_err();
     assert_eq!(
         gap.one_line(),
         "--sweep #1:1:5: there is no value after `=` or between commas (an empty text is written `\"\"`)"
@@ -385,8 +386,8 @@ proptest! {
 
     #[test]
     fn no_sweep_panics(arguments in prop::collection::vec(nearly_toml(), 0..3), text in ".{0,40}") {
-        let _ = sweep(&arguments);
-        let _ = sweep(&[text]);
+        let _ = sweep(&Library::built_in(), &arguments);
+        let _ = sweep(&Library::built_in(), &[text]);
     }
 
     #[test]
@@ -394,5 +395,22 @@ proptest! {
         if let Ok(tree) = Node::parse(&Source::text("x.toml", &text)) {
             prop_assert_eq!(json(&tree.clone().merge(tree.clone())), json(&tree));
         }
+    }
+}
+
+#[test]
+fn a_sweep_writes_out_ranges_and_kinds_of_chips() {
+    let values = |argument: &str| {
+        let rows = sweep(&Library::built_in(), &[argument]).unwrap();
+        rows.iter().map(|row| row.overrides[0].value_text().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(values("bus.clock_hz=10e6..40e6:10e6"), ["10000000", "20000000", "30000000", "40000000"]);
+    assert_eq!(values("a=0.1..0.3:0.1,7"), ["0.1", "0.2", "0.3", "7"]);
+    assert_eq!(values("a=1..4:2"), ["1", "3"]);
+    let nor = values("chip=@parallel-nor,w35n01jw");
+    assert!(nor.contains(&"s29gl128p".to_owned()) && nor.ends_with(&["w35n01jw".to_owned()]), "{nor:?}");
+    for wrong in ["a=1..4:0", "a=4..1:1", "a=1..1e9:1", "a=1..nan:1", "chip=@nand", "chip=@"] {
+        let error = sweep(&Library::built_in(), &[wrong]).unwrap_err();
+        assert_eq!(error.problem(), Problem::Override, "{wrong}");
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes of a volume, whatever is in it.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use floatgate_stack::ubi::{UbiError, VolumeInfo};
 use floatgate_stack::{Store, VolumeFault};
@@ -93,12 +93,4 @@ fn copy(mut store: Box<dyn Store>, start: u64, len: u64, out: &mut dyn Write) ->
         at += piece.len() as u64;
     }
     Ok(len)
-}
-
-impl ImageError {
-    /// True when who was to get the output does not want any more.
-    #[must_use]
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
-    }
 }

@@ -49,12 +49,22 @@ pub struct Table {
     pub unit: String,
     /// Setup of its rows, unless they name their own.
     pub setup: String,
-    /// Largest residual of a row that is not an exception.
+    /// A row whose residual is larger has missed.
     #[serde(default = "five_percent")]
     pub tolerance: f64,
+    /// The tool that printed the figures cut them off to multiples of this.
+    #[serde(default)]
+    pub cut_to: Option<f64>,
+    /// The figures were rounded to multiples of this. Figures in KiB/s of which neither is said are `flash_speed`'s: from whole
+    /// milliseconds, cut off.
+    #[serde(default)]
+    pub rounded_to: Option<f64>,
     /// Eraseblocks measured (`flash_speed -c`).
     #[serde(default = "ten")]
     pub blocks: u32,
+    /// True when the rows state their residuals. A row that states none has a residual of 0; any other residual than the stated one is a change.
+    #[serde(default)]
+    pub pinned: bool,
     /// Rows of the table.
     #[serde(rename = "row")]
     pub rows: Vec<Row>,
@@ -96,9 +106,12 @@ pub struct Row {
     /// Block read in the read-while-write test.
     #[serde(default)]
     pub secondary_block: Option<u32>,
-    /// Largest residual, when not the table's: the resolution of the figure may be coarser.
+    /// Largest residual, when not the table's.
     #[serde(default)]
     pub tolerance: Option<f64>,
+    /// Known residual of the row, in percent beyond the resolution of the tool. Any other residual is a change.
+    #[serde(default)]
+    pub residual_percent: f64,
     /// Reason for which the row is an exception, or a remark.
     #[serde(default)]
     pub reason: Option<String>,
@@ -114,12 +127,38 @@ pub enum Published {
 }
 
 impl Published {
-    /// Published value that is nearest to a simulated figure: of a range that holds the figure, the figure itself.
-    pub fn nearest(self, simulated: f64) -> f64 {
-        match self {
+    /// Smallest and largest exact figure for which the document would print this one. `kib` is the data moved in a run of `flash_speed`, in KiB.
+    pub fn interval(self, table: &Table, kib: Option<f64>) -> (f64, f64) {
+        let figure = match self {
+            Self::Range(min, max) => return (min, max),
             Self::Figure(figure) => figure,
-            Self::Range(min, max) => simulated.max(min).min(max),
+        };
+        match (table.cut_to, table.rounded_to, kib) {
+            (Some(unit), ..) => (figure, figure + unit),
+            (_, Some(unit), _) => (figure - unit / 2.0, figure + unit / 2.0),
+            (_, _, Some(kib)) => whole_ms(figure, kib).unwrap_or((figure, figure)),
+            _ => (figure, figure),
         }
+    }
+}
+
+/// The exact rates, in KiB/s, for which `flash_speed` prints `figure`; none when no whole number of ms gives it.
+fn whole_ms(figure: f64, kib: f64) -> Option<(f64, f64)> {
+    let rate = |ms: f64| kib * 1000.0 / ms;
+    let near = (kib * 1000.0 / figure).round();
+    let ms =
+        [near - 1.0, near, near + 1.0].into_iter().find(|&ms| ms >= 1.0 && rate(ms).floor() == figure)?;
+    Some((rate(ms + 1.0), rate(ms)))
+}
+
+/// How far `exact` lies outside an interval, as a ratio of its nearer end minus 1; 0 inside.
+pub(super) fn beyond(exact: f64, (min, max): (f64, f64)) -> f64 {
+    if exact < min {
+        exact / min - 1.0
+    } else if exact > max {
+        exact / max - 1.0
+    } else {
+        0.0
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) enum Outcome {
     Figure {
         printed: f64,
         exact: f64,
+        /// KiB that `flash_speed` moved.
+        kib: Option<f64>,
         breakdown: Breakdown,
     },
     Keystore(Vec<keystore::Line>),
@@ -57,8 +59,40 @@ pub(super) fn setup_text(job: &Job) -> String {
     job.set.iter().fold(job.setup.clone(), |text, set| text + " --set " + set)
 }
 
+/// A simulated figure.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Simulated {
+    /// As the tool prints it.
+    pub(super) printed: f64,
+    /// Without the tool's rounding.
+    pub(super) exact: f64,
+    /// KiB that `flash_speed` moved.
+    pub(super) kib: Option<f64>,
+}
+
+impl Outcome {
+    /// What `row` measures of this run, if anything.
+    pub(super) fn of(&self, row: &Row) -> Option<Simulated> {
+        let plain = |printed, exact| Simulated { printed, exact, kib: None };
+        Some(match self {
+            Self::Figure { printed, exact, kib, .. } => {
+                Simulated { printed: *printed, exact: *exact, kib: *kib }
+            }
+            Self::Claim(figure) => plain(*figure, *figure),
+            Self::Latency(latency) => {
+                let ns = if row.measure == ENDED { latency.read_ended_ns } else { latency.took_ns };
+                plain((ns / 1_000_000) as f64, ns as f64 / 1e6)
+            }
+            Self::Keystore(lines) => {
+                let line = lines.iter().find(|line| line.test == row.row)?;
+                plain(line.ticks_ms() as f64 / 1e3, line.ns as f64 / 1e9)
+            }
+        })
+    }
+}
+
 const TOOK: &str = "read while write took";
-pub(super) const ENDED: &str = "read ended after";
+const ENDED: &str = "read ended after";
 const BUS_PAGE: &str = "bus us per page with OOB";
 const KEYSTORE_WITH: &str = "keystore with delays";
 const KEYSTORE_WITHOUT: &str = "keystore without delays";
@@ -107,6 +141,7 @@ fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<
     Ok(Outcome::Figure {
         printed: test.printed_kib_s as f64,
         exact: test.exact_kib_s,
+        kib: Some(test.bytes as f64 / 1024.0),
         breakdown: test.breakdown_ns,
     })
 }
@@ -138,5 +173,5 @@ fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
         breakdown.add(span.phase, span.end.since(span.start));
     }
     let us = breakdown.total().as_us_f64();
-    Ok(Outcome::Figure { printed: us, exact: us, breakdown })
+    Ok(Outcome::Figure { printed: us, exact: us, kib: None, breakdown })
 }

@@ -2,16 +2,19 @@
 //!
 //! A file in `papers/` holds the rows of one document: figure, unit, setup, what to measure, and whether the figure was used to fit a
 //! parameter, is predicted, or is an exception with its reason. The `[[fit]]` tables say which parameters were fitted to which rows;
-//! a predicted row must not be among them, and a fitted one must.
+//! a predicted row must not be among them, and a fitted one must. A row is compared within the resolution of the tool that printed
+//! it; how far it lies beyond is its residual, which the file states, so that a change of the model shows.
 //!
 //! - `file`: what such a file says.
 //! - `job`: what a row asks to be simulated.
 //! - `claim`: what the rows on endurance measure.
+//! - `refit`: each fit once more without the row in question.
 //! - `report`: the comparison.
 
 mod claim;
 mod file;
 mod job;
+mod refit;
 mod report;
 
 pub use file::{Fit, Paper, Prediction, Published, Row, RowKind, Table, built_in, check, read};
@@ -19,10 +22,9 @@ pub use report::{Report, ReportPrediction, ReportRow, Summary};
 
 use crate::config::Library;
 use crate::error::Error;
-use crate::speed;
-use file::rows;
+use file::{beyond, rows};
 use include_dir::{Dir, include_dir};
-use job::{ENDED, Job, Outcome, job, prediction_job, run, setup_text};
+use job::{Job, Outcome, job, prediction_job, run, setup_text};
 use rayon::prelude::*;
 use report::summarise;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,8 +98,15 @@ pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<
     let mut report = Vec::new();
     let mut predictions = Vec::new();
     for paper in papers {
+        let left_out = refit::left_out(library, paper);
         for (table, row) in rows(paper) {
-            report.push(report_row(paper, table, row, &done)?);
+            let name = format!("{}/{}", table.name, row.row);
+            let row = report_row(paper, table, row, &done)?;
+            report.push(ReportRow {
+                left_out: left_out.get(&name).copied(),
+                pinned: row.pinned && seed == 0,
+                ..row
+            });
         }
         predictions.extend(paper.predictions.iter().filter_map(|p| report_prediction(paper, p, &done)));
     }
@@ -126,15 +135,7 @@ fn report_row(
     done: &BTreeMap<Job, Outcome>,
 ) -> Result<ReportRow, Error> {
     let job = job(table, row);
-    let simulated = match done.get(&job) {
-        Some(Outcome::Figure { printed, .. }) => Some(*printed),
-        Some(Outcome::Claim(figure)) => Some(*figure),
-        Some(Outcome::Latency(l)) => Some(latency_ms(l, &row.measure)),
-        Some(Outcome::Keystore(lines)) => {
-            lines.iter().find(|l| l.test == row.row).map(|l| l.ticks_ms() as f64 / 1e3)
-        }
-        None => None,
-    };
+    let simulated = done.get(&job).and_then(|outcome| outcome.of(row));
     let simulated = simulated.ok_or_else(|| {
         Error::asked(
             format!("{}/{}: {:?} measures no {:?}", paper.paper, table.name, row.measure, row.row),
@@ -142,17 +143,20 @@ fn report_row(
         )
     })?;
     let (min, max) = (row.published_min, row.published_max);
-    let published = row.says().map_or(f64::NAN, |says| says.nearest(simulated));
+    let interval = row.says().map_or((f64::NAN, f64::NAN), |says| says.interval(table, simulated.kib));
     Ok(ReportRow {
         paper: paper.paper.clone(),
         table: table.name.clone(),
         row: row.row.clone(),
         unit: table.unit.clone(),
-        published,
+        published: row.published.unwrap_or_else(|| simulated.exact.clamp(interval.0, interval.1)),
         published_min: min,
         published_max: max,
-        simulated,
-        residual: simulated / published - 1.0,
+        simulated: simulated.printed,
+        residual: beyond(simulated.exact, interval),
+        residual_stated: row.residual_percent / 100.0,
+        left_out: None,
+        pinned: table.pinned,
         kind: row.kind,
         setup: setup_text(&job),
         tolerance: row.tolerance.unwrap_or(table.tolerance),
@@ -177,12 +181,6 @@ fn report_prediction(
         breakdown_ns: *breakdown,
         note: prediction.note.clone(),
     })
-}
-
-/// Whole milliseconds, as the tool prints them.
-fn latency_ms(latency: &speed::Latency, measure: &str) -> f64 {
-    let ns = if measure == ENDED { latency.read_ended_ns } else { latency.took_ns };
-    (ns / 1_000_000) as f64
 }
 
 #[cfg(test)]
@@ -233,11 +231,23 @@ mod tests {
         }
     }
 
+    /// 2560 KiB in 239 ms print 10711 KiB/s; so does everything up to 240 ms.
     #[test]
-    fn within_a_range_is_no_residual() {
-        let range = Published::Range(10.0, 100.0);
-        assert_eq!([5.0, 10.0, 50.0, 200.0].map(|x| range.nearest(x)), [10.0, 10.0, 50.0, 100.0]);
-        assert_eq!(Published::Figure(7.0).nearest(5.0), 7.0);
+    fn rows_are_compared_within_the_resolution_of_their_tool() {
+        let table = |unit: &str, resolution: &str| {
+            let text = format!(
+                "paper = 'X'\ntitle = ''\n[[table]]\nname = 't'\ntitle = ''\nunit = '{unit}'\nsetup = 'none'\n{resolution}\nrow = []"
+            );
+            read(&Source::text("x.toml", &text)).unwrap().tables.remove(0)
+        };
+        let flash_speed = Published::Figure(10711.0).interval(&table("KiB/s", ""), Some(2560.0));
+        assert_eq!([240.0, 239.0].map(|ms| 2_560_000.0 / ms), [flash_speed.0, flash_speed.1]);
+        assert_eq!(beyond(10700.0, flash_speed), 0.0);
+        assert!((beyond(2_560_000.0 / 252.0, flash_speed) + 1.0 / 21.0).abs() < 1e-9);
+        assert_eq!(Published::Figure(7.0).interval(&table("ms", "cut_to = 1"), None), (7.0, 8.0));
+        assert_eq!(Published::Figure(7.0).interval(&table("s", "rounded_to = 1"), None), (6.5, 7.5));
+        let range = Published::Range(10.0, 100.0).interval(&table("s", ""), None);
+        assert_eq!([5.0, 10.0, 100.0, 200.0].map(|x| beyond(x, range)), [-0.5, 0.0, 0.0, 1.0]);
     }
 
     #[test]

@@ -69,6 +69,8 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
     let limit = operation(spec, &best, Direction::In, page).max_hz;
     match bus.phy_hz() {
         Some(phy_hz) if limit > 0 && phy_hz > limit => {
+            let same = spec.reads.iter().filter(|v| v.mode == best.mode);
+            let limit = same.map(|v| operation(spec, v, Direction::In, page).max_hz).max().unwrap_or(limit);
             Err(ProbeError::PhyTooFast { mode: best.mode, limit, phy_hz })
         }
         _ => Ok(best),

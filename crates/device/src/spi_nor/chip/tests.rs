@@ -288,7 +288,7 @@ fn octal_dtr_has_its_own_rules() {
     assert_eq!(b.read(0, 1), Err(Violation::WrongMode(0x03)));
     assert_eq!(b.cmd(0x06), Err(Violation::WrongMode(0x06)));
     assert_eq!(b.get(SpiOp { ext: CmdExt::Repeat, ..read }), Err(Violation::UnknownCommand(0xEE)));
-    assert_eq!(b.get(read.dummy(18)), Err(Violation::WrongMode(0xEE)));
+    assert_eq!(b.get(read.dummy(14)), Err(Violation::WrongMode(0xEE)));
     assert!(matches!(b.get(read.dummy(16)), Err(Violation::Sequence(_))));
     assert!(matches!(b.get(read.read(3)), Err(Violation::Sequence(_))));
     assert!(matches!(b.get(read.address(1, 4)), Err(Violation::Sequence(_))));
@@ -327,13 +327,13 @@ fn both_resets_lead_back_to_one_line() {
 fn dummy_cycles_are_configured_before_they_are_used() {
     let mut b = Bench::new(MX25UW12845G);
     b.cmd(0x06).unwrap();
-    b.put(SpiOp::command(0x72).address(0x300, 4), &[3]).unwrap();
-    assert_eq!(b.get(SpiOp::command(0x71).address(0x300, 4).read(1)).unwrap(), [3]);
+    b.put(SpiOp::command(0x72).address(0x300, 4), &[4]).unwrap();
+    assert_eq!(b.get(SpiOp::command(0x71).address(0x300, 4).read(1)).unwrap(), [4]);
     b.cmd(0x06).unwrap();
     assert!(matches!(b.put(SpiOp::command(0x72).address(0x300, 4), &[9]), Err(Violation::Sequence(_))));
     assert_eq!(b.put(SpiOp::command(0x72).address(0x400, 4), &[0]), Err(Violation::BadAddress));
     to_octal(&mut b);
-    let read = octal(0xEE).address(0, 4).dummy(14).read(2);
+    let read = octal(0xEE).address(0, 4).dummy(12).read(2);
     assert!(b.get(read).is_ok());
     assert!(matches!(b.get(read.dummy(20)), Err(Violation::Sequence(_))));
     b.hz = 134_000_000;

@@ -282,6 +282,11 @@ impl<S: SpiMem> Engine<S> {
     /// Polls the status register until the chip is ready, then looks for failures.
     pub(super) fn wait(&mut self, host: &mut Host, addr: u64, job: Job, timeout: Nanos) -> Result<(), Error> {
         self.wait_ready(host, addr, timeout)?;
+        self.check_failed(host, addr, job)
+    }
+
+    /// Looks for failures of a chip that is ready.
+    pub(super) fn check_failed(&mut self, host: &mut Host, addr: u64, job: Job) -> Result<(), Error> {
         let Some(failures) = self.ops.failures else { return Ok(()) };
         let mut bits = [0; 2];
         let len = failures.read.len as usize;

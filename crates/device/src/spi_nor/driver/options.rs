@@ -24,9 +24,6 @@ pub struct Options {
     /// Look at the fail bits of Macronix's security register after each program and erase. Linux 6.12 does not, and it
     /// costs one more operation. Micron's flag status register is always looked at.
     pub check_security_register: bool,
-    /// Read-while-write: pages that the writer programs before the reader waiting for the bus gets it. Linux does not
-    /// order this race (wake-up against a status loop without pauses): 0 is a fair lock.
-    pub reader_waits_pages: u32,
     /// Suspend an erase under way when a read asks for the chip, where the chip can.
     pub suspend_for_read: bool,
     /// Address of the PHY calibration pattern. 0: in the last erase block.
@@ -53,7 +50,6 @@ impl Default for Options {
             poll_initial_us: Nanos::ZERO,
             poll_interval_us: Nanos::ZERO,
             check_security_register: false,
-            reader_waits_pages: 0,
             suspend_for_read: false,
             pattern_addr: 0,
             write_pattern: true,

@@ -4,6 +4,9 @@
 //! WRITE ENABLE and a page, or one status read. A read holds the bus and its bank for the whole call, and gets in
 //! between two such exchanges if its bank is free; the writer's status reads wait meanwhile. Without
 //! read-while-write, or in the same bank, one call waits for the other.
+//!
+//! Each release of the bus wakes the reader, but the bus is not handed over: the writer's loop takes it again at once, and the
+//! reader finds it free only if it happens to look in between. [`Race`] says how many looks that takes.
 
 use super::SpiNorDriver;
 use super::engine::{Engine, Job};
@@ -13,6 +16,43 @@ use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, Instant, Nanos, Phase};
 
 const ERASE_TIMEOUT: Nanos = Nanos::from_ms(40_000);
+
+/// The reader's race for the bus against a writer that polls the status without pause.
+#[derive(Clone, Copy, Debug)]
+struct Race {
+    /// From one look of the reader to the next.
+    look: Nanos,
+    /// Looks left.
+    looks: u64,
+}
+
+impl Race {
+    /// A race for a bus that is held for `hold` in each round of polling and free for `free`, by a reader that is awake `wakeup`
+    /// after a release. When it looks depends on nothing that the writer does, so that a look succeeds with the share of time
+    /// that the bus is free; the reader of this model wins when half of all readers have.
+    fn new(hold: Nanos, free: Nanos, wakeup: Nanos) -> Self {
+        if wakeup <= free {
+            return Self { look: Nanos::ZERO, looks: 0 };
+        }
+        let round = hold + free;
+        let chance = free.as_ns() as f64 / round.as_ns() as f64;
+        let looks = (0.5f64.ln() / (1.0 - chance).ln()).ceil();
+        // A reader that fails sleeps until the next release.
+        let look = round * wakeup.as_ns().div_ceil(round.as_ns());
+        Self { look, looks: if looks.is_finite() { looks as u64 } else { u64::MAX } }
+    }
+
+    /// When the reader wins, if the writer polls from `now` on as long as that.
+    fn won_at(&self, now: Instant) -> Instant {
+        now + Nanos::from_ns(self.look.as_ns().saturating_mul(self.looks).min(ERASE_TIMEOUT.as_ns()))
+    }
+
+    /// The writer polled for `time`, and the reader has not won.
+    fn go_on(&mut self, time: Nanos) {
+        let looks = time.as_ns() / self.look.as_ns().max(1);
+        self.looks = self.looks.saturating_sub(looks.max(1));
+    }
+}
 
 /// The thread that reads, until it has.
 struct Reader<'b> {
@@ -59,14 +99,16 @@ impl<S: SpiMem> SpiNorDriver<S> {
         let mut reader = self.reader(now, read.0, read.1);
         self.profile.call(&mut self.host);
         let beside = self.engine.banks_differ((at, data.len() as u64), (reader.addr, reader.len()));
-        for (index, chunk) in (0..).zip(self.engine.pages(at, data)) {
+        let hold = self.engine.bus.plain_time(&self.engine.ops.status);
+        let mut race = Race::new(hold, self.profile.relock_us, self.profile.wakeup_us);
+        for chunk in self.engine.pages(at, data) {
             self.profile.page(&mut self.host);
             self.engine.start_program(&mut self.host, at, chunk)?;
-            if beside && index >= self.engine.options.reader_waits_pages {
-                reader.run(&mut self.engine, self.host.now())?;
-                self.host.pass_until(reader.host.now(), Phase::Waiting);
+            if beside && reader.buf.is_some() {
+                self.engine.race(&mut self.host, at, &mut race, &mut reader)?;
+            } else {
+                self.engine.wait(&mut self.host, at, Job::Program, ERASE_TIMEOUT)?;
             }
-            self.engine.wait(&mut self.host, at, Job::Program, ERASE_TIMEOUT)?;
             at += chunk.len() as u64;
         }
         self.finish(reader)
@@ -121,6 +163,24 @@ impl<S: SpiMem> Engine<S> {
         let (written, wanted) = (banks(write), banks(read));
         let rww = self.spec.geometry.read_while_write && self.spec.geometry.banks > 1;
         rww && (wanted.1 < written.0 || written.1 < wanted.0)
+    }
+
+    /// Waits for the program at `addr` while the reader tries to get the bus.
+    fn race(
+        &mut self,
+        host: &mut Host,
+        addr: u64,
+        race: &mut Race,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), Error> {
+        let start = host.now();
+        if self.busy_until(host, race.won_at(start))? {
+            reader.run(self, host.now())?;
+            host.pass_until(reader.host.now(), Phase::Waiting);
+            return self.wait(host, addr, Job::Program, ERASE_TIMEOUT);
+        }
+        race.go_on(host.now().since(start));
+        self.check_failed(host, addr, Job::Program)
     }
 
     /// Waits for the erase of `block`, letting the reader in when it asks.

@@ -542,8 +542,10 @@ impl Filesystem for Bridge {
             }
             Some(_) if SET_FLAGS.contains(&cmd) && !self.writable => ioctl(reply, Err(Errno::ROFS)),
             Some(flags) if SET_FLAGS.contains(&cmd) => {
-                ioctl(reply, self.ask(|fs| fs.set_flags(number(ino), flags)).map(|()| Vec::new()));
+                let done = self.ask(|fs| fs.set_flags(number(ino), flags));
+                // Before the answer: whoever gets it may ask at once.
                 self.forget_attributes(ino);
+                ioctl(reply, done.map(|()| Vec::new()));
             }
             _ => ioctl(reply, Err(Errno::NOTTY)),
         }

@@ -105,7 +105,8 @@ fn treatment(reports: &[Report]) -> String {
     let typical = reports.iter().filter(|r| r.evidence == "typical").count();
     let guess =
         if typical > 0 { "; wear of chips that nobody measured is typical of their kind" } else { "" };
-    format!("{blocks} blocks of each device, {} C{guess}", e.temperature_c)
+    let plural = if blocks == 1 { "" } else { "s" };
+    format!("{blocks} block{plural} of each device, {} C{guess}", e.temperature_c)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn dummy_cycles_follow_the_clock() {
         rig.read_op().dummy_cycles
     };
     assert_eq!(dummy("20 MHz"), 10);
-    assert_eq!(dummy("133 MHz"), 14);
+    assert_eq!(dummy("133 MHz"), 12);
     assert_eq!(dummy("200 MHz"), 20);
 }
 

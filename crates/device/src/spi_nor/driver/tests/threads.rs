@@ -45,11 +45,20 @@ fn another_bank_is_read_in_between() {
     let hidden = (write_time + read_time).saturating_sub(written);
     assert!(hidden <= Nanos::from_us(150) && hidden > Nanos::from_us(140), "{hidden}");
     check_spans(&rig.host_mut().take_spans());
-    // A reader that loses the race for ten pages comes ten pages later.
-    let mut late = Setup::new(MX25UW51245G).options(|o| o.reader_waits_pages = 10).ready();
-    let (total, got_late) = write_and_read(&mut late, 0, BANK);
-    assert!(got_late > got + Nanos::from_ns(page * 9) && got_late < got + Nanos::from_ns(page * 11));
-    assert_eq!(total, written);
+    // The longer the reader takes to wake up, and the shorter the bus is free, the later it gets in.
+    let raced = |wakeup: u64, free: u64| {
+        let mut rig = Setup::new(MX25UW51245G).ready();
+        rig.profile = HostProfile {
+            wakeup_us: Nanos::from_us(wakeup),
+            relock_us: Nanos::from_ns(free),
+            ..HostProfile::NONE
+        };
+        write_and_read(&mut rig, 0, BANK)
+    };
+    assert_eq!(raced(0, 0).1, got, "a reader that is awake at once gets in at once");
+    let (quick, slow, rare) = (raced(5, 200).1, raced(50, 200).1, raced(50, 20).1);
+    assert!(got < quick && quick < slow && slow < rare, "{got} {quick} {slow} {rare}");
+    assert!(rare <= write_time + read_time + Nanos::from_us(50), "a reader that never wins reads at the end");
     // A read across both banks waits.
     let mut across = Setup::new(MX25UW51245G).ready();
     let (_, got) = write_and_read(&mut across, 0, BANK - 2048);
@@ -111,20 +120,22 @@ exec = { setup_us = 12, finish_us = 12 }
 rx = { ns_per_byte = 260, overlap = true }
 tx = { ns_per_byte = 260, overlap = true }\n";
 
-/// `flash_speed -b0 -k0` and `-k4096` of the talk: 7/7 ms in one die, 7/5 ms in two. That the reader loses the race
-/// for ten pages is fitted to the last figure.
+/// `flash_speed -b0 -k0` and `-k4096` of the talk: 7/7 ms in one die, 7/5 ms in two. When the reader gets the bus depends on
+/// two times of the host that nobody measured: it is before the writer's end.
 #[test]
 fn published_latencies() {
     let latency = |bank: u64| {
-        let setup = Setup::new(MX25UW51245G).clock("16.667 MHz").board("mode = '1-1-1'");
-        let mut setup = setup.options(|o| o.reader_waits_pages = 10);
+        let mut setup = Setup::new(MX25UW51245G).clock("16.667 MHz").board("mode = '1-1-1'");
         setup.controller = FPGA.to_owned();
         let mut rig = setup.ready();
-        rig.profile = HostProfile { call_us: Nanos::from_us(215), ..HostProfile::default() };
+        let us = Nanos::from_us;
+        rig.profile =
+            HostProfile { call_us: us(215), wakeup_us: us(20), relock_us: us(1), ..HostProfile::NONE };
         let (written, got) = write_and_read(&mut rig, 0, bank);
         // As flash_speed prints them.
         (written.max(got).as_ns() / 1_000_000, got.as_ns() / 1_000_000)
     };
     assert_eq!(latency(0), (7, 7));
-    assert_eq!(latency(BANK), (7, 5));
+    let (took, ended) = latency(BANK);
+    assert!(took == 7 && ended < took, "{took} {ended}");
 }

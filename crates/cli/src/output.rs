@@ -1,0 +1,176 @@
+//! Where results go: reports on stdout, messages on stderr, and the formats for programs.
+
+use crate::common::{Failure, Outcome};
+use floatgate_lab::output::Output;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// The failure of a write to stdout.
+pub(crate) fn stdout_failed(error: &io::Error) -> Failure {
+    Failure::new(format!("stdout: {error}"), "the output is not complete: choose a place with room")
+}
+
+/// Prints to stdout, with a newline at the end.
+///
+/// A closed pipe (`| head`) is no failure: its reader has seen enough, and the exit status is that of the command.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    match Output::stdout()?.file().write_all(format!("{text}{end}").as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(stdout_failed(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// The options that choose between output for people and for programs.
+#[derive(clap::Args, Clone, Copy, Default)]
+pub(crate) struct ReportFormat {
+    /// Print JSON (schema: docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print the rows as CSV with a header line; the columns are the keys of the JSON
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+}
+
+impl ReportFormat {
+    /// Prints a result: as JSON, as CSV, or as `text` for people.
+    ///
+    /// `rows` is the dotted path of the list in the JSON that has the rows of the CSV. An empty path, or one that leads
+    /// to no list, stands for the whole result: a row for each element, or one row.
+    pub(crate) fn print<T: Serialize>(
+        self,
+        value: &T,
+        rows: &str,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if !self.is_for_programs() {
+            return print(&text());
+        }
+        let bug = |error| Failure::new(error, "this is a bug in floatgate: please report it");
+        if self.json {
+            return print(&serde_json::to_string_pretty(value).map_err(bug)?);
+        }
+        let value = serde_json::to_value(value).map_err(bug)?;
+        print(&csv(rows.split('.').try_fold(&value, |value, key| value.get(key)).unwrap_or(&value)))
+    }
+
+    /// As [`Self::print`]; the command succeeds.
+    pub(crate) fn finish<T: Serialize>(
+        self,
+        value: &T,
+        rows: &str,
+        text: impl FnOnce() -> String,
+    ) -> Outcome {
+        self.print(value, rows, text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(crate) const fn is_for_programs(self) -> bool {
+        self.json || self.csv
+    }
+}
+
+/// CSV (RFC 4180 with line feeds): a header with every key, in the order of first use, and a line for each row.
+fn csv(rows: &Value) -> String {
+    let rows: Vec<Map<String, Value>> = match rows {
+        Value::Array(rows) => rows.iter().map(flat).collect(),
+        row => vec![flat(row)],
+    };
+    let mut columns: Vec<&String> = Vec::new();
+    for key in rows.iter().flat_map(Map::keys) {
+        if !columns.contains(&key) {
+            columns.push(key);
+        }
+    }
+    let line = |cells: Vec<String>| cells.join(",") + "\n";
+    let mut text = line(columns.iter().map(|key| quoted(key)).collect());
+    for row in &rows {
+        let cell = |key: &&String| row.get(*key).map_or_else(String::new, |value| quoted(&scalar(value)));
+        text += &line(columns.iter().map(cell).collect());
+    }
+    text
+}
+
+/// An object with the keys of objects in it joined by dots.
+fn flat(value: &Value) -> Map<String, Value> {
+    let Value::Object(fields) = value else {
+        return std::iter::once(("value".to_owned(), value.clone())).collect();
+    };
+    let mut out = Map::new();
+    for (key, value) in fields {
+        match value {
+            Value::Object(_) => out.extend(flat(value).into_iter().map(|(k, v)| (format!("{key}.{k}"), v))),
+            _ => drop(out.insert(key.clone(), value.clone())),
+        }
+    }
+    out
+}
+
+/// A cell: lists of plain values are joined by spaces, lists of objects are JSON.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) if !list.iter().any(|value| value.is_object() || value.is_array()) => {
+            list.iter().map(scalar).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn is_terminal() -> bool {
+    Output::stdout().is_ok_and(|out| out.file().is_terminal())
+}
+
+/// Columns of the terminal, or what COLUMNS says. None in a pipe: a line there may have any length.
+pub(crate) fn columns() -> Option<usize> {
+    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    named.or_else(|| if is_terminal() { terminal() } else { None })
+}
+
+/// Columns for drawings made of characters, such as bars and waterfalls.
+pub(crate) fn width() -> usize {
+    columns().unwrap_or(110).clamp(40, 400)
+}
+
+/// Whether to colour: on a terminal, unless NO_COLOR is set.
+pub(crate) fn colour() -> bool {
+    is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn csv_has_a_column_for_each_key_and_a_line_for_each_row() {
+        let rows = json!([
+            { "name": "a, \"b\"", "time": { "array": 1, "cpu": 2.5 }, "pages": [1, 2] },
+            { "name": null, "time": { "array": 3 }, "runs": [{ "x": 1 }] },
+        ]);
+        let text = "name,time.array,time.cpu,pages,runs\n\
+                    \"a, \"\"b\"\"\",1,2.5,1 2,\n\
+                    ,3,,,\"[{\"\"x\"\":1}]\"\n";
+        assert_eq!(csv(&rows), text);
+        assert_eq!(csv(&json!({ "a": 1, "b": true })), "a,b\n1,true\n");
+        assert_eq!(csv(&json!([7])), "value\n7\n");
+    }
+}

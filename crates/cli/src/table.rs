@@ -1,0 +1,302 @@
+//! Tables of text: columns where they fit, a block of lines for each row where they do not.
+
+use crate::output;
+use std::fmt;
+use std::ops::RangeBounds;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// From this width on, a column holds prose that may be wrapped at spaces; what is shorter is a name or a number.
+const PROSE: usize = 28;
+
+/// A table as the whole command draws it.
+///
+/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces; when the columns are still
+/// too wide, each row becomes a block of lines `header  value`. Names and numbers are never broken.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Columns that are aligned to the right.
+    numbers: Vec<bool>,
+    /// Cells in red, by row and column.
+    red: Vec<(usize, usize)>,
+    /// Columns of the terminal.
+    limit: Option<usize>,
+}
+
+impl Table {
+    pub(crate) fn new<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Self {
+        let header: Vec<String> = header.into_iter().map(Into::into).collect();
+        let numbers = vec![false; header.len()];
+        Self { header, rows: Vec::new(), numbers, red: Vec::new(), limit: output::columns() }
+    }
+
+    /// Aligns columns to the right: numbers.
+    pub(crate) fn numbers(mut self, columns: impl RangeBounds<usize>) -> Self {
+        for (column, right) in self.numbers.iter_mut().enumerate() {
+            *right |= columns.contains(&column);
+        }
+        self
+    }
+
+    /// Adds a row; missing cells at its end are empty.
+    pub(crate) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        cells.resize(self.header.len(), String::new());
+        self.rows.push(cells);
+    }
+
+    /// Shows a cell of the last row in red, where there are colours.
+    pub(crate) fn red(&mut self, column: usize) {
+        self.red.push((self.rows.len().saturating_sub(1), column));
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (usize, Vec<&str>)> {
+        let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
+        (0..self.header.len()).map(move |column| (column, cells(column).map(String::as_str).collect()))
+    }
+
+    /// The width that each column gets; none when the table is too wide whatever is wrapped.
+    fn widths(&self) -> Option<Vec<usize>> {
+        let header = |column: usize| self.header.get(column).map_or("", String::as_str);
+        let most: Vec<usize> = self
+            .columns()
+            .map(|(column, cells)| {
+                cells.iter().map(|cell| widest_line(cell)).max().unwrap_or(0).max(width(header(column)))
+            })
+            .collect();
+        let limit = self.limit?.saturating_sub(GAP * self.header.len().saturating_sub(1));
+        if most.iter().sum::<usize>() <= limit {
+            return Some(most);
+        }
+        let mut widths: Vec<usize> = self
+            .columns()
+            .map(|(column, cells)| {
+                cells.iter().map(|cell| least(cell)).max().unwrap_or(0).max(widest_word(header(column)))
+            })
+            .collect();
+        let mut spare = limit.checked_sub(widths.iter().sum())?;
+        // The column that lacks most is widened first.
+        while spare > 0 {
+            let lacking =
+                widths.iter_mut().zip(&most).max_by_key(|(width, most)| most.saturating_sub(**width));
+            let Some((width, _)) = lacking else { break };
+            *width += 1;
+            spare -= 1;
+        }
+        Some(widths)
+    }
+
+    /// One line for each row, as wide as the cells are.
+    fn unlimited(&self) -> Vec<usize> {
+        let header = self.header.iter().map(|title| width(title));
+        let cells = self
+            .columns()
+            .map(|(_, cells)| cells.iter().map(|cell| width(&one_line(cell))).max().unwrap_or(0));
+        header.zip(cells).map(|(header, cells)| header.max(cells)).collect()
+    }
+
+    fn draw(&self, widths: &[usize], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header: Vec<Vec<String>> =
+            self.header.iter().zip(widths).map(|(text, &w)| wrapped(text, w)).collect();
+        self.draw_row(&header, widths, None, f)?;
+        if self.limit.is_some() {
+            let rule = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+            writeln!(f, "{}", "─".repeat(rule))?;
+        }
+        for (number, row) in self.rows.iter().enumerate() {
+            let fold = |(text, &width): (&String, &usize)| match self.limit {
+                Some(_) => wrapped(text, width),
+                None => vec![one_line(text)],
+            };
+            let cells: Vec<Vec<String>> = row.iter().zip(widths).map(fold).collect();
+            if number > 0 {
+                writeln!(f)?;
+            }
+            self.draw_row(&cells, widths, Some(number), f)?;
+        }
+        Ok(())
+    }
+
+    /// The lines of a row or of the header; the last line of a row has no end.
+    fn draw_row(
+        &self,
+        cells: &[Vec<String>],
+        widths: &[usize],
+        number: Option<usize>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            let mut text = String::new();
+            let mut at = 0;
+            for (column, (cell, &wide)) in cells.iter().zip(widths).enumerate() {
+                let part = cell.get(line).map_or("", String::as_str);
+                let space = wide.saturating_sub(width(part));
+                let right = self.numbers.get(column) == Some(&true);
+                if !part.is_empty() {
+                    let before = at + if right { space } else { 0 };
+                    text += &" ".repeat(before);
+                    text += &self.styled(part, number, column);
+                    at = if right { 0 } else { space };
+                } else {
+                    at += wide;
+                }
+                at += GAP;
+            }
+            let end = if number.is_some() && line + 1 == height { "" } else { "\n" };
+            write!(f, "{text}{end}")?;
+        }
+        Ok(())
+    }
+
+    fn styled(&self, text: &str, row: Option<usize>, column: usize) -> String {
+        let red = row.is_some_and(|row| self.red.contains(&(row, column))) && output::colour();
+        if red { format!("\u{1B}[31m{text}\u{1B}[39m") } else { text.to_owned() }
+    }
+
+    /// A block for each row: its first cell, and below it a line for each other cell.
+    fn stack(&self, limit: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let titles = self.header.iter().skip(1).map(|title| width(title)).max().unwrap_or(0);
+        for (number, row) in self.rows.iter().enumerate() {
+            let first = row.first().map_or("", String::as_str);
+            write!(f, "{}{}", if number == 0 { "" } else { "\n" }, wrapped(first, limit).join("\n"))?;
+            for (column, (title, cell)) in self.header.iter().zip(row).enumerate().skip(1) {
+                let indent = 2 + titles + GAP;
+                for (line, part) in wrapped(cell, limit.saturating_sub(indent).max(1)).iter().enumerate() {
+                    let title = if line == 0 { title.as_str() } else { "" };
+                    let space = " ".repeat(titles - width(title) + GAP);
+                    if !part.is_empty() {
+                        write!(f, "\n  {title}{space}{}", self.styled(part, Some(number), column))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.limit, self.widths()) {
+            (None, _) => self.draw(&self.unlimited(), f),
+            (Some(_), Some(widths)) => self.draw(&widths, f),
+            (Some(limit), None) => self.stack(limit, f),
+        }
+    }
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn widest_line(text: &str) -> usize {
+    text.lines().map(width).max().unwrap_or(0)
+}
+
+fn widest_word(text: &str) -> usize {
+    words(text).map(width).max().unwrap_or(0)
+}
+
+/// The least width of a cell: a line that is prose can be wrapped.
+fn least(text: &str) -> usize {
+    let of = |line: &str| if width(line) > PROSE { widest_word(line).max(PROSE) } else { width(line) };
+    text.lines().map(of).max().unwrap_or(0)
+}
+
+/// The lines of a cell as one.
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join("; ")
+}
+
+/// What is between the spaces at which a line may be broken: not behind a digit, which is followed by more digits of
+/// the number or by its unit.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let breaks = |&(at, _): &(usize, &str)| {
+            !rest.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
+        };
+        let end = rest.match_indices(' ').find(breaks).map_or(rest.len(), |(at, _)| at);
+        let word = rest.get(..end)?;
+        rest = rest.get(end + 1..).unwrap_or("");
+        Some(word)
+    })
+}
+
+/// Lines of at most `limit` characters, where words allow it.
+fn wrapped(text: &str, limit: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut current = String::new();
+        for word in words(line) {
+            if !current.is_empty() && width(&current) + 1 + width(word) > limit {
+                lines.push(std::mem::take(&mut current));
+            } else if !current.is_empty() {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+        lines.push(current);
+    }
+    if lines.is_empty() { vec![String::new()] } else { lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(limit: Option<usize>) -> String {
+        let mut table =
+            Table { limit, ..Table::new(["chip", "cycles until failure", "what it is"]).numbers(1..2) };
+        table.row(["mt29f8g08maawc", "9 273 006", "an MLC NAND of 8 Gbit with pages of 2048 bytes"]);
+        table.row(["w35n01jw", "65 000", "octal"]);
+        table.to_string()
+    }
+
+    #[test]
+    fn a_pipe_gets_one_line_for_each_row() {
+        let text = sample(None);
+        assert_eq!(text.lines().count(), 3);
+        assert!(
+            text.contains(
+                "mt29f8g08maawc             9 273 006  an MLC NAND of 8 Gbit with pages of 2048 bytes\n"
+            ),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| !line.ends_with(' ')));
+    }
+
+    #[test]
+    fn prose_and_headers_are_wrapped_and_numbers_are_not() {
+        for limit in 20..120 {
+            let text = sample(Some(limit));
+            let longest = text.lines().map(width).max().unwrap();
+            // The narrowest is a block with the longest word.
+            assert!(longest <= limit.max(36), "{limit}:\n{text}");
+            for whole in ["9 273 006", "65 000", "mt29f8g08maawc", "w35n01jw", "8 Gbit"] {
+                assert!(text.lines().any(|line| line.contains(whole)), "{limit} breaks {whole}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_becomes_blocks() {
+        let text = sample(Some(36));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["mt29f8g08maawc", "  cycles until failure  9 273 006"], "{text}");
+        assert!(lines.contains(&"w35n01jw"));
+    }
+
+    #[test]
+    fn a_list_in_a_cell_is_one_line_in_a_pipe() {
+        let mut table = Table { limit: None, ..Table::new(["field", "value"]) };
+        table.row(["modes", "1-1-1\n1-1-4"]);
+        assert!(table.to_string().ends_with("modes  1-1-1; 1-1-4"));
+    }
+}

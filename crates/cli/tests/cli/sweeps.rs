@@ -1,0 +1,58 @@
+//! Sweeps: what is refused, what is best, and why rows are equal.
+
+use crate::support::{assert_refused, run, stdout};
+
+#[test]
+fn a_refused_value_ends_a_sweep_unless_it_is_to_keep_going() {
+    let sweep = "speed am62a-w35n01jw -c1 --set bus.reset_pin=false --sweep bus.mode=1-1-1,8D-8D-8D";
+    assert_refused(sweep, &run(sweep));
+    let kept = run(&format!("{sweep} --keep-going"));
+    assert_eq!(kept.code, Some(0), "{}", kept.err);
+    assert!(
+        kept.out.lines().any(|line| line.starts_with("bus.mode=8D-8D-8D") && line.contains("reset")),
+        "{}",
+        kept.out
+    );
+    let none = "speed am62a-w35n01jw -c1 --set bus.reset_pin=false --sweep bus.mode=8D-8D-8D --keep-going";
+    assert_refused(none, &run(none));
+}
+
+#[test]
+fn the_best_row_is_marked_and_sorting_puts_it_first() {
+    let sweep = "speed am62a-w35n01jw -c1 --sweep bus.clock_hz=10e6..25e6:5e6";
+    let rows = |text: &str| {
+        text.lines().filter(|line| line.starts_with("bus.clock_hz=")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let plain = rows(&stdout(sweep));
+    assert_eq!(plain.len(), 4, "{plain:?}");
+    assert!(plain[3].contains("<- best") && !plain[0].contains("best"), "{plain:?}");
+    let sorted = rows(&stdout(&format!("{sweep} --sort page-write")));
+    assert!(sorted[0].starts_with("bus.clock_hz=25000000"), "{sorted:?}");
+    assert!(sorted[0].contains("<- best"), "{sorted:?}");
+}
+
+#[test]
+fn equal_rows_are_explained() {
+    let text =
+        stdout("speed am62a-w35n01jw -c1 --sweep bus.max_mode=1S-8S-8S,8D-8D-8D --set bus.mode=1S-1S-1S");
+    let line = text.lines().find(|line| line.starts_with("equal: ")).unwrap_or_default();
+    assert!(
+        line.contains("bus.max_mode=1S-8S-8S, bus.max_mode=8D-8D-8D") && line.contains("1S-1S-1S"),
+        "{text}"
+    );
+}
+
+#[test]
+fn csv_of_a_sweep_has_a_column_for_each_override_and_test() {
+    let csv = stdout("speed am62a-w35n01jw -c1 --sweep bus.mode=1-1-1,1-1-8 --csv");
+    let header = csv.lines().next().unwrap();
+    assert!(header.starts_with("bus.mode,") && header.contains(",page read KiB/s,"), "{header}");
+    assert!(csv.lines().nth(1).unwrap().starts_with("1-1-1,"), "{csv}");
+}
+
+#[test]
+fn a_kind_of_chips_sweeps_the_catalogue() {
+    let text = stdout("speed memory-bus-s29gl128p -c1 --sweep chip=@parallel-nor --keep-going");
+    let parts = crate::support::names("parts --kind parallel-nor", "part");
+    assert!(parts.iter().all(|part| text.contains(&format!("chip={part}"))), "{text}");
+}
