@@ -174,6 +174,10 @@ fn source_date_epoch() -> Result<Option<i64>, Failure> {
     seconds.map(Some).ok_or_else(wrong)
 }
 
+/// LEBs that files can still take in an image whose volume is no larger than its filesystem, so that `image put` and its siblings
+/// can change it.
+const ROOM_LEBS: u32 = 2;
+
 impl Args {
     fn options(&self) -> Result<BuildOptions, Failure> {
         let container = match self.format {
@@ -192,6 +196,7 @@ impl Args {
             log_lebs: self.log_lebs,
             fanout: self.fanout,
             space_fixup: self.space_fixup,
+            room_lebs: if self.autoresize || self.volume_size.is_some() { 0 } else { ROOM_LEBS },
             compression: match self.compress {
                 Compress::Lzo => Compression::Lzo,
                 Compress::Zlib => Compression::Zlib,

@@ -281,9 +281,20 @@ fn the_kinds_of_rows_are_three_and_the_summary_counts_them() {
     assert_eq!(of("fitted") + of("predicted") + of("exception"), figures.len() as u64);
     for row in rows {
         let (published, simulated) = (row["published"].as_f64().unwrap(), row["simulated"].as_f64().unwrap());
-        // What lies within the resolution of the published figure, a tenth of a MiB/s at worst, does not count.
-        let (whole, residual) = (simulated / published - 1.0, row["residual"].as_f64().unwrap());
-        assert!(ranges.contains(&row) || (whole - residual).abs() < 0.2, "{row}");
+        let [min, max, residual] =
+            ["interval_min", "interval_max", "residual"].map(|key| row[key].as_f64().unwrap());
+        let unit = if row["unit"] == "KiB/s" { 1.0 } else { 0.0 };
+        assert!(ranges.contains(&row) || (min - unit..=max).contains(&published), "{row}");
+        // `simulated` is rounded as the tool does, in steps of the interval or, of a rate, of a unit. Those of a rate out of whole
+        // milliseconds grow with its square.
+        let step = (max - min).max(unit) / published;
+        let step = step * (simulated / published).max(1.0).powi(2) + 1e-9;
+        let step = if ranges.contains(&row) { 1e-3 } else { step };
+        match residual {
+            0.0 => assert!((min * (1.0 - step)..=max * (1.0 + step)).contains(&simulated), "{row}"),
+            above if above > 0.0 => assert!((simulated / max - 1.0 - above).abs() <= step, "{row}"),
+            below => assert!((simulated / min - 1.0 - below).abs() <= step, "{row}"),
+        }
         assert!(
             row["kind"] != "exception" || row["reason"].is_string(),
             "an exception without a reason: {row}"

@@ -152,7 +152,9 @@ fn report_row(
         published: row.published.unwrap_or_else(|| simulated.exact.clamp(interval.0, interval.1)),
         published_min: min,
         published_max: max,
-        simulated: simulated.printed,
+        interval_min: interval.0,
+        interval_max: interval.1,
+        simulated: table.rounded_to.map_or(simulated.printed, |unit| rounded(simulated.exact, unit)),
         residual: beyond(simulated.exact, interval),
         residual_stated: row.residual_percent / 100.0,
         left_out: None,
@@ -162,6 +164,11 @@ fn report_row(
         tolerance: row.tolerance.unwrap_or(table.tolerance),
         reason: row.reason.clone(),
     })
+}
+
+/// A figure in whole units, as a document rounds it that prints coarser than its tool.
+fn rounded(exact: f64, unit: f64) -> f64 {
+    ((exact / unit).round() * unit).round()
 }
 
 fn report_prediction(

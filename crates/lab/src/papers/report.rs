@@ -23,6 +23,10 @@ pub struct ReportRow {
     /// Upper end of the range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_max: Option<f64>,
+    /// Smallest exact figure for which the tool would have printed the published one; of a range its lower end.
+    pub interval_min: f64,
+    /// Largest such figure.
+    pub interval_max: f64,
     /// The simulated figure, rounded as the published one was.
     pub simulated: f64,
     /// How far the exact simulated figure lies outside what the tool would have printed the same, as a ratio; 0 inside, and

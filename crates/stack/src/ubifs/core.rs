@@ -36,8 +36,8 @@ pub(crate) struct Core<V> {
     /// Sizes of files whose inodes say less than their data reach, by inode: what recovery found while mounted read-only. They
     /// count instead of the inodes'.
     pub(crate) sizes: BTreeMap<u32, u64>,
-    /// An image is built: the first commit makes the filesystem end behind the last LEB that is used.
-    pub(crate) ends_behind_data: bool,
+    /// An image is built: the first commit makes the filesystem end behind the last LEB that is used and room for so many.
+    pub(crate) room_behind_data: Option<u32>,
     /// What is known of the filesystem's authenticity; `None` without authentication.
     pub(crate) authentication: Option<Authentication>,
     /// Verifies hashes, if the mount is to.

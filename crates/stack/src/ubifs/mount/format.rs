@@ -71,8 +71,11 @@ pub struct FormatOptions {
     /// Times of the root directory.
     pub time: Timestamp,
     /// An image is built: only data goes to flash until the first commit, the journal has no limit up to it, and the
-    /// filesystem ends behind the last LEB that is used then. It grows when it is mounted.
+    /// filesystem ends behind the last LEB that is used then and the room for `room_lebs`. It grows when it is mounted.
     pub deferred: bool,
+    /// LEBs of an image that files can still take on a volume no larger than the image. `mkfs.ubifs` leaves 0: such a volume
+    /// is full from the start.
+    pub room_lebs: u32,
 }
 
 impl Default for FormatOptions {
@@ -98,6 +101,7 @@ impl Default for FormatOptions {
             root_gid: 0,
             time: Timestamp::default(),
             deferred: false,
+            room_lebs: 0,
         }
     }
 }
@@ -152,7 +156,7 @@ impl<V: Volume> Core<V> {
             gc_lnum: None,
             sizes: BTreeMap::new(),
             io,
-            ends_behind_data: false,
+            room_behind_data: None,
             authentication: None,
             verifier: None,
             damage: Damage::default(),
@@ -170,7 +174,7 @@ impl<V: Volume> Core<V> {
         self.master.gc_lnum = gc_lnum;
         let inode = root_inode(options, self.io.next_sqnum());
         self.apply(Head::Base, &[Change::Inode(InodeNode { inode, data: &[] })])?;
-        self.ends_behind_data = options.deferred;
+        self.room_behind_data = options.deferred.then_some(options.room_lebs);
         if options.deferred { Ok(()) } else { self.force_commit() }
     }
 
@@ -190,20 +194,21 @@ impl<V: Volume> Core<V> {
         Head::ALL.into_iter().for_each(|head| self.io.park_head(head));
     }
 
-    /// As part of the first commit, when the index is written: an image ends behind its last used LEB and the room that Linux needs
-    /// to change a file, and never before the smallest main area that can be mounted. (`mkfs.ubifs` counts the LEBs of its
-    /// image only, and a volume of that size is full from the start.)
+    /// As part of the first commit, when the index is written: an image ends behind its last used LEB and the room that was asked
+    /// for, and never before the smallest main area that can be mounted.
     pub(crate) fn end_behind_data(&mut self, master: &mut Master) -> Result<()> {
-        if !core::mem::take(&mut self.ends_behind_data) {
+        let Some(room_lebs) = self.room_behind_data.take() else {
             return Ok(());
-        }
+        };
         let old = self.io.layout().clone();
         let (main, empty) = (old.limits.main.clone(), old.leb_bytes());
         let used = self.space.lebs().filter(|(_, leb)| leb.taken || leb.free != empty);
         let last = used.map(|(lnum, _)| lnum).last().unwrap_or(main.start);
-        let editable = self.space.main_lebs_for(ROOM_LEBS * u64::from(empty));
-        let least = main.start.saturating_add(least_main_lebs(&old.superblock).max(editable));
-        let leb_count = (last + 1).max(least).min(main.end);
+        let mut least = least_main_lebs(&old.superblock);
+        if room_lebs > 0 {
+            least = least.max(self.space.main_lebs_for(u64::from(room_lebs) * u64::from(empty)));
+        }
+        let leb_count = (last + 1).max(main.start.saturating_add(least)).min(main.end);
         let layout = Arc::new(old.with_leb_count(leb_count).map_err(|source| Error::node(0, 0, source))?);
         self.space.shrink(&layout)?;
         self.io.set_layout(layout);
@@ -212,11 +217,8 @@ impl<V: Volume> Core<V> {
     }
 }
 
-/// LEBs that can be written in an image that was built, beside those that the budget keeps back.
-const ROOM_LEBS: u64 = 2;
-
 /// Fewest LEBs of the main area that Linux mounts with this journal and these reserved bytes.
-fn least_main_lebs(superblock: &Superblock) -> u32 {
+pub(super) fn least_main_lebs(superblock: &Superblock) -> u32 {
     let bytes = superblock.max_journal_bytes.max(superblock.reserved_bytes);
     let lebs = bytes.div_ceil(u64::from(superblock.leb_bytes.max(1)));
     u32::try_from(lebs).unwrap_or(u32::MAX).max(9)

@@ -139,7 +139,7 @@ impl<V: Volume> Core<V> {
             gc_lnum: None,
             highest_inode: master.highest_inode,
             sizes: BTreeMap::new(),
-            ends_behind_data: false,
+            room_behind_data: None,
             authentication: None,
             verifier: opened.verifier.clone(),
             damage: opened.damage.clone(),

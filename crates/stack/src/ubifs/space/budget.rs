@@ -158,10 +158,15 @@ impl Space {
         !self.budget.unlimited
     }
 
-    /// Number of LEBs of a main area in which `bytes` would be available.
+    /// Number of LEBs of a main area that holds the same and in which `bytes` are available.
+    ///
+    /// The last bytes of an empty LEB are dark space as well, so an empty LEB more or less changes what is unavailable.
     pub(crate) fn main_lebs_for(&self, bytes: u64) -> u32 {
-        let needed = self.unavailable(self.min_index_lebs()).saturating_add(bytes);
-        u32::try_from(needed.div_ceil(u64::from(self.layout().leb_bytes()))).unwrap_or(u32::MAX)
+        let (lebs, dark) = (u64::from(self.layout().limits.main_lebs()), u64::from(self.layout().dark_bytes));
+        let needed =
+            self.unavailable(self.min_index_lebs()).saturating_add(bytes).saturating_sub(lebs * dark);
+        let offered = u64::from(self.layout().leb_bytes()).saturating_sub(dark).max(1);
+        u32::try_from(needed.div_ceil(offered)).unwrap_or(u32::MAX)
     }
 
     fn layout(&self) -> &Arc<Layout> {

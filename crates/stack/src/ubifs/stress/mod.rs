@@ -75,7 +75,7 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
         gc_lnum: Some(gc_lnum),
         highest_inode: 64,
         sizes: BTreeMap::new(),
-        ends_behind_data: false,
+        room_behind_data: None,
         authentication: None,
         verifier: None,
         damage: Damage::default(),

@@ -130,6 +130,27 @@ fn a_deferred_filesystem_has_only_data_on_flash_and_ends_behind_them() {
     assert_eq!(core.check().unwrap(), []);
 }
 
+/// What is available is what was asked for, and not a LEB more than that.
+#[test]
+fn an_image_has_the_room_that_was_asked_for() {
+    for (blocks, room_lebs) in [(0, 1), (0, 40), (30, 2), (300, 1), (300, 2), (300, 50)] {
+        let options =
+            FormatOptions { deferred: true, room_lebs, max_lebs: Some(400), ..FormatOptions::default() };
+        let volume = TestVolume::new(400, LEB, UNIT, UNIT);
+        let mut core = Core::format(volume, &options).unwrap_or_else(|(error, _)| panic!("{error}"));
+        let number = create(&mut core, b"large");
+        for block in 0..blocks {
+            write_block(&mut core, number, block, &[1; 4096]);
+        }
+        core.commit().unwrap();
+        let (room, leb) = (u64::from(room_lebs) * u64::from(LEB), u64::from(LEB));
+        let available = core.space.available(core.space.min_index_lebs());
+        let least = crate::ubifs::mount::format::least_main_lebs(&core.io.layout().superblock);
+        let more = if core.io.layout().limits.main_lebs() == least { u64::MAX } else { room + leb };
+        assert!((room..more).contains(&available), "{blocks} blocks, room {room}: {available}");
+    }
+}
+
 #[test]
 fn what_was_there_is_gone() {
     let mut core = fresh();
