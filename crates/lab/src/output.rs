@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
-use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -226,6 +226,36 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     output.finish()
 }
 
+/// Copies a whole file into an empty one. Holes stay holes: a sparse image of a large device takes as little room as before.
+///
+/// # Errors
+/// The host refuses.
+pub fn copy_sparse(mut source: &File, mut target: &File) -> io::Result<()> {
+    let len = source.seek(SeekFrom::End(0))?;
+    target.set_len(len)?;
+    let mut end = 0;
+    while end < len {
+        let start = seek_in(source, rustix::fs::SeekFrom::Data(end))?.unwrap_or(end);
+        end = seek_in(source, rustix::fs::SeekFrom::Hole(start))?.unwrap_or(len);
+        source.seek(SeekFrom::Start(start))?;
+        target.seek(SeekFrom::Start(start))?;
+        io::copy(&mut source.take(end - start), &mut target)?;
+    }
+    Ok(())
+}
+
+/// Position of the next data or of the next hole of a file, its end if none follows; `None` if the file does not tell, as block
+/// devices do not.
+fn seek_in(file: &File, from: rustix::fs::SeekFrom) -> io::Result<Option<u64>> {
+    use rustix::io::Errno;
+    match rustix::fs::seek(file, from) {
+        Ok(position) => Ok(Some(position)),
+        Err(Errno::NXIO) => Ok(Some(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?)),
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Reserves room on the host's disk for a range of a file, which keeps its length: what is written there later does not find
 /// the disk full. Where the host cannot reserve, nothing happens.
 ///
@@ -359,6 +389,25 @@ mod tests {
         let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_copy_has_the_holes_of_the_file() {
+        let [mut source, mut target] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+        for (at, data) in [(0, b"head"), (16 << 20, b"body")] {
+            source.seek(SeekFrom::Start(at)).unwrap();
+            source.write_all(data).unwrap();
+        }
+        source.set_len(64 << 20).unwrap();
+        copy_sparse(&source, &target).unwrap();
+        let bytes = |file: &mut File| {
+            let mut bytes = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        assert!(bytes(&mut source) == bytes(&mut target));
+        assert_eq!(source.metadata().unwrap().blocks(), target.metadata().unwrap().blocks());
     }
 
     #[test]

@@ -166,3 +166,22 @@ fn repairs_tell_losses_by_their_exit_code() {
     assert_eq!(repaired("noise.bin").code, Some(2));
     assert!(std::fs::read(folder.join("out.ubi")).unwrap() == kept);
 }
+
+/// The image of a device that is mostly empty takes no more room than before.
+#[test]
+fn repaired_copies_of_sparse_images_are_sparse() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = fresh("exits-sparse");
+    crate::images::write(&folder);
+    crate::images::damage(&folder);
+    for image in ["rootfs.ubi", "damaged.ubi"] {
+        let path = folder.join(image);
+        let len = std::fs::metadata(&path).unwrap().len();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(len + (64 << 20)).unwrap();
+        let repaired = run_in(&folder, ["image", "check", image, "--repair", "out.ubi"]);
+        assert_ne!(repaired.code, Some(2), "{image}: {}", repaired.err);
+        let out = std::fs::metadata(folder.join("out.ubi")).unwrap();
+        assert_eq!(out.len(), len + (64 << 20), "{image}");
+        assert!(out.blocks() * 512 < len + (1 << 20), "{image}: {} blocks of 512 bytes", out.blocks());
+    }
+}

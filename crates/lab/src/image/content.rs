@@ -1,7 +1,26 @@
-//! What a volume or a file begins with: other formats that boards keep on flash.
+//! What a volume or a file begins with: UBIFS, or other formats that boards keep on flash.
+
+use floatgate_media::ubifs::NodeType;
 
 /// The magic number of a UBIFS node (ubifs-media.h, UBIFS_NODE_MAGIC), as it stands on flash.
 pub(super) const UBIFS_MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+
+/// Where the type of a node stands in it.
+const TYPE_AT: usize = 20;
+
+/// LEBs in which a filesystem has nodes always: superblock, master nodes, log.
+pub(super) const FIRST_LEBS: u32 = 4;
+
+/// Whether one of the first LEBs begins with a node that UBIFS has there. Another node is data of an image that the volume holds.
+pub(super) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
+    let types: &[NodeType] = match lnum {
+        0 => &[NodeType::Superblock],
+        1 | 2 => &[NodeType::Master],
+        _ => &[NodeType::CommitStart, NodeType::Reference],
+    };
+    let is_one = |code: &u8| types.iter().any(|&node_type| node_type.code() == *code);
+    head.starts_with(&UBIFS_MAGIC) && head.get(TYPE_AT).is_some_and(is_one)
+}
 
 /// Bytes that are needed to recognise a format.
 pub(super) const HEAD_BYTES: usize = 2048;

@@ -13,7 +13,7 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::content::{HEAD_BYTES, UBIFS_MAGIC, format_of};
+use super::content::{FIRST_LEBS, HEAD_BYTES, begins_ubifs, format_of};
 use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
 use super::extract::show_name;
@@ -26,9 +26,6 @@ const NOR_BUFFER: u32 = 64;
 
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
-
-/// LEBs in which a filesystem always has nodes: superblock, master nodes, log.
-const FIRST_LEBS: u32 = 4;
 
 /// What the volume table's parser calls the PEBs of a volume.
 const RESERVED_FIELD: &str = "reserved PEBs";
@@ -686,7 +683,7 @@ pub(super) fn choose_filesystem(
 
 /// Whether a node of UBIFS begins in one of the first LEBs.
 fn is_ubifs(id: u32, head: &mut ReadHead<'_>) -> bool {
-    (0..FIRST_LEBS).any(|lnum| head(id, lnum).is_some_and(|head| head.starts_with(&UBIFS_MAGIC)))
+    (0..FIRST_LEBS).any(|lnum| head(id, lnum).is_some_and(|head| begins_ubifs(lnum, &head)))
 }
 
 fn no_filesystem(volumes: &[NamedVolume], head: &mut ReadHead<'_>) -> ImageError {

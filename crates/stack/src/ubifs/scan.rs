@@ -84,7 +84,7 @@ pub(crate) struct ScannedNode {
 }
 
 impl ScannedNode {
-    fn new(frame: &Frame<'_>, lnum: u32, offset: u32) -> Result<Self> {
+    pub(crate) fn new(frame: &Frame<'_>, lnum: u32, offset: u32) -> Result<Self> {
         let len = u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX);
         let node = frame.node().map_err(|source| Error::node(lnum, offset, source))?;
         let key = match node {

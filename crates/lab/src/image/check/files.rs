@@ -4,25 +4,20 @@ use floatgate_media::ubifs::{FileType, ROOT_INODE};
 use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
+use super::super::content::{FIRST_LEBS, begins_ubifs};
 use super::super::extract::show_path;
 use super::super::{ImageError, Selection};
 use super::report::{CheckReport, Finding, Layer, VolumeCheck};
 use super::{MappedVolume, Origin};
 
-/// What a node of UBIFS begins with.
-const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
-
 /// What is said of a node where nothing is.
 const ERASED: &str = "byte 0x0: nothing is written there";
-
-/// LEBs in which a filesystem has nodes always: superblock, master nodes, log.
-const FIRST_LEBS: u32 = 4;
 
 /// Whether a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
 pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -> bool {
     (0..FIRST_LEBS).any(|lnum| {
-        let mut magic = [0; 4];
-        volume.read(lnum, 0, &mut magic).is_ok() && magic == MAGIC
+        let mut head = [0; 24];
+        volume.read(lnum, 0, &mut head).is_ok() && begins_ubifs(lnum, &head)
     })
 }
 

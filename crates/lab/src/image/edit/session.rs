@@ -249,9 +249,9 @@ impl Ended {
 
     /// Copies the file, changes the copy, and gives it the name.
     fn write_anew(&self, to: &Path) -> Result<u64, ImageError> {
-        let mut source = File::open(&self.path).map_err(ImageError::File)?;
-        let mut copy = Output::create(to, &[])?;
-        std::io::copy(&mut source, &mut copy).map_err(|error| copy.failed(error))?;
+        let source = File::open(&self.path).map_err(ImageError::File)?;
+        let copy = Output::create(to, &[])?;
+        output::copy_sparse(&source, copy.file()).map_err(|error| copy.failed(error))?;
         let written = self.write_changes(copy.file())?;
         copy.finish()?;
         Ok(written)

@@ -271,12 +271,21 @@ impl Rebuilt {
         let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
         let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
         let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output);
-        let (rebuilt, filled) = match fill(most) {
-            Err(ImageError::Ubifs(Error::NoSpace | Error::Superblock(_))) => {
-                let needed = fill(most.saturating_mul(2).saturating_add(GROWTH_LEBS))?.0.lebs;
-                fill(needed.max(most))?
+        let mut lebs_max = most;
+        let (rebuilt, filled) = loop {
+            let why = match fill(lebs_max) {
+                Err(ImageError::Ubifs(why @ (Error::NoSpace | Error::Superblock(_)))) => why,
+                rebuilt => break rebuilt?,
+            };
+            if lebs_max > most {
+                // The index and the LEB properties of a small filesystem can need more than those of a large one.
+                lebs_max += 1 + lebs_max / 64;
+            } else {
+                lebs_max = fill(growth(most))?.0.lebs.max(most + 1);
             }
-            rebuilt => rebuilt?,
+            if lebs_max > growth(most) {
+                return Err(why.into());
+            }
         };
         saved.add(filled);
         // Without UBI an image may end behind its data, in front of the end of its filesystem.
@@ -287,6 +296,11 @@ impl Rebuilt {
         }
         Ok((rebuilt, survey.into_volume()))
     }
+}
+
+/// LEBs of a filesystem that has room for all that one of `lebs` LEBs held.
+const fn growth(lebs: u32) -> u32 {
+    lebs.saturating_mul(2).saturating_add(GROWTH_LEBS)
 }
 
 /// Fills a new filesystem, which can grow to `most` LEBs.

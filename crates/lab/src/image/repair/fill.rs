@@ -1,6 +1,7 @@
 //! A new filesystem filled with what is left of another one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use floatgate_media::ubifs::{
     BLOCK_BYTES, Compression, DeviceNumber, FileType, Inode, InodeFlags, MAX_INODE_DATA, MAX_NAME_BYTES,
@@ -42,8 +43,9 @@ struct Fill<'f, S, V> {
 /// A directory whose entries are still to be written.
 struct Level {
     new: u32,
-    path: String,
-    rest: std::collections::btree_map::IntoIter<Vec<u8>, Child>,
+    path: Rc<str>,
+    depth: usize,
+    entries: BTreeMap<Vec<u8>, Child>,
 }
 
 /// Writes all files of a survey into an empty filesystem.
@@ -73,7 +75,7 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         self.done.insert(ROOT_INODE, root);
         let old = self.file(ROOT_INODE);
         self.write_root(&old)?;
-        self.descend(Level { new: root, path: String::new(), rest: old.entries.into_iter() })?;
+        self.descend(Level { new: root, path: "".into(), depth: 0, entries: old.entries })?;
         self.save_nameless()?;
         Ok(())
     }
@@ -95,23 +97,29 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         }
     }
 
-    /// Writes all below a directory.
+    /// Writes all below a directory. Of all names that are known those of the lowest inode come first: so they were written the first time,
+    /// as a rule, and what filled the LEBs then fills them again.
     fn descend(&mut self, top: Level) -> Result<(), Error> {
-        let mut levels = vec![top];
-        while let Some(level) = levels.last_mut() {
-            let Some((name, child)) = level.rest.next() else {
-                levels.pop();
-                continue;
+        let mut pending = BTreeMap::new();
+        let mut next = Some(top);
+        loop {
+            if let Some(Level { new, path, depth, entries }) = next.take() {
+                let of_level = |(name, child): (Vec<u8>, Child)| {
+                    ((child.inode, new, name), (child.file_type, Rc::clone(&path), depth))
+                };
+                pending.extend(entries.into_iter().map(of_level));
+            }
+            let Some(((inode, directory, name), (file_type, above, depth))) = pending.pop_first() else {
+                return Ok(());
             };
-            let (directory, path) = (level.new, format!("{}/{}", level.path, show_name(&name)));
-            let deep = levels.len() > DEPTH_MAX;
-            if deep {
+            let path = format!("{above}/{}", show_name(&name));
+            if depth > DEPTH_MAX {
                 self.saved.lose(&path, "directories are too deep inside each other");
                 continue;
             }
-            levels.extend(self.write(directory, &name, child.inode, Some(child.file_type), path)?);
+            next = self.write(directory, &name, inode, Some(file_type), path)?;
+            next.iter_mut().for_each(|level| level.depth = depth + 1);
         }
-        Ok(())
     }
 
     /// Writes a file under a name; a level if it is a directory.
@@ -166,7 +174,7 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         if is_file {
             self.write_blocks(number, &old, size, &path)?;
         }
-        Ok(is_directory.then(|| Level { new: number, path, rest: old.entries.into_iter() }))
+        Ok(is_directory.then(|| Level { new: number, path: path.into(), depth: 0, entries: old.entries }))
     }
 
     /// Says what an inode does not tell any more.
@@ -176,6 +184,9 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         }
         if file_type == Some(FileType::Symlink) && old.attached.contains(&0) {
             self.saved.lose(path, "the target of the link from its first zero on");
+        }
+        if old.retyped {
+            self.saved.lose(path, "permissions, perhaps: its inode said that it is of another type");
         }
         if old.outdated {
             self.saved
@@ -232,11 +243,13 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
             let lost = old.data_end() - size;
             self.saved.lose(path, format!("{lost} bytes behind the end of the file at {size}"));
         }
-        for block in &old.lost_blocks {
+        let lost = old.lost_blocks.iter().map(|block| (block, "zeros now"));
+        let older = old.older_blocks.iter().map(|block| (block, "found by a search, and perhaps older"));
+        for (block, what) in lost.chain(older) {
             let start = u64::from(*block) * block_bytes;
             let len = size.saturating_sub(start).min(block_bytes);
             if len > 0 {
-                self.saved.lose(path, format!("{len} bytes from {start}: zeros now"));
+                self.saved.lose(path, format!("{len} bytes from {start}: {what}"));
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ use super::detect::Content;
 use super::extract::Loss;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
-use crate::output::Output;
+use crate::output::{Output, copy_sparse};
 
 /// Method of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -156,10 +156,10 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
 
 /// Copies a file. Of a dump with OOB the copy is as the ECC corrects it, as far as images go; the number of such pages.
 fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
-    let mut source = File::open(from).map_err(ImageError::File)?;
+    let source = File::open(from).map_err(ImageError::File)?;
     let mut target = to.file();
     target.set_len(0).and_then(|()| target.rewind()).map_err(|error| to.failed(error))?;
-    std::io::copy(&mut source, &mut target).map_err(|error| to.failed(error))?;
+    copy_sparse(&source, target).map_err(|error| to.failed(error))?;
     if !image.corrected.as_ref().is_some_and(Corrected::has_corrections) {
         return Ok(0);
     }

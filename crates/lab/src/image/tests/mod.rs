@@ -21,7 +21,7 @@ use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
-use super::extract::{ExtractLimits, Extracted, Extraction, Loss, extract};
+use super::extract::{ExtractLimits, Extracted, Extraction, extract};
 use super::{Access, Image, Selection};
 pub(super) use tree::{Memory, populate};
 

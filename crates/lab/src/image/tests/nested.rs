@@ -4,7 +4,9 @@ use floatgate_media::ubi::VolumeType;
 use floatgate_media::ubifs::{Compression, ROOT_INODE};
 use floatgate_stack::ubifs::{NewFile, NewKind};
 
+use super::tree::Random;
 use super::*;
+use crate::image::check::{Outcome, check};
 use crate::image::detect::Content;
 
 /// Chips of all kinds, the largest PEBs last.
@@ -77,6 +79,21 @@ fn outer(geometry: &Geometry, images: &[Vec<u8>]) -> Vec<u8> {
     in_order(&flash.into_store(), &geometry)
 }
 
+/// An image whose first EC header and some others are damaged: by a wrong byte, or noise. Not the last one: nothing else tells that its
+/// PEB belongs to the device.
+fn with_damaged_headers(bytes: &[u8], geometry: &Geometry) -> Vec<u8> {
+    let (mut damaged, mut random) = (bytes.to_vec(), Random(7));
+    let (peb_bytes, last) = (geometry.erase_bytes as usize, bytes.len() - geometry.erase_bytes as usize);
+    for (number, peb) in damaged[..last].chunks_mut(peb_bytes).enumerate() {
+        match number % 9 {
+            0 => peb[11] ^= 1,
+            5 => peb[..64].fill_with(|| random.next() as u8),
+            _ => {}
+        }
+    }
+    damaged
+}
+
 fn assert_one(bytes: &[u8], geometry: &Geometry, what: &str) {
     let opened = open(bytes);
     let found: Vec<_> = opened.found.iter().map(|found| (found.offset, found.len)).collect();
@@ -93,8 +110,13 @@ fn images_in_files_and_volumes_of_every_geometry_do_not_split_the_outer_one() {
         let what = format!("{} bytes a PEB", geometry.erase_bytes);
         assert_one(&bytes, &geometry, &what);
         let selection = Selection { volume: Some("root".to_owned()), ..Selection::default() };
-        let (_, extracted) = read(&bytes, &selection);
+        let (whole, extracted) = read(&bytes, &selection);
         assert_eq!((extracted.entries, extracted.losses), (images.len() as u64, Vec::new()), "{what}");
+        let report = check(open(&bytes), &Selection::default()).unwrap();
+        assert_eq!(report.outcome, Outcome::Clean, "{what}: {:#?}", report.findings);
+        let damaged = with_damaged_headers(&bytes, &geometry);
+        assert_one(&damaged, &geometry, &what);
+        assert_eq!(read(&damaged, &selection).0.differences(&whole), Vec::<String>::new(), "{what}");
     }
 }
 

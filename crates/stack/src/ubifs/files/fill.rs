@@ -56,6 +56,12 @@ impl<V: Volume> Ubifs<V> {
         if self.core.log.is_deferred() { Ok(()) } else { Err(refused) }
     }
 
+    /// Writes nodes. Where that needs a commit there is no room for all: the filesystem would end behind what is written until then.
+    fn fill_nodes(&mut self, head: Head, changes: &[Change<'_>]) -> Result<()> {
+        self.core.apply(head, changes)?;
+        if self.core.log.is_deferred() { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
     /// Sets the identity of the filesystem. Only while its first commit is deferred.
     ///
     /// # Errors
@@ -90,7 +96,7 @@ impl<V: Volume> Ubifs<V> {
             // Written once at the end: its size grows with its entries.
             self.inodes.insert(Cached { dirty: Some(Cost::default()), ..cached.clone() });
         } else {
-            self.core.apply(Head::Base, &[Change::Inode(cached.node())])?;
+            self.fill_nodes(Head::Base, &[Change::Inode(cached.node())])?;
         }
         file.xattrs.iter().try_for_each(|(name, value)| self.fill_xattr(&cached.inode, name, value))?;
         Ok(inode)
@@ -155,7 +161,7 @@ impl<V: Volume> Ubifs<V> {
         parent.inode.links += u32::from(is_directory);
         let key = self.entry_key(directory, name)?;
         let entry = Entry { key, inode: u64::from(inode), file_type, cookie: self.core.io.cookie() };
-        self.core.apply(Head::Base, &[Change::Entry(EntryNode { entry, name })])
+        self.fill_nodes(Head::Base, &[Change::Entry(EntryNode { entry, name })])
     }
 
     fn fill_xattr(&mut self, host: &Inode, name: &[u8], value: &[u8]) -> Result<()> {
@@ -168,7 +174,7 @@ impl<V: Volume> Ubifs<V> {
             file_type: FileType::Regular,
             cookie: self.core.io.cookie(),
         };
-        self.core.apply(Head::Base, &[Change::Entry(EntryNode { entry, name }), Change::Inode(cached.node())])
+        self.fill_nodes(Head::Base, &[Change::Entry(EntryNode { entry, name }), Change::Inode(cached.node())])
     }
 
     /// Gives a file that was put in another name.
@@ -210,7 +216,7 @@ impl<V: Volume> Ubifs<V> {
             let too_large = Error::TooLarge { what: "file", len: u64::from(block.block) };
             let key = Key::data(inode, block.block).ok_or(too_large)?;
             let node = Block { key, size: block.size, compression: block.compression, compressed_size: 0 };
-            self.core.apply(Head::Data, &[Change::Data(DataNode { block: node, data: block.data })])?;
+            self.fill_nodes(Head::Data, &[Change::Data(DataNode { block: node, data: block.data })])?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The nodes that the index leads to.
 
-use floatgate_media::ubifs::{Key, KeyHash, KeyType, Node, SuperblockFlags};
+use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, Node, SuperblockFlags};
 
 use super::names::shown;
 use super::problem::{Problem, Severity, Structure};
@@ -11,7 +11,7 @@ use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Place;
-use crate::ubifs::scan::read_to_end;
+use crate::ubifs::scan::{ScannedNode, read_to_end};
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
 
@@ -78,7 +78,8 @@ impl Collector<'_> {
             for &(key, place) in of_leb {
                 let at = bytes.get(place.offset as usize..).unwrap_or(&[]);
                 if let Err(error) = self.read_leaf(tnc, key, place, at) {
-                    self.lose(key, &error, at, is_gone);
+                    let only = if is_gone { Only::Nameless(place.offset) } else { stand_in(key, place, at) };
+                    self.lose(key, &error, only);
                 }
             }
         }
@@ -171,8 +172,8 @@ impl Collector<'_> {
         self.problems.add(problem.at(place.lnum, place.offset).inode(key.inum()));
     }
 
-    /// A leaf that cannot be read; `bytes` are what stands there. `is_gone`: nothing is in the LEB, which may be one without a number.
-    fn lose(&mut self, key: Key, error: &Error, bytes: &[u8], is_gone: bool) {
+    /// A leaf that cannot be read, and the nodes that a search may put in its place.
+    fn lose(&mut self, key: Key, error: &Error, only: Only) {
         let (structure, consequence) = match key.key_type() {
             KeyType::Inode => (Structure::Inode, "the file cannot be opened"),
             KeyType::Data => (Structure::Data, "reading this block of the file fails"),
@@ -180,18 +181,13 @@ impl Collector<'_> {
             _ => (Structure::XattrEntry, "the name of an extended attribute cannot be read"),
         };
         let mut problem = Problem::of(Severity::Damaged, structure, error, consequence).inode(key.inum());
-        let mut only = Only::Newest;
         if key.key_type() == KeyType::Data {
             let start = u64::from(key.block()) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
             problem.what = format!("bytes of the file from {start} on: {}", problem.what);
             self.tree.file_mut(key.inum()).lost_blocks.insert(key.block());
-            only = Only::Sqnum(sqnum_in(bytes));
         }
         self.problems.add(problem);
         self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
-        if let (true, Some((_, offset))) = (is_gone, error.place()) {
-            only = Only::Nameless(offset);
-        }
         self.lost.push(Lost { from: key, to: key, only });
     }
 
@@ -206,13 +202,25 @@ impl Collector<'_> {
                 continue;
             }
             file.blocks.remove(&key.block());
-            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), &[], false);
+            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), Only::Sqnum(0));
         }
     }
 }
 
-/// The sequence number in the header of a damaged node; 0 if there is no header.
-fn sqnum_in(bytes: &[u8]) -> u64 {
+/// Which nodes can stand in for a leaf that cannot be read; `bytes` are what is in its place. Of data only the same node, as long as
+/// something is left of it: another one is of another time.
+fn stand_in(key: Key, place: Place, bytes: &[u8]) -> Only {
+    let is_other = Frame::parse(bytes).is_ok_and(|frame| {
+        ScannedNode::new(&frame, place.lnum, place.offset).is_ok_and(|node| node.key != Some(key))
+    });
+    match sqnum_in(bytes).filter(|_| key.key_type() == KeyType::Data && !is_other) {
+        Some(sqnum) => Only::Sqnum(sqnum),
+        None => Only::Newest,
+    }
+}
+
+/// The sequence number in the header of a damaged node.
+fn sqnum_in(bytes: &[u8]) -> Option<u64> {
     let field = bytes.get(8..16).and_then(|field| field.try_into().ok());
-    field.filter(|_| bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])).map_or(0, u64::from_le_bytes)
+    field.filter(|_| bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])).map(u64::from_le_bytes)
 }

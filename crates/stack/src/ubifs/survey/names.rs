@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{Entry, FileType, Inode, InodeFlags, Key, Node, Node
 use super::problem::{Problem, Severity, Structure};
 use super::scan::{Event, What, find_events, main_lebs};
 use super::tree::{Child, File};
-use super::{Survey, Tree};
+use super::{Only, Survey, Tree};
 use crate::ubifs::error::Result;
 use crate::ubifs::scan::scan_all;
 use crate::volume::Volume;
@@ -40,6 +40,11 @@ impl<V: Volume> Survey<V> {
         if self.lost.is_empty() && newer_than.is_none() {
             return Ok(());
         }
+        if self.nameless.is_empty() {
+            // A branch leads to an empty LEB: nothing but the branch may be wrong.
+            let empty = self.lost.iter_mut().filter(|lost| matches!(lost.only, Only::Nameless(_)));
+            empty.for_each(|lost| lost.only = Only::Newest);
+        }
         let main = main_lebs(&mut self.io);
         let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
         let mut found = Tree::default();
@@ -68,11 +73,26 @@ impl<V: Volume> Survey<V> {
 
     /// Adds what a search has found to what the index leads to.
     fn merge(&mut self, found: Tree) {
+        let newest = self.lost.iter().filter(|lost| lost.only == Only::Newest && lost.from == lost.to);
+        let older: BTreeSet<Key> = newest.map(|lost| lost.from).collect();
+        let named: BTreeSet<u32> = self
+            .tree
+            .files
+            .values()
+            .flat_map(|file| file.entries.values().chain(file.xattrs.values()))
+            .map(|child| child.inode)
+            .collect();
         for (inode, from) in found.files {
             let known = self.tree.files.get(&inode).is_some_and(|file| file.inode.is_some());
             let lost = self.lost.iter().any(|lost| (lost.from..=lost.to).contains(&Key::inode(inode)));
             if !known && (!lost || from.place.len == 0) {
                 // The index would lead to the inode if it existed.
+                continue;
+            }
+            let is_empty = from.blocks.is_empty() && from.entries.is_empty() && from.xattrs.is_empty();
+            let is_misplaced = self.lost.iter().any(|lost| lost.only == Only::Sqnum(from.sqnum));
+            if is_misplaced && is_empty && !named.contains(&inode) && !self.tree.files.contains_key(&inode) {
+                // Nothing leads to it but a branch of another inode: it is that one's, with a wrong number.
                 continue;
             }
             let file = self.tree.file_mut(inode);
@@ -81,7 +101,10 @@ impl<V: Volume> Survey<V> {
                 file.outdated = file.incomplete;
             }
             for (block, data) in from.blocks {
-                file.lost_blocks.remove(&block);
+                let is_older = Key::data(inode, block).is_some_and(|key| older.contains(&key));
+                if file.lost_blocks.remove(&block) && is_older {
+                    file.older_blocks.insert(block);
+                }
                 file.blocks.entry(block).or_insert(data);
             }
             for (name, child) in from.entries {

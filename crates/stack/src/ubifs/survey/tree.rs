@@ -51,10 +51,14 @@ pub struct File {
     pub blocks: BTreeMap<u32, DataBlock>,
     /// Blocks that there were and that cannot be read.
     pub lost_blocks: BTreeSet<u32>,
+    /// Blocks that a search has found in the place of such that cannot be read: they may be older ones.
+    pub older_blocks: BTreeSet<u32>,
     /// The inode was found by a search of all LEBs, not by the index.
     pub found_by_scan: bool,
     /// The inode is an older state of one that cannot be read.
     pub outdated: bool,
+    /// The inode said that the file is of another type than names and contents say.
+    pub retyped: bool,
     /// Nodes of the file could not be read, so that its counts cannot be compared.
     pub incomplete: bool,
     /// Sequence number of the inode's node.
@@ -126,13 +130,17 @@ impl Tree {
             if inode.is_xattr() && names.is_some() && !values.contains(number) {
                 inode.flags = InodeFlags::from_bits(inode.flags.bits() & !InodeFlags::XATTR.bits());
             }
+            let mode = inode.mode;
             let all_say =
                 |file_type| names.is_some_and(|names| names.iter().all(|&named| named == file_type));
-            if !file.blocks.is_empty() && file.entries.is_empty() && all_say(FileType::Regular) {
-                inode.mode = inode.mode & 0o7777 | 0o100_000;
-            } else if !file.entries.is_empty() && file.blocks.is_empty() && all_say(FileType::Directory) {
+            let is_directory =
+                !file.entries.is_empty() && file.blocks.is_empty() && all_say(FileType::Directory);
+            if *number == ROOT_INODE || is_directory {
                 inode.mode = inode.mode & 0o7777 | 0o040_000;
+            } else if !file.blocks.is_empty() && file.entries.is_empty() && all_say(FileType::Regular) {
+                inode.mode = inode.mode & 0o7777 | 0o100_000;
             }
+            file.retyped = inode.mode != mode;
             if inode.file_type() == Some(FileType::Regular) && !inode.is_xattr() {
                 inode.size = file.size_by_data(inode.size);
             }
