@@ -4,6 +4,7 @@ use crate::output::tell;
 use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
 use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
+use floatgate_lab::words;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,11 +22,11 @@ pub(crate) struct SetupArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 
-    /// Seed of everything that varies from chip to chip (factory bad blocks, slow blocks)
+    /// Seed of everything that differs from chip to chip (factory bad blocks, slow blocks)
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Blocks that are bad from the factory, at places that follow from the seed (NAND)
+    /// Number of factory bad blocks, at places that follow from the seed (NAND)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) bad_blocks: u32,
 }
@@ -156,9 +157,10 @@ pub(crate) fn grouped(n: u64) -> String {
 
 /// A number with what is counted: `1 row`, `2 rows`, `2 entries`.
 pub(crate) fn count(n: usize, what: &str) -> String {
-    match what.strip_suffix("ry") {
-        _ if n == 1 => format!("1 {what}"),
-        Some(stem) => format!("{n} {stem}ries"),
-        None => format!("{n} {what}s"),
-    }
+    words::count(n as u64, what)
+}
+
+/// A number with grouped digits and its noun: "1 page", "34 133 pages".
+pub(crate) fn grouped_count(n: u64, what: &str) -> String {
+    format!("{} {}", grouped(n), words::noun(n, what))
 }

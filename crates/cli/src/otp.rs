@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
   floatgate otp lock stm32-n25q128a --state keys.otp
   floatgate otp read stm32-n25q128a --state keys.otp --length 16
 
-The state file holds what was done to the area, one step a line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command does
-these steps on a fresh chip first; write, erase and lock add theirs when the chip has taken it. A file written by hand is a script.")]
+The state file lists the earlier changes of the area, one step a line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command
+repeats these steps on a new chip first; write, erase and lock add their own step when it succeeds. A file written by hand is a script.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -26,15 +26,21 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// The regions of both areas: sizes, locks, bytes written
+    /// Show the regions of both areas: sizes, locks, bytes written
     Info(Info),
-    /// Bytes of an area, as hexadecimal digits
+    /// Read bytes of an area, as hexadecimal digits
     Read(Read),
     /// Write to the user area; bits go from 1 to 0 only
     Write(Write),
-    /// Erase regions of the user area, on chips that can
+    /// Erase regions of the user area, on chips that support it
+    #[command(
+        after_help = "Examples:\n  floatgate otp erase nor-serialised --set chip=w25q128jv --state keys.otp --offset 256 --length 256"
+    )]
     Erase(Change),
-    /// Lock the user area for good
+    /// Lock the user area for ever
+    #[command(
+        after_help = "Examples:\n  floatgate otp lock stm32-n25q128a --state keys.otp\n  floatgate otp lock stm32-n25q128a --state keys.otp --offset 0 --length 64"
+    )]
     Lock(Change),
 }
 
@@ -43,7 +49,7 @@ struct Common {
     #[command(flatten)]
     setup: SetupArgs,
 
-    /// What was done to this device before, and where it is kept
+    /// File with the earlier changes of this device; a change adds its step to it
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -52,39 +58,47 @@ struct Common {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate otp info ma35d1-w25n02jw
+  floatgate otp info stm32-n25q128a --json")]
 struct Info {
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate otp read stm32-n25q128a --state keys.otp --length 16
+  floatgate otp read ma35d1-w25n02jw --factory")]
 struct Read {
     #[command(flatten)]
     common: Common,
 
-    /// The factory's area: unique ids and the like
+    /// Read the factory's area (unique ids and the like) instead of the user area
     #[arg(long)]
     factory: bool,
 
-    /// First byte
+    /// First byte in the area
     #[arg(long, default_value_t = 0)]
     offset: u64,
 
-    /// Bytes [default: to the end]
+    /// Number of bytes [default: to the end]
     #[arg(long)]
     length: Option<u64>,
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate otp write stm32-n25q128a --state keys.otp --offset 0 00112233")]
 struct Write {
     #[command(flatten)]
     common: Common,
 
-    /// First byte
+    /// First byte in the area
     #[arg(long, default_value_t = 0)]
     offset: u64,
 
-    /// The bytes, as hexadecimal digits
+    /// Bytes to write, as hexadecimal digits
     hex: String,
 }
 
@@ -93,11 +107,11 @@ struct Change {
     #[command(flatten)]
     common: Common,
 
-    /// First byte
+    /// First byte in the area
     #[arg(long, default_value_t = 0)]
     offset: u64,
 
-    /// Bytes [default: the whole user area]
+    /// Number of bytes [default: the whole user area]
     #[arg(long)]
     length: Option<u64>,
 }

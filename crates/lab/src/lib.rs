@@ -33,5 +33,6 @@ pub mod powercut;
 pub mod rig;
 pub mod run;
 pub mod speed;
+pub mod words;
 
 pub use error::Error;

@@ -63,10 +63,10 @@ pub struct Traced {
     pub bytes: u64,
     /// Duration in ns.
     pub ns: u64,
-    /// What was wrong with pages that were read.
+    /// Bit errors in pages that were read.
     #[serde(flatten)]
     pub corrected: speed::Corrections,
-    /// Where the foreground's time went, in ns; adds up to `ns`.
+    /// Time of the foreground by phase, ns; adds up to `ns`.
     #[serde(serialize_with = "crate::speed::breakdown_ns")]
     pub breakdown_ns: Breakdown,
     /// Activities of every resource, times since the operation began.

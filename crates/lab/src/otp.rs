@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// Most bytes of an OTP area that are read at once: the largest of the parts has some hundred KiB.
 const AREA_BYTES_MAX: u64 = 16 << 20;
 
-/// What changes the user area.
+/// A change of the user area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// `write OFFSET HEX`
@@ -107,7 +107,7 @@ pub struct Region {
     pub area: &'static str,
     /// First byte in the area.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
     /// Nothing can be written any more.
     pub locked: bool,
@@ -162,7 +162,7 @@ impl Device {
             Step::Erase { offset, len } => device.otp_erase(now, *offset, *len),
             Step::Lock { offset, len } => device.otp_lock(now, *offset, *len),
         };
-        done.map(|_| ()).map_err(Error::flash(format!("otp: {}", name(step))))
+        done.map(|_| ()).map_err(failed(format!("otp: {}", name(step))))
     }
 
     /// All regions of both areas.
@@ -174,8 +174,7 @@ impl Device {
         for (name, area) in AREAS {
             for index in 0..self.rig.device.otp_regions(area) {
                 let now = self.rig.now();
-                let (region, _) =
-                    self.rig.device.otp_info(now, area, index).map_err(Error::flash("otp info"))?;
+                let (region, _) = self.rig.device.otp_info(now, area, index).map_err(failed("otp info"))?;
                 all.push(self.region(name, area, &region)?);
             }
         }
@@ -205,10 +204,10 @@ impl Device {
         let now = self.rig.now();
         if reaches || len > AREA_BYTES_MAX {
             let error = ErrorKind::OutOfRange { len, size: end }.at(offset, now);
-            return Err(Error::flash("otp read")(error));
+            return Err(failed("otp read")(error));
         }
         let mut data = vec![0; len as usize];
-        self.rig.device.otp_read(now, area, offset, &mut data).map_err(Error::flash("otp read"))?;
+        self.rig.device.otp_read(now, area, offset, &mut data).map_err(failed("otp read"))?;
         Ok(data)
     }
 
@@ -217,7 +216,7 @@ impl Device {
         let mut end = 0;
         for index in 0..self.rig.device.otp_regions(area) {
             let now = self.rig.now();
-            let (region, _) = self.rig.device.otp_info(now, area, index).map_err(Error::flash("otp info"))?;
+            let (region, _) = self.rig.device.otp_info(now, area, index).map_err(failed("otp info"))?;
             end = end.max(region.start.saturating_add(region.len));
         }
         Ok(end)
@@ -231,5 +230,13 @@ fn name(step: &Step) -> &'static str {
         Step::Write { .. } => "write",
         Step::Erase { .. } => "erase",
         Step::Lock { .. } => "lock",
+    }
+}
+
+/// The failure of an operation on an OTP area.
+fn failed(what: impl std::fmt::Display) -> impl FnOnce(floatgate_mtd::Error) -> Error {
+    move |error| {
+        let help = "`floatgate otp info` shows the regions of the chip with their sizes and locks";
+        Error::asked(format!("{what}: {error}"), help)
     }
 }

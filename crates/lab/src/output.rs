@@ -21,7 +21,7 @@ const PERMISSION_BITS: u32 = 0o7777;
 /// Temporary files that exist now.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Reason for which an output cannot be written. The file of that name is as it was.
+/// Reason why an output cannot be written. The file of that name is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -197,7 +197,7 @@ impl Output {
 /// Whether a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.
 static READER_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// Whether an output is not complete because its reader has seen enough (`| head`).
+/// True when an output is not complete because its reader closed the pipe (`| head`).
 pub fn reader_left() -> bool {
     READER_LEFT.load(Ordering::Relaxed)
 }
@@ -270,7 +270,7 @@ pub fn reserve(file: &File, range: &std::ops::Range<u64>) -> io::Result<()> {
     }
 }
 
-/// Whether a path stands for stdout (or stdin).
+/// True when a path stands for stdout (or stdin).
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

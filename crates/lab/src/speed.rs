@@ -116,12 +116,12 @@ pub struct Measured {
     /// Time per phase in ns; adds up to `ns`.
     #[serde(serialize_with = "breakdown_ns")]
     pub breakdown_ns: Breakdown,
-    /// What was wrong with pages that were read.
+    /// Bit errors in pages that were read.
     #[serde(flatten)]
     pub corrected: Corrections,
 }
 
-/// What reads met: bits that the ECC corrected, pages read again, blocks that are to be scrubbed.
+/// Events of reads: bits that the ECC corrected, pages read again, blocks to be scrubbed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Corrections {
     /// Bits that the ECC corrected.

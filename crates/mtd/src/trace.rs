@@ -18,7 +18,7 @@ impl<D: Mtd> Observed<D, Log> {
         Self::watch(inner, Log::new(capacity))
     }
 
-    /// What was recorded.
+    /// The recorded calls, oldest first.
     pub const fn log(&self) -> &Log {
         self.observer()
     }
@@ -32,24 +32,24 @@ impl<D: Mtd> Observed<D, Log> {
 /// One recorded call. Displayed as one line: when, what, where, how much, how long, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What was asked.
+    /// Kind of operation.
     pub operation: Operation,
     /// Byte address, or the region's number for [`Operation::OtpInfo`].
     pub addr: u64,
     /// Bytes asked for, OOB included; 0 where the operation has no length.
     pub len: u64,
-    /// When it was asked.
+    /// Time at which the call began.
     pub start: Instant,
-    /// When it was done, or its failure known.
+    /// Time at which the operation ended, or at which its failure was known.
     pub end: Instant,
-    /// How it ended.
+    /// Result of the call.
     pub outcome: Outcome,
 }
 
-/// How a call ended.
+/// Result of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well, with so many corrected bits.
+    /// Success, with the number of corrected bits.
     Good(Good),
     /// It failed.
     Failed(ErrorKind),
@@ -68,7 +68,11 @@ impl fmt::Display for Entry {
                 f.write_str(if good.yes { "locked" } else { "not locked" })
             }
             (Outcome::Good(good), _) if good.bitflips > 0 => {
-                write!(f, "ok, {} bits corrected, at most {} in a step", good.bitflips, good.bitflips_max)
+                write!(
+                    f,
+                    "ok, bitflips corrected: {}, at most {} in a step",
+                    good.bitflips, good.bitflips_max
+                )
             }
             (Outcome::Good(_), _) => f.write_str("ok"),
         }
@@ -94,7 +98,7 @@ impl Log {
         self.entries.iter()
     }
 
-    /// How many older calls the ring had no room for.
+    /// Number of older calls that the ring had no room for.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -199,7 +203,7 @@ mod tests {
             [
                 "           0 us  write     0x00000040 +64         200 us  ok",
                 "         300 us  write     0x00000040 +64         200 us  FAILED: the target is not erased",
-                "         600 us  read      0x00000040 +64        65.0 us  ok, 2 bits corrected, at most 2 in a step",
+                "         600 us  read      0x00000040 +64        65.0 us  ok, bitflips corrected: 2, at most 2 in a step",
                 "         700 us  is-bad    0x00000000 +0            0 ns  good",
             ]
         );

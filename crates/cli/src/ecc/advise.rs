@@ -25,7 +25,7 @@ pub(super) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Look at this code (bch8/512, hamming/512); repeatable. The usual ones when absent
+    /// Judge this code (bch8/512, hamming/512); repeatable [default: the usual codes]
     #[arg(long, value_name = "CODE")]
     code: Vec<String>,
 
@@ -33,19 +33,19 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1.0)]
     years: f64,
 
-    /// Temperature meanwhile, in degrees Celsius
+    /// Temperature during these years, in degrees Celsius
     #[arg(long, value_name = "C", default_value_t = 40.0, allow_negative_numbers = true)]
     temperature: f64,
 
-    /// Reads of the block meanwhile
+    /// Reads of the block during these years
     #[arg(long, default_value_t = 1e4)]
     reads: f64,
 
-    /// Uncorrectable codewords per bit read that are borne
+    /// Uncorrectable bit error rate (UBER) that is acceptable: uncorrectable codewords per bit read
     #[arg(long, default_value_t = 1e-15)]
     uber: f64,
 
-    /// Draw lost pages against cycles
+    /// Draw lost pages against cycles into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
@@ -137,7 +137,7 @@ fn codes(advice: &Advice) -> String {
         "code",
         "ECC bytes a page",
         "in the OOB",
-        "bears RBER",
+        "RBER limit",
         "holds for cycles",
         "pages lost at rated",
         "",

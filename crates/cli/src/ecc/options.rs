@@ -21,7 +21,7 @@ pub(super) struct GeometryArgs {
     #[arg(long, value_name = "BYTES", requires = "page_size")]
     oob_size: Option<u32>,
 
-    /// Pages of a block: bad blocks are looked for when this is known
+    /// Pages of a block; bad blocks are looked for when it is known
     #[arg(long, value_name = "N", requires = "page_size")]
     pages_per_block: Option<u32>,
 }
@@ -43,11 +43,11 @@ pub(super) struct CodeArgs {
 /// Where the OOB is.
 #[derive(clap::Args)]
 pub(super) struct ApartArgs {
-    /// The OOB is not among the pages, but in this file
+    /// Read the OOB from this file; the dump holds the data alone
     #[arg(long, value_name = "FILE")]
     oob: Option<PathBuf>,
 
-    /// That file has only the ECC bytes of each page, in order
+    /// The file of --oob holds only the ECC bytes of each page, in order
     #[arg(long, requires = "oob")]
     ecc_only: bool,
 }
@@ -104,7 +104,10 @@ impl CodeArgs {
 
 fn no_code(asked: Option<Code>) -> Failure {
     let asks = asked.map_or(String::new(), |code| format!("the chip asks for --code {code} or better; "));
-    Failure::new("which code?", format!("{asks}`floatgate ecc check FILE` finds out the code of a dump"))
+    Failure::new(
+        "no ECC code is given",
+        format!("{asks}`floatgate ecc check FILE` finds out the code of a dump"),
+    )
 }
 
 /// An error that is about no file.
@@ -124,7 +127,7 @@ impl ApartArgs {
         input.as_mut().map(|input| Apart { bytes: &mut input.reader, only_ecc })
     }
 
-    /// Whether it has the ECC bytes alone.
+    /// True when it has the ECC bytes alone.
     pub(super) const fn only_ecc(&self) -> bool {
         self.ecc_only
     }

@@ -1,7 +1,7 @@
 //! Reports for people.
 
 use super::check::Checked;
-use crate::common::{Failure, grouped};
+use crate::common::{Failure, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_lab::ecc::report::{BadBlockReport, DecodeReport};
@@ -56,20 +56,16 @@ pub(super) fn code(report: &DecodeReport) -> ExitCode {
     if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-fn of(n: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
-}
-
 pub(super) fn encoded(report: &EncodeReport) -> String {
     let scheme = &report.scheme;
-    let mut text = format!("{}\n{}", protected(scheme), of(report.pages, "page"));
+    let mut text = format!("{}\n{}", protected(scheme), grouped_count(report.pages, "page"));
     if report.erased_pages > 0 {
         text += &format!(", {} erased", grouped(report.erased_pages));
     }
     if report.padding_bytes > 0 {
-        text += &format!(", the last one filled with {} FFh", of(report.padding_bytes, "byte"));
+        text += &format!(", the last one filled with {} FFh", grouped_count(report.padding_bytes, "byte"));
     }
-    text + &format!("; {} written", of(report.written_bytes, "byte"))
+    text + &format!("; {} written", grouped_count(report.written_bytes, "byte"))
 }
 
 fn protected(scheme: &floatgate_lab::ecc::report::SchemeReport) -> String {
@@ -84,7 +80,9 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
     let mut lines = vec![protected(&report.scheme)];
     let flips = match erased.bitflips {
         0 => String::new(),
-        bits => format!(" (in {} of them {} read 0)", grouped(erased.with_bitflips), of(bits, "bit")),
+        bits => {
+            format!(" (in {} of them {} read 0)", grouped(erased.with_bitflips), grouped_count(bits, "bit"))
+        }
     };
     lines.push(format!("pages   {}, {} erased{flips}", grouped(report.pages), grouped(erased.pages)));
     lines.push(format!(
@@ -116,7 +114,7 @@ fn detected(detection: &Detection) -> String {
     let tried = format!(
         "{} codes and layouts tried on {} with data",
         detection.tried,
-        of(detection.sampled_pages, "page")
+        grouped_count(detection.sampled_pages, "page")
     );
     if detection.found().is_none() {
         return format!(
@@ -200,7 +198,7 @@ fn advice(report: &DecodeReport) -> Vec<String> {
     if report.rest_bytes > 0 {
         advice.push(format!(
             "\nthe last {} are no whole page and were not checked: is the dump cut off, or is a page of another size?",
-            of(report.rest_bytes, "byte")
+            grouped_count(report.rest_bytes, "byte")
         ));
     }
     if report.too_many_bad() {

@@ -79,7 +79,7 @@ fn experiment(e: &Experiment) -> String {
 fn evidence(report: &Report) -> String {
     match report.confidence {
         Some(sure) => format!(
-            "wear as measured on this chip, its least sure number {:.0} % sure (floatgate parts {})\n",
+            "wear as measured on this chip; the lowest confidence of its values is {:.0} % (floatgate parts {})\n",
             sure * 100.0,
             report.part
         ),
@@ -158,7 +158,7 @@ fn trace(report: &Report) -> String {
         table.row([common::grouped(point.cycle), share, program, us(point.erase_us)]);
     }
     format!(
-        "times of the block whose life is the median (chip {}, block {}), from change to change\n{table}",
+        "program and erase times of the block with the median life (chip {}, block {}), at each change\n{table}",
         report.trace.chip, report.trace.block
     )
 }

@@ -16,14 +16,14 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed.
-Exit status 0: clean; 1: recoverable, as a device that was not unmounted: Linux makes it good when it mounts; 2: damaged.
+Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged.
 With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Write a new image with everything that can be saved, with OOB if the old one has some; files that have lost their
-    /// name go to lost+found
+    /// Write a new image with everything that can be saved, with OOB if the old image has OOB; files that have lost
+    /// their names go to lost+found
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset", "auth_key", "auth_hashes"])]
     repair: Option<PathBuf>,
 
@@ -106,7 +106,7 @@ fn text(report: &CheckReport) -> String {
     }
     let left = findings.len().saturating_sub(FINDINGS) as u64 + report.unlisted;
     if left > 0 {
-        text += &format!("and {left} findings more: --json lists them\n");
+        text += &format!("{} more are not shown: --json lists them\n", count(left as usize, "finding"));
     }
     let damaged = count(report.count(Found::Damaged), "finding");
     let recoverable = count(report.count(Found::Recoverable), "finding");

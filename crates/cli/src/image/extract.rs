@@ -31,19 +31,19 @@ pub(crate) struct Args {
     /// A directory, a file that ends in .tar, or - for a tar on stdout
     target: PathBuf,
 
-    /// Files belong to who extracts them, as without the right to give files away
+    /// Do not set owners: the files belong to the user who extracts them
     #[arg(long)]
     no_owner: bool,
 
-    /// Most bytes of all files together
+    /// Largest number of bytes of all files together
     #[arg(long, value_name = "BYTES", default_value_t = ExtractLimits::default().bytes)]
     max_bytes: u64,
 
-    /// Most files and directories
+    /// Largest number of files and directories
     #[arg(long, alias = "max-files", value_name = "N", default_value_t = ExtractLimits::default().entries)]
     max_entries: u64,
 
-    /// Most directories inside each other
+    /// Largest depth of directories
     #[arg(long, value_name = "N", default_value_t = ExtractLimits::default().depth)]
     max_depth: usize,
 

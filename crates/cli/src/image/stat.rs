@@ -2,7 +2,7 @@
 
 use super::options::ImageArgs;
 use super::show::{self, FileJson};
-use crate::common::Outcome;
+use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_lab::image::extract::show_name;
 use floatgate_media::ubifs::{FileType, InodeFlags};
@@ -80,8 +80,8 @@ fn text(stat: &Stat, attributes: &Attributes) -> String {
     let mut lines = vec![
         ("path", file.path.clone()),
         ("type", file.file_type.to_owned()),
-        ("inode", format!("{}, {} links", file.inode, file.links)),
-        ("size", format!("{} bytes in {} blocks", file.size, stat.data_blocks)),
+        ("inode", format!("{}, {}", file.inode, count(file.links as usize, "link"))),
+        ("size", format!("{} bytes in {}", file.size, count(stat.data_blocks as usize, "block"))),
         ("mode", format!("{:04o} {}", file.permissions, show::mode_text(attributes))),
         ("owner", format!("{} group {}", file.uid, file.gid)),
         ("read", show_time(attributes.atime)),

@@ -35,9 +35,12 @@ fn head(options: &Options, report: &Report) -> String {
     text += &match options.mode {
         Mode::Random(_) => {
             let workloads = common::count(report.workloads as usize, "workload");
-            format!("\n{workloads} of {steps} steps, seeds from {seed} on")
+            format!("\n{workloads} of {}, seeds from {seed} on", common::count(steps, "step"))
         }
-        _ => format!("\na workload of {steps} steps, seed {seed}: {}", powercut::describe(seed)),
+        _ => {
+            let steps = common::count(steps, "step");
+            format!("\na workload of {steps}, seed {seed}: {}", powercut::describe(seed))
+        }
     };
     let plural = if report.operations == 1 { "" } else { "s" };
     text += &format!(", {} flash operation{plural}\n", common::grouped(report.operations));
@@ -46,9 +49,9 @@ fn head(options: &Options, report: &Report) -> String {
     if report.cuts > 0 {
         let again = report.cuts.saturating_sub(report.runs);
         text += &format!(
-            "{} cuts in {} runs: first {}; {} in recoveries\n",
-            common::grouped(report.cuts),
-            common::grouped(report.runs),
+            "{} in {}: first {}; {} in recoveries\n",
+            common::grouped_count(report.cuts, "cut"),
+            common::grouped_count(report.runs, "run"),
             first.join(", "),
             common::grouped(again)
         );
@@ -110,7 +113,7 @@ fn table(report: &Report) -> Table {
 fn end(report: &Report) -> String {
     let mut text = String::new();
     if report.bad_pebs_max > 0 {
-        text += &format!("up to {} bad eraseblocks\n", report.bad_pebs_max);
+        text += &format!("at most {}\n", common::count(report.bad_pebs_max as usize, "bad eraseblock"));
     }
     for failure in report.failures.iter().take(SHOWN) {
         text += &failed(failure);
@@ -118,7 +121,8 @@ fn end(report: &Report) -> String {
     match report.failure_count {
         0 => text += "nothing was lost",
         count => {
-            text += &format!("{} of {} runs failed", common::grouped(count), common::grouped(report.runs))
+            text +=
+                &format!("{} of {} failed", common::grouped(count), common::grouped_count(report.runs, "run"))
         }
     }
     text
@@ -133,8 +137,8 @@ fn failed(failure: &Failure) -> String {
 pub(super) fn timing(report: &Report, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     format!(
-        "{} cuts in {seconds:.2} s, {:.0} a second",
-        common::grouped(report.cuts),
+        "{} in {seconds:.2} s, {:.0} a second",
+        common::grouped_count(report.cuts, "cut"),
         report.cuts as f64 / seconds
     )
 }

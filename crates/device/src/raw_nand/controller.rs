@@ -45,7 +45,7 @@ pub struct NandProfile {
     /// True when it can issue 31h and 3Fh without address (Linux: the `exec_op` patterns of sequential cached reads).
     #[serde(default = "yes")]
     pub cached_reads: bool,
-    /// Whether it can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
+    /// True when it can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
     #[serde(default = "yes")]
     pub sub_page_writes: bool,
 }

@@ -59,7 +59,7 @@ impl Source {
         Ok(Arc::new(Self { named: NamedSource::new(name, text), file: Some(path.to_path_buf()) }))
     }
 
-    /// What messages call it.
+    /// Name of the source in messages.
     pub fn name(&self) -> &str {
         self.named.name()
     }
@@ -89,7 +89,7 @@ impl SourceCode for Source {
 fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
     let (reason, help) = match error.kind() {
         std::io::ErrorKind::NotFound => {
-            let help = "a path starts from the folder of the file that names it, or from where you are; names of the \
+            let help = "a path is relative to the folder of the file that names it, or to the current folder; names of the \
                         catalogue have no `/` and no `.toml`";
             ("there is no such file".to_owned(), help)
         }
@@ -110,7 +110,7 @@ fn check_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ConfigError> {
     })
 }
 
-/// Where a value was written.
+/// Place at which a value was written.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The text.
@@ -156,7 +156,7 @@ impl Place {
         (line, before[line_start..].chars().count() + 1)
     }
 
-    /// Whether the lines around it can be shown: not those of a text without line ends.
+    /// True when the lines around it can be shown: not those of a text without line ends.
     pub(super) fn shows(&self) -> bool {
         let text = self.source.content().as_bytes();
         let (start, end) = (self.span.start.min(text.len()), self.span.end.min(text.len()));

@@ -238,7 +238,7 @@ fn unreadable_files_say_why() {
     assert_eq!(binary.to_string(), "`chip.bin` is not a text file: byte 3 is not UTF-8");
     let missing = library().setup("./none.toml").unwrap_err();
     assert_eq!(missing.to_string(), "cannot read `./none.toml`: there is no such file");
-    assert!(missing.one_line().contains("a path starts from the folder"));
+    assert!(missing.one_line().contains("a path is relative to the folder"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub const PAPER_CHIPS: [&str; 8] = [
     "mt29f32g08qaa",
 ];
 
-/// What is known about the wear of a chip.
+/// Evidence for the wear of a chip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Evidence {
     /// Its part file has a `[chip.wear]` table.
@@ -39,7 +39,7 @@ pub struct Subject {
     pub part: String,
     /// Name as printed on the chip.
     pub name: String,
-    /// Who makes it.
+    /// Manufacturer of the chip.
     pub maker: String,
     /// Description in one line.
     pub title: String,
@@ -49,15 +49,15 @@ pub struct Subject {
     pub pages_per_block: u32,
     /// Cycles that the data sheet promises.
     pub nominal_cycles: u64,
-    /// tR.
+    /// Page read time tR, us.
     pub read: TypMaxUs,
     /// tPROG of the data sheet.
     pub program: TypMaxUs,
     /// tBERS of the data sheet.
     pub erase: TypMaxUs,
-    /// Its model.
+    /// Wear model of the chip.
     pub wear: Wear,
-    /// What the model rests on.
+    /// Evidence that the model rests on.
     pub evidence: Evidence,
 }
 
@@ -117,7 +117,7 @@ impl Subject {
     }
 }
 
-/// How sure the least sure number of `[chip.wear]` is.
+/// Lowest confidence of a value of `[chip.wear]`.
 fn evidence(head: &Part) -> Evidence {
     let about = head.sources.iter().filter(|s| s.of.iter().any(|of| of.starts_with("chip.wear")));
     Evidence::Measured { confidence: about.map(|s| s.confidence).fold(1.0, f64::min) }
@@ -128,7 +128,7 @@ fn facts(config: &Config) -> Result<Facts, Error> {
         "raw-nand" => raw_nand(config),
         "spi-nand" => spi_nand(config),
         kind => Err(Error::asked(
-            format!("{} is {kind}: how NOR flash wears is not modelled", config.part().name),
+            format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
             "`floatgate parts --kind raw-nand` and `--kind spi-nand` list the chips that can be tested",
         )),
     }

@@ -15,8 +15,9 @@ use super::content::{HEAD_BYTES, UBIFS_MAGIC, format_of};
 use super::detect::{Content, Found, PageShape};
 use super::extract::show_name;
 use super::{Corrected, FileUbi, Image, ImageError, Selection};
+use crate::words::count;
 
-/// All that a file holds.
+/// Contents of a file: images, volumes and filesystems.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImageInfo {
     /// Each image.
@@ -39,7 +40,7 @@ pub struct OneImage {
     /// It is a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
-    /// What is damaged, or why more cannot be said.
+    /// Damage, or the reason for which more cannot be said.
     pub damage: Option<String>,
 }
 
@@ -79,9 +80,9 @@ pub struct UbiInfo {
 /// A volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneVolume {
-    /// Its number.
+    /// Volume id.
     pub id: u32,
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
     /// Written once as a whole, with CRCs.
     pub is_static: bool,
@@ -91,7 +92,7 @@ pub struct OneVolume {
     pub mapped_lebs: u32,
     /// Usable bytes of a LEB.
     pub leb_bytes: u32,
-    /// What LEB sizes are a multiple of.
+    /// Number that LEB sizes are a multiple of.
     pub alignment: u32,
     /// Bytes of data of a static volume.
     pub used_bytes: Option<u64>,
@@ -101,7 +102,7 @@ pub struct OneVolume {
     pub update_unfinished: bool,
     /// The filesystem in it.
     pub ubifs: Option<UbifsInfo>,
-    /// What its data begin with, where that is no UBIFS.
+    /// Kind of content by its first bytes, where it is no UBIFS.
     pub starts_with: Option<String>,
 }
 
@@ -124,7 +125,7 @@ pub struct UbifsInfo {
     pub area_lebs: [u32; 3],
     /// Most children of an index node.
     pub fanout: u32,
-    /// How new files are compressed.
+    /// Compression of new files.
     pub compression: &'static str,
     /// Names carry a second hash.
     pub double_hash: bool,
@@ -132,9 +133,9 @@ pub struct UbifsInfo {
     pub encrypted: bool,
     /// Nodes are authenticated.
     pub authenticated: bool,
-    /// How, if they are.
+    /// Authentication of the filesystem, if it has one.
     pub authentication: Option<AuthenticationInfo>,
-    /// Identity.
+    /// UUID of the filesystem.
     pub uuid: String,
     /// Number of the last commit.
     pub commit: Option<u64>,
@@ -149,7 +150,7 @@ pub struct AuthenticationInfo {
     pub algorithm: String,
     /// The superblock is signed; without a signature it has an HMAC, which a key verifies.
     pub signed: bool,
-    /// Whether everything is authentic, or as far as hashes tell without a key; `None` if that was not looked at.
+    /// True when everything is authentic, as far as hashes tell without a key; `None` if that was not looked at.
     pub verified: Option<bool>,
     /// It was verified by the key, and not by hashes only.
     pub by_key: bool,
@@ -387,7 +388,11 @@ impl fmt::Display for AuthenticationInfo {
         }
         match self.dropped_nodes {
             Some(nodes @ 1..) => {
-                write!(f, "; {nodes} nodes left out that a power cut left without authentication")
+                write!(
+                    f,
+                    "; {} left out that a power cut left without authentication",
+                    count(nodes.into(), "node")
+                )
             }
             _ => Ok(()),
         }
@@ -462,8 +467,11 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
     match &ecc.report {
         Some(report) => writeln!(
             f,
-            "  ECC {} in layout {}: {} bits corrected, {} steps beyond it",
-            report.scheme.code, report.scheme.layout, report.corrected_bits, report.steps.uncorrectable
+            "  ECC {} in layout {}: {} corrected, {} uncorrectable",
+            report.scheme.code,
+            report.scheme.layout,
+            count(report.corrected_bits, "bit"),
+            count(report.steps.uncorrectable, "step")
         ),
         None => writeln!(f, "  no ECC code fits: the pages are as they were read"),
     }
@@ -506,7 +514,11 @@ impl fmt::Display for UbiInfo {
             "  page {} bytes, sub-page {}, VID header at {}, data at {}, image sequence number {}",
             self.min_io_bytes, self.sub_page_bytes, self.vid_header_offset, self.data_offset, self.image_seq
         )?;
-        writeln!(f, "  erased {least} to {most} times, {mean} in the mean")?;
+        if least == most {
+            writeln!(f, "  each PEB erased {}", count(most.into(), "time"))?;
+        } else {
+            writeln!(f, "  PEBs erased {least} to {most} times, {mean} on average")?;
+        }
         for volume in &self.volumes {
             volume.fmt(f)?;
         }
@@ -542,10 +554,10 @@ impl fmt::Display for OneVolume {
         let bytes = u64::from(self.lebs) * u64::from(self.leb_bytes);
         write!(
             f,
-            "  volume {} \"{}\": {kind}, {} LEBs ({}), {} mapped",
+            "  volume {} \"{}\": {kind}, {} ({}), {} mapped",
             self.id,
             self.name,
-            self.lebs,
+            count(self.lebs.into(), "LEB"),
             size(bytes),
             self.mapped_lebs
         )?;

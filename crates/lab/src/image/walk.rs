@@ -11,7 +11,7 @@ use floatgate_stack::ubifs::{DirEntry, Error, Ubifs};
 /// Most directories inside each other, where a walk has no limit of its own: a path of Linux has 4096 bytes (PATH_MAX).
 pub const DEPTH_MAX: usize = 2048;
 
-/// Why a walk does not enter a directory.
+/// Reason why a walk does not enter a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The walk was in it before.
@@ -54,11 +54,11 @@ pub struct Directory {
     pub path: Vec<Vec<u8>>,
     /// Its inode number.
     pub inode: u32,
-    /// What it holds, in the order of the names.
+    /// Entries, in the order of the names.
     pub entries: Vec<DirEntry>,
 }
 
-/// Why the walk does not know what a directory holds. It goes on with the next one.
+/// Reason why the walk does not know what a directory holds. It goes on with the next one.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// It is not entered.

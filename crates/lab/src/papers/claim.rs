@@ -81,7 +81,7 @@ fn unknown(what: &str) -> Error {
     let known: Vec<&str> =
         OF_REPORTS.iter().map(|known| known.0).chain(OF_RIGS.iter().map(|known| known.0)).collect();
     Error::asked(
-        format!("nothing measures \"{PREFIX}{what}\""),
+        format!("no measure is called \"{PREFIX}{what}\""),
         format!("after \"{PREFIX}\" there may stand {}", known.join("; ")),
     )
 }

@@ -122,7 +122,7 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
 fn unknown_measure(name: &str) -> Error {
     let known = [TOOK, ENDED, BUS_PAGE, KEYSTORE_WITH, KEYSTORE_WITHOUT].join(", ");
     Error::asked(
-        format!("nothing measures {name:?}"),
+        format!("no measure is called {name:?}"),
         format!(
             "a test of `floatgate speed` (page read, 8 page read, eraseblock write, 4x erase ...), or {known}; \
              what begins with `{}` measures the endurance of the part that stands for the setup",

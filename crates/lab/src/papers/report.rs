@@ -29,8 +29,8 @@ pub struct ReportRow {
     pub interval_max: f64,
     /// The simulated figure, rounded as the published one was.
     pub simulated: f64,
-    /// How far the exact simulated figure lies outside what the tool would have printed the same, as a ratio; 0 inside, and
-    /// within a published range.
+    /// Distance of the exact simulated figure from the interval of values that the tool prints as the published figure, as a
+    /// ratio; 0 inside that interval and inside a published range.
     pub residual: f64,
     /// Residual that the file states, as a ratio.
     pub residual_stated: f64,

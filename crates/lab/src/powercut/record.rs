@@ -10,7 +10,7 @@ use super::state::{FileNow, FileStates, Tree};
 use super::workload::{self, Durable, Known, Step};
 use floatgate_stack::ubifs::Rename;
 
-/// Why a workload cannot be explored.
+/// Reason why a workload cannot be explored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
     /// It fails without any cut.

@@ -35,7 +35,7 @@ pub struct SpiNandOptions {
     pub continuous: bool,
 }
 
-/// Why a chip cannot be driven.
+/// Reason why a chip cannot be driven.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
@@ -51,7 +51,9 @@ pub enum ProbeError {
         offered: Vec<Mode>,
     },
     /// A stateful mode without a way back: a host that restarts could not speak to the chip.
-    #[error("{0} is refused: the chip's reset pin is not wired, and without it nothing leaves this mode")]
+    #[error(
+        "{0} is refused: the chip's reset pin is not wired, and without it the chip cannot leave this mode"
+    )]
     NoResetPin(Mode),
     /// The PHY's clock is above what the chip takes in the mode of its reads.
     #[error(
@@ -141,7 +143,7 @@ pub struct SpiNandDriver<S> {
 }
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// When the driver was done with what it did last; after probing, when the device is ready for its first call.
+    /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
     pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
@@ -151,7 +153,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         &self.spec
     }
 
-    /// Where ECC bytes and free bytes lie in the OOB.
+    /// Layout of ECC bytes and free bytes in the OOB.
     pub const fn oob_layout(&self) -> &OobLayout {
         &self.oob
     }

@@ -95,7 +95,7 @@ const fn four() -> u8 {
 pub struct BadSpec {
     /// Field, as in the part file's `[chip]` table.
     pub key: &'static str,
-    /// Reason for which the specification is impossible.
+    /// Reason why the specification is impossible.
     pub why: &'static str,
 }
 
@@ -113,7 +113,7 @@ impl SpiNandSpec {
         if own == 0 { chip } else { own.min(chip) }
     }
 
-    /// Whether `variant` needs the high speed bit: it runs at single rate on several lanes, without a clock limit of its own (Linux:
+    /// True when `variant` needs the high speed bit: it runs at single rate on several lanes, without a clock limit of its own (Linux:
     /// `w25n0xjw_hs_cfg`).
     pub fn needs_high_speed(&self, variant: &Variant) -> bool {
         let mode = variant.mode;

@@ -18,7 +18,7 @@ use floatgate_media::sfdp::{FourByteCommands, Lines};
 /// Largest SFDP area: 24-bit addresses reach further, but no chip has more than some hundred bytes.
 pub(super) const AREA_BYTES_MAX: usize = 1 << 16;
 
-/// What a chip answers to READ SFDP: the bytes that were read from a real one where they are known, else those that [`emit`] makes.
+/// Answer of a chip to READ SFDP: the bytes that were read from a real one where they are known, else those that [`emit`] makes.
 ///
 /// # Errors
 /// As [`emit`].

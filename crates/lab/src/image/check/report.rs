@@ -7,11 +7,12 @@ use floatgate_stack::ubifs::{Severity, Structure};
 use serde::Serialize;
 
 use super::super::detect::Found;
+use crate::words::count;
 
 /// Paths that a finding names.
 const PATHS_MAX: usize = 20;
 
-/// What a check comes to.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -24,7 +25,7 @@ pub enum Outcome {
     Damaged,
 }
 
-/// Where a finding belongs.
+/// Layer that a finding belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
@@ -39,13 +40,13 @@ pub enum Layer {
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Where it belongs.
+    /// Layer that it belongs to.
     pub layer: Layer,
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Outcome,
     /// Byte in the file.
     pub offset: Option<u64>,
-    /// PEB.
+    /// PEB that the finding is about.
     pub peb: Option<u32>,
     /// Name of the volume.
     pub volume: Option<String>,
@@ -55,9 +56,9 @@ pub struct Finding {
     pub leb_offset: Option<u32>,
     /// The structure.
     pub structure: &'static str,
-    /// What is wrong with it.
+    /// Description of the finding.
     pub what: String,
-    /// What follows for who uses the image.
+    /// Consequence for who uses the image.
     pub consequence: String,
     /// Files that are hit, or may be.
     pub paths: Vec<String>,
@@ -131,7 +132,7 @@ impl Layer {
 /// PEBs by what they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PebCounts {
-    /// All.
+    /// Number of all PEBs.
     pub total: u32,
     /// Erased, with an EC header.
     pub free: u32,
@@ -150,13 +151,13 @@ pub struct PebCounts {
 /// A volume that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VolumeCheck {
-    /// Its number, within UBI.
+    /// Volume id, within UBI.
     pub id: Option<u32>,
-    /// Its name, within UBI.
+    /// Name of the volume, within UBI.
     pub name: Option<String>,
-    /// Whether a filesystem was found in it.
+    /// True when a filesystem was found in it.
     pub ubifs: bool,
-    /// Whether Linux can mount it.
+    /// True when Linux can mount it.
     pub mounts: bool,
     /// Number of the last commit.
     pub commit: Option<u64>,
@@ -189,7 +190,7 @@ impl VolumeCheck {
 pub struct ImageCheck {
     /// First byte in the file; without the OOB, where there was some.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Of a UBI device.
     pub pebs: Option<PebCounts>,
@@ -207,16 +208,16 @@ impl ImageCheck {
     }
 }
 
-/// All that a check found.
+/// Report of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
-    /// What it comes to.
+    /// Outcome of the check.
     pub outcome: Outcome,
-    /// What was checked.
+    /// Images that were checked.
     pub images: Vec<ImageCheck>,
-    /// What is wrong.
+    /// Findings of the check.
     pub findings: Vec<Finding>,
-    /// Findings that are not listed because there are so many.
+    /// Number of findings beyond the listed ones.
     pub unlisted: u64,
 }
 
@@ -239,7 +240,7 @@ impl CheckReport {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// All paths that findings name.
+    /// Paths that findings name.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.findings.iter().flat_map(|finding| finding.paths.iter().map(String::as_str)).collect()
     }
@@ -280,7 +281,12 @@ impl fmt::Display for VolumeCheck {
             return writeln!(f, "no UBIFS");
         }
         let Self { directories, files, bytes, .. } = self;
-        write!(f, "UBIFS with {directories} directories and {files} files of {bytes} bytes")?;
+        write!(
+            f,
+            "UBIFS with {} and {} of {bytes} bytes",
+            count(*directories, "directory"),
+            count(*files, "file")
+        )?;
         match self.commit {
             Some(commit) => writeln!(f, ", commit {commit}"),
             None => writeln!(f, ", found without the index"),

@@ -20,7 +20,7 @@ pub use side::{Side, diff_sides};
 /// Bytes that are compared at a time.
 const CHUNK: usize = 1 << 18;
 
-/// What is compared.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffOptions {
     /// Times of last change.

@@ -17,7 +17,7 @@ use crate::image::{Image, ImageError, Selection};
 /// Bytes of a volume that are handed over at a time.
 const CHUNK: usize = 1 << 20;
 
-/// What is going to be extracted: a filesystem, or all volumes of a device that has several.
+/// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
 pub struct Extractions(Parts);
 
 enum Parts {

@@ -11,6 +11,7 @@ use super::palette::{FAINT, Rgb, TEXT, ink};
 use super::scale::Scale;
 use super::text_width::wrap;
 use crate::endurance::Report;
+use crate::words::count;
 use floatgate_mtd::Phase;
 
 /// A figure of the paper.
@@ -105,8 +106,7 @@ fn treatment(reports: &[Report]) -> String {
     let typical = reports.iter().filter(|r| r.evidence == "typical").count();
     let guess =
         if typical > 0 { "; wear of chips that nobody measured is typical of their kind" } else { "" };
-    let plural = if blocks == 1 { "" } else { "s" };
-    format!("{blocks} block{plural} of each device, {} C{guess}", e.temperature_c)
+    format!("{} of each device, {} C{guess}", count(blocks, "block"), e.temperature_c)
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub enum CompressError {
     },
 }
 
-/// What a compressor trades for what.
+/// Trade-off of a compressor between size and speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
     /// The fewest bytes, as mkfs.ubifs.

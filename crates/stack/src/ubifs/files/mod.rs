@@ -41,7 +41,7 @@ pub struct Behaviour {
     pub sync: bool,
     /// Compression of new files; the superblock's choice unless given.
     pub compression: Option<Compression>,
-    /// What compressing trades for what.
+    /// Trade-off of compression between size and speed.
     pub effort: Effort,
     /// The space that the superblock reserves may be used.
     pub privileged: bool,
@@ -199,8 +199,8 @@ impl<V: Volume> Ubifs<V> {
         self.core.space.report()
     }
 
-    /// Whether Linux would mount it for writing once it is unmounted: it has a LEB for the garbage collector, and space for
-    /// deletions.
+    /// True when Linux would mount the filesystem for writing after it is unmounted: it has a LEB for the garbage collector,
+    /// and space for deletions.
     pub fn is_mountable(&self) -> bool {
         self.core.gc_lnum.is_some() && self.core.check_space().is_ok()
     }

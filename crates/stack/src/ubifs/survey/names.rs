@@ -61,7 +61,7 @@ impl<V: Volume> Survey<V> {
         Ok(())
     }
 
-    /// Whether a node is one that nothing leads to any more, or removes such.
+    /// True when a node is one that nothing leads to any more, or removes such.
     fn is_wanted(&self, event: &Event) -> bool {
         let removes = match &event.what {
             What::Inode { deleted } => *deleted,
@@ -234,7 +234,7 @@ impl<V: Volume> Survey<V> {
     }
 }
 
-/// How often inodes are named.
+/// Number of names that each inode has.
 #[derive(Default)]
 struct Names {
     /// Names of files, by inode.
@@ -330,7 +330,7 @@ impl Names {
             named
         };
         if inode.links != expected && !wrong.file.incomplete {
-            let what = format!("the inode counts {} links, there are {expected}", inode.links);
+            let what = format!("the link count of the inode is {}, it should be {expected}", inode.links);
             wrong.add(what, "files are removed too early, or never");
         }
     }
@@ -362,7 +362,7 @@ pub(super) fn shown(name: &[u8]) -> String {
     format!("\"{}\"", String::from_utf8_lossy(name).escape_debug())
 }
 
-/// Whether a file can have such a name.
+/// True when a file can have such a name.
 fn is_possible(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
@@ -448,7 +448,7 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
     if stored != (count, names, bytes) {
         let (stored_count, stored_names, stored_bytes) = stored;
         let what = format!(
-            "the inode counts {stored_count} extended attributes with {stored_names} bytes of names and {stored_bytes} in all, there are {count} with {names} and {bytes}"
+            "counts of extended attributes in the inode: {stored_count} with names of {stored_names} bytes, {stored_bytes} bytes in all; found: {count}, {names} and {bytes}"
         );
         wrong.add(what, "listing or removing attributes goes wrong");
     }

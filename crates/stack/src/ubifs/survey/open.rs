@@ -72,7 +72,7 @@ pub(super) fn survey<V: Volume>(
     })
 }
 
-/// Whether the volume itself failed, so that nothing more can be found out, or cannot be authenticated as asked.
+/// True when the volume itself failed, so that nothing more can be found out, or cannot be authenticated as asked.
 fn is_fatal(error: &Error) -> bool {
     match error {
         Error::Volume(_) => !error.is_damage(),
@@ -567,7 +567,9 @@ fn note_state<V: Volume>(
         return Ok(false);
     }
     let buds = core.log.buds().len();
-    let what = format!("the filesystem was not unmounted: {buds} LEBs of the journal are to be replayed");
+    let plural = if buds == 1 { "" } else { "s" };
+    let what =
+        format!("the filesystem was not unmounted: {buds} LEB{plural} of the journal must be replayed");
     problems.add(Problem::new(
         Severity::Recoverable,
         Structure::Journal,

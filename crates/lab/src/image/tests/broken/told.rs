@@ -9,6 +9,7 @@ use crate::image::check::{Outcome, check};
 use crate::image::extract::{Contents, Entry, Target};
 use crate::image::info::info;
 use crate::image::repair::repair;
+use crate::words::count;
 
 /// What the three commands say.
 pub(super) struct Told {
@@ -72,7 +73,7 @@ fn told_by_check(image: Image) -> Result<String, ImageError> {
         Outcome::Recoverable => "exit 1: recoverable",
         Outcome::Damaged => "exit 2: damaged",
     };
-    writeln!(text, "{exit}, {} findings", findings.len() as u64 + report.unlisted).unwrap();
+    writeln!(text, "{exit}, {}", count(findings.len() as u64 + report.unlisted, "finding")).unwrap();
     Ok(text)
 }
 
@@ -106,6 +107,7 @@ fn told_by_extract(image: Image) -> Result<String, ImageError> {
     extracted.losses.iter().for_each(|loss| writeln!(text, "lost: {}: {}", loss.path, loss.what).unwrap());
     match extracted.losses.len() {
         0 => writeln!(text, "exit 0: nothing is lost").unwrap(),
+        1 => writeln!(text, "exit 1: 1 loss").unwrap(),
         lost => writeln!(text, "exit 1: {lost} losses").unwrap(),
     }
     Ok(text)

@@ -1,0 +1,131 @@
+//! Wording that can be checked by a program: doc comments, help texts, and numbers with their nouns in golden files.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Crates whose public items are checked.
+const CRATES: [&str; 7] = ["media", "ecc", "mtd", "device", "stack", "lab", "cli"];
+
+/// Words with which a doc comment asks instead of naming its item.
+const QUESTIONS: [&str; 8] = ["What", "What.", "Whether", "How", "Where", "Which", "Who", "Why"];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All files below a folder with this extension.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else { return found };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// First lines of the doc comments of public items, with file and line; true when there is a second line.
+fn public_docs(text: &str) -> Vec<(usize, &str, bool)> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let continues = at > 0 && lines[at - 1].starts_with("///");
+        let Some(first) = line.strip_prefix("/// ").filter(|_| !continues) else { continue };
+        let rest = &lines[at + 1..];
+        let is_more = rest.first().is_some_and(|next| next.starts_with("///"));
+        let item = rest.iter().find(|next| !next.starts_with("///") && !next.starts_with("#["));
+        if item.is_some_and(|item| item.starts_with("pub ")) {
+            found.push((at + 1, first, is_more));
+        }
+    }
+    found
+}
+
+#[test]
+fn doc_comments_of_public_items_name_them() {
+    let mut wrong = Vec::new();
+    for name in CRATES {
+        for path in files(&crates().join(name).join("src"), "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (line, first, is_more) in public_docs(&text) {
+                let mut words = first.split(' ');
+                let asks = words.next().is_some_and(|word| QUESTIONS.contains(&word));
+                let is_one_word = words.next().is_none() && !is_more;
+                if asks || is_one_word {
+                    wrong.push(format!("{}:{line}: {first}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "write a noun phrase or a sentence that names the item:\n{}", wrong.join("\n"));
+}
+
+/// Nouns that are counted in the output of the command.
+const NOUNS: &str = "bits blocks bytes cuts cycles directories eraseblocks entries files findings images LEBs lines links \
+    losses names nodes operations pages parts PEBs reads rows runs setups spans steps times volumes workloads";
+
+/// Places at which `text` has the number 1 before a noun in the plural.
+fn wrong_plurals(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_noun =
+        |word: &str| NOUNS.split_whitespace().any(|n| n == word.trim_matches([',', '.', ';', ':', ')']));
+    // "2^31 - 1 LEBs" is a difference and "0 to 1 times" a range.
+    let is_one = |w: &[&str]| w[1].trim_start_matches('(') == "1" && !matches!(w[0], "-" | "to");
+    let pairs = words.windows(3).filter(|w| is_one(w) && is_noun(w[2]));
+    pairs.map(|w| w.join(" ")).collect()
+}
+
+#[test]
+fn golden_files_have_one_in_the_singular() {
+    assert_eq!(
+        wrong_plurals("with 1 blocks, and 11 blocks; 2^32 - 1 bytes; 0 to 1 times"),
+        ["with 1 blocks,"]
+    );
+    let mut wrong = Vec::new();
+    for folder in ["cli/tests/golden", "lab/tests/golden"] {
+        for path in files(&crates().join(folder), "txt") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            wrong
+                .extend(wrong_plurals(&text).into_iter().map(|words| format!("{}: {words}", path.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn help(command: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_floatgate")).args(command).arg("--help").output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Subcommands that a help text lists.
+fn subcommands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    // A continued description stands further to the right.
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|n| *n != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_help_text_has_examples() {
+    let mut checked = 0;
+    let mut left = vec![Vec::new()];
+    while let Some(command) = left.pop() {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let text = help(&words);
+        assert!(text.contains("\nExamples:\n"), "`floatgate {} --help` has no examples", words.join(" "));
+        checked += 1;
+        left.extend(subcommands(&text).into_iter().map(|name| [command.clone(), vec![name]].concat()));
+    }
+    assert!(checked > 30, "only {checked} help texts were found");
+}

@@ -1,0 +1,30 @@
+//! Numbers with their nouns, for messages and reports.
+
+/// A noun in the singular for 1, in the plural otherwise: "page", "pages"; "entry", "entries".
+pub fn noun(n: u64, singular: &str) -> String {
+    if n == 1 {
+        return singular.to_owned();
+    }
+    match singular.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{singular}s"),
+    }
+}
+
+/// A number with its noun: "1 page", "2 pages".
+pub fn count(n: u64, singular: &str) -> String {
+    format!("{n} {}", noun(n, singular))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn one_is_singular_and_all_else_plural() {
+        let words = [count(0, "page"), count(1, "page"), count(2, "page")];
+        assert_eq!(words, ["0 pages", "1 page", "2 pages"]);
+        let words = [count(1, "entry"), count(2, "entry"), count(2, "day"), count(3, "directory")];
+        assert_eq!(words, ["1 entry", "2 entries", "2 days", "3 directories"]);
+    }
+}
