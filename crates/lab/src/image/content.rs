@@ -11,7 +11,7 @@ const TYPE_AT: usize = 20;
 /// LEBs in which a filesystem has nodes always: superblock, master nodes, log.
 pub(super) const FIRST_LEBS: u32 = 4;
 
-/// Whether one of the first LEBs begins with a node that UBIFS has there. Another node is data of an image that the volume holds.
+/// True when one of the first LEBs begins with a node that UBIFS has there. Another node is data of an image that the volume holds.
 pub(super) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
     let types: &[NodeType] = match lnum {
         0 => &[NodeType::Superblock],

@@ -13,7 +13,7 @@ use super::{MappedVolume, Origin};
 /// What is said of a node where nothing is.
 const ERASED: &str = "byte 0x0: nothing is written there";
 
-/// Whether a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
+/// True when a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
 pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -> bool {
     (0..FIRST_LEBS).any(|lnum| {
         let mut head = [0; 24];

@@ -43,7 +43,7 @@ pub struct FilledFile<'a> {
     pub ctime: Timestamp,
     /// Sync, immutable, append-only, dirsync, and compressed if `compression` is given.
     pub flags: InodeFlags,
-    /// How data written later are compressed, if the flags say that they are; as in its directory unless given.
+    /// Compression of data that are written later, if the flags say that they are compressed; that of its directory unless given.
     pub compression: Option<Compression>,
     /// Extended attributes with their prefixes, no name twice.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],

@@ -98,7 +98,7 @@ impl<V: Volume> Ubifs<V> {
         Ok(leaves.first().map(|(key, _)| key.inum()))
     }
 
-    /// Whether the index leads to something of an inode that no file like this has: data of what is no regular file, or behind its
+    /// True when the index leads to something of an inode that no file like this has: data of what is no regular file, or behind its
     /// end; names in what is no directory.
     ///
     /// # Errors

@@ -137,7 +137,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Whether the index leads to a name a second time. The one that counts is the one that is found by its hash, or else the first.
+    /// True when the index leads to a name a second time. The one that counts is the one that is found by its hash, or else the first.
     fn is_repeated(&mut self, key: Key, name: &[u8], child: &Child) -> bool {
         let is_xattr = key.key_type() == KeyType::XattrEntry;
         let file = self.tree.file_mut(key.inum());
