@@ -21,6 +21,7 @@ mod speed;
 mod sweep;
 mod table;
 mod trace;
+mod wrap;
 
 use clap::{Parser, Subcommand};
 use common::Failure;

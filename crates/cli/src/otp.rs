@@ -1,7 +1,7 @@
 //! `floatgate otp`.
 
 use crate::common::{self, Failure, Outcome, SetupArgs};
-use crate::output::ReportFormat;
+use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_lab::otp::{self, Device, Region, Step};
 use floatgate_mtd::OtpArea;
@@ -229,6 +229,8 @@ fn read(args: &Read) -> Outcome {
     args.common.format.finish(&read, "", || {
         let line =
             |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
-        (0..).step_by(16).zip(data.chunks(16)).map(line).collect()
+        // Of 16 bytes a line has 55 columns.
+        let each = if output::width() < 56 { 8 } else { 16 };
+        (0..).step_by(each).zip(data.chunks(each)).map(line).collect()
     })
 }

@@ -1,6 +1,7 @@
 //! Where results go: reports on stdout, messages on stderr, and the formats for programs.
 
 use crate::common::{Failure, Outcome};
+use crate::wrap;
 use floatgate_lab::output::Output;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -25,7 +26,9 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
 pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let limit = columns_of(io::stderr().is_terminal());
+    let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(text, limit));
+    let _ = io::stderr().lock().write_all(fitted.as_bytes());
 }
 
 /// The options that choose between output for people and for programs.
@@ -52,7 +55,8 @@ impl ReportFormat {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         if !self.is_for_programs() {
-            return print(&text());
+            let text = text();
+            return print(&columns().map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
         let bug = |error| Failure::new(error, "this is a bug in floatgate: please report it");
         if self.json {
@@ -138,19 +142,26 @@ fn is_terminal() -> bool {
     Output::stdout().is_ok_and(|out| out.file().is_terminal())
 }
 
-/// Columns of the terminal, or what COLUMNS says. None in a pipe: a line there may have any length.
+/// Columns of stdout: those of the terminal, or what COLUMNS says. None in a pipe: a line there may have any length.
 pub(crate) fn columns() -> Option<usize> {
+    columns_of(is_terminal())
+}
+
+fn columns_of(is_terminal: bool) -> Option<usize> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    named.or_else(|| if is_terminal() { terminal() } else { None })
+    named.or_else(|| if is_terminal { terminal() } else { None }).map(|columns| columns.max(COLUMNS_MIN))
 }
+
+/// Narrowest terminal that output is made for, in columns: below it, the longest names do not fit.
+const COLUMNS_MIN: usize = 20;
 
 /// Columns for drawings made of characters, such as bars and waterfalls.
 pub(crate) fn width() -> usize {
     columns().unwrap_or(110).clamp(40, 400)
 }
 
-/// Whether to colour: on a terminal, unless NO_COLOR is set.
+/// True when output is coloured: on a terminal, unless NO_COLOR is set.
 pub(crate) fn colour() -> bool {
     is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

@@ -1,6 +1,7 @@
 //! Tables of text: columns where they fit, a block of lines for each row where they do not.
 
 use crate::output;
+use crate::wrap::{self, width, words};
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -188,10 +189,6 @@ impl fmt::Display for Table {
     }
 }
 
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
 fn widest_line(text: &str) -> usize {
     text.lines().map(width).max().unwrap_or(0)
 }
@@ -211,39 +208,9 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join("; ")
 }
 
-/// What is between the spaces at which a line may be broken: not behind a digit, which is followed by more digits of
-/// the number or by its unit.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let breaks = |&(at, _): &(usize, &str)| {
-            !rest.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
-        };
-        let end = rest.match_indices(' ').find(breaks).map_or(rest.len(), |(at, _)| at);
-        let word = rest.get(..end)?;
-        rest = rest.get(end + 1..).unwrap_or("");
-        Some(word)
-    })
-}
-
-/// Lines of at most `limit` characters, where words allow it.
+/// Lines of a cell, each of at most `limit` columns where words allow it.
 fn wrapped(text: &str, limit: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let mut current = String::new();
-        for word in words(line) {
-            if !current.is_empty() && width(&current) + 1 + width(word) > limit {
-                lines.push(std::mem::take(&mut current));
-            } else if !current.is_empty() {
-                current.push(' ');
-            }
-            current.push_str(word);
-        }
-        lines.push(current);
-    }
+    let lines: Vec<String> = text.lines().flat_map(|line| wrap::wrapped(line, limit)).collect();
     if lines.is_empty() { vec![String::new()] } else { lines }
 }
 

@@ -1,6 +1,7 @@
 //! The report as text.
 
 use crate::common;
+use crate::output;
 use crate::table::Table;
 use floatgate_lab::endurance::{Experiment, Latency, Pages, Pattern, Report};
 
@@ -104,7 +105,7 @@ fn lives(report: &Report) -> String {
 }
 
 /// Longest bar, columns.
-const BAR: u32 = 40;
+const BAR: usize = 40;
 
 fn histogram(report: &Report) -> String {
     let bins = &report.life.histogram;
@@ -113,8 +114,10 @@ fn histogram(report: &Report) -> String {
         bins.iter().map(|b| format!("{} to {}", common::grouped(b.from), common::grouped(b.to))).collect();
     let widest = ranges.iter().map(String::len).max().unwrap_or(0);
     let mut text = "\nblocks by cycles\n".to_owned();
+    // Indentation, count and the spaces between them take 12 columns.
+    let longest = output::width().saturating_sub(widest + 12).clamp(1, BAR) as u64;
     for (bin, range) in bins.iter().zip(&ranges) {
-        let length = (u64::from(bin.blocks) * u64::from(BAR)).div_ceil(u64::from(most));
+        let length = (u64::from(bin.blocks) * longest).div_ceil(u64::from(most));
         let bar = "█".repeat(usize::try_from(length).unwrap_or(0));
         text += &format!("  {range:>widest$}  {:>6}  {bar}\n", bin.blocks);
     }

@@ -32,18 +32,50 @@ fn what_is_no_terminal_gets_no_escape_codes() {
     }
 }
 
+/// Lines of [`EACH`] that print a report for people. The others print a file, and help is wrapped by another rule.
+fn reports() -> impl Iterator<Item = &'static str> {
+    EACH.into_iter().filter(|line| {
+        let other =
+            ["--help", "--example-trace", " -o -", "extract rootfs.ubi -", "completions", "image cat"];
+        *line != "setups am62a-w35n01jw" && !other.iter().any(|part| line.contains(part))
+    })
+}
+
+/// True when a line can be broken: it has a space that is not behind a digit, where a number or its unit may go on.
+fn is_breakable(line: &str) -> bool {
+    let line = line.trim();
+    line.match_indices(' ').any(|(at, _)| !line[..at].ends_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Words and numbers of a report. Drawings have others in each width, and a command line a backslash at its breaks.
+fn tokens(text: &str) -> BTreeSet<&str> {
+    let is_drawn = |word: &&str| word.contains(|c| matches!(c, '\u{2500}'..='\u{25FF}' | '\\'));
+    // In a pipe the lines of a cell are joined by semicolons.
+    text.split_whitespace().filter(|word| !is_drawn(word)).map(|word| word.trim_end_matches(';')).collect()
+}
+
 #[test]
-fn lines_fit_into_the_columns() {
-    for columns in [80, 110, 132] {
-        for line in LINES.into_iter().filter(|line| !line.contains("--help")) {
-            let run = finish(floatgate().args(line.split_whitespace()).env("COLUMNS", columns.to_string()));
-            // Titles and sentences wrap by themselves; tables, bars and waterfalls must not.
-            let drawn = |text: &&str| text.starts_with(['─', '█']) || text.trim().contains("   ");
-            for text in run.out.lines().filter(drawn) {
-                assert!(text.chars().count() <= columns, "{line} in {columns} columns:\n{text}");
+fn lines_fit_into_the_columns_and_break_between_words() {
+    let mut wrong = Vec::new();
+    for columns in [40, 80, 132] {
+        let (narrow, wide) = (files("narrow"), files("wide"));
+        for line in reports() {
+            let mut command = floatgate();
+            command.args(line.split_whitespace()).current_dir(&narrow).env("COLUMNS", columns.to_string());
+            let run = finish(&mut command);
+            let is_long = |text: &&str| text.chars().count() > columns && is_breakable(text);
+            let long = run.out.lines().chain(run.err.lines()).filter(is_long);
+            wrong.extend(long.map(|text| format!("{line} in {columns} columns: {text}")));
+            let whole = run_in(&wide, line.split_whitespace());
+            // A waterfall names what there is room for, and a hex dump the first byte of each line.
+            if !line.starts_with("trace") && !line.starts_with("otp read") {
+                let whole = tokens(&whole.out);
+                let cut = tokens(&run.out).into_iter().filter(|word| !whole.contains(word));
+                wrong.extend(cut.map(|word| format!("{line} in {columns} columns breaks at {word}")));
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -122,7 +154,7 @@ const EACH: [&str; 50] = [
     "image diff rootfs.ubi rootfs.ubi",
     "image dump rootfs.ubi --path /etc/fstab",
     "image build overlay -o rootfs.ubifs --format ubifs --part mt29f2g08aad",
-    "image ubinize volumes.ini -o new.ubi --part mt29f2g08aad",
+    "image ubinize volumes.ini -o new.ubi --part mt29f2g08aad --image-seq 7",
     "image put rootfs.ubi hostname /etc/hostname",
     "image mv rootfs.ubi /etc/hostname /etc/name",
     "image ln rootfs.ubi /etc/name /etc/hardlink",
@@ -245,9 +277,7 @@ fn fields(text: &str) -> Vec<usize> {
 #[test]
 fn csv_has_a_header_and_rows_of_as_many_fields() {
     let folder = files("csv");
-    // These print something else than a report.
-    let other = ["--help", "--example-trace", " -o -", "extract rootfs.ubi -", "completions", "image cat"];
-    for line in EACH.into_iter().filter(|line| !other.iter().any(|part| line.contains(part))) {
+    for line in reports().chain(["setups am62a-w35n01jw"]) {
         let run = run_in(&folder, line.split_whitespace().chain(["--csv"]));
         assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
         let fields = fields(&run.out);

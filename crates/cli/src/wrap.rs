@@ -1,0 +1,120 @@
+//! Lines that fit into the columns of a terminal: broken between words, never inside a number, a name or a unit.
+
+/// Columns that a text takes. Escape sequences of colours take none.
+pub(crate) fn width(text: &str) -> usize {
+    let mut columns = 0;
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1B}[") {
+        columns += before.chars().count();
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    columns + rest.chars().count()
+}
+
+/// Parts between the spaces at which a line may be broken: not behind a digit, which is followed by more digits of the
+/// number or by its unit.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let breaks = |&(at, _): &(usize, &str)| {
+            let (before, after) = rest.split_at(at);
+            !before.ends_with(|c: char| c.is_ascii_digit()) || after.starts_with("  ")
+        };
+        let end = rest.match_indices(' ').find(breaks).map_or(rest.len(), |(at, _)| at);
+        let word = rest.get(..end)?;
+        rest = rest.get(end + 1..).unwrap_or("");
+        Some(word)
+    })
+}
+
+/// A line as lines of at most `limit` columns, where words allow it. The first one keeps its indentation, and the others
+/// get the same.
+pub(crate) fn wrapped(line: &str, limit: usize) -> Vec<String> {
+    let text = line.trim_start_matches(' ');
+    let indent = " ".repeat((line.len() - text.len()).min(limit / 2));
+    let mut lines = Vec::new();
+    let mut current = String::new();
+    for word in words(text) {
+        let is_first = current.is_empty();
+        if !is_first && width(&indent) + width(&current) + 1 + width(word) > limit {
+            lines.push(format!("{indent}{}", current.trim_end()));
+            current.clear();
+        } else if !is_first {
+            current.push(' ');
+        }
+        current.push_str(word);
+    }
+    lines.push(format!("{indent}{}", current.trim_end()));
+    lines
+}
+
+/// Programs whose command lines are parts of reports.
+const PROGRAMS: [&str; 2] = ["mkfs.ubifs ", "ubinize "];
+
+/// As [`wrapped`]; a command line for a shell stays one, so that it can be copied.
+fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
+    if !PROGRAMS.iter().any(|program| line.trim_start().starts_with(program)) {
+        return wrapped(line, limit);
+    }
+    let mut lines = wrapped(line, limit.saturating_sub(2));
+    let last = lines.len().saturating_sub(1);
+    lines.iter_mut().take(last).for_each(|line| line.push_str(" \\"));
+    lines
+}
+
+/// A report whose lines fit into `limit` columns. Lines that fit stay as they are, so that tables and drawings do.
+pub(crate) fn fitted(text: &str, limit: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        if width(line) <= limit {
+            out += line;
+            out.push('\n');
+        } else {
+            wrapped_in_report(line, limit).iter().for_each(|part| {
+                out += part;
+                out.push('\n');
+            });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_broken_between_words_and_keep_their_indentation() {
+        let line = "  erased 0 to 12 345 times, at 25 C, of \u{1B}[31mred\u{1B}[39m blocks";
+        for limit in 20..80 {
+            let lines = wrapped(line, limit);
+            assert!(lines.iter().all(|line| width(line) <= limit && line.starts_with("  ")), "{lines:?}");
+            let again: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+            assert_eq!(again.join(" "), line.trim());
+            for whole in ["12 345 times,", "25 C,"] {
+                assert!(lines.iter().any(|line| line.contains(whole)), "{limit}: {lines:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_fit_stay_as_they_are() {
+        let text = "a  b   c\n   d\n\n";
+        assert_eq!(fitted(text, 8), text);
+        assert_eq!(fitted("a  b   c", 4), "a  b\nc\n");
+    }
+
+    #[test]
+    fn a_command_line_can_be_copied() {
+        let lines = wrapped_in_report("  ubinize -x lzo -r DIRECTORY -o VOLUME.img", 24);
+        assert_eq!(lines, ["  ubinize -x lzo -r \\", "  DIRECTORY -o \\", "  VOLUME.img"]);
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_stays_whole() {
+        assert_eq!(fitted("see /a/very/long/path now", 8), "see\n/a/very/long/path\nnow\n");
+    }
+}
