@@ -54,6 +54,10 @@ pub(super) const DAMAGES: &[Damage] = &[
         let branch = |block| Key::data(data, block).unwrap();
         image.branches(branch(2), |at| put(at, 16, branch(77).bits() as u32));
     }),
+    clean("data-index-leb", "the index says that a block of a file is in a LEB that is empty", |image| {
+        let key = Key::data(image.number("/data"), 1).unwrap();
+        image.branches(key, |at| put(at, 0, 35));
+    }),
     clean("data-behind-the-end", "a file that is shorter than its data", |image| {
         inode(image, "/data", SIZE, 10)
     }),
