@@ -6,7 +6,7 @@ pub mod phy;
 
 pub use controller::{PollPlan, SpiController, SpiError, SpiMem, SpiProfile};
 pub use op::{Clock, CmdExt, Data, Direction, Mode, SpiOp, Variant, Width};
-pub use phy::{PhyProfile, PhyState};
+pub use phy::{PhyProfile, PhyState, PhyTooFast};
 
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
