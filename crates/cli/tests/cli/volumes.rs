@@ -192,7 +192,9 @@ fn files_of_ones_own_may_have_names_that_are_not_utf_8() {
         assert!(!run.stdout.is_empty(), "{command}");
     };
     let setup = "base = \"imx6-mx30lf2g18ac\"\n";
-    for command in ["speed", "trace read-page", "setups --resolved", "powercut --cuts 5 --steps 5 --mode random"] {
+    for command in
+        ["speed", "trace read-page", "setups --resolved", "powercut --cuts 5 --steps 5 --mode random"]
+    {
         run(setup, command);
     }
     let of =
