@@ -6,7 +6,7 @@ use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
 use floatgate_lab::words;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What a subcommand ends with.
@@ -16,7 +16,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 #[derive(clap::Args, Clone)]
 pub(crate) struct SetupArgs {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file
-    pub(crate) setup: String,
+    pub(crate) setup: PathBuf,
 
     /// Override any field of the setup, its chip, controller or host: --set bus.clock_hz=80e6 --set chip=w25n01jw
     #[arg(long = "set", value_name = "KEY=VALUE")]

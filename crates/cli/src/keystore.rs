@@ -17,7 +17,7 @@ once by a driver that waits a tick after each SPI call and once without these de
 pub(crate) struct Args {
     /// A setup with a firmware table and a SPI NOR, or the path of a TOML file
     #[arg(default_value = "stm32-n25q128a")]
-    setup: String,
+    setup: std::path::PathBuf,
 
     /// Override any field: --set firmware.delay_ticks=0
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -6,6 +6,7 @@ use crate::table::Table;
 use floatgate_lab::config::{Library, Source};
 use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
 use floatgate_lab::plot;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -21,7 +22,7 @@ Exit status 1 when a row that is not a declared exception has another residual t
 pub(crate) struct Args {
     /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
     #[arg(default_value = "")]
-    table: String,
+    table: PathBuf,
 
     /// Seed of the chips and blocks in the rows on endurance
     #[arg(long, default_value_t = 0)]
@@ -55,14 +56,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(code)
 }
 
-fn chosen(name: &str) -> Result<Vec<Paper>, Failure> {
-    let path = std::path::Path::new(name);
-    if path.extension().is_none_or(|e| e != "toml") {
-        return Ok(papers::select(papers::built_in()?, name)?);
+/// The documents that a name means: a paper, a table, or a file.
+fn chosen(name: &Path) -> Result<Vec<Paper>, Failure> {
+    match name.to_str() {
+        Some(name) if !name.ends_with(".toml") => Ok(papers::select(papers::built_in()?, name)?),
+        _ => {
+            let paper = papers::read(&Source::read(name)?)?;
+            papers::check(&paper)?;
+            Ok(vec![paper])
+        }
     }
-    let paper = papers::read(&Source::read(path)?)?;
-    papers::check(&paper)?;
-    Ok(vec![paper])
 }
 
 fn show(papers: &[Paper], report: &Report) -> String {

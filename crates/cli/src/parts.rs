@@ -6,6 +6,7 @@ use crate::table::Table;
 use floatgate_lab::config::{Kind, Library, Loaded, Node, Part, Provenance};
 use serde::Serialize;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -18,7 +19,7 @@ use std::process::ExitCode;
   floatgate parts w25n02jw --confidence")]
 pub(crate) struct Args {
     /// Show this chip, every number with its source; all names when absent
-    name: Option<String>,
+    name: Option<PathBuf>,
 
     /// Only chips of this kind
     #[arg(long, conflicts_with = "name", value_parser = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"])]
@@ -159,7 +160,7 @@ struct Uncertain {
     from: String,
 }
 
-fn list_uncertain(library: &Library, name: &str, format: ReportFormat) -> Outcome {
+fn list_uncertain(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
     let loaded = library.load(Kind::Part, name)?;
     let part: Part = loaded.head.extract("")?;
     let mut rows: Vec<Uncertain> = fields(&loaded, &part)
@@ -203,7 +204,7 @@ struct Shown {
     chip: serde_json::Value,
 }
 
-fn show(library: &Library, name: &str, format: ReportFormat) -> Outcome {
+fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
     let loaded = library.load(Kind::Part, name)?;
     let part: Part = loaded.head.extract("")?;
     let fields: Vec<Field> = loaded

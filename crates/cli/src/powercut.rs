@@ -2,6 +2,7 @@
 
 mod show;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -33,7 +34,7 @@ workloads of it. --timing says how many cuts it were a second.")]
 pub(crate) struct Args {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file; its chip gives the properties of the flash
     #[arg(required_unless_present = "replay")]
-    setup: Option<String>,
+    setup: Option<PathBuf>,
 
     /// Override any field of the setup, its chip, controller or host: --set chip=w25n01jw
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -148,7 +149,7 @@ impl KindArg {
 }
 
 impl Args {
-    fn options(&self, name: &str) -> Result<Options, Failure> {
+    fn options(&self, name: &Path) -> Result<Options, Failure> {
         let Filesystem::Ubifs = self.fs;
         let sets = Override::parse_all(&self.set)?;
         let SetupFlash { geometry, too_small_bytes } =
@@ -215,7 +216,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(id) = &args.replay {
         return replay(args, id);
     }
-    let options = args.options(args.setup.as_deref().unwrap_or_default())?;
+    let options = args.options(args.setup.as_deref().unwrap_or(Path::new("")))?;
     let bar = progress_bar(args);
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
     let started = Instant::now();

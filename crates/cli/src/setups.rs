@@ -14,7 +14,7 @@ use std::process::ExitCode;
   floatgate setups am62a-w35n01jw --resolved")]
 pub(crate) struct Args {
     /// Print this setup's file; all names when absent
-    name: Option<String>,
+    name: Option<std::path::PathBuf>,
 
     /// Print the setup with everything that it names, as one table
     #[arg(long, requires = "name")]

@@ -6,7 +6,7 @@
 )]
 
 use floatgate_device::raw_nand::DataInterface;
-use floatgate_device::spi::controller::Divider;
+use floatgate_device::spi::profile::Divider;
 use floatgate_device::spi::{Clock, Mode, SpiOp, Width};
 use proptest::prelude::*;
 

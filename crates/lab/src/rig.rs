@@ -13,7 +13,7 @@ use floatgate_device::raw_nand::{
     ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig,
     RawNandSpec,
 };
-use floatgate_device::spi::controller::SpiBus;
+use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Clock, Mode, SpiChip, SpiController, SpiMem, SpiOp, SpiProfile};
 use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};

@@ -9,7 +9,7 @@
 
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
-use floatgate_device::spi::controller::SpiBus;
+use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{SpiProfile, Variant};
 use floatgate_device::units::TypMaxUs;
 use floatgate_lab::config::{Config, ConfigError, Kind, Library, Override, Source};

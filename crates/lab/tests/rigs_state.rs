@@ -15,7 +15,7 @@ use floatgate_device::host::HostProfile;
 use floatgate_device::raw_nand::{
     NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
-use floatgate_device::spi::controller::SpiBus;
+use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiProfile};
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use floatgate_lab::config::Config;

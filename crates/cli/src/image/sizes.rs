@@ -3,6 +3,7 @@
 use crate::common::Failure;
 use floatgate_lab::config::Library;
 use floatgate_lab::image::build::FlashShape;
+use std::path::PathBuf;
 
 /// Bytes with a unit: 131072, 0x20000, 128KiB, 16MiB.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
@@ -27,11 +28,11 @@ pub(super) struct FlashArgs {
     /// The NAND: a name (see `floatgate parts`), or the path of a TOML file. Its sub-pages are Linux's with software ECC; controllers that
     /// cannot program them (NAND_NO_SUBPAGE_WRITE) need --setup or --sub-page-size
     #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "peb_size"])]
-    part: Option<String>,
+    part: Option<PathBuf>,
 
     /// The flash of a setup, chip and controller: a name (see `floatgate setups`), or the path of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["part", "page_size", "peb_size"])]
-    setup: Option<String>,
+    setup: Option<PathBuf>,
 
     /// MLC NAND in slc-mode: one page of each pair is used, and PEBs are half as large
     #[arg(long, requires = "part")]

@@ -178,6 +178,44 @@ fn names_that_are_not_utf_8_work_everywhere() {
 }
 
 #[test]
+fn files_of_ones_own_may_have_names_that_are_not_utf_8() {
+    let folder = fresh("volumes-own-names");
+    let name = OsStr::from_bytes(b"./own\xFF.toml");
+    let run = |text: &str, command: &str| {
+        std::fs::write(folder.join(name), text).unwrap();
+        let (first, rest) = command.split_once(' ').unwrap_or((command, ""));
+        let mut program = floatgate();
+        let run =
+            program.arg(first).arg(name).args(rest.split_whitespace()).current_dir(&folder).output().unwrap();
+        let err = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(0), "{command}: {err}");
+        assert!(!run.stdout.is_empty(), "{command}");
+    };
+    let setup = "base = \"imx6-mx30lf2g18ac\"\n";
+    for command in
+        ["speed", "trace read-page", "setups --resolved", "powercut --cuts 5 --steps 5 --mode random"]
+    {
+        run(setup, command);
+    }
+    let of =
+        |what: &str| String::from_utf8(floatgate().args(what.split(' ')).output().unwrap().stdout).unwrap();
+    run(&of("parts w25n01gv --toml"), "parts");
+    let image = folder.join("image.ubi");
+    std::fs::write(folder.join(name), setup).unwrap();
+    let build = floatgate()
+        .args(["image", "build"])
+        .arg(&folder)
+        .arg("-o")
+        .arg(&image)
+        .arg("--setup")
+        .arg(name)
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+}
+
+#[test]
 fn holes_stay_holes_in_a_tar() {
     let folder = fresh("volumes-holes");
     let long = format!("tree/{}", "l".repeat(120));

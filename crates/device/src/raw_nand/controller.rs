@@ -2,7 +2,7 @@
 
 use super::bus::{Address, Instr, NandBus, NandChip, NandError};
 use super::timing::{BusTiming, DataInterface, Modes};
-use crate::spi::controller::{DataPath, OpCost};
+use crate::spi::profile::{DataPath, OpCost};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
 use floatgate_mtd::{Instant, Nanos, Phase};

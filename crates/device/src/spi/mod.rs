@@ -1,12 +1,16 @@
 //! Serial flash: operations, the controller that runs them, the PHY, and the chip's side of the wires.
 
-pub mod controller;
+mod controller;
+mod mem;
 pub mod op;
 pub mod phy;
+pub mod profile;
 
-pub use controller::{PollPlan, SpiController, SpiError, SpiMem, SpiProfile};
+pub use controller::SpiController;
+pub use mem::{PollPlan, SpiError, SpiMem};
 pub use op::{Clock, CmdExt, Data, Direction, Mode, SpiOp, Variant, Width};
-pub use phy::{PhyProfile, PhyState};
+pub use phy::{PhyProfile, PhyState, PhyTooFast};
+pub use profile::{SpiBus, SpiProfile};
 
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};

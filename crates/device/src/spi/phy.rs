@@ -5,7 +5,24 @@
 //! bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY shifts the sample by a delay line of equal
 //! taps, which calibration sweeps over a known pattern.
 
+use super::Mode;
 use serde::Deserialize;
+
+/// The PHY's clock is above the limit of the chip in the mode of its reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the PHY runs at {:.2} MHz, and the chip takes {mode} reads at {:.2} MHz at most: leave bus.phy out, ask for another bus.mode, or set controller.phy.clock_hz",
+    f64::from(*.phy_hz) / 1e6,
+    f64::from(*.limit) / 1e6
+)]
+pub struct PhyTooFast {
+    /// Mode of the reads.
+    pub mode: Mode,
+    /// Highest clock of the chip in this mode, Hz.
+    pub limit: u32,
+    /// Clock of the PHY, Hz.
+    pub phy_hz: u32,
+}
 
 /// A controller's PHY and the board it sits on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -7,7 +7,7 @@ use include_dir::{Dir, include_dir};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
@@ -130,8 +130,17 @@ impl Library {
     ///
     /// # Errors
     /// An unknown name, with the nearest; a file that cannot be read.
-    pub fn open(&self, kind: Kind, name: &str, by: Option<&Origin>) -> Result<Arc<Source>, ConfigError> {
-        let outcome = if is_path(name) { Source::read(&locate(name, by)) } else { self.find(kind, name) };
+    pub fn open(
+        &self,
+        kind: Kind,
+        name: impl AsRef<Path>,
+        by: Option<&Origin>,
+    ) -> Result<Arc<Source>, ConfigError> {
+        let name = name.as_ref();
+        let outcome = match name.to_str() {
+            Some(name) if !is_path(name) => self.find(kind, name),
+            _ => Source::read(&locate(name, by)),
+        };
         outcome.map_err(|error| match by {
             Some(origin) if error.place().is_none() => error.at(origin.value_place()),
             _ => error,
@@ -166,14 +175,14 @@ impl Library {
     }
 }
 
-/// True when a name means a file.
+/// True when a name means a file. One that is not UTF-8 always does.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
 }
 
-fn locate(name: &str, by: Option<&Origin>) -> PathBuf {
+fn locate(name: &Path, by: Option<&Origin>) -> PathBuf {
     match by.and_then(|origin| origin.source.folder()) {
         Some(folder) => folder.join(name),
-        None => PathBuf::from(name),
+        None => name.to_owned(),
     }
 }

@@ -11,6 +11,7 @@ use super::part::{About, Part};
 use super::set::Override;
 use super::source::{Origin, Source};
 use super::{Config, Setup};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The kinds whose files fill one table of a setup.
@@ -35,7 +36,7 @@ impl Library {
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, a cycle of bases.
-    pub fn setup(&self, name: &str) -> Result<Setup, ConfigError> {
+    pub fn setup(&self, name: impl AsRef<Path>) -> Result<Setup, ConfigError> {
         self.setup_from(&self.open(Kind::Setup, name, None)?)
     }
 
@@ -67,7 +68,7 @@ impl Library {
     ///
     /// # Errors
     /// As [`Library::setup`]; a head that is not as it should be.
-    pub fn load(&self, kind: Kind, name: &str) -> Result<Loaded, ConfigError> {
+    pub fn load(&self, kind: Kind, name: impl AsRef<Path>) -> Result<Loaded, ConfigError> {
         let source = self.open(kind, name, None)?;
         let mut chain = Chain::default();
         chain.enter(&source, None)?;

@@ -1,6 +1,7 @@
 //! The flash that loses power.
 
 use std::fmt;
+use std::path::Path;
 
 use floatgate_media::ubi;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
@@ -117,7 +118,7 @@ impl SetupFlash {
     /// What is wrong with the setup; why a filesystem cannot be tried on such flash.
     pub fn of_setup(
         library: &Library,
-        name: &str,
+        name: impl AsRef<Path>,
         sets: &[Override],
         size_bytes: Option<u64>,
     ) -> Result<Self, Error> {

@@ -112,3 +112,22 @@ fn a_cache_is_what_is_below_it() {
     }
     assert_eq!(cached.into_inner(), plain);
 }
+
+/// Far more chunks than a cache keeps, each read again after the others and after a write to it.
+#[test]
+fn a_cache_smaller_than_its_store_gives_what_the_store_has() {
+    let content = |chunk: usize| (chunk * 7 + 1) as u8;
+    let chunks = 300;
+    let whole: Vec<u8> = (0..chunks).flat_map(|chunk| vec![content(chunk); CHUNK]).collect();
+    let mut store = CachedStore::new(whole);
+    for round in 0..3 {
+        for chunk in (0..chunks).chain((0..chunks).rev()) {
+            let at = (chunk * CHUNK + round) as u64;
+            let expected = if round > 1 && chunk % 64 == 0 { 0xAA } else { content(chunk) };
+            assert_eq!(bytes(&mut store, at, 1), [expected], "chunk {chunk}, round {round}");
+        }
+        for chunk in (0..chunks).step_by(64) {
+            store.write_at((chunk * CHUNK + 2) as u64, &[0xAA]).unwrap();
+        }
+    }
+}

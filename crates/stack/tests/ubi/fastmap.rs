@@ -118,3 +118,13 @@ fn small_flash_has_no_fastmap() {
     let ubi = attach(ubi.detach().unwrap().0, FastmapUse::Write);
     assert_eq!(ubi.info().attach_kind, AttachKind::Scan);
 }
+
+/// Linux reads no fastmap of more than 32 PEBs (`UBI_FM_MAX_BLOCKS`).
+#[test]
+fn flash_whose_fastmap_would_be_too_large_has_none() {
+    for (pebs, kind) in [(8_000, AttachKind::Fastmap), (40_000, AttachKind::Scan)] {
+        let ubi = attach(formatted(nand(pebs, 512, 512)), FastmapUse::Write);
+        let ubi = attach(ubi.detach().unwrap().0, FastmapUse::Write);
+        assert_eq!(ubi.info().attach_kind, kind, "{pebs} PEBs");
+    }
+}

@@ -15,7 +15,7 @@ use super::command as c;
 use super::spec::SpiNandSpec;
 use crate::ecc_engine::{Corrected, EccEngine, EngineKind, PageCodeError, PageSet};
 use crate::host::HostProfile;
-use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi::{Data, Mode, PhyTooFast, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
 use bad::BlockState;
 use floatgate_ecc::OobLayout;
@@ -56,19 +56,8 @@ pub enum ProbeError {
     )]
     NoResetPin(Mode),
     /// The PHY's clock is above what the chip takes in the mode of its reads.
-    #[error(
-        "the PHY runs at {:.2} MHz, and the chip takes {mode} reads at {:.2} MHz at most: leave bus.phy out, ask for another bus.mode, or set controller.phy.clock_hz",
-        f64::from(*.phy_hz) / 1e6,
-        f64::from(*.limit) / 1e6
-    )]
-    PhyTooFast {
-        /// The mode of the reads.
-        mode: Mode,
-        /// What the chip takes, Hz.
-        limit: u32,
-        /// The PHY's clock, Hz.
-        phy_hz: u32,
-    },
+    #[error(transparent)]
+    PhyTooFast(PhyTooFast),
     /// Chip, controller and board have no operation of this kind in common.
     #[error("chip, controller and board have no {0} in common")]
     NoVariant(&'static str),

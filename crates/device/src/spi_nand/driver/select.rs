@@ -3,7 +3,7 @@
 
 use super::super::spec::{ContinuousKind, LoadVariant, SpiNandSpec};
 use super::ProbeError;
-use crate::spi::{Direction, Mode, SpiMem, SpiOp, Variant};
+use crate::spi::{Direction, Mode, PhyTooFast, SpiMem, SpiOp, Variant};
 use floatgate_mtd::Nanos;
 
 /// The operations chosen at probe time.
@@ -71,7 +71,7 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
         Some(phy_hz) if limit > 0 && phy_hz > limit => {
             let same = spec.reads.iter().filter(|v| v.mode == best.mode);
             let limit = same.map(|v| operation(spec, v, Direction::In, page).max_hz).max().unwrap_or(limit);
-            Err(ProbeError::PhyTooFast { mode: best.mode, limit, phy_hz })
+            Err(ProbeError::PhyTooFast(PhyTooFast { mode: best.mode, limit, phy_hz }))
         }
         _ => Ok(best),
     }

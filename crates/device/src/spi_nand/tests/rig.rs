@@ -2,7 +2,7 @@
 
 use crate::ecc_engine::EccProfile;
 use crate::host::HostProfile;
-use crate::spi::controller::{Dirmap, Divider, SpiBus};
+use crate::spi::profile::{Dirmap, Divider, SpiBus};
 use crate::spi::{SpiController, SpiProfile};
 use crate::spi_nand::{ChipOptions, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use serde::Deserialize;

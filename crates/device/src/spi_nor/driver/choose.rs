@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use super::probe::ProbeError;
-use crate::spi::{Direction, Mode, SpiMem, SpiOp, Variant};
+use crate::spi::{Direction, Mode, PhyTooFast, SpiMem, SpiOp, Variant};
 use crate::spi_nor::spec::{Addressing, SpiNorSpec};
 use floatgate_mtd::Nanos;
 
@@ -74,7 +74,7 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     offered.dedup();
     let read = *eligible.first().ok_or(ProbeError::NoCommand("read"))?;
     if let Some(phy_hz) = bus.phy_hz().filter(|&hz| read.max_hz > 0 && hz > read.max_hz) {
-        return Err(ProbeError::PhyTooFast { mode: read.mode, limit: read.max_hz, phy_hz });
+        return Err(ProbeError::PhyTooFast(PhyTooFast { mode: read.mode, limit: read.max_hz, phy_hz }));
     }
     let programs = ops(spec, way, Direction::Out, [&spec.programs, &spec.programs_4b]);
     let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);

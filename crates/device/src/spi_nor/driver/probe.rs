@@ -5,7 +5,7 @@ use super::choose::{AddressWay, Choice, choose};
 use super::engine::{Engine, Failures, Ops, bounce};
 use super::options::Options;
 use crate::host::HostProfile;
-use crate::spi::{Data, Direction, Mode, PhyState, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi::{Data, Direction, Mode, PhyState, PhyTooFast, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::spi_nor::sfdp::{NotEnough, learn, merge};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
@@ -54,19 +54,8 @@ pub enum ProbeError {
         mode: Mode,
     },
     /// The PHY's clock is above what the chip takes in the mode of its reads.
-    #[error(
-        "the PHY runs at {:.2} MHz, and the chip takes {mode} reads at {:.2} MHz at most: leave bus.phy out, ask for another bus.mode, or set controller.phy.clock_hz",
-        f64::from(*.phy_hz) / 1e6,
-        f64::from(*.limit) / 1e6
-    )]
-    PhyTooFast {
-        /// The mode of the reads.
-        mode: Mode,
-        /// What the chip takes, Hz.
-        limit: u32,
-        /// The PHY's clock, Hz.
-        phy_hz: u32,
-    },
+    #[error(transparent)]
+    PhyTooFast(PhyTooFast),
     /// Nothing in common.
     #[error("chip, controller and board have no {0} command in common")]
     NoCommand(&'static str),

@@ -1,5 +1,7 @@
 //! The flash that an image is for.
 
+use std::path::Path;
+
 use floatgate_device::raw_nand::RawNandSpec;
 use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_media::ubi;
@@ -39,8 +41,8 @@ impl FlashShape {
     ///
     /// # Errors
     /// No such part; one whose block size is a matter of choice; a file that is wrong.
-    pub fn of_part(library: &Library, name: &str) -> Result<Self, crate::Error> {
-        let loaded = library.load(Kind::Part, name)?;
+    pub fn of_part(library: &Library, name: impl AsRef<Path>) -> Result<Self, crate::Error> {
+        let loaded = library.load(Kind::Part, &name)?;
         let head: Part = loaded.head.extract("")?;
         match head.kind.as_str() {
             "raw-nand" => {
@@ -57,7 +59,7 @@ impl FlashShape {
                 Ok(Self::of_nand(g.page_bytes, g.pages_per_block, blocks))
             }
             kind => Err(crate::Error::asked(
-                format!("{name} is a {kind}: the size of its erase blocks is a choice"),
+                format!("{} is a {kind}: the size of its erase blocks is a choice", name.as_ref().display()),
                 "give the sizes: --page-size 1 --peb-size 64KiB",
             )),
         }
@@ -68,12 +70,15 @@ impl FlashShape {
     ///
     /// # Errors
     /// The part is no MLC NAND whose pairing scheme is known.
-    pub fn in_slc_mode(self, library: &Library, name: &str) -> Result<Self, crate::Error> {
-        let loaded = library.load(Kind::Part, name)?;
+    pub fn in_slc_mode(self, library: &Library, name: impl AsRef<Path>) -> Result<Self, crate::Error> {
+        let loaded = library.load(Kind::Part, &name)?;
         let spec = loaded.table.extract::<RawNandSpec>("").ok();
         if spec.is_none_or(|spec| spec.mlc.is_none()) {
             return Err(crate::Error::asked(
-                format!("{name} is no MLC NAND whose pairing scheme is known: there is no slc-mode"),
+                format!(
+                    "{} is no MLC NAND whose pairing scheme is known: there is no slc-mode",
+                    name.as_ref().display()
+                ),
                 "leave --slc out, or take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
             ));
         }
@@ -84,7 +89,7 @@ impl FlashShape {
     ///
     /// # Errors
     /// No such setup, or one that is wrong.
-    pub fn of_setup(library: &Library, name: &str) -> Result<Self, crate::Error> {
+    pub fn of_setup(library: &Library, name: impl AsRef<Path>) -> Result<Self, crate::Error> {
         let config = library.resolve(&library.setup(name)?, &[])?;
         let rig = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
         let geometry = rig.device.geometry();

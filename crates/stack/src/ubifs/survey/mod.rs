@@ -42,7 +42,7 @@ type Seen = (Structure, Option<(u32, u32)>, String);
 #[derive(Clone, Debug, Default)]
 struct Problems {
     list: Vec<Problem>,
-    /// Problems that were not kept.
+    /// Problems that were not kept, those among them that were found before.
     dropped: u64,
     /// What was said already.
     seen: BTreeSet<Seen>,
@@ -50,15 +50,14 @@ struct Problems {
 
 impl Problems {
     fn add(&mut self, problem: Problem) {
-        let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
-        let said = format!("{inode}: {}", problem.what);
-        if !self.seen.insert((problem.structure, problem.place, said)) {
+        if self.list.len() >= PROBLEMS_MAX {
+            self.dropped += 1;
             return;
         }
-        if self.list.len() < PROBLEMS_MAX {
+        let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
+        let said = format!("{inode}: {}", problem.what);
+        if self.seen.insert((problem.structure, problem.place, said)) {
             self.list.push(problem);
-        } else {
-            self.dropped += 1;
         }
     }
 }
@@ -235,4 +234,24 @@ fn node_in<'b>(bytes: &'b [u8], place: Place) -> Result<(Frame<'b>, Node<'b>)> {
     }
     let node = frame.node().map_err(damaged)?;
     Ok((frame, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hostile image can have very many problems; those of which there are too many are counted, and nothing else is kept of them.
+    #[test]
+    fn only_so_many_problems_are_kept() {
+        let problem = |n: usize| Problem::new(Severity::Damaged, Structure::Index, n.to_string(), "");
+        let mut problems = Problems::default();
+        for n in (0..PROBLEMS_MAX).chain(0..PROBLEMS_MAX) {
+            problems.add(problem(n));
+        }
+        assert_eq!((problems.list.len(), problems.seen.len()), (PROBLEMS_MAX, PROBLEMS_MAX));
+        let dropped = problems.dropped;
+        (0..50_000).for_each(|n| problems.add(problem(PROBLEMS_MAX + n)));
+        assert_eq!((problems.list.len(), problems.seen.len()), (PROBLEMS_MAX, PROBLEMS_MAX));
+        assert_eq!(problems.dropped - dropped, 50_000);
+    }
 }

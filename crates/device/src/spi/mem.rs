@@ -1,0 +1,127 @@
+//! The interface between a SPI memory controller and the driver of its chip.
+
+use super::Violation;
+use super::op::{Clock, Data, Direction, Mode, SpiOp};
+use super::phy::PhyState;
+use crate::timeline::Host;
+use floatgate_mtd::Nanos;
+
+/// Reason for which an operation did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpiError {
+    /// The chip refused it.
+    #[error("the chip refuses: {0}")]
+    Chip(#[from] Violation),
+    /// The controller cannot do it.
+    #[error("the controller does not support this operation")]
+    NotSupported,
+    /// The status never reached the wanted value.
+    #[error("the chip did not become ready in time")]
+    Timeout,
+    /// Calibration found no usable sampling point.
+    #[error("no sampling point: the widest eye is {taps} taps, {needed} are needed at {hz} Hz")]
+    NoEye {
+        /// Widest run of good taps.
+        taps: u16,
+        /// Taps the profile asks for.
+        needed: u16,
+        /// The clock that was tried.
+        hz: u32,
+    },
+    /// Power went away before the operation was over.
+    #[error("power lost")]
+    PowerLost,
+    /// Calibration was asked of a controller without PHY.
+    #[error("the controller has no PHY to calibrate")]
+    NoPhy,
+}
+
+/// When to look at the status, as Linux's `spi_mem_poll_status` does: a first pause, then a status operation, then
+/// pauses of `interval` between further ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollPlan {
+    /// Before the first status operation.
+    pub initial: Nanos,
+    /// Between status operations.
+    pub interval: Nanos,
+    /// Give up after.
+    pub timeout: Nanos,
+}
+
+/// Interface of a controller to its driver (Linux: spi-mem): simulated here, real later.
+pub trait SpiMem {
+    /// True when controller and board can do operations of this mode.
+    fn supports(&self, mode: Mode) -> bool;
+
+    /// True when the chip's reset pin is wired.
+    fn has_reset_pin(&self) -> bool;
+
+    /// The mode the board's owner asks for, if any: its data lanes and rate must be reached.
+    fn mode_asked(&self) -> Option<Mode>;
+
+    /// No phase may be wider than this.
+    fn mode_limit(&self) -> Option<Mode>;
+
+    /// Most data bytes in one operation.
+    fn max_transfer(&self) -> usize;
+
+    /// Most data bytes of one mapped transfer during which CS# stays low.
+    fn max_mapped(&self, direction: Direction) -> usize;
+
+    /// The wrong bits (offsets in the page, sorted) of the page read last. `None` where nobody knows, as on real hardware:
+    /// bytes are then decoded, which finds the same, only slower.
+    fn wrong_bits(&self) -> Option<&[u32]>;
+
+    /// True when that page is known to hold just what one program wrote.
+    fn is_as_programmed(&self) -> bool;
+
+    /// True when data is kept at all; `false` in timing-only mode.
+    fn keeps_data(&self) -> bool;
+
+    /// The clock at which `op` would run. `mapped` operations may use the PHY's.
+    fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;
+
+    /// Runs one operation.
+    ///
+    /// # Errors
+    /// When controller or chip refuse.
+    fn exec(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError>;
+
+    /// Runs one data transfer through the direct mapping, or as plain operations where there is none.
+    ///
+    /// # Errors
+    /// When controller or chip refuse.
+    fn mapped(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError>;
+
+    /// Repeats a status read until `status & mask == value`. Returns the last status.
+    ///
+    /// # Errors
+    /// `Timeout`, or when controller or chip refuse.
+    fn poll(
+        &mut self,
+        host: &mut Host,
+        op: &SpiOp,
+        mask: u8,
+        value: u8,
+        plan: PollPlan,
+    ) -> Result<u8, SpiError>;
+
+    /// Pulses the reset pin.
+    fn pulse_reset(&mut self, host: &mut Host);
+
+    /// True when the board wants the PHY used.
+    fn wants_phy(&self) -> bool;
+
+    /// The PHY's clock, where the board wants the PHY used and the controller has one.
+    fn phy_hz(&self) -> Option<u32>;
+
+    /// Time of one plain operation while nothing else uses the bus, with its cost beside the wires.
+    fn plain_time(&self, op: &SpiOp) -> Nanos;
+
+    /// Sweeps the sampling delay while `op` reads `pattern`, and takes the centre of the widest eye.
+    ///
+    /// # Errors
+    /// `NoPhy`, `NoEye`.
+    fn calibrate(&mut self, host: &mut Host, op: &SpiOp, pattern: &[u8]) -> Result<PhyState, SpiError>;
+}

@@ -1,0 +1,308 @@
+//! What a SPI memory controller and its board are, as data: clocks, costs, paths of the data, limits.
+
+use super::op::{Direction, Mode};
+use super::phy::PhyProfile;
+use crate::host::HostProfile;
+use crate::units;
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+
+/// Divider that makes the bus clock from the reference clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Divider {
+    /// Any whole number.
+    Any,
+    /// Even numbers only (the Cadence block: facts 0.3).
+    Even,
+    /// Powers of two (STM32 SPI).
+    Power2,
+    /// The requested clock is met exactly.
+    #[default]
+    Exact,
+}
+
+impl Divider {
+    /// The fastest clock not above `want` that can be made from `reference` Hz.
+    pub fn clock(self, reference: u64, want: u64) -> u64 {
+        let want = want.max(1);
+        let divide = |by: u64| reference / by;
+        match self {
+            Self::Exact => want,
+            Self::Any => divide(reference.div_ceil(want).max(1)),
+            Self::Even => divide(reference.div_ceil(want * 2).max(1) * 2),
+            Self::Power2 => divide(reference.div_ceil(want).max(1).next_power_of_two()),
+        }
+    }
+}
+
+/// Cost of an operation beside its time on the wires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OpCost {
+    /// Driver code and register set-up before the first clock, in us.
+    #[serde(with = "units::us")]
+    pub setup_us: Nanos,
+    /// From the last clock until the driver goes on (interrupt, DMA unmap, wake-up), in us.
+    #[serde(with = "units::us")]
+    pub finish_us: Nanos,
+    /// The driver sleeps until an interrupt says that the operation is over: the host's wake-up adds to it.
+    pub interrupt: bool,
+}
+
+impl OpCost {
+    /// The cost on a host that takes its time to wake up.
+    #[must_use]
+    pub fn on(mut self, host: &HostProfile) -> Self {
+        if self.interrupt {
+            self.finish_us += host.wakeup_us;
+        }
+        self
+    }
+}
+
+/// Movement of data between FIFO and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataPath {
+    /// Time per byte on the host's side, in ns: programmed I/O, uncached window. 0 for DMA that keeps up.
+    #[serde(with = "ps_from_ns")]
+    pub ns_per_byte: u64,
+    /// The same for double-rate transfers, where the controller uses another path; as `ns_per_byte` when absent.
+    #[serde(with = "optional_ps_from_ns")]
+    pub dtr_ns_per_byte: Option<u64>,
+    /// True when the host moves data while the wires do (FIFO), or afterwards.
+    pub overlap: bool,
+    /// Bytes after which the FIFO is full and interrupts; the clock stops until the host serves it. 0 without interrupts.
+    pub fifo_bytes: u32,
+    /// From such an interrupt until the driver moves data, in us; the host's wake-up adds to it.
+    #[serde(with = "units::us")]
+    pub interrupt_us: Nanos,
+    /// Transfers of at most this many bytes do without the FIFO's interrupts.
+    pub polled_bytes: u32,
+}
+
+impl DataPath {
+    /// The path on a host that takes its time to wake up.
+    fn on(mut self, host: &HostProfile) -> Self {
+        if self.fifo_bytes > 0 {
+            self.interrupt_us += host.wakeup_us;
+        }
+        self
+    }
+
+    fn ps_per_byte(&self, dtr: bool) -> u64 {
+        if dtr { self.dtr_ns_per_byte.unwrap_or(self.ns_per_byte) } else { self.ns_per_byte }
+    }
+
+    /// Host time that shows beyond `wire` time on the bus.
+    #[inline]
+    pub(crate) fn excess(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
+        if self.fifo_bytes > 0 && bytes > self.polled_bytes {
+            return self.by_interrupts(bytes, dtr, wire).saturating_sub(wire);
+        }
+        let host = Nanos::from_ns(self.ps_per_byte(dtr) * u64::from(bytes) / 1000);
+        if self.overlap { host.saturating_sub(wire) } else { host }
+    }
+
+    /// Time until the last byte has passed a FIFO that interrupts when it is full. Once awake, the driver goes on until the
+    /// FIFO is empty, while the wires go on, too.
+    fn by_interrupts(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
+        let (host, wires) = (self.ps_per_byte(dtr), wire.as_ns() * 1000 / u64::from(bytes.max(1)));
+        let (mut left, mut ps) = (u64::from(bytes), 0);
+        while left > 0 {
+            let full = left.min(self.fifo_bytes.into());
+            let drained = match wires.checked_sub(host) {
+                Some(gain) if gain > 0 => left.min(full * wires / gain).max(full),
+                _ => left,
+            };
+            ps += full * wires + self.interrupt_us.as_ns() * 1000 + drained * host;
+            left -= drained;
+        }
+        Nanos::from_ns(ps / 1000)
+    }
+}
+
+/// Picoseconds from a plain number of nanoseconds (fractions are common: 0.26 us a byte).
+mod ps_from_ns {
+    use serde::{Deserialize, Deserializer, de};
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        let ns = f64::deserialize(d)?;
+        if (0.0..1e9).contains(&ns) {
+            Ok((ns * 1e3).round() as u64)
+        } else {
+            Err(de::Error::custom("a time per byte lies between 0 and 1e9 ns"))
+        }
+    }
+}
+
+mod optional_ps_from_ns {
+    use serde::Deserializer;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+        super::ps_from_ns::deserialize(d).map(Some)
+    }
+}
+
+/// Direct mapping: flash appears in the host's address space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dirmap {
+    /// Reads go through the window.
+    pub read: bool,
+    /// Writes go through the window.
+    pub write: bool,
+    /// Size of the window; longer transfers are split. 0 for no limit.
+    #[serde(with = "units::bytes")]
+    pub window_bytes: u64,
+    /// Cost of a mapped read beside the wires.
+    pub read_cost: OpCost,
+    /// Cost of a mapped write beside the wires.
+    pub write_cost: OpCost,
+    /// Data of mapped reads; as of plain operations when absent.
+    pub rx: Option<DataPath>,
+    /// Data of mapped writes; as of plain operations when absent.
+    pub tx: Option<DataPath>,
+}
+
+/// A controller as data.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiProfile {
+    /// Reference clock that the divider divides.
+    #[serde(with = "units::hz")]
+    pub reference_hz: u64,
+    /// Clock divider.
+    #[serde(default)]
+    pub divider: Divider,
+    /// The largest divider; 0 where nothing limits it.
+    #[serde(default)]
+    pub max_divider: u32,
+    /// Highest clock of the controller.
+    #[serde(with = "units::hz")]
+    pub max_hz: u64,
+    /// Most data bytes in one operation, 0 for no limit.
+    #[serde(default, with = "units::bytes")]
+    pub max_transfer_bytes: u64,
+    /// Most lanes.
+    pub lanes: u8,
+    /// Double transfer rate.
+    #[serde(default)]
+    pub dtr: bool,
+    /// Phases of one operation may differ in rate (1S-8D-8D). Some controllers take all phases single or all double.
+    #[serde(default = "yes")]
+    pub mixed_rates: bool,
+    /// The modes it can do, where lanes and rates do not say it all. Single lane is always among them.
+    #[serde(default)]
+    pub modes: Option<Vec<Mode>>,
+    /// Cost of a plain operation beside the wires.
+    #[serde(default)]
+    pub exec: OpCost,
+    /// Data from chip to host.
+    #[serde(default)]
+    pub rx: DataPath,
+    /// Data from host to chip.
+    #[serde(default)]
+    pub tx: DataPath,
+    /// Direct mapping, when the controller has it.
+    #[serde(default)]
+    pub dirmap: Option<Dirmap>,
+    /// PHY, when the controller has one.
+    #[serde(default)]
+    pub phy: Option<PhyProfile>,
+}
+
+impl SpiProfile {
+    /// The profile on a host that takes its time to wake up from interrupts.
+    #[must_use]
+    pub fn on(mut self, host: &HostProfile) -> Self {
+        self.exec = self.exec.on(host);
+        (self.rx, self.tx) = (self.rx.on(host), self.tx.on(host));
+        if let Some(map) = &mut self.dirmap {
+            (map.read_cost, map.write_cost) = (map.read_cost.on(host), map.write_cost.on(host));
+            (map.rx, map.tx) = (map.rx.map(|path| path.on(host)), map.tx.map(|path| path.on(host)));
+        }
+        self
+    }
+
+    /// The fastest clock not above `want` that the controller makes.
+    pub fn clock_for(&self, want: u64) -> u64 {
+        self.divider.clock(self.reference_hz, want.min(self.max_hz))
+    }
+
+    /// The slowest clock that the controller makes; 0 where nothing limits it.
+    pub fn slowest_hz(&self) -> u64 {
+        self.reference_hz.checked_div(self.max_divider.into()).unwrap_or(0)
+    }
+
+    /// Through the direct mapping, when there is one in this direction, and as a plain operation otherwise.
+    pub(super) fn via(&self, direction: Direction, mapped: bool) -> Via {
+        let (plain, map) = (if direction == Direction::In { self.rx } else { self.tx }, self.dirmap);
+        match (map.filter(|_| mapped), direction) {
+            (Some(map), Direction::In) if map.read => {
+                Via { cost: map.read_cost, path: map.rx.unwrap_or(plain), limit: map.window_bytes }
+            }
+            (Some(map), Direction::Out) if map.write => {
+                Via { cost: map.write_cost, path: map.tx.unwrap_or(plain), limit: map.window_bytes }
+            }
+            _ => Via { cost: self.exec, path: plain, limit: self.max_transfer_bytes },
+        }
+    }
+}
+
+/// The way of an operation through the controller.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Via {
+    pub(super) cost: OpCost,
+    pub(super) path: DataPath,
+    /// Most data bytes of one operation, 0 for no limit.
+    pub(super) limit: u64,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// The bus on the board.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpiBus {
+    /// Clock the board asks for (device tree: `spi-max-frequency`).
+    #[serde(with = "units::hz")]
+    pub clock_hz: u64,
+    /// The mode to use, command-address-data: a ceiling in each phase, whose data lanes and rate must be reached.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// The widest that board and software can do, where `mode` does not say; chips that reach less are used as they are.
+    #[serde(default)]
+    pub max_mode: Option<Mode>,
+    /// Most lanes wired for data.
+    #[serde(default = "eight")]
+    pub lanes: u8,
+    /// True when the chip's reset pin is wired (stateful modes need it).
+    #[serde(default)]
+    pub reset_pin: bool,
+    /// Use the controller's PHY, calibrated, for data.
+    #[serde(default)]
+    pub phy: bool,
+}
+
+const fn eight() -> u8 {
+    8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts 0.3: the Cadence block makes 20.833 MHz of 166.67 MHz when asked for 25 MHz.
+    #[test]
+    fn even_dividers() {
+        assert_eq!(Divider::Even.clock(166_666_667, 25_000_000), 20_833_333);
+        assert_eq!(Divider::Even.clock(166_666_667, 166_666_667), 83_333_333);
+        assert_eq!(Divider::Any.clock(180_000_000, 28_000_000), 25_714_285);
+        assert_eq!(Divider::Power2.clock(90_000_000, 45_000_000), 45_000_000);
+        assert_eq!(Divider::Power2.clock(90_000_000, 40_000_000), 22_500_000);
+    }
+}
