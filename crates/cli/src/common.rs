@@ -1,10 +1,13 @@
 //! What the subcommands share: options, failures, files.
 
 use crate::output::tell;
+use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
+use floatgate_lab::corner::Slowest;
 use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
 use floatgate_lab::words;
+use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,6 +25,10 @@ pub(crate) struct SetupArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 
+    /// Times of the chip's array: typical ones, or the maxima that its data sheet guarantees
+    #[arg(long, value_enum, default_value_t = Corner::Typ)]
+    pub(crate) corner: Corner,
+
     /// Seed of everything that differs from chip to chip (factory bad blocks, slow blocks)
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
@@ -31,23 +38,40 @@ pub(crate) struct SetupArgs {
     pub(crate) bad_blocks: u32,
 }
 
+/// Times of the chip's array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Corner {
+    #[default]
+    Typ,
+    Max,
+}
+
 /// A setup as named on the command line.
 pub(crate) struct Named {
     pub(crate) library: Library,
     pub(crate) setup: Setup,
     pub(crate) sets: Vec<Override>,
     pub(crate) options: RigOptions,
+    /// Set when the chip has the maximum times of its data sheet.
+    slowest: Option<Slowest>,
 }
 
 impl SetupArgs {
     pub(crate) fn open(&self) -> Result<Named, Failure> {
         let library = Library::built_in();
         let setup = library.setup(&self.setup)?;
-        let sets = Override::parse_all(&self.set)?;
+        let mut sets = Override::parse_all(&self.set)?;
+        let slowest = match self.corner {
+            Corner::Typ => None,
+            Corner::Max => Some(Slowest::of(&library.resolve(&setup, &sets)?)?),
+        };
+        // What the user sets wins over the corner.
+        sets.splice(0..0, slowest.iter().flat_map(|slowest| slowest.sets.clone()));
         Ok(Named {
             library,
             setup,
             sets,
+            slowest,
             options: RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() },
         })
     }
@@ -56,6 +80,59 @@ impl SetupArgs {
 impl Named {
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         Ok(self.library.resolve(&self.setup, &self.sets)?)
+    }
+
+    /// What an answer rests on; `answer` asks for it again.
+    pub(crate) fn basis<T: PartialEq>(
+        &self,
+        answer: impl Fn(&Config) -> Option<T>,
+    ) -> Result<Basis, Failure> {
+        let least_certain = certainty::least_certain(&self.library, &self.setup, &self.sets, answer)?;
+        let slowest = self.slowest.as_ref();
+        Ok(Basis {
+            maxima: slowest.map(|s| s.sets.iter().map(ToString::to_string).collect()),
+            without_maximum: slowest.map(|s| s.without.clone()),
+            least_certain,
+        })
+    }
+}
+
+/// What an answer rests on.
+#[derive(Serialize)]
+pub(crate) struct Basis {
+    /// Overrides of `--corner max`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maxima: Option<Vec<String>>,
+    /// Times for which the part gives no maximum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without_maximum: Option<Vec<String>>,
+    /// The least certain value on which the answer depends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least_certain: Option<Certainty>,
+}
+
+/// An answer with what it rests on.
+#[derive(Serialize)]
+pub(crate) struct Grounded<'a, T> {
+    #[serde(flatten)]
+    pub(crate) answer: &'a T,
+    #[serde(flatten)]
+    pub(crate) basis: Basis,
+}
+
+impl std::fmt::Display for Basis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(maxima) = &self.maxima {
+            let list = if maxima.is_empty() { "none" } else { &maxima.join(", ") };
+            writeln!(f, "maximum times of the data sheet: {list}")?;
+        }
+        if let Some(without) = self.without_maximum.as_ref().filter(|without| !without.is_empty()) {
+            writeln!(f, "no maximum is known of: {}", without.join(", "))?;
+        }
+        if let Some(Certainty { field, file, confidence, from }) = &self.least_certain {
+            writeln!(f, "least certain: {field} of {file}, {:.0} %: {from}", confidence * 100.0)?;
+        }
+        Ok(())
     }
 }
 

@@ -48,8 +48,13 @@ struct Row<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let setup =
-        SetupArgs { setup: args.setup.clone(), set: args.set.clone(), seed: args.seed, bad_blocks: 0 };
+    let setup = SetupArgs {
+        setup: args.setup.clone(),
+        set: args.set.clone(),
+        corner: crate::common::Corner::Typ,
+        seed: args.seed,
+        bad_blocks: 0,
+    };
     let config = setup.open()?.config()?;
     let both = Both {
         title: floatgate_lab::run::title(&config),

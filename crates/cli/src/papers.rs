@@ -14,6 +14,7 @@ use std::process::ExitCode;
   floatgate papers
   floatgate papers P0
   floatgate papers octal
+  floatgate papers P0 --plot p0.svg
   floatgate papers P3 --seed 7
   floatgate papers --json
   floatgate papers my-measurements.toml
@@ -32,13 +33,21 @@ pub(crate) struct Args {
     #[arg(long)]
     summary: bool,
 
+    /// Draw published figures over simulated ones, a panel for each table
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<std::path::PathBuf>,
+
     #[command(flatten)]
     format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
     let papers = chosen(&args.table)?;
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
+    if let Some(path) = &args.plot {
+        common::write_picture(path, &papers::picture(&papers, &report))?;
+    }
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
     args.format.print(&report, "rows", || {
         let mut text = if args.summary { String::new() } else { show(&papers, &report) };

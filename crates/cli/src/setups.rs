@@ -1,9 +1,9 @@
 //! `floatgate setups`.
 
-use crate::common::Outcome;
+use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_lab::config::{Kind, Library};
+use floatgate_lab::config::{self, Key, Kind, Library};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -11,7 +11,9 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate setups
   floatgate setups am62a-w35n01jw > my-board.toml
-  floatgate setups am62a-w35n01jw --resolved")]
+  floatgate setups am62a-w35n01jw --resolved
+  floatgate setups --keys
+  floatgate setups --keys chip.timing --json")]
 pub(crate) struct Args {
     /// Print this setup's file; all names when absent
     name: Option<std::path::PathBuf>,
@@ -19,6 +21,10 @@ pub(crate) struct Args {
     /// Print the setup with everything that it names, as one table
     #[arg(long, requires = "name")]
     resolved: bool,
+
+    /// List the keys of setups, parts, controllers and hosts with unit, default and meaning: all, or those below PATH
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["name", "resolved"])]
+    keys: Option<String>,
 
     #[command(flatten)]
     format: ReportFormat,
@@ -33,6 +39,9 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.keys {
+        return list_keys(path, args.format);
+    }
     let library = Library::built_in();
     match &args.name {
         Some(name) if args.format.is_for_programs() || args.resolved => {
@@ -48,6 +57,33 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         None => list(&library, args.format),
     }
+}
+
+/// The keys at and below a dotted path.
+fn list_keys(path: &str, format: ReportFormat) -> Outcome {
+    let below = |key: &Key| {
+        path.is_empty()
+            || key.key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let keys: Vec<Key> = config::keys().into_iter().filter(below).collect();
+    if keys.is_empty() {
+        return Err(Failure::new(
+            format!("no key is called `{path}`"),
+            "`floatgate setups --keys` lists all of them",
+        ));
+    }
+    format.finish(&keys, "", || {
+        let mut text = String::new();
+        for section in keys.chunk_by(|a, b| a.section == b.section) {
+            let mut table = Table::new(["key", "unit", "default", "meaning"]);
+            section.iter().for_each(|key| {
+                table.row([key.key.as_str(), key.unit, key.default, key.meaning.as_str()]);
+            });
+            let title = section.first().map_or("", |key| key.section);
+            text += &format!("{}{title}\n{table}\n", if text.is_empty() { "" } else { "\n" });
+        }
+        text
+    })
 }
 
 fn list(library: &Library, format: ReportFormat) -> Outcome {

@@ -1,6 +1,6 @@
 //! `floatgate speed`.
 
-use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::run::{self, Advice, SpeedRun, explain};
@@ -98,7 +98,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &run)?;
     }
-    args.format.finish(&run, "tests", || head(&run) + &body(&run))
+    let basis = named.basis(|config| {
+        let tests = SpeedOptions { blocks: 1, skip: 0, ..args.tests() };
+        let run = run::measure(&named.library, config, named.options, &tests).ok()?;
+        Some(run.report.tests.iter().map(|test| test.ns).collect::<Vec<_>>())
+    })?;
+    let answer = Grounded { answer: &run, basis };
+    args.format.finish(&answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
 }
 
 fn head(run: &SpeedRun) -> String {
@@ -215,5 +221,5 @@ fn draw(path: &std::path::Path, run: &SpeedRun) -> Result<(), Failure> {
     let rows: Vec<BarRow> = run.report.tests.iter().map(bar).collect();
     let subtitle = format!("{}: {}", run.chip, run.link.read);
     let scale = plot::Scale::fitting(&rows);
-    common::write_picture(path, &plot::bars(&rows, &run.title, &subtitle, scale))
+    common::write_picture(path, &plot::bars(&rows, "test", (&run.title, &subtitle), scale))
 }

@@ -163,5 +163,5 @@ fn plot_rows(path: &std::path::Path, rows: &[Row]) -> Result<(), Failure> {
         .collect();
     let scale = plot::Scale::fitting(&bars);
     let title = rows.iter().find_map(|r| r.run.as_ref()).map_or("", |r| r.title.as_str());
-    common::write_picture(path, &plot::bars(&bars, title, "page read, per page", scale))
+    common::write_picture(path, &plot::bars(&bars, "settings", (title, "page read, per page"), scale))
 }

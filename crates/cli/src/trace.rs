@@ -1,6 +1,6 @@
 //! `floatgate trace`.
 
-use crate::common::{self, Outcome, SetupArgs};
+use crate::common::{self, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
 use floatgate_lab::operation::{self, Operation, Traced};
@@ -13,6 +13,7 @@ use std::path::PathBuf;
   floatgate trace am62a-w35n01jw read-page
   floatgate trace am62a-w35n01jw read-block --set driver.continuous=true
   floatgate trace rww-mx25uw51245g read-while-write --plot rww.svg
+  floatgate trace imx6-mx30lf2g18ac erase --corner max
   floatgate trace imx6-mx30lf2g18ac read-2-pages --json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -41,7 +42,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let title = format!("{} on {}", traced.operation, traced.title);
         common::write_picture(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
     }
-    args.format.finish(&traced, "spans", || text(&traced))
+    let basis = named.basis(|config| {
+        let traced = operation::trace(&named.library, config, named.options, operation).ok()?;
+        Some(traced.ns)
+    })?;
+    let answer = Grounded { answer: &traced, basis };
+    args.format.finish(&answer, "spans", || format!("{}\n{}", text(&traced), answer.basis))
 }
 
 fn text(traced: &Traced) -> String {

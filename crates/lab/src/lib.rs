@@ -7,6 +7,7 @@
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`operation`]: one operation, recorded.
+//! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
@@ -17,7 +18,9 @@
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
 pub mod advise;
+pub mod certainty;
 pub mod config;
+pub mod corner;
 pub mod ecc;
 pub mod endurance;
 pub mod error;

@@ -20,6 +20,7 @@ use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiPro
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use floatgate_lab::config::Config;
 use floatgate_lab::rig::{Device, RigOptions, wire};
+use floatgate_lab::run;
 use floatgate_lab::speed::{self, SpeedOptions, Test};
 use floatgate_mtd::{Concat, ErrorKind, Instant, Meter, Mtd, Operation, OtpArea, Partition, Trace};
 use std::sync::Arc;
@@ -322,4 +323,44 @@ fn no_eye_and_too_fast_clocks_are_refused_with_a_reason() {
     assert!(fast.contains("MHz"), "{fast}");
     let stateful = refused(&["bus.mode=8D-8D-8D", "bus.reset_pin=false"]);
     assert!(stateful.contains("reset pin"), "{stateful}");
+}
+
+/// Read retries of a block read, and how long it takes, ns.
+fn block_read(setup: &str, chip: &str, cells: [&str; 3]) -> (u64, u64) {
+    let chip = format!("chip={chip}");
+    let sets: Vec<&str> = cells.into_iter().chain([chip.as_str()]).collect();
+    let options = SpeedOptions { blocks: 2, ..SpeedOptions::default() };
+    let report =
+        run::measure(library(), &config(setup, &sets), RigOptions::default(), &options).unwrap().report;
+    let test = report.tests.iter().find(|test| test.name == "eraseblock read").unwrap();
+    (test.corrected.retries, test.ns)
+}
+
+/// `speed` shows read retries of chips that have them: more of them the more charge was lost, and each takes time.
+#[test]
+fn baked_chips_are_read_again() {
+    for (setup, chip) in [("imx6-mx30lf2g18ac", "mx30lf2g28ad"), ("ma35d1-w25n02jw", "mx35lf2ge4ad")] {
+        let cells = |cycles, days| [cycles, days, "cells.age_temperature_c=125"];
+        let (none, fast) = block_read(setup, chip, cells("cells.cycles=60000", "cells.age_days=0"));
+        let (some, slow) = block_read(setup, chip, cells("cells.cycles=60000", "cells.age_days=365"));
+        let (few, _) = block_read(setup, chip, cells("cells.cycles=20000", "cells.age_days=365"));
+        assert!(none == 0 && some > 0 && few < some, "{chip}: {none}, {few} and {some} retries");
+        assert!(slow > fast, "{chip}: {slow} and {fast} ns");
+    }
+}
+
+/// The PHY does not run at a clock at which the chip takes the mode that is asked for: said with both, and with what to do. It is
+/// not answered by another mode.
+#[test]
+fn a_mode_that_the_phy_is_too_fast_for_is_refused_with_both_clocks() {
+    let asked = ["bus.mode=8D-8D-8D", "bus.phy=true"];
+    let refused = wire(library(), &config("am62a-w35n01jw", &asked), TIMING_ONLY).err().unwrap().to_string();
+    for part in ["8D-8D-8D", "166.67 MHz", "120.00 MHz", "controller.phy.clock_hz", "bus.phy"] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let slower = [asked[0], asked[1], "controller.phy.clock_hz=100e6"];
+    let link = rig_of(&config("am62a-w35n01jw", &slower), TIMING_ONLY).device.link();
+    assert_eq!((link.mode.as_str(), link.clock_hz), ("8D-8D-8D", 100_000_000), "{link:?}");
+    let clock = "bus.clock_hz asks for 25 MHz and gets 20.83 MHz: 166.67 MHz / 8";
+    assert!(link.notes.iter().any(|note| note == clock), "{:?}", link.notes);
 }

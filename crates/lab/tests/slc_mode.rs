@@ -10,7 +10,9 @@ mod common;
 
 use common::{TIMING_ONLY, bytes, config, library, rig_of};
 use floatgate_lab::config::{Kind, Override, Source};
+use floatgate_lab::image::build::FlashShape;
 use floatgate_lab::rig::{Rig, RigOptions, wire};
+use floatgate_media::ubi;
 use floatgate_mtd::{FlashKind, Mtd};
 
 const BOARD: &str = "chip-h27ucg8t2etr-bc";
@@ -31,11 +33,11 @@ fn paired() -> Vec<String> {
 }
 
 #[test]
-fn every_chip_with_more_than_one_bit_a_cell_says_which_pages_are_paired() {
+fn every_chip_with_two_bits_a_cell_says_which_pages_are_paired() {
     for name in library().names(Kind::Part) {
         let table = library().load(Kind::Part, name).unwrap().table;
         let bits: u32 = table.extract_or_default("geometry.bits_per_cell").unwrap();
-        assert_eq!(bits > 1, table.get("mlc").is_some(), "{name}");
+        assert_eq!(bits == 2, table.get("mlc").is_some(), "{name}");
     }
     assert!(paired().len() >= 4);
 }
@@ -90,6 +92,24 @@ fn a_block_takes_the_mean_and_slc_mode_less_than_half() {
         let mean = block(&mut board(&chip, &[&even, &odd], TIMING_ONLY));
         assert!(apart.abs_diff(mean) * 10 <= mean, "{chip}: {apart} and {mean} ns");
         assert!(half * 2 < apart, "{chip}: {half} and {apart} ns");
+    }
+}
+
+/// `ubinize --slc` lays an image out for the device that a slc-mode partition is, sub-pages included: the VID header stands where UBI
+/// looks for it.
+#[test]
+fn images_for_slc_mode_have_the_sizes_of_the_device() {
+    for chip in paired() {
+        let shape = FlashShape::of_part(library(), &chip).unwrap().in_slc_mode(library(), &chip).unwrap();
+        let g = board(&chip, &[SLC], TIMING_ONLY).device.geometry().clone();
+        let image = (shape.page_bytes, shape.sub_page_bytes, shape.peb_bytes);
+        assert_eq!(image, (g.write_bytes, g.sub_page_bytes, g.erase_bytes), "{chip}");
+        let live = ubi::Flash {
+            peb_bytes: g.erase_bytes,
+            min_io_bytes: g.write_bytes,
+            sub_page_bytes: g.sub_page_bytes,
+        };
+        assert_eq!(shape.ubi().unwrap(), ubi::Geometry::new(live).unwrap(), "{chip}");
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   floatgate ecc advise mt29f8g08maawc
   floatgate ecc advise mt29f8g08maawc --years 10 --temperature 55 --reads 1e6
+  floatgate ecc advise study-mlc-2y-nm --years 0.25 --temperature 25
   floatgate ecc advise mx30lf2g18ac --code bch4/512 --code bch8/512 --plot codes.svg
   floatgate ecc advise my-chip.toml --set chip.endurance_cycles=3000 --json
 
@@ -97,7 +98,7 @@ impl Args {
 fn text(advice: &Advice) -> String {
     let chip = &advice.chip;
     let mut text = format!("{}: {}\n", chip.chip, chip.title);
-    let source = if chip.measured { "as measured (chip.errors)" } else { "as its data sheet promises" };
+    let source = if chip.measured { "as measured" } else { "as its data sheet promises" };
     text += &format!(
         "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {source}\n",
         chip.strength,
@@ -105,6 +106,9 @@ fn text(advice: &Advice) -> String {
         if chip.on_die { ", which it corrects itself" } else { "" },
         common::grouped(chip.endurance_cycles),
     );
+    for source in &chip.sources {
+        text += &format!("bit errors, {:.0} % sure: {}\n", source.confidence * 100.0, source.from);
+    }
     let use_ = &advice.use_;
     text += &format!(
         "{} at {} C between program and read, {} of the block, at most {:.0e} lost codewords per bit\n\n",

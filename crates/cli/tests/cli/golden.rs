@@ -4,7 +4,7 @@ use crate::support::{Run, fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Names and command lines. An argument with a space is in single quotes.
-const RESULTS: [(&str, &str); 21] = [
+const RESULTS: [(&str, &str); 24] = [
     ("speed", "speed am62a-w35n01jw -c 1"),
     ("speed-latency", "speed rww-mx25uw51245g -k 4096 -c 1"),
     (
@@ -12,6 +12,7 @@ const RESULTS: [(&str, &str); 21] = [
         "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-8-8,8D-8D-8D --sweep bus.reset_pin=true,false --keep-going",
     ),
     ("trace", "trace am62a-w35n01jw read-page"),
+    ("trace-corner", "trace imx6-mx30lf2g18ac erase --corner max"),
     ("keystore", "keystore"),
     ("endurance", "endurance mt29f8g08maawc"),
     ("endurance-all", "endurance --all --pages all --temperature 5"),
@@ -22,9 +23,11 @@ const RESULTS: [(&str, &str); 21] = [
     ("part-mlc", "parts mt29f8g08maawc"),
     ("slc-mode", "speed chip-h27ucg8t2etr-bc --sweep partition.slc=true,false"),
     ("setups", "setups"),
+    ("setup-keys", "setups --keys cells"),
     ("ecc-encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o rootfs.nand"),
     ("ecc-decode", "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi"),
     ("ecc-advise", "ecc advise mt29f8g08maawc --years 10 --code bch4/512 --code bch8/512"),
+    ("ecc-advise-measured", "ecc advise study-mlc-2y-nm --years 0.25 --temperature 25"),
     ("ecc-check", "ecc check dump.nand --page-size 2048 --oob-size 64"),
     ("image-check", "image check images/rootfs.ubi"),
     ("image-diff", "image diff images/rootfs.ubi images/two-volumes.ubi --second-volume rootfs"),

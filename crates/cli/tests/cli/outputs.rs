@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Every command that writes a file; OUT stands for it, without its ending.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "image build tree -o OUT --part mt29f2g08aad",
     "image ubinize volumes.ini -o OUT --part mt29f2g08aad",
     "image mkdir rootfs.ubi /opt -o OUT",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 18] = [
     "speed am62a-w35n01jw --plot OUT",
     "trace am62a-w35n01jw read-page --plot OUT",
     "endurance mt29f8g08maawc --plot OUT.svg",
+    "papers octal --plot OUT",
     "image extract rootfs.ubi OUT.tar",
 ];
 

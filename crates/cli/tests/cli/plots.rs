@@ -3,11 +3,13 @@
 use crate::support::{assert_refused, fresh, run_in};
 use std::path::Path;
 
-const PLOTS: [&[&str]; 4] = [
+const PLOTS: [&[&str]; 6] = [
     &["speed", "am62a-w35n01jw", "--plot"],
     &["speed", "am62a-w35n01jw", "--sweep", "bus.mode=1-1-1,1-8-8", "--plot"],
     &["trace", "am62a-w35n01jw", "read-page", "--plot"],
     &["endurance", "mt29f8g08maawc", "--plot"],
+    &["ecc", "advise", "mt29f8g08maawc", "--plot"],
+    &["papers", "octal", "--plot"],
 ];
 
 fn entries(folder: &Path) -> Vec<String> {

@@ -9,7 +9,7 @@ mod table;
 pub use picture::picture;
 pub use table::{Point, Series};
 
-use crate::config::{Config, ConfigError, Library, Override, Source};
+use crate::config::{Config, ConfigError, Library, Override, Provenance, Source};
 use crate::error::Error;
 use floatgate_device::cells::{Conditions, ErrorSpec, Promise, tail};
 use floatgate_device::ecc_engine::EccRequirement;
@@ -63,8 +63,19 @@ pub struct Chip {
     pub on_die: bool,
     /// True when the bit error rates were measured; otherwise they follow from the promises of the data sheet.
     pub measured: bool,
+    /// Sources of the measured bit error rates, with their confidence.
+    pub sources: Vec<ErrorSource>,
     #[serde(skip)]
     errors: ErrorSpec,
+}
+
+/// A source of measured bit error rates.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ErrorSource {
+    /// The publication.
+    pub from: String,
+    /// Probability that the coefficients are right, 0 to 1.
+    pub confidence: f64,
 }
 
 /// One code on this chip.
@@ -199,6 +210,9 @@ impl Chip {
         if let Some(errors) = errors {
             errors.check().map_err(|(key, why)| wrong(config, key, why))?;
             (chip.errors, chip.measured) = (errors, true);
+            let about = part.sources.iter().filter(|s| s.of.iter().any(|of| of.starts_with("chip.errors")));
+            let source = |s: &Provenance| ErrorSource { from: s.from.clone(), confidence: s.confidence };
+            chip.sources = about.map(source).collect();
         }
         Ok(chip)
     }
@@ -237,6 +251,7 @@ impl Chip {
             step_bytes: ecc.step_bytes,
             on_die,
             measured: false,
+            sources: Vec::new(),
             errors: ErrorSpec::typical(Promise { ecc, endurance_cycles, bits_per_cell }),
         }
     }
@@ -342,6 +357,36 @@ mod tests {
         ] {
             assert!(cycles(harder).iter().zip(&normal).all(|(hard, normal)| hard <= normal), "{harder:?}");
         }
+    }
+
+    /// Chips of published studies: more cycles, more time and more reads want a stronger code, by the measured coefficients.
+    #[test]
+    fn measured_chips_need_more_for_more() {
+        let easy = Use { years: 0.05, temperature_c: 25.0, reads: 0.0, uber: 1e-15 };
+        for name in ["study-mlc-3x-nm", "study-mlc-2y-nm", "study-tlc-72-layers"] {
+            let chip = chip(name);
+            assert!(chip.measured && !chip.sources.is_empty(), "{name}");
+            let strength = |cycles: u64, use_: Use| {
+                let chip = Chip { endurance_cycles: cycles, oob_bytes: 1 << 20, ..chip.clone() };
+                let codes = (1..400).map(|strength| Code::Bch { strength, step_bytes: 1024 });
+                let all = advise(chip, use_, &codes.collect::<Vec<_>>()).codes;
+                all.iter().position(|verdict| verdict.enough).unwrap_or(all.len())
+            };
+            let normal = strength(1000, easy);
+            assert!(strength(3000, easy) > normal, "{name}: cycles");
+            assert!(strength(1000, Use { years: 0.3, ..easy }) > normal, "{name}: years");
+            assert!(strength(1000, Use { reads: 1e6, ..easy }) > normal, "{name}: reads");
+            assert!(strength(1000, Use { temperature_c: 55.0, ..easy }) > normal, "{name}: temperature");
+        }
+    }
+
+    /// 1e5 reads of a block at 3000 cycles: 1.6e-4, Cai et al. (DSN 2015) on 2y-nm MLC, which the coefficients were not fitted to.
+    #[test]
+    fn read_disturb_of_2y_nm_chips_is_as_another_study_measured() {
+        let chip = chip("study-mlc-2y-nm");
+        let rate = |reads| chip.rate(3000.0, &Use { years: 0.0, temperature_c: 25.0, reads, uber: 1e-15 });
+        let added = rate(1e5) - rate(0.0);
+        assert!((1.2e-4..2.2e-4).contains(&added), "{added:e}");
     }
 
     #[test]

@@ -17,10 +17,12 @@ pub fn picture(advice: &Advice) -> String {
         against.flat_map(|s| s.codes.iter().enumerate().map(|named| curve(named, &s.points))).collect();
     let (chip, use_) = (&advice.chip, &advice.use_);
     let subtitle = format!(
-        "{} years at {} C between program and read, {} reads of the block; bit errors {}",
+        "{} year{} at {} C between program and read, {} read{} of the block; bit errors {}",
         use_.years,
+        if use_.years == 1.0 { "" } else { "s" },
         use_.temperature_c,
         use_.reads,
+        if use_.reads == 1.0 { "" } else { "s" },
         if chip.measured { "as measured" } else { "as the data sheet promises" }
     );
     let title = format!("{}: pages that a code gives up on", chip.chip);

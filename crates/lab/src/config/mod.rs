@@ -32,6 +32,7 @@
 mod de;
 mod de_error;
 mod error;
+mod keys;
 mod library;
 mod nearest;
 mod node;
@@ -45,6 +46,7 @@ mod sweep;
 mod tests;
 
 pub use error::{ConfigError, Problem, Report};
+pub use keys::{Key, keys};
 pub use library::{Kind, Library};
 pub use node::{Node, Table, Value};
 pub use parse::MAX_DEPTH;

@@ -82,11 +82,23 @@ pub struct About {
     pub sources: Vec<Provenance>,
 }
 
+impl About {
+    /// The source of the value at a dotted path, as [`Part::source_of`].
+    pub fn source_of(&self, path: &str) -> Option<&Provenance> {
+        closest(&self.sources, path)
+    }
+}
+
+/// The source that names the value at `path` most closely.
+fn closest<'a>(sources: &'a [Provenance], path: &str) -> Option<&'a Provenance> {
+    let covering = sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
+    covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
+}
+
 impl Part {
     /// The source of the value at a dotted path. Where several cover it, the one that names it most closely.
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
-        let covering = self.sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
-        covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
+        closest(&self.sources, path)
     }
 
     /// The head at `path` of a tree.

@@ -10,14 +10,17 @@
 //! - `claim`: what the rows on endurance measure.
 //! - `refit`: each fit once more without the row in question.
 //! - `report`: the comparison.
+//! - `picture`: the comparison as a picture.
 
 mod claim;
 mod file;
 mod job;
+mod picture;
 mod refit;
 mod report;
 
 pub use file::{Fit, Paper, Prediction, Published, Row, RowKind, Table, built_in, check, read};
+pub use picture::picture;
 pub use report::{Report, ReportPrediction, ReportRow, Summary};
 
 use crate::config::Library;

@@ -79,7 +79,7 @@ impl Layout {
         let widest = |text: &dyn Fn(&BarRow) -> String, size: i32, most: i32| {
             rows.iter().map(|row| width(&text(row), size)).max().unwrap_or(0).min(most)
         };
-        let labels = widest(&|row| row.label.clone(), LABEL, 520);
+        let labels = widest(&|row| row.label.clone(), LABEL, 520).max(80);
         // Bold is wider than plain by about a tenth.
         let totals = widest(&|row| Nanos::from_ns(row.total()).to_string(), LABEL + 1, 200);
         let notes = widest(&|row| row.note.clone(), LABEL, 320);
@@ -100,13 +100,14 @@ impl Layout {
     }
 }
 
-/// Horizontal stacked bars as an SVG document, one per row in the given order: label at the left, the phases as
-/// segments, time per call and note at the right; a legend of the phases that occur, and an axis with round ticks.
-pub fn bars(rows: &[BarRow], title: &str, subtitle: &str, scale: Scale) -> String {
+/// Horizontal stacked bars as an SVG document, one per row in the given order: label at the left below `of`, the title of this axis;
+/// the phases as segments, time per call and note at the right; a legend of the phases that occur, and an axis with round ticks.
+pub fn bars(rows: &[BarRow], of: &str, (title, subtitle): (&str, &str), scale: Scale) -> String {
     let mut layout = Layout::new(rows);
     let mut canvas = Canvas::new(title, layout.width());
     let y = canvas.heading(title, subtitle);
-    layout.top = canvas.legend(y, occurring(rows)) + 4;
+    layout.top = canvas.legend(y, occurring(rows)) + 18;
+    canvas.text((layout.left - GAP, layout.top - 10), of, Type::new(SMALL, FAINT, Anchor::Right));
     let longest = rows.iter().map(BarRow::total).max().unwrap_or(0);
     let bottom = layout.row(rows.len()) + 2;
     match scale {
@@ -128,14 +129,14 @@ fn time_axis(canvas: &mut Canvas, layout: &Layout, bottom: i32, longest: u64) {
     for tick in axis.ticks {
         draw_tick(canvas, layout, bottom, px(tick.at.as_ns(), longest), &tick.label);
     }
-    caption(canvas, layout, bottom, &format!("{} per call", axis.unit));
+    caption(canvas, layout, bottom, &format!("time per call, {}", axis.unit));
 }
 
 fn share_axis(canvas: &mut Canvas, layout: &Layout, bottom: i32) {
     for percent in (0..=100).step_by(20) {
         draw_tick(canvas, layout, bottom, px(percent, 100), &percent.to_string());
     }
-    caption(canvas, layout, bottom, "% of the time of a call");
+    caption(canvas, layout, bottom, "share of the time of a call, %");
 }
 
 fn draw_tick(canvas: &mut Canvas, layout: &Layout, bottom: i32, x: i32, label: &str) {
@@ -233,23 +234,26 @@ mod tests {
     #[test]
     fn lengths_are_to_scale_and_per_call() {
         let rows = [row("page read", 10, &[3_000_000, 0, 0, 0, 1_000_000]), row("page write", 1, &[800_000])];
-        let svg = bars(&rows, "t", "", Scale::Time);
+        let svg = bars(&rows, "test", ("t", ""), Scale::Time);
         assert_eq!(widths(&svg, Phase::Array), [233 - 1, PLOT - 1], "3/8 of 620, less 1 px for the gap");
         assert!(svg.contains("<title>page read: array 300 us, 75.0 %</title>"), "{svg}");
-        assert!(svg.contains("\n400 us\n") && svg.contains("\nus per call\n"), "{svg}");
-        let svg = bars(&rows, "t", "", Scale::Share);
+        assert!(
+            svg.contains("\n400 us\n") && svg.contains("\ntime per call, us\n") && svg.contains("\ntest\n"),
+            "{svg}"
+        );
+        let svg = bars(&rows, "test", ("t", ""), Scale::Share);
         assert_eq!(widths(&svg, Phase::Array), [PLOT * 3 / 4 - 1, PLOT - 1]);
     }
 
     #[test]
     fn only_phases_that_occur_are_named() {
-        let svg = bars(&[row("a", 1, &[5, 0, 0, 0, 7])], "t", "", Scale::Time);
+        let svg = bars(&[row("a", 1, &[5, 0, 0, 0, 7])], "test", ("t", ""), Scale::Time);
         assert!(svg.contains("\narray\n") && svg.contains("\ndata\n") && !svg.contains("\npolling\n"));
     }
 
     #[test]
     fn the_smallest_phase_shows() {
-        let svg = bars(&[row("a", 1, &[1_000_000_000, 1])], "t", "", Scale::Time);
+        let svg = bars(&[row("a", 1, &[1_000_000_000, 1])], "test", ("t", ""), Scale::Time);
         assert_eq!(widths(&svg, Phase::Command), [1]);
         assert!(svg.contains("&lt; 0.05 %"));
     }
@@ -281,10 +285,10 @@ mod tests {
         #[test]
         fn any_rows_make_a_document(rows in proptest::collection::vec(any_row(), 0..12), title in ".{0,200}") {
             for scale in [Scale::Time, Scale::Share] {
-                let svg = bars(&rows, &title, &title, scale);
+                let svg = bars(&rows, "test", (&title, &title), scale);
                 assert_well_formed(&svg);
                 assert_texts_inside(&svg);
-                prop_assert_eq!(svg, bars(&rows, &title, &title, scale));
+                prop_assert_eq!(svg, bars(&rows, "test", (&title, &title), scale));
             }
         }
     }

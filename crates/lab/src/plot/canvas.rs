@@ -1,9 +1,9 @@
 //! A drawing: boxes, lines and words in px, written as SVG by plotters.
 
-use super::palette::{FAINT, Rgb, TEXT, WHITE, ink};
+use super::palette::{FAINT, Marker, Rgb, Series, TEXT, WHITE, ink};
 use super::text_width::{cut, width, wrap};
 use floatgate_mtd::Phase;
-use plotters::prelude::{DrawingBackend, FontStyle, IntoFont, RGBColor, SVGBackend, TextStyle};
+use plotters::prelude::{Color, DrawingBackend, FontStyle, IntoFont, RGBColor, SVGBackend, TextStyle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// White space at the edges, px.
@@ -54,9 +54,37 @@ pub(super) struct Area {
 
 #[derive(Debug)]
 enum Item {
-    Box { area: Area, colour: Rgb, tip: String },
-    Line { from: (i32, i32), to: (i32, i32), colour: Rgb },
-    Text { at: (i32, i32), text: String, style: Type },
+    Box {
+        area: Area,
+        colour: Rgb,
+        tip: String,
+    },
+    Line {
+        from: (i32, i32),
+        to: (i32, i32),
+        colour: Rgb,
+    },
+    /// A line 2 px wide through points.
+    Path {
+        points: Vec<(i32, i32)>,
+        series: Series,
+        tip: String,
+    },
+    Mark {
+        at: (i32, i32),
+        series: Series,
+        tip: String,
+    },
+    Ring {
+        at: (i32, i32),
+        colour: Rgb,
+        tip: String,
+    },
+    Text {
+        at: (i32, i32),
+        text: String,
+        style: Type,
+    },
 }
 
 /// What is drawn, in order, on white paper.
@@ -81,6 +109,21 @@ impl Canvas {
     /// A line 1 px wide.
     pub(super) fn line(&mut self, from: (i32, i32), to: (i32, i32), colour: Rgb) {
         self.items.push(Item::Line { from, to, colour });
+    }
+
+    /// A line 2 px wide through `points` in the colour and dash of a series.
+    pub(super) fn path(&mut self, points: Vec<(i32, i32)>, series: Series, tip: &str) {
+        self.items.push(Item::Path { points, series, tip: tip.to_owned() });
+    }
+
+    /// The marker of a series.
+    pub(super) fn mark(&mut self, at: (i32, i32), series: Series, tip: String) {
+        self.items.push(Item::Mark { at, series, tip });
+    }
+
+    /// A ring, through which what lies below it is seen.
+    pub(super) fn ring(&mut self, at: (i32, i32), colour: Rgb, tip: String) {
+        self.items.push(Item::Ring { at, colour, tip });
     }
 
     /// A line of text.
@@ -133,23 +176,84 @@ impl Canvas {
         let size = (self.width.unsigned_abs(), height.unsigned_abs());
         let mut backend = SVGBackend::with_string(&mut svg, size);
         let paper = Area { x: 0, y: 0, w: self.width, h: height };
-        let mut tips = vec![String::new()];
+        let mut extras = vec![Extra::default()];
         draw_box(&mut backend, paper, WHITE);
         for item in self.items {
             match item {
                 Item::Box { area, colour, tip } => {
                     draw_box(&mut backend, area, colour);
-                    tips.push(printable(&tip));
+                    extras.push(Extra::tip(&tip));
                 }
                 Item::Line { from, to, colour } => draw_line(&mut backend, from, to, colour),
+                Item::Path { points, series, tip } => {
+                    let line = colour(series.colour).stroke_width(2);
+                    backend.draw_path(points, &line).ok();
+                    extras.push(Extra { dash: series.dash, ..Extra::tip(&tip) });
+                }
+                Item::Mark { at, series, tip } => {
+                    draw_mark(&mut backend, at, series);
+                    extras.push(Extra::tip(&tip));
+                }
+                Item::Ring { at, colour: rgb, tip } => {
+                    backend.draw_circle(at, 6, &colour(rgb).stroke_width(2), false).ok();
+                    extras.push(Extra::tip(&tip));
+                }
                 Item::Text { at, text, style } => draw_text(&mut backend, at, &text, style),
             }
         }
         // Errors come from writing files only, and this is a string; the same holds for the functions below.
         backend.present().ok();
         drop(backend);
-        describe(&svg, &self.name, &tips)
+        describe(&svg, &self.name, &extras)
     }
+}
+
+/// Attributes of a drawn element that plotters has no call for.
+#[derive(Clone, Debug, Default)]
+struct Extra {
+    tip: String,
+    /// Lengths of dashes and gaps, px.
+    dash: &'static [u8],
+}
+
+impl Extra {
+    fn tip(tip: &str) -> Self {
+        Self { tip: printable(tip), dash: &[] }
+    }
+
+    /// The element of this line of the document with its attributes.
+    fn apply(&self, line: &str) -> String {
+        let (Some(open), Some(name)) = (line.strip_suffix("/>"), line[1..].split(' ').next()) else {
+            return line.to_owned();
+        };
+        let lengths: Vec<String> = self.dash.iter().map(u8::to_string).collect();
+        let dash = match self.dash {
+            [] => String::new(),
+            _ => format!(" stroke-dasharray=\"{}\"", lengths.join(" ")),
+        };
+        match self.tip.as_str() {
+            "" => format!("{open}{dash}/>"),
+            tip => format!("{open}{dash}><title>{}</title></{name}>", escape(tip)),
+        }
+    }
+}
+
+/// Half the height of a marker, px.
+const MARK: i32 = 4;
+
+fn draw_mark(backend: &mut SVGBackend<'_>, (x, y): (i32, i32), series: Series) {
+    let fill = colour(series.colour).filled();
+    match series.marker {
+        Marker::Square => backend.draw_rect((x - 3, y - 3), (x + 3, y + 3), &fill, true),
+        Marker::Circle => backend.draw_circle((x, y), MARK.unsigned_abs(), &fill, true),
+        Marker::Diamond => backend.fill_polygon(
+            [(x, y - MARK - 1), (x + MARK + 1, y), (x, y + MARK + 1), (x - MARK - 1, y)],
+            &fill,
+        ),
+        Marker::Triangle => backend
+            .fill_polygon([(x, y - MARK - 1), (x + MARK + 1, y + MARK), (x - MARK - 1, y + MARK)], &fill),
+    }
+    .ok();
 }
 
 fn colour(rgb: Rgb) -> RGBColor {
@@ -179,24 +283,22 @@ fn draw_text(backend: &mut SVGBackend<'_>, at: (i32, i32), text: &str, style: Ty
     backend.draw_text(text, &style, at).ok();
 }
 
-/// Adds what plotters has no call for: the document's title, and the n-th rectangle's tip. Each element is a line, and
-/// words are escaped, so no word looks like an element.
-fn describe(svg: &str, name: &str, tips: &[String]) -> String {
-    let mut out = String::with_capacity(svg.len() + tips.iter().map(|t| t.len() + 40).sum::<usize>());
-    let mut tips = tips.iter();
+/// Adds what plotters has no call for: the document's title, and the tip and dash of the n-th shape. Each element is a line,
+/// and words are escaped, so no word looks like an element.
+fn describe(svg: &str, name: &str, extras: &[Extra]) -> String {
+    let mut out = String::with_capacity(svg.len() + extras.iter().map(|e| e.tip.len() + 40).sum::<usize>());
+    let mut extras = extras.iter();
     for line in svg.lines() {
-        let tip = if line.starts_with("<rect") { tips.next().filter(|t| !t.is_empty()) } else { None };
-        match (tip, line.strip_suffix("/>")) {
-            (Some(tip), Some(open)) => out += &format!("{open}><title>{}</title></rect>\n", escape(tip)),
-            _ if line.starts_with("<svg") => {
+        let shape = ["<rect", "<circle", "<polygon", "<polyline"].iter().any(|name| line.starts_with(name));
+        match shape.then(|| extras.next()).flatten() {
+            Some(extra) => out += &extra.apply(line),
+            None if line.starts_with("<svg") => {
                 out += &line.replacen("<svg", "<svg role=\"img\"", 1);
-                out += &format!("\n<title>{}</title>\n", escape(name));
+                out += &format!("\n<title>{}</title>", escape(name));
             }
-            _ => {
-                out += line;
-                out.push('\n');
-            }
+            None => out += line,
         }
+        out.push('\n');
     }
     out
 }
@@ -292,6 +394,47 @@ pub(super) mod tests {
             let y = number(line, "y");
             assert!(y - 6.0 >= 0.0 && y + 6.0 <= bottom, "{words} at {y}");
         }
+    }
+
+    /// Every shape and line of the document lies within it.
+    pub(crate) fn assert_shapes_inside(svg: &str) {
+        let numbers = |text: &str| -> Vec<f64> {
+            text.split([' ', ',']).filter(|t| !t.is_empty()).map(|t| t.parse().unwrap()).collect()
+        };
+        let value = |line: &str, name: &str| -> Vec<f64> {
+            let from = line.find(&format!(" {name}=\"")).map(|at| at + name.len() + 3);
+            from.map_or_else(Vec::new, |from| numbers(line[from..].split('"').next().unwrap()))
+        };
+        let root = svg.lines().next().unwrap();
+        let (right, bottom) = (value(root, "width")[0], value(root, "height")[0]);
+        for line in svg.lines().filter(|l| l.starts_with('<') && !l.starts_with("<svg")) {
+            let points = value(line, "points");
+            let xs = ["x", "x1", "x2", "cx"].into_iter().flat_map(|name| value(line, name));
+            let ys = ["y", "y1", "y2", "cy"].into_iter().flat_map(|name| value(line, name));
+            for x in xs.chain(points.iter().copied().step_by(2)) {
+                assert!((0.0..=right).contains(&x), "{line}");
+            }
+            for y in ys.chain(points.iter().copied().skip(1).step_by(2)) {
+                assert!((0.0..=bottom).contains(&y), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn dashes_and_tips_go_to_their_shapes() {
+        let mut canvas = Canvas::new("t", 100);
+        for i in 0..4 {
+            canvas.path(vec![(5, 5), (50, 5 + 5 * i)], super::super::palette::series(i as usize), "a < b");
+            canvas.mark((50, 5 + 5 * i), super::super::palette::series(i as usize), String::new());
+        }
+        canvas.ring((9, 9), TEXT, "ring".to_owned());
+        let svg = canvas.finish(50);
+        assert_well_formed(&svg);
+        assert_shapes_inside(&svg);
+        let lines: Vec<&str> = svg.lines().filter(|l| l.starts_with("<polyline")).collect();
+        assert!(!lines[0].contains("dasharray") && lines[1].contains("stroke-dasharray=\"8 4\""), "{svg}");
+        assert!(lines.iter().all(|l| l.ends_with("<title>a &lt; b</title></polyline>")), "{svg}");
+        assert!(svg.contains("<title>ring</title></circle>"), "{svg}");
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Curves on two logarithmic axes.
 
-use super::canvas::{Anchor, Area, Canvas, MARGIN, SMALL, Type};
-use super::legend::{grid, keys, levels};
-use super::palette::{FAINT, Rgb, TEXT, ink};
+use super::canvas::{Anchor, Canvas, MARGIN, SMALL, Type};
+use super::legend::{Key, grid, keys, levels, vertical_title};
+use super::palette::{Series, TEXT, series};
 use super::scale::Scale;
-use floatgate_mtd::Phase;
 
 /// A curve: name, and points from left to right.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,69 +36,92 @@ const LABELS: i32 = 56;
 /// Room for half of the last label at the right.
 const EDGE: i32 = 12;
 
-/// Curves as an SVG document.
+/// Curves as an SVG document. Both axes reach to the last of the data and to the mark.
 pub fn curves(all: &[Curve], chart: &Chart<'_>) -> String {
     let mut canvas = Canvas::new(chart.title, WIDTH);
     let y = canvas.heading(chart.title, chart.subtitle) + 8;
-    let names: Vec<(Rgb, String)> =
-        all.iter().enumerate().map(|(i, c)| (colour(i), c.name.clone())).collect();
-    let top = keys(&mut canvas, y, WIDTH - MARGIN, &names) + 24;
+    let named = all.iter().enumerate().map(|(i, c)| (Key::Line(series(i)), c.name.clone()));
+    let top = keys(&mut canvas, y, WIDTH - MARGIN, &named.collect::<Vec<_>>()) + 24;
     let bottom = top + HEIGHT;
     let points = || all.iter().flat_map(|curve| &curve.points);
-    let (least, most) = range(points().map(|p| p.0));
+    let (least, most) = range(points().map(|p| p.0).chain(chart.mark.map(|(at, _)| at)));
     let (_, highest) = range(points().map(|p| p.1));
     let x = Scale::log((MARGIN + LABELS, WIDTH - MARGIN - EDGE), least, most);
     let y = Scale::log((bottom, top), chart.floor, highest.max(chart.floor));
     levels(&mut canvas, &x, &y);
     grid(&mut canvas, &x, (top, bottom), chart.axes.0);
-    canvas.text((MARGIN, top - 14), chart.axes.1, Type::new(SMALL, FAINT, Anchor::Left));
+    vertical_title(&mut canvas, top, chart.axes.1);
     if let Some((at, name)) = chart.mark {
         canvas.line((x.at(at), top), (x.at(at), bottom), TEXT);
         canvas.text((x.at(at), top - 10), name, Type::new(SMALL, TEXT, Anchor::Middle));
     }
     for (i, curve) in all.iter().enumerate() {
-        draw(&mut canvas, &px(curve, &x, &y, chart.floor), colour(i), &curve.name);
+        draw(&mut canvas, curve, (&x, &y), chart.floor, series(i));
     }
     canvas.finish(bottom + 44)
 }
 
-/// Smallest and largest, or 1 and 1 of nothing.
+/// Smallest and largest of what is above 0, or 1 and 1 of nothing.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    let above = values.filter(|v| *v > 0.0);
+    let (low, high) = above.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     if low <= high { (low, high) } else { (1.0, 1.0) }
 }
 
-/// The points that lie above the floor, and the one before the first: there the curve comes up from below.
-fn px(curve: &Curve, x: &Scale, y: &Scale, floor: f64) -> Vec<(i32, i32)> {
-    let above = curve.points.iter().position(|p| p.1 >= floor).unwrap_or(curve.points.len());
-    curve.points[above.saturating_sub(1)..].iter().map(|p| (x.at(p.0), y.at(p.1))).collect()
-}
-
-/// A curve three lines thick, with dots at its points.
-fn draw(canvas: &mut Canvas, points: &[(i32, i32)], colour: Rgb, tip: &str) {
-    for pair in points.windows(2) {
-        for shift in -1..=1 {
-            let moved = |(x, y): (i32, i32)| (x, y + shift);
-            canvas.line(moved(pair[0]), moved(pair[1]), colour);
+/// The stretches of a curve that lie above the floor, to where they cross it.
+fn stretches(points: &[(f64, f64)], floor: f64) -> Vec<Vec<(f64, f64)>> {
+    let mut out: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut last: Option<(f64, f64)> = None;
+    for &point in points {
+        let was_above = last.is_some_and(|p| p.1 >= floor);
+        let crossing =
+            last.filter(|p| (p.1 >= floor) != (point.1 >= floor)).and_then(|p| cross(p, point, floor));
+        match (was_above, point.1 >= floor) {
+            (true, true) => {}
+            (false, true) => out.push(crossing.into_iter().collect()),
+            (true, false) => out.last_mut().into_iter().for_each(|stretch| stretch.extend(crossing)),
+            (false, false) => {}
         }
+        if point.1 >= floor {
+            out.last_mut().into_iter().for_each(|stretch| stretch.push(point));
+        }
+        last = Some(point);
     }
-    for (x, y) in points {
-        canvas.fill(Area { x: x - 3, y: y - 3, w: 6, h: 6 }, colour, tip.to_owned());
-    }
+    out
 }
 
-/// Every other colour of the table: neighbours differ more.
-fn colour(curve: usize) -> Rgb {
-    ink(Phase::ALL[curve * 3 % Phase::ALL.len()]).rgb
+/// Where the line between two points meets `floor`, on logarithmic axes; none when one of them is at 0, which these do not have.
+fn cross(a: (f64, f64), b: (f64, f64), floor: f64) -> Option<(f64, f64)> {
+    if a.1.min(b.1) <= 0.0 {
+        return None;
+    }
+    let share = libm::log10(floor / a.1) / libm::log10(b.1 / a.1);
+    Some((a.0 * libm::pow(b.0 / a.0, share), floor))
+}
+
+/// A curve, with markers at its points.
+fn draw(canvas: &mut Canvas, curve: &Curve, (x, y): (&Scale, &Scale), floor: f64, series: Series) {
+    let px = |p: &(f64, f64)| (x.at(p.0), y.at(p.1));
+    for stretch in stretches(&curve.points, floor) {
+        canvas.path(stretch.iter().map(px).collect(), series, &curve.name);
+    }
+    for point in curve.points.iter().filter(|p| p.1 >= floor) {
+        canvas.mark(px(point), series, format!("{}: {:e} at {}", curve.name, point.1, point.0));
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::canvas::tests::{assert_texts_inside, assert_well_formed};
+    use super::super::canvas::tests::{assert_shapes_inside, assert_texts_inside, assert_well_formed};
     use super::*;
 
-    const CHART: Chart<'_> =
-        Chart { title: "T", subtitle: "S", axes: ("x", "y"), mark: Some((1e3, "rated")), floor: 1e-20 };
+    const CHART: Chart<'_> = Chart {
+        title: "T",
+        subtitle: "S",
+        axes: ("x, cycles", "y, pages"),
+        mark: Some((1e3, "rated")),
+        floor: 1e-20,
+    };
 
     #[test]
     fn curves_make_a_document() {
@@ -118,12 +140,46 @@ mod tests {
         assert_well_formed(&curves(&[], &CHART));
     }
 
+    /// Colour and dash of each curve of a document.
+    fn looks(svg: &str) -> std::collections::BTreeSet<(&str, &str)> {
+        let of = |line: &'_ str, name: &str| -> Option<(usize, usize)> {
+            let from = line.find(&format!(" {name}=\""))? + name.len() + 3;
+            Some((from, from + line[from..].find('"')?))
+        };
+        let lines = svg.lines().filter(|l| l.starts_with("<polyline") && l.contains("<title>"));
+        lines
+            .map(|l| {
+                let cut = |name: &str| of(l, name).map_or("", |(from, to)| &l[from..to]);
+                (cut("stroke"), cut("stroke-dasharray"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn no_two_curves_look_alike_and_nothing_leaves_the_frame() {
+        let curve = |i: i32| Curve {
+            name: format!("curve {i}"),
+            points: vec![(3e2, 1e-24), (2e3, 1e-18), (f64::from(i + 2) * 4e6, 0.3)],
+        };
+        // The mark lies beside all points, on either side.
+        for mark in [1.0, 1e9] {
+            let all: Vec<Curve> = (0..16).map(curve).collect();
+            let svg = curves(&all, &Chart { mark: Some((mark, "rated")), ..CHART });
+            assert_well_formed(&svg);
+            assert_shapes_inside(&svg);
+            assert_eq!(looks(&svg).len(), 16, "{svg}");
+            assert!(svg.contains("\nx, cycles\n") && svg.contains("\ny, pages\n"), "both axes have titles");
+        }
+    }
+
     #[test]
     fn what_lies_below_the_floor_is_left_out() {
-        let x = Scale::log((0, 100), 1.0, 1e4);
-        let y = Scale::log((100, 0), 1e-20, 1.0);
-        let curve =
-            Curve { name: String::new(), points: vec![(1.0, 0.0), (10.0, 0.0), (100.0, 1e-10), (1e4, 1.0)] };
-        assert_eq!(px(&curve, &x, &y, 1e-20), [(25, 100), (50, 50), (100, 0)]);
+        let points = [(1.0, 0.0), (10.0, 0.0), (100.0, 1e-10), (1e4, 1.0)];
+        assert_eq!(stretches(&points, 1e-20), [vec![(100.0, 1e-10), (1e4, 1.0)]], "no line from nowhere");
+        let points = [(1.0, 1e-30), (100.0, 1e-10), (1e4, 1e-30), (1e6, 1e-10)];
+        let all = stretches(&points, 1e-20);
+        assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 2]);
+        assert!((all[0][0].0 - 10.0).abs() < 1e-6 && all[0][0].1 == 1e-20, "{all:?}");
+        assert!((all[0][2].0 - 1e3).abs() < 1e-6 && (all[1][0].0 - 1e5).abs() < 1e-3, "{all:?}");
     }
 }

@@ -1,26 +1,70 @@
 //! What charts share: keys of colours, grid lines with labels.
 
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
-use super::palette::{AXIS, FAINT, GRID, Rgb, TEXT};
+use super::palette::{AXIS, FAINT, GRID, Rgb, Series, TEXT};
 use super::scale::Scale;
 use super::text_width::width;
 
-/// Colours with their meanings, from `y` down and up to `right`. Returns the y below them.
-pub(super) fn keys(canvas: &mut Canvas, y: i32, right: i32, entries: &[(Rgb, String)]) -> i32 {
+/// What stands before a meaning in a legend.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Key {
+    /// A box of this colour.
+    Fill(Rgb),
+    /// A piece of the series' line, with its marker.
+    Line(Series),
+    /// A piece of the series' line without markers.
+    Plain(Series),
+    /// The marker of a series.
+    Mark(Series),
+    /// A ring of this colour.
+    Ring(Rgb),
+}
+
+impl Key {
+    const fn width(self) -> i32 {
+        if matches!(self, Self::Line(_) | Self::Plain(_)) { 36 } else { 12 }
+    }
+
+    fn draw(self, canvas: &mut Canvas, x: i32, middle: i32) {
+        let line = || vec![(x, middle), (x + 36, middle)];
+        match self {
+            Self::Fill(colour) => {
+                canvas.fill(Area { x, y: middle - 6, w: 12, h: 12 }, colour, String::new());
+            }
+            Self::Line(series) => {
+                canvas.path(line(), series, "");
+                canvas.mark((x + 18, middle), series, String::new());
+            }
+            Self::Plain(series) => canvas.path(line(), series, ""),
+            Self::Mark(series) => canvas.mark((x + 6, middle), series, String::new()),
+            Self::Ring(colour) => canvas.ring((x + 6, middle), colour, String::new()),
+        }
+    }
+}
+
+/// Keys with their meanings, from `y` down and up to `right`. Returns the y below them.
+pub(super) fn keys(canvas: &mut Canvas, y: i32, right: i32, entries: &[(Key, String)]) -> i32 {
     let (mut x, mut y) = (MARGIN, y);
-    for (colour, meaning) in entries {
-        let needs = 18 + width(meaning, LABEL);
+    for (key, meaning) in entries {
+        let indent = key.width() + 6;
+        let needs = indent + width(meaning, LABEL);
         if x > MARGIN && x + needs > right {
             (x, y) = (MARGIN, y + 20);
         }
-        canvas.fill(Area { x, y: y + 1, w: 12, h: 12 }, *colour, String::new());
-        canvas.text_within((x + 18, y + 7), meaning, Type::new(LABEL, TEXT, Anchor::Left), right - x - 18);
+        key.draw(canvas, x, y + 7);
+        let room = right - x - indent;
+        canvas.text_within((x + indent, y + 7), meaning, Type::new(LABEL, TEXT, Anchor::Left), room);
         x += needs + 16;
     }
     y + 24
 }
 
-/// Vertical grid lines with labels below, and what they count.
+/// Title of the vertical axis, above its upper end.
+pub(super) fn vertical_title(canvas: &mut Canvas, top: i32, title: &str) {
+    canvas.text((MARGIN, top - 14), title, Type::new(SMALL, FAINT, Anchor::Left));
+}
+
+/// Vertical grid lines with labels below, and the title of the horizontal axis.
 pub(super) fn grid(canvas: &mut Canvas, scale: &Scale, (top, bottom): (i32, i32), caption: &str) {
     for (value, label) in scale.ticks() {
         let x = scale.at(value);

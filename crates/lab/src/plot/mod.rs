@@ -4,6 +4,7 @@
 //! - [`percentages`], [`breakdown_text`]: shares that add up to 100.0 as printed.
 //! - [`bars`]: one stacked bar per test or sweep combination.
 //! - [`curves`]: curves on logarithmic axes.
+//! - [`comparisons`]: published figures over simulated ones.
 //! - [`wear_figures`]: how long chips live, and how their times change.
 //! - [`waterfall_svg`], [`waterfall_text`]: one operation on the timelines of its resources.
 //!
@@ -13,6 +14,7 @@
 mod axis;
 mod bars;
 mod canvas;
+mod comparison;
 mod curves;
 mod lanes;
 mod legend;
@@ -27,6 +29,7 @@ mod waterfall;
 mod wear;
 
 pub use bars::{BarRow, Scale, bars};
+pub use comparison::{Compared, Comparison, Published, comparisons};
 pub use curves::{Chart, Curve, curves};
 pub use palette::{Ink, ink};
 pub use share::{breakdown_text, percentages};

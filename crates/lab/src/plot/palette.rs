@@ -18,6 +18,47 @@ pub(super) const STRIPE: Rgb = [0xF6, 0xF6, 0xF6];
 /// Paper.
 pub(super) const WHITE: Rgb = [0xFF, 0xFF, 0xFF];
 
+/// Colours of the series of a chart: those of Okabe and Ito ("Color Universal Design", 2002), which readers with any kind of
+/// colour vision tell apart, without yellow, which is too light for lines on white.
+const SERIES: [Rgb; 7] = [
+    [0x00, 0x72, 0xB2], // blue
+    [0xD5, 0x5E, 0x00], // vermillion
+    [0x00, 0x9E, 0x73], // bluish green
+    [0xCC, 0x79, 0xA7], // reddish purple
+    [0xE6, 0x9F, 0x00], // orange
+    [0x56, 0xB4, 0xE9], // sky blue
+    [0x00, 0x00, 0x00], // black
+];
+
+/// Lengths of dashes and gaps, px; the first is a solid line.
+const DASHES: [&[u8]; 4] = [&[], &[8, 4], &[2, 3], &[10, 3, 2, 3]];
+
+/// Shape drawn at the points of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marker {
+    Square,
+    Circle,
+    Diamond,
+    Triangle,
+}
+
+/// Look of a series of a chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Series {
+    pub(super) colour: Rgb,
+    /// Lengths of dashes and gaps, px; empty for a solid line.
+    pub(super) dash: &'static [u8],
+    pub(super) marker: Marker,
+}
+
+/// Look of the series with this number. Colour and dash together repeat after 28 series, so that a print without colours can be
+/// read, too.
+pub(super) fn series(number: usize) -> Series {
+    let markers = [Marker::Square, Marker::Circle, Marker::Diamond, Marker::Triangle];
+    let dash = number % DASHES.len();
+    Series { colour: SERIES[number % SERIES.len()], dash: DASHES[dash], marker: markers[dash] }
+}
+
 /// Colour and pattern of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink {
@@ -147,6 +188,24 @@ mod tests {
             let text = if ink(phase).is_dark() { 1.0 } else { 0.0 };
             let (light, dark) = (luminance.max(text), luminance.min(text));
             assert!((light + 0.05) / (dark + 0.05) > 3.0, "{phase}");
+        }
+    }
+
+    #[test]
+    fn series_differ_in_colour_or_dash() {
+        let all: std::collections::BTreeSet<(Rgb, &[u8])> =
+            (0..28).map(series).map(|s| (s.colour, s.dash)).collect();
+        assert_eq!(all.len(), 28);
+    }
+
+    /// The palette was made for red-green vision; under tritanopia blue and green are close, and their dashes differ.
+    #[test]
+    fn series_differ_to_any_eye() {
+        for eye in [NORMAL, PROTANOPIA, DEUTERANOPIA, TRITANOPIA] {
+            for (a, b) in (0..7).flat_map(|b| (0..b).map(move |a| (series(a), series(b)))) {
+                let apart = distance(lab(a.colour, &eye), lab(b.colour, &eye));
+                assert!(apart > 20.0 || a.dash != b.dash, "{a:?} and {b:?} are {apart:.1} apart");
+            }
         }
     }
 

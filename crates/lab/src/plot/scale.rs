@@ -30,10 +30,10 @@ impl Scale {
         Self { from, to, min: 0.0, max: steps * step, log: false }
     }
 
-    /// Px of a value; what lies outside is drawn at the border.
+    /// Px of a value. A scale is made from all values that are drawn on it, so that none lies outside.
     pub(super) fn at(&self, value: f64) -> i32 {
         let value = if self.log { libm::log10(value.max(SMALLEST)) } else { value };
-        let share = ((value - self.min) / (self.max - self.min)).clamp(0.0, 1.0);
+        let share = (value - self.min) / (self.max - self.min);
         self.from + libm::round(share * f64::from(self.to - self.from)) as i32
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn ticks_are_round_and_hold_the_values() {
         let log = Scale::log((0, 600), 12_000.0, 9e6);
         assert_eq!(labels(&log), "10k 100k 1M 10M");
-        assert_eq!((log.at(1e4), log.at(1e5), log.at(1e7), log.at(1.0), log.at(1e99)), (0, 200, 600, 0, 600));
+        assert_eq!((log.at(1e4), log.at(1e5), log.at(1e7), log.at(1e3)), (0, 200, 600, -200));
         assert_eq!(labels(&Scale::log((0, 9), 100.0, 100.0)), "100 200 500 1k");
         let linear = Scale::linear((100, 200), 6500.0);
         assert_eq!(labels(&linear), "0 2k 4k 6k 8k");

@@ -31,7 +31,8 @@ pub fn waterfall_svg(spans: &[Span], title: &str, subtitle: &str) -> String {
     let lanes = Lanes::new(spans);
     let mut canvas = Canvas::new(title, RIGHT + SLACK + MARGIN);
     let y = canvas.heading(title, subtitle);
-    let top = canvas.legend(y, lanes.phases()) + 4;
+    let top = canvas.legend(y, lanes.phases()) + 18;
+    canvas.text((MARGIN, top - 10), "resource", Type::new(SMALL, FAINT, Anchor::Left));
     let bottom = (0..lanes.lanes.len()).fold(top, |y, _| y.saturating_add(LANE));
     draw_stripes(&mut canvas, &lanes, top);
     draw_axis(&mut canvas, &lanes, (top, bottom), spans.len());
@@ -73,7 +74,7 @@ fn draw_axis(canvas: &mut Canvas, lanes: &Lanes, (top, bottom): (i32, i32), coun
     }
     canvas.line((LEFT, bottom), (RIGHT, bottom), AXIS);
     let spans = if count == 1 { "span" } else { "spans" };
-    let caption = format!("{} from the start; {} in {count} {spans}", axis.unit, lanes.range);
+    let caption = format!("time from the start, {}; {} in {count} {spans}", axis.unit, lanes.range);
     canvas.text((LEFT + PLOT / 2, bottom + 31), &caption, Type::new(SMALL, FAINT, Anchor::Middle));
 }
 
@@ -206,7 +207,8 @@ mod tests {
         assert_well_formed(&svg);
         assert_texts_inside(&svg);
         assert!(
-            svg.contains("\ntR  34.7 us\n") && svg.contains("\nus from the start; 76.0 us in 25 spans\n")
+            svg.contains("\ntR  34.7 us\n")
+                && svg.contains("\ntime from the start, us; 76.0 us in 25 spans\n")
         );
         assert!(svg.contains("<title>die 0: tR (array), 34.7 us from 13.3 us</title>"));
     }

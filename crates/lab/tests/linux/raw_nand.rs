@@ -210,8 +210,10 @@ fn every_raw_nand_takes_what_linux_sends() {
         let data: Vec<u8> = (0..spec.geometry.full_page()).map(|i| (i * 11) as u8).collect();
         nand.program(&spec, block, &data);
         let found = nand.page(&spec, block);
-        // A first error or two are a matter of the cells, not of the commands.
+        // A first error or two are a matter of the cells, not of the commands; cells that were measured may have more.
         let wrong: u32 = found.iter().zip(&data).map(|(a, b)| (a ^ b).count_ones()).sum();
-        assert!(wrong < 3, "{name}: {wrong} wrong bits");
+        let bits = f64::from(spec.geometry.full_page() * 8);
+        let usual = spec.errors.map_or(0.0, |errors| 2.0 * errors.floor * bits);
+        assert!(f64::from(wrong) < 3.0 + usual, "{name}: {wrong} wrong bits");
     }
 }

@@ -253,6 +253,7 @@ fn real_sfdp_areas_agree_with_the_catalogue() {
     for (name, profile) in [
         ("w25q128jv", ""),
         ("w25q512jv", ""),
+        ("mx25uw12845g", ""),
         ("mx25l25645g", ", profile = 'mx25l25635e'"),
         ("mx25l25645g", ", profile = 'mx25l25635f'"),
     ] {

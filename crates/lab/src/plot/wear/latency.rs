@@ -1,28 +1,28 @@
 //! Read, write and erase latency by device: at the beginning of life, typically, and at its end.
 
 use super::super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, Type};
-use super::super::palette::{AXIS, Rgb, TEXT, ink};
+use super::super::legend::Key;
+use super::super::palette::{AXIS, Rgb, TEXT, series};
 use super::{Figure, NAMES, ROW, Scale, WIDTH, grid, heading, keys, names, rows, treatment};
 use crate::endurance::{Latency, Report};
-use floatgate_mtd::Phase;
 
 /// Space between panels.
 const GAP: i32 = 36;
 
-/// The three moments of a life, and their colours.
-const MOMENTS: [(Phase, &str); 3] = [
-    (Phase::Data, "mean of the first 100 cycles"),
-    (Phase::Array, "mean of the first 10 000 cycles (typical)"),
-    (Phase::Controller, "mean of the last 100 cycles before the failure"),
+/// The three moments of a life.
+const MOMENTS: [&str; 3] = [
+    "mean of the first 100 cycles",
+    "mean of the first 10 000 cycles (typical)",
+    "mean of the last 100 cycles before the failure",
 ];
 
 /// An operation: its name, and its times at the three moments.
 type Operation = (&'static str, fn(&Report) -> Option<[f64; 3]>);
 
 const OPERATIONS: [Operation; 3] = [
-    ("read, us", |r| Some([r.read_us; 3])),
-    ("program, us", |r| r.program.as_ref().map(three)),
-    ("erase, us", |r| Some(three(&r.erase))),
+    ("read time, us", |r| Some([r.read_us; 3])),
+    ("program time, us", |r| r.program.as_ref().map(three)),
+    ("erase time, us", |r| Some(three(&r.erase))),
 ];
 
 const fn three(l: &Latency) -> [f64; 3] {
@@ -32,12 +32,8 @@ const fn three(l: &Latency) -> [f64; 3] {
 pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
     let y =
         heading(canvas, y, Figure::Latency, &format!("Array times over the life; {}", treatment(reports)));
-    let top = keys(
-        canvas,
-        y,
-        WIDTH - MARGIN,
-        &MOMENTS.map(|(phase, meaning)| (ink(phase).rgb, meaning.to_owned())),
-    ) + 20;
+    let moments = (0..).zip(MOMENTS).map(|(i, meaning)| (Key::Fill(series(i).colour), meaning.to_owned()));
+    let top = keys(canvas, y, WIDTH - MARGIN, &moments.collect::<Vec<_>>()) + 20;
     names(canvas, top, reports);
     let left = MARGIN + NAMES;
     let wide = (WIDTH - MARGIN - 10 - left - 2 * GAP) / 3;
@@ -71,10 +67,10 @@ fn draw_row(canvas: &mut Canvas, middle: i32, scale: &Scale, times: [f64; 3], wh
     let (left, right) = (at[0].min(at[1]).min(at[2]), at[0].max(at[1]).max(at[2]));
     canvas.fill(Area { x: left, y: middle - 1, w: (right - left).max(1), h: 2 }, AXIS, String::new());
     // The earliest moment is the tallest: moments that coincide stay visible.
-    for ((x, height), (time, (phase, moment))) in
-        at.into_iter().zip([9, 6, 3]).zip(times.into_iter().zip(MOMENTS))
+    for (i, ((x, height), (time, moment))) in
+        at.into_iter().zip([9, 6, 3]).zip(times.into_iter().zip(MOMENTS)).enumerate()
     {
-        let colour: Rgb = ink(phase).rgb;
+        let colour: Rgb = series(i).colour;
         canvas.fill(
             Area { x: x - 3, y: middle - height, w: 6, h: 2 * height },
             colour,

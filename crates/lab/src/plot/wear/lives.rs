@@ -1,8 +1,9 @@
 //! Endurance by device: each block, and minimum, median and maximum, on a logarithmic axis.
 
 use super::super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, Type};
-use super::super::palette::{AXIS, FAINT, TEXT};
-use super::{Figure, NAMES, ROW, Scale, WIDTH, colour, grid, heading, keys, names, rows, treatment};
+use super::super::legend::Key;
+use super::super::palette::{AXIS, FAINT, TEXT, series};
+use super::{Figure, NAMES, ROW, Scale, WIDTH, grid, heading, keys, names, rows, treatment};
 use crate::endurance::Report;
 
 /// Room for the note at the right.
@@ -15,13 +16,21 @@ pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
         Figure::Endurance,
         &format!("Cycles until the status fails; {}", treatment(reports)),
     );
+    let blocks = reports.iter().map(|r| r.blocks.len()).max().unwrap_or(0);
     let meanings = [
-        (colour(0), "blocks, from the first to fail to the last"),
+        (
+            series(0).colour,
+            if blocks == 1 { "the block" } else { "blocks, from the first to fail to the last" },
+        ),
         (TEXT, "median"),
         (FAINT, "what the data sheet promises"),
     ];
-    let top =
-        keys(canvas, y, WIDTH - MARGIN, &meanings.map(|(colour, meaning)| (colour, meaning.to_owned())));
+    let top = keys(
+        canvas,
+        y,
+        WIDTH - MARGIN,
+        &meanings.map(|(colour, meaning)| (Key::Fill(colour), meaning.to_owned())),
+    ) + 16;
     let bottom = top + rows(reports);
     let cycles =
         || reports.iter().flat_map(|r| [r.nominal_cycles, r.life.min, r.life.max]).map(|c| c.max(1) as f64);
@@ -45,7 +54,7 @@ fn draw_row(canvas: &mut Canvas, middle: i32, scale: &Scale, report: &Report) {
     drawn.sort_unstable();
     drawn.dedup();
     for x in drawn {
-        canvas.fill(Area { x: x - 1, y: middle - 5, w: 2, h: 10 }, colour(0), String::new());
+        canvas.fill(Area { x: x - 1, y: middle - 5, w: 2, h: 10 }, series(0).colour, String::new());
     }
     let tip = format!("{}: {} to {} cycles, median {}", report.chip, life.min, life.max, life.median);
     canvas.fill(Area { x: at(life.median) - 2, y: middle - 9, w: 4, h: 18 }, TEXT, tip);

@@ -5,14 +5,13 @@ mod latency;
 mod lives;
 mod trace;
 
-use super::canvas::{Anchor, Canvas, LABEL, MARGIN, Type};
+use super::canvas::{Anchor, Canvas, LABEL, MARGIN, SMALL, Type};
 use super::legend::{grid, keys};
-use super::palette::{FAINT, Rgb, TEXT, ink};
+use super::palette::{FAINT, TEXT};
 use super::scale::Scale;
 use super::text_width::wrap;
 use crate::endurance::Report;
 use crate::words::count;
-use floatgate_mtd::Phase;
 
 /// A figure of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +79,9 @@ fn heading(canvas: &mut Canvas, y: i32, figure: Figure, subtitle: &str) -> i32 {
     y + 6
 }
 
-/// The colour of the chip with this number.
-fn colour(chip: usize) -> Rgb {
-    ink(Phase::ALL[chip % Phase::ALL.len()]).rgb
-}
-
-/// The chips' names at the left of their rows.
+/// The chips' names at the left of their rows, below the title of this axis.
 fn names(canvas: &mut Canvas, top: i32, reports: &[Report]) {
+    canvas.text((MARGIN + NAMES - 12, top - 10), "chip", Type::new(SMALL, FAINT, Anchor::Right));
     for (row, report) in (0..).zip(reports) {
         let at = (MARGIN + NAMES - 12, top + row * ROW + ROW / 2);
         canvas.text_within(at, &report.chip, Type::new(LABEL, TEXT, Anchor::Right), NAMES - 12);
@@ -111,7 +106,7 @@ fn treatment(reports: &[Report]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::canvas::tests::{assert_texts_inside, assert_well_formed};
+    use super::super::canvas::tests::{assert_shapes_inside, assert_texts_inside, assert_well_formed};
     use super::*;
     use crate::config::{Library, Override};
     use crate::endurance::{Experiment, PAPER_CHIPS, Subject, run};
@@ -148,11 +143,25 @@ mod tests {
                 let svg = wear_figures(reports, &[figure]);
                 assert_well_formed(&svg);
                 assert_texts_inside(&svg);
+                assert_shapes_inside(&svg);
             }
         }
         let together = wear_figures(&all[0], &Figure::ALL);
         assert_eq!(together, wear_figures(&all[0], &Figure::ALL));
         assert!(Figure::ALL.iter().all(|figure| together.contains(figure.title())));
+    }
+
+    #[test]
+    fn axes_have_titles_with_units() {
+        let reports = reports(|_| {}, &[], &PAPER_CHIPS);
+        for (figure, titles) in [
+            (Figure::Endurance, &["chip", "program and erase cycles"][..]),
+            (Figure::Wear, &["program time, us", "erase time, us", "program and erase cycles"]),
+            (Figure::Latency, &["chip", "read time, us", "program time, us", "erase time, us"]),
+        ] {
+            let svg = wear_figures(&reports, &[figure]);
+            assert!(titles.iter().all(|title| svg.contains(&format!("\n{title}\n"))), "{figure:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Wear-related latency: program and erase times against cycles, on a logarithmic axis.
 
-use super::super::canvas::{Area, Canvas, MARGIN};
-use super::super::legend::levels;
-use super::super::palette::Rgb;
-use super::{Figure, Scale, WIDTH, colour, grid, heading, keys, treatment};
+use super::super::canvas::{Canvas, MARGIN};
+use super::super::legend::{Key, levels, vertical_title};
+use super::super::palette::series;
+use super::{Figure, Scale, WIDTH, grid, heading, keys, treatment};
 use crate::endurance::{Point, Report};
 
 /// Height of a panel.
@@ -16,19 +16,23 @@ const EDGE: i32 = 10;
 pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
     let subtitle = format!("Of the block with the median life; {}", treatment(reports));
     let y = heading(canvas, y, Figure::Wear, &subtitle);
-    let chips: Vec<_> = reports.iter().enumerate().map(|(i, r)| (colour(i), r.chip.clone())).collect();
-    let mut top = keys(canvas, y, WIDTH - MARGIN, &chips) + 8;
+    let chips: Vec<_> =
+        reports.iter().enumerate().map(|(i, r)| (Key::Plain(series(i)), r.chip.clone())).collect();
+    let mut top = keys(canvas, y, WIDTH - MARGIN, &chips) + 24;
     let last = reports.iter().flat_map(|r| r.trace.points.last()).map(|p| p.cycle).max().unwrap_or(1);
-    let x = Scale::log((MARGIN + LABELS, WIDTH - MARGIN - EDGE), 10.0, last.max(10) as f64);
+    let x = Scale::log((MARGIN + LABELS, WIDTH - MARGIN - EDGE), FIRST, (last as f64).max(FIRST));
     if reports.iter().any(|r| r.program.is_some()) {
-        panel(canvas, top, &x, reports, ("program, us", |p| p.program_us));
-        top += PANEL + 52;
+        panel(canvas, top, &x, reports, ("program time, us", |p| p.program_us));
+        top += PANEL + 68;
     }
-    panel(canvas, top, &x, reports, ("erase, us", |p| Some(p.erase_us)));
+    panel(canvas, top, &x, reports, ("erase time, us", |p| Some(p.erase_us)));
     top + PANEL + 40
 }
 
-/// Name of an operation and its time at a point.
+/// First cycle on the axis, which is logarithmic: earlier ones have the same times.
+const FIRST: f64 = 10.0;
+
+/// Title of an operation's time, and the time at a point.
 type Operation = (&'static str, fn(&Point) -> Option<f64>);
 
 fn panel(canvas: &mut Canvas, top: i32, x: &Scale, reports: &[Report], (name, time): Operation) {
@@ -41,22 +45,22 @@ fn panel(canvas: &mut Canvas, top: i32, x: &Scale, reports: &[Report], (name, ti
         _ => Scale::log((bottom, top), min, max),
     };
     levels(canvas, x, &y);
-    grid(canvas, x, (top, bottom), &format!("{name}, against cycles"));
+    grid(canvas, x, (top, bottom), "program and erase cycles");
+    vertical_title(canvas, top, name);
     for (i, report) in reports.iter().enumerate() {
-        let steps: Vec<(i32, i32)> =
-            report.trace.points.iter().filter_map(|p| Some((x.at(p.cycle as f64), y.at(time(p)?)))).collect();
-        draw_steps(canvas, &steps, colour(i), &format!("{}: {name}", report.chip));
+        let at = |p: &Point| Some((x.at((p.cycle as f64).max(FIRST)), y.at(time(p)?)));
+        let points: Vec<(i32, i32)> = report.trace.points.iter().filter_map(at).collect();
+        canvas.path(steps(&points), series(i), &format!("{}: {name}", report.chip));
     }
 }
 
-/// A line that goes level from point to point, and then up or down.
-fn draw_steps(canvas: &mut Canvas, steps: &[(i32, i32)], colour: Rgb, tip: &str) {
-    for pair in steps.windows(2) {
-        let ((x, y), (next_x, next_y)) = (pair[0], pair[1]);
-        canvas.fill(Area { x, y: y - 1, w: next_x - x + 2, h: 2 }, colour, tip.to_owned());
-        let (upper, lower) = (y.min(next_y), y.max(next_y));
-        if lower > upper {
-            canvas.fill(Area { x: next_x, y: upper - 1, w: 2, h: lower - upper + 2 }, colour, tip.to_owned());
-        }
+/// The corners of a line that goes level from point to point, and then up or down.
+fn steps(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut out: Vec<(i32, i32)> = Vec::new();
+    for &(x, y) in points {
+        out.extend(out.last().map(|last| (x, last.1)));
+        out.push((x, y));
     }
+    out.dedup();
+    out
 }

@@ -1,0 +1,121 @@
+//! The least certain value that an answer rests on.
+//!
+//! Whether an answer rests on a value is tried out: the value is changed, and the answer is asked for again.
+
+use crate::config::{About, Config, ConfigError, Kind, Library, Node, Override, Setup, Value};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A value, and how sure its file is of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Certainty {
+    /// Dotted path of the value.
+    pub field: String,
+    /// File that holds the value.
+    pub file: String,
+    /// Probability that the value is right, 0 to 1.
+    pub confidence: f64,
+    /// Source of the value.
+    pub from: String,
+}
+
+/// Tables whose numbers are times, rates and costs.
+const TABLES: [&str; 4] = ["chip.timing", "chip.erase", "controller", "host"];
+
+/// The least certain number on which `answer` depends. Values that the setup or the user gives are taken as certain.
+///
+/// # Errors
+/// A setup or a file that cannot be read.
+pub fn least_certain<T: PartialEq>(
+    library: &Library,
+    setup: &Setup,
+    sets: &[Override],
+    answer: impl Fn(&Config) -> Option<T>,
+) -> Result<Option<Certainty>, ConfigError> {
+    let config = library.resolve(setup, sets)?;
+    let before = answer(&config);
+    let depends = |field: &str, node: &Node| {
+        changed(node).into_iter().any(|value| {
+            let mut all = sets.to_vec();
+            let Ok(set) = Override::parse(&format!("{field}={value}"), all.len() + 1) else { return false };
+            all.push(set);
+            let after = library.resolve(setup, &all).ok().and_then(|config| answer(&config));
+            after.is_some() && after != before
+        })
+    };
+    let mut all = numbers(library, &config)?;
+    all.sort_by(|a, b| a.0.confidence.total_cmp(&b.0.confidence));
+    Ok(all.into_iter().find(|(value, node)| depends(&value.field, node)).map(|(value, _)| value))
+}
+
+/// The numbers of a setup's files with their sources.
+fn numbers<'a>(library: &Library, config: &'a Config) -> Result<Vec<(Certainty, &'a Node)>, ConfigError> {
+    let mut heads: BTreeMap<&str, About> = BTreeMap::new();
+    let mut all = Vec::new();
+    for table in TABLES {
+        for field in config.tree().get(table).map_or_else(Vec::new, |node| node.leaves(table)) {
+            let Some(node) = config.tree().get(&field) else { continue };
+            let file = node.origin.source.name();
+            if !heads.contains_key(file) {
+                heads.insert(file, about(library, file)?);
+            }
+            if let Some(source) = heads.get(file).and_then(|about| about.source_of(&field)) {
+                let (confidence, from) = (source.confidence, source.from.clone());
+                all.push((Certainty { file: file.to_owned(), confidence, from, field }, node));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The head of a file of the library. Others, such as the setup itself, have no sources.
+fn about(library: &Library, file: &str) -> Result<About, ConfigError> {
+    for kind in [Kind::Part, Kind::Controller, Kind::Host] {
+        let name = file.strip_prefix(kind.folder()).and_then(|rest| rest.strip_prefix('/'));
+        let name = name.and_then(|name| name.strip_suffix(".toml"));
+        if let Some(name) = name.filter(|name| library.names(kind).any(|known| known == *name)) {
+            return library.load(kind, name)?.head.extract("");
+        }
+    }
+    Ok(About::default())
+}
+
+/// Other values in place of a number: half of it, and, where that is refused, twice as much.
+fn changed(node: &Node) -> Vec<String> {
+    match node.value {
+        Value::Integer(0) => vec!["1".to_owned(), "1000".to_owned()],
+        Value::Integer(n) => vec![(n / 2).to_string(), n.saturating_mul(2).to_string()],
+        Value::Float(x) => vec![(x / 2.0).to_string(), (x * 2.0).to_string()],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Operation, trace};
+    use crate::rig::RigOptions;
+
+    fn least(setup: &str, sets: &[&str], operation: Operation) -> Certainty {
+        let library = Library::built_in();
+        let setup = library.setup(setup).unwrap();
+        let sets = Override::parse_all(sets).unwrap();
+        let ns = |config: &Config| {
+            trace(&library, config, RigOptions::default(), operation).ok().map(|traced| traced.ns)
+        };
+        least_certain(&library, &setup, &sets, ns).unwrap().unwrap()
+    }
+
+    /// An erase does not use the time of a program, however uncertain that is.
+    #[test]
+    fn only_values_count_on_which_the_answer_depends() {
+        let read = least("imx6-mx30lf2g18ac", &[], Operation::ReadPage);
+        let known = ["host.call_us=1", "host.page_us=6", "host.instruction_ps=568"];
+        let erase = least("imx6-mx30lf2g18ac", &known, Operation::Erase);
+        assert!(read.field.starts_with("host.") && read.confidence < 0.5, "{read:?}");
+        assert!(!erase.field.starts_with("host."), "what the user gives is taken as certain: {erase:?}");
+        for (operation, wrong) in [(Operation::Erase, "t_prog_us"), (Operation::WritePage, "t_bers_us")] {
+            assert!(!least("imx6-mx30lf2g18ac", &known, operation).field.contains(wrong));
+        }
+    }
+}

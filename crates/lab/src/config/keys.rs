@@ -1,0 +1,43 @@
+//! The keys of all files, as `docs/setup.md` lists them. A test generates that page from the types.
+
+use serde::Serialize;
+
+/// The page.
+const PAGE: &str = include_str!("../../../../docs/setup.md");
+
+/// A key of a setup, part, controller or host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Key {
+    /// Section of the page: the kind of file, chip or table that has the key.
+    pub section: &'static str,
+    /// Dotted path of the key.
+    pub key: String,
+    /// Unit of a plain number; empty where there is none.
+    pub unit: &'static str,
+    /// Value when the key is absent, or `required`.
+    pub default: &'static str,
+    /// Meaning of the value.
+    pub meaning: String,
+}
+
+/// All keys, in the order of the page.
+pub fn keys() -> Vec<Key> {
+    let mut section = "";
+    let mut all = Vec::new();
+    for line in PAGE.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            section = title;
+        }
+        let cells: Vec<&str> = line.split(" | ").collect();
+        if let ([key, unit, default, meaning @ ..], true) = (cells.as_slice(), line.starts_with("| `")) {
+            all.push(Key {
+                section,
+                key: key.trim_matches(['|', ' ', '`']).to_owned(),
+                unit: unit.trim(),
+                default,
+                meaning: meaning.join(" | ").trim_end_matches([' ', '|']).replace("\\|", "|"),
+            });
+        }
+    }
+    all
+}
