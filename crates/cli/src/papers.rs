@@ -22,8 +22,7 @@ use std::process::ExitCode;
 Exit status 1 when a row that is not a declared exception has another residual than its file states.")]
 pub(crate) struct Args {
     /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
-    #[arg(default_value = "")]
-    table: PathBuf,
+    table: Option<PathBuf>,
 
     /// Seed of the chips and blocks in the rows on endurance
     #[arg(long, default_value_t = 0)]
@@ -35,7 +34,7 @@ pub(crate) struct Args {
 
     /// Draw published figures over simulated ones, a panel for each table
     #[arg(long, value_name = "FILE.svg")]
-    plot: Option<std::path::PathBuf>,
+    plot: Option<PathBuf>,
 
     #[command(flatten)]
     format: ReportFormat,
@@ -43,7 +42,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
-    let papers = chosen(&args.table)?;
+    let papers = chosen(args.table.as_deref().unwrap_or(Path::new("")))?;
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
     if let Some(path) = &args.plot {
         common::write_picture(path, &papers::picture(&papers, &report))?;
