@@ -26,6 +26,7 @@ pub use permissions::Permissions;
 pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
+use floatgate_media::{MediaError, Reason};
 use floatgate_stack::ubifs;
 use serde::Serialize;
 
@@ -65,6 +66,12 @@ pub enum EditError {
         /// Number that the filesystem was made for.
         most: u32,
     },
+    /// The filesystem has too few LEBs for the write buffers and the garbage collector.
+    #[error("no space for a change: the filesystem has {lebs} LEBs, too few to be mounted for writing")]
+    TooSmall {
+        /// Number of LEBs that it has.
+        lebs: u64,
+    },
     /// Something else follows the image in its file.
     #[error("the image cannot grow: something else follows in the file")]
     CannotGrow,
@@ -82,12 +89,15 @@ impl EditError {
     /// Advice to the user.
     pub fn help(&self) -> String {
         let text = match self {
+            Self::TooSmall { .. } => {
+                "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
+            }
             Self::Image(_) if self.wants_room() => {
-                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow"
+                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
             }
             Self::Image(error) => return error.help(),
             Self::Inside { error: ubifs::Error::NoSpace, .. } => {
-                "the image is unchanged; remove something first, or let it grow with --grow"
+                "the image is unchanged; remove something first, or let it grow with --grow or --lebs N"
             }
             Self::Inside { error: ubifs::Error::NotFound | ubifs::Error::NotDirectory, .. } => {
                 "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
@@ -109,12 +119,25 @@ impl EditError {
     fn wants_room(&self) -> bool {
         let error = match self {
             Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
+            Self::TooSmall { .. } => return true,
             _ => return false,
         };
         matches!(
             error,
             ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
         )
+    }
+
+    /// The failure of a mount for writing.
+    fn of_mount(error: ImageError) -> Self {
+        match error {
+            ImageError::Ubifs(ubifs::Error::Node {
+                lnum: 0,
+                source: MediaError { reason: Reason::OutOfRange { field: "LEBs", value: lebs }, .. },
+                ..
+            }) => Self::TooSmall { lebs },
+            error => Self::Image(error),
+        }
     }
 
     pub(crate) fn inside(path: &[u8]) -> impl FnOnce(ubifs::Error) -> Self {

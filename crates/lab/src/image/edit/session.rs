@@ -30,7 +30,7 @@ pub struct EditOptions {
     pub time: Timestamp,
     /// The changed image goes there, and the one it was stays as it is.
     pub output: Option<PathBuf>,
-    /// Whether, and how far, the volume grows. A change keeps all sizes otherwise.
+    /// Growth of the volume. Without it, a change keeps all sizes.
     pub growth: GrowTo,
 }
 
@@ -116,7 +116,8 @@ impl Session {
         let again = image.with_changes(&pending);
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
-        let mut fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour)?;
+        let fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
+        let mut fs = fs.map_err(EditError::of_mount)?;
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
         Ok(Self { fs, image: again, grown: Vec::new(), pending, found, oob, path, output, _lock: lock })
