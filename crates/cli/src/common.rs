@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a subcommand ends with.
+/// Result of a subcommand.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 /// Names a setup and changes it.
@@ -136,7 +136,7 @@ impl std::fmt::Display for Basis {
     }
 }
 
-/// Why a subcommand gave up: wrong usage or unreadable input.
+/// Failure of a subcommand: wrong usage or unreadable input.
 pub(crate) struct Failure {
     report: miette::Report,
 }

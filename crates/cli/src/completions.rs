@@ -11,7 +11,7 @@ use std::process::ExitCode;
   floatgate completions zsh > ~/.zfunc/_floatgate
   floatgate completions fish > ~/.config/fish/completions/floatgate.fish")]
 pub(crate) struct Args {
-    /// Which shell
+    /// Shell to write the completions for
     shell: clap_complete::Shell,
 }
 

@@ -98,7 +98,7 @@ const SURE: f64 = 0.9;
 /// Confidence below which a number counts as doubtful: most are from memory or assumed.
 const DOUBTFUL: f64 = 0.7;
 
-/// How many numbers of a part are how sure.
+/// Number of values of a part by confidence.
 #[derive(Default, Serialize)]
 struct Counts {
     part: String,

@@ -92,7 +92,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// What loses power.
+/// Layer that loses power.
 #[derive(Clone, Copy, ValueEnum)]
 enum Filesystem {
     /// UBIFS on UBI

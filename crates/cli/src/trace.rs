@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
 
-    /// What to do
+    /// Operation to trace
     #[arg(value_parser = PossibleValuesParser::new(Operation::ALL.map(|(name, _)| name)))]
     operation: String,
 

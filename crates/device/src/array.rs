@@ -23,7 +23,7 @@ struct Block {
     pages: Vec<Page>,
 }
 
-/// What a block held at some time.
+/// Content of a block at some time.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockContent(Option<Arc<Block>>);
 
@@ -151,7 +151,7 @@ impl Array {
         }
     }
 
-    /// What a block holds, injected errors aside. Nothing is copied.
+    /// Content of a block without injected errors. Nothing is copied.
     pub(crate) fn content(&self, block: usize) -> BlockContent {
         BlockContent(self.blocks[block].clone())
     }

@@ -280,7 +280,7 @@ impl EccEngine {
         if tally.lost_steps == 0 { Ok(self.reported(tally.corrected)) } else { Err(Uncorrectable) }
     }
 
-    /// What the engine tells of a correction.
+    /// Correction as the engine reports it.
     fn reported(&self, corrected: Corrected) -> Corrected {
         let threshold = Geometry::default_bitflip_threshold(self.requirement.strength);
         match self.profile.reports {
@@ -321,7 +321,7 @@ mod tests {
 
     const HOST: HostProfile = HostProfile { instruction_ps: 500, ..HostProfile::NONE };
 
-    /// How long an engine takes to decode a clean page of 2 KiB.
+    /// Time in which an engine decodes a clean page of 2 KiB.
     fn decode_time(profile: EccProfile, strength: u32) -> Nanos {
         let mut engine = EccEngine::new(profile, EccRequirement { strength, step_bytes: 512 });
         engine.set_up(2048, 128, &HOST).unwrap();

@@ -19,7 +19,7 @@ pub enum PowerCut {
 /// Power of a controller and its chip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Power {
-    /// What ends later does not happen.
+    /// Time of the loss of power: an operation that ends later does not happen.
     pub(crate) until: Instant,
     /// In which operation it goes: how many from now on, and at which share.
     during: Option<(u64, f64)>,

@@ -113,7 +113,7 @@ impl Code {
     /// Checks that the code is possible.
     ///
     /// # Errors
-    /// What is wrong with step, strength or polynomial.
+    /// The first impossible value of step, strength or polynomial.
     pub fn check(self) -> Result<(), CodeError> {
         match self {
             Self::Hamming { step_bytes: 256 | 512 } => Ok(()),
@@ -145,7 +145,7 @@ fn check_polynomial(step_bytes: u32, polynomial: u32) -> Result<(), CodeError> {
     field::check_primitive(polynomial).map(|_| ())
 }
 
-/// Whether a BCH code over a field of 2^`degree` elements can correct `strength` bits.
+/// Checks that a BCH code over a field of 2^`degree` elements can correct `strength` bits.
 pub(crate) fn check_bch(degree: u32, strength: u32) -> Result<(), CodeError> {
     if !DEGREES.contains(&degree) {
         return Err(CodeError::Field { degree });

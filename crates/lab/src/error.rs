@@ -15,31 +15,31 @@ pub enum Error {
     Probe {
         /// Name of the chip.
         chip: String,
-        /// What the driver says.
+        /// Message of the driver.
         why: String,
     },
     /// The device failed in the middle of the work.
     #[error("{what}: {error}")]
     Flash {
-        /// What was under way.
+        /// Operation that failed.
         what: String,
-        /// What the device says.
+        /// Failures of the device.
         error: floatgate_mtd::Error,
     },
     /// Another error, with the row or combination that met it.
     #[error("{place}: {error}")]
     Within {
-        /// What met it.
+        /// Name of the row or combination.
         place: String,
-        /// What it is.
+        /// The error itself.
         error: Box<Error>,
     },
     /// Something asked for does not exist or makes no sense.
     #[error("{message}")]
     Asked {
-        /// What is wrong.
+        /// Description of the fault.
         message: String,
-        /// What to do.
+        /// Advice.
         help: String,
     },
 }
@@ -70,7 +70,7 @@ impl Error {
         Self::Within { place: place.into(), error: Box::new(self) }
     }
 
-    /// What to do about it, where that is known.
+    /// Advice, where there is some.
     fn help(&self) -> Option<String> {
         match self {
             Self::Config(_) | Self::Within { .. } => None,

@@ -118,7 +118,7 @@ pub enum Fault {
     },
 }
 
-/// What three address bytes reach.
+/// Bytes that three address bytes reach.
 const LARGEST: u32 = 1 << 24;
 
 const PAGE: u32 = 256;

@@ -21,7 +21,7 @@ pub enum Step {
     Write {
         /// Byte of the area.
         offset: u64,
-        /// What is written there.
+        /// Bytes to write.
         data: Vec<u8>,
     },
     /// `erase OFFSET LENGTH`, where the chip can (security registers of SPI NOR).
@@ -153,7 +153,7 @@ impl Device {
     /// Does one step.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn run(&mut self, step: &Step) -> Result<(), Error> {
         let now = self.rig.now();
         let device = self.rig.device.as_mut();
@@ -168,7 +168,7 @@ impl Device {
     /// All regions of both areas.
     ///
     /// # Errors
-    /// What the device says.
+    /// Failures of the device.
     pub fn regions(&mut self) -> Result<Vec<Region>, Error> {
         let mut all = Vec::new();
         for (name, area) in AREAS {

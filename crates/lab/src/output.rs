@@ -47,7 +47,7 @@ pub enum OutputError {
     Host {
         /// The output.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
 }
@@ -194,7 +194,7 @@ impl Output {
     }
 }
 
-/// Whether a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.
+/// True when a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.
 static READER_LEFT: AtomicBool = AtomicBool::new(false);
 
 /// True when an output is not complete because its reader closed the pipe (`| head`).

@@ -42,7 +42,7 @@ pub trait Device: Mtd + Send {
     /// The driver's thread.
     fn host(&mut self) -> &mut Host;
 
-    /// How the driver speaks to the chip.
+    /// Bus modes and clocks between driver and chip.
     fn link(&self) -> Link;
 }
 
@@ -102,7 +102,7 @@ pub enum RigError {
     Probe {
         /// Name of the chip.
         chip: String,
-        /// What the driver says.
+        /// Message of the driver.
         why: String,
     },
 }

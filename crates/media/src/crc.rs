@@ -30,7 +30,7 @@ pub const fn update(mut register: u16, bytes: &[u8]) -> u16 {
     register
 }
 
-/// What eight shifts do to each value of the register's upper byte.
+/// CRC register after eight shifts, for each value of its upper byte.
 const TABLE: [u16; 256] = table();
 
 const fn table() -> [u16; 256] {
@@ -75,7 +75,7 @@ pub const fn lpt(bytes: &[u8]) -> u16 {
     register
 }
 
-/// What eight shifts do to each value of the register's lower byte.
+/// CRC register after eight shifts, for each value of its lower byte.
 const LPT_TABLE: [u16; 256] = {
     let mut out = [0u16; 256];
     let mut index = 0u16;

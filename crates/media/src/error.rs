@@ -49,7 +49,7 @@ pub enum Reason {
     /// The structure does not begin with its magic number.
     #[error("bad {what} magic: {found:#010x} found, {expected:#010x} expected")]
     BadMagic {
-        /// Which structure.
+        /// Name of the structure.
         what: &'static str,
         /// The number the format has here.
         expected: u32,
@@ -59,7 +59,7 @@ pub enum Reason {
     /// The stored 32-bit checksum is not that of the bytes.
     #[error("bad {what} CRC: {stored:#010x} stored, {computed:#010x} computed")]
     BadCrc32 {
-        /// Which structure.
+        /// Name of the structure.
         what: &'static str,
         /// Checksum on the media.
         stored: u32,
@@ -86,7 +86,7 @@ pub enum Reason {
     /// A table of a major version with another layout.
     #[error("unsupported {what} version {major}.{minor}")]
     UnsupportedVersion {
-        /// Which table.
+        /// Name of the table.
         what: &'static str,
         /// Its major version.
         major: u8,
@@ -96,7 +96,7 @@ pub enum Reason {
     /// A format version other than those this crate knows.
     #[error("unsupported {what} version {found}: {known} is the newest known")]
     WrongVersion {
-        /// Which structure.
+        /// Name of the structure.
         what: &'static str,
         /// The version on the media.
         found: u32,
@@ -106,7 +106,7 @@ pub enum Reason {
     /// A code that no table of this crate lists.
     #[error("unknown {what} {code:#04x}")]
     UnknownCode {
-        /// What the code stands for.
+        /// Name of the thing that the code stands for.
         what: &'static str,
         /// The code.
         code: u32,
@@ -114,9 +114,9 @@ pub enum Reason {
     /// More entries than this crate keeps.
     #[error("too many {what}: at most {max} are kept")]
     TooMany {
-        /// What there are too many of.
+        /// Name of the things of which there are too many.
         what: &'static str,
-        /// How many are kept.
+        /// Largest number that is kept.
         max: usize,
     },
     /// A part the format requires is missing.

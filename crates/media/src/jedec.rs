@@ -12,7 +12,7 @@ pub const PAGE_BYTES: usize = 512;
 
 const SIGNATURE: &str = "JESD";
 
-/// Where the checksum of the bytes before it stands.
+/// Offset of the checksum of the bytes before it.
 const CRC_AT: usize = 510;
 
 flags! {

@@ -113,7 +113,7 @@ impl AddAssign for Breakdown {
 
 impl Sub for Breakdown {
     type Output = Self;
-    /// What was booked between two readings of the same device; `rhs` is the earlier one.
+    /// Time booked between two readings of the same device; `rhs` is the earlier one.
     fn sub(self, rhs: Self) -> Self {
         let mut out = self;
         for (a, b) in out.0.iter_mut().zip(rhs.0) {

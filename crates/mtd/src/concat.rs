@@ -29,7 +29,7 @@ pub enum ConcatError {
 #[derive(Clone, Debug)]
 pub struct Concat<D> {
     parts: Vec<D>,
-    /// Where each part starts.
+    /// First byte of each part.
     starts: Vec<u64>,
     geometry: Geometry,
     /// Where each part's factory and user OTP area starts, and the end of the last; looked up when first needed.
@@ -74,7 +74,7 @@ impl<D: Mtd> Concat<D> {
         (index, self.starts[index])
     }
 
-    /// Where the part `index` ends.
+    /// End of the part `index`, bytes.
     fn end_of(&self, index: usize) -> u64 {
         self.starts.get(index + 1).copied().unwrap_or(self.geometry.size_bytes)
     }

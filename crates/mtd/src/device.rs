@@ -138,7 +138,7 @@ pub trait Mtd {
         Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now))
     }
 
-    /// Whether the block at `addr` is marked bad, and when that was known.
+    /// True when the block at `addr` is marked bad, with the time at which that was known.
     ///
     /// # Errors
     /// `OutOfRange`; read errors while the marker is looked up.

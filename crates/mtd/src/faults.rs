@@ -149,7 +149,7 @@ impl<D: Mtd> Faults<D> {
         done
     }
 
-    /// Whether an operation on the block at `block` fails, and whether this is the first to do so.
+    /// Decides whether an operation on the block at `block` fails, and whether it is the first to do so.
     #[inline]
     fn fails(&mut self, block: u64, ppm: u32) -> Option<bool> {
         if !self.grown.is_empty() && self.grown.contains(&block) {

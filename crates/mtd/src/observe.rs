@@ -58,7 +58,7 @@ pub struct Observed<D, O> {
     observer: O,
 }
 
-/// What is known of a call before it runs.
+/// Arguments of a call before it runs.
 struct Asked {
     operation: Operation,
     addr: u64,

@@ -22,7 +22,7 @@ use crate::time::Instant;
 pub enum CutKind {
     /// Nothing: it did not begin.
     Before,
-    /// What [`Tear`] says for this stage.
+    /// State that [`Tear`] gives for this stage.
     During(Stage),
 }
 

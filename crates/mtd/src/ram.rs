@@ -182,7 +182,7 @@ impl RamFlash {
         Ok(())
     }
 
-    /// Whether part of a page may be programmed.
+    /// Checks that part of a page may be programmed.
     fn check_program(&self, place: Place, data: &[u8]) -> Result<(), ErrorKind> {
         if !self.bad.is_empty() && self.bad.binary_search(&(place.block as u32)).is_ok() {
             return Err(ErrorKind::BadBlock);
@@ -355,7 +355,7 @@ impl Mtd for RamFlash {
     }
 }
 
-/// What one program operation takes at once: a page; the program buffer on NOR.
+/// Bytes that one program operation takes: a page; the program buffer on NOR.
 pub(crate) fn page_bytes(geometry: &Geometry) -> u32 {
     match geometry.kind {
         FlashKind::Nor => geometry.write_bytes.max(geometry.buffer_bytes),

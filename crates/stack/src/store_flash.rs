@@ -39,7 +39,7 @@ pub struct StoreFlash<S> {
     overlay: Overlay,
     bad: BTreeSet<u32>,
     host_error: Option<StoreError>,
-    /// What is where a program goes; kept for its memory.
+    /// Buffer for the bytes at the target of a program; kept for its memory.
     old: Vec<u8>,
     busy_until: Instant,
     spent: Breakdown,
@@ -155,7 +155,7 @@ impl<S: Store> StoreFlash<S> {
         Ok(())
     }
 
-    /// Whether any of the blocks may be changed.
+    /// Checks that none of the blocks is bad.
     fn check_blocks(&self, now: Instant, addr: u64, len: u64) -> Result<(), Error> {
         if self.mode == StoreMode::ReadOnly {
             return Err(ErrorKind::WriteProtected.at(addr, now));

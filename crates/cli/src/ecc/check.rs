@@ -38,10 +38,10 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// What was found out.
+/// Result of a check.
 #[derive(Serialize)]
 pub(super) struct Checked {
-    /// How the code was found; none when it was given.
+    /// Detection of the code; none when it was given.
     pub(super) detection: Option<Detection>,
     /// None when no code fits.
     pub(super) report: Option<DecodeReport>,

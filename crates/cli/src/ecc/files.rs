@@ -46,7 +46,7 @@ pub(super) fn reads_once(path: &Path) -> bool {
     is_stdout(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// What the library says about a file.
+/// Failure of the library, with the name of the file.
 pub(super) fn failure(path: &Path, error: &EccError) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), error.help())
 }

@@ -6,7 +6,7 @@ use floatgate_lab::config::Library;
 use floatgate_lab::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
 use std::path::{Path, PathBuf};
 
-/// Which pages.
+/// Options that name the shape of pages.
 #[derive(clap::Args)]
 pub(super) struct GeometryArgs {
     /// The NAND: a name (see `floatgate parts`), or the path of a TOML file
@@ -26,7 +26,7 @@ pub(super) struct GeometryArgs {
     pages_per_block: Option<u32>,
 }
 
-/// Which code, where.
+/// Options that name the ECC code and its layout.
 #[derive(clap::Args)]
 pub(super) struct CodeArgs {
     /// hamming/256, hamming/512, or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...; bch24/1024@17475 is over
@@ -40,7 +40,7 @@ pub(super) struct CodeArgs {
     layout: Option<String>,
 }
 
-/// Where the OOB is.
+/// Options for OOB in a file of its own.
 #[derive(clap::Args)]
 pub(super) struct ApartArgs {
     /// Read the OOB from this file; the dump holds the data alone
@@ -121,7 +121,7 @@ impl ApartArgs {
         self.oob.as_deref().map(Input::open).transpose()
     }
 
-    /// What the library reads it as.
+    /// The OOB as the library reads it.
     pub(super) fn apart<'a>(&self, input: &'a mut Option<Input>) -> Option<Apart<'a>> {
         let only_ecc = self.ecc_only;
         input.as_mut().map(|input| Apart { bytes: &mut input.reader, only_ecc })

@@ -17,7 +17,7 @@ const LINES: usize = 10;
 /// Most bad blocks that are printed.
 const BLOCKS: usize = 20;
 
-/// Where a report goes.
+/// Destination of a report.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     format: ReportFormat,
@@ -192,7 +192,7 @@ fn failures(report: &DecodeReport) -> Option<String> {
     Some(format!("\n{table}{more}{fate}"))
 }
 
-/// What a result that is not good means, and what to try.
+/// Explanation of a result that is not good, with advice.
 fn advice(report: &DecodeReport) -> Vec<String> {
     let mut advice = Vec::new();
     if report.rest_bytes > 0 {

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Losses that are printed; JSON has all.
 const LINES: usize = 20;
 
-/// What all of them have.
+/// Options that all changes of an image have.
 #[derive(clap::Args)]
 struct EditArgs {
     #[command(flatten)]
@@ -230,7 +230,7 @@ fn owner_or_nothing(text: &str) -> Result<Owner, String> {
     if text.is_empty() { Ok(Owner::default()) } else { text.parse() }
 }
 
-/// What JSON says.
+/// Report of a change as JSON.
 #[derive(Serialize)]
 struct Report<'r> {
     #[serde(flatten)]
@@ -345,7 +345,7 @@ pub(super) fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     Ok(Some(Timestamp { seconds, nanoseconds: 0 }))
 }
 
-/// What the clock of the host says.
+/// Time of the host's clock.
 pub(super) fn now() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "the edge: files get the time of the host")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

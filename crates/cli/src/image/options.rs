@@ -50,7 +50,7 @@ impl ImageArgs {
         Selection { offset: self.offset, volume: self.volume.clone(), authenticate: self.authenticate() }
     }
 
-    /// What is to be verified.
+    /// Authentication that the options ask for.
     fn authenticate(&self) -> Authenticate {
         match &self.auth_key {
             Some(key) => Authenticate::Key(key.clone()),
@@ -70,13 +70,13 @@ impl ImageArgs {
         mounted.map_err(|error| failure(&self.image, &error))
     }
 
-    /// What went wrong, with the image's name.
+    /// Failure with the name of the image.
     pub(super) fn failed(&self, error: impl Into<ImageError>) -> Failure {
         failure(&self.image, &error.into())
     }
 }
 
-/// What the library says about a file.
+/// Failure of the library, with the name of the file.
 pub(super) fn failure(path: &Path, error: &ImageError) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), error.help())
 }

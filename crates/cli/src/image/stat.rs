@@ -30,7 +30,7 @@ pub(crate) struct Args {
 struct Stat {
     #[serde(flatten)]
     file: FileJson,
-    /// How new data are compressed.
+    /// Compression of new data.
     compression: String,
     flags: Vec<&'static str>,
     /// Names with their values, bytes that are not text as `\xNN`.

@@ -11,7 +11,7 @@ use crate::table::Table;
 /// Failures that are shown to people.
 const SHOWN: usize = 10;
 
-/// What was done and what came of it.
+/// Report of a campaign: parameters and results.
 pub(super) fn text(options: &Options, report: &Report) -> String {
     let mut text = head(options, report);
     text += &format!("{}\n\n", table(report));
@@ -133,7 +133,7 @@ fn failed(failure: &Failure) -> String {
     format!("FAILED at step {step}\n  {what}\n  floatgate powercut --replay {id}\n")
 }
 
-/// How long it took.
+/// Duration of a campaign and its rate.
 pub(super) fn timing(report: &Report, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     format!(
@@ -143,7 +143,7 @@ pub(super) fn timing(report: &Report, took: Duration) -> String {
     )
 }
 
-/// What came of a run that was repeated.
+/// Result of a run that was repeated.
 pub(super) fn replayed(id: &RunId, failure: Option<&Failure>) -> String {
     match failure {
         Some(failure) => failed(failure),
@@ -220,7 +220,7 @@ pub(super) struct ReplayedJson<'a> {
     failure: Option<&'a Failure>,
 }
 
-/// What came of a run that was repeated.
+/// Result of a run that was repeated.
 pub(super) fn replayed_json<'a>(id: &RunId, failure: Option<&'a Failure>) -> ReplayedJson<'a> {
     ReplayedJson { id: id.to_string(), failure }
 }

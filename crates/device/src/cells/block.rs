@@ -67,7 +67,7 @@ pub struct CellsGeometry {
     pub half_pair: f64,
 }
 
-/// What all blocks have in common.
+/// Model that all blocks share.
 #[derive(Debug)]
 struct Model {
     geometry: CellsGeometry,
@@ -98,7 +98,7 @@ impl Bound {
     }
 }
 
-/// What a block went through.
+/// History of a block.
 #[derive(Clone, Debug)]
 struct History {
     wear: u64,
@@ -106,7 +106,7 @@ struct History {
     life: BlockLife,
     /// Pages programmed since the erase.
     programs: u32,
-    /// When each page was programmed, in days of retention; negative while it is erased.
+    /// Time at which each page was programmed, in days of retention; negative while it is erased.
     programmed: Box<[f32]>,
     /// The least of them; infinite while all are erased.
     oldest: f32,

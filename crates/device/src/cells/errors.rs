@@ -72,7 +72,7 @@ fn flickers(page: u64, bit: u32, read: u32) -> bool {
     hash(page, u64::from(bit), u64::from(read) + 2) & 1 == 1
 }
 
-/// What a loss of power left of a page. Shares are of the pulses of the operation.
+/// State of a page after a loss of power. Shares are of the pulses of the operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Damage {
     /// Its own program was cut: cells that need more pulses than were done still read as erased.

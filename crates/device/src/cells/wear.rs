@@ -276,7 +276,7 @@ impl Wear {
 /// Marks the hashes of this model.
 const WEAR: u64 = 0x57_45_41_52;
 
-/// How many of the shares of life lie behind.
+/// Number of the shares of life that have passed.
 #[inline]
 fn passed(shares: &[f64], scale: f64, wear: u64) -> u32 {
     let wear = wear as f64;

@@ -61,7 +61,7 @@ fn code(requirement: EccRequirement, algo: Option<Algo>) -> Result<Code, PageCod
     }
 }
 
-/// Where Linux's software engines put the bytes of that code.
+/// OOB layout of Linux's software engines for that code.
 fn linux_layout(code: Code, page_bytes: u32, oob_bytes: u32) -> Result<OobLayout, LayoutError> {
     let ecc_bytes = page_bytes / code.step_bytes() * code.ecc_bytes();
     match code {

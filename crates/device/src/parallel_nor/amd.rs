@@ -8,7 +8,7 @@ use super::load::Load;
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
-/// What the last write cycles have begun.
+/// State of the command sequence after the last write cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     #[default]
@@ -31,7 +31,7 @@ enum Step {
     Exit,
 }
 
-/// What reads show.
+/// Content that reads show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Show {
     #[default]

@@ -8,7 +8,7 @@ use floatgate_mtd::{Instant, Nanos};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What the chip does by itself.
+/// Operation that the chip carries out by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Program,
@@ -20,11 +20,11 @@ pub(super) enum Work {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
-    /// When it began, or was resumed.
+    /// Time at which it began or was resumed.
     pub(super) since: Instant,
-    /// When it is over. Of suspended work: meaningless.
+    /// Time at which it ends; without meaning for suspended work.
     pub(super) until: Instant,
-    /// What was left when it was suspended.
+    /// Time that was left when it was suspended.
     left: Nanos,
     pub(super) failed: bool,
     /// Bytes it changes; of an erase of several blocks, from the first to the last.

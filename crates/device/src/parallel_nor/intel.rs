@@ -10,7 +10,7 @@ use super::spec::LockScheme;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// What the first cycle has begun.
+/// Command that the first cycle has begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     #[default]
@@ -29,7 +29,7 @@ enum Step {
     Protection,
 }
 
-/// What reads show.
+/// Content that reads show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Show {
     #[default]

@@ -9,7 +9,7 @@ use floatgate_media::cfi::{
 };
 use floatgate_mtd::Nanos;
 
-/// Where the extended tables lie (data sheets of S29GL-P and 28FxxxJ3).
+/// Address of the extended tables (data sheets of S29GL-P and 28FxxxJ3).
 const AMD_EXTENDED_AT: u16 = 0x40;
 const INTEL_EXTENDED_AT: u16 = 0x31;
 

@@ -204,7 +204,7 @@ pub enum BadSpec {
     /// A size is not a power of two between 1 byte and 1 GiB.
     #[error("{what} must be a power of two, at most 1 GiB")]
     NotPowerOfTwo {
-        /// Which size.
+        /// Name of the size.
         what: &'static str,
     },
     /// The erase regions do not fill the chip.

@@ -83,7 +83,7 @@ pub trait NandBus {
     /// True when the controller can issue cached sequential reads (31h and 3Fh without address).
     fn cached_reads(&self) -> bool;
 
-    /// Whether the controller can program parts of a page (Linux: not `NAND_NO_SUBPAGE_WRITE`).
+    /// True when the controller can program parts of a page (Linux: not `NAND_NO_SUBPAGE_WRITE`).
     fn sub_page_writes(&self) -> bool;
 
     /// The interface in use.

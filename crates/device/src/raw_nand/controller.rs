@@ -119,7 +119,7 @@ pub enum PowerCut {
 /// Power of controller and chips.
 #[derive(Clone, Copy, Debug, Default)]
 struct Power {
-    /// When it goes, where that is known.
+    /// Time of the loss of power, where that is known.
     cut_at: Option<Instant>,
     /// In which operation it goes: how many from now on, and at which share.
     cut_in: Option<(u64, f64)>,
@@ -141,7 +141,7 @@ pub struct NandController<C> {
     power: Power,
 }
 
-/// What came before a step, as far as delays depend on it.
+/// Kind of the step before, on which delays depend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Start,

@@ -61,7 +61,7 @@ impl MlcSpec {
     }
 }
 
-/// How long each page of a block takes to program, typically.
+/// Typical program time of each page of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramTimes {
     pairing: Pairing,

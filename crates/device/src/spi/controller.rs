@@ -21,7 +21,7 @@ pub struct SpiController<C> {
     noted_until: Instant,
     /// While calibrating: the tap under test.
     trial_tap: Option<u16>,
-    /// What was read last arrived with other bits than the chip sent.
+    /// True when the data read last differ from what the chip sent.
     garbled: bool,
     power: Power,
     /// Clock for operations without a limit of their own.

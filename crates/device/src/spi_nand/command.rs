@@ -60,7 +60,7 @@ pub(super) const PARAMETER_PAGE: u32 = 1;
 /// First OTP page of the user.
 pub(super) const FIRST_USER_PAGE: u32 = 2;
 
-/// What an operation is, for pictures.
+/// Name of an operation, for pictures.
 pub(super) fn name(op: &SpiOp) -> &'static str {
     match (op.opcode, op.dir) {
         (RESET, _) => "RESET FFh",

@@ -36,7 +36,7 @@ impl SpiNorSpec {
     /// Checks what the type cannot express.
     ///
     /// # Errors
-    /// What is impossible, and why.
+    /// The first impossible value, with the reason.
     pub fn check(&self) -> Result<(), BadSpec> {
         let bad = |why: &str| Err(BadSpec(why.to_owned()));
         let size = self.geometry.size_bytes;

@@ -223,7 +223,7 @@ impl Bch {
     }
 }
 
-/// What divides data by the generator.
+/// Encoder: divides data by the generator.
 enum Encoder {
     Portable(Remainder),
     Clmul(Clmul),

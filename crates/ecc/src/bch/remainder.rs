@@ -57,7 +57,7 @@ impl Remainder {
     }
 }
 
-/// What is left of `rest`, followed by a word of data.
+/// Remainder of `rest` followed by a word of data.
 fn step<const W: usize>(rows: &[[u64; W]], rest: [u64; W], data: [u8; 8]) -> [u64; W] {
     let out = (rest[0] ^ u64::from_be_bytes(data)).to_be_bytes();
     let mut next = core::array::from_fn(|at| if at + 1 < W { rest[at + 1] } else { 0 });

@@ -12,7 +12,7 @@ pub(crate) type Positions = [u16; MAX_STRENGTH as usize];
 /// Degree up to which roots are found by formula.
 const SMALL: usize = 4;
 
-/// What finds roots.
+/// Search for the roots of a locator polynomial.
 pub(crate) struct Roots {
     solver: Solver,
     search: Option<Search>,

@@ -37,7 +37,7 @@ const MAX_ODD: usize = 36;
 /// Bits of an element, in whole bytes.
 const BITS: usize = 16;
 
-/// What a matrix makes of each value of the four half bytes of an element, low byte and high byte.
+/// Products of a matrix with each value of the four half bytes of an element, low byte and high byte.
 type Products = [[u8; 16]; 8];
 
 /// A function that searches with one set of instructions, as [`Search::roots`] does.
@@ -144,7 +144,7 @@ const WITH_BIT: [[u8; 16]; 4] = {
     masks
 };
 
-/// What the matrix with these columns makes of each half byte.
+/// Products of the matrix with these columns and each half byte.
 fn products(columns: [u16; BITS]) -> Products {
     let mut tables = [[0; 16]; 8];
     for (columns, tables) in columns.as_chunks::<4>().0.iter().zip(tables.as_chunks_mut::<2>().0) {

@@ -32,7 +32,7 @@ pub struct Use {
 }
 
 impl Default for Use {
-    /// What JESD218 asks of a client drive: a year, powered off.
+    /// Use that JESD218 demands of a client drive: a year, powered off.
     fn default() -> Self {
         Self { years: 1.0, temperature_c: 40.0, reads: 1e4, uber: 1e-15 }
     }

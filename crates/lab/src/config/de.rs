@@ -16,7 +16,7 @@ impl Node {
     /// The typed value at a dotted path (empty: this node).
     ///
     /// # Errors
-    /// What the type refuses, with the place of the key or value; a missing path.
+    /// Values that the type refuses, with the place of the key or value; a missing path.
     pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
         let node = self.get(path).ok_or_else(|| self.missing(path))?;
         T::deserialize(Typed(node)).map_err(|error| error.at(node, Spot::Value).into_config(path))
@@ -25,7 +25,7 @@ impl Node {
     /// The typed value at a dotted path, or the type's default where there is none.
     ///
     /// # Errors
-    /// What the type refuses.
+    /// Values that the type refuses.
     pub fn extract_or_default<'de, T>(&'de self, path: &str) -> Result<T, ConfigError>
     where
         T: Deserialize<'de> + Default,

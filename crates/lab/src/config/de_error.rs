@@ -116,7 +116,7 @@ impl de::Error for DeError {
     }
 }
 
-/// What serde's visitors expect, in words for people who do not write Rust.
+/// Expectation of a serde visitor, in words for people who do not write Rust.
 fn expectation(expected: &dyn Expected) -> String {
     let text = expected.to_string();
     let range =

@@ -92,7 +92,7 @@ impl Config {
     /// The typed value at a dotted path.
     ///
     /// # Errors
-    /// What the type refuses, with the place of the key or value; a missing path.
+    /// Values that the type refuses, with the place of the key or value; a missing path.
     pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
         self.tree.extract(path)
     }
@@ -100,7 +100,7 @@ impl Config {
     /// The typed value at a dotted path, or the type's default where there is none.
     ///
     /// # Errors
-    /// What the type refuses.
+    /// Values that the type refuses.
     pub fn extract_or_default<'de, T>(&'de self, path: &str) -> Result<T, ConfigError>
     where
         T: Deserialize<'de> + Default,

@@ -14,7 +14,7 @@ impl Node {
     /// Parses a document.
     ///
     /// # Errors
-    /// What is not TOML, nests deeper than [`MAX_DEPTH`], or holds a number too large.
+    /// Text that is not TOML, nests deeper than [`MAX_DEPTH`], or holds a number too large.
     pub fn parse(source: &Arc<Source>) -> Result<Self, ConfigError> {
         let parsed = DeTable::parse(source.content()).map_err(|error| syntax(source, 0, &error))?;
         let reader = Reader { source, offset: 0 };
@@ -50,7 +50,7 @@ fn syntax(source: &Arc<Source>, offset: usize, error: &toml::de::Error) -> Confi
 
 struct Reader<'a> {
     source: &'a Arc<Source>,
-    /// Where the parsed text starts in the source.
+    /// Offset of the parsed text in the source.
     offset: usize,
 }
 

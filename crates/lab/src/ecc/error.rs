@@ -9,7 +9,7 @@ pub enum EccError {
     /// A size that no chip has.
     #[error("{what} of {value} is not between {least} and {most}")]
     Size {
-        /// What has the size.
+        /// Name of the thing that has the size.
         what: &'static str,
         /// The size.
         value: u64,
@@ -26,7 +26,7 @@ pub enum EccError {
     Layout {
         /// Name of the code.
         code: String,
-        /// What is wrong.
+        /// Description of the fault.
         error: LayoutError,
     },
     /// The layout keeps its ECC bytes to itself.
@@ -82,17 +82,17 @@ pub enum EccError {
     /// The input cannot be read.
     #[error("cannot read at byte {offset}: {error}")]
     Read {
-        /// Where in the file.
+        /// Byte in the file.
         offset: u64,
-        /// What the system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The output cannot be written.
     #[error("cannot write at byte {offset}: {error}")]
     Write {
-        /// Where in the file.
+        /// Byte in the file.
         offset: u64,
-        /// What the system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
 }

@@ -4,7 +4,7 @@ use super::Scheme;
 use super::stream::all_ff;
 use floatgate_ecc::{Uncorrectable, check_erased};
 
-/// What was found in a page.
+/// Result of decoding a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Erased, with the number of data and ECC bits that are not 1.

@@ -175,7 +175,7 @@ impl Tally {
         }
     }
 
-    /// What is left of a bad block: its pages, and how many steps failed.
+    /// Tally of a bad block: its pages, and the number of failed steps.
     pub(super) fn of_bad_block(self, block: u64) -> Self {
         let (pages, bad_uncorrectable) = (self.pages, self.uncorrectable);
         Self { pages, bad: vec![block], bad_count: 1, bad_uncorrectable, ..Self::default() }

@@ -107,7 +107,7 @@ pub(super) struct Chunk {
     pub(super) pages: usize,
 }
 
-/// How pages and OOB lie in the files of a dump.
+/// Layout of pages and OOB in the files of a dump.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     page_bytes: usize,
@@ -132,7 +132,7 @@ impl Shape {
         !self.only_ecc
     }
 
-    /// Where a page is in the file with the pages.
+    /// Offset of a page in the file with the pages.
     pub(super) const fn offset(self, page: u64) -> u64 {
         page * self.stride as u64
     }
@@ -143,7 +143,7 @@ impl Shape {
         (data, self.apart.map_or(oob, |stride| &chunk.apart[at * stride..][..stride]))
     }
 
-    /// What follows the last whole page of a chunk.
+    /// Bytes after the last whole page of a chunk.
     pub(super) fn rest(self, chunk: &Chunk) -> &[u8] {
         &chunk.main[chunk.pages * self.stride..]
     }
@@ -179,7 +179,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// How the files are made up.
+    /// Layout of the files.
     pub(super) const fn shape(&self) -> Shape {
         self.shape
     }
@@ -189,7 +189,7 @@ impl<'a> Pages<'a> {
         self.main.offset()
     }
 
-    /// Why there was no whole page.
+    /// Error for a file without a whole page.
     pub(super) const fn too_short(&self) -> EccError {
         match self.main.offset() {
             0 => EccError::Empty,

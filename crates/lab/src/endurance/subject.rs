@@ -61,7 +61,7 @@ pub struct Subject {
     pub evidence: Evidence,
 }
 
-/// What the kinds of NAND have in common here.
+/// Facts that the kinds of NAND have in common.
 struct Facts {
     bits_per_cell: u8,
     pages_per_block: u32,

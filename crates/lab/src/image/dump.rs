@@ -23,7 +23,7 @@ pub enum Wanted {
         /// Its byte.
         offset: u32,
     },
-    /// What begins at a byte of the file: a header of UBI, a node.
+    /// Structure that begins at a byte of the file: a header of UBI, a node.
     At(u64),
     /// The headers of a PEB.
     Peb(u32),
@@ -126,7 +126,7 @@ pub fn dump(image: Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<
     places.into_iter().map(|(lnum, offset)| node_at(&mut volume, lnum, offset, &origin)).collect()
 }
 
-/// What begins at a byte of the file.
+/// Structure that begins at a byte of the file.
 fn at_byte(image: Image, at: u64) -> Result<Dumped, ImageError> {
     let in_oob =
         || ImageError::NoNode(format!("byte {at} of the dump is in the OOB, or before its first page"));
@@ -212,7 +212,7 @@ fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), Im
     Ok((place.lnum, place.offset))
 }
 
-/// Where the nodes of an area stand.
+/// Positions of the nodes of an area.
 fn places_of<S: Store>(volume: &mut MappedVolume<S>, area: Area) -> Result<Vec<(u32, u32)>, ImageError> {
     let lebs = match area {
         Area::Superblock => 0..1,
@@ -299,7 +299,7 @@ impl Dumped {
 }
 
 impl Dumped {
-    /// What stands there instead of a header: nothing, or something damaged.
+    /// Records that something else than a header is there: nothing, or something damaged.
     fn set_state(&mut self, state: String) {
         if state == ERASED {
             self.fields.push(Field { offset: 0, name: "state".to_owned(), value: state });

@@ -36,11 +36,11 @@ pub enum ImageError {
     /// Something begins that makes no image.
     #[error("at byte {offset} ({offset:#x}) {what} begins, but no image can be made out: {why}")]
     Impossible {
-        /// What begins.
+        /// Name of the structure.
         what: &'static str,
-        /// Where, in the file.
+        /// Byte in the file.
         offset: u64,
-        /// Why it makes no image.
+        /// Reason why it makes no image.
         why: String,
     },
     /// There are several images in the file.

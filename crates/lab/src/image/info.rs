@@ -236,7 +236,7 @@ fn describe(
     Ok((one, again))
 }
 
-/// What is damaged in a device.
+/// Damage of a device.
 fn damage(ubi: &FileUbi) -> Option<String> {
     let all = ubi.damage();
     let first = all.first()?;
@@ -527,7 +527,7 @@ impl fmt::Display for UbiInfo {
 }
 
 impl UbiInfo {
-    /// What to type to make such an image.
+    /// Command lines that make such an image.
     fn show_ubinize(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  to make such an image:")?;
         for volume in &self.volumes {

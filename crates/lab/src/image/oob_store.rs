@@ -14,7 +14,7 @@ use crate::ecc::{Corrector, Form, Scheme, encode_page};
 /// A dump whose pages were corrected, and how they are protected.
 pub(super) struct OobPages {
     scheme: Scheme,
-    /// Where the first page begins in the dump.
+    /// Offset of the first page in the dump.
     offset: u64,
     /// The corrected pages, without OOB.
     data: File,
@@ -41,7 +41,7 @@ impl OobPages {
         }))
     }
 
-    /// Where the pages with these bytes are in the dump.
+    /// Range of the pages with these bytes in the dump.
     pub(super) fn dump_range(&self, data: &Range<u64>) -> Range<u64> {
         let geometry = self.scheme.geometry();
         let (page, full_page) = (u64::from(geometry.page_bytes), u64::from(geometry.full_page()));

@@ -27,7 +27,7 @@ const NOR_BUFFER: u32 = 64;
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
 
-/// What the volume table's parser calls the PEBs of a volume.
+/// Name of a volume's PEBs in errors of the volume table's parser.
 const RESERVED_FIELD: &str = "reserved PEBs";
 
 /// Most PEBs of a flash that an image is believed to be made for.
@@ -51,9 +51,9 @@ pub struct Image {
     file: File,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
-    /// How the pages of such a dump are protected.
+    /// ECC scheme of such a dump.
     scheme: Option<Scheme>,
-    /// How they are written.
+    /// Writer of pages with OOB.
     oob: Option<OobPages>,
     /// LEBs that a volume is to have that can grow.
     lebs: Option<u32>,
@@ -546,7 +546,7 @@ pub(super) fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
     Ok(Box::new(CachedStore::new(FileStore::new(file).map_err(ImageError::Store)?)))
 }
 
-/// How a device is attached.
+/// State of attaching a device.
 struct Attaching {
     geometry: Geometry,
     mode: StoreMode,
@@ -681,7 +681,7 @@ pub(super) fn choose_filesystem(
     if is_other { Err(no_filesystem(&of_id, head)) } else { Ok(id) }
 }
 
-/// Whether a node of UBIFS begins in one of the first LEBs.
+/// True when a node of UBIFS begins in one of the first LEBs.
 fn is_ubifs(id: u32, head: &mut ReadHead<'_>) -> bool {
     (0..FIRST_LEBS).any(|lnum| head(id, lnum).is_some_and(|head| begins_ubifs(lnum, &head)))
 }

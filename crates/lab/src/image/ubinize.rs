@@ -52,7 +52,7 @@ pub enum UbinizeError {
         path: PathBuf,
         /// The line, from 1 on; that of the section's name where something is missing.
         line: usize,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
     /// A volume is not possible.
@@ -60,7 +60,7 @@ pub enum UbinizeError {
     Volume {
         /// The volume.
         name: String,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
     /// A file cannot be read.
@@ -68,7 +68,7 @@ pub enum UbinizeError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         error: std::io::Error,
     },
     /// The image cannot be written.

@@ -10,7 +10,7 @@ use crate::rig::{self, Rig, RigOptions};
 use floatgate_device::cells::random::{Stream, hash};
 use floatgate_mtd::Nanos;
 
-/// What measures of this module begin with.
+/// Prefix of the measures of this module.
 pub(super) const PREFIX: &str = "endurance: ";
 
 /// A measure of a chip's report.
@@ -86,7 +86,7 @@ fn unknown(what: &str) -> Error {
     )
 }
 
-/// How the blocks are drawn.
+/// Drawing of blocks for a claim.
 struct Trial {
     seed: u64,
     blocks: u32,

@@ -259,7 +259,7 @@ pub fn check(paper: &Paper) -> Result<(), Error> {
     }
 }
 
-/// What makes a row impossible to compare.
+/// Reason why a row cannot be compared.
 fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
     let tolerance = row.tolerance.unwrap_or(table.tolerance);
     match row.says() {
@@ -276,7 +276,7 @@ fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
     }
 }
 
-/// How a row and the fits contradict each other.
+/// Contradiction between a row and the fits.
 fn dishonesty(kind: RowKind, row: &Row, has_fit: bool) -> Option<&'static str> {
     match kind {
         RowKind::Fitted if !has_fit => Some("is called fitted, but no [[fit]] names it"),

@@ -9,7 +9,7 @@ use crate::rig::{self, RigOptions};
 use crate::speed::{self, SpeedOptions, Test};
 use floatgate_mtd::{Breakdown, OobMode, Phase};
 
-/// What to run; rows that need the same run share it.
+/// Run of a setup; rows that need the same run share it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Job {
     pub(super) setup: String,
@@ -19,7 +19,7 @@ pub(super) struct Job {
     pub(super) secondary_block: Option<u32>,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     /// Of a row on endurance.
@@ -71,7 +71,7 @@ pub(super) struct Simulated {
 }
 
 impl Outcome {
-    /// What `row` measures of this run, if anything.
+    /// Figure of this run that `row` measures, if there is one.
     pub(super) fn of(&self, row: &Row) -> Option<Simulated> {
         let plain = |printed, exact| Simulated { printed, exact, kib: None };
         Some(match self {

@@ -64,7 +64,7 @@ const NOTES: Type = Type::new(LABEL, FAINT, Anchor::Left);
 /// Columns of the picture, px.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// Where bars begin.
+    /// Left edge of the bars.
     left: i32,
     /// Width of the labels, totals and notes.
     labels: i32,

@@ -22,7 +22,7 @@ pub(super) enum Anchor {
     Right,
 }
 
-/// How a text looks.
+/// Style of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Type {
     pub(super) size: i32,
@@ -87,7 +87,7 @@ enum Item {
     },
 }
 
-/// What is drawn, in order, on white paper.
+/// Elements of a picture in drawing order, on white.
 #[derive(Debug)]
 pub(super) struct Canvas {
     name: String,

@@ -42,7 +42,7 @@ impl Lane {
 /// Spans as lanes on one time axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lanes {
-    /// Where the axis begins.
+    /// Start of the axis.
     pub(super) origin: Instant,
     /// Its length.
     pub(super) range: Nanos,
@@ -87,7 +87,7 @@ fn place(lanes: &mut Vec<Lane>, from: usize, span: Span) {
 pub(super) struct Repeated {
     /// The first of them.
     pub(super) span: Span,
-    /// How many.
+    /// Number of repetitions.
     pub(super) times: u32,
 }
 

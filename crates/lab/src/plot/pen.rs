@@ -3,7 +3,7 @@
 use super::palette::ink;
 use floatgate_mtd::Phase;
 
-/// What a column of the terminal looks like.
+/// Style of a column of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     /// As the terminal has it.
@@ -54,7 +54,7 @@ impl Pen {
         self.put(self.fill(phase), Paint::Phase(phase));
     }
 
-    /// What fills a stretch of `phase`.
+    /// Character for a stretch of `phase`.
     pub(super) fn fill(&self, phase: Phase) -> char {
         if self.colour { ' ' } else { ink(phase).glyph }
     }

@@ -20,7 +20,7 @@ struct Row {
 }
 
 const COLUMNS: usize = 6;
-/// Which column names the phase.
+/// Column that names the phase.
 const PHASE: usize = 4;
 /// The last column gets at least this width.
 const LEAST_WHAT: usize = 10;

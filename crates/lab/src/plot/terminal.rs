@@ -71,7 +71,7 @@ fn legend(lanes: &Lanes, width: usize, colour: bool) -> Vec<String> {
     flow(&lanes.phases().map(entry).collect::<Vec<_>>(), width, colour)
 }
 
-/// Which of a lane's spans a column shows.
+/// Index of the span of a lane that a column shows.
 type Cell = Option<usize>;
 
 /// Time per phase within a column in ns times columns, and the first span of that phase in it.

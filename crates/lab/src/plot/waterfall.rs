@@ -92,7 +92,7 @@ struct Drawn {
     to: i32,
     /// The first of them.
     span: Span,
-    /// How many of the same it stands for.
+    /// Number of equal spans that it stands for.
     times: u32,
     /// Number of further events behind it that could not be drawn.
     hidden: u32,

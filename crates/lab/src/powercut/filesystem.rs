@@ -23,7 +23,7 @@ pub(super) const BALLAST: &[u8] = b"ballast";
 /// Bytes that fill a small filesystem at most: more takes too long to read after each cut.
 const MAX_FILL_BYTES: u64 = 2 << 20;
 
-/// What a filesystem is like; follows from the seed, so that many seeds try many kinds.
+/// Parameters of a filesystem; they follow from the seed, so that many seeds try many kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) compression: Compression,
@@ -113,7 +113,7 @@ pub fn describe(seed: u64) -> String {
     text
 }
 
-/// How to get from flash to files and back.
+/// Layers between flash and files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
     pub(super) variant: Variant,
@@ -203,7 +203,7 @@ pub(super) fn operations(fs: &Fs) -> u64 {
     fs.volume().ubi().mtd().operations()
 }
 
-/// What is left of a filesystem whose power is gone: the flash.
+/// Flash of a filesystem that has lost its power.
 pub(super) fn abandon(fs: Fs) -> Device {
     fs.abandon().into_ubi().into_mtd()
 }

@@ -148,7 +148,7 @@ fn geometry_of(library: &Library, config: &Config) -> Result<Geometry, Error> {
     Ok(rig.device.geometry().clone())
 }
 
-/// Whether LEBs on this NOR are large enough for UBIFS.
+/// True when LEBs on this NOR are large enough for UBIFS.
 fn holds_ubifs(geometry: &Geometry) -> bool {
     let flash = ubi::Flash {
         peb_bytes: geometry.erase_bytes,

@@ -18,7 +18,7 @@ pub enum WorkloadError {
     Failed {
         /// Number of the step, from 0.
         step: usize,
-        /// What went wrong.
+        /// Description of the failure.
         what: String,
     },
     /// It leaves nothing to cut: what it changed was still in memory when it ended.
@@ -61,7 +61,7 @@ pub(super) struct Moment {
     pub(super) operations: RangeInclusive<u64>,
     /// Names at every moment since they were last brought to flash, the one after the step included.
     pub(super) trees: Vec<Arc<Tree>>,
-    /// What each regular file may be, the step included.
+    /// Possible states of each regular file, the step included.
     pub(super) files: BTreeMap<u32, Arc<FileStates>>,
 }
 

@@ -13,7 +13,7 @@ use super::record::{Moment, Recording};
 use super::state::{FileNow, Tree};
 use super::workload;
 
-/// What a recovery has brought back.
+/// State that a recovery has brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Names as they were at an earlier moment that was possible still.

@@ -17,7 +17,7 @@ use super::filesystem::Fs;
 /// Bytes of a block.
 const BLOCK: usize = 4096;
 
-/// What is written of an inode together with its names.
+/// State of an inode that is written together with its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) file_type: FileType,
@@ -37,7 +37,7 @@ pub(super) struct Tree {
     pub(super) inodes: BTreeMap<u32, Named>,
 }
 
-/// What is written of a file at a time of its own, but for the size.
+/// State of a file that is written at a time of its own, except the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Own {
     mode: u32,
@@ -51,7 +51,7 @@ struct Own {
 /// A whole block, zeros behind the end of the file.
 type Block = Arc<[u8]>;
 
-/// What a file is.
+/// State of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileNow {
     size: u64,
@@ -59,7 +59,7 @@ pub(super) struct FileNow {
     blocks: Vec<Block>,
 }
 
-/// What a file may be.
+/// Possible states of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileStates {
     sizes: BTreeSet<u64>,
@@ -273,7 +273,7 @@ impl FileStates {
         self.now.clone_from(&now.blocks);
     }
 
-    /// Why the file cannot be this; `None` if it can.
+    /// Reason why the file cannot be in this state; `None` if it can.
     pub(super) fn refuse(&self, found: &FileNow) -> Option<String> {
         if !self.sizes.contains(&found.size) {
             return Some(format!("{} bytes long, where only {:?} are possible", found.size, self.sizes));

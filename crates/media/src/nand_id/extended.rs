@@ -9,7 +9,7 @@ const HYNIX: u8 = 0xad;
 const SAMSUNG: u8 = 0xec;
 const TOSHIBA: u8 = 0x98;
 
-/// What the bytes after the device code say.
+/// Geometry in the bytes after the device code.
 pub(super) struct Shape {
     pub(super) page_bytes: u32,
     pub(super) oob_bytes: u32,

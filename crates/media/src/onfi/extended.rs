@@ -9,7 +9,7 @@ use crate::wire::{Wire, chunk, layout, signature, span, store};
 /// Bytes before the first section.
 const HEADER_BYTES: usize = 32;
 
-/// Where the section list stands (ONFI 4.2 section 5.7.2, bytes 16-31).
+/// Offset of the section list (ONFI 4.2 section 5.7.2, bytes 16-31).
 const SECTIONS_AT: usize = 16;
 
 /// Sections the header has places for.

@@ -19,10 +19,10 @@ use crate::wire::{Wire, chunk, layout, signature, store};
 /// Bytes in one copy of the parameter page.
 pub const PAGE_BYTES: usize = 256;
 
-/// What a page begins with.
+/// Signature of a parameter page.
 const SIGNATURE: &str = "ONFI";
 
-/// Where the checksum of the bytes before it stands.
+/// Offset of the checksum of the bytes before it.
 const CRC_AT: usize = 254;
 
 layout! {

@@ -113,7 +113,7 @@ impl<T> Table<T> {
     }
 }
 
-/// Where the next table goes.
+/// Place of the next table.
 pub(super) struct Place {
     pub(super) slot: u8,
     pub(super) pointer: u32,

@@ -8,10 +8,10 @@ use crate::wire::{BigWire, chunk};
 /// Bytes of either header.
 pub(super) const HEADER_BYTES: usize = 64;
 
-/// Where the version stands.
+/// Offset of the version.
 const VERSION_AT: usize = 4;
 
-/// Where the CRC of the bytes before it stands.
+/// Offset of the CRC of the bytes before it.
 const CRC_AT: usize = 60;
 
 /// Bit errors that the reader of a header knows of.

@@ -17,7 +17,7 @@ const MARKER_AT: usize = 13;
 const NAME_LEN_AT: usize = 14;
 const NAME_AT: usize = 16;
 
-/// Where the CRC of the bytes before it stands.
+/// Offset of the CRC of the bytes before it.
 const CRC_AT: usize = 168;
 
 flags! {

@@ -194,7 +194,7 @@ fn node_crc(node: &[u8]) -> u32 {
 
 /// Common operations of all node types.
 pub trait NodeBody {
-    /// What the node holds.
+    /// Type of the node.
     fn node_type(&self) -> NodeType;
 
     /// Bytes of the node, common header included; the next one begins at the next multiple of 8.

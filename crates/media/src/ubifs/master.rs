@@ -88,7 +88,7 @@ layout! {
 
 fixed_nodes!(Master => Master);
 
-/// What [`Master::gc_lnum`] is if no LEB is kept.
+/// Value of [`Master::gc_lnum`] if no LEB is kept.
 pub(super) const NO_LEB: u32 = u32::MAX;
 
 impl Master {

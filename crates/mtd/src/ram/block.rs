@@ -4,7 +4,7 @@ use crate::geometry::Geometry;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What was programmed into a block since its last erase. Only a prefix is held: what follows is erased.
+/// Bytes programmed into a block since its last erase. Only a prefix is held: the rest is erased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     data: Vec<u8>,

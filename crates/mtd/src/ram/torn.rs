@@ -22,7 +22,7 @@ use core::ops::Range;
 /// Most zeros that a read without ECC turns into ones: as many as a CRC-32 detects for sure in what UBI and UBIFS protect.
 const FLIPS_WITHOUT_ECC: u64 = 3;
 
-/// What is wrong with a stretch of bytes.
+/// Damage of a stretch of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remains {
     /// Reads as erased; what is programmed here becomes marginal.
@@ -54,7 +54,7 @@ pub(super) struct Torn {
 struct Flips {
     max: u32,
     sum: u32,
-    /// Where a step was beyond the ECC, in the block.
+    /// Offset in the block of a step that the ECC could not correct.
     beyond: Option<usize>,
 }
 

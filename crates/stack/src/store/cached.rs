@@ -10,7 +10,7 @@ const SLOTS: usize = 64;
 
 /// Reads of a few bytes each, many of them near each other, as nodes are read: a store that reads more at once, and keeps it.
 ///
-/// What is written goes to the store at once. Nobody else may write to it meanwhile.
+/// Store with a cache of reads. A write goes to the store at once; nobody else may write to it meanwhile.
 #[derive(Clone, Debug)]
 pub struct CachedStore<S> {
     inner: S,

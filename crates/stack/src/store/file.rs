@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 pub struct FileStore {
     file: File,
     len: u64,
-    /// Where the file's own position is, if known.
+    /// Position of the file, if it is known.
     position: Option<u64>,
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn erase<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> R
     fill(store, start, end)
 }
 
-/// Whether all of `len` bytes from `start` on are 0xFF.
+/// True when all of `len` bytes from `start` on are 0xFF.
 ///
 /// # Errors
 /// Those of the store.

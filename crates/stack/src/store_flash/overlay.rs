@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overlay(BTreeMap<u32, Copy>);
 
-/// What a changed block holds.
+/// Content of a changed block.
 #[derive(Clone, Debug)]
 enum Copy {
     Erased,

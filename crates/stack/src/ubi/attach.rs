@@ -343,7 +343,7 @@ fn is_empty(scan: &Scan, second_copy: bool) -> bool {
     !users && !second_copy && scan.corrupted + scan.alien + scan.strange == 0 && scan.maybe_bad <= 2
 }
 
-/// Why flash without a good volume table is refused.
+/// Error for flash without a good volume table.
 fn refusal(scan: &Scan, error: Option<floatgate_media::MediaError>) -> AttachFault {
     let unreadable = scan.strange + scan.maybe_bad;
     match error {

@@ -19,7 +19,7 @@ pub enum UbiError {
     Flash {
         /// The PEB.
         pnum: u32,
-        /// What the device below said.
+        /// Error of the device below.
         error: floatgate_mtd::Error,
     },
     /// A PEB under test did not keep what was written to it.
@@ -39,17 +39,17 @@ pub enum UbiError {
     Media {
         /// The PEB.
         pnum: u32,
-        /// Which structure.
+        /// Name of the structure.
         what: &'static str,
-        /// What is wrong with it.
+        /// Description of the fault.
         error: MediaError,
     },
     /// The flash does not fit UBI.
     #[error("{what}: {reason}")]
     Geometry {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: floatgate_media::Reason,
     },
     /// UBI does not run on MLC NAND: a power cut would take pages that were written long ago. Use it in SLC mode.
@@ -98,7 +98,7 @@ pub enum UbiError {
     /// A size, an offset or a combination that cannot be.
     #[error("{what}: {value}")]
     BadArgument {
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
         /// The value.
         value: u64,
@@ -108,7 +108,7 @@ pub enum UbiError {
     WrongType {
         /// The volume.
         id: u32,
-        /// What it is: "static" or "dynamic".
+        /// Type of the volume: "static" or "dynamic".
         actual: &'static str,
     },
     /// An update of the volume was cut off, its data are not whole.
@@ -249,7 +249,7 @@ pub enum AttachFault {
     UnknownInternalVolume {
         /// The volume.
         id: u32,
-        /// Where it was found.
+        /// PEB in which it was found.
         pnum: u32,
     },
     /// Two PEBs claim one LEB with one sequence number.
@@ -271,7 +271,7 @@ pub enum AttachFault {
         pnum: u32,
         /// The volume.
         id: u32,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// A PEB holds something, and its headers do not tell what.

@@ -15,7 +15,7 @@ use floatgate_media::ubi::{
 };
 use floatgate_mtd::Mtd;
 
-/// Where a fastmap is, and how large its pools may be.
+/// Place of a fastmap, and the largest sizes of its pools.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// Its PEBs, the anchor first.
@@ -26,7 +26,7 @@ pub(super) struct Layout {
     pub(super) pool: Vec<u32>,
 }
 
-/// Why there is nothing to attach by.
+/// Reason why there is no fastmap to attach by.
 enum Miss {
     /// The fastmap is missing, damaged or wrong.
     Unusable,

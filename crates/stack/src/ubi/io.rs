@@ -13,7 +13,7 @@ pub(super) const RETRIES: u32 = 3;
 /// Bytes of a header.
 const HEADER: usize = 64;
 
-/// What a PEB under test is filled with.
+/// Patterns that a PEB is filled with when it is tested.
 const PATTERNS: [u8; 3] = [0xA5, 0x5A, 0x00];
 
 /// How the bits of a read were.
@@ -33,7 +33,7 @@ impl Quality {
     }
 }
 
-/// What stands where a header should be.
+/// Bytes at the place of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header<T> {
     /// A header; whether its bits should be moved.

@@ -5,7 +5,7 @@ use super::{Ubi, UbiError, VolumeInfo};
 use floatgate_media::ubi::{LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeRecord, VolumeTable, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// What a map holds for a LEB that is not mapped.
+/// Entry of a LEB that is not mapped.
 pub(super) const UNMAPPED: u32 = u32::MAX;
 
 /// A volume, the layout volume included.

@@ -35,7 +35,7 @@ pub enum Inconsistency {
     Leb {
         /// The LEB.
         lnum: u32,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// Two nodes in use overlap.
@@ -51,7 +51,7 @@ pub enum Inconsistency {
     Node {
         /// The key that leads to it.
         key: Key,
-        /// What is wrong.
+        /// Description of the fault.
         error: Error,
     },
     /// The tree of LEB properties on flash is damaged, or does not agree with itself or the master node.

@@ -40,7 +40,7 @@ pub enum Error {
         lnum: u32,
         /// Where it shows: byte in the LEB.
         offset: u32,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The superblock does not fit the volume, or asks for what this implementation does not have.
@@ -97,7 +97,7 @@ pub enum Error {
         lnum: u32,
         /// Where it begins in the LEB.
         offset: u32,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The key that was given is another one than the filesystem's.

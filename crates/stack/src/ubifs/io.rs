@@ -216,7 +216,7 @@ impl<V: Volume> Io<V> {
         self.writing(|volume| volume.unmap(lnum))
     }
 
-    /// Whether a LEB is mapped.
+    /// True when a LEB is mapped.
     ///
     /// # Errors
     /// Failures of the volume.

@@ -36,7 +36,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Head {
-    /// What the garbage collector moves.
+    /// Head of the garbage collector.
     Gc = 0,
     /// Inodes, directory entries, attributes.
     Base = 1,

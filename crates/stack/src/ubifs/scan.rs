@@ -8,7 +8,7 @@ use super::io::Io;
 use super::layout::{Place, align8};
 use crate::volume::{Volume, VolumeFault};
 
-/// What stands where a node could begin.
+/// Content of a place at which a node could begin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scanned<'a> {
     /// A node that is not padding.
@@ -75,11 +75,11 @@ fn scan_no_node(bytes: &[u8], error: MediaError) -> Scanned<'_> {
 pub(crate) struct ScannedNode {
     /// Sequence number and group.
     pub(crate) stamp: Stamp,
-    /// What it is.
+    /// Type of the node.
     pub(crate) node_type: NodeType,
     /// Its key, if nodes of its type have one.
     pub(crate) key: Option<Key>,
-    /// Where it stands.
+    /// Position of the node.
     pub(crate) place: Place,
 }
 
@@ -158,7 +158,7 @@ impl ScannedLeb {
     }
 }
 
-/// Why a scan stopped.
+/// Reason why a scan stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Empty space, or the end of the LEB.
@@ -256,7 +256,7 @@ pub(crate) fn scan_all<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Resu
     }
 }
 
-/// Where the next good node begins, from a byte on.
+/// Offset of the next good node, from a byte on.
 fn next_node(bytes: &[u8], from: usize, tries: &mut u32) -> Option<usize> {
     let tail = |at: usize| bytes.get(at..).unwrap_or(&[]);
     let magics = (from..bytes.len()).step_by(8).filter(|&at| tail(at).starts_with(&MAGIC));
@@ -269,5 +269,5 @@ fn next_node(bytes: &[u8], from: usize, tries: &mut u32) -> Option<usize> {
     None
 }
 
-/// What every node begins with.
+/// Magic number of a node.
 const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();

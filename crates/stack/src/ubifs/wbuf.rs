@@ -46,7 +46,7 @@ impl WriteBuffer {
         self.offset
     }
 
-    /// What is not on flash yet; it goes to [`flushed`](Self::flushed).
+    /// Bytes that are not on flash yet; they go to [`flushed`](Self::flushed).
     pub(crate) fn pending(&self) -> &[u8] {
         &self.bytes
     }

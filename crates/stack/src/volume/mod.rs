@@ -139,7 +139,7 @@ pub trait Volume: Send {
     /// As [`unmap`](Self::unmap), and failures of the flash.
     fn erase(&mut self, lnum: u32) -> Result<(), VolumeError>;
 
-    /// Whether a LEB is mapped.
+    /// True when a LEB is mapped.
     ///
     /// # Errors
     /// Out of range.

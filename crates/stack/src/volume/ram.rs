@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct RamVolume {
     geometry: VolumeGeometry,
-    /// What was written of each mapped LEB; the rest is erased.
+    /// Bytes written to each mapped LEB; the rest is erased.
     lebs: Vec<Option<Arc<Vec<u8>>>>,
     now: Instant,
 }

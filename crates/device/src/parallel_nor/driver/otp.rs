@@ -34,7 +34,7 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(OtpRegion { start: 0, len: self.otp_bytes(area), locked })
     }
 
-    /// Whether the user's part is locked: bit 0 of set 0002's lock register, bit 1 of set 0001's lock word.
+    /// True when the user's part is locked: bit 0 of set 0002's lock register, bit 1 of set 0001's lock word.
     fn otp_locked(&mut self) -> Result<bool, Error> {
         let mut word = [0; 2];
         let width = self.bus.word_bytes() as usize;

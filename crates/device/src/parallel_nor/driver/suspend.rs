@@ -5,7 +5,7 @@ use crate::parallel_nor::bus::NorMem;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, Mtd, Nanos};
 
-/// How long a driver waits for a suspend (Linux: 100 ms while executing in place).
+/// Time for which a driver waits for a suspend (Linux: 100 ms while executing in place).
 const SUSPEND_TIMEOUT: Nanos = Nanos::from_ms(100);
 
 impl<B: NorMem> CfiDriver<B> {

@@ -44,7 +44,7 @@ pub(super) enum Wants {
     Parameter,
 }
 
-/// How far a sequence is.
+/// Progress of a command sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Between sequences.
@@ -65,7 +65,7 @@ pub(super) enum Step {
     ParameterAt(usize),
 }
 
-/// What the LUN's state must allow.
+/// Kind of command, which the state of the LUN must allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,

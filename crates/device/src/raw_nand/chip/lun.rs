@@ -4,7 +4,7 @@ use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
 use super::power::Operation;
 use floatgate_mtd::Instant;
 
-/// What a page register holds.
+/// Content of a page register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Register {
     /// Nothing defined.
@@ -29,7 +29,7 @@ pub(super) enum Queue {
 /// Bytes loaded for one plane's page.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// Where it goes; `Empty` while the plane is not part of the operation.
+    /// Target of the operation; `Empty` while the plane is not part of it.
     pub(super) target: Register,
     /// Next byte to load.
     pub(super) column: usize,
@@ -157,7 +157,7 @@ pub(super) struct Lun {
     pub(super) copyback: Option<u32>,
     /// Loaded bytes, one per plane.
     pub(super) loads: Vec<Load>,
-    /// What waits for a confirm command, and the rows or blocks queued.
+    /// Operation that waits for a confirm command, and the rows or blocks queued.
     pub(super) queue: Queue,
     pub(super) queued: [Option<u32>; PLANES_MAX as usize],
     pub(super) features: Features,

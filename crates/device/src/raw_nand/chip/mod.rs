@@ -63,7 +63,7 @@ impl ChipOptions {
     }
 }
 
-/// Where data cycles come from.
+/// Source of data output cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     /// The page register of the active LUN.
@@ -93,7 +93,7 @@ pub struct RawNand {
     active: usize,
     step: Step,
     output: Output,
-    /// What 00h brings back after status output.
+    /// Data output that 00h resumes after status output.
     resume: Output,
     /// Next byte of outputs other than the register.
     position: usize,
@@ -229,7 +229,7 @@ impl RawNand {
         &mut self.luns[self.active]
     }
 
-    /// Whether cycles of `interface` are slow enough.
+    /// Checks that cycles of `interface` are slow enough.
     #[inline]
     fn check_interface(&self, interface: DataInterface) -> Result<(), Violation> {
         let within = match (interface, self.interface) {

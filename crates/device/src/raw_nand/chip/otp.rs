@@ -51,7 +51,7 @@ impl Otp {
         }
     }
 
-    /// What forbids a program of `row`.
+    /// Checks the rules for a program of `row`.
     pub(super) fn check_program(&self, row: u32) -> Result<(), Violation> {
         let page = self.page(row)?;
         if self.locked {

@@ -18,7 +18,7 @@ pub(super) struct Operation {
     pub(super) what: Cut,
 }
 
-/// What an operation changed.
+/// State before an operation, to undo it after a loss of power.
 #[derive(Clone, Debug)]
 pub(super) enum Cut {
     Program { row: u32 },
@@ -42,7 +42,7 @@ impl Operation {
 }
 
 impl RawNand {
-    /// What an erase of the block may have to bring back.
+    /// State that a loss of power during an erase of the block may have to bring back.
     pub(super) fn before_erase(&self, block: u32) -> Cut {
         let before = Before {
             content: self.array.content(block as usize),

@@ -42,7 +42,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// What forbids a program of `row`.
+    /// Checks the rules for a program of `row`.
     #[inline]
     fn check_program(&self, row: RowAddress) -> Result<(), Violation> {
         if self.otp.visible() {
@@ -176,7 +176,7 @@ impl RawNand {
         self.note_work("tPROG", begin, begin + length);
     }
 
-    /// What forbids an erase of `row`'s block.
+    /// Checks the rules for an erase of `row`'s block.
     pub(super) fn check_erase(&self, row: RowAddress) -> Result<(), Violation> {
         if self.otp.visible() {
             return Err(Violation::Sequence("erase while OTP pages are visible"));

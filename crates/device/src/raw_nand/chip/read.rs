@@ -35,7 +35,7 @@ impl RawNand {
         }
     }
 
-    /// What a row address means in the mode the chip is in.
+    /// Target of a row address in the mode of the chip.
     #[inline]
     pub(super) fn target(&self, row: RowAddress) -> Result<Register, Violation> {
         let index = self.map.index(row);

@@ -78,7 +78,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Whether a block carries a bad block mark.
+    /// True when a block carries a bad block mark.
     fn is_marked(&mut self, block: u32) -> Result<bool, Error> {
         let marker = self.info.marker.byte(&self.info.geometry) as usize;
         let mut oob = std::mem::take(&mut self.oob);

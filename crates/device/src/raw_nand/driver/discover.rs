@@ -62,7 +62,7 @@ pub(super) fn set_feature<B: NandBus>(
 /// tFEAT, with room for what the bus itself takes until the wait begins.
 const T_FEAT_MAX: Nanos = Nanos::from_ns(2 * T_FEAT.as_ns());
 
-/// Why no chip was found.
+/// Kind of error for a probe that found no chip.
 pub(super) fn kind(error: NandError) -> ErrorKind {
     match error {
         NandError::Chip(violation) => violation.kind(),

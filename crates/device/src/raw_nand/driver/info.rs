@@ -203,7 +203,7 @@ impl ChipInfo {
         info.completed_by(spec)
     }
 
-    /// What no parameter page says, or says wrongly.
+    /// Adds values that parameter pages lack or have wrong.
     #[must_use]
     pub(super) fn completed_by(mut self, spec: &RawNandSpec) -> Self {
         self.sdr_modes = spec.sdr_modes;

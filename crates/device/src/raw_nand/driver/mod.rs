@@ -63,7 +63,7 @@ pub struct RawNandOptions {
 }
 
 impl Default for RawNandOptions {
-    /// What Linux does.
+    /// Behaviour of Linux.
     fn default() -> Self {
         Self { continuous: true, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
     }

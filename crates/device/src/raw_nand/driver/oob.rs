@@ -5,7 +5,7 @@ use crate::ecc_engine::{Corrected, PageCodeError};
 use crate::raw_nand::bus::NandBus;
 use floatgate_mtd::{Error, ErrorKind, OobMode};
 
-/// Why the engine cannot be had, with what could.
+/// Error for an engine that cannot be used, with those that can.
 pub(super) fn unsupported(problem: PageCodeError) -> ErrorKind {
     ErrorKind::Unsupported(match problem {
         PageCodeError::Code(_) => {

@@ -7,7 +7,7 @@ use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
 use crate::timeline::Resource;
 use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
 
-/// Which page of which target.
+/// Address of a page: target and row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageAt {
     /// Byte address, for errors.
@@ -176,7 +176,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(status[0])
     }
 
-    /// Whether the status says that the last program or erase worked.
+    /// True when the status says that the last program or erase succeeded.
     pub(super) fn succeeded(&mut self) -> Result<bool, NandError> {
         Ok(self.status()? & FAIL == 0)
     }

@@ -6,7 +6,7 @@ use crate::ecc_engine::Corrected;
 use crate::raw_nand::bus::{Instr, NandBus};
 use floatgate_mtd::{Done, Error, ErrorKind};
 
-/// What a read of several pages has come to so far.
+/// Intermediate result of a read of several pages.
 #[derive(Default)]
 pub(super) struct Outcome {
     done: Done,

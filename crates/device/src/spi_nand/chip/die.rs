@@ -14,7 +14,7 @@ use floatgate_mtd::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a cache register holds.
+/// Content of a cache register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loaded {
     /// Nothing that may be read.
@@ -50,7 +50,7 @@ const CELLS: u64 = 0x43_45_4C_4C;
 pub(super) struct Die {
     pub(super) array: Array,
     pub(super) cells: Cells,
-    /// What stands for any programmed page in timing-only mode.
+    /// Content of every programmed page in timing-only mode.
     pub(super) usual_page: Option<Arc<[u8]>>,
     pub(super) otp: Array,
     pub(super) otp_locked: bool,
@@ -145,7 +145,7 @@ impl Die {
         self.soft_reset(spec);
     }
 
-    /// What RESET does to the registers. The continuous bit of some chips survives it (Linux: `spinand_cont_read_init`).
+    /// Sets the registers as RESET does. The continuous bit of some chips survives it (Linux: `spinand_cont_read_init`).
     pub(super) fn soft_reset(&mut self, spec: &SpiNandSpec) {
         let kept = spec.continuous.as_ref().map_or(0, |cont| 1 << cont.config_bit);
         self.config = (spec.config_reset & !kept) | (self.config & kept);
@@ -234,7 +234,7 @@ impl Die {
         cache.loaded = Loaded::Host;
     }
 
-    /// Whether a program of `page` in `block` keeps the rules of order and number.
+    /// Checks that a program of `page` in `block` keeps the rules of order and number.
     pub(super) fn may_program(
         &self,
         block: u32,

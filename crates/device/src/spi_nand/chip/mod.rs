@@ -67,14 +67,14 @@ pub struct SpiNand {
     failing: Failing,
 }
 
-/// What was broken on purpose.
+/// Failures injected on purpose.
 #[derive(Clone, Debug, Default)]
 struct Failing {
     program: BTreeSet<u32>,
     erase: BTreeSet<u32>,
 }
 
-/// What decides whether a read from cache is allowed, beside the registers.
+/// State besides the registers that decides whether a read from cache is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Checked {
     opcode: u8,

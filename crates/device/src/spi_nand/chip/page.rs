@@ -12,12 +12,12 @@ use crate::units::TypMaxUs;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// What the data sheet calls the maximum holds for the whole life.
+/// The maximum of the data sheet, which holds for the whole life.
 fn longest(time: TypMaxUs) -> Nanos {
     time.max.max(time.typ)
 }
 
-/// Where a row lies in its die.
+/// Position of a row in its die.
 struct Place {
     row: u32,
     block: u32,

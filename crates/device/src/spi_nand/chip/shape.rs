@@ -25,7 +25,7 @@ impl SpiNand {
             || self.spec.loads.iter().any(|v| v.opcode == opcode)
     }
 
-    /// What to say of an opcode that cannot be executed as it was sent.
+    /// Violation for an opcode that cannot be executed as it was sent.
     pub(super) fn unknown(&self, opcode: u8) -> Violation {
         if self.knows(opcode) { Violation::WrongMode(opcode) } else { Violation::UnknownCommand(opcode) }
     }

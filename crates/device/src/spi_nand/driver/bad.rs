@@ -6,7 +6,7 @@ use crate::spi::{SpiError, SpiMem};
 use floatgate_ecc::MARKER;
 use floatgate_mtd::Error;
 
-/// What is known of a block.
+/// State of a block as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockState {
     /// Nobody looked.
@@ -27,7 +27,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(self.blocks[block as usize] == BlockState::Bad)
     }
 
-    /// Whether the first page's marker bytes are not all FFh; read raw, as they are not covered by every ECC.
+    /// True when the first page's marker bytes are not all FFh; read raw, as not every ECC covers them.
     fn read_marker(&mut self, at: u64) -> Result<bool, SpiError> {
         let row = self.row(at)?;
         self.update_config(c::ECC_ENABLE, 0)?;

@@ -45,9 +45,9 @@ pub enum ProbeError {
     /// The board asks for a bus mode that chip and controller do not have in common.
     #[error("no read of this chip reaches {wanted} on this controller and board; on offer: {}", list(.offered))]
     ModeNotOffered {
-        /// What the board asks for.
+        /// Mode that the setup asks for.
         wanted: Mode,
-        /// What chip, controller and board have in common.
+        /// Modes that chip, controller and board all support.
         offered: Vec<Mode>,
     },
     /// A stateful mode without a way back: a host that restarts could not speak to the chip.
@@ -111,7 +111,7 @@ pub struct SpiNandDriver<S> {
     geometry: Geometry,
     /// Read retries of the call under way.
     retries: u32,
-    /// Which OOB bytes are the user's.
+    /// Layout of the OOB: bytes of the ECC and of the user.
     oob: OobLayout,
     engine: EccEngine,
     /// Pages that were encoded here and not changed since: what decoding finds in them is known.

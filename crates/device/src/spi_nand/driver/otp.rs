@@ -84,7 +84,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// Whether any page failed to program.
+    /// Writes pages of the OTP area; true when one failed to program.
     fn write_otp_pages(&mut self, first: u32, addr: u64, data: &[u8]) -> Result<bool, SpiError> {
         let page_bytes = self.geometry.write_bytes;
         let page = first + (addr / u64::from(page_bytes)) as u32;

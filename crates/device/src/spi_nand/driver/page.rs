@@ -8,7 +8,7 @@ use crate::ecc_engine::{Corrected, PageRead, Uncorrectable};
 use crate::spi::{Data, SpiError, SpiMem, SpiOp};
 use floatgate_mtd::{Done, Error, ErrorKind};
 
-/// What the ECC made of a page. Bus failures come around it.
+/// Result of the ECC for a page. Bus failures are reported around it.
 pub(super) type Outcome = Result<Corrected, Uncorrectable>;
 
 /// Sums results: most bits of any step, all bits, the address of the first page that was lost.
@@ -178,7 +178,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.bus.mapped(&mut self.host, &op, Data::In(buf))
     }
 
-    /// What the status says of the on-die ECC.
+    /// Result of the on-die ECC according to the status.
     #[inline]
     fn judge(&mut self, status: u8, continuous: bool) -> Result<Outcome, SpiError> {
         if !self.on_die() || status & c::ECC_MASK == 0 {

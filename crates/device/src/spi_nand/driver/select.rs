@@ -41,7 +41,7 @@ pub(super) fn operation(spec: &SpiNandSpec, variant: &Variant, dir: Direction, l
     SpiOp { max_hz: spec.variant_hz(variant), ..variant.op(0, 2, dir, len) }
 }
 
-/// How long `op` takes on the wires of `bus`.
+/// Duration of `op` on the wires of `bus`.
 fn duration<S: SpiMem>(bus: &S, op: &SpiOp) -> Nanos {
     bus.clock(op, true).duration(op)
 }
@@ -88,7 +88,7 @@ fn refuse_without_reset_pin<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<()
     }
 }
 
-/// What there is when no read reaches the mode that the board's owner asks for.
+/// Error for a mode of the setup that no read reaches, with the modes that exist.
 fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeError {
     let usable = |mode: Mode| bus.supports(mode) && (!mode.is_stateful() || bus.has_reset_pin());
     let mut offered: Vec<Mode> = spec.reads.iter().map(|v| v.mode).filter(|&mode| usable(mode)).collect();

@@ -12,7 +12,7 @@ use floatgate_mtd::{Instant, Nanos};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Otp {
     cells: Vec<u8>,
-    /// Where the factory's part begins; the end when there is none.
+    /// Offset of the factory's part; the end of the area when there is none.
     user_bytes: usize,
     /// Macronix: between B1h and C1h.
     pub(super) entered: bool,
@@ -81,7 +81,7 @@ impl SpiNor {
         }
     }
 
-    /// Where an address lies in the area; the whole access must lie in one region.
+    /// Index of an address in the area; the whole access must lie in one region.
     fn otp_index(&self, addr: u32, len: usize) -> Result<usize, Violation> {
         let inside = match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { regions, region_bytes, base, stride, .. }) => {

@@ -46,7 +46,7 @@ impl Registers {
         fresh
     }
 
-    /// What is not kept without power is set to its default.
+    /// Sets volatile registers to their defaults.
     pub(super) fn power_on(&mut self, spec: &SpiNorSpec) {
         let dummy = spec.dummy.as_ref().map_or(0, |d| d.default);
         let Self { sr1, sr2, sr3, function, .. } = *self;
@@ -242,7 +242,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// What the block protection bits cover.
+    /// Range that the block protection bits cover.
     pub(super) fn protected(&self) -> Range<u64> {
         let Some(spec) = &self.spec.protection else { return 0..0 };
         let bit = |n: &u8| u32::from(self.regs.sr1 >> n & 1);

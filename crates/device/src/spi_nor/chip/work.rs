@@ -4,7 +4,7 @@ use super::SpiNor;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// What is under way.
+/// Kind of the operation in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Register writes, resets, the pause of a suspend.

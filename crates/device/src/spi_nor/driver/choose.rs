@@ -21,7 +21,7 @@ pub(super) struct Choice {
     pub(super) offered: Vec<Mode>,
 }
 
-/// How addresses are sent outside 8D-8D-8D.
+/// Address mode outside 8D-8D-8D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressWay {
     /// Three bytes.

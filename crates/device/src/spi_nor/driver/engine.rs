@@ -32,7 +32,7 @@ pub(super) struct Ops {
     pub(super) offered: Vec<Mode>,
 }
 
-/// Where the maker tells about failures.
+/// Registers in which the maker reports failures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failures {
     pub(super) read: SpiOp,
@@ -43,7 +43,7 @@ pub(super) struct Failures {
     protected: u8,
 }
 
-/// How an operation reaches the chip.
+/// Path of an operation to the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     /// Through the direct mapping, if the controller has one.
@@ -61,7 +61,7 @@ impl Path {
     }
 }
 
-/// Which kind of work failed.
+/// Kind of the operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Program,
@@ -143,7 +143,7 @@ impl Failures {
     }
 }
 
-/// What a bus error means to the MTD's user.
+/// Kind of MTD error for a bus error.
 fn kind(error: SpiError) -> ErrorKind {
     match error {
         SpiError::Chip(violation) => violation.kind(),

@@ -33,7 +33,7 @@ pub enum ProbeError {
     /// The id is not in the catalogue and the chip has no SFDP.
     #[error("unknown chip with id {id:02x?}, and it has no SFDP tables to learn from")]
     Unknown {
-        /// What READ ID returned.
+        /// Bytes that READ ID returned.
         id: Vec<u8>,
     },
     /// The id is not in the catalogue, and the chip's tables do not suffice.
@@ -42,15 +42,15 @@ pub enum ProbeError {
     /// The lanes or the rate asked for cannot be reached.
     #[error("no read command reaches {limit} on this chip and controller; on offer: {}", list(offered))]
     ModeNotOffered {
-        /// What the board's owner asked for.
+        /// Mode or limit that the setup asks for.
         limit: Mode,
-        /// What chip and controller have in common.
+        /// Modes that chip and controller both support.
         offered: Vec<Mode>,
     },
     /// A stateful mode, and no way back from it after a crash.
     #[error("{mode} is a stateful mode and needs the chip's reset pin wired (bus.reset_pin)")]
     NoResetPin {
-        /// What the board's owner asked for.
+        /// Mode or limit that the setup asks for.
         mode: Mode,
     },
     /// The PHY's clock is above what the chip takes in the mode of its reads.
@@ -82,7 +82,7 @@ pub enum ProbeError {
     /// The place of the calibration pattern holds other data.
     #[error("no place for the PHY calibration pattern: {addr:#x} holds other data (driver.pattern_addr)")]
     PatternPlace {
-        /// Where it should be.
+        /// Address at which it should be.
         addr: u64,
     },
     /// An operation failed.

@@ -42,7 +42,7 @@ impl Race {
         Self { look, looks: if looks.is_finite() { looks as u64 } else { u64::MAX } }
     }
 
-    /// When the reader wins, if the writer polls from `now` on as long as that.
+    /// Time at which the reader gets the lock, if the writer polls from `now` on until then.
     fn won_at(&self, now: Instant) -> Instant {
         now + Nanos::from_ns(self.look.as_ns().saturating_mul(self.looks).min(ERASE_TIMEOUT.as_ns()))
     }

@@ -35,7 +35,7 @@ impl Grid {
         (sum > 0.0 && sum.is_finite() && step > 0.0).then_some(Self { from, step, weights })
     }
 
-    /// Where this share of the weight lies below.
+    /// Value below which this share of the weight lies.
     fn quantile(&self, share: f64) -> f64 {
         let mut below = 0.0;
         for (i, weight) in (0..).zip(&self.weights) {

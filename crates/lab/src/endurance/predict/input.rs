@@ -215,7 +215,7 @@ fn time(us: f64, text: &str) -> Result<f64, Problem> {
     if us > 0.0 && us <= TIME_MAX { Ok(us) } else { Err(Problem::NoTime(cut(text))) }
 }
 
-/// What of a text goes into a message.
+/// Beginning of a text, short enough for a message.
 fn cut(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }

@@ -55,7 +55,7 @@ pub struct Prediction {
     pub notes: Vec<String>,
 }
 
-/// How far apart the ends of a wide interval are.
+/// Ratio of the ends of a wide interval.
 const WIDE: f64 = 4.0;
 
 /// Predicts from measurements in the order in which they were made. `experiment` says what a cycle is: temperature, pages.
@@ -182,7 +182,7 @@ mod tests {
         Subject::new(&Library::built_in(), part, &Override::parse_all(sets).unwrap()).unwrap()
     }
 
-    /// How many of a thousand blocks at random ages die within their interval.
+    /// Number of a thousand blocks at random ages that die within their interval.
     fn held(subject: &Subject, experiment: &Experiment, forget: bool) -> u32 {
         let within = |block| {
             let life = subject.block_life(experiment, 0, block);

@@ -5,7 +5,7 @@ use super::input::{Place, Sample};
 use crate::error::Error;
 use floatgate_device::cells::{CYCLE, Pulses, Wear};
 
-/// How much less likely a reading is for each pulse that it is off.
+/// Factor by which a reading is less likely for each pulse of deviation.
 const OFF: f64 = 0.01;
 
 /// Logarithms of the shares of a scale at which times change.
@@ -103,7 +103,7 @@ fn count(
     Ok(Some(libm::round(n).clamp(fewest, most)))
 }
 
-/// Where the logarithm of a scale may lie, and how likely the readings are there.
+/// Range of the logarithm of a scale, with the likelihood of the readings there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Segment {
     pub(super) low: f64,

@@ -14,7 +14,7 @@ pub enum BuildError {
     Source {
         /// The directory or the tar.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         error: std::io::Error,
     },
     /// The tar is damaged.
@@ -22,7 +22,7 @@ pub enum BuildError {
     Tar {
         /// The tar.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The device table is wrong.
@@ -30,7 +30,7 @@ pub enum BuildError {
     Table {
         /// The line, from 1 on.
         line: usize,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
     /// Sizes that no flash has.

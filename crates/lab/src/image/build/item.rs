@@ -20,7 +20,7 @@ const BATCH_STEPS: usize = 2048;
 /// Bytes of a file that are read together.
 const READ_BYTES: usize = 64 * BLOCK;
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemKind {
     Directory,

@@ -23,7 +23,7 @@ impl<S: Store> Lebs<S> {
         self.inner
     }
 
-    /// Where a byte is in the image, and how many follow it in its LEB.
+    /// Offset of a byte in the image, and number of bytes that follow it in its LEB.
     fn place(&self, offset: u64) -> (u64, usize) {
         let leb = u64::from(self.geometry.leb_bytes());
         let (lnum, at) = (offset / leb, offset % leb);

@@ -10,7 +10,7 @@ use super::super::{ImageError, Selection};
 use super::report::{CheckReport, Finding, Layer, VolumeCheck};
 use super::{MappedVolume, Origin};
 
-/// What is said of a node where nothing is.
+/// Message about a node at an erased place.
 const ERASED: &str = "byte 0x0: nothing is written there";
 
 /// True when a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.

@@ -18,10 +18,10 @@ use super::super::open::{Hints, flash_geometry};
 use super::report::{CheckReport, Finding, Layer, PebCounts};
 use super::{MappedVolume, Origin};
 
-/// What is said of a header that was never written.
+/// Message about a header that was never written.
 pub(in super::super) const ERASED: &str = "erased";
 
-/// What is said of headers in a bad block.
+/// Message about headers in a bad block.
 const MARKED: &str = "not looked at: the block is marked bad";
 
 /// Bytes of a header, and of the CRC at its end.
@@ -36,7 +36,7 @@ const RECORD: usize = 172;
 /// LEBs of a volume that are believed beyond the PEBs there are: images end early, and a repair writes them all.
 const LEBS_BELIEVED: usize = 1 << 16;
 
-/// Which LEBs a volume has.
+/// LEBs of a volume with their PEBs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Mapping {
     /// Those that Linux finds.
@@ -45,7 +45,7 @@ pub(in super::super) enum Mapping {
     Salvage,
 }
 
-/// What stands where a header should be.
+/// Bytes at the place of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header<T> {
     Good(T),
@@ -100,7 +100,7 @@ impl Peb {
     }
 }
 
-/// What becomes of a PEB.
+/// Use of a PEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It holds no LEB.
@@ -134,9 +134,9 @@ pub(in super::super) struct Headers {
     records: BTreeMap<u32, VolumeRecord>,
     /// The records were put together from what is left of both copies, or from VID headers.
     table_lost: bool,
-    /// Which PEB has a LEB.
+    /// PEB of each LEB.
     map: BTreeMap<(u32, u32), u32>,
-    /// Which PEB with a damaged VID header most likely has a LEB.
+    /// PEB with a damaged VID header that most likely has a LEB.
     guesses: BTreeMap<(u32, u32), u32>,
     /// Bytes that the image has of its last PEB, if they are not all.
     cut_off: Option<u64>,
@@ -194,7 +194,7 @@ impl Headers {
         Ok(headers)
     }
 
-    /// Where headers and data stand in a PEB.
+    /// Offsets of headers and data in a PEB.
     pub(in super::super) const fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -304,7 +304,7 @@ impl Headers {
             && vid.data_pad == record.data_pad
     }
 
-    /// Whether the CRC over the data of a PEB is right.
+    /// True when the CRC over the data of a PEB is right.
     fn is_whole(&self, store: &mut impl Store, pnum: u32, vid: &VidHeader) -> Result<bool, StoreError> {
         let mut data = vec![0; vid.data_size as usize];
         store.read_at(self.peb_start(pnum) + u64::from(self.geometry.data_offset()), &mut data)?;
@@ -632,7 +632,7 @@ impl Headers {
         Some(ubi(severity, "VID header", what, consequence))
     }
 
-    /// How a VID header contradicts the volume table.
+    /// Contradiction between a VID header and the volume table.
     fn misfit(&self, vid: &VidHeader) -> String {
         let record = self.records.get(&vid.volume_id).copied().unwrap_or_default();
         if vid.lnum >= record.reserved_pebs {
@@ -724,7 +724,7 @@ impl Headers {
         Ok(())
     }
 
-    /// Whether the table had to be put together.
+    /// True when the table had to be put together from VID headers.
     pub(in super::super) const fn table_lost(&self) -> bool {
         self.table_lost
     }

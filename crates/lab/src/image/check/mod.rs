@@ -161,7 +161,7 @@ fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckRepo
     }
 }
 
-/// Where the bytes of an image are in the file.
+/// Place of the bytes of an image in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     offset: u64,

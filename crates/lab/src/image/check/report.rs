@@ -33,7 +33,7 @@ pub enum Layer {
     Ubi,
     /// The filesystem.
     Ubifs,
-    /// What files hold.
+    /// Data of files.
     Data,
 }
 

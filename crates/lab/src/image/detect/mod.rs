@@ -35,7 +35,7 @@ const EC_MAGIC: &[u8] = b"UBI#";
 /// The magic of a UBIFS node, little-endian.
 const NODE_MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
 
-/// Where the type of a node stands in it, and the type of a superblock.
+/// Offset of the type in a node, and the type of a superblock.
 const TYPE_AT: usize = 20;
 const SUPERBLOCK_TYPE: u8 = 6;
 
@@ -159,7 +159,7 @@ fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<V
     Ok(found)
 }
 
-/// Why nothing was found in a file.
+/// Error for a file in which nothing was found.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -220,7 +220,7 @@ fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
     if hits.ec.is_empty() { search(store, size, (damaged_ec_header, superblock)) } else { Ok(hits) }
 }
 
-/// What takes bytes for a header, and for a superblock.
+/// Parsers of an EC header and of a superblock.
 type Parsers = (fn(&[u8]) -> Option<EcHeader>, fn(&[u8]) -> Option<Superblock>);
 
 fn search(store: &mut dyn Store, size: u64, (ec_header, superblock): Parsers) -> Result<Hits, ImageError> {

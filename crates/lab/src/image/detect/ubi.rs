@@ -71,7 +71,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Whether two headers are of PEBs of one device.
+/// True when two headers are of PEBs of one device.
 fn is_same(one: &EcHeader, other: &EcHeader) -> bool {
     let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset);
     // As for Linux, 0 is any image.
@@ -226,7 +226,7 @@ impl Region {
         Ok(VidHeader::parse(&bytes, ReadFlips::default()).ok())
     }
 
-    /// Whether most of an EC header is there: its magic, or the offsets in it.
+    /// True when most of an EC header is there: its magic, or the offsets in it.
     fn is_like_ec(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
         let mut bytes = [0; HEADER_BYTES];
         store.read_at(peb, &mut bytes).map_err(ImageError::Store)?;
@@ -337,7 +337,7 @@ fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageErro
 /// A PEB, and the volume, LEB and sequence number in its VID header.
 type Claim = (u64, Option<(u32, u32, u64)>);
 
-/// Which PEB is the first of a second device.
+/// First PEB of a second device.
 fn second_begin(pebs: &[Claim]) -> Option<usize> {
     let is_table = |claim: &Claim| claim.1.is_some_and(|(volume, ..)| volume == LAYOUT_VOLUME);
     let mut seen = BTreeSet::new();

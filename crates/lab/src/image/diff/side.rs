@@ -12,7 +12,7 @@ use super::super::open::{Access, Selection};
 use super::super::{FileUbifs, Image, ImageError};
 use super::{DiffOptions, DiffReport, compare};
 
-/// Where a tar says that it is one.
+/// Offset of the magic of a tar.
 const TAR_MAGIC_AT: u64 = 257;
 const TAR_MAGIC: [u8; 5] = *b"ustar";
 

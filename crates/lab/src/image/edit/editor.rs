@@ -12,7 +12,7 @@ use crate::image::walk::Walk;
 /// Prefixes that attributes can have in UBIFS.
 const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
-/// What to change about an inode, if anything.
+/// Changes of an inode, if there are any.
 type Changes<'c, V> = dyn Fn(&mut Ubifs<V>, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
 
 /// An owner to set; what is `None` stays.
@@ -331,7 +331,7 @@ impl<'f, V: Volume> Editor<'f, V> {
     }
 }
 
-/// Whether UBIFS keeps attributes of such names.
+/// True when UBIFS keeps attributes of such names.
 pub(in crate::image) fn is_xattr_name(name: &[u8]) -> bool {
     XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
 }

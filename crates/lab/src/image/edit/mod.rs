@@ -45,7 +45,7 @@ pub enum EditError {
     Inside {
         /// The path in the image.
         path: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         error: ubifs::Error,
     },
     /// Something on the host.
@@ -53,7 +53,7 @@ pub enum EditError {
     Host {
         /// The path on the host.
         path: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         error: std::io::Error,
     },
     /// The volume cannot have this number of LEBs.
@@ -75,12 +75,12 @@ pub enum EditError {
     /// Something else follows the image in its file.
     #[error("the image cannot grow: something else follows in the file")]
     CannotGrow,
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("{path}: {what}")]
     Refused {
         /// The path in the image.
         path: String,
-        /// Why.
+        /// Reason.
         what: &'static str,
     },
 }

@@ -12,7 +12,7 @@ enum Kind {
     Clauses(Vec<Clause>),
 }
 
-/// Who, how, and which bits, as letters.
+/// Clause of a symbolic mode: classes, operator and permissions, as letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Clause {
     /// The bits of those who are meant, special ones included.

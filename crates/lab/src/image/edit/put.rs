@@ -37,7 +37,7 @@ struct Job {
     target: ImagePath,
 }
 
-/// What is being put, with what has to be remembered.
+/// State of putting files into an image.
 struct Put<'e, 'f, V> {
     editor: &'e mut Editor<'f, V>,
     options: PutOptions,
@@ -251,7 +251,7 @@ impl<V: Volume> Put<'_, '_, V> {
     }
 }
 
-/// What a directory of the host holds, the last name first.
+/// Entries of a directory of the host, the last name first.
 fn children(job: &Job) -> Result<Vec<Job>, EditError> {
     let mut jobs = Vec::new();
     for entry in fs::read_dir(&job.source).map_err(EditError::host(&job.source))? {

@@ -24,12 +24,12 @@ pub trait Contents {
     /// The next piece: where it begins, and its bytes. `None` at the end.
     fn next_piece(&mut self) -> Option<(u64, &[u8])>;
 
-    /// Where data are, in order and apart; the rest is holes. All of the file, if nothing else is known.
+    /// Ranges of data, in order and apart; the rest is holes. The whole file, if nothing else is known.
     fn data(&mut self) -> Vec<Range<u64>> {
         std::iter::once(0..self.size()).filter(|whole| !whole.is_empty()).collect()
     }
 
-    /// What was found damaged up to now; such blocks are zeros.
+    /// Damage that was found up to now; such blocks are zeros.
     fn damage(&mut self) -> Vec<String>;
 }
 

@@ -104,19 +104,19 @@ pub enum ExtractError {
     /// The target cannot be written.
     #[error("{path}: {error}")]
     Target {
-        /// What was being written.
+        /// Path of the file that was written.
         path: String,
-        /// Why it failed.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The image asks for more than the limits allow.
     #[error("{path}: the image holds more than the limit of {limit} {what}")]
     Limit {
-        /// Where the limit was passed.
+        /// Path at which the limit was passed.
         path: String,
-        /// What there is too much of.
+        /// Name of the quantity that is limited.
         what: &'static str,
-        /// How much is allowed.
+        /// The limit.
         limit: u64,
     },
 }

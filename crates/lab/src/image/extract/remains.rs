@@ -26,7 +26,7 @@ const DOUBTFUL: &str = "the index does not lead to all of it: a search of the wh
 /// that are left are surveyed, and it is read from what they say.
 pub struct Extraction {
     remains: Remains<Box<dyn Volume>>,
-    /// What is damaged around the filesystem.
+    /// Damage around the filesystem.
     damage: Vec<AttachFault>,
     notes: Vec<String>,
     /// LEBs of the journal that are not there.
@@ -100,7 +100,7 @@ impl Extraction {
     }
 }
 
-/// What a power cut has left at the end of a LEB of the journal.
+/// Description of what a power cut has left at the end of a LEB of the journal.
 fn describe_torn(error: &Error) -> String {
     let (lnum, offset) = error.place().unwrap_or_default();
     let what = error.reason();
@@ -125,7 +125,7 @@ pub struct Remains<V> {
     nameless: bool,
     /// Inodes that names lead to.
     named: BTreeSet<u32>,
-    /// What is verified.
+    /// Authentication of the filesystem.
     authenticate: Authenticate,
 }
 
@@ -140,7 +140,7 @@ enum State<V> {
 #[derive(Debug)]
 struct Surveyed<V> {
     survey: Survey<V>,
-    /// What is wrong with single inodes.
+    /// Problems of single inodes.
     problems: BTreeMap<u32, Vec<String>>,
     /// Number of names of each inode.
     names_of: BTreeMap<u32, u32>,
@@ -397,7 +397,7 @@ impl<V: Volume> Surveyed<V> {
     }
 }
 
-/// What a file without a name is called; `None` if nothing of it is left.
+/// Name for a file that has lost its name; `None` if nothing of it is left.
 fn nameless_name(inode: u32, file: &File) -> Option<Name> {
     let file_type = match file.inode.and_then(|inode| inode.file_type()) {
         Some(file_type) => file_type,

@@ -25,7 +25,7 @@ pub trait Source {
     /// The root directory.
     fn root(&self) -> u32;
 
-    /// What an inode says.
+    /// Attributes of an inode.
     ///
     /// # Errors
     /// It is damaged or not there.
@@ -144,7 +144,7 @@ pub(super) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
     entries.into_iter().map(name).collect()
 }
 
-/// What is made of a file whose inode is lost: readable by everybody, and as long as its data.
+/// Attributes of a file whose inode is lost: readable by everybody, and as long as its data.
 pub(super) fn without_inode(inode: u32, file_type: FileType, size: u64) -> Attributes {
     let (kind, permissions) = match file_type {
         FileType::Directory => (0o040_000, 0o755),

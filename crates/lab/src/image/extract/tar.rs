@@ -123,7 +123,7 @@ fn path_bytes(path: &[Vec<u8>]) -> Vec<u8> {
     if path.is_empty() { b".".to_vec() } else { path.join(&b'/') }
 }
 
-/// What the header cannot hold, in a fixed order.
+/// Records for values that the header cannot hold, in a fixed order.
 fn pax_records(entry: &Entry<'_>, path: &[u8], link: Option<&[u8]>) -> Vec<(String, Vec<u8>)> {
     let attributes = entry.attributes;
     let mut records = Vec::new();
@@ -160,7 +160,7 @@ fn decimal(time: floatgate_media::ubifs::Timestamp) -> Vec<u8> {
 /// Contents as a stream, holes as zeros.
 struct Stream<'c> {
     contents: &'c mut dyn Contents,
-    /// Where the stream is.
+    /// Position in the stream, bytes.
     at: u64,
     /// The piece that comes next, and where it begins.
     piece: Vec<u8>,
@@ -193,7 +193,7 @@ impl<'c> Stream<'c> {
 /// The data of a sparse file, without the holes.
 struct DataOnly<'c> {
     stream: Stream<'c>,
-    /// What is still to be read.
+    /// Ranges still to be read.
     ranges: VecDeque<Range<u64>>,
 }
 
@@ -211,9 +211,9 @@ impl Read for DataOnly<'_> {
     }
 }
 
-/// How a file with holes is stored.
+/// Form of a file with holes in a tar.
 struct Sparse {
-    /// Where its data are.
+    /// Ranges of its data.
     ranges: Vec<Range<u64>>,
     /// Bytes of these.
     held: u64,
@@ -259,7 +259,7 @@ impl Read for Stream<'_> {
     }
 }
 
-/// What is lost of a socket.
+/// Loss of a socket.
 fn no_socket() -> Vec<String> {
     vec!["a socket: a tar cannot hold it".to_owned()]
 }

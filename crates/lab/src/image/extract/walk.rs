@@ -10,7 +10,7 @@ use super::source::{Xattrs, without_inode};
 use super::{ExtractError, ExtractLimits, Extracted, Loss, Name, Source, Target, show_path};
 use crate::image::walk::Entered;
 
-/// What is lost of an encrypted file.
+/// Loss of an encrypted file.
 const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
 
 /// Name of the attribute that says how a file is encrypted.
@@ -231,7 +231,7 @@ impl Walk<'_> {
         Some(without_inode(inode, file_type, size))
     }
 
-    /// Where the last block of a file ends.
+    /// End of the last block of a file, bytes.
     fn data_end(&mut self, inode: u32) -> u64 {
         let mut last = None;
         while let Ok(blocks) = self.source.blocks(inode, last.map_or(0, |last: u32| last + 1), BATCH) {

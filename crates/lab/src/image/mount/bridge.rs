@@ -46,7 +46,7 @@ const SYNC: i32 = 0o4_010_000;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// What FUSE talks to.
+/// Handler of FUSE requests.
 pub(super) struct Bridge {
     shared: Arc<Shared>,
     writable: bool,

@@ -54,9 +54,9 @@ pub enum MountError {
     /// The host does not mount it.
     #[error("{}: {error}", .directory.display())]
     Host {
-        /// Where it was to be mounted.
+        /// Directory of the mount.
         directory: PathBuf,
-        /// Why not.
+        /// Reason.
         error: std::io::Error,
     },
 }

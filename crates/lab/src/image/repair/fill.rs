@@ -17,7 +17,7 @@ use super::super::ImageError;
 use super::super::extract::show_name;
 use super::Saved;
 
-/// Where files without a name go.
+/// Directory for files without a name.
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Permissions of files and directories whose inode is lost.

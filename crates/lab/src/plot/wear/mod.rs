@@ -88,12 +88,12 @@ fn names(canvas: &mut Canvas, top: i32, reports: &[Report]) {
     }
 }
 
-/// How many rows' height.
+/// Height in rows.
 fn rows(reports: &[Report]) -> i32 {
     i32::try_from(reports.len()).unwrap_or(i32::MAX / ROW / 2).saturating_mul(ROW)
 }
 
-/// What the reports have in common, in words.
+/// Conditions that the reports share, in words.
 fn treatment(reports: &[Report]) -> String {
     let Some(report) = reports.first() else { return String::new() };
     let e = &report.experiment;

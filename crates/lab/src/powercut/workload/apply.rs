@@ -18,7 +18,7 @@ pub(in crate::powercut) struct Known {
     open: VecDeque<u32>,
 }
 
-/// What a step has brought to flash for certain.
+/// State that a step has brought to flash for certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::powercut) struct Durable {
     /// Everything.

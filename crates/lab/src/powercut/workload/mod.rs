@@ -87,7 +87,7 @@ pub(super) enum Kind {
 }
 
 impl Step {
-    /// What it is called in reports.
+    /// Name in reports.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Create { .. } | Self::CreateUnnamed { .. } => "create",

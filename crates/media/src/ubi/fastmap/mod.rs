@@ -33,7 +33,7 @@ const POOL_BYTES: usize = 8 + 4 * MAX_POOL + 16;
 const LISTS_AT: usize = POOLS_AT + 2 * POOL_BYTES;
 const MAP_HEADER_BYTES: usize = 8;
 
-/// What a map holds for a LEB that is not mapped.
+/// Entry of a LEB that is not mapped.
 const UNMAPPED: u32 = u32::MAX;
 
 layout! {

@@ -45,7 +45,7 @@ pub enum CompressError {
         at: usize,
         /// Bytes of the compressed data.
         bytes: usize,
-        /// What is wrong.
+        /// Description of the fault.
         fault: LzoFault,
     },
     /// Not deflate, damaged, or cut off.

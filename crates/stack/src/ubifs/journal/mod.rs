@@ -25,7 +25,7 @@ mod tests;
 pub(crate) use apply::{Change, truncated_keys};
 pub(crate) use log::{Bud, Log, LogPosition, next_leb};
 
-/// Whether there is room, or what has to happen first.
+/// Room for a write, or the work that has to happen first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room<T> {
     /// There is.

@@ -6,7 +6,7 @@ use crate::ubifs::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damage {
     forgiving: bool,
-    /// What was damaged, in the order it was found.
+    /// Damage, in the order in which it was found.
     pub(crate) notes: Vec<Error>,
     /// The journal was replayed past entries that may have been damaged.
     pub(crate) in_replay: bool,

@@ -38,7 +38,7 @@ const LINUX_MAX_JOURNAL_BYTES: u64 = 32 << 20;
 /// Most bytes that Linux reserves.
 const LINUX_MAX_RESERVED_BYTES: u64 = 5 << 20;
 
-/// What is chosen before the LPT.
+/// Sizes that are chosen before the LPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Areas {
     journal_bytes: u64,

@@ -23,7 +23,7 @@ struct Reader<'l> {
     commit: u64,
     recovering: bool,
     chain: &'l mut LogChain,
-    /// What the last LEB of the log holds.
+    /// Bytes of the last LEB of the log.
     last: Option<Vec<u8>>,
 }
 

@@ -23,9 +23,9 @@ pub(crate) const SQNUM_WATERMARK: u64 = 0xFFFF_FFFF_FF00_0000;
 pub(crate) struct Found {
     /// The node, grown to the volume.
     pub(crate) master: Master,
-    /// Where the next one goes.
+    /// Offset of the next master node.
     pub(crate) next_offset: u32,
-    /// How it was chosen.
+    /// Choice between the two copies.
     pub(crate) choice: Choice,
     /// Its byte in the master LEBs.
     pub(crate) offset: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// How a master node was chosen.
+/// Choice of a master node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Both LEBs end with it.
@@ -149,7 +149,7 @@ fn same_state(a: &Located, b: &Located) -> bool {
     body(a) == body(b)
 }
 
-/// What a master LEB holds after a power cut.
+/// Content of a master LEB after a power cut.
 struct Remains {
     /// The last good master node.
     last: Option<Located>,

@@ -39,9 +39,9 @@ pub(crate) struct Orphans {
     /// Their places in the list.
     by_inode: BTreeMap<u32, u64>,
     next: u64,
-    /// Where the next orphan node goes.
+    /// Position of the next orphan node.
     head: (u32, u32),
-    /// How many there can be.
+    /// Largest number of orphans.
     most: usize,
 }
 
@@ -188,7 +188,7 @@ fn number(orphan: &Orphan) -> [u8; 8] {
     u64::from(orphan.inode).to_le_bytes()
 }
 
-/// What the orphan area has told so far.
+/// Reader of the orphan area.
 #[derive(Default)]
 struct Reader {
     /// Commit of the node before, and whether it was the last node of that.

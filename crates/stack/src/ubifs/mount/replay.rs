@@ -47,7 +47,7 @@ impl What {
     }
 }
 
-/// What a scan of a bud has found.
+/// Space of a bud after its scan.
 #[derive(Clone, Copy, Debug)]
 struct BudSpace {
     lnum: u32,
@@ -58,7 +58,7 @@ struct BudSpace {
     dirty: u32,
 }
 
-/// What all buds hold.
+/// Nodes of all buds.
 #[derive(Clone, Debug, Default)]
 struct Replay {
     changes: Vec<Change>,
@@ -357,7 +357,7 @@ const fn of_truncation(node: &Truncation) -> (Key, What) {
     (Key::inode(node.inode), What::Truncation(*node))
 }
 
-/// What the last node of an inode says.
+/// State of an inode in its last node.
 #[derive(Clone, Copy, Debug)]
 struct LastState {
     sqnum: u64,

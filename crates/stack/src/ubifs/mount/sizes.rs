@@ -10,7 +10,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::layout::Place;
 use crate::volume::Volume;
 
-/// What the journal says of the size of a file.
+/// Size of a file according to the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     /// The size in the inode, if the journal has the inode.
@@ -19,7 +19,7 @@ struct Known {
     data: u64,
 }
 
-/// What the journal says of sizes, by inode.
+/// Sizes of files according to the journal, by inode.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizes(BTreeMap<u32, Known>);
 

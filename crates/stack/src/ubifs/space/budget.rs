@@ -21,7 +21,7 @@ const MIN_INDEX_LEBS: u32 = 2;
 /// Number of times that the index fits into what is kept for it.
 const INDEX_COPIES: u64 = 3;
 
-/// What an operation is going to write, at most.
+/// Largest amount that an operation is going to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BudgetRequest {
     /// Blocks of data (4 KiB) that a file did not have.
@@ -42,7 +42,7 @@ pub(crate) struct BudgetRequest {
     pub(crate) changed_entries: u32,
 }
 
-/// What a request comes to, bytes; kept to be given back.
+/// Cost of a request, bytes; kept to be given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Growth of the index.
@@ -53,7 +53,7 @@ pub(crate) struct Cost {
     pub(crate) dirty: u64,
 }
 
-/// What is promised.
+/// Space that is promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Budget {
     /// Bytes of the index on flash.
@@ -78,7 +78,7 @@ pub struct SpaceReport {
 }
 
 impl BudgetRequest {
-    /// What it comes to.
+    /// Cost of the request.
     pub(crate) fn cost(&self, layout: &Layout) -> Cost {
         let times = |count: u32, bytes: u64| u64::from(count) * bytes;
         let block = u64::from(MAX_DATA_NODE_BYTES);
@@ -153,7 +153,7 @@ impl Space {
         self.budget.unlimited = !budgeted;
     }
 
-    /// Whether space is promised before anything is written.
+    /// True when space is promised before anything is written.
     pub(crate) const fn is_budgeted(&self) -> bool {
         !self.budget.unlimited
     }
@@ -240,7 +240,7 @@ impl Space {
         }
     }
 
-    /// What was promised will not be written.
+    /// Releases promised space that will not be written.
     pub(crate) fn withdraw(&mut self, cost: Cost) {
         self.budget.promised = self.budget.promised.minus(cost);
     }
@@ -271,7 +271,7 @@ impl Space {
         reported(layout, space)
     }
 
-    /// What the filesystem says of its size.
+    /// Size and free space of the filesystem (`statfs`).
     pub(crate) fn report(&self) -> SpaceReport {
         let layout = self.layout();
         let block = u64::from(BLOCK_BYTES);

@@ -26,7 +26,7 @@ pub use budget::SpaceReport;
 pub(crate) use budget::{BudgetRequest, Cost};
 pub(crate) use lpt::{check_lpt, pnode_bytes};
 
-/// What is known of a LEB of the main area.
+/// Space of a LEB of the main area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LebSpace {
     /// Bytes never written since it was erased.
@@ -65,7 +65,7 @@ pub(crate) struct SpaceTotals {
 pub(crate) struct Space {
     table: Table,
     lpt: Lpt,
-    /// What is promised to operations that have not written yet, and the size of the index.
+    /// Space promised to operations that have not written yet, and the size of the index.
     budget: Budget,
     /// LEBs of the index on flash that the next one will not use. Linux: `idx_gc`.
     leaving: Vec<u32>,
@@ -121,7 +121,7 @@ impl Space {
         Ok(())
     }
 
-    /// What is known of a LEB.
+    /// Space of a LEB.
     ///
     /// # Errors
     /// A LEB outside the main area.

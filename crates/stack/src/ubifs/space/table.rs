@@ -6,7 +6,7 @@ use super::super::error::{Error, Result};
 use super::super::layout::{Layout, MIN_WRITE_BYTES, align8};
 use super::{LebSpace, SpaceTotals};
 
-/// What a LEB is good for. Linux: `LPROPS_*` categories.
+/// Category of a LEB. Linux: `LPROPS_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Category {
     /// In use: not to be found.
@@ -77,7 +77,7 @@ impl Table {
         self.freeable
     }
 
-    /// Which LEB of the main area, from 0.
+    /// Index of a LEB in the main area, from 0.
     pub(super) fn position(&self, lnum: u32) -> Result<usize> {
         let main = &self.layout.limits.main;
         if main.contains(&lnum) {
@@ -140,7 +140,7 @@ impl Table {
         }
     }
 
-    /// What one LEB adds to the sums.
+    /// Share of one LEB in the totals.
     fn share(&self, leb: LebSpace) -> SpaceTotals {
         let space = leb.free + leb.dirty;
         let empty = leb.free == self.layout.leb_bytes();

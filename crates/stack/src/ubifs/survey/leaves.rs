@@ -63,7 +63,7 @@ struct Collector<'p> {
     decompressor: Decompressor,
     /// Blocks that do not decompress: damaged, unless their file is encrypted.
     undecodable: Vec<(Key, Place)>,
-    /// How names become keys; not looked at where some are encrypted.
+    /// Hash of names in keys; not checked where some names are encrypted.
     key_hash: Option<KeyHash>,
 }
 

@@ -35,16 +35,16 @@ pub use tree::{Child, DataBlock, File, Tree};
 /// Problems that are kept; a hostile image could have very many.
 const PROBLEMS_MAX: usize = 10_000;
 
-/// What was said of a structure at a place.
+/// Message about a structure at a place.
 type Seen = (Structure, Option<(u32, u32)>, String);
 
-/// What a survey finds wrong, as far as it is kept.
+/// Problems that a survey has found, as far as they are kept.
 #[derive(Clone, Debug, Default)]
 struct Problems {
     list: Vec<Problem>,
     /// Problems that were not kept, those among them that were found before.
     dropped: u64,
-    /// What was said already.
+    /// Messages that were given already.
     seen: BTreeSet<Seen>,
 }
 
@@ -67,11 +67,11 @@ impl Problems {
 struct Lost {
     from: Key,
     to: Key,
-    /// Which nodes will do.
+    /// Nodes that are accepted.
     only: Only,
 }
 
-/// Which nodes fill a gap.
+/// Rule for the nodes that fill a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Only {
     /// The newest.

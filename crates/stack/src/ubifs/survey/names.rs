@@ -367,7 +367,7 @@ fn is_possible(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
 
-/// What is attached to an inode, and its times.
+/// Checks the extended attributes of an inode and its times.
 fn check_inode(inode: &Inode, wrong: &mut Wrong<'_>) {
     let attached = &wrong.file.attached;
     let is_encrypted = inode.flags.contains(InodeFlags::ENCRYPTED);

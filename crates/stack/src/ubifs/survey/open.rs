@@ -151,7 +151,7 @@ fn wrong_part(master: &Master, layout: &Layout) -> Structure {
     if master.check_lpt(&layout.limits).is_err() { Structure::Lpt } else { Structure::Space }
 }
 
-/// What is damaged in the two LEBs of master nodes.
+/// Damage in the two LEBs of master nodes.
 fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
     let mut bad = Vec::new();
     for lnum in [MASTER_LEB, MASTER_LEB + 1] {
@@ -387,7 +387,7 @@ fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
     problems.add(Problem::new(Severity::Damaged, Structure::Master, what, consequence));
 }
 
-/// What a mount says if the LEB properties are wrong about the index head.
+/// Error of a mount whose LEB properties are wrong about the index head.
 fn head_error<V: Volume>(core: &Core<V>) -> Error {
     let (lnum, offset) = (core.master.index_head_lnum, core.master.index_head_offset);
     Error::corrupt(lnum, offset, "the index head is not where its free space begins")
@@ -424,7 +424,7 @@ struct Hit {
 }
 
 impl Hit {
-    /// What stands at a place of a LEB of the journal.
+    /// Reads the structure at a place of a LEB of the journal.
     fn at<V: Volume>(core: &mut Core<V>, lnum: u32, offset: u32) -> Option<Self> {
         let mut bytes = [0; 32];
         let inside = u64::from(offset) + 32 <= u64::from(core.io.layout().leb_bytes());
@@ -512,7 +512,7 @@ impl<V: Volume> Survey<V> {
     }
 }
 
-/// What stands at a place of the main area, as far as its header tells.
+/// Structure at a place of the main area, as far as its header tells.
 fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offset: u32) -> Structure {
     let area = area(layout, lnum);
     if area != Structure::Index {

@@ -11,7 +11,7 @@ use crate::ubifs::layout::Place;
 use crate::ubifs::scan::scan_all;
 use crate::volume::{Volume, VolumeError, VolumeFault};
 
-/// What a node says.
+/// Statement of a node about a file.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) sqnum: u64,
@@ -28,7 +28,7 @@ pub(super) enum What {
     Truncation { new_size: u64 },
 }
 
-/// What a node says, if it is of a file.
+/// Statement of a node, if it is about a file.
 pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> {
     let (key, what) = match node {
         Node::Inode(node) if node.check().is_ok() || node.inode.links == 0 => {

@@ -44,7 +44,7 @@ impl Tnc {
         }
     }
 
-    /// Whether a leaf with this key at this place is current.
+    /// True when a leaf with this key at this place is current.
     pub(crate) fn has_leaf<V: Volume>(
         &mut self,
         io: &mut Io<V>,

@@ -26,7 +26,7 @@ pub(super) struct Pending {
     pub(super) len: u32,
 }
 
-/// What a commit still has to do.
+/// Work that is left of a commit.
 #[derive(Debug)]
 pub(super) struct Work {
     /// Nodes in the order they are written.

@@ -22,7 +22,7 @@ impl EntryCache {
         Self { slots: Vec::new(), len: len.next_power_of_two() }
     }
 
-    /// Where a place's entry is kept. Entries of one directory often stand near each other.
+    /// Slot of a place in the cache. Entries of one directory often stand near each other.
     const fn slot_of(&self, place: Place) -> usize {
         let mixed = (place.offset >> 3).wrapping_add(place.lnum.wrapping_mul(0x9E37_79B1));
         (mixed ^ mixed >> 7) as usize & (self.len - 1)
@@ -41,7 +41,7 @@ impl EntryCache {
         self.slots[slot] = Some((place, node.into()));
     }
 
-    /// What stands at a place now is not known.
+    /// Removes a place from the cache.
     pub(super) fn forget(&mut self, place: Place) {
         let slot = self.slot_of(place);
         if let Some(kept) = self.slots.get_mut(slot) {

@@ -12,7 +12,7 @@ use floatgate_media::ubifs::{Key, KeyType};
 /// Most levels a tree can have on flash.
 const MAX_LEVEL: u16 = 512;
 
-/// How a full node is split.
+/// Split of a full node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
     /// Branches that stay.

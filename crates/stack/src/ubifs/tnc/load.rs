@@ -15,7 +15,7 @@ use crate::ubifs::layout::Place;
 use crate::volume::Volume;
 use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
 
-/// What the branch to an index node promises.
+/// Expectation of the branch to an index node.
 struct Promise {
     /// `None` for the root.
     level: Option<u16>,

@@ -44,7 +44,7 @@ use super::space::{LebSpace, Space};
 use crate::volume::Volume;
 use floatgate_media::ubifs::Key;
 
-/// Where the index is written to.
+/// Write position of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexHead {
     /// LEB of the next index node; one outside the main area if there is none yet.
@@ -53,7 +53,7 @@ pub(crate) struct IndexHead {
     pub(crate) offset: u32,
 }
 
-/// What the index asks of LEB properties.
+/// LEB properties as far as the index needs them.
 pub(crate) trait IndexSpace {
     /// [`Space::add_dirt`].
     fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()>;
@@ -155,7 +155,7 @@ impl Tnc {
         Ok(path.filter(|path| path.twig(&self.arena).is_some_and(|twig| twig.key == key)))
     }
 
-    /// Where the node of a key stands that is not hashed (inode, data).
+    /// Position of the node of a key that is not hashed (inode, data).
     pub(crate) fn find<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Place>> {
         let path = self.find_leaf(io, key)?;
         Ok(path.and_then(|path| path.twig(&self.arena).map(|twig| twig.place)))

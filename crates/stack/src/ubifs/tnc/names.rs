@@ -17,11 +17,11 @@ use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 pub(super) struct Run {
     /// The way to the first.
     first: Path,
-    /// Where they stand, in order; at least one.
+    /// Positions of the nodes, in order; at least one.
     pub(super) places: Vec<Place>,
 }
 
-/// Where a name stands among the entries with its key.
+/// Position of a name among the entries with its key.
 pub(super) struct Resolved {
     /// `None` if there are no entries with this key.
     run: Option<Run>,
@@ -149,7 +149,7 @@ impl Tnc {
         Ok(Err(low))
     }
 
-    /// Where the entry of a name stands; `out` holds its node then.
+    /// Position of the entry of a name; `out` holds its node then.
     pub(crate) fn find_name<V: Volume>(
         &mut self,
         io: &mut Io<V>,

@@ -15,7 +15,7 @@ pub(crate) struct LostKeys {
     pub(crate) from: Key,
     /// No lost key is higher; `None` up to the end of the index.
     pub(crate) to: Option<Key>,
-    /// What is wrong with the node.
+    /// Fault of the node.
     pub(crate) error: Error,
 }
 

@@ -22,7 +22,7 @@ impl NodeId {
     }
 }
 
-/// Where a node stands that the index leads to.
+/// Position of a node that the index leads to.
 #[derive(Clone, Debug)]
 pub(super) struct Twig {
     /// The key of a leaf, or a lower bound of all keys below.
@@ -92,12 +92,12 @@ fn aligned_bytes(children: usize) -> u64 {
     u64::from(align8(u32::try_from(bytes).unwrap_or(u32::MAX - 7)))
 }
 
-/// Which way to go where keys above are equal to the one looked for.
+/// Direction at keys that are equal to the one looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Where the first of several equal keys is.
+    /// Towards the first of several equal keys.
     First,
-    /// Where a key is, or would be inserted, that stands once.
+    /// Towards a key that occurs once, or the place at which it would be inserted.
     Last,
 }
 

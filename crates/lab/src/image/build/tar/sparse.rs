@@ -16,7 +16,7 @@ const MAX_PIECES: usize = 1 << 20;
 const OLD_PIECES: usize = 21;
 const OLD_PIECE_BYTES: usize = 24;
 
-/// Where the data of a sparse file go.
+/// Ranges of a sparse file that have data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SparseMap {
     /// First byte and end of each piece, in order.

@@ -8,7 +8,7 @@ pub(super) struct Area {
     first_lnum: u32,
     leb_bytes: u32,
     lebs: Vec<LebSpace>,
-    /// Where the next node goes. Linux: `nhead`.
+    /// Position of the next node. Linux: `nhead`.
     pub(super) head: Place,
 }
 

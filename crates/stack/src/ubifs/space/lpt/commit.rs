@@ -42,13 +42,13 @@ enum Item {
     Lsave,
 }
 
-/// What is written into one LEB.
+/// Nodes that are written into one LEB.
 #[derive(Debug)]
 struct Run {
     lnum: u32,
     /// First byte, a multiple of the smallest write.
     start: u32,
-    /// Where it ends, before it is filled up.
+    /// End of the nodes, before padding.
     end: u32,
     items: Vec<(u32, Item)>,
 }
@@ -196,7 +196,7 @@ impl Lpt {
         Ok(())
     }
 
-    /// Where the LPT stands now, for the master node.
+    /// Writes the positions of the LPT into the master node.
     pub(in super::super) fn describe(&self, master: &mut Master) {
         if let Some(root) = self.tree.get(NodeId { row: 0, column: 0 }).and_then(|slot| slot.place) {
             (master.lpt_lnum, master.lpt_offset) = (root.lnum, root.offset);

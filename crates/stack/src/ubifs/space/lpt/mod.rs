@@ -20,13 +20,13 @@ use tree::{NodeId, Tree};
 /// The LPT of a mounted filesystem.
 #[derive(Clone, Debug)]
 pub(super) struct Lpt {
-    /// Where its nodes stand.
+    /// Positions of its nodes.
     tree: Tree,
-    /// How full its LEBs are.
+    /// Free and dirty space of its LEBs.
     area: Area,
-    /// Where the table of its LEBs stands; `None` if it was never written.
+    /// Position of the table of its LEBs (ltab); `None` if it was never written.
     ltab: Option<Place>,
-    /// Where the save table stands, in the big model.
+    /// Position of the save table (lsave), in the big model.
     lsave: Option<Place>,
     /// LEBs that count as erased since the commit has begun, and are unmapped when it is done.
     released: Vec<u32>,

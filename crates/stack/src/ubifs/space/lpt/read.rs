@@ -19,7 +19,7 @@ use crate::ubifs::io::Io;
 use crate::ubifs::layout::Layout;
 use crate::volume::Volume;
 
-/// What is done about a damaged node.
+/// Treatment of a damaged node.
 #[derive(Debug)]
 pub(crate) enum Damage<'p> {
     /// The tree cannot be used.
@@ -45,9 +45,9 @@ impl Damage<'_> {
 pub(super) struct Reader<'i, V> {
     io: &'i mut Io<V>,
     layout: Arc<Layout>,
-    /// What was read of LEBs, from their start.
+    /// Bytes read of LEBs, from their start.
     lebs: BTreeMap<u32, Vec<u8>>,
-    /// How far LEBs are written, by their table; unknown for none.
+    /// Written bytes of LEBs, by their table; empty when unknown.
     written: Vec<usize>,
 }
 

@@ -9,10 +9,10 @@ pub(super) struct NodeId {
     pub(super) column: usize,
 }
 
-/// What is known of a node.
+/// State of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Where it stands; a node that was never written says that all LEBs below are empty.
+    /// Position of the node; one that was never written says that all LEBs below are empty.
     pub(super) place: Option<Place>,
     /// Has to be written by the next commit. Then so have all its ancestors.
     pub(super) dirty: bool,
@@ -54,12 +54,12 @@ impl Tree {
         self.rows.len() - 1
     }
 
-    /// What is known of a node; `None` past the end of its row.
+    /// State of a node; `None` past the end of its row.
     pub(super) fn get(&self, id: NodeId) -> Option<Slot> {
         self.rows.get(id.row)?.get(id.column).copied()
     }
 
-    /// What is known of a node, to change it.
+    /// Mutable state of a node.
     pub(super) fn get_mut(&mut self, id: NodeId) -> Option<&mut Slot> {
         self.rows.get_mut(id.row)?.get_mut(id.column)
     }
