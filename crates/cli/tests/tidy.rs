@@ -72,7 +72,8 @@ const NOUNS: &str = "bits blocks bytes cuts cycles directories eraseblocks entri
 
 /// Places at which `text` has the number 1 before a noun in the plural.
 fn wrong_plurals(text: &str) -> Vec<String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
+    // Cells of a table have two spaces between them; an empty word keeps their contents apart.
+    let words: Vec<&str> = text.split([' ', '\n']).collect();
     let is_noun =
         |word: &str| NOUNS.split_whitespace().any(|n| n == word.trim_matches([',', '.', ';', ':', ')']));
     // "2^31 - 1 LEBs" is a difference and "0 to 1 times" a range.

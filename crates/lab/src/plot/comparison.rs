@@ -6,7 +6,7 @@ use super::palette::{AXIS, FAINT, Rgb, Series, TEXT, series};
 use super::scale::Scale;
 use super::text_width::wrap;
 
-/// What a document says of a quantity.
+/// Published figure or range of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
     /// A figure.
@@ -20,9 +20,9 @@ pub enum Published {
 pub struct Compared {
     /// Name of the row.
     pub name: String,
-    /// What the document says.
+    /// Figure or range that the document gives.
     pub published: Published,
-    /// What comes out here.
+    /// Simulated figure.
     pub simulated: f64,
     /// Stands at the right: the residual.
     pub note: String,
