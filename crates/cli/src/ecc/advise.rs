@@ -98,13 +98,13 @@ impl Args {
 fn text(advice: &Advice) -> String {
     let chip = &advice.chip;
     let mut text = format!("{}: {}\n", chip.chip, chip.title);
-    let source = if chip.measured { "as measured" } else { "as its data sheet promises" };
     text += &format!(
-        "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {source}\n",
+        "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {}\n",
         chip.strength,
         chip.step_bytes,
         if chip.on_die { ", which it corrects itself" } else { "" },
         common::grouped(chip.endurance_cycles),
+        chip.origin_of_errors(),
     );
     for source in &chip.sources {
         text += &format!("bit errors, {:.0} % sure: {}\n", source.confidence * 100.0, source.from);

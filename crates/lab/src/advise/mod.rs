@@ -192,6 +192,16 @@ impl Chip {
         Self::of(&library.resolve(&setup, sets)?)
     }
 
+    /// Where the bit error rates come from, in a few words that follow "bit errors".
+    #[must_use]
+    pub fn origin_of_errors(&self) -> &'static str {
+        match self.measured {
+            false => "as its data sheet promises",
+            true if self.sources.iter().all(|source| source.confidence > 0.5) => "as measured",
+            true => "partly measured, partly estimated",
+        }
+    }
+
     fn of(config: &Config) -> Result<Self, Error> {
         let errors = config.extract_or_default::<Option<ErrorSpec>>("chip.errors")?;
         let part = config.part();

@@ -23,7 +23,7 @@ pub fn picture(advice: &Advice) -> String {
         use_.temperature_c,
         use_.reads,
         if use_.reads == 1.0 { "" } else { "s" },
-        if chip.measured { "as measured" } else { "as the data sheet promises" }
+        chip.origin_of_errors()
     );
     let title = format!("{}: pages that a code gives up on", chip.chip);
     let chart = Chart {
