@@ -1,8 +1,9 @@
 //! What the subcommands share: options, failures, files.
 
-use crate::output::tell;
+use crate::output::{self, tell};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_lab::certainty::{self, Certainty};
-use floatgate_lab::config::{Config, ConfigError, Library, Override, Setup};
+use floatgate_lab::config::{Config, ConfigError, Excerpt, Library, Override, Setup};
 use floatgate_lab::corner::Slowest;
 use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
@@ -138,12 +139,14 @@ impl std::fmt::Display for Basis {
 
 /// Failure of a subcommand: wrong usage or unreadable input.
 pub(crate) struct Failure {
-    report: miette::Report,
+    /// What happened, with the lines of the configuration that it is about.
+    shown: String,
+    help: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl std::fmt::Display, help: impl std::fmt::Display) -> Self {
-        Self { report: miette::miette!(help = help.to_string(), "{message}") }
+        Self { shown: shown(&message.to_string(), None), help: Some(help.to_string()) }
     }
 
     /// Prints the failure; the exit code for wrong usage or input. A closed stdout (`| head`) ends a command quietly.
@@ -151,9 +154,24 @@ impl Failure {
         if reader_left() {
             return ExitCode::SUCCESS;
         }
-        tell(&format!("{:?}", self.report));
+        let help = self.help.map_or_else(String::new, |help| format!("\nhelp: {help}"));
+        tell(&(self.shown + &help));
         ExitCode::from(2)
     }
+}
+
+/// A message with the lines that it is about, as compilers show them.
+fn shown(message: &str, excerpt: Option<&Excerpt<'_>>) -> String {
+    let title = Level::ERROR.primary_title(message);
+    let group = match excerpt {
+        Some(Excerpt { name, text, span, label }) => {
+            let mark = AnnotationKind::Primary.span(span.clone()).label(*label);
+            title.element(Snippet::source(*text).path(*name).annotation(mark))
+        }
+        None => Group::with_title(title),
+    };
+    let renderer = if output::colour_of_stderr() { Renderer::styled() } else { Renderer::plain() };
+    renderer.render(&[group])
 }
 
 impl From<ConfigError> for Failure {
@@ -164,7 +182,8 @@ impl From<ConfigError> for Failure {
 
 impl From<floatgate_lab::Error> for Failure {
     fn from(error: floatgate_lab::Error) -> Self {
-        Self { report: error.into_report() }
+        let excerpt = error.config().and_then(ConfigError::excerpt);
+        Self { shown: shown(&error.to_string(), excerpt.as_ref()), help: error.help() }
     }
 }
 
@@ -240,4 +259,22 @@ pub(crate) fn count(n: usize, what: &str) -> String {
 /// A number with grouped digits and its noun: "1 page", "34 133 pages".
 pub(crate) fn grouped_count(n: u64, what: &str) -> String {
     format!("{} {}", grouped(n), words::noun(n, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strange_texts_are_shown() {
+        for text in ["", "\n", "a", "a\r\nb", "\t\u{202e}b\0", "ä\u{1F600}", "\u{feff}x = 1\r"] {
+            let ends: Vec<usize> = (0..=text.len()).filter(|&at| text.is_char_boundary(at)).collect();
+            for &start in &ends {
+                for &end in ends.iter().filter(|&&end| end >= start) {
+                    let excerpt = Excerpt { name: "x.toml", text, span: start..end, label: "here" };
+                    assert!(shown("a message", Some(&excerpt)).starts_with("error: a message\n"));
+                }
+            }
+        }
+    }
 }

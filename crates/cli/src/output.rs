@@ -163,7 +163,16 @@ pub(crate) fn width() -> usize {
 
 /// True when output is coloured: on a terminal, unless NO_COLOR is set.
 pub(crate) fn colour() -> bool {
-    is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    is_terminal() && colour_is_wanted()
+}
+
+/// As [`colour`], of messages.
+pub(crate) fn colour_of_stderr() -> bool {
+    io::stderr().is_terminal() && colour_is_wanted()
+}
+
+fn colour_is_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

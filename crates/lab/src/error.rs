@@ -71,9 +71,10 @@ impl Error {
     }
 
     /// Advice, where there is some.
-    fn help(&self) -> Option<String> {
+    pub fn help(&self) -> Option<String> {
         match self {
-            Self::Config(_) | Self::Within { .. } => None,
+            Self::Config(error) => error.advice().or_else(|| example_of(error)),
+            Self::Within { error, .. } => error.help(),
             Self::Probe { .. } => {
                 Some("change the bus, controller or chip with --set, or see `floatgate setups`".to_owned())
             }
@@ -84,28 +85,24 @@ impl Error {
         }
     }
 
-    /// The error with source excerpt and help, for a terminal.
-    pub fn into_report(self) -> miette::Report {
-        let help = self.help();
+    /// The error of the configuration that it comes from, if it comes from one.
+    pub fn config(&self) -> Option<&ConfigError> {
         match self {
-            Self::Config(error) => miette::Report::new(advised(error)),
-            Self::Within { place, error } => error.into_report().wrap_err(place),
-            other => match help {
-                Some(help) => miette::miette!(help = help, "{other}"),
-                None => miette::miette!("{other}"),
-            },
+            Self::Config(error) => Some(error),
+            Self::Within { error, .. } => error.config(),
+            _ => None,
         }
     }
 }
 
-/// Adds to a missing key where to look for an example.
-fn advised(error: ConfigError) -> ConfigError {
-    let report = error.report();
-    if error.problem() != Problem::MissingKey || report.help.is_some() {
-        return error;
+/// Where to look for an example of a missing key.
+fn example_of(error: &ConfigError) -> Option<String> {
+    if error.problem() != Problem::MissingKey {
+        return None;
     }
-    match report.path.split('.').next() {
-        Some("chip") => error.help("`floatgate parts NAME --toml` prints a part that has it"),
-        _ => error.help("`floatgate setups NAME` prints a setup that has it, `floatgate setups` lists them"),
-    }
+    let help = match error.report().path.split('.').next() {
+        Some("chip") => "`floatgate parts NAME --toml` prints a part that has it",
+        _ => "`floatgate setups NAME` prints a setup that has it, `floatgate setups` lists them",
+    };
+    Some(help.to_owned())
 }

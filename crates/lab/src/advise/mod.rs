@@ -192,7 +192,7 @@ impl Chip {
         Self::of(&library.resolve(&setup, sets)?)
     }
 
-    /// Where the bit error rates come from, in a few words that follow "bit errors".
+    /// Origin of the bit error rates, in a few words that follow "bit errors".
     #[must_use]
     pub fn origin_of_errors(&self) -> &'static str {
         match self.measured {

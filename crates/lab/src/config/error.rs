@@ -1,9 +1,9 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
-use super::source::{Place, Source};
-use miette::{Diagnostic, LabeledSpan, SourceCode};
+use super::source::Place;
 use serde::Serialize;
 use std::fmt::Display;
+use std::ops::Range;
 
 /// The kinds of problem, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,24 +30,8 @@ pub enum Problem {
     Override,
 }
 
-impl Problem {
-    const fn code(self) -> &'static str {
-        match self {
-            Self::Unreadable => "config::unreadable",
-            Self::Syntax => "config::syntax",
-            Self::Limit => "config::limit",
-            Self::UnknownKey => "config::unknown_key",
-            Self::MissingKey => "config::missing_key",
-            Self::WrongValue => "config::wrong_value",
-            Self::UnknownName => "config::unknown_name",
-            Self::Cycle => "config::cycle",
-            Self::Override => "config::override",
-        }
-    }
-}
-
-/// A problem of a configuration. `{}` prints the message alone; see [`ConfigError::one_line`] and, for terminals,
-/// `miette`.
+/// A problem of a configuration. `{}` prints the message alone; see [`ConfigError::one_line`] and, for
+/// terminals, [`ConfigError::excerpt`] and [`ConfigError::advice`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct ConfigError(Box<Inner>);
@@ -153,31 +137,33 @@ impl ConfigError {
             column: at.map(|(_, column)| column),
         }
     }
-}
 
-impl Diagnostic for ConfigError {
-    fn code<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
-        Some(Box::new(self.0.problem.code()))
-    }
-
-    fn help<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
+    /// Help, with the place where the text around it cannot be shown.
+    pub fn advice(&self) -> Option<String> {
         let unshown =
             self.0.place.as_ref().filter(|place| !place.shows()).map(|place| format!("it is at {place}"));
         let parts: Vec<&str> = unshown.iter().chain(&self.0.help).map(String::as_str).collect();
-        if parts.is_empty() { None } else { Some(Box::new(parts.join("; "))) }
+        if parts.is_empty() { None } else { Some(parts.join("; ")) }
     }
 
-    fn source_code(&self) -> Option<&dyn SourceCode> {
+    /// Text around the place, if its lines can be shown.
+    pub fn excerpt(&self) -> Option<Excerpt<'_>> {
         let place = self.0.place.as_ref().filter(|place| place.shows())?;
-        let source: &Source = &place.source;
-        Some(source)
+        let text = place.source.content();
+        let span = place.span.start.min(text.len())..place.span.end.min(text.len());
+        Some(Excerpt { name: place.source.name(), text, span, label: self.0.label })
     }
+}
 
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let place = self.0.place.as_ref().filter(|place| place.shows())?;
-        let end = place.source.content().len();
-        let span = place.span.start.min(end)..place.span.end.min(end);
-        let label = LabeledSpan::new_with_span(Some(self.0.label.to_owned()), span);
-        Some(Box::new(std::iter::once(label)))
-    }
+/// A text with a marked place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt<'a> {
+    /// Name of the text.
+    pub name: &'a str,
+    /// The whole text.
+    pub text: &'a str,
+    /// Bytes that are marked.
+    pub span: Range<usize>,
+    /// Word beside the mark.
+    pub label: &'static str,
 }

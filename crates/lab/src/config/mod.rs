@@ -45,7 +45,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ConfigError, Problem, Report};
+pub use error::{ConfigError, Excerpt, Problem, Report};
 pub use keys::{Key, keys};
 pub use library::{Kind, Library};
 pub use node::{Node, Table, Value};

@@ -1,7 +1,6 @@
 //! Texts that configuration comes from, and places in them.
 
 use super::error::{ConfigError, Problem};
-use miette::{MietteError, NamedSource, SourceCode, SourceSpan, SpanContents};
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,14 +15,15 @@ const LONGEST_SHOWN: usize = 1000;
 /// A text with its name: a file, a file of the built-in catalogue, or an argument of the command line.
 #[derive(Debug)]
 pub struct Source {
-    named: NamedSource<Arc<str>>,
+    name: String,
+    content: Arc<str>,
     file: Option<PathBuf>,
 }
 
 impl Source {
     /// A text that is not a file of the user's: built in, or an argument.
     pub fn text(name: &str, text: &str) -> Arc<Self> {
-        Arc::new(Self { named: NamedSource::new(name, Arc::from(text)), file: None })
+        Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None })
     }
 
     /// Bytes of any origin under a name.
@@ -55,34 +55,23 @@ impl Source {
     /// More than [`MAX_BYTES`], or not UTF-8.
     pub fn file(path: &Path, bytes: &[u8]) -> Result<Arc<Self>, ConfigError> {
         let name = path.display().to_string();
-        let text = Arc::from(check_text(&name, bytes)?);
-        Ok(Arc::new(Self { named: NamedSource::new(name, text), file: Some(path.to_path_buf()) }))
+        let content = Arc::from(check_text(&name, bytes)?);
+        Ok(Arc::new(Self { name, content, file: Some(path.to_path_buf()) }))
     }
 
     /// Name of the source in messages.
     pub fn name(&self) -> &str {
-        self.named.name()
+        &self.name
     }
 
     /// The whole text.
     pub fn content(&self) -> &str {
-        self.named.inner()
+        &self.content
     }
 
     /// The folder that relative paths in this text start from; `None` for a text that is no file.
     pub fn folder(&self) -> Option<&Path> {
         self.file.as_deref().and_then(Path::parent)
-    }
-}
-
-impl SourceCode for Source {
-    fn read_span<'a>(
-        &'a self,
-        span: &SourceSpan,
-        lines_before: usize,
-        lines_after: usize,
-    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        self.named.read_span(span, lines_before, lines_after)
     }
 }
 
