@@ -335,6 +335,11 @@ impl<S: SpiMem> Engine<S> {
     fn write_register(&mut self, host: &mut Host, opcode: u8, values: &[u8]) -> Result<(), SpiError> {
         let enable = self.ops.write_enable;
         self.bus.exec(host, &enable, Data::None)?;
+        self.write_enabled_register(host, opcode, values)
+    }
+
+    /// As [`write_register`](Self::write_register), after a write enable.
+    fn write_enabled_register(&mut self, host: &mut Host, opcode: u8, values: &[u8]) -> Result<(), SpiError> {
         let op = Ops::command(&self.spec, opcode, self.ops.octal).write(values.len() as u32);
         self.bus.exec(host, &op, Data::Out(values))?;
         let status = self.ops.status;
@@ -371,13 +376,16 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Runs the commands of an SFDP sequence: the first byte is the command, the last one data, those between an
-    /// address.
+    /// Runs the commands of an SFDP sequence. The table does not tell address and data bytes apart, as a serial line needs no
+    /// such thing: up to two bytes behind a command are data (a write of status registers), else the last is data behind an address.
     fn run_sequence(&mut self, host: &mut Host, sequence: &OctalSequence) -> Result<(), SpiError> {
         for step in &sequence.steps {
             match *step.sent() {
                 [] => {}
                 [opcode] => self.bus.exec(host, &Ops::command(&self.spec, opcode, false), Data::None)?,
+                [opcode, ref values @ ..] if values.len() <= 2 => {
+                    self.write_enabled_register(host, opcode, values)?;
+                }
                 [opcode, ref address @ .., value] => {
                     let addr = address.iter().fold(0, |addr, &b| addr << 8 | u32::from(b));
                     let op =
