@@ -6,7 +6,8 @@ use crate::table::Table;
 use floatgate_lab::otp::{self, Device, Region, Step};
 use floatgate_mtd::OtpArea;
 use serde::Serialize;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -156,11 +157,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
+/// Largest state file that is read: an area of 64 KiB written twice in one step each is a quarter of it.
+const STATE_BYTES_MAX: u64 = 1 << 20;
+
 impl Common {
     fn steps(&self) -> Result<Vec<Step>, Failure> {
         let Some(path) = &self.state else { return Ok(Vec::new()) };
-        match std::fs::read_to_string(path) {
-            Ok(text) => Ok(otp::parse(&text)?),
+        let mut text = String::new();
+        // A byte more than allowed, so that an endless file is refused like a large one.
+        let read = File::open(path).and_then(|file| file.take(STATE_BYTES_MAX + 1).read_to_string(&mut text));
+        match read {
+            Ok(bytes) if bytes as u64 > STATE_BYTES_MAX => {
+                let message = format!("{}: larger than {} MiB", path.display(), STATE_BYTES_MAX >> 20);
+                Err(Failure::new(message, "name a text file with one step a line"))
+            }
+            Ok(_) => Ok(otp::parse(&text)?),
             // The first step makes the file.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(unreadable(path, &error)),

@@ -43,8 +43,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut rows: Vec<Row> =
         combinations.iter().zip(outcomes).map(|(c, outcome)| Row::new(c, outcome)).collect();
     if let Some(test) = &args.sort {
-        // Refused combinations stand last.
-        rows.sort_by_key(|row| row.test(test).map_or(u64::MAX, |measured| measured.ns));
+        // Refused combinations stand last. Times do not compare: pages and eraseblocks may differ in size.
+        rows.sort_by(|a, b| b.speed(test).total_cmp(&a.speed(test)));
     }
     if let Some(path) = &args.plot {
         plot_rows(path, &rows)?;
@@ -73,6 +73,11 @@ impl Row {
         self.run.as_ref()?.report.tests.iter().find(|test| test.name == name)
     }
 
+    /// Speed in a test of [`TESTS`], KiB/s; below 0 where the combination was refused.
+    fn speed(&self, name: &str) -> f64 {
+        self.test(name).map_or(-1.0, |measured| measured.exact_kib_s)
+    }
+
     /// A line of CSV: a column for each override and each test.
     fn line(&self) -> Map<String, Value> {
         let mut line: Map<String, Value> =
@@ -92,13 +97,13 @@ impl Row {
 }
 
 fn text(rows: &[Row], sweeps: &[String], by: &str) -> String {
-    let best = rows.iter().filter_map(|row| row.test(by)).map(|test| test.ns).min();
+    let best = rows.iter().map(|row| row.speed(by)).fold(0.0, f64::max);
     let header =
         ["combination", "page read", "block read", "page write", "block write", "erase", "", "remarks"];
     let mut table = Table::new(header).numbers(1..6);
     for row in rows {
         let speeds = TESTS.map(|name| row.test(name).map_or_else(|| "-".to_owned(), crate::speed::kib_s));
-        let is_best = best.is_some() && row.test(by).map(|test| test.ns) == best;
+        let is_best = row.speed(by) == best;
         let mark = if is_best { "<- best" } else { "" };
         let remarks = row.refused.clone().unwrap_or_else(|| bottleneck(row));
         table.row([row.combination.clone()].into_iter().chain(speeds).chain([mark.to_owned(), remarks]));

@@ -77,6 +77,7 @@ impl FromStr for Step {
 pub fn bytes(hex: &str) -> Result<Vec<u8>, String> {
     let digits: Option<Vec<u32>> = hex.chars().map(|c| c.to_digit(16)).collect();
     match digits {
+        Some(digits) if digits.is_empty() => Err("at least one byte is needed".to_owned()),
         Some(digits) if digits.len().is_multiple_of(2) => {
             Ok(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
         }

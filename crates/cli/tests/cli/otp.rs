@@ -36,6 +36,10 @@ fn a_state_that_makes_no_sense_is_refused() {
         assert_eq!(run.code, Some(2), "{text}");
         assert!(run.err.contains(why), "{text}: {}", run.err);
     }
+    let endless = run_in(&folder, ["otp", "info", "stm32-n25q128a", "--state", "/dev/zero"]);
+    assert!(endless.code == Some(2) && endless.err.contains("larger than 1 MiB"), "{}", endless.err);
+    let empty = run_in(&folder, ["otp", "write", "stm32-n25q128a", "--state", "new", ""]);
+    assert!(empty.code == Some(2) && !folder.join("new").exists(), "{}", empty.err);
     assert_eq!(
         run_in(&folder, ["otp", "info", "nand-mt29f2g08abaea", "--set", "chip=k9f1g08u0d"]).code,
         Some(2)
@@ -66,6 +70,8 @@ fn age_and_reads_are_seen() {
     assert!(aged[0] > fresh[0] && read[0] > fresh[0], "{fresh:?} {aged:?} {read:?}");
     let older = found(&format!("{worn} --set cells.age_days=20000 --set cells.age_temperature_c=55"));
     assert!(older[0] > aged[0] && older[2] > 0, "{aged:?} {older:?}");
+    // The most that the key takes.
+    assert!(found(&format!("--set cells.reads={}", u32::MAX))[0] > fresh[0]);
 }
 
 #[test]

@@ -31,6 +31,17 @@ fn the_best_row_is_marked_and_sorting_puts_it_first() {
     assert!(sorted[0].contains("<- best"), "{sorted:?}");
 }
 
+/// Times do not compare where pages differ in size; speeds do.
+#[test]
+fn the_best_row_is_the_fastest_and_not_the_shortest() {
+    let sweep = "speed imx6-mx30lf2g18ac -c1 --sweep chip.geometry.page_bytes=2048,4096 --sort page-read";
+    let text = stdout(sweep);
+    let row = |of: &str| text.lines().find(|line| line.starts_with(of)).unwrap().to_owned();
+    let (small, large) = (row("chip.geometry.page_bytes=2048"), row("chip.geometry.page_bytes=4096"));
+    assert!(large.contains("<- best") && !small.contains("best"), "{text}");
+    assert!(text.find(&large) < text.find(&small), "{text}");
+}
+
 #[test]
 fn equal_rows_are_explained() {
     let text =

@@ -380,7 +380,7 @@ impl Cells {
     fn bound(&mut self, block: u32, now: Instant) {
         let g = self.model.geometry;
         let mut bound = self.bounds[block as usize];
-        bound.reads_until = bound.reads + bound.reads / 2 + 1024;
+        bound.reads_until = bound.reads.saturating_add(bound.reads / 2).saturating_add(1024);
         let ahead = Nanos::from_ns((now.since(Instant::ZERO).as_ns() / 4).max(3_600_000_000_000));
         bound.until = now + ahead;
         bound.key = hash(self.model.seed, u64::from(block), u64::from(self.cycles(block)));

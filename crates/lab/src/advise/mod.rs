@@ -164,7 +164,8 @@ impl Choice {
 
     fn fits(&self, chip: &Chip) -> bool {
         let room = chip.oob_bytes.saturating_sub(floatgate_ecc::MARKER.min(chip.oob_bytes));
-        self.hidden || self.steps(chip) > 0 && self.steps(chip) * self.ecc_bytes <= room
+        let is_whole = self.step_bytes > 0 && chip.page_bytes.is_multiple_of(self.step_bytes);
+        self.hidden || is_whole && self.steps(chip) > 0 && self.steps(chip) * self.ecc_bytes <= room
     }
 
     /// The probability that a page is lost at a bit error rate.
@@ -367,6 +368,14 @@ mod tests {
         ] {
             assert!(cycles(harder).iter().zip(&normal).all(|(hard, normal)| hard <= normal), "{harder:?}");
         }
+    }
+
+    #[test]
+    fn a_code_whose_steps_make_no_page_does_not_fit() {
+        let use_ = Use::default();
+        let advice = advise(chip("mt29f8g08maawc"), use_, &[Code::Bch { strength: 4, step_bytes: 513 }]);
+        assert!(advice.codes.iter().all(|verdict| !verdict.fits), "{:?}", advice.codes);
+        assert_eq!(advice.needs, None);
     }
 
     /// Chips of published studies: more cycles, more time and more reads want a stronger code, by the measured coefficients.
