@@ -57,7 +57,7 @@ pub(crate) struct Args {
     seed: u64,
 
     /// Number of steps of the workload
-    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=i64::from(powercut::MAX_STEPS)))]
     steps: u32,
 
     /// Cut the recovery as well; --mode exhaustive does so at every operation by default

@@ -76,6 +76,18 @@ fn every_operation_can_be_the_last() {
     assert!(cuts > 7000, "{cuts} cuts");
 }
 
+/// SPI NOR programs 256 bytes at once, parallel NOR up to 1024; LEBs begin 128 bytes after the start of a program.
+#[test]
+fn a_torn_program_may_reach_over_what_lebs_are_aligned_to() {
+    for buffer_bytes in [128, 256, 1024] {
+        let geometry = Geometry { buffer_bytes, ..Geometry::nor(64, 65536) };
+        let exhaustive = options(geometry, Mode::Exhaustive, SecondCut::Never);
+        let report = explored(&Options { seed: 77, ..exhaustive });
+        assert_sound(&report, &format!("programs of {buffer_bytes} bytes"));
+        assert!(report.cuts > 500, "{} cuts", report.cuts);
+    }
+}
+
 /// Every operation of every recovery, in every way.
 #[test]
 fn every_operation_of_a_recovery_can_be_the_last() {
@@ -193,6 +205,8 @@ fn failures_of_the_past_stay_mended() {
         "nand128x131072_2048.2048.512_64.34_4.512.3:0.150:238.late-51.middle",
         // A file renamed onto itself in a synchronous directory: nothing is brought to flash.
         "nand128x131072_2048.2048.512_64.34_4.512.3:357.150:112.early.19047",
+        // A program torn from its first to its last byte, where LEBs do not begin with a program.
+        "nor256x65536_1.256.1_0.0_0.0.0:0.150:449.middle",
     ];
     for id in ids {
         assert_eq!(replay(&id.parse().unwrap()), Ok(None), "{id}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use floatgate_lab::powercut::{self, Failure, Mode, Options, Report, RunId};
+use floatgate_mtd::Geometry;
 use serde::Serialize;
 
 use crate::common;
@@ -57,6 +58,7 @@ fn head(options: &Options, report: &Report) -> String {
         );
     }
     text += &fewer_than_asked(options, report);
+    text += &linux_differs(geometry);
     text += "found: names as at an earlier moment, before the step, after it; recovery: flash operations on average and at most\n\n";
     text
 }
@@ -75,6 +77,17 @@ fn fewer_than_asked(options: &Options, report: &Report) -> String {
             common::grouped(done)
         ),
         _ => String::new(),
+    }
+}
+
+/// Says so where Linux may refuse what is mounted here.
+fn linux_differs(geometry: &Geometry) -> String {
+    match powercut::leb_start(geometry) {
+        0 => String::new(),
+        start => format!(
+            "LEBs begin {start} bytes after the start of a program of {} bytes: Linux's UBIFS does not allow for that, and may refuse to mount after such cuts\n",
+            geometry.buffer_bytes
+        ),
     }
 }
 

@@ -150,17 +150,37 @@ fn geometry_of(library: &Library, config: &Config) -> Result<Geometry, Error> {
 
 /// True when LEBs on this NOR are large enough for UBIFS.
 fn holds_ubifs(geometry: &Geometry) -> bool {
+    ubi_geometry(geometry).is_some_and(|ubi| ubi.leb_bytes() >= MIN_LEB_BYTES)
+}
+
+/// Bytes from the start of a flash program to that of a LEB. UBIFS as Linux has it takes them for 0, and may refuse to
+/// mount after a power cut where they are not: `recovery.c` aligns to `max_write_size` in the LEB, without `leb_start`.
+#[must_use]
+pub fn leb_start(geometry: &Geometry) -> u32 {
+    let program_bytes = geometry.write_bytes.max(geometry.buffer_bytes);
+    ubi_geometry(geometry).and_then(|ubi| ubi.data_offset().checked_rem(program_bytes)).unwrap_or(0)
+}
+
+fn ubi_geometry(geometry: &Geometry) -> Option<ubi::Geometry> {
     let flash = ubi::Flash {
         peb_bytes: geometry.erase_bytes,
         min_io_bytes: geometry.write_bytes,
         sub_page_bytes: geometry.sub_page_bytes,
     };
-    ubi::Geometry::new(flash).is_ok_and(|ubi| ubi.leb_bytes() >= MIN_LEB_BYTES)
+    ubi::Geometry::new(flash).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lebs_begin_inside_large_nor_programs() {
+        let nor = |buffer_bytes| Geometry { buffer_bytes, ..Geometry::nor(20, 65536) };
+        assert_eq!([64, 128, 256, 1024].map(|buffer_bytes| leb_start(&nor(buffer_bytes))), [0, 0, 128, 128]);
+        let nand = [Geometry::nand_512(80), Geometry::nand_2048(64), Geometry::nand_4096(64)];
+        assert_eq!(nand.map(|geometry| leb_start(&geometry)), [0, 0, 0]);
+    }
 
     #[test]
     fn chips_are_made_smaller() {

@@ -109,7 +109,7 @@ fn parse(text: &str) -> Option<RunId> {
         geometry: parse_flash(flash)?,
         faults,
         seed: seed.parse().ok()?,
-        steps: steps.trim_end_matches('f').parse().ok()?,
+        steps: steps.trim_end_matches('f').parse().ok().filter(|&steps| steps <= MAX_STEPS as usize)?,
         end: parse_end(end)?,
     };
     // What is written is read in one way only.
@@ -180,6 +180,9 @@ fn parse_flash(text: &str) -> Option<Geometry> {
     })
 }
 
+/// Most steps of a workload: the flash is kept before each of them.
+pub const MAX_STEPS: u32 = 100_000;
+
 /// Most blocks and largest block of a flash that is tried: more is a mistake, and would take too much memory.
 const MAX_BLOCKS: u32 = 1 << 16;
 const MAX_ERASE_BYTES: u32 = 1 << 24;
@@ -213,6 +216,7 @@ mod tests {
             assert!(text.parse::<RunId>().is_err(), "{text}");
         }
         assert!(format!("{flash}:1.2:3.late").parse::<RunId>().is_ok());
+        assert!(format!("{flash}:1.{MAX_STEPS}:3.late").parse::<RunId>().is_ok());
         for rest in [
             "1.2:3.never",
             "1.2:3",
@@ -221,6 +225,8 @@ mod tests {
             "1.2ff:3.late",
             "1.2:3.late.0",
             "1.2:3.late:4",
+            "1.100001:3.late",
+            "1.1000000000:3.late",
             "x.2:3.late",
         ] {
             assert!(format!("{flash}:{rest}").parse::<RunId>().is_err(), "{rest}");

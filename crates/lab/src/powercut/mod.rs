@@ -22,9 +22,9 @@ mod workload;
 
 pub use explore::{MakeFlash, Progress, explore, explore_on, on_threads, replay, replay_on};
 pub use filesystem::describe;
-pub use flash::{Flash, SetupFlash, shrunk};
+pub use flash::{Flash, SetupFlash, leb_start, shrunk};
 pub use floatgate_mtd::power_cut::{CutKind, Stage};
-pub use id::{CutAt, End, ParseIdError, RunId};
+pub use id::{CutAt, End, MAX_STEPS, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};
 pub use record::WorkloadError;
 pub use report::{Failure, Report, StepCounts};

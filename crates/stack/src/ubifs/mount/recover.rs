@@ -10,7 +10,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Head;
 use crate::ubifs::scan::{ScannedLeb, Stop, is_erased};
-use crate::volume::Volume;
+use crate::volume::{Volume, VolumeGeometry};
 
 /// Scans a LEB whose end a power cut may have damaged, without that end. Unless the filesystem is read-only, the LEB is
 /// written anew without it, even if nothing is to be seen: pages that power was cut from can look erased.
@@ -25,8 +25,7 @@ pub(super) fn recover_leb<V: Volume>(
 ) -> Result<ScannedLeb> {
     let mut leb = ScannedLeb::read(io, lnum, start)?;
     let stop = leb.scan()?;
-    let max_write = max_write(io);
-    if !is_last_write(&leb, stop, max_write) {
+    if !is_last_write(&leb, stop, &io.layout().volume) {
         return Err(match stop {
             Stop::Corrupt(source) => Error::node(lnum, leb.end, source),
             Stop::Garbage => Error::corrupt(lnum, leb.end, "garbage that is not of the last write"),
@@ -42,14 +41,9 @@ pub(super) fn recover_leb<V: Volume>(
     Ok(leb)
 }
 
-/// Bytes of the largest write, as write buffers have it.
-fn max_write<V: Volume>(io: &Io<V>) -> u32 {
-    io.layout().volume.max_write_bytes.max(io.layout().min_io_bytes())
-}
-
 /// True when what stopped the scan can be of the last write.
-fn is_last_write(leb: &ScannedLeb, stop: Stop, max_write: u32) -> bool {
-    let erased_from = |offset: u32| is_erased(leb.from(offset.next_multiple_of(max_write)));
+fn is_last_write(leb: &ScannedLeb, stop: Stop, volume: &VolumeGeometry) -> bool {
+    let erased_from = |offset: u32| is_erased(leb.from(program_end(offset, volume)));
     match stop {
         Stop::Empty => is_erased(leb.from(leb.end)) || erased_from(leb.end + 1),
         Stop::Garbage => erased_from(leb.end + 1),
@@ -59,6 +53,17 @@ fn is_last_write(leb: &ScannedLeb, stop: Stop, max_write: u32) -> bool {
             erased_from(leb.end + 24) || good_header && erased_from(leb.end.saturating_add(node_len(leb)))
         }
     }
+}
+
+/// Byte of the LEB at which the flash program that holds the byte before `offset` ends at the latest. A power cut tears one
+/// program and leaves what follows it erased.
+///
+/// Programs are aligned in the PEB. Linux aligns in the LEB: where LEBs do not begin at such a boundary, as on SPI NOR with pages
+/// of 256 bytes and 128 bytes of UBI headers, it refuses a LEB whose last program is torn from a node on to behind the boundary
+/// that it assumes.
+fn program_end(offset: u32, volume: &VolumeGeometry) -> u32 {
+    let unit = volume.max_write_bytes.max(volume.min_io_bytes);
+    offset.saturating_add(volume.leb_start).next_multiple_of(unit) - volume.leb_start
 }
 
 /// The length in the header of the node that the scan stopped at.
