@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         lebs: args.lebs,
         allow_other: args.allow_other,
         clock: now,
+        on_failure: |error| output::tell(&format!("writing failed, the mount is read-only now: {error}")),
     };
     let mut mounted = Mounted::new(&args.image.image, &args.directory, setup).map_err(|e| args.failed(&e))?;
     let unmounter = mounted.unmounter();

@@ -18,13 +18,15 @@ pub(crate) struct Io<V> {
     /// The highest sequence number used.
     sqnum: u64,
     read_only: bool,
+    /// What made it read-only since it was mounted.
+    failure: Option<Error>,
 }
 
 impl<V: Volume> Io<V> {
     /// Over a volume; `read_only` refuses every write.
     pub(crate) fn new(volume: V, layout: Arc<Layout>, read_only: bool) -> Self {
         let buffers = [WriteBuffer::new(), WriteBuffer::new(), WriteBuffer::new()];
-        Self { volume, layout, buffers, sqnum: 0, read_only }
+        Self { volume, layout, buffers, sqnum: 0, read_only, failure: None }
     }
 
     /// Sizes and areas.
@@ -60,6 +62,20 @@ impl<V: Volume> Io<V> {
     /// Refuses all writes from now on: after a failure, or at the user's wish.
     pub(crate) const fn set_read_only(&mut self, read_only: bool) {
         self.read_only = read_only;
+    }
+
+    /// After a failure in the middle of a change nothing may be written any more, as in Linux (`ubifs_ro_mode`): what follows
+    /// could only make it worse.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        if !self.read_only {
+            self.failure = Some(error.clone());
+        }
+        self.read_only = true;
+    }
+
+    /// The failure that made the filesystem read-only since it was mounted.
+    pub(crate) const fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
     }
 
     /// A head's write buffer.
@@ -232,9 +248,9 @@ impl<V: Volume> Io<V> {
             return Err(Error::ReadOnly);
         }
         operation(&mut self.volume).map_err(|error| {
-            // As Linux does: what follows could only make it worse.
-            self.read_only = true;
-            Error::Volume(error)
+            let error = Error::Volume(error);
+            self.fail(&error);
+            error
         })
     }
 }

@@ -18,8 +18,8 @@ pub use handler::{Answer, Handler, Listed, NewNode, Times};
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
-use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
+use floatgate_stack::ubifs::{self, Behaviour};
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
 use super::open::Growth;
@@ -42,6 +42,8 @@ pub struct MountSetup {
     pub allow_other: bool,
     /// Clock that gives the time stamps of changes.
     pub clock: fn() -> Timestamp,
+    /// Takes the failure after which nothing can be written any more, when it happens.
+    pub on_failure: fn(&ubifs::Error),
 }
 
 /// Reason for which an image cannot be mounted, or the mount did not end well.
@@ -100,7 +102,7 @@ impl Mounted {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()));
         }
         let (served, lock) = open(image, &setup)?;
-        let worker = Worker::start(served, lock);
+        let worker = Worker::start(served, lock, setup.on_failure);
         let bridge = Bridge::new(worker.shared(), setup.writable);
         let notifier = bridge.notifier();
         match Session::new(bridge, directory, &config(image, &setup)) {

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use floatgate_stack::Volume;
+use floatgate_stack::ubifs::Error;
 use rustix::io::Errno;
 
 use super::{Answer, Handler};
@@ -26,6 +27,19 @@ pub(super) type Served = Handler<Box<dyn Volume>>;
 struct State {
     served: Option<Served>,
     requests: u64,
+    /// Takes the failure after which nothing can be written any more.
+    on_failure: Option<fn(&Error)>,
+}
+
+impl State {
+    /// Tells the user of a failure, once.
+    fn tell_failure(&mut self) {
+        if let Some(error) = self.served.as_ref().and_then(Served::failure)
+            && let Some(tell) = self.on_failure.take()
+        {
+            tell(error);
+        }
+    }
 }
 
 /// A filesystem that several threads use, one at a time.
@@ -42,7 +56,9 @@ impl Shared {
     pub(super) fn ask<T>(&self, work: impl FnOnce(&mut Served) -> Answer<T>) -> Answer<T> {
         let mut state = self.state.lock().map_err(|_| Errno::IO)?;
         state.requests += 1;
-        work(state.served.as_mut().ok_or(Errno::IO)?)
+        let answer = work(state.served.as_mut().ok_or(Errno::IO)?);
+        state.tell_failure();
+        answer
     }
 
     /// Writes back whenever nobody has asked for anything for a while, and now and then, until the mount ends.
@@ -50,13 +66,14 @@ impl Shared {
         let mut periods = 0;
         let mut seen = 0;
         let Ok(mut state) = self.state.lock() else { return };
-        while let State { served: Some(served), requests } = &mut *state {
+        while let State { served: Some(served), requests, .. } = &mut *state {
             periods += 1;
             if *requests == seen || periods == PERIODS_MAX {
                 served.write_back();
                 periods = 0;
             }
             seen = *requests;
+            state.tell_failure();
             match self.ended.wait_timeout(state, PERIOD) {
                 Ok((again, _)) => state = again,
                 Err(_) => return,
@@ -74,8 +91,9 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts the thread.
-    pub(super) fn start(served: Served, lock: Lock) -> Self {
-        let state = Mutex::new(State { served: Some(served), requests: 0 });
+    pub(super) fn start(served: Served, lock: Lock, on_failure: fn(&Error)) -> Self {
+        let on_failure = Some(on_failure);
+        let state = Mutex::new(State { served: Some(served), requests: 0, on_failure });
         let shared = Arc::new(Shared { state, ended: Condvar::new() });
         let other = Arc::clone(&shared);
         Self { shared, thread: std::thread::spawn(move || other.write_back()), lock }
@@ -89,7 +107,7 @@ impl Worker {
     /// Unmounts the filesystem.
     ///
     /// # Errors
-    /// It could not be written; a bug in an earlier request, after which it is left as a loss of power leaves it.
+    /// It could not be written, now or before; a bug in an earlier request, after which it is left as a loss of power leaves it.
     pub(super) fn end(self) -> Result<(), ImageError> {
         let served = match self.shared.state.lock() {
             Ok(mut state) => state.served.take(),
@@ -107,8 +125,15 @@ impl Worker {
     }
 }
 
-fn unmount(served: Served) -> Result<(), ImageError> {
+/// Unmounts the filesystem.
+///
+/// # Errors
+/// It could not be written, now or before.
+pub(super) fn unmount<V: Volume>(served: Handler<V>) -> Result<(), ImageError> {
     let mut fs = served.into_fs();
+    if let Some(error) = fs.failure() {
+        return Err(ImageError::Interrupted(Box::new(error.clone().into())));
+    }
     if !fs.is_read_only() {
         fs.sync()?;
     }

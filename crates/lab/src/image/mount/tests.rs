@@ -1,28 +1,80 @@
 //! What the kernel would ask, asked without it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
 use floatgate_stack::ubifs::{AttributeChanges, Behaviour, Error, FormatOptions, Ubifs};
-use floatgate_stack::{RamVolume, VolumeGeometry};
+use floatgate_stack::{BareVolume, RamVolume, Store, StoreError, Volume, VolumeGeometry};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::handler::{pack_device, unpack_device};
-use super::{Handler, Listed, NewNode, Times, errno};
+use super::{Handler, ImageError, Listed, NewNode, Times, errno, shared};
 
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
 const ROOT: u32 = 1;
 
+const GEOMETRY: VolumeGeometry = VolumeGeometry {
+    lebs: 60,
+    leb_bytes: 15_360,
+    min_io_bytes: 512,
+    max_write_bytes: 512,
+    leb_start: 0,
+    read_only: false,
+};
+
 fn handler() -> Handler<RamVolume> {
-    let geometry = VolumeGeometry {
-        lebs: 60,
-        leb_bytes: 15_360,
-        min_io_bytes: 512,
-        max_write_bytes: 512,
-        leb_start: 0,
-        read_only: false,
-    };
-    let fs = Ubifs::format(RamVolume::new(geometry), &FormatOptions::default(), Behaviour::default());
+    handler_of(RamVolume::new(GEOMETRY))
+}
+
+fn handler_of<V: Volume>(volume: V) -> Handler<V> {
+    let fs = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default());
     Handler::new(fs.map_err(|(error, _)| error).unwrap(), || NOW)
+}
+
+/// A host's disk that is full at some time.
+struct Disk {
+    bytes: Vec<u8>,
+    full: Arc<AtomicBool>,
+}
+
+impl Store for Disk {
+    fn size_bytes(&self) -> u64 {
+        self.bytes.size_bytes()
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.bytes.read_at(offset, buf)
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(StoreError { action: "writing", offset, reason: "no space left on device".into() });
+        }
+        self.bytes.write_at(offset, data)
+    }
+}
+
+#[test]
+fn after_a_failure_of_the_host_nothing_seems_to_be_written() {
+    let full = Arc::new(AtomicBool::new(false));
+    let disk = Disk { bytes: Vec::new(), full: Arc::clone(&full) };
+    let mut handler = handler_of(BareVolume::new(disk, GEOMETRY));
+    let [waiting, other] =
+        [b"waiting", &b"other!!"[..]].map(|name| handler.make(&node(name, 0o100_600)).unwrap().inode);
+    handler.write(waiting, 0, b"in memory", false).unwrap();
+    full.store(true, Ordering::Relaxed);
+    assert_eq!(handler.write(other, 0, b"on flash", true), Err(Errno::IO));
+    full.store(false, Ordering::Relaxed);
+    assert_eq!(handler.fsync(waiting), Err(Errno::IO), "it is not on flash, and never will be");
+    assert_eq!(handler.write(waiting, 0, b"more", false), Err(Errno::ROFS));
+    assert_eq!(handler.read(waiting, 0, 100).unwrap(), b"in memory", "what is known can be read");
+    assert!(matches!(handler.failure(), Some(Error::Volume(_))));
+    assert!(
+        matches!(shared::unmount(handler), Err(ImageError::Interrupted(_))),
+        "the mount did not end well"
+    );
 }
 
 fn node(name: &[u8], mode: u32) -> NewNode<'_> {

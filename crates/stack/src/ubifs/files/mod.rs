@@ -141,6 +141,11 @@ impl<V: Volume> Ubifs<V> {
         self.core.io.is_read_only()
     }
 
+    /// The failure after which it cannot be changed any more. What was not on flash before is lost.
+    pub const fn failure(&self) -> Option<&Error> {
+        self.core.io.failure()
+    }
+
     /// Authenticity of the filesystem as verified; `None` if it has no authentication.
     pub const fn authentication(&self) -> Option<Authentication> {
         self.core.authentication

@@ -112,10 +112,7 @@ impl<V: Volume> Core<V> {
 
     /// After a failure in the middle of an update nothing may be written any more, as in Linux.
     pub(crate) fn fail_on_error<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        if outcome.is_err() {
-            self.io.set_read_only(true);
-        }
-        outcome
+        outcome.inspect_err(|error| self.io.fail(error))
     }
 
     /// Writes the nodes; there is room for them.

@@ -199,7 +199,7 @@ impl Space {
     /// # Errors
     /// No room for the LPT, in an area smaller than Linux makes; failures of the volume. Nothing can be written after that.
     pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master: &mut Master) -> Result<()> {
-        self.lpt.commit(io, &self.table).inspect_err(|_| io.set_read_only(true))?;
+        self.lpt.commit(io, &self.table).inspect_err(|error| io.fail(error))?;
         self.lpt.describe(master);
         let (layout, totals) = (io.layout(), self.totals());
         if !layout.limits.main.contains(&master.lscan_lnum) {

@@ -5,7 +5,7 @@ use floatgate_stack::Volume;
 use floatgate_stack::ubifs::{AttributeChanges, Attributes, Error};
 use rustix::io::Errno;
 
-use super::{Answer, Handler, number};
+use super::{Answer, Handler, errno, number};
 
 /// Bytes of a block of a file.
 const BLOCK: u64 = 4096;
@@ -149,8 +149,11 @@ impl<V: Volume> Handler<V> {
     /// Brings all of a file or a directory to flash.
     ///
     /// # Errors
-    /// No space, failures of the volume.
+    /// No space, failures of the volume; with them, also any later time: what waited in memory never gets to flash.
     pub fn fsync(&mut self, inode: u32) -> Answer<()> {
+        if let Some(error) = self.fs.failure() {
+            return Err(errno(error));
+        }
         if self.fs.is_read_only() { Ok(()) } else { self.fs.fsync(inode).map_err(number) }
     }
 
@@ -160,7 +163,9 @@ impl<V: Volume> Handler<V> {
     /// Nothing there.
     pub fn seek(&mut self, inode: u32, offset: u64, hole: bool) -> Answer<u64> {
         // What waits in memory is not known as data yet.
-        self.fsync(inode)?;
+        if self.fs.failure().is_none() {
+            self.fsync(inode)?;
+        }
         let size = self.attributes(inode)?.size;
         if offset >= size {
             return Err(Errno::NXIO);

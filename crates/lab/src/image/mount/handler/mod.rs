@@ -54,6 +54,11 @@ impl<V: Volume> Handler<V> {
         self.fs
     }
 
+    /// The failure after which the filesystem cannot be changed any more.
+    pub const fn failure(&self) -> Option<&Error> {
+        self.fs.failure()
+    }
+
     /// Brings to flash what was changed.
     pub fn write_back(&mut self) {
         if std::mem::take(&mut self.changed) {
