@@ -83,7 +83,7 @@ impl Named {
         Ok(self.library.resolve(&self.setup, &self.sets)?)
     }
 
-    /// What an answer rests on; `answer` asks for it again.
+    /// Basis of an answer. `answer` computes the answer again from a changed setup.
     pub(crate) fn basis<T: PartialEq>(
         &self,
         answer: impl Fn(&Config) -> Option<T>,
@@ -98,7 +98,7 @@ impl Named {
     }
 }
 
-/// What an answer rests on.
+/// Basis of an answer: its maximum times and its least certain value.
 #[derive(Serialize)]
 pub(crate) struct Basis {
     /// Overrides of `--corner max`.
@@ -112,7 +112,7 @@ pub(crate) struct Basis {
     least_certain: Option<Certainty>,
 }
 
-/// An answer with what it rests on.
+/// An answer with its basis.
 #[derive(Serialize)]
 pub(crate) struct Grounded<'a, T> {
     #[serde(flatten)]
@@ -139,7 +139,7 @@ impl std::fmt::Display for Basis {
 
 /// Failure of a subcommand: wrong usage or unreadable input.
 pub(crate) struct Failure {
-    /// What happened, with the lines of the configuration that it is about.
+    /// Message, with the lines of the configuration that it is about.
     shown: String,
     help: Option<String>,
 }

@@ -67,7 +67,7 @@ impl Row {
         }
     }
 
-    /// What a test of [`TESTS`] measured.
+    /// Result of a test of [`TESTS`].
     fn test(&self, name: &str) -> Option<&Measured> {
         let name = name.replace('-', " ");
         self.run.as_ref()?.report.tests.iter().find(|test| test.name == name)

@@ -5,7 +5,7 @@ use super::palette::{AXIS, FAINT, GRID, Rgb, Series, TEXT};
 use super::scale::Scale;
 use super::text_width::width;
 
-/// What stands before a meaning in a legend.
+/// Mark before a meaning in a legend.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Key {
     /// A box of this colour.

@@ -18,7 +18,7 @@ pub(crate) struct Io<V> {
     /// The highest sequence number used.
     sqnum: u64,
     read_only: bool,
-    /// What made it read-only since it was mounted.
+    /// Failure that made it read-only since it was mounted.
     failure: Option<Error>,
 }
 

@@ -204,7 +204,7 @@ impl<V: Volume> Remains<V> {
         Ok(journal.iter().map(describe_torn).collect())
     }
 
-    /// Whether the index leads to a file that no name leads to, or to more of a file than was read.
+    /// True when the index leads to a file without a name, or to more of a file than was read.
     fn has_nameless(&mut self) -> Result<bool, Error> {
         let State::Mounted(fs) = &mut self.state else { return Ok(false) };
         let mut next = Some(0);

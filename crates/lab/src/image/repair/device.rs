@@ -246,7 +246,7 @@ pub(super) fn rebuild_bare(
     Ok(target.flush().map_err(Error::from)?)
 }
 
-/// What can be saved of a filesystem, written anew into a file of its own: an image that ends behind its data.
+/// A filesystem written anew with everything that can be saved, in a file of its own. The image ends behind its data.
 struct Rebuilt {
     volume: BareVolume<FileStore>,
     /// LEBs that the filesystem has.

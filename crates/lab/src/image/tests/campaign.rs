@@ -159,7 +159,7 @@ impl Sample {
         nodes
     }
 
-    /// What a node is of: inodes, or a path.
+    /// Owner of a node: inodes, or a path.
     fn hits(&self, at: usize) -> Hits {
         let frame = Frame::parse(&self.bytes[at..]).unwrap();
         let inodes = |inode: u32| Hits { inodes: BTreeSet::from([inode]), ..Hits::default() };
@@ -181,7 +181,7 @@ impl Sample {
     }
 }
 
-/// What a damage may cost.
+/// Losses that a damage may cause.
 #[derive(Debug, Default)]
 struct Hits {
     inodes: BTreeSet<u32>,
@@ -207,7 +207,7 @@ fn enclose(bare: &[u8], leb_bytes: usize, lebs: u32) -> Vec<u8> {
     in_order(&flash.into_store(), &geometry)
 }
 
-/// What an image holds; every name of a file has all of it.
+/// Content of an image. Every name of a file has all of it.
 fn resolved(bytes: &[u8]) -> BTreeMap<String, Kept> {
     let (memory, extracted) = read(bytes, &Selection::default());
     assert_eq!(extracted.losses, []);

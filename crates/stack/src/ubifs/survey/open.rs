@@ -146,7 +146,7 @@ fn master_of<V: Volume>(
     Ok((None, true))
 }
 
-/// What is wrong of a master node that leads to the files.
+/// Faults of a master node that leads to the files.
 fn wrong_part(master: &Master, layout: &Layout) -> Structure {
     if master.check_lpt(&layout.limits).is_err() { Structure::Lpt } else { Structure::Space }
 }

@@ -19,7 +19,7 @@ pub(super) struct Told {
     repair: String,
 }
 
-/// What is said of an image that cannot be repaired although it can be read.
+/// Text about an image that can be read and not repaired.
 pub(super) const BAD_REPAIR: &str = "makes no clean image";
 
 impl Told {

@@ -130,7 +130,7 @@ fn a_deferred_filesystem_has_only_data_on_flash_and_ends_behind_them() {
     assert_eq!(core.check().unwrap(), []);
 }
 
-/// What is available is what was asked for, and not a LEB more than that.
+/// The space available is what was asked for, and less than a LEB more.
 #[test]
 fn an_image_has_the_room_that_was_asked_for() {
     for (blocks, room_lebs) in [(0, 1), (0, 40), (30, 2), (300, 1), (300, 2), (300, 50)] {
