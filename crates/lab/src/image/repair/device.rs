@@ -343,7 +343,10 @@ fn lose_structures<S: Volume>(survey: &Survey<S>, saved: &mut Saved) {
         saved.lose("/", "the authentication: nothing vouches for the new filesystem");
     }
     if !survey.superblock().is_some_and(is_possible) {
-        saved.lose("/", "the superblock: parameters of the filesystem are the usual ones now");
+        let what = "the superblock: parameters of the filesystem are the usual ones now";
+        let index =
+            if survey.has_index() { "" } else { "; what only the index told may be missing or older" };
+        saved.lose("/", format!("{what}{index}"));
     }
     for problem in survey.problems().iter().filter(|problem| is_structural(problem)) {
         let structure = problem.structure.name();

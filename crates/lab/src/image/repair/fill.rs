@@ -16,6 +16,7 @@ use floatgate_stack::ubifs::{
 use super::super::ImageError;
 use super::super::extract::show_name;
 use super::Saved;
+use crate::words::count;
 
 /// Directory for files without a name.
 const LOST_AND_FOUND: &str = "lost+found";
@@ -26,6 +27,9 @@ const DIRECTORY_MODE: u32 = 0o700;
 
 /// Bytes of the names of a file's extended attributes, each with a zero, at most (Linux: `XATTR_LIST_MAX`).
 const MAX_XATTR_LIST: usize = 65_536;
+
+/// Holes of a file that are listed one by one.
+const HOLES_MAX: usize = 20;
 
 /// Directories inside each other that are followed: no path of Linux is longer.
 const DEPTH_MAX: usize = 2048;
@@ -173,6 +177,7 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
         self.done.insert(inode, number);
         if is_file {
             self.write_blocks(number, &old, size, &path)?;
+            self.lose_holes(inode, size, &path);
         }
         Ok(is_directory.then(|| Level { new: number, path: path.into(), depth: 0, entries: old.entries }))
     }
@@ -253,6 +258,24 @@ impl<S: Volume, V: Volume> Fill<'_, S, V> {
             }
         }
         Ok(())
+    }
+
+    /// Lists what reads as zeros because no data were found, where no index says that there were none.
+    fn lose_holes(&mut self, inode: u32, size: u64, path: &str) {
+        let holes = self.survey.doubtful_holes(inode, size);
+        if holes.is_empty() {
+            return;
+        }
+        let bytes = |block: u32| (u64::from(block) * u64::from(BLOCK_BYTES)).min(size);
+        let shown = holes.iter().take(HOLES_MAX).map(|hole| {
+            let (start, end) = (bytes(hole.start), bytes(hole.end));
+            format!("{} bytes from {start}", end - start)
+        });
+        let mut shown: Vec<String> = shown.collect();
+        if holes.len() > HOLES_MAX {
+            shown.push(count((holes.len() - HOLES_MAX) as u64, "more range"));
+        }
+        self.saved.lose(path, format!("{}: zeros now: a hole, or data that are lost", shown.join(", ")));
     }
 
     /// Writes the first `bytes` of a block in which the file ends.

@@ -202,6 +202,36 @@ fn a_damaged_superblock_is_told_and_repaired() {
     assert_saved(&whole, &all, "superblock", Outcome::Damaged, &[]);
 }
 
+/// Without an index a block of which nothing is left looks like a hole.
+#[test]
+fn zeros_that_no_index_says_are_a_hole_are_listed() {
+    let whole = usual(&small());
+    let block = |number| Wanted::Path { path: "/dir-2/file-14000".into(), block: Some(number), entry: false };
+    let [first, last] = [0, 3].map(|number| {
+        let node = &found(&whole, &block(number))[0];
+        let at = usize::try_from(node.at.unwrap()).unwrap();
+        at..at + node.len
+    });
+    let superblock = byte_of(&whole, &Wanted::Area(Area::Superblock));
+    let masters = found(&whole, &Wanted::Area(Area::Master));
+    let masters: Vec<usize> = masters.iter().map(|node| node.at.unwrap() as usize + 50).collect();
+    for lost in [vec![superblock], masters] {
+        let mut bytes = hit(&whole, &lost);
+        bytes[first.clone()].fill(0);
+        bytes[last.clone()].fill(0);
+        let (done, _) = repaired(&bytes);
+        let holes: Vec<(&str, &str)> = done
+            .losses
+            .iter()
+            .filter(|loss| loss.what.contains("zeros now"))
+            .map(|loss| (loss.path.as_str(), loss.what.as_str()))
+            .collect();
+        let zeros = "4096 bytes from 0, 1712 bytes from 12288: zeros now: a hole, or data that are lost";
+        let sparse = "299008 bytes from 0: zeros now: a hole, or data that are lost";
+        assert_eq!(holes, [("/dir-2/file-14000", zeros), ("/second name", sparse)]);
+    }
+}
+
 #[test]
 fn damage_of_files_is_told_and_the_rest_saved() {
     let whole = usual(&small());

@@ -1,12 +1,25 @@
 //! Reading the files that a survey has found.
 
+use core::ops::Range;
+
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
 
-use super::{NOT_ITS_SIZE, Only, Survey};
+use super::{Lost, NOT_ITS_SIZE, Only, Survey};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::files::Attributes;
 use crate::ubifs::layout::Place;
 use crate::volume::Volume;
+
+impl Lost {
+    /// The blocks of a file that nothing leads to any more, as far as any newest node stands in for them.
+    fn blocks_of(&self, inode: u32) -> Option<Range<u32>> {
+        let (first, last) = (Key::data(inode, 0)?, Key::highest(inode, KeyType::Data));
+        if self.only != Only::Newest || self.from > last || self.to < first {
+            return None;
+        }
+        Some(self.from.max(first).block()..self.to.min(last).block() + 1)
+    }
+}
 
 impl<V: Volume> Survey<V> {
     /// The attributes of an inode; `None` if it is not known.
@@ -23,6 +36,19 @@ impl<V: Volume> Survey<V> {
     pub fn is_doubtful(&self, inode: u32) -> bool {
         let (first, last) = (Key::inode(inode), Key::highest(inode, KeyType::XattrEntry));
         self.lost.iter().any(|lost| lost.only == Only::Newest && lost.from <= last && first <= lost.to)
+    }
+
+    /// Blocks of a file of `size` bytes of which no data were found, where no part of the index says that there is a hole. Blocks
+    /// that are known to be lost are not among them.
+    #[must_use]
+    pub fn doubtful_holes(&self, inode: u32, size: u64) -> Vec<Range<u32>> {
+        let Some(file) = self.tree.files.get(&inode) else { return Vec::new() };
+        let end = u32::try_from(size.div_ceil(u64::from(BLOCK_BYTES))).unwrap_or(u32::MAX);
+        let doubtful = self.lost.iter().filter_map(|lost| lost.blocks_of(inode));
+        let mut holes: Vec<_> =
+            doubtful.flat_map(|blocks| file.holes(blocks.start, blocks.end.min(end))).collect();
+        holes.sort_unstable_by_key(|hole| hole.start);
+        holes
     }
 
     /// Reads and decompresses a block of a file that is not encrypted; what lies behind its end is zeros.

@@ -83,6 +83,9 @@ enum Only {
 }
 
 impl Lost {
+    /// All keys: nothing of the index can be used.
+    const ALL: Self = Self { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest };
+
     fn covers(&self, event: &scan::Event, nameless: &Range<u32>) -> bool {
         let only = match self.only {
             Only::Newest => true,
@@ -178,6 +181,12 @@ impl<V: Volume> Survey<V> {
     #[must_use]
     pub const fn master(&self) -> Option<MasterState> {
         self.master
+    }
+
+    /// True when part of the index could be read; otherwise all files and names were found by a search.
+    #[must_use]
+    pub fn has_index(&self) -> bool {
+        !self.lost.contains(&Lost::ALL)
     }
 
     /// True when Linux can mount it.

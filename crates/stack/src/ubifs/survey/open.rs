@@ -9,7 +9,7 @@ use floatgate_media::ubifs::{
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::main_lebs;
-use super::{Lost, Only, Problems, Survey, Tree};
+use super::{Lost, Problems, Survey, Tree};
 use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -197,7 +197,7 @@ fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Surv
         decompressor: Decompressor::new(),
         tree: Default::default(),
         problems,
-        lost: vec![Lost { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest }],
+        lost: vec![Lost::ALL],
         nameless,
         superblock: None,
         master: None,
@@ -407,6 +407,7 @@ impl<V: Volume> Survey<V> {
 
     /// Files and names from nothing but the nodes in these LEBs.
     fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
+        self.lost = vec![Lost::ALL];
         let events = super::scan::find_events(&mut self.io, lebs.chain(self.nameless.clone()))?;
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;

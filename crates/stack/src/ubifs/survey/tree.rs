@@ -1,5 +1,6 @@
 //! Files and names, as nodes say.
 
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::ubifs::{BLOCK_BYTES, FileType, Inode, InodeFlags, ROOT_INODE};
@@ -87,6 +88,16 @@ impl File {
     #[must_use]
     pub fn data_end(&self) -> u64 {
         self.blocks.last_key_value().map_or(0, |(&block, data)| Self::block_end(block, data))
+    }
+
+    /// Runs of blocks from `start` to `end` of which there are no data, not even lost ones.
+    pub(super) fn holes(&self, start: u32, end: u32) -> Vec<Range<u32>> {
+        let mut known: Vec<u32> = self.blocks.range(start..end.max(start)).map(|(&block, _)| block).collect();
+        known.extend(self.lost_blocks.range(start..end.max(start)));
+        known.sort_unstable();
+        let starts = core::iter::once(start).chain(known.iter().map(|block| block + 1));
+        let ends = known.iter().copied().chain(core::iter::once(end));
+        starts.zip(ends).map(|(start, end)| start..end).filter(|hole| !hole.is_empty()).collect()
     }
 
     /// The size that the data prove: blocks that were written after the inode and end behind the size it has make the file longer,
