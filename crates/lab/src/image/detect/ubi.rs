@@ -15,6 +15,9 @@ const PEB_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 /// Bytes of an EC or a VID header.
 const HEADER_BYTES: usize = 64;
 
+/// Byte of an EC header where the image sequence number stands.
+const IMAGE_SEQ_AT: u64 = 24;
+
 /// Headers that are looked at for the size of a PEB, and distances between those of one device.
 const HEADERS: usize = 1 << 16;
 const DISTANCES: usize = 4096;
@@ -189,23 +192,32 @@ fn drop_outliers(regions: &mut Vec<Region>) {
 
 /// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind. Regions that turn out to be in
 /// such PEBs are dropped.
+///
+/// Between two devices a PEB that something is written to belongs to the one that [`Region::continues_in`] tells; all devices grow
+/// downward over theirs before any grows upward. Erased PEBs belong to the device in front.
 fn grow(
     store: &mut dyn Store,
     regions: Vec<Region>,
     hits: &[(u64, EcHeader)],
 ) -> Result<Vec<Region>, ImageError> {
     let size = store.size_bytes();
+    let mut lowered: Vec<Region> = Vec::new();
+    for mut region in regions {
+        if !region.single {
+            region.grow_down(store, lowered.last(), hits)?;
+        }
+        lowered.retain(|before| before.offset < region.offset);
+        lowered.push(region);
+    }
     let mut grown: Vec<Region> = Vec::new();
-    for (at, mut region) in regions.iter().copied().enumerate() {
+    for (at, mut region) in lowered.iter().copied().enumerate() {
         if grown.last().is_some_and(|outer| (outer.offset..outer.end).contains(&region.offset)) {
             continue;
         }
         if !region.single {
-            let end = regions.get(at + 1).map_or(size, |next| next.offset);
-            region.grow_down(store, grown.last(), hits)?;
+            let end = lowered.get(at + 1).map_or(size, |next| next.offset);
             region.grow_up(store, end, hits)?;
         }
-        grown.retain(|before| before.offset < region.offset);
         grown.push(region);
     }
     Ok(grown)
@@ -236,6 +248,11 @@ impl Region {
         Ok(offsets || bytes.starts_with(b"UBI#"))
     }
 
+    /// True when a header, perhaps a damaged one, says that a PEB is the device's.
+    fn is_held(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        Ok(self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)?)
+    }
+
     fn is_erased(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
         for at in [peb, peb.saturating_add(u64::from(self.header.vid_header_offset))] {
             let mut bytes = [0; HEADER_BYTES];
@@ -258,12 +275,17 @@ impl Region {
         let mut peb = self.offset;
         while let Some(at) = peb.checked_sub(self.stride) {
             peb = at;
-            let is_held = self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)?;
+            let is_held = self.is_held(store, peb)?;
             if let Some(other) = before.filter(|other| peb < other.end) {
                 let is_its = other.offset.abs_diff(peb).is_multiple_of(other.stride);
                 if !is_held || is_its || header_at(hits, peb).is_some_and(|hit| !is_same(&self.header, hit)) {
                     break;
                 }
+            } else if let Some(front) = before
+                && is_held
+                && front.continues_in(store, peb, self)?
+            {
+                break;
             }
             if is_held {
                 self.offset = peb;
@@ -272,8 +294,40 @@ impl Region {
         Ok(())
     }
 
-    /// Takes in whole PEBs behind the last good EC header: those with a VID header, and erased ones before `end`, where the next region
-    /// begins. That one is data if it begins within a PEB with a VID header.
+    /// True when a PEB behind the last good EC header of this device, which has a damaged one itself, belongs to it and not to the
+    /// device behind: the image sequence number is more like this one's, or, where that does not tell, another PEB of this device has
+    /// not the same LEB already.
+    fn continues_in(&self, store: &mut dyn Store, peb: u64, behind: &Self) -> Result<bool, ImageError> {
+        if self.single || !(peb - self.offset).is_multiple_of(self.stride) {
+            return Ok(false);
+        }
+        if self.is_like_ec(store, peb)? {
+            let mut image_seq = [0; 4];
+            store.read_at(peb + IMAGE_SEQ_AT, &mut image_seq).map_err(ImageError::Store)?;
+            let wrong_bits =
+                |device: &Self| (device.header.image_seq ^ u32::from_be_bytes(image_seq)).count_ones();
+            let (own, other) = (wrong_bits(self), wrong_bits(behind));
+            if own != other {
+                return Ok(own < other);
+            }
+        }
+        let Some(vid) = self.vid(store, peb)? else { return Ok(true) };
+        Ok(!self.has_leb(store, &vid)? || behind.has_leb(store, &vid)?)
+    }
+
+    /// True when a PEB of the region says that it has the same LEB.
+    fn has_leb(&self, store: &mut dyn Store, wanted: &VidHeader) -> Result<bool, ImageError> {
+        for peb in (self.offset..self.end).step_by(usize::try_from(self.stride).unwrap_or(usize::MAX)) {
+            let vid = self.vid(store, peb)?;
+            if vid.is_some_and(|vid| (vid.volume_id, vid.lnum) == (wanted.volume_id, wanted.lnum)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes in whole PEBs behind the last good EC header: those with a VID header or most of an EC header, and erased ones before
+    /// `end`, where the next region begins. That one is data if it begins within a PEB with such a header.
     fn grow_up(
         &mut self,
         store: &mut dyn Store,
@@ -285,9 +339,9 @@ impl Region {
         let mut peb = self.end;
         while peb.saturating_add(self.stride) <= size {
             let next = peb + self.stride;
-            let is_held = self.vid(store, peb)?.is_some();
+            let is_held = self.is_held(store, peb)?;
             if next > end {
-                if !is_held || header_at(hits, peb).is_some() {
+                if !is_held || peb == end || header_at(hits, peb).is_some() {
                     break;
                 }
                 let behind = hits.partition_point(|&(at, _)| at < next);

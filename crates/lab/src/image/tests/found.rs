@@ -120,6 +120,58 @@ fn a_damaged_first_header_does_not_move_the_image() {
     }
 }
 
+/// Two devices one behind the other, the second of which begins at the end of `front`.
+fn two(front: &[u8]) -> Vec<u8> {
+    let bytes = device(&small(), 9, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 190)).unwrap();
+    });
+    let behind = in_order(&format(bytes, &small(), 0, true, |fs| populate(fs, 1)), &small());
+    [front, &behind].concat()
+}
+
+/// The EC header at a byte with each bit wrong, and with all of it wrong.
+fn damaged_ec_headers(bytes: &[u8], at: usize) -> impl Iterator<Item = Vec<u8>> {
+    let whole = bytes.to_vec();
+    (0..=64 * 8).map(move |bit| {
+        let mut bytes = whole.clone();
+        match bytes.get_mut(at + bit / 8).filter(|_| bit < 64 * 8) {
+            Some(byte) => *byte ^= 1 << (bit % 8),
+            None => bytes[at..at + 64].fill(0x5A),
+        }
+        bytes
+    })
+}
+
+#[test]
+fn the_first_peb_of_a_neighbour_is_not_taken() {
+    let front = usual(&small());
+    let bytes = two(&front);
+    let len = front.len() as u64;
+    for (bit, bytes) in damaged_ec_headers(&bytes, front.len()).enumerate() {
+        assert_eq!(ubi_regions(&bytes), [(0, len), (len, len)], "bit {bit}");
+    }
+}
+
+#[test]
+fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
+    let peb = small().erase_bytes as usize;
+    let front = usual(&small());
+    let used = front.chunks(peb).take_while(|peb| vid_header(peb).is_some()).count();
+    // A PEB with a LEB, one that is free, and erased ones in front of the neighbour.
+    for pebs in [used, used + 1] {
+        let front = &front[..pebs * peb];
+        for (bit, bytes) in damaged_ec_headers(&two(front), front.len() - peb).enumerate() {
+            let found = ubi_regions(&bytes);
+            let is_noise = bit == 64 * 8 && pebs > used;
+            let first = front.len() - if is_noise { peb } else { 0 };
+            let len = 220 * peb as u64;
+            assert_eq!(found, [(0, first as u64), (front.len() as u64, len)], "bit {bit} of PEB {pebs}");
+        }
+        let erased = [front, &vec![0xFF; 3 * peb]].concat();
+        assert_eq!(ubi_regions(&two(&erased))[0], (0, erased.len() as u64));
+    }
+}
+
 #[test]
 fn a_dump_that_ends_early_gives_what_is_there_and_lists_the_rest() {
     let geometry = small();
