@@ -8,6 +8,7 @@ use floatgate_device::raw_nand::{
     ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
 };
 use floatgate_lab::config::{Config, Library, Override, sweep};
+use floatgate_lab::corner::Corner;
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
 use floatgate_lab::rig::{self, Rig, RigOptions};
 use floatgate_lab::speed::SpeedOptions;
@@ -140,7 +141,8 @@ fn sweep_of_1000_combinations() -> usize {
     let options = RigOptions { stores: false, ..RigOptions::default() };
     let combinations = sweep(&library, &axes).unwrap();
     let tests = SpeedOptions::default();
-    let rows = run::sweep(&library, &setup, &[], options, &tests, &combinations, false).unwrap();
+    let rows =
+        run::sweep(&library, &setup, (&[], Corner::Typical), options, &tests, &combinations, false).unwrap();
     rows.into_iter().filter(|row| row.is_ok()).count()
 }
 

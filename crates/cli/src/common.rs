@@ -4,7 +4,7 @@ use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::config::{Config, ConfigError, Excerpt, Library, Override, Setup};
-use floatgate_lab::corner::Slowest;
+use floatgate_lab::corner::{self, Slowest};
 use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
 use floatgate_lab::words;
@@ -47,11 +47,24 @@ pub(crate) enum Corner {
     Max,
 }
 
+impl Corner {
+    pub(crate) const fn of_chip(self) -> corner::Corner {
+        match self {
+            Self::Typ => corner::Corner::Typical,
+            Self::Max => corner::Corner::Slowest,
+        }
+    }
+}
+
 /// A setup as named on the command line.
 pub(crate) struct Named {
     pub(crate) library: Library,
     pub(crate) setup: Setup,
+    /// Overrides of the corner and of the user.
     pub(crate) sets: Vec<Override>,
+    /// Overrides of the user alone.
+    pub(crate) own_sets: Vec<Override>,
+    pub(crate) corner: corner::Corner,
     pub(crate) options: RigOptions,
     /// Set when the chip has the maximum times of its data sheet.
     slowest: Option<Slowest>,
@@ -61,17 +74,15 @@ impl SetupArgs {
     pub(crate) fn open(&self) -> Result<Named, Failure> {
         let library = Library::built_in();
         let setup = library.setup(&self.setup)?;
-        let mut sets = Override::parse_all(&self.set)?;
-        let slowest = match self.corner {
-            Corner::Typ => None,
-            Corner::Max => Some(Slowest::of(&library.resolve(&setup, &sets)?)?),
-        };
-        // What the user sets wins over the corner.
-        sets.splice(0..0, slowest.iter().flat_map(|slowest| slowest.sets.clone()));
+        let own_sets = Override::parse_all(&self.set)?;
+        let corner = self.corner.of_chip();
+        let (sets, slowest) = corner.over(&library, &setup, &own_sets)?;
         Ok(Named {
             library,
             setup,
             sets,
+            own_sets,
+            corner,
             slowest,
             options: RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() },
         })
@@ -130,8 +141,8 @@ impl std::fmt::Display for Basis {
         if let Some(without) = self.without_maximum.as_ref().filter(|without| !without.is_empty()) {
             writeln!(f, "no maximum is known of: {}", without.join(", "))?;
         }
-        if let Some(Certainty { field, file, confidence, from }) = &self.least_certain {
-            writeln!(f, "least certain: {field} of {file}, {:.0} %: {from}", confidence * 100.0)?;
+        if let Some(least_certain) = &self.least_certain {
+            writeln!(f, "least certain: {least_certain}")?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 mod predict;
 mod show;
 
-use crate::common::{self, Failure, Outcome};
+use crate::common::{self, Corner, Failure, Outcome};
 use crate::output::ReportFormat;
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// Override any field of the chip: --set chip.wear.life_factor=30
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+
+    /// Times of the chip's array: typical ones, or the maxima that its data sheet guarantees
+    #[arg(long, value_enum, default_value_t = Corner::Typ)]
+    corner: Corner,
 
     /// Number of blocks of each chip
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -131,7 +135,10 @@ impl Args {
         let sets = Override::parse_all(&self.set)?;
         let one = self.chip.as_deref();
         let names = one.map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
-        names.into_iter().map(|name| Ok(Subject::new(&library, name, &sets)?)).collect()
+        names
+            .into_iter()
+            .map(|name| Ok(Subject::in_corner(&library, name, &sets, self.corner.of_chip())?))
+            .collect()
     }
 }
 

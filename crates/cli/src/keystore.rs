@@ -1,6 +1,6 @@
 //! `floatgate keystore`.
 
-use crate::common::{Outcome, SetupArgs};
+use crate::common::{Corner, Grounded, Outcome, SetupArgs};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::keystore::{self, Driver, Line};
@@ -22,6 +22,10 @@ pub(crate) struct Args {
     /// Override any field: --set firmware.delay_ticks=0
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+
+    /// Times of the chip's array: typical ones, or the maxima that its data sheet guarantees
+    #[arg(long, value_enum, default_value_t = Corner::Typ)]
+    corner: Corner,
 
     /// Seed from which the slow subsectors follow
     #[arg(long, default_value_t = 0)]
@@ -51,11 +55,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let setup = SetupArgs {
         setup: args.setup.clone(),
         set: args.set.clone(),
-        corner: crate::common::Corner::Typ,
+        corner: args.corner,
         seed: args.seed,
         bad_blocks: 0,
     };
-    let config = setup.open()?.config()?;
+    let named = setup.open()?;
+    let config = named.config()?;
     let both = Both {
         title: floatgate_lab::run::title(&config),
         chip: format!("{} {}", config.part().maker, config.part().name).trim().to_owned(),
@@ -70,7 +75,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
             .collect();
         return args.format.finish(&rows, "", String::new);
     }
-    args.format.finish(&both, "", || format!("{}\n{}\n\n{}", both.title, both.chip, table(&both)))
+    let basis = named.basis(|config| {
+        let lines = keystore::on(config, Driver::WithDelays, args.seed).ok()?;
+        Some(lines.iter().map(|line| line.ns).collect::<Vec<_>>())
+    })?;
+    let answer = Grounded { answer: &both, basis };
+    args.format.finish(&answer, "", || {
+        format!("{}\n{}\n\n{}\n\n{}", both.title, both.chip, table(&both), answer.basis)
+    })
 }
 
 fn table(both: &Both) -> Table {

@@ -150,8 +150,13 @@ pub(crate) fn columns() -> Option<usize> {
 fn columns_of(is_terminal: bool) -> Option<usize> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    named.or_else(|| if is_terminal { terminal() } else { None }).map(|columns| columns.max(COLUMNS_MIN))
+    named
+        .or_else(|| if is_terminal { terminal() } else { None })
+        .map(|columns| if columns == 0 { COLUMNS_UNKNOWN } else { columns.max(COLUMNS_MIN) })
 }
+
+/// Columns of a terminal that reports a width of 0, which is to say that it does not know.
+const COLUMNS_UNKNOWN: usize = 80;
 
 /// Narrowest terminal that output is made for, in columns: below it, the longest names do not fit.
 const COLUMNS_MIN: usize = 20;

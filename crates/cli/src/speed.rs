@@ -98,11 +98,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &run)?;
     }
-    let basis = named.basis(|config| {
-        let tests = SpeedOptions { blocks: 1, skip: 0, ..args.tests() };
-        let run = run::measure(&named.library, config, named.options, &tests).ok()?;
-        Some(run.report.tests.iter().map(|test| test.ns).collect::<Vec<_>>())
-    })?;
+    let tests = args.tests();
+    let basis = named.basis(|config| run::times_of_a_block(&named.library, config, named.options, &tests))?;
     let answer = Grounded { answer: &run, basis };
     args.format.finish(&answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
 }
@@ -119,7 +116,7 @@ fn head(run: &SpeedRun) -> String {
         run.link.read,
         run.link.write
     );
-    for note in &run.link.notes {
+    for note in run.link.not_given.iter().chain(&run.link.notes) {
         text += note;
         text.push('\n');
     }
@@ -190,7 +187,7 @@ fn bottleneck(advice: &Advice) -> String {
     let next = match &advice.next {
         Some(n) if n.kib_s == 0 => format!("next: --set {} is x{:.2} as fast", n.set, n.factor),
         Some(n) => format!("next: --set {} gives {} KiB/s, x{:.2}", n.set, n.kib_s, n.factor),
-        None => "chip, controller and board offer nothing faster".to_owned(),
+        None => "no single change of bus or driver gains 1 %".to_owned(),
     };
     format!("  bottleneck: {}, {:.1} %; {next}\n", explain(phase), advice.share_percent)
 }

@@ -3,9 +3,10 @@
 use crate::common::{self, Failure, Outcome};
 use crate::speed::Args;
 use crate::table::Table;
+use floatgate_lab::certainty::Certainty;
 use floatgate_lab::config::{Combination, sweep};
 use floatgate_lab::plot;
-use floatgate_lab::run::{self, SpeedRun};
+use floatgate_lab::run::{self, SpeedRun, Swept};
 use floatgate_lab::speed::Measured;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -18,6 +19,8 @@ struct Row {
     run: Option<SpeedRun>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least_certain: Option<Certainty>,
     /// Path and value of each override.
     #[serde(skip)]
     values: Vec<(String, String)>,
@@ -34,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let outcomes = run::sweep(
         &named.library,
         &named.setup,
-        &named.sets,
+        (&named.own_sets, named.corner),
         named.options,
         &tests,
         &combinations,
@@ -58,13 +61,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Row {
-    fn new(combination: &Combination, outcome: Result<SpeedRun, String>) -> Self {
+    fn new(combination: &Combination, outcome: Result<Swept, String>) -> Self {
         let values = combination.overrides.iter().map(|o| (o.path(), o.value_text().to_owned())).collect();
         let combination = combination.to_string();
-        match outcome {
-            Ok(run) => Self { combination, run: Some(run), refused: None, values },
-            Err(why) => Self { combination, run: None, refused: Some(why), values },
-        }
+        let (run, least_certain, refused) = match outcome {
+            Ok(Swept { run, least_certain }) => (Some(run), least_certain, None),
+            Err(why) => (None, None, Some(why)),
+        };
+        Self { combination, run, refused, least_certain, values }
+    }
+
+    /// What was asked for and not given, with the reasons.
+    fn not_given(&self) -> &[String] {
+        self.run.as_ref().map_or(&[], |run| &run.link.not_given)
+    }
+
+    /// The least certain value, as a footnote names it.
+    fn doubt(&self) -> Option<String> {
+        self.least_certain.as_ref().map(Certainty::to_string)
     }
 
     /// Result of a test of [`TESTS`].
@@ -88,6 +102,8 @@ impl Row {
         for (key, value) in [
             ("reads", self.run.as_ref().map(|run| run.link.read.clone())),
             ("writes", self.run.as_ref().map(|run| run.link.write.clone())),
+            ("not given", Some(self.not_given().join("; "))),
+            ("least certain", self.doubt()),
             ("refused", self.refused.clone()),
         ] {
             line.insert(key.to_owned(), value.unwrap_or_default().into());
@@ -113,12 +129,35 @@ fn text(rows: &[Row], sweeps: &[String], by: &str) -> String {
         sweeps.join(" and "),
         by.replace('-', " ")
     );
-    let equal = equal_rows(rows);
-    if !equal.is_empty() {
+    let measured = rows.iter().filter(|row| row.run.is_some()).count();
+    let not_given = rows.iter().flat_map(|row| row.not_given().iter().map(move |note| (note.clone(), row)));
+    let doubts = rows.iter().filter_map(|row| Some((row.doubt()?, row)));
+    let footnotes: Vec<String> = equal_rows(rows)
+        .into_iter()
+        .chain(footnotes("not given", not_given, measured))
+        .chain(footnotes("least certain", doubts, measured))
+        .collect();
+    if !footnotes.is_empty() {
         text += "\n\n";
-        text += &equal.join("\n");
+        text += &footnotes.join("\n");
     }
     text
+}
+
+/// A line for each distinct text with the rows that it is about, which are left out where it is about all measured ones.
+fn footnotes<'a>(label: &str, of_rows: impl Iterator<Item = (String, &'a Row)>, rows: usize) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (text, row) in of_rows {
+        match groups.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => names.push(&row.combination),
+            None => groups.push((text, vec![&row.combination])),
+        }
+    }
+    let line = |(text, names): (String, Vec<&str>)| match names.len() == rows {
+        true => format!("{label}: {text}"),
+        false => format!("{label}: {}: {text}", names.join(", ")),
+    };
+    groups.into_iter().map(line).collect()
 }
 
 fn bottleneck(row: &Row) -> String {

@@ -53,10 +53,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn text(traced: &Traced) -> String {
     let (width, colour) = (output::width(), output::colour());
     format!(
-        "{}\n{}: {}\n{} of {} bytes takes {}\n{}\n{}\n\n{}\n",
+        "{}\n{}: {}\n{}{} of {} bytes takes {}\n{}\n{}\n\n{}\n",
         traced.title,
         traced.chip,
         traced.link.read,
+        traced.link.not_given.iter().map(|note| format!("{note}\n")).collect::<String>(),
         traced.operation,
         common::grouped(traced.bytes),
         Nanos::from_ns(traced.ns),

@@ -19,6 +19,13 @@ pub struct Certainty {
     pub from: String,
 }
 
+impl std::fmt::Display for Certainty {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { field, file, confidence, from } = self;
+        write!(f, "{field} of {file}, {:.0} %: {from}", confidence * 100.0)
+    }
+}
+
 /// Tables whose numbers are times, rates and costs.
 const TABLES: [&str; 4] = ["chip.timing", "chip.erase", "controller", "host"];
 

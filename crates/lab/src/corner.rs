@@ -1,6 +1,40 @@
 //! The corner of a chip at its guaranteed maxima: overrides that replace typical array times.
 
-use crate::config::{Config, ConfigError, Node, Override, Value};
+use crate::config::{Config, ConfigError, Library, Node, Override, Setup, Value};
+use floatgate_device::raw_nand::MlcSpec;
+
+/// Times of the chip's array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Corner {
+    /// Typical ones.
+    #[default]
+    Typical,
+    /// The maxima that the data sheet guarantees.
+    Slowest,
+}
+
+impl Corner {
+    /// `sets` with those of the corner before them, so that what the user sets wins, and the chip in that corner.
+    ///
+    /// # Errors
+    /// A setup, an override or a maximum that cannot be read.
+    pub fn over(
+        self,
+        library: &Library,
+        setup: &Setup,
+        sets: &[Override],
+    ) -> Result<(Vec<Override>, Option<Slowest>), ConfigError> {
+        if self == Self::Typical {
+            return Ok((sets.to_vec(), None));
+        }
+        let config = library.resolve(setup, sets)?;
+        let mut slowest = Slowest::of(&config)?;
+        let mean = mean_of_pages(&config, slowest.sets.len() + 1)?;
+        let all: Vec<Override> = slowest.sets.iter().chain(&mean).chain(sets).cloned().collect();
+        slowest.keep_those_in_force(&library.resolve(setup, &all)?);
+        Ok((all, Some(slowest)))
+    }
+}
 
 /// A chip as slow as its data sheet allows.
 #[derive(Clone, Debug, Default)]
@@ -12,16 +46,16 @@ pub struct Slowest {
 }
 
 impl Slowest {
-    /// The slowest chip of a setup.
-    ///
-    /// # Errors
-    /// A maximum that cannot be read.
-    pub fn of(config: &Config) -> Result<Self, ConfigError> {
+    fn of(config: &Config) -> Result<Self, ConfigError> {
         let mut slowest = Self::default();
-        for table in ["chip.timing", "chip.erase"] {
+        for table in ["chip.timing", "chip.erase", "chip.mlc"] {
             if let Some(node) = config.tree().get(table) {
                 slowest.collect(table, node)?;
             }
+        }
+        if config.tree().get("chip.mlc").is_some() {
+            // Pages have times of their own there, and this is the mean of them.
+            slowest.sets.retain(|set| set.path() != MEAN);
         }
         Ok(slowest)
     }
@@ -29,8 +63,7 @@ impl Slowest {
     fn collect(&mut self, path: &str, node: &Node) -> Result<(), ConfigError> {
         match (&node.value, node.child("typ"), node.child("max")) {
             (_, Some(_), Some(max)) => {
-                let text = max.origin.source.content().get(max.origin.value.clone()).unwrap_or_default();
-                self.sets.push(Override::parse(&format!("{path}.typ={text}"), self.sets.len() + 1)?);
+                self.sets.push(Override::parse(&format!("{path}.typ={}", text(max)), self.sets.len() + 1)?);
             }
             (Value::Table(table), ..) => {
                 table.iter().try_for_each(|(key, node)| self.collect(&format!("{path}.{key}"), node))?;
@@ -40,18 +73,44 @@ impl Slowest {
         }
         Ok(())
     }
+
+    /// Forgets what the user's overrides replaced.
+    fn keep_those_in_force(&mut self, config: &Config) {
+        self.sets
+            .retain(|set| config.tree().get(&set.path()).is_some_and(|node| text(node) == set.value_text()));
+    }
+}
+
+/// The typical tPROG of all pages.
+const MEAN: &str = "chip.timing.t_prog_us.typ";
+
+/// Of a chip whose pages have program times of their own: the mean of their maxima, which the chip's typical time has to be.
+fn mean_of_pages(config: &Config, number: usize) -> Result<Option<Override>, ConfigError> {
+    let mlc = config.extract_or_default::<Option<MlcSpec>>("chip.mlc")?;
+    let mean = mlc.map(|mlc| (mlc.t_prog_lsb_us.max.as_ns() + mlc.t_prog_msb_us.max.as_ns()) / 2);
+    mean.map(|ns| Override::parse(&format!("{MEAN}=\"{ns} ns\""), number)).transpose()
+}
+
+/// A value as it was written.
+fn text(node: &Node) -> &str {
+    node.origin.source.content().get(node.origin.value.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Library, Source};
+    use crate::config::Source;
 
     use super::*;
 
-    fn slowest(chip: &str) -> Slowest {
+    fn slowest_with(chip: &str, sets: &[&str]) -> Slowest {
         let library = Library::built_in();
         let setup = library.setup_from(&Source::text("x", &format!("chip = {chip:?}"))).unwrap();
-        Slowest::of(&library.resolve(&setup, &[]).unwrap()).unwrap()
+        let sets = Override::parse_all(sets).unwrap();
+        Corner::Slowest.over(&library, &setup, &sets).unwrap().1.unwrap()
+    }
+
+    fn slowest(chip: &str) -> Slowest {
+        slowest_with(chip, &[])
     }
 
     fn sets(slowest: &Slowest) -> Vec<String> {
@@ -66,6 +125,8 @@ mod tests {
             ["chip.timing.t_bers_us.typ=3500", "chip.timing.t_prog_us.typ=600", "chip.timing.t_r_us.typ=25"]
         );
         assert_eq!(chip.without, ["chip.timing.t_rcbsy_us"]);
+        let replaced = ["chip.timing.t_prog_us.typ=300", "chip.timing.t_r_us={typ=20,max=30}"];
+        assert_eq!(sets(&slowest_with("mx30lf2g18ac", &replaced)), ["chip.timing.t_bers_us.typ=3500"]);
         let nor = sets(&slowest("n25q128a"));
         assert!(nor.contains(&"chip.erase.sector.t_us.typ=\"3000 ms\"".to_owned()), "{nor:?}");
     }

@@ -10,8 +10,8 @@ use floatgate_device::parallel_nor::{
 };
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig,
-    RawNandSpec,
+    ChipInfo, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver,
+    RawNandRig, RawNandSpec,
 };
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Clock, Mode, SpiChip, SpiController, SpiMem, SpiOp, SpiProfile};
@@ -33,6 +33,8 @@ pub struct Link {
     pub clock_hz: u32,
     /// Bus mode of reads, as a setup writes it; empty where there is none.
     pub mode: String,
+    /// What the setup asks for and does not get, with the reason.
+    pub not_given: Vec<String>,
     /// Whatever else was found out: calibration, dies, retry modes.
     pub notes: Vec<String>,
 }
@@ -396,12 +398,15 @@ fn describe(op: &SpiOp, clock: Clock) -> String {
 
 fn spi_link<C: SpiChip>(bus: &SpiController<C>, read: &SpiOp, write: &SpiOp) -> Link {
     let clock = bus.clock(read, true);
+    let mut not_given: Vec<String> = [read, write].into_iter().filter_map(|op| bus.clock_note(op)).collect();
+    not_given.dedup();
     Link {
         read: describe(read, clock),
         write: describe(write, bus.clock(write, true)),
         clock_hz: clock.hz(),
         mode: read.mode.to_string(),
-        notes: bus.clock_note().into_iter().collect(),
+        not_given,
+        notes: Vec::new(),
     }
 }
 
@@ -425,6 +430,7 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
             link.notes
                 .push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
         }
+        link.not_given.extend(self.not_given());
         link.notes.extend(calibrated(self.bus().phy_state()));
         link.notes.extend(self.ecc_engine().describe());
         link
@@ -451,8 +457,28 @@ impl Device for RawNandDriver<NandController<RawNand>> {
     fn link(&self) -> Link {
         let what = self.interface().to_string();
         let notes = self.ecc_engine().describe().into_iter().collect();
-        Link { read: what.clone(), write: what.clone(), mode: what, notes, clock_hz: 0 }
+        let slower = slower_interface(self.bus().board(), self.info(), self.interface());
+        let not_given = slower.into_iter().chain(self.not_given().iter().cloned()).collect();
+        Link { read: what.clone(), write: what.clone(), mode: what, not_given, notes, clock_hz: 0 }
     }
+}
+
+/// Why a raw NAND runs in another interface than the board asks for.
+fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> Option<String> {
+    let asked = board.interface.filter(|asked| *asked != used)?;
+    let offers = match asked {
+        DataInterface::Sdr(mode) => info.sdr_modes.contains(mode),
+        DataInterface::NvDdr(mode) => info.timing_feature && info.nvddr_modes.contains(mode),
+    };
+    let why = match offers {
+        false => "the chip does not offer it",
+        true if used == DataInterface::POWER_ON && board.no_ready_pin => {
+            "without R/B# (bus.no_ready_pin) the chip cannot be asked whether it followed the switch"
+        }
+        true if used == DataInterface::POWER_ON => "the chip does not follow the switch",
+        true => "the controller does not offer it",
+    };
+    Some(format!("bus.interface asks for {asked} and gets {used}: {why}"))
 }
 
 impl Device for CfiDriver<NorController> {

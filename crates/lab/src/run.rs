@@ -1,6 +1,8 @@
 //! `speed` on a named setup: wire, measure, and say what would be faster.
 
+use crate::certainty::{self, Certainty};
 use crate::config::{Combination, Config, Library, Override, Problem, Setup};
+use crate::corner::Corner;
 use crate::error::Error;
 use crate::plot;
 use crate::rig::{self, Link, RigOptions};
@@ -220,29 +222,45 @@ fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
 #[serde(transparent)]
 struct Hertz(#[serde(with = "floatgate_device::units::hz")] u64);
 
+/// A combination of a sweep that was measured.
+#[derive(Clone, Debug)]
+pub struct Swept {
+    /// Results of the tests.
+    pub run: SpeedRun,
+    /// The least certain value on which the times depend.
+    pub least_certain: Option<Certainty>,
+}
+
 /// Runs every combination of a sweep, on all cores; results are in the order of the combinations. A combination that is
-/// refused has the reason in its place, which is an error unless `keep_going`.
+/// refused has the reason in its place, which is an error unless `keep_going`. `sets` are the user's; each chip has the
+/// times of its own corner.
 ///
 /// # Errors
 /// A wrong setup or override, or the first refused combination, when one is enough or all are refused.
 pub fn sweep(
     library: &Library,
     setup: &Setup,
-    sets: &[Override],
+    (sets, corner): (&[Override], Corner),
     options: RigOptions,
     tests: &SpeedOptions,
     combinations: &[Combination],
     keep_going: bool,
-) -> Result<Vec<Result<SpeedRun, String>>, Error> {
+) -> Result<Vec<Result<Swept, String>>, Error> {
     let one = |combination: &Combination| {
         let all: Vec<Override> = sets.iter().chain(&combination.overrides).cloned().collect();
+        let (all, _) = corner.over(library, setup, &all)?;
         let config = library.resolve(setup, &all)?;
-        match measure(library, &config, options, tests) {
-            Err(error) if !refuses_a_value(&error) => Err(error),
-            outcome => Ok(outcome),
-        }
+        let run = match measure(library, &config, options, tests) {
+            Err(error) if !refuses_a_value(&error) => return Err(error),
+            Err(error) => return Ok(Err(error)),
+            Ok(run) => run,
+        };
+        let least_certain = certainty::least_certain(library, setup, &all, |config| {
+            times_of_a_block(library, config, options, tests)
+        })?;
+        Ok(Ok(Swept { run, least_certain }))
     };
-    let outcomes: Result<Vec<Result<SpeedRun, Error>>, Error> = combinations.par_iter().map(one).collect();
+    let outcomes: Result<Vec<Result<Swept, Error>>, Error> = combinations.par_iter().map(one).collect();
     let mut outcomes = outcomes?;
     let refused = outcomes.iter().position(Result::is_err);
     let enough = !keep_going || outcomes.iter().all(Result::is_err);
@@ -250,6 +268,18 @@ pub fn sweep(
         return outcomes.swap_remove(first).map(|_| Vec::new());
     }
     Ok(outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect())
+}
+
+/// The times of the tests on one block, from which it can be seen whether a value matters; `None` when they cannot be had.
+pub fn times_of_a_block(
+    library: &Library,
+    config: &Config,
+    options: RigOptions,
+    tests: &SpeedOptions,
+) -> Option<Vec<u64>> {
+    let tests = SpeedOptions { blocks: 1, skip: 0, ..tests.clone() };
+    let run = measure(library, config, options, &tests).ok()?;
+    Some(run.report.tests.iter().map(|test| test.ns).collect())
 }
 
 /// True when an error concerns one combination's value alone. An unknown key or name is wrong for the whole sweep.

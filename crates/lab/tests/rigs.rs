@@ -10,6 +10,8 @@ mod common;
 
 use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
 use floatgate_device::{Resource, Span};
+use floatgate_lab::config::Kind;
+use floatgate_lab::corner::Corner;
 use floatgate_lab::operation::{Operation, Traced, trace};
 use floatgate_lab::papers;
 use floatgate_lab::rig::{Rig, RigOptions};
@@ -354,11 +356,13 @@ fn ecc_engines_cost_what_they_are() {
 fn clocks_and_modes_are_what_was_asked_for() {
     let wired =
         |name: &str, sets: &[&str]| floatgate_lab::rig::wire(library(), &config(name, sets), TIMING_ONLY);
-    let notes = |name: &str, sets: &[&str]| wired(name, sets).unwrap().device.link().notes.join("; ");
+    let notes = |name: &str, sets: &[&str]| wired(name, sets).unwrap().device.link().not_given.join("; ");
     assert!(notes("ma35d1-w25n02jw", &["bus.clock_hz=80e6"]).contains("gets 60 MHz: 180 MHz / 3"));
     let above = notes("ma35d1-w25n02jw", &["bus.clock_hz=200e6"]);
     assert!(above.contains("180 MHz / 2; the controller ends at 100 MHz"), "{above}");
     assert_eq!(notes("ma35d1-w25n02jw", &["bus.clock_hz=60e6"]), "");
+    let by_chip = notes("ideal-w35n01jw", &["bus.clock_hz=166e6"]);
+    assert!(by_chip.contains("asks for 166 MHz and gets 120 MHz in 8D-8D-8D"), "{by_chip}");
     let refused = |name: &str, sets: &[&str]| {
         wired(name, sets).err().map(|error| error.to_string()).unwrap_or_default()
     };
@@ -376,6 +380,43 @@ fn clocks_and_modes_are_what_was_asked_for() {
     assert!(refused("am62a-w35n01jw", &octal).contains("the PHY runs at 166.67 MHz"));
     let fits = [octal[0], octal[1], "controller.reference_hz=80e6", "controller.phy.clock_hz=80e6"];
     assert_eq!(wired("am62a-w35n01jw", &fits).unwrap().device.link().mode, "8D-8D-8D");
+}
+
+/// Options and interfaces that chip, controller or board do not have are not in force, and the link says why.
+#[test]
+fn what_is_asked_and_not_given_is_said() {
+    for (name, sets, says) in [
+        ("nand-mt29f2g08abaea", &["bus.interface=nvddr5"][..], "asks for nvddr5 and gets sdr5: the chip"),
+        ("imx6-mx30lf2g18ac", &["bus.interface=nvddr0"], "the chip does not offer it"),
+        ("zynqmp-arasan-16k", &["bus.interface=nvddr5", "bus.no_ready_pin=true"], "without R/B#"),
+        ("zynqmp-arasan-16k", &["bus.interface=nvddr5", "controller.nvddr_modes=[0,1]"], "the controller"),
+        ("imx6-mx30lf2g18ac", &["driver.continuous=true", "controller.cached_reads=false"], "cached reads"),
+        ("imx6-mx30lf2g18ac", &["driver.cached_programs=true", "chip.program_cache=false"], "programs"),
+        ("imx6-mx30lf2g18ac", &["driver.multi_plane=true", "chip.multi_plane=false"], "one plane"),
+        ("ma35d1-w25n02jw", &["driver.continuous=true", "chip=mx35lf1ge4ab"], "no continuous reads"),
+        ("am62a-w35n01jw", &["driver.continuous=true", "ecc.engine=external"], "no OOB"),
+    ] {
+        let mut notes = rig_of(&config(name, sets), TIMING_ONLY).device.link().not_given;
+        notes.retain(|note| !note.starts_with("bus.clock_hz"));
+        assert!(notes.len() == 1 && notes[0].contains(says), "{name} {sets:?}: {notes:?}");
+    }
+    for name in names() {
+        let notes = rig_of(&config(&name, &[]), TIMING_ONLY).device.link().not_given;
+        assert!(notes.iter().all(|note| note.starts_with("bus.clock_hz")), "{name}: {notes:?}");
+    }
+}
+
+/// A chip as slow as its data sheet allows still meets the deadlines of its driver.
+#[test]
+fn every_setup_works_in_its_slowest_corner() {
+    let tests = floatgate_lab::speed::SpeedOptions { blocks: 1, ..Default::default() };
+    for name in library().names(Kind::Setup) {
+        let setup = library().setup(name).unwrap();
+        let (sets, slowest) = Corner::Slowest.over(library(), &setup, &[]).unwrap();
+        let config = library().resolve(&setup, &sets).unwrap();
+        let run = floatgate_lab::run::measure(library(), &config, TIMING_ONLY, &tests);
+        assert!(run.is_ok() && !slowest.unwrap().sets.is_empty(), "{name}: {}", run.err().unwrap());
+    }
 }
 
 /// Advice names clocks that the controller makes.

@@ -67,3 +67,34 @@ fn a_kind_of_chips_sweeps_the_catalogue() {
     let parts = crate::support::names("parts --kind parallel-nor", "part");
     assert!(parts.iter().all(|part| text.contains(&format!("chip={part}"))), "{text}");
 }
+
+/// What a row asks for and does not get stands below the table, in the CSV and in the JSON.
+#[test]
+fn what_a_row_does_not_get_is_said() {
+    let sweep = "speed nand-mt29f2g08abaea -c1 --sweep bus.interface=sdr3,nvddr5";
+    let says = "bus.interface asks for nvddr5 and gets sdr5: the chip does not offer it";
+    let text = stdout(sweep);
+    assert!(text.contains(&format!("not given: bus.interface=nvddr5: {says}\n")), "{text}");
+    let csv = stdout(&format!("{sweep} --csv"));
+    assert!(
+        csv.lines().nth(2).unwrap().contains(says) && !csv.lines().nth(1).unwrap().contains(says),
+        "{csv}"
+    );
+    let rows: serde_json::Value = serde_json::from_str(&stdout(&format!("{sweep} --json"))).unwrap();
+    assert_eq!(rows[1]["run"]["link"]["not_given"][0], says);
+}
+
+/// Each row has its least certain value; the corner is that of each row's chip.
+#[test]
+fn rows_name_what_they_rest_on() {
+    let sweep = "speed imx6-mx30lf2g18ac -c1 --sweep chip=mx30lf2g18ac,nand128w3a2bn";
+    let text = stdout(sweep);
+    assert!(text.lines().any(|line| line.starts_with("least certain: ") && line.contains(" %: ")), "{text}");
+    let rows = |line: &str| -> serde_json::Value { serde_json::from_str(&stdout(line)).unwrap() };
+    let swept = rows(&format!("{sweep} --corner max --json"));
+    for (row, chip) in [(0, "mx30lf2g18ac"), (1, "nand128w3a2bn")] {
+        let alone = rows(&format!("speed imx6-mx30lf2g18ac -c1 --set chip={chip} --corner max --json"));
+        assert_eq!(swept[row]["run"]["tests"], alone["tests"], "{chip}");
+        assert_eq!(swept[row]["least_certain"], alone["least_certain"], "{chip}");
+    }
+}

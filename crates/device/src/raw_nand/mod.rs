@@ -25,7 +25,7 @@ pub use address::{RowAddress, RowMap};
 pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
 pub use chip::{ChipOptions, RawNand};
 pub use controller::{NandBoard, NandController, NandProfile, PowerCut};
-pub use driver::{RawNandDriver, RawNandOptions, RawNandRig};
+pub use driver::{ChipInfo, RawNandDriver, RawNandOptions, RawNandRig};
 
 pub use mlc::MlcSpec;
 pub use spec::RawNandSpec;

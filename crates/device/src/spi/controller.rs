@@ -102,14 +102,23 @@ impl<C: SpiChip> SpiController<C> {
         &self.profile
     }
 
-    /// Difference between the clock and the one that the board asks for, with the reason.
-    pub fn clock_note(&self) -> Option<String> {
+    /// Difference between the clock of `op` and the one that the board asks for, with the reason.
+    pub fn clock_note(&self, op: &SpiOp) -> Option<String> {
         let mhz = |hz: u64| (hz as f64 / 1e4).round() / 100.0;
-        let (asked, made, profile) = (self.board.clock_hz, u64::from(self.base.hz()), &self.profile);
+        let (asked, limit, profile) = (self.board.clock_hz, op.max_hz, &self.profile);
+        let limited = limit > 0 && self.base.hz() > limit && !self.uses_phy(op);
+        let made = u64::from(if limited { self.clock(op, true).hz() } else { self.base.hz() });
         if made.abs_diff(asked) <= asked / 1000 {
             return None;
         }
         let says = format!("bus.clock_hz asks for {} MHz and gets {} MHz", mhz(asked), mhz(made));
+        if limited {
+            let chip = mhz(limit.into());
+            return Some(format!(
+                "{says} in {} {:02X}h: the chip takes up to {chip} MHz",
+                op.mode, op.opcode
+            ));
+        }
         Some(match profile.divider {
             Divider::Exact => format!("{says}, the controller's fastest"),
             _ => {

@@ -1,6 +1,7 @@
 //! A chip as the endurance experiment needs it.
 
 use crate::config::{Config, Kind, Library, Override, Part, Source};
+use crate::corner::Corner;
 use crate::error::Error;
 use floatgate_device::cells::{Wear, WearSpec};
 use floatgate_device::raw_nand::RawNandSpec;
@@ -78,11 +79,25 @@ impl Subject {
     /// # Errors
     /// An unknown part, one that is not NAND, one whose promised endurance is not known, a value that makes no sense.
     pub fn new(library: &Library, part: &str, sets: &[Override]) -> Result<Self, Error> {
+        Self::in_corner(library, part, sets, Corner::Typical)
+    }
+
+    /// As [`new`](Self::new), with the array's times of a corner.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_corner(
+        library: &Library,
+        part: &str,
+        sets: &[Override],
+        corner: Corner,
+    ) -> Result<Self, Error> {
         // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
         library.load(Kind::Part, part)?;
         let text = format!("chip = {}", toml::Value::String(part.to_owned()));
         let setup = library.setup_from(&Source::text("the chip", &text))?;
-        let config = library.resolve(&setup, sets)?;
+        let (sets, _) = corner.over(library, &setup, sets)?;
+        let config = library.resolve(&setup, &sets)?;
         let facts = facts(&config)?;
         if facts.nominal_cycles == 0 {
             return Err(Error::asked(

@@ -173,7 +173,9 @@ impl<B: NorMem> CfiDriver<B> {
         if length < Nanos::from_ms(1) { length } else { length + self.profile.wakeup_us }
     }
 
+    /// Deadlines are counted in ticks, so that the last look comes up to a tick late (Linux: jiffies).
     fn plan(&self, initial: Nanos, interval: Nanos, timeout: Nanos) -> PollPlan {
+        let timeout = timeout + self.options.tick_us;
         PollPlan { initial: self.pause(initial), interval: self.pause(interval), timeout }
     }
 

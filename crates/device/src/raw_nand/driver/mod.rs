@@ -4,6 +4,7 @@
 //! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
 
 mod bbt;
+mod can;
 mod discover;
 mod flash_bbt;
 mod info;
@@ -28,6 +29,7 @@ use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
 use crate::host::HostProfile;
 use crate::timeline::Host;
 use bbt::Table;
+use can::Can;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{
@@ -52,8 +54,8 @@ pub enum BadBlocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawNandOptions {
-    /// Cached sequential reads, where chip and controller can (Linux does since 6.3).
-    pub continuous: bool,
+    /// Cached sequential reads, where chip and controller can; used when absent, as Linux does since 6.3.
+    pub continuous: Option<bool>,
     /// Cached programs of several pages (Linux does not).
     pub cached_programs: bool,
     /// Reads, programs and erases in two planes at once, where a call covers both blocks of a pair (Linux does not).
@@ -65,7 +67,7 @@ pub struct RawNandOptions {
 impl Default for RawNandOptions {
     /// Behaviour of Linux.
     fn default() -> Self {
-        Self { continuous: true, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
+        Self { continuous: None, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
     }
 }
 
@@ -101,6 +103,8 @@ pub struct RawNandDriver<B> {
     sequential: bool,
     cached_programs: bool,
     multi_plane: bool,
+    /// Options that were asked for and are not in force, with the reason.
+    not_given: Vec<String>,
     bbt: Table,
     /// Bad block tables on flash, per target; empty when there are none.
     copies: Vec<flash_bbt::Copies>,
@@ -158,18 +162,12 @@ impl<B: NandBus> RawNandDriver<B> {
         let geometry = mtd_geometry(&info, &engine, &layout, bus.sub_page_writes());
         let rows = info.rows();
         let options = rig.options;
+        let can = Can::of(&info, &bus, &engine);
         Ok(Self {
-            // Linux leaves cached reads to chips without read retry: a page read again would break the sequence.
-            sequential: options.continuous
-                && info.read_cache
-                && info.read_retry.is_none()
-                && bus.cached_reads()
-                && engine.kind() != EngineKind::OnDie,
-            cached_programs: options.cached_programs && info.program_cache,
-            multi_plane: options.multi_plane
-                && info.multi_plane
-                && g.planes > 1
-                && engine.kind() != EngineKind::OnDie,
+            sequential: options.continuous.unwrap_or(true) && can.continuous.is_ok(),
+            cached_programs: options.cached_programs && can.cached_programs.is_ok(),
+            multi_plane: options.multi_plane && can.multi_plane.is_ok(),
+            not_given: can.not_given(&options),
             ecc_oob: if engine.on_host() { g.oob_bytes as usize } else { 0 },
             bbt: Table::new(geometry.blocks()),
             copies: Vec::new(),
@@ -209,6 +207,11 @@ impl<B: NandBus> RawNandDriver<B> {
     /// The data interface in use.
     pub const fn interface(&self) -> DataInterface {
         self.interface
+    }
+
+    /// Options of the driver that were asked for and are not in force, with the reason.
+    pub fn not_given(&self) -> &[String] {
+        &self.not_given
     }
 
     /// Layout of ECC bytes and free bytes in the OOB.

@@ -24,7 +24,7 @@ use floatgate_mtd::{
     Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion,
 };
 use lines::Lines;
-use select::Stream;
+use select::{NoStream, Stream};
 use serde::Deserialize;
 
 /// Options of the driver: the `[driver]` table of a setup.
@@ -121,7 +121,7 @@ pub struct SpiNandDriver<S> {
     read_op: SpiOp,
     load_op: SpiOp,
     status_op: SpiOp,
-    stream: Option<Stream>,
+    stream: Result<Stream, NoStream>,
     /// Selected die.
     die: u32,
     /// Configuration register of each die, as last written.
@@ -181,7 +181,15 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// The continuous read that was chosen, one page long.
     pub fn continuous_operation(&self) -> Option<SpiOp> {
-        self.stream.map(|stream| stream.op)
+        self.stream.ok().map(|stream| stream.op)
+    }
+
+    /// Options of the driver that were asked for and are not in force, with the reason.
+    pub fn not_given(&self) -> Option<String> {
+        match self.stream {
+            Err(NoStream::Cannot(why)) => Some(format!("driver.continuous is not in force: {why}")),
+            _ => None,
+        }
     }
 
     /// An MTD call begins.

@@ -59,7 +59,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     /// The continuous read and its length, where more than one whole page of a block is wanted.
     #[inline]
     fn streamable(&self, at: u64, inside: usize, len: usize) -> Option<(Stream, usize)> {
-        let stream = self.stream?;
+        let stream = self.stream.ok()?;
         let page_bytes = self.geometry.write_bytes as usize;
         let in_block =
             (u64::from(self.geometry.erase_bytes) - at % u64::from(self.geometry.erase_bytes)) as usize;

@@ -3,7 +3,7 @@
 use super::super::command as c;
 use super::super::spec::{ContinuousKind, IdRead, SpiNandSpec};
 use super::lines::Lines;
-use super::select::{Choice, choose, operation};
+use super::select::{Choice, NoStream, choose, operation};
 use super::{BlockState, ProbeError, SpiNandDriver, SpiNandOptions, Waits};
 use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
 use crate::host::HostProfile;
@@ -75,6 +75,17 @@ fn engine(spec: &SpiNandSpec, ecc: EccProfile, host: &HostProfile) -> Result<Ecc
     Ok(engine)
 }
 
+/// Continuous reads deliver no OOB, without which an engine on the host's side corrects nothing.
+fn may_stream(options: SpiNandOptions, engine: &EccEngine) -> Result<(), NoStream> {
+    match options.continuous {
+        false => Err(NoStream::NotAsked),
+        true if engine.on_host() => {
+            Err(NoStream::Cannot("they deliver no OOB, which the ECC engine on the host's side needs"))
+        }
+        true => Ok(()),
+    }
+}
+
 fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry {
     let g = &spec.geometry;
     let ecc = engine.requirement();
@@ -112,8 +123,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         reset(&mut bus, &mut host, &waits)?;
         let spec = discover(&mut bus, &mut host, database)?.clone();
         let engine = engine(&spec, ecc, &profile)?;
-        // Continuous reads deliver no OOB, without which an engine on the host's side corrects nothing.
-        let choice = choose(&bus, &spec, options.continuous && !engine.on_host())?;
+        let choice = choose(&bus, &spec, may_stream(options, &engine))?;
         let oob = oob_layout(&spec, &engine);
         let lines = Lines::single(&spec);
         let g = spec.geometry;

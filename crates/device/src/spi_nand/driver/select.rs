@@ -13,8 +13,17 @@ pub(super) struct Choice {
     pub(super) read: Variant,
     /// Program load.
     pub(super) load: LoadVariant,
-    /// Continuous read, when it is wanted, offered and faster.
-    pub(super) stream: Option<Stream>,
+    /// Continuous read that is offered and faster, or the reason why there is none.
+    pub(super) stream: Result<Stream, NoStream>,
+}
+
+/// Reason why reads are not continuous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoStream {
+    /// Nobody asked for them.
+    NotAsked,
+    /// They were asked for and cannot be had.
+    Cannot(&'static str),
 }
 
 /// A continuous read.
@@ -46,10 +55,15 @@ fn duration<S: SpiMem>(bus: &S, op: &SpiOp) -> Nanos {
     bus.clock(op, true).duration(op)
 }
 
-pub(super) fn choose<S: SpiMem>(bus: &S, spec: &SpiNandSpec, continuous: bool) -> Result<Choice, ProbeError> {
+/// Chooses the operations. `continuous` says whether continuous reads may be used.
+pub(super) fn choose<S: SpiMem>(
+    bus: &S,
+    spec: &SpiNandSpec,
+    continuous: Result<(), NoStream>,
+) -> Result<Choice, ProbeError> {
     let read = choose_read(bus, spec)?;
     let load = choose_load(bus, spec, read.mode.is_stateful())?;
-    let stream = if continuous { choose_stream(bus, spec, &read) } else { None };
+    let stream = continuous.and_then(|()| choose_stream(bus, spec, &read).map_err(NoStream::Cannot));
     Ok(Choice { read, load, stream })
 }
 
@@ -106,8 +120,8 @@ fn choose_load<S: SpiMem>(bus: &S, spec: &SpiNandSpec, stateful: bool) -> Result
     best.copied().ok_or(ProbeError::NoVariant("program load"))
 }
 
-fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Option<Stream> {
-    let cont = spec.continuous.as_ref()?;
+fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Result<Stream, &'static str> {
+    let cont = spec.continuous.as_ref().ok_or("the chip has no continuous reads")?;
     let g = &spec.geometry;
     let winbond = cont.kind == ContinuousKind::Winbond;
     let page = g.page_bytes;
@@ -123,12 +137,18 @@ fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Opti
         .filter(|v| v.mode.is_stateful() == read.mode.is_stateful() && allowed(bus, spec, v.mode))
         .filter(same_dummy)
         .map(make)
-        .min_by_key(|op| duration(bus, op))?;
+        .min_by_key(|op| duration(bus, op))
+        .ok_or("the chip has none in the bus mode in use")?;
     let regular = spec.timing.t_rd_us + duration(bus, &operation(spec, read, Direction::In, page));
     let whole_pages = bus.max_mapped(Direction::In) / page as usize * page as usize;
     let max_bytes = whole_pages.min(g.block_bytes() as usize);
-    let worth_it = duration(bus, &op) < regular && max_bytes > page as usize;
-    worth_it.then_some(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, max_bytes })
+    if max_bytes <= page as usize {
+        return Err("the controller transfers no more than a page at once");
+    }
+    if duration(bus, &op) >= regular {
+        return Err("they would be no faster than reads page by page");
+    }
+    Ok(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, max_bytes })
 }
 
 /// A continuous read of Winbond's: one ignored address byte (two in 8D) and the rest of the header as dummy cycles.

@@ -101,7 +101,7 @@ proptest! {
         };
         let mut rig = rig();
         rig.options.bad_blocks = BadBlocks::Ignore;
-        (rig.options.cached_programs, rig.options.multi_plane, rig.options.continuous) = (fast, fast, fast);
+        (rig.options.cached_programs, rig.options.multi_plane, rig.options.continuous) = (fast, fast, Some(fast));
         run(&spec, rig, &ops);
     }
 }

@@ -159,7 +159,7 @@ fn two_planes_program_and_read_at_once() {
     let mut data = vec![0x11; 4 * (128 << 10)];
     for multi_plane in [false, true] {
         rig.options.multi_plane = multi_plane;
-        rig.options.continuous = false;
+        rig.options.continuous = Some(false);
         let mut device = device(&mx30lf2g18ac(), SDR5, "", rig);
         let write = cost(&mut device, |device, now| device.write(now, 0, &data).unwrap().at);
         let read = cost(&mut device, |device, now| device.read(now, 0, &mut data).unwrap().at);

@@ -1,0 +1,50 @@
+//! Which options of the driver chip, controller and ECC engine allow.
+
+use super::{ChipInfo, RawNandOptions};
+use crate::ecc_engine::{EccEngine, EngineKind};
+use crate::raw_nand::bus::NandBus;
+
+/// Each option that speeds a chip up, or the reason why it cannot be used.
+pub(super) struct Can {
+    pub(super) continuous: Result<(), &'static str>,
+    pub(super) cached_programs: Result<(), &'static str>,
+    pub(super) multi_plane: Result<(), &'static str>,
+}
+
+impl Can {
+    pub(super) fn of<B: NandBus>(info: &ChipInfo, bus: &B, engine: &EccEngine) -> Self {
+        Self {
+            continuous: continuous(info, bus, engine),
+            cached_programs: when(info.program_cache, "the chip has no cached programs"),
+            multi_plane: when(info.multi_plane && info.geometry.planes > 1, "the chip has one plane")
+                .and_then(|()| not_on_die(engine)),
+        }
+    }
+
+    /// Options that were asked for and are not in force, with the reason.
+    pub(super) fn not_given(&self, options: &RawNandOptions) -> Vec<String> {
+        let asked = [
+            ("driver.continuous", options.continuous == Some(true), self.continuous),
+            ("driver.cached_programs", options.cached_programs, self.cached_programs),
+            ("driver.multi_plane", options.multi_plane, self.multi_plane),
+        ];
+        let refused = asked.into_iter().filter(|(_, asked, _)| *asked);
+        refused.filter_map(|(key, _, can)| Some(format!("{key} is not in force: {}", can.err()?))).collect()
+    }
+}
+
+fn when(is_so: bool, otherwise: &'static str) -> Result<(), &'static str> {
+    if is_so { Ok(()) } else { Err(otherwise) }
+}
+
+fn continuous<B: NandBus>(info: &ChipInfo, bus: &B, engine: &EccEngine) -> Result<(), &'static str> {
+    when(info.read_cache, "the chip has no cached reads")?;
+    when(bus.cached_reads(), "the controller has no cached reads")?;
+    // Linux leaves cached reads to chips without read retry.
+    when(info.read_retry.is_none(), "a page read again with other thresholds would break the sequence")?;
+    not_on_die(engine)
+}
+
+fn not_on_die(engine: &EccEngine) -> Result<(), &'static str> {
+    when(engine.kind() != EngineKind::OnDie, "the chip's own ECC engine corrects one page at a time")
+}
