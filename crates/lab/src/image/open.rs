@@ -21,8 +21,8 @@ use super::oob::{Corrected, correct};
 use super::oob_store::OobPages;
 use crate::ecc::Scheme;
 
-/// The program buffer that is assumed for NOR.
-const NOR_BUFFER: u32 = 64;
+/// The program buffer that is assumed for NOR: the page of an SPI NOR chip. Parallel NOR has buffers of 32 to 1024 bytes.
+const NOR_BUFFER: u32 = 256;
 
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
@@ -341,11 +341,7 @@ impl Image {
                     lebs: held.max(asked),
                     leb_bytes,
                     min_io_bytes,
-                    max_write_bytes: min_io_bytes.max(if min_io_bytes == UBIFS_MIN_IO {
-                        NOR_BUFFER
-                    } else {
-                        1
-                    }),
+                    max_write_bytes: max_write_bytes(min_io_bytes),
                     leb_start: 0,
                     read_only: self.access == Access::Read,
                 };
@@ -497,7 +493,7 @@ impl Image {
         };
         // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
         let outcome = match attaching.attach(part) {
-            Err((fault, part)) if missing_pebs(&fault, attaching.geometry.blocks()).is_some() => {
+            Err((fault, part)) if missing_pebs(&fault, attaching.good_pebs()).is_some() => {
                 attaching.bad.clone_from(&found.bad_pebs);
                 attaching.attach_growing(part)
             }
@@ -561,6 +557,11 @@ struct Attaching {
 type Part = Window<Box<dyn Store>>;
 
 impl Attaching {
+    /// PEBs that are not bad.
+    fn good_pebs(&self) -> u32 {
+        self.geometry.blocks().saturating_sub(self.bad.len() as u32)
+    }
+
     fn attach(&self, part: Part) -> Result<FileUbi, (AttachFault, Part)> {
         let flash = StoreFlash::new(part, self.geometry.clone(), self.mode);
         let flash = flash.with_bad_blocks(self.bad.iter().copied());
@@ -576,7 +577,7 @@ impl Attaching {
                     missing => (missing, ubi.into_mtd().into_store()),
                 },
                 Err((fault, back)) => {
-                    let missing = missing_pebs(&fault, self.geometry.blocks());
+                    let missing = missing_pebs(&fault, self.good_pebs());
                     let missing = missing.filter(|&missing| missing <= MOST_PEBS);
                     (missing.ok_or(ImageError::Attach(fault))?, back)
                 }
@@ -592,7 +593,7 @@ impl Attaching {
     }
 }
 
-/// PEBs that a device lacks for its volumes, if that is why it was refused.
+/// PEBs that a device with so many good ones lacks for its volumes, if that is why it was refused.
 fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
     match fault {
         AttachFault::Ubi(UbiError::NoSpace { need, available }) => {
@@ -702,6 +703,11 @@ fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageEr
         let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];
         ubi.read_leb(id, lnum, 0, &mut head).ok().map(|()| head)
     })
+}
+
+/// The largest write of a UBIFS without UBI, as far as its smallest one tells.
+pub(super) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
+    if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes }
 }
 
 /// The flash that a UBI device was made for, as far as its headers tell.

@@ -3,11 +3,7 @@
 use floatgate_mtd::Instant;
 use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
 
-/// The smallest write that UBIFS has on NOR.
-const UBIFS_MIN_IO: u32 = 8;
-
-/// The program buffer that is assumed for NOR.
-const NOR_BUFFER: u32 = 64;
+use super::super::open::max_write_bytes;
 
 /// LEBs, each at a byte of a store. A LEB without a place, or behind the last, reads as erased.
 #[derive(Clone, Debug)]
@@ -26,12 +22,11 @@ impl<S: Store> MappedVolume<S> {
     /// An image without UBI.
     pub(in super::super) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
         let lebs = u32::try_from(len.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
-        let buffer = if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes };
         let geometry = VolumeGeometry {
             lebs,
             leb_bytes,
             min_io_bytes,
-            max_write_bytes: min_io_bytes.max(buffer),
+            max_write_bytes: max_write_bytes(min_io_bytes),
             leb_start: 0,
             read_only: true,
         };

@@ -202,6 +202,19 @@ fn a_dump_that_ends_early_gets_whole_blocks() {
 }
 
 #[test]
+fn a_volume_larger_than_a_dump_with_bad_blocks_is_clean() {
+    let whole = in_order(&image(true), &geometry());
+    let used = whole.chunks(PEB).take_while(|peb| vid_header(peb).is_some()).count();
+    assert!(used + 3 < 40, "the volume should be larger");
+    let mut dump = with_oob(&whole[..(used + 3) * PEB]);
+    for pnum in [used, used + 1] {
+        dump[pnum * BLOCK + PAGE] = 0;
+    }
+    let report = checked(&dump);
+    assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()));
+}
+
+#[test]
 fn a_dump_that_no_code_fits_is_refused() {
     let mut dump = with_oob(&image(false));
     let mut random = tree::Random(6);
