@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use floatgate_media::ubi::{VolumeRecord, VolumeType};
+use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
 use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
@@ -12,11 +12,13 @@ use floatgate_stack::ubifs::{
     Authenticate, Behaviour, Error, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs,
     probe,
 };
-use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
+use floatgate_stack::{
+    BareVolume, FileStore, Store, StoreError, StoreFlash, StoreMode, Volume, VolumeGeometry,
+};
 
 use super::super::ImageError;
 use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
-use super::super::detect::Found;
+use super::super::detect::{Content, Found};
 use super::super::extract::{show_name, show_path};
 use super::fill::{fill, time};
 use super::{Grown, Saved, scratch};
@@ -29,7 +31,7 @@ const OWN_PEBS: u64 = 4;
 /// that more than a second copy of it is not needed, but for heads and areas of a small one.
 const GROWTH_LEBS: u32 = 64;
 
-type Flash = StoreFlash<Window<Box<dyn Store>>>;
+type Flash = StoreFlash<Box<dyn Store>>;
 
 /// Writes a UBI device anew, with all its volumes. Its filesystems are written first, into files of their own as `mkfs.ubifs`
 /// does, so that the size of the volumes is known before anything is written.
@@ -67,7 +69,9 @@ pub(super) fn rebuild(
     };
     let lebs: BTreeMap<u32, u32> = headers.volumes().map(lebs).collect();
     let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
-    let mut ubi = format(&headers, target, found, reserved)?;
+    let is_last = ends_file(&*target, found);
+    let space = if is_last { open_end(target, found) } else { Roomy::over(target, found, output)? };
+    let mut ubi = format(&headers, space, found, reserved)?;
     for (id, record) in headers.volumes() {
         let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
         create(&mut ubi, id, record, lebs, saved)?;
@@ -79,39 +83,44 @@ pub(super) fn rebuild(
         if record.update_marker != 0 {
             saved.lose("/", format!("volume {}: an update was not finished", show_name(record.name())));
         } else if record.volume_type == VolumeType::Static {
-            copy_static(&headers, &mut volume, &mut ubi, id, record, saved)?;
+            copy_static(&headers, &mut volume, &mut ubi, (id, record), saved)?;
         } else {
             copy_lebs(&mut volume, 0..record.reserved_pebs, &mut ubi, id)?;
         }
         source = volume.into_store();
     }
-    let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
-    flash.fill_last_block().map_err(ImageError::Store)
+    if is_last {
+        let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
+        return flash.fill_last_block().map_err(ImageError::Store);
+    }
+    ubi.vacate(headers.peb_count())?;
+    let (flash, _) = ubi.detach().map_err(|(error, _)| error)?;
+    require_inside(&headers, flash.into_store(), found)
 }
 
-/// An empty device over the target, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
+/// The space of a device at the end of a file, which grows with it.
+fn open_end(target: Box<dyn Store>, found: &Found) -> Box<dyn Store> {
+    Box::new(Window::new(target, found.offset, u64::MAX))
+}
+
+/// True when less than a PEB follows a device, as where a dump was cut off.
+fn ends_file(store: &dyn Store, found: &Found) -> bool {
+    let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else { return false };
+    found.offset + found.len + u64::from(shape.peb_bytes) > store.size_bytes()
+}
+
+/// An empty device in this space, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
 fn format(
     headers: &Headers,
-    target: Box<dyn Store>,
+    space: Box<dyn Store>,
     found: &Found,
     reserved: u64,
 ) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = headers.flash().clone();
     let peb = u64::from(geometry.erase_bytes);
     let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * peb;
-    // What follows is less than a PEB where a dump was cut off.
-    let is_last = found.offset + found.len + peb > target.size_bytes();
-    if is_last {
-        geometry.size_bytes = geometry.size_bytes.max(needed);
-    } else if needed > geometry.size_bytes {
-        let (pebs, offset) = ((needed - geometry.size_bytes) / peb, found.offset + found.len);
-        return Err(ImageError::Occupied { pebs, offset });
-    }
-    let flash = StoreFlash::new(
-        Window::new(target, found.offset, geometry.size_bytes),
-        geometry,
-        StoreMode::WriteThrough,
-    );
+    geometry.size_bytes = geometry.size_bytes.max(needed);
+    let flash = StoreFlash::new(space, geometry, StoreMode::WriteThrough);
     let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
     let vid_header_offset = Some(headers.geometry().vid_header_offset());
     let options = UbiFormat {
@@ -154,34 +163,110 @@ fn create(
     Ok(())
 }
 
-/// Copies a static volume as far as it is there.
+/// Makes sure that no LEB is in the room behind the space of a device.
+fn require_inside(headers: &Headers, mut store: Box<dyn Store>, found: &Found) -> Result<(), ImageError> {
+    let peb = u64::from(headers.flash().erase_bytes);
+    let vid_header_offset = u64::from(headers.geometry().vid_header_offset());
+    let mut outside = 0;
+    for start in (found.len..store.size_bytes()).step_by(peb as usize) {
+        let mut magic = [0; 4];
+        store.read_at(start + vid_header_offset, &mut magic).map_err(ImageError::Store)?;
+        outside += u64::from(magic != [0xFF; 4]);
+    }
+    match outside {
+        0 => Ok(()),
+        pebs => Err(ImageError::Occupied { pebs, offset: found.offset + found.len }),
+    }
+}
+
+/// The space of a device in front of something else, and room behind it in a file of its own: volumes can have more LEBs than an image
+/// has PEBs, as `ubinize` makes them. No LEB may stay in the room.
+struct Roomy {
+    space: Window<Box<dyn Store>>,
+    room: FileStore,
+    /// Byte at which the room begins.
+    end: u64,
+}
+
+impl Roomy {
+    fn over(target: Box<dyn Store>, found: &Found, output: &Output) -> Result<Box<dyn Store>, ImageError> {
+        let room = FileStore::new(scratch(output)?).map_err(ImageError::Store)?;
+        Ok(Box::new(Self { space: Window::new(target, found.offset, found.len), room, end: found.len }))
+    }
+}
+
+impl Store for Roomy {
+    fn size_bytes(&self) -> u64 {
+        self.end + self.room.size_bytes()
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let inside = self.end.saturating_sub(offset).min(buf.len() as u64);
+        let (front, rest) = buf.split_at_mut(inside as usize);
+        self.space.read_at(offset, front)?;
+        self.room.read_at((offset + inside).saturating_sub(self.end), rest)
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let inside = self.end.saturating_sub(offset).min(data.len() as u64);
+        let (front, rest) = data.split_at(inside as usize);
+        if !front.is_empty() {
+            self.space.write_at(offset, front)?;
+        }
+        if rest.is_empty() { Ok(()) } else { self.room.write_at(offset + inside - self.end, rest) }
+    }
+}
+
+/// Copies a static volume up to its last LEB that is there. Lost ones before read as erased.
 fn copy_static(
     headers: &Headers,
     volume: &mut MappedVolume<Box<dyn Store>>,
     ubi: &mut Ubi<Flash>,
-    id: u32,
-    record: &VolumeRecord,
+    (id, record): (u32, &VolumeRecord),
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
-    let lebs: Vec<_> = (0..record.reserved_pebs).map_while(|lnum| headers.header_of(id, lnum)).collect();
-    let wanted = lebs.first().map_or(0, |vid| vid.used_lebs);
-    if (lebs.len() as u64) < u64::from(wanted) {
-        let name = show_name(record.name());
-        saved.lose("/", format!("volume {name}: all from LEB {} on, of {wanted}", lebs.len()));
-    }
-    let len = lebs.iter().map(|vid| u64::from(vid.data_size)).sum();
-    let mut update = ubi.update_volume(id, len)?;
-    for vid in &lebs {
-        let mut data = vec![0; vid.data_size as usize];
-        volume.read(vid.lnum, 0, &mut data).map_err(Error::from)?;
-        if floatgate_media::crc::ubi(&data) != vid.data_crc {
+    let mut lebs: Vec<Option<VidHeader>> =
+        (0..record.reserved_pebs).map(|lnum| headers.header_of(id, lnum)).collect();
+    let wanted = lebs.iter().flatten().map(|vid| vid.used_lebs).max().unwrap_or(0).min(record.reserved_pebs);
+    lebs.truncate(wanted as usize);
+    lose_lebs(&lebs, &show_name(record.name()), saved);
+    let Some(last) = lebs.iter().rposition(Option::is_some) else { return Ok(()) };
+    let leb_bytes = volume.geometry().leb_bytes as usize;
+    let last_bytes = lebs[last].map_or(0, |vid| vid.data_size as usize);
+    let mut update = ubi.update_volume(id, (last * leb_bytes + last_bytes) as u64)?;
+    for (lnum, vid) in (0..).zip(&lebs[..=last]) {
+        let mut data = vec![0; vid.map_or(0, |vid| vid.data_size as usize)];
+        if vid.is_some() {
+            volume.read(lnum, 0, &mut data).map_err(Error::from)?;
+        }
+        if vid.is_some_and(|vid| floatgate_media::crc::ubi(&data) != vid.data_crc) {
             let name = show_name(record.name());
-            saved.lose("/", format!("volume {name}, LEB {}: its CRC was wrong; copied as it is", vid.lnum));
+            saved.lose("/", format!("volume {name}, LEB {lnum}: its CRC was wrong; copied as it is"));
+        }
+        if (lnum as usize) < last {
+            data.resize(leb_bytes, 0xFF);
         }
         update.write(&data)?;
     }
     update.finish()?;
     Ok(())
+}
+
+/// Lists the LEBs of a static volume that are lost, those that follow each other together.
+fn lose_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
+    let mut first = 0;
+    for run in lebs.chunk_by(|a, b| a.is_some() == b.is_some()) {
+        let end = first + run.len();
+        if run[0].is_none() {
+            let which = match run.len() {
+                1 => format!("LEB {first}"),
+                _ => format!("LEBs {first} to {}", end - 1),
+            };
+            let now = if end == lebs.len() { "the volume ends before" } else { "erased now" };
+            saved.lose("/", format!("volume {name}: {which} of {}: lost, {now}", lebs.len()));
+        }
+        first = end;
+    }
 }
 
 /// Copies LEBs as far as they are mapped, up to their last byte that is not erased.

@@ -311,6 +311,125 @@ fn static_volumes_and_others_are_kept() {
 }
 
 #[test]
+fn intact_lebs_of_a_static_volume_stay_in_their_places() {
+    let geometry = small();
+    let (leb_bytes, peb_bytes) = (15_872, geometry.erase_bytes as usize);
+    let kernel: Vec<u8> = (0..5 * leb_bytes + 100).map(|at| (at % 251) as u8).collect();
+    let bytes = device(&geometry, 7, |ubi| {
+        let id = ubi.create_volume(&NewVolume::fixed("kernel", 10)).unwrap();
+        let mut update = ubi.update_volume(id, kernel.len() as u64).unwrap();
+        update.write(&kernel).unwrap();
+        update.finish().unwrap();
+    });
+    let without = |lost: &[u32]| {
+        let mut bytes = bytes.clone();
+        for peb in bytes.chunks_mut(peb_bytes) {
+            if vid_header(peb).is_some_and(|vid| !vid.is_internal() && lost.contains(&vid.lnum)) {
+                peb.fill(0);
+            }
+        }
+        let (done, out) = repaired(&bytes);
+        let mut ubi = Ubi::attach(flash(out, &geometry), &AttachOptions::default()).unwrap();
+        let mut read = vec![0; kernel.len()];
+        let len = ubi.read_volume(0, 0, &mut read).unwrap();
+        read.truncate(len);
+        (read, done.losses.into_iter().map(|loss| loss.what).collect::<Vec<_>>())
+    };
+    let (read, losses) = without(&[1, 3, 4]);
+    let mut expected = kernel.clone();
+    expected[leb_bytes..2 * leb_bytes].fill(0xFF);
+    expected[3 * leb_bytes..5 * leb_bytes].fill(0xFF);
+    assert!(read == expected, "{losses:?}");
+    let lost = |which| format!("volume kernel: {which} of 6: lost, erased now");
+    assert_eq!(losses, ["LEB 1", "LEBs 3 to 4"].map(lost));
+    let (read, losses) = without(&[0, 5]);
+    assert!(
+        read[..leb_bytes] == vec![0xFF; leb_bytes] && read[leb_bytes..] == kernel[leb_bytes..5 * leb_bytes]
+    );
+    let end = "volume kernel: LEB 5 of 6: lost, the volume ends before";
+    assert_eq!(losses, ["volume kernel: LEB 0 of 6: lost, erased now", end]);
+}
+
+/// As `ubinize` makes it: the file ends behind the last PEB with data, the volume has more LEBs.
+fn short(geometry: &Geometry) -> Vec<u8> {
+    let mut bytes = usual(geometry);
+    let used =
+        bytes.chunks(geometry.erase_bytes as usize).take_while(|peb| vid_header(peb).is_some()).count();
+    bytes.truncate((used + 3) * geometry.erase_bytes as usize);
+    bytes
+}
+
+#[test]
+fn a_device_in_front_of_something_else_is_repaired_in_its_space() {
+    let whole = short(&small());
+    let peb = small().erase_bytes as usize;
+    let index = found(&whole, &Wanted::Area(Area::Index))[0].at.unwrap() as usize;
+    let damaged = hit(&whole, &[index + 40]);
+    let other = device(&small(), 9, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("other", 100)).unwrap();
+    });
+    for behind in [vec![0; 3 * peb], vec![0; 5 * peb / 2], other] {
+        let (done, out) = repaired(&[&damaged[..], &behind].concat());
+        assert_eq!((done.method, out.len()), (Method::Rebuilt, whole.len() + behind.len()));
+        assert_eq!(checked(&out).outcome, Outcome::Clean);
+        assert!(behind[0] != 0 || out[whole.len()..] == behind, "what is no image stays");
+        let same = compared(&whole, &out[..whole.len()]);
+        assert!(same.is_same() && same.trouble.is_empty(), "{same:#?}");
+    }
+    // The last PEB is lost, with the index that it had.
+    let used = whole.len() - 3 * peb;
+    let mut zeroed = whole[..used].to_vec();
+    zeroed.copy_within(used - peb.., index / peb * peb);
+    zeroed[used - peb..].fill(0);
+    let (done, out) = repaired(&zeroed);
+    assert_eq!((done.method, out.len()), (Method::Rebuilt, used));
+    assert_eq!(checked(&out).outcome, Outcome::Clean);
+}
+
+/// An image of SPI NOR that was not unmounted, with so many files.
+fn live_nor(files: u32) -> Vec<u8> {
+    let geometry = Geometry { buffer_bytes: 256, ..Geometry::nor(60, 65_536) };
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 40)).unwrap();
+    });
+    format(bytes, &geometry, 0, false, |fs| {
+        fs.sync().unwrap();
+        let root = fs.root();
+        for number in 0..files {
+            let new = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+            let file = fs.create(root, format!("{number}").as_bytes(), &new).unwrap();
+            fs.fsync(file).unwrap();
+        }
+    })
+}
+
+/// The first node that begins in the last program of a PEB, if that program goes on for more than 64 bytes.
+fn node_in_last_program(peb: &[u8]) -> Option<usize> {
+    let end = peb.iter().rposition(|&byte| byte != 0xFF)? + 1;
+    let program = (end - 1) / 256 * 256;
+    let magic = 0x0610_1831_u32.to_le_bytes();
+    let node = (program..end).step_by(8).find(|&at| peb[at..].starts_with(&magic))?;
+    Some(node).filter(|node| end > (node + 1).next_multiple_of(64))
+}
+
+#[test]
+fn a_program_of_256_bytes_that_was_torn_on_nor_is_recoverable() {
+    let mut torn = 0;
+    for bytes in (8..14).map(live_nor) {
+        let log = found(&bytes, &Wanted::Area(Area::Log));
+        for reference in log.iter().filter(|node| node.structure.starts_with("reference")) {
+            let head = byte_of(&bytes, &Wanted::Leb { lnum: field(reference, "lnum"), offset: 0 });
+            let peb = head / 65_536 * 65_536;
+            let Some(node) = node_in_last_program(&bytes[peb..peb + 65_536]) else { continue };
+            let report = checked(&hit(&bytes, &[peb + node]));
+            assert_eq!(report.outcome, Outcome::Recoverable, "{:#?}", report.findings);
+            torn += 1;
+        }
+    }
+    assert!(torn > 0);
+}
+
+#[test]
 fn wrong_bytes_anywhere_never_panic() {
     let whole = bare(400);
     let mut random = tree::Random(9);
