@@ -10,7 +10,9 @@ use super::source::without_inode;
 use super::{
     Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, show_name, show_path,
 };
+use crate::image::check::{has_filesystem, open_volume};
 use crate::image::detect::Content;
+use crate::image::open::choose_volume;
 use crate::image::raw::{RawVolume, read_raw};
 use crate::image::{Image, ImageError, Selection};
 
@@ -38,13 +40,20 @@ enum PartContent {
 }
 
 impl Extractions {
-    /// Finds what is meant: the volume that was named, or all of them.
+    /// Finds what is meant: the volume that was named, or all of them. A filesystem that is alone is extracted as it is.
     ///
     /// # Errors
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
     pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
-        let volumes = if selection.volume.is_none() { volumes(&image, selection)? } else { Vec::new() };
-        if volumes.len() < 2 {
+        let volumes = volumes(&image, selection)?;
+        let is_raw =
+            |id: u32| is_raw(&image, &Selection { volume: Some(id.to_string()), ..selection.clone() });
+        let is_alone = match volumes.as_slice() {
+            [] => true,
+            [(only, _)] => !is_raw(*only)?,
+            _ => false,
+        };
+        if is_alone {
             return Ok(Self(Parts::One(Box::new(Extraction::open(image, selection)?))));
         }
         let mut parts: Vec<Part> = Vec::new();
@@ -119,14 +128,25 @@ impl Extracted {
     }
 }
 
-/// Numbers and names of the volumes of a device; none of a filesystem without UBI.
+/// Numbers and names of the volumes of a device that are meant; none of a filesystem without UBI.
 fn volumes(image: &Image, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
     let found = image.choose(selection)?;
     if let Content::Ubifs { .. } = found.content {
         return Ok(Vec::new());
     }
     let ubi = image.reopen().ok_or(ImageError::Nothing)?.attach_remains(&found)?;
-    Ok(ubi.volumes().map(|volume| (volume.id, volume.name)).collect())
+    let wanted = selection.volume.as_ref().map(|_| choose_volume(&ubi, selection)).transpose()?;
+    let meant = ubi.volumes().filter(|volume| wanted.is_none_or(|wanted| wanted == volume.id));
+    Ok(meant.map(|volume| (volume.id, volume.name)).collect())
+}
+
+/// True when a volume holds something else than a UBIFS.
+fn is_raw(image: &Image, selection: &Selection) -> Result<bool, ImageError> {
+    match open_volume(image.reopen().ok_or(ImageError::Nothing)?, selection) {
+        Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),
+        Err(ImageError::NoFilesystem(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 fn write_raw(

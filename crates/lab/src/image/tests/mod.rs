@@ -11,6 +11,7 @@ mod oob;
 mod protected;
 mod sides;
 mod tree;
+mod volumes;
 
 use std::fs::File;
 use std::io::Write;
