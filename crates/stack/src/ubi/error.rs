@@ -275,7 +275,7 @@ pub enum AttachFault {
         field: &'static str,
     },
     /// A PEB holds something, and its headers do not tell what.
-    #[error("PEB {pnum}: the VID header is damaged, and what the PEB holds is lost")]
+    #[error("PEB {pnum}: the VID header is damaged: what the PEB holds cannot be told")]
     DamagedHeaders {
         /// The PEB.
         pnum: u32,

@@ -65,10 +65,12 @@ impl Extraction {
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, ExtractError> {
         let mut extracted = extract(&mut self.remains, target, limits, progress)?;
+        let is_whole = extracted.losses.is_empty() && self.missing.is_empty() && self.remains.is_clean();
         let mut lose = |what| extracted.losses.push(Loss::new(&[], what));
         for fault in self.damage {
             match fault {
-                AttachFault::DamagedHeaders { .. } => lose(fault.to_string()),
+                // Where all that the index leads to was read, the PEB held nothing of this volume.
+                AttachFault::DamagedHeaders { .. } if !is_whole => lose(fault.to_string()),
                 fault => self.notes.push(fault.to_string()),
             }
         }
@@ -237,6 +239,11 @@ impl<V: Volume> Remains<V> {
             _ => &[],
         };
         all.iter().filter(|problem| problem.severity == Severity::Damaged)
+    }
+
+    /// True when the filesystem was unmounted and no damage was met in it.
+    fn is_clean(&self) -> bool {
+        matches!(&self.state, State::Mounted(fs) if fs.was_unmounted())
     }
 
     fn untold(&self) -> Vec<Loss> {

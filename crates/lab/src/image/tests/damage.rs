@@ -174,6 +174,24 @@ fn a_lost_volume_table_costs_nothing_but_names() {
 }
 
 #[test]
+fn a_peb_that_held_nothing_of_the_filesystem_is_no_loss() {
+    let geometry = small();
+    let image = usual(&geometry);
+    let peb = geometry.erase_bytes as usize;
+    let free = image.chunks(peb).position(|peb| vid_header(peb).is_none()).unwrap() * peb;
+    let zeroed = |at: usize| {
+        let mut bytes = image.clone();
+        bytes[at..at + peb].fill(0);
+        read(&bytes, &Selection::default()).1
+    };
+    let extracted = zeroed(free);
+    assert_eq!((extracted.losses, extracted.notes.len()), (Vec::new(), 1));
+    let held = nodes(&image, &geometry).iter().find(|node| node.node_type == 1).unwrap().at / peb * peb;
+    let extracted = zeroed(held);
+    assert!(extracted.losses.iter().any(|loss| loss.what.contains("cannot be told")), "{extracted:#?}");
+}
+
+#[test]
 fn shuffled_and_older_pebs_cost_nothing() {
     let geometry = small();
     let image = usual(&geometry);

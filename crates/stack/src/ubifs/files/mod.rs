@@ -156,6 +156,11 @@ impl<V: Volume> Ubifs<V> {
         &self.core.damage.notes
     }
 
+    /// True when the filesystem was unmounted, so that no journal was replayed and nothing was written since the last commit.
+    pub const fn was_unmounted(&self) -> bool {
+        !self.core.was_dirty()
+    }
+
     /// True when the journal was replayed past directory entries that may have been damaged: after names with one hash, an entry that
     /// cannot be read is one that the journal deletes, and Linux does not look closer.
     pub const fn has_doubtful_replay(&self) -> bool {

@@ -171,7 +171,7 @@ impl<V: Volume> Core<V> {
     }
 
     /// True when the filesystem was not unmounted, as the master node has it.
-    fn was_dirty(&self) -> bool {
+    pub(in crate::ubifs) const fn was_dirty(&self) -> bool {
         self.master.flags.contains(MasterFlags::DIRTY)
     }
 }
