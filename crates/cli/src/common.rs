@@ -9,7 +9,8 @@ use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
 use floatgate_lab::words;
 use serde::Serialize;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -160,6 +161,12 @@ impl Failure {
         Self { shown: shown(&message.to_string(), None), help: Some(help.to_string()) }
     }
 
+    /// Adds advice to that of the failure.
+    pub(crate) fn and(self, advice: &str) -> Self {
+        let help = self.help.map_or_else(|| advice.to_owned(), |help| format!("{help}; {advice}"));
+        Self { help: Some(help), ..self }
+    }
+
     /// Prints the failure; the exit code for wrong usage or input. A closed stdout (`| head`) ends a command quietly.
     pub(crate) fn report(self) -> ExitCode {
         if reader_left() {
@@ -210,6 +217,19 @@ impl From<floatgate_lab::rig::RigError> for Failure {
     }
 }
 
+/// The text of a file of at most `most` bytes; `what` says what to name in place of one that is no such text.
+pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    // A byte more than allowed, so that an endless file is refused like a large one.
+    match File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text)) {
+        Ok(bytes) if bytes as u64 > most => {
+            Err(Failure::new(format!("{}: larger than {} MiB", path.display(), most >> 20), what))
+        }
+        Ok(_) => Ok(text),
+        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), what)),
+    }
+}
+
 /// Writes a file whole or not at all, and says so.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let mut output = Output::stream(path, &[])?;
@@ -221,6 +241,17 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<(), Failure> {
     check_picture(path)?;
     write_file(path, svg)
+}
+
+/// Refuses a picture on stdout, where the report goes, and names of files that are not SVG.
+pub(crate) fn check_plot(path: Option<&Path>) -> Result<(), Failure> {
+    match path {
+        Some(path) if is_stdout(path) => {
+            Err(Failure::new("--plot -: the report goes to stdout", "name a file: --plot picture.svg"))
+        }
+        Some(path) => check_picture(path),
+        None => Ok(()),
+    }
 }
 
 /// Refuses the name of a picture whose extension says that it is not SVG.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
   floatgate endurance mx30lf2g18ac --blocks 100 --chips 4 --seed 7
   floatgate endurance hy27us08121a --set chip.wear.life_spread=0.5 --json
 
-One page of zeroes is programmed, the block is erased, and so on until the status fails (Desnoyers, HotStorage 2009).
+One page of zeroes is programmed, the block is erased, and so on until the status fails (Desnoyers, HotStorage 2009). \
 Every cycle counts, but only those at which something changes are simulated.")]
 pub(crate) struct Args {
     /// A NAND part's name (see `floatgate parts`), or the path of a TOML file
@@ -143,7 +143,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
+    common::check_plot(args.plot.as_deref())?;
     if let Some(file) = &args.predict {
         return predict::run(args, file);
     }

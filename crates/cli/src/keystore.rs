@@ -12,7 +12,7 @@ use serde::Serialize;
   floatgate keystore --set firmware.tick_us=100
   floatgate keystore --set chip=w25q128jv --json
 
-The test program of the Cryptech project: the whole chip is read, erased in three ways, verified, written and verified,
+The test program of the Cryptech project: the whole chip is read, erased in three ways, verified, written and verified, \
 once by a driver that waits a tick after each SPI call and once without these delays.")]
 pub(crate) struct Args {
     /// A setup with a firmware table and a SPI NOR, or the path of a TOML file

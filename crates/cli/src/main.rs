@@ -23,7 +23,7 @@ mod table;
 mod trace;
 mod wrap;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
 use floatgate_lab::config::Kind;
 use std::process::ExitCode;
@@ -84,7 +84,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = match Cli::try_parse() {
+    let command = match parse() {
         Ok(cli) => cli.command,
         Err(message) if message.use_stderr() => message.exit(),
         // Help, or the version.
@@ -111,6 +111,21 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
     };
     outcome.unwrap_or_else(|failure| failure.report())
+}
+
+/// Reads the command line. A negative number is the value of the option before it, so that it is refused as that.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = with_negative_numbers(Cli::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |arg: clap::Arg| {
+        let takes_a_value = arg.get_action().takes_values();
+        if takes_a_value { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 fn print_help(help: &clap::Error) -> Result<(), Failure> {

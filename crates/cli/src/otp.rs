@@ -6,9 +6,7 @@ use crate::table::Table;
 use floatgate_lab::otp::{self, Device, Region, Step};
 use floatgate_mtd::OtpArea;
 use serde::Serialize;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -18,7 +16,7 @@ use std::path::{Path, PathBuf};
   floatgate otp lock stm32-n25q128a --state keys.otp
   floatgate otp read stm32-n25q128a --state keys.otp --length 16
 
-The state file lists the earlier changes of the area, one step a line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command
+The state file lists the earlier changes of the area, one step a line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command \
 repeats these steps on a new chip first; write, erase and lock add their own step when it succeeds. A file written by hand is a script.")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -161,45 +159,41 @@ pub(crate) fn run(args: &Args) -> Outcome {
 const STATE_BYTES_MAX: u64 = 1 << 20;
 
 impl Common {
-    fn steps(&self) -> Result<Vec<Step>, Failure> {
+    /// The earlier changes. `begins` says whether a file that is not there is one without changes.
+    fn steps(&self, begins: bool) -> Result<Vec<Step>, Failure> {
         let Some(path) = &self.state else { return Ok(Vec::new()) };
-        let mut text = String::new();
-        // A byte more than allowed, so that an endless file is refused like a large one.
-        let read = File::open(path).and_then(|file| file.take(STATE_BYTES_MAX + 1).read_to_string(&mut text));
-        match read {
-            Ok(bytes) if bytes as u64 > STATE_BYTES_MAX => {
-                let message = format!("{}: larger than {} MiB", path.display(), STATE_BYTES_MAX >> 20);
-                Err(Failure::new(message, "name a text file with one step a line"))
-            }
-            Ok(_) => Ok(otp::parse(&text)?),
-            // The first step makes the file.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(unreadable(path, &error)),
+        match path.try_exists() {
+            Ok(false) if begins => Ok(Vec::new()),
+            Ok(false) => Err(Failure::new(
+                format!("{}: there is no such state", path.display()),
+                "name the file that write, erase or lock made with --state; a new chip is read without --state",
+            )),
+            _ => Ok(otp::parse(&common::read_text(
+                path,
+                STATE_BYTES_MAX,
+                "name a text file with one step a line",
+            )?)?),
         }
     }
 
-    fn open(&self) -> Result<Device, Failure> {
+    fn open(&self, steps: &[Step]) -> Result<Device, Failure> {
         let named = self.setup.open()?;
-        Ok(Device::open(&named.library, &named.config()?, named.options, &self.steps()?)?)
+        Ok(Device::open(&named.library, &named.config()?, named.options, steps)?)
     }
 
     /// Does a step, and adds it to the state once the chip has taken it.
     fn change(&self, step: impl FnOnce(&mut Device) -> Result<Step, Failure>) -> Outcome {
-        let mut device = self.open()?;
+        let earlier = self.steps(true)?;
+        let mut device = self.open(&earlier)?;
         let step = step(&mut device)?;
         device.run(&step)?;
         if let Some(path) = &self.state {
-            let steps: Vec<String> =
-                self.steps()?.iter().chain([&step]).map(|step| format!("{step}\n")).collect();
+            let steps: Vec<String> = earlier.iter().chain([&step]).map(|step| format!("{step}\n")).collect();
             common::write_file(path, &steps.concat())?;
         }
         let done = Done { chip: device.chip().to_owned(), step: step.to_string() };
         self.format.finish(&done, "", || format!("{}: {}", done.chip, done.step))
     }
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()), "name a text file with one step a line")
 }
 
 impl Change {
@@ -213,7 +207,7 @@ impl Change {
 }
 
 fn info(args: &Info) -> Outcome {
-    let mut device = args.common.open()?;
+    let mut device = args.common.open(&args.common.steps(false)?)?;
     let found = Json { chip: device.chip().to_owned(), regions: device.regions()? };
     args.common.format.finish(&found, "regions", || {
         let mut table = Table::new(["area", "offset", "bytes", "written", "locked"]).numbers(1..4);
@@ -228,7 +222,7 @@ fn info(args: &Info) -> Outcome {
 
 fn read(args: &Read) -> Outcome {
     let area = if args.factory { OtpArea::Factory } else { OtpArea::User };
-    let mut device = args.common.open()?;
+    let mut device = args.common.open(&args.common.steps(false)?)?;
     let data = device.read(area, args.offset, args.length)?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
     let read = Bytes {

@@ -41,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
+    common::check_plot(args.plot.as_deref())?;
     let papers = chosen(args.table.as_deref().unwrap_or(Path::new("")))?;
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
     if let Some(path) = &args.plot {
@@ -156,7 +156,7 @@ fn summary(s: &Summary) -> String {
         "{}: {} predicted, {} fitted by {}, {}\n\
          {} within the resolution of the tool that printed them, {} missed\n\
          {}, of which {} missed\n\
-         residuals: median {:.1} % (predicted {:.1} %, fitted without the row {:.1} %), worst {:.1} % ({})\n\
+         residuals: median {} (predicted {}, fitted without the row {}), worst {}\n\
          every residual as stated: {verdict}",
         common::count(s.figures, "figure"),
         s.predicted,
@@ -167,10 +167,14 @@ fn summary(s: &Summary) -> String {
         s.missed,
         common::count(s.ranges, "range"),
         s.ranges_missed,
-        s.median * 100.0,
-        s.median_predicted * 100.0,
-        s.median_left_out * 100.0,
-        s.worst * 100.0,
-        s.worst_row
+        size(s.median),
+        size(s.median_predicted),
+        size(s.median_left_out),
+        s.worst.map_or_else(|| "-".to_owned(), |worst| format!("{} ({})", size(Some(worst)), s.worst_row))
     )
+}
+
+/// A residual's size in percent; a dash where no row has one.
+fn size(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0))
 }

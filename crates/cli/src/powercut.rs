@@ -24,12 +24,12 @@ use crate::output::{self, ReportFormat};
   floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7
   floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
 
-A filesystem is made on flash like the setup's chip, and a workload runs on it that follows from the seed: files are created,
-written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is
-mounted again, and what is there is compared with what has to be there. A failure prints an id, and --replay ID repeats that
+A filesystem is made on flash like the setup's chip, and a workload runs on it that follows from the seed: files are created, \
+written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is \
+mounted again, and what is there is compared with what has to be there. A failure prints an id, and --replay ID repeats that \
 run alone. Each seed is another workload on a filesystem of another kind (compression, cache, fastmap, -o sync, how full).
 
-A million cuts: --mode random --cuts 1000000 --second. That takes some ten minutes on two cores; --steps 60 makes other, shorter
+A million cuts: --mode random --cuts 1000000 --second. That takes some ten minutes on two cores; --steps 60 makes other, shorter \
 workloads of it. --timing says how many cuts it were a second.")]
 pub(crate) struct Args {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file; its chip gives the properties of the flash
@@ -48,9 +48,9 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = ModeArg::Linear)]
     mode: ModeArg,
 
-    /// Number of first cuts of the modes random and linear
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    cuts: u64,
+    /// Number of first cuts of the modes random and linear [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    cuts: Option<u64>,
 
     /// Seed of the workload, the filesystem's parameters, faults and the states that cuts leave
     #[arg(long, default_value_t = 0)]
@@ -64,8 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled")]
     second: Option<SecondArg>,
 
-    /// How the first cut happens: before the operation, during it, or only so far in it
-    #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',', default_values_t = [KindArg::Before, KindArg::During])]
+    /// How the first cut happens: before the operation, during it, or only so far in it [default: before,during]
+    #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
     kind: Vec<KindArg>,
 
     /// The flash has faults too: bit errors within the ECC's strength, bad blocks, programs and erases that fail
@@ -113,7 +113,7 @@ enum ModeArg {
     Unmount,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SecondArg {
     /// Never
     Never,
@@ -151,13 +151,16 @@ impl KindArg {
 impl Args {
     fn options(&self, name: &Path) -> Result<Options, Failure> {
         let Filesystem::Ubifs = self.fs;
+        self.check_mode()?;
         let sets = Override::parse_all(&self.set)?;
         let SetupFlash { geometry, too_small_bytes } =
             SetupFlash::of_setup(&Library::built_in(), name, &sets, self.size)?;
         if let Some(bytes) = too_small_bytes {
             output::tell(&show::larger_sectors(bytes, geometry.erase_bytes));
         }
-        let mut kinds: Vec<CutKind> = self.kind.iter().flat_map(|kind| kind.kinds()).copied().collect();
+        let asked: &[KindArg] =
+            if self.kind.is_empty() { &[KindArg::Before, KindArg::During] } else { &self.kind };
+        let mut kinds: Vec<CutKind> = asked.iter().flat_map(|kind| kind.kinds()).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
         Ok(Options {
@@ -171,12 +174,48 @@ impl Args {
         })
     }
 
-    const fn mode(&self) -> Mode {
+    /// Refuses options that the mode has no use for.
+    fn check_mode(&self) -> Result<(), Failure> {
+        let (unmounts, random) = (self.mode == ModeArg::Unmount, self.mode == ModeArg::Random);
+        let counted = random || self.mode == ModeArg::Linear;
+        let every_second = self.second == Some(SecondArg::Exhaustive);
+        let unused = [
+            (
+                "--cuts",
+                self.cuts.is_some() && !counted,
+                "cuts where it cuts, however many: leave it out, or add --mode random",
+            ),
+            (
+                "--kind",
+                !self.kind.is_empty() && unmounts,
+                "cuts nothing: leave it out, or choose another mode",
+            ),
+            (
+                "--second",
+                self.second.is_some() && unmounts,
+                "cuts nothing: leave it out, or choose another mode",
+            ),
+            (
+                "--second exhaustive",
+                every_second && random,
+                "cuts at random: give --second sampled, or choose another mode",
+            ),
+        ];
+        let Some((option, _, why)) = unused.into_iter().find(|(_, unused, _)| *unused) else { return Ok(()) };
+        let mode = self.mode.to_possible_value().map_or_else(String::new, |mode| mode.get_name().to_owned());
+        Err(Failure::new(format!("{option} does not go with --mode {mode}"), format!("{mode} {why}")))
+    }
+
+    fn cuts(&self) -> u64 {
+        self.cuts.unwrap_or(1000)
+    }
+
+    fn mode(&self) -> Mode {
         match self.mode {
-            ModeArg::Linear => Mode::Linear(self.cuts),
+            ModeArg::Linear => Mode::Linear(self.cuts()),
             ModeArg::Log => Mode::Log,
             ModeArg::Exhaustive => Mode::Exhaustive,
-            ModeArg::Random => Mode::Random(self.cuts),
+            ModeArg::Random => Mode::Random(self.cuts()),
             ModeArg::Unmount => Mode::Unmount,
         }
     }
@@ -253,7 +292,7 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
 fn progress_bar(args: &Args) -> ProgressBar {
     let (bar, template) = match args.mode {
         ModeArg::Random => {
-            (ProgressBar::new(args.cuts), "{wide_bar} {pos} of {len} runs, {per_sec}, {eta} left")
+            (ProgressBar::new(args.cuts()), "{wide_bar} {pos} of {len} runs, {per_sec}, {eta} left")
         }
         _ => (ProgressBar::new_spinner(), "{spinner} {pos} runs, {per_sec}"),
     };

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Print this setup's file; all names when absent
     name: Option<std::path::PathBuf>,
 
-    /// Print the setup with everything that it names, as one table
+    /// Print the setup with everything that it names, as one file that is a setup itself
     #[arg(long, requires = "name")]
     resolved: bool,
 
@@ -46,8 +46,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.name {
         Some(name) if args.format.is_for_programs() || args.resolved => {
             let config = library.resolve(&library.setup(name)?, &[])?;
-            let format = if args.format.csv { args.format } else { ReportFormat { json: true, csv: false } };
-            format.finish(config.tree(), "", String::new)
+            args.format.finish(config.tree(), "", || config.to_toml())
         }
         Some(name) => {
             // A file of the user's own may be no setup at all.
@@ -67,9 +66,17 @@ fn list_keys(path: &str, format: ReportFormat) -> Outcome {
     };
     let keys: Vec<Key> = config::keys().into_iter().filter(below).collect();
     if keys.is_empty() {
+        let known = config::keys();
+        let near = config::did_you_mean(
+            path,
+            known
+                .iter()
+                .map(|key| key.key.as_str())
+                .chain(known.iter().filter_map(|key| Some(key.key.rsplit_once('.')?.0))),
+        );
         return Err(Failure::new(
             format!("no key is called `{path}`"),
-            "`floatgate setups --keys` lists all of them",
+            format!("{near}`floatgate setups --keys` lists all of them"),
         ));
     }
     format.finish(&keys, "", || {

@@ -6,6 +6,7 @@ use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::run::{self, Advice, SpeedRun, explain};
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_mtd::Phase;
+use serde::Serialize;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -88,7 +89,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
+    common::check_plot(args.plot.as_deref())?;
     if !args.sweep.is_empty() {
         return crate::sweep::run(args);
     }
@@ -100,8 +101,30 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let tests = args.tests();
     let basis = named.basis(|config| run::times_of_a_block(&named.library, config, named.options, &tests))?;
+    if args.format.csv {
+        return args.format.finish(&lines(&run), "", String::new);
+    }
     let answer = Grounded { answer: &run, basis };
     args.format.finish(&answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
+}
+
+/// A line of CSV.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line<'a> {
+    Test(&'a Measured),
+    Latency {
+        name: &'static str,
+        #[serde(flatten)]
+        latency: &'a Latency,
+    },
+}
+
+/// The lines of the CSV: a line for each test, and one for the latency of -k.
+fn lines(run: &SpeedRun) -> Vec<Line<'_>> {
+    let latency =
+        run.report.latency.iter().map(|latency| Line::Latency { name: "read while write", latency });
+    run.report.tests.iter().map(Line::Test).chain(latency).collect()
 }
 
 fn head(run: &SpeedRun) -> String {

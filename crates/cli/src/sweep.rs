@@ -7,7 +7,7 @@ use floatgate_lab::certainty::Certainty;
 use floatgate_lab::config::{Combination, sweep};
 use floatgate_lab::plot;
 use floatgate_lab::run::{self, SpeedRun, Swept};
-use floatgate_lab::speed::Measured;
+use floatgate_lab::speed::{Latency, Measured};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -42,7 +42,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         &tests,
         &combinations,
         args.keep_going,
-    )?;
+    )
+    .map_err(|error| {
+        let others = run::refuses_a_value(&error) && !args.keep_going && combinations.len() > 1;
+        let failure = Failure::from(error);
+        if others { failure.and("--keep-going measures the other combinations") } else { failure }
+    })?;
     let mut rows: Vec<Row> =
         combinations.iter().zip(outcomes).map(|(c, outcome)| Row::new(c, outcome)).collect();
     if let Some(test) = &args.sort {
@@ -50,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         rows.sort_by(|a, b| b.speed(test).total_cmp(&a.speed(test)));
     }
     if let Some(path) = &args.plot {
-        plot_rows(path, &rows)?;
+        plot_rows(path, &rows, &args.sweep)?;
     }
     if args.format.csv {
         let lines: Vec<Map<String, Value>> = rows.iter().map(Row::line).collect();
@@ -69,6 +74,11 @@ impl Row {
             Err(why) => (None, None, Some(why)),
         };
         Self { combination, run, refused, least_certain, values }
+    }
+
+    /// Result of -k.
+    fn latency(&self) -> Option<&Latency> {
+        self.run.as_ref()?.report.latency.as_ref()
     }
 
     /// What was asked for and not given, with the reasons.
@@ -99,6 +109,10 @@ impl Row {
         for test in self.run.iter().flat_map(|run| &run.report.tests) {
             line.insert(format!("{} KiB/s", test.name), test.exact_kib_s.into());
         }
+        if let Some(latency) = self.latency() {
+            line.insert("took_ns".to_owned(), latency.took_ns.into());
+            line.insert("read_ended_ns".to_owned(), latency.read_ended_ns.into());
+        }
         for (key, value) in [
             ("reads", self.run.as_ref().map(|run| run.link.read.clone())),
             ("writes", self.run.as_ref().map(|run| run.link.write.clone())),
@@ -114,15 +128,21 @@ impl Row {
 
 fn text(rows: &[Row], sweeps: &[String], by: &str) -> String {
     let best = rows.iter().map(|row| row.speed(by)).fold(0.0, f64::max);
-    let header =
-        ["combination", "page read", "block read", "page write", "block write", "erase", "", "remarks"];
-    let mut table = Table::new(header).numbers(1..6);
+    // The latency of -k has a column where it was asked for.
+    let with_latency = rows.iter().any(|row| row.latency().is_some());
+    let latency_title = with_latency.then_some("read ended after, ms");
+    let speeds = ["combination", "page read", "block read", "page write", "block write", "erase"];
+    let header = speeds.into_iter().chain(latency_title).chain(["", "remarks"]);
+    let mut table = Table::new(header).numbers(1..speeds.len() + usize::from(with_latency));
     for row in rows {
         let speeds = TESTS.map(|name| row.test(name).map_or_else(|| "-".to_owned(), crate::speed::kib_s));
         let is_best = row.speed(by) == best;
         let mark = if is_best { "<- best" } else { "" };
         let remarks = row.refused.clone().unwrap_or_else(|| bottleneck(row));
-        table.row([row.combination.clone()].into_iter().chain(speeds).chain([mark.to_owned(), remarks]));
+        let ended = |latency: &Latency| format!("{:.3}", latency.read_ended_ns as f64 / 1e6);
+        let latency = with_latency.then(|| row.latency().map_or_else(|| "-".to_owned(), ended));
+        let cells = [row.combination.clone()].into_iter().chain(speeds).chain(latency);
+        table.row(cells.chain([mark.to_owned(), remarks]));
     }
     let mut text = format!(
         "KiB/s as flash_speed prints them, sweeping {}; best: the fastest {}\n\n{table}",
@@ -197,15 +217,20 @@ fn why_equal(group: &[&Row]) -> String {
     format!("equal: {}: {why}", names.join(", "))
 }
 
-fn plot_rows(path: &std::path::Path, rows: &[Row]) -> Result<(), Failure> {
-    let bars: Vec<plot::BarRow> = rows
-        .iter()
-        .filter_map(|row| {
-            let test = row.test(TESTS[0])?;
-            Some(plot::BarRow { label: row.combination.clone(), ..crate::speed::bar(test) })
-        })
-        .collect();
+fn plot_rows(path: &std::path::Path, rows: &[Row], sweeps: &[String]) -> Result<(), Failure> {
+    let bar = |row: &Row| {
+        let note = row.refused.as_ref().map_or_else(String::new, |why| format!("refused: {why}"));
+        let bar =
+            row.test(TESTS[0]).map_or(plot::BarRow { note, ..plot::BarRow::default() }, crate::speed::bar);
+        plot::BarRow { label: row.combination.clone(), ..bar }
+    };
+    let bars: Vec<plot::BarRow> = rows.iter().map(bar).collect();
     let scale = plot::Scale::fitting(&bars);
-    let title = rows.iter().find_map(|r| r.run.as_ref()).map_or("", |r| r.title.as_str());
+    let mut titles: Vec<&str> =
+        rows.iter().filter_map(|row| Some(row.run.as_ref()?.title.as_str())).collect();
+    titles.dedup();
+    let sweeping = format!("sweeping {}", sweeps.join(" and "));
+    // A sweep of chips is about none of them alone.
+    let title = if let [one] = titles.as_slice() { one } else { sweeping.as_str() };
     common::write_picture(path, &plot::bars(&bars, "settings", (title, "page read, per page"), scale))
 }

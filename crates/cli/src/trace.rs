@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
+    common::check_plot(args.plot.as_deref())?;
     let wanted = Operation::ALL.into_iter().find(|(name, _)| *name == args.operation);
     let operation = wanted.map_or(Operation::ReadPage, |(_, operation)| operation);
     let named = args.setup.open()?;

@@ -166,7 +166,7 @@ pub mod bytes {
 
 /// A typical and a guaranteed maximum time, in microseconds: `{ typ = 250, max = 700 }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, try_from = "AnyTypMaxUs")]
 pub struct TypMaxUs {
     /// Typical time: what the simulated chip takes.
     #[serde(with = "us")]
@@ -174,4 +174,28 @@ pub struct TypMaxUs {
     /// Guaranteed maximum: what drivers base their timeouts on.
     #[serde(with = "us")]
     pub max: Nanos,
+}
+
+/// Times as they are written, before it is known that they make sense.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnyTypMaxUs {
+    #[serde(with = "us")]
+    typ: Nanos,
+    #[serde(with = "us")]
+    max: Nanos,
+}
+
+impl TryFrom<AnyTypMaxUs> for TypMaxUs {
+    type Error = String;
+
+    fn try_from(AnyTypMaxUs { typ, max }: AnyTypMaxUs) -> Result<Self, String> {
+        if typ == Nanos::ZERO {
+            return Err("the typical time is 0, and no array works in no time: 0.001 is 1 ns".to_owned());
+        }
+        if typ > max {
+            return Err(format!("the typical time, {typ}, is longer than the maximum, {max}: set `max` too"));
+        }
+        Ok(Self { typ, max })
+    }
 }

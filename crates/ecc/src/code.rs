@@ -218,7 +218,7 @@ pub enum CodeError {
     )]
     Form,
     /// No code for steps of this size.
-    #[error("no code for a step of {step_bytes} bytes: Hamming takes 256 or 512, BCH 2 to 4095")]
+    #[error("no code for a step of {step_bytes} B: Hamming takes 256 or 512, BCH 2 to 4095")]
     Step {
         /// Data bytes per step.
         step_bytes: u32,

@@ -20,7 +20,7 @@ pub mod layout;
 mod simd;
 
 pub use bch::Bch;
-pub use code::{Code, CodeError, bch_bytes, hamming_bytes};
+pub use code::{Code, CodeError, MAX_STRENGTH, bch_bytes, hamming_bytes};
 pub use codec::{Codec, Uncorrectable};
 pub use erased::{NotErased, check_erased};
 pub use layout::{LayoutError, LayoutName, MARKER, OobLayout, Region, Stride};

@@ -102,6 +102,9 @@ fn example_of(error: &ConfigError) -> Option<String> {
     }
     let help = match error.report().path.split('.').next() {
         Some("chip") => "`floatgate parts NAME --toml` prints a part that has it",
+        Some("paper" | "table" | "fit" | "prediction") => {
+            "the files in papers/ of floatgate's sources have it"
+        }
         _ => "`floatgate setups NAME` prints a setup that has it, `floatgate setups` lists them",
     };
     Some(help.to_owned())

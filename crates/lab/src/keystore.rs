@@ -5,7 +5,7 @@
 //! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
 //! them the same bytes go back to back.
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError, Problem};
 use crate::error::Error;
 use floatgate_device::Violation;
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
@@ -172,10 +172,7 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
         let error = config.wrong("", "the keystore test needs a [firmware] table, and this setup has none");
         return Err(error.help("`floatgate setups stm32-n25q128a` shows one").into());
     }
-    let firmware: Firmware = config.extract("firmware")?;
-    if let Some((key, why)) = firmware.impossible() {
-        return Err(config.wrong(&format!("firmware.{key}"), why).into());
-    }
+    let firmware = firmware(config)?;
     let spec: SpiNorSpec = config.extract("chip")?;
     let size = u32::try_from(spec.geometry.size_bytes).unwrap_or(u32::MAX);
     if size > LARGEST {
@@ -188,6 +185,24 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
     run(&mut chip, size, &firmware, driver).map_err(|fault| {
         Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
     })
+}
+
+/// Refuses a firmware that makes no sense, in whatever is done with a setup.
+pub(crate) fn check_firmware(config: &Config) -> Result<(), ConfigError> {
+    config.tree().get("firmware").map_or(Ok(()), |_| firmware(config).map(drop))
+}
+
+fn firmware(config: &Config) -> Result<Firmware, ConfigError> {
+    let firmware: Firmware = config.extract("firmware").map_err(|error| match error.problem() {
+        Problem::MissingKey => config
+            .wrong("firmware", "this setup has no firmware, and these keys are only a part of one")
+            .help("only the keystore test has firmware: `floatgate setups stm32-n25q128a` shows one"),
+        _ => error,
+    })?;
+    match firmware.impossible() {
+        Some((key, why)) => Err(config.wrong(&format!("firmware.{key}"), why)),
+        None => Ok(firmware),
+    }
 }
 
 struct Machine<'a, C> {

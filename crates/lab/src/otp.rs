@@ -237,7 +237,16 @@ fn name(step: &Step) -> &'static str {
 /// The failure of an operation on an OTP area.
 fn failed(what: impl std::fmt::Display) -> impl FnOnce(floatgate_mtd::Error) -> Error {
     move |error| {
-        let help = "`floatgate otp info` shows the regions of the chip with their sizes and locks";
-        Error::asked(format!("{what}: {error}"), help)
+        match error.kind {
+            // What a chip cannot do, it can do nowhere.
+            ErrorKind::Unsupported(_) => Error::asked(
+                format!("{what}: {}", error.kind),
+                "take another chip: `floatgate otp info` shows which areas one has",
+            ),
+            _ => Error::asked(
+                format!("{what}: {error}"),
+                "`floatgate otp info` shows the regions of the chip with their sizes and locks",
+            ),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
 
 use crate::config::{Config, ConfigError, Kind, Library, Problem};
+use crate::keystore;
 use crate::partition;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
@@ -33,7 +34,7 @@ pub struct Link {
     pub clock_hz: u32,
     /// Bus mode of reads, as a setup writes it; empty where there is none.
     pub mode: String,
-    /// What the setup asks for and does not get, with the reason.
+    /// Requests of the setup that are not met, each with the reason.
     pub not_given: Vec<String>,
     /// Whatever else was found out: calibration, dies, retry modes.
     pub notes: Vec<String>,
@@ -135,6 +136,7 @@ const KINDS: [&str; 4] = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"];
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
+    keystore::check_firmware(config)?;
     check_bad_blocks(config, options.bad_blocks)?;
     check_cells(config)?;
     let device = match config.part().kind.as_str() {
@@ -284,7 +286,8 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
     let mhz = |hz: u64| hz as f64 / 1e6;
     let refuse = |message: String, help: &str| Err(config.wrong("bus.clock_hz", message).help(help));
     if u64::from(hz) > limit {
-        let message = format!("makes {:.2} MHz, and the chip ends at {:.2} MHz", mhz(hz.into()), mhz(limit));
+        let message =
+            format!("makes {:.2} MHz, and the chip takes {:.2} MHz at most", mhz(hz.into()), mhz(limit));
         return refuse(message, "lower bus.clock_hz");
     }
     match bus.untuned_hz() {
@@ -300,9 +303,17 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
     }
 }
 
+/// The strongest BCH code that there is.
+const BCH_STRENGTH_MAX: u32 = floatgate_ecc::MAX_STRENGTH;
+
 /// The ECC engine. Software takes CPU time, so the host must say how fast its CPU is.
 fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigError> {
     let ecc: EccProfile = config.extract_or_default("ecc")?;
+    if let Some(strength) = ecc.strength.filter(|strength| !(1..=BCH_STRENGTH_MAX).contains(strength)) {
+        let message = format!("no code corrects {}", crate::words::count(strength.into(), "bit"));
+        let help = format!("give 1 to {BCH_STRENGTH_MAX}; ecc.engine=none goes without");
+        return Err(config.wrong("ecc.strength", message).help(help));
+    }
     let given = ecc.encode_ns_per_kb.is_some() || ecc.decode_ns_per_kb.is_some();
     if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && !given {
         let message = "the software engine takes CPU time, and this setup does not say how fast its CPU is";

@@ -283,7 +283,7 @@ pub fn times_of_a_block(
 }
 
 /// True when an error concerns one combination's value alone. An unknown key or name is wrong for the whole sweep.
-fn refuses_a_value(error: &Error) -> bool {
+pub fn refuses_a_value(error: &Error) -> bool {
     match error {
         Error::Config(error) => error.problem() == Problem::WrongValue,
         _ => true,

@@ -4,6 +4,7 @@
 //! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
 //! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
 
+use crate::words::count;
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
 use serde::Serialize;
 
@@ -395,8 +396,8 @@ pub fn explained(error: &Error, block_bytes: u32) -> Option<String> {
     let block = error.addr / u64::from(block_bytes);
     match error.kind {
         ErrorKind::OutOfRange { size, .. } => Some(format!(
-            "block {block} does not exist: the device has {} blocks, from 0",
-            size / u64::from(block_bytes)
+            "block {block} does not exist: the device has {}, from 0",
+            count(size / u64::from(block_bytes), "block")
         )),
         ErrorKind::BadBlock => Some(format!("block {block} is bad")),
         _ => None,

@@ -16,14 +16,20 @@ pub fn count(n: u64, singular: &str) -> String {
     format!("{n} {}", noun(n, singular))
 }
 
+/// A quantity that may have decimals, with its noun: "1 year", "0.25 years".
+pub fn measure(n: f64, singular: &str) -> String {
+    format!("{n} {}", noun(if n == 1.0 { 1 } else { 0 }, singular))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::{count, measure};
 
     #[test]
     fn one_is_singular_and_all_else_plural() {
         let words = [count(0, "page"), count(1, "page"), count(2, "page")];
         assert_eq!(words, ["0 pages", "1 page", "2 pages"]);
+        assert_eq!([measure(1.0, "year"), measure(0.25, "year")], ["1 year", "0.25 years"]);
         let words = [count(1, "entry"), count(2, "entry"), count(2, "day"), count(3, "directory")];
         assert_eq!(words, ["1 entry", "2 entries", "2 days", "3 directories"]);
     }

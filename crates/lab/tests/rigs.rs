@@ -359,7 +359,7 @@ fn clocks_and_modes_are_what_was_asked_for() {
     let notes = |name: &str, sets: &[&str]| wired(name, sets).unwrap().device.link().not_given.join("; ");
     assert!(notes("ma35d1-w25n02jw", &["bus.clock_hz=80e6"]).contains("gets 60 MHz: 180 MHz / 3"));
     let above = notes("ma35d1-w25n02jw", &["bus.clock_hz=200e6"]);
-    assert!(above.contains("180 MHz / 2; the controller ends at 100 MHz"), "{above}");
+    assert!(above.contains("180 MHz / 2; the controller makes 100 MHz at most"), "{above}");
     assert_eq!(notes("ma35d1-w25n02jw", &["bus.clock_hz=60e6"]), "");
     let by_chip = notes("ideal-w35n01jw", &["bus.clock_hz=166e6"]);
     assert!(by_chip.contains("asks for 166 MHz and gets 120 MHz in 8D-8D-8D"), "{by_chip}");
@@ -404,6 +404,26 @@ fn what_is_asked_and_not_given_is_said() {
         let notes = rig_of(&config(&name, &[]), TIMING_ONLY).device.link().not_given;
         assert!(notes.iter().all(|note| note.starts_with("bus.clock_hz")), "{name}: {notes:?}");
     }
+}
+
+/// Values that no chip, code or setup can have are refused with the reason.
+#[test]
+fn values_without_sense_are_refused() {
+    for (name, set, says) in [
+        ("imx6-mx30lf2g18ac", "chip.timing.t_prog_us.typ=700", "700 us, is longer than the maximum, 600 us"),
+        ("imx6-mx30lf2g18ac", "chip.timing.t_prog_us.typ=0", "no array works in no time"),
+        ("ma35d1-w25n02jw", "chip.timing.t_rd_us=0", "no array works in no time"),
+        ("nor-serialised", "chip.timing.t_pp_us={typ=2,max=1}", "is longer than the maximum"),
+        ("imx6-mx30lf2g18ac", "ecc.strength=0", "no code corrects 0 bits"),
+        ("am62a-w35n01jw", "ecc.strength=100000", "no code corrects 100000 bits"),
+        ("am62a-w35n01jw", "firmware.tick_us=3", "has no firmware"),
+        ("stm32-n25q128a", "firmware.tick_us=\"2 s\"", "at most 1 s"),
+    ] {
+        let refused = floatgate_lab::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err().unwrap();
+        assert!(refused.to_string().contains(says), "{name} {set}: {refused}");
+    }
+    let whole = rig_of(&config("imx6-mx30lf2g18ac", &["cells.cycles=1e4"]), TIMING_ONLY);
+    assert_eq!(whole.chip, "MX30LF2G18AC", "a whole number may be written as a float");
 }
 
 /// A chip as slow as its data sheet allows still meets the deadlines of its driver.

@@ -6,6 +6,7 @@ use crate::table::Table;
 use floatgate_lab::advise::{self, Advice, Chip, Point, Series, Use};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::ecc::{Code, EccError};
+use floatgate_lab::words;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -16,7 +17,7 @@ use std::path::PathBuf;
   floatgate ecc advise mx30lf2g18ac --code bch4/512 --code bch8/512 --plot codes.svg
   floatgate ecc advise my-chip.toml --set chip.endurance_cycles=3000 --json
 
-The bit error rates are measured ones where the part has them (`floatgate parts NAME`, chip.errors). Elsewhere they follow from what
+The bit error rates are measured ones where the part has them (`floatgate parts NAME`, chip.errors). Elsewhere they follow from what \
 the data sheet promises: the code it asks for just holds at rated cycles after one year at 55 C.")]
 pub(super) struct Args {
     /// A NAND's name (see `floatgate parts`), or the path of a TOML file
@@ -55,7 +56,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    args.plot.as_deref().map_or(Ok(()), common::check_picture)?;
+    common::check_plot(args.plot.as_deref())?;
     let library = Library::built_in();
     let chip = Chip::named(&library, &args.chip, &Override::parse_all(&args.set)?)?;
     let advice = advise::advise(chip, args.use_()?, &args.codes()?);
@@ -99,11 +100,11 @@ fn text(advice: &Advice) -> String {
     let chip = &advice.chip;
     let mut text = format!("{}: {}\n", chip.chip, chip.title);
     text += &format!(
-        "asks for {} bits per {} bytes{}, rated for {} cycles; bit errors {}\n",
-        chip.strength,
-        chip.step_bytes,
+        "asks for {} per {}{}, rated for {}; bit errors {}\n",
+        common::count(chip.strength as usize, "bit"),
+        common::count(chip.step_bytes as usize, "byte"),
         if chip.on_die { ", which it corrects itself" } else { "" },
-        common::grouped(chip.endurance_cycles),
+        common::grouped_count(chip.endurance_cycles, "cycle"),
         chip.origin_of_errors(),
     );
     for source in &chip.sources {
@@ -112,9 +113,9 @@ fn text(advice: &Advice) -> String {
     let use_ = &advice.use_;
     text += &format!(
         "{} at {} C between program and read, {} of the block, at most {:.0e} lost codewords per bit\n\n",
-        plural(use_.years, "year"),
+        words::measure(use_.years, "year"),
         use_.temperature_c,
-        plural(use_.reads, "read"),
+        words::measure(use_.reads, "read"),
         use_.uber
     );
     text += &format!("{}\n\n", codes(advice));
@@ -130,10 +131,6 @@ fn text(advice: &Advice) -> String {
         None => "no code that fits the OOB holds for the rated cycles: store it shorter or cooler, or refresh it (--years, --temperature)".to_owned(),
     };
     text
-}
-
-fn plural(n: f64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1.0 { "" } else { "s" })
 }
 
 fn codes(advice: &Advice) -> String {

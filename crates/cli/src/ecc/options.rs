@@ -34,8 +34,8 @@ pub(super) struct CodeArgs {
     #[arg(long)]
     code: Option<String>,
 
-    /// Where the ECC bytes are: large-page (at the end), large-page-hamming, small-page, winbond; linux is what Linux
-    /// takes for page and code
+    /// Layout of the ECC bytes in the OOB: linux (what Linux takes for page and code), large-page (at the end of the OOB),
+    /// large-page-hamming, small-page or winbond [default: linux]
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
 }

@@ -138,7 +138,7 @@ fn candidates(candidates: &[Candidate]) -> String {
     let header = ["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"];
     let mut table = Table::new(header).numbers(2..);
     for c in candidates {
-        let evidence = format!("{} bits", c.evidence_bits);
+        let evidence = floatgate_lab::words::measure(c.evidence_bits, "bit");
         let counts = [c.clean, c.corrected, c.uncorrectable].map(grouped);
         table.row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
     }

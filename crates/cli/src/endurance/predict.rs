@@ -4,26 +4,28 @@ use super::Args;
 use crate::common::{self, Failure, Outcome};
 use crate::output;
 use crate::table::Table;
-use floatgate_lab::config::Source;
 use floatgate_lab::endurance::Subject;
 use floatgate_lab::endurance::predict::{self, Interval, Prediction};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Largest trace that is read: a measurement for each of a million cycles is a third of it.
+const TRACE_BYTES_MAX: u64 = 64 << 20;
+
+/// Content of a trace.
+const WHAT: &str =
+    "a line for each measurement: cycle,program_us,erase_us; --example-trace 0.4 prints an example";
 
 /// Measurements of an example.
 const SAMPLES: u32 = 12;
 
 pub(super) fn run(args: &Args, file: &Path) -> Outcome {
     let subject = subject(args)?;
-    let source = Source::read(file)?;
-    let samples = predict::parse(source.content()).map_err(|error| {
-        Failure::new(
-            format!("{}: {error}", source.name()),
-            "a line for each measurement: cycle,program_us,erase_us; --example-trace 0.4 prints an example",
-        )
-    })?;
+    let text = common::read_text(file, TRACE_BYTES_MAX, WHAT)?;
+    let samples =
+        predict::parse(&text).map_err(|error| Failure::new(format!("{}: {error}", file.display()), WHAT))?;
     let prediction = predict::predict(&subject, &args.experiment(), &samples)?;
-    args.format.finish(&prediction, "", || text(&subject, &prediction))
+    args.format.finish(&prediction, "", || shown(&subject, &prediction))
 }
 
 /// Times of the first block of the first chip.
@@ -49,7 +51,7 @@ fn subject(args: &Args) -> Result<Subject, Failure> {
     first.ok_or_else(|| Failure::new("no chip is named", "name one: see `floatgate parts`"))
 }
 
-fn text(subject: &Subject, p: &Prediction) -> String {
+fn shown(subject: &Subject, p: &Prediction) -> String {
     let measured = common::count(p.samples, "measurement");
     let when =
         p.cycle.map_or_else(String::new, |cycle| format!(", the last at cycle {}", common::grouped(cycle)));

@@ -254,3 +254,15 @@ fn the_same_bytes_with_any_number_of_threads() {
     assert_eq!(one, with("2"));
     assert_eq!(one, with("5"));
 }
+
+/// The OOB of a last page that was filled up does not belong to data that end within it, and the message says so.
+#[test]
+fn data_that_end_within_a_page_are_told_from_oob_that_is_too_long() {
+    let folder = fresh("ecc-part-of-page");
+    std::fs::write(folder.join("data"), [0x5A; 3000]).unwrap();
+    let ecc = |line: &str| run_in(&folder, line.split_whitespace());
+    let chip = "--part mt29f2g08aad --code bch4/512";
+    assert_eq!(ecc(&format!("ecc encode data {chip} --ecc-only -o data.ecc")).code, Some(0));
+    let run = ecc(&format!("ecc decode data --oob data.ecc --ecc-only {chip} -o back"));
+    assert!(run.code == Some(2) && run.err.contains("end 952 bytes into page 1"), "{}", run.err);
+}

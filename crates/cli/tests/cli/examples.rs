@@ -1,6 +1,8 @@
 //! Every example of every `--help` works as typed.
 
-use crate::support::{finish, floatgate, fresh, paper, scratch, stdout, subcommands, subcommands_of};
+use crate::support::{
+    finish, floatgate, fresh, names, paper, run_in, scratch, stdout, subcommands, subcommands_of,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +37,34 @@ fn make_room(line: &str, home: &Path) {
         let target = target.strip_prefix("~/").unwrap_or(target);
         std::fs::create_dir_all(home.join(target).parent().unwrap()).unwrap();
     }
+}
+
+/// What `setups NAME --resolved` prints is a setup that measures the same, and names no other file.
+#[test]
+fn a_resolved_setup_is_a_setup() {
+    let folder = fresh("resolved");
+    let tests = |setup: &str| -> serde_json::Value {
+        let run = run_in(&folder, ["speed", setup, "-c1", "--json"]);
+        assert_eq!(run.code, Some(0), "{setup}: {}", run.err);
+        serde_json::from_str::<serde_json::Value>(&run.out).unwrap()["tests"].clone()
+    };
+    for name in names("setups", "name") {
+        let resolved = stdout(&format!("setups {name} --resolved"));
+        assert!(resolved.contains("\n[chip.") && !resolved.contains("\nchip = "), "{resolved}");
+        std::fs::write(folder.join("resolved.toml"), resolved).unwrap();
+        assert_eq!(tests("resolved.toml"), tests(&name), "{name}");
+    }
+}
+
+/// A trace may be larger than a setup.
+#[test]
+fn a_long_trace_is_read() {
+    let folder = fresh("long-trace");
+    let trace = stdout("endurance mt29f8g08maawc --example-trace 0.4");
+    std::fs::write(folder.join("block.csv"), trace.replace('\n', &format!("{}\n", " ".repeat(200_000))))
+        .unwrap();
+    let run = run_in(&folder, ["endurance", "mt29f8g08maawc", "--predict", "block.csv"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
 }
 
 #[test]

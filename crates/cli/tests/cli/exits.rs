@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 68] = [
+const WRONG: [&str; 74] = [
     "",
     "nosuch",
     "speed",
@@ -57,6 +57,12 @@ const WRONG: [&str; 68] = [
     "powercut nosuch",
     "powercut imx6-mx30lf2g18ac --mode nosuch",
     "powercut imx6-mx30lf2g18ac --cuts 0",
+    "powercut imx6-mx30lf2g18ac --mode unmount --cuts 5",
+    "powercut imx6-mx30lf2g18ac --mode unmount --kind before",
+    "powercut imx6-mx30lf2g18ac --mode unmount --second",
+    "powercut imx6-mx30lf2g18ac --mode exhaustive --cuts 5",
+    "powercut imx6-mx30lf2g18ac --mode log --cuts 5",
+    "powercut imx6-mx30lf2g18ac --mode random --second exhaustive",
     "powercut imx6-mx30lf2g18ac --mode exhaustive --steps 3",
     "powercut imx6-mx30lf2g18ac --size 16MB",
     "powercut imx6-mx30lf2g18ac --size 1TiB",
@@ -78,6 +84,22 @@ const WRONG: [&str; 68] = [
 fn wrong_usage_and_input_exit_with_2() {
     for line in WRONG {
         assert_refused(&format!("floatgate {line}"), &run(line));
+    }
+}
+
+/// Messages say what was meant, or which option was wrong.
+#[test]
+fn messages_lead_on() {
+    for (line, says) in [
+        ("speed am62a-w35n01jw --seed -1", "invalid value '-1' for '--seed <SEED>'"),
+        ("papers ocatl", "did you mean `octal`?"),
+        ("setups --keys chip.timng", "did you mean `chip.timing`?"),
+        ("speed am62a-w35n01jw --sweep chip=@spi-nadn", "did you mean `spi-nand`?"),
+        ("powercut imx6-mx30lf2g18ac --mode log --cuts 5", "--cuts does not go with --mode log"),
+    ] {
+        let run = run(line);
+        assert_refused(line, &run);
+        assert!(run.err.contains(says), "{line}: {}", run.err);
     }
 }
 

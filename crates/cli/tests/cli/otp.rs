@@ -38,6 +38,16 @@ fn a_state_that_makes_no_sense_is_refused() {
     }
     let endless = run_in(&folder, ["otp", "info", "stm32-n25q128a", "--state", "/dev/zero"]);
     assert!(endless.code == Some(2) && endless.err.contains("larger than 1 MiB"), "{}", endless.err);
+    for command in ["info", "read"] {
+        let missing = run_in(&folder, ["otp", command, "stm32-n25q128a", "--state", "stat"]);
+        assert!(
+            missing.code == Some(2) && missing.err.contains("no such state"),
+            "{command}: {}",
+            missing.err
+        );
+    }
+    let never = run_in(&folder, ["otp", "erase", "stm32-n25q128a"]);
+    assert!(never.code == Some(2) && !never.err.contains("0x0"), "{}", never.err);
     let empty = run_in(&folder, ["otp", "write", "stm32-n25q128a", "--state", "new", ""]);
     assert!(empty.code == Some(2) && !folder.join("new").exists(), "{}", empty.err);
     assert_eq!(

@@ -87,3 +87,32 @@ fn a_picture_that_is_no_svg_is_refused_with_the_way_to_make_it() {
         assert_eq!(entries(&folder), [""; 0]);
     }
 }
+
+/// The report is on stdout: a picture there would be mixed with it.
+#[test]
+fn a_picture_on_stdout_is_refused() {
+    for args in PLOTS {
+        for format in ["--json", "--csv"] {
+            let folder = fresh("plot-stdout");
+            let run = run_in(&folder, args.iter().copied().chain(["-", format]));
+            assert_refused(&format!("{args:?} - {format}"), &run);
+            assert!(run.err.contains("stdout") && run.out.is_empty(), "{}", run.err);
+        }
+    }
+}
+
+/// The picture of a sweep is about all its rows, refused ones too.
+#[test]
+fn a_picture_of_a_sweep_has_every_row() {
+    let folder = fresh("plot-sweep");
+    let sweep =
+        ["--sweep", "chip=w35n01jw,w25n01jw", "--set", "bus.mode=8D-8D-8D", "--keep-going", "-c1", "--plot"];
+    let args: Vec<&str> = ["speed", "am62a-w35n01jw"].into_iter().chain(sweep).collect();
+    assert_eq!(plot(&folder, &args, "x.svg").code, Some(0));
+    let svg = std::fs::read_to_string(folder.join("x.svg")).unwrap();
+    assert!(svg.contains("\nchip=w25n01jw\n") && svg.contains("refused: "), "{svg}");
+    let chips = ["speed", "imx6-mx30lf2g18ac", "--sweep", "chip=mx30lf2g18ac,k9f1g08u0d", "-c1", "--plot"];
+    assert_eq!(plot(&folder, &chips, "chips.svg").code, Some(0));
+    let svg = std::fs::read_to_string(folder.join("chips.svg")).unwrap();
+    assert!(svg.contains("\nsweeping chip=mx30lf2g18ac,k9f1g08u0d\n"), "{svg}");
+}

@@ -5,7 +5,9 @@ use crate::support::{assert_refused, run, stdout};
 #[test]
 fn a_refused_value_ends_a_sweep_unless_it_is_to_keep_going() {
     let sweep = "speed am62a-w35n01jw -c1 --set bus.reset_pin=false --sweep bus.mode=1-1-1,8D-8D-8D";
-    assert_refused(sweep, &run(sweep));
+    let refused = run(sweep);
+    assert_refused(sweep, &refused);
+    assert!(refused.err.contains("--keep-going"), "{}", refused.err);
     let kept = run(&format!("{sweep} --keep-going"));
     assert_eq!(kept.code, Some(0), "{}", kept.err);
     assert!(
@@ -97,4 +99,18 @@ fn rows_name_what_they_rest_on() {
         assert_eq!(swept[row]["run"]["tests"], alone["tests"], "{chip}");
         assert_eq!(swept[row]["least_certain"], alone["least_certain"], "{chip}");
     }
+}
+
+/// What -k measures is in the rows of a sweep and in every CSV.
+#[test]
+fn the_latency_of_k_is_not_lost() {
+    let speed = "speed rww-mx25uw51245g -b0 -k4096 -c1";
+    let csv = stdout(&format!("{speed} --csv"));
+    let line = csv.lines().find(|line| line.starts_with("read while write,")).unwrap();
+    assert!(
+        csv.lines().next().unwrap().contains("read_ended_ns") && line.ends_with(|c: char| c.is_ascii_digit())
+    );
+    let sweep = format!("{speed} --sweep bus.clock_hz=12e6,16e6");
+    let (text, csv) = (stdout(&sweep), stdout(&format!("{sweep} --csv")));
+    assert!(text.contains("read ended after, ms") && csv.contains(",took_ns,read_ended_ns,"), "{text}{csv}");
 }

@@ -224,7 +224,7 @@ pub enum BadSpec {
     #[error("a program buffer needs `t_buffer_us`, and fits the smallest erase block and 1024 bytes")]
     Buffer,
     /// The bus width on the board is not one that the chip offers.
-    #[error("the chip does not offer a bus of {bits} bits")]
+    #[error("the chip does not offer a {bits}-bit bus")]
     Width {
         /// Bits asked for.
         bits: u8,

@@ -124,7 +124,7 @@ impl<C: SpiChip> SpiController<C> {
             _ => {
                 let by = (profile.reference_hz as f64 / made.max(1) as f64).round();
                 let most = if asked > profile.max_hz {
-                    format!("; the controller ends at {} MHz", mhz(profile.max_hz))
+                    format!("; the controller makes {} MHz at most", mhz(profile.max_hz))
                 } else {
                     String::new()
                 };

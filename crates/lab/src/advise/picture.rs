@@ -2,6 +2,7 @@
 
 use super::Advice;
 use crate::plot::{Chart, Curve, curves};
+use crate::words::measure;
 
 /// Fewer lost pages per page read than this are not drawn: nobody reads 1e20 pages.
 const FLOOR: f64 = 1e-20;
@@ -17,12 +18,10 @@ pub fn picture(advice: &Advice) -> String {
         against.flat_map(|s| s.codes.iter().enumerate().map(|named| curve(named, &s.points))).collect();
     let (chip, use_) = (&advice.chip, &advice.use_);
     let subtitle = format!(
-        "{} year{} at {} C between program and read, {} read{} of the block; bit errors {}",
-        use_.years,
-        if use_.years == 1.0 { "" } else { "s" },
+        "{} at {} C between program and read, {} of the block; bit errors {}",
+        measure(use_.years, "year"),
         use_.temperature_c,
-        use_.reads,
-        if use_.reads == 1.0 { "" } else { "s" },
+        measure(use_.reads, "read"),
         chip.origin_of_errors()
     );
     let title = format!("{}: pages that a code gives up on", chip.chip);

@@ -49,6 +49,27 @@ impl Node {
 /// A node as serde reads it.
 struct Typed<'de>(&'de Node);
 
+/// Largest number up to which a float holds every whole one.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl<'de> Typed<'de> {
+    /// A whole number, which may be written as a float: `1e4`.
+    fn whole<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        match self.0.value {
+            Value::Float(x) if x.fract() == 0.0 && x.abs() <= WHOLE_MAX => visitor.visit_i64(x as i64),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+            self.whole(visitor)
+        })*
+    };
+}
+
 impl<'de> Deserializer<'de> for Typed<'de> {
     type Error = DeError;
 
@@ -91,8 +112,13 @@ impl<'de> Deserializer<'de> for Typed<'de> {
         }
     }
 
+    whole_numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+    }
+
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        bool f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct identifier ignored_any
     }
 }

@@ -1,7 +1,7 @@
 //! What serde's visitors complain of, on its way to a message with a place.
 
 use super::error::{ConfigError, Problem};
-use super::nearest::{listed, nearest, unknown_key};
+use super::nearest::{did_you_mean, listed, unknown_key};
 use super::node::{Node, describe_text, join};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
@@ -59,8 +59,7 @@ impl DeError {
             Kind::UnknownKey { key, known } if *spot == Spot::Key => unknown_key(&path, key, known, node),
             Kind::MissingKey(key) => missing_key(node, &path, key),
             Kind::UnknownVariant { found, known } => {
-                let near = nearest(found, known.iter().copied(), 1);
-                let best = near.first().map_or(String::new(), |best| format!("did you mean `{best}`? "));
+                let best = did_you_mean(found, known.iter().copied());
                 node.wrong(&path, &self).at(place).help(format!("{best}one of {}", listed(known)))
             }
             _ => node.wrong(&path, &self).at(place),

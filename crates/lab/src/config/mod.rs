@@ -48,6 +48,7 @@ mod tests;
 pub use error::{ConfigError, Excerpt, Problem, Report};
 pub use keys::{Key, keys};
 pub use library::{Kind, Library};
+pub use nearest::did_you_mean;
 pub use node::{Node, Table, Value};
 pub use parse::MAX_DEPTH;
 pub use part::{About, Part, Provenance};
@@ -82,6 +83,11 @@ impl Config {
     /// The tree.
     pub fn tree(&self) -> &Node {
         &self.tree
+    }
+
+    /// The tree as TOML, which is a setup that names no other file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.tree).unwrap_or_default()
     }
 
     /// Head of the chip's part file: kind, name and sources.

@@ -21,6 +21,11 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, 
     found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
+/// "did you mean `x`? " with the name that is most like `name`, or nothing.
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known, 1).first().map_or_else(String::new, |best| format!("did you mean `{best}`? "))
+}
+
 /// Keys and names are compared without regard to case, `-` and `_`.
 fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()

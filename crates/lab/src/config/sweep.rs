@@ -2,6 +2,7 @@
 
 use super::error::{ConfigError, Problem};
 use super::library::{Kind, Library};
+use super::nearest::did_you_mean;
 use super::part::Part;
 use super::set::{Override, split, trimmed};
 use super::source::{Place, Source};
@@ -88,7 +89,9 @@ fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, Conf
         };
         match (item.strip_prefix('@'), Range64::parse(item)) {
             (Some(kind), _) => all.extend(chips(library, kind)?.ok_or_else(|| {
-                let help = "kinds of chips are @spi-nand, @spi-nor, @raw-nand and @parallel-nor";
+                let near = did_you_mean(kind, ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"]);
+                let help =
+                    format!("{near}kinds of chips are @spi-nand, @spi-nor, @raw-nand and @parallel-nor");
                 refused(format!("`{kind}` is not a kind of chip")).help(help)
             })?),
             (None, Some(range)) => all.extend(range.values().map_err(refused)?),

@@ -76,6 +76,14 @@ pub enum EccError {
         /// Bytes of OOB that they need.
         bytes: u64,
     },
+    /// Data that end within a page, whose OOB the file with OOB has.
+    #[error("the data end {rest} bytes into page {page}, and the file with OOB has that page, too")]
+    PartOfPage {
+        /// Number of the page, from 0.
+        page: u64,
+        /// Bytes of it.
+        rest: usize,
+    },
     /// Every page is erased: nothing shows which code there is.
     #[error("every page is erased, so nothing shows which code was used")]
     AllErased,
@@ -120,6 +128,9 @@ impl EccError {
             }
             Self::Apart { .. } => {
                 "--oob-size is what each page has there; with --ecc-only it is the code's bytes alone"
+            }
+            Self::PartOfPage { .. } => {
+                "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB"
             }
             Self::AllErased => "give the code with --code",
             Self::Read { .. } => "name a file that can be read",

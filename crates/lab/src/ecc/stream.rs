@@ -165,6 +165,8 @@ pub(super) struct Pages<'a> {
     shape: Shape,
     pages_per_chunk: usize,
     pages: u64,
+    /// Bytes behind the last whole page.
+    rest: usize,
 }
 
 impl<'a> Pages<'a> {
@@ -176,6 +178,7 @@ impl<'a> Pages<'a> {
             apart: dump.apart.map(|apart| Reader::new(apart.bytes)),
             pages_per_chunk: Grouping::new(geometry).pages_per_chunk(),
             pages: 0,
+            rest: 0,
         }
     }
 
@@ -202,6 +205,7 @@ impl<'a> Pages<'a> {
         self.main.fill(&mut chunk.main, self.pages_per_chunk * self.shape.stride)?;
         chunk.pages = chunk.main.len() / self.shape.stride;
         self.pages += chunk.pages as u64;
+        self.rest += chunk.main.len() % self.shape.stride;
         if let (Some(apart), Some(stride)) = (&mut self.apart, self.shape.apart) {
             // Behind the last page one byte more is asked for: there must be none.
             let (want, beyond) = (chunk.pages * stride, usize::from(chunk.main.is_empty()));
@@ -209,6 +213,9 @@ impl<'a> Pages<'a> {
             let bytes = self.pages * stride as u64;
             let how = match chunk.apart.len() {
                 got if got < want => "short",
+                got if got > want && self.rest > 0 => {
+                    return Err(EccError::PartOfPage { page: self.pages, rest: self.rest });
+                }
                 got if got > want => "long",
                 _ => return Ok(!chunk.main.is_empty()),
             };

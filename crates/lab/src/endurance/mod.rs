@@ -20,6 +20,7 @@ pub use report::{Bin, BlockCycles, Life, Point, Report, Trace, run, run_all};
 pub use subject::{Evidence, PAPER_CHIPS, Subject};
 
 use crate::error::Error;
+use crate::words::count;
 use floatgate_device::cells::stress;
 use serde::Serialize;
 
@@ -98,7 +99,11 @@ impl Experiment {
         let blocks = u64::from(self.blocks) * u64::from(self.chips);
         if !(1..=BLOCKS_MAX).contains(&blocks) {
             return Err(Error::asked(
-                format!("{} blocks of {} chips cannot be tested", self.blocks, self.chips),
+                format!(
+                    "{} of {} cannot be tested",
+                    count(self.blocks.into(), "block"),
+                    count(self.chips.into(), "chip")
+                ),
                 format!("choose 1 to {BLOCKS_MAX} blocks in all"),
             ));
         }
@@ -110,7 +115,11 @@ impl Experiment {
         }
         if self.interleave == 0 || self.interleave > self.blocks {
             return Err(Error::asked(
-                format!("{} of {} blocks cannot be written in turn", self.interleave, self.blocks),
+                format!(
+                    "{} of {} cannot be written in turn",
+                    self.interleave,
+                    count(self.blocks.into(), "block")
+                ),
                 "interleave 1 block up to all",
             ));
         }

@@ -35,6 +35,9 @@ pub struct Paper {
     /// Predictions of figures that nobody has published yet.
     #[serde(default, rename = "prediction")]
     pub predictions: Vec<Prediction>,
+    /// The whole document, where this is a selection of its tables: fits are to all rows.
+    #[serde(skip)]
+    pub whole: Option<Box<Self>>,
 }
 
 /// One table.

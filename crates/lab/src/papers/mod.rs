@@ -23,7 +23,7 @@ pub use file::{Fit, Paper, Prediction, Published, Row, RowKind, Table, built_in,
 pub use picture::picture;
 pub use report::{Report, ReportPrediction, ReportRow, Summary};
 
-use crate::config::Library;
+use crate::config::{Library, did_you_mean};
 use crate::error::Error;
 use file::{beyond, rows};
 use include_dir::{Dir, include_dir};
@@ -53,6 +53,7 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
         let title = paper.paper.clone();
         let whole = title.eq_ignore_ascii_case(filter);
         let copy = paper.clone();
+        paper.whole = Some(Box::new(copy.clone()));
         paper.tables.retain(|t| wanted(&copy, &t.name));
         paper.predictions.retain(|p| whole || wanted(&copy, &p.name));
         let left: Vec<String> = rows(paper).map(|(t, r)| format!("{}/{}", t.name, r.row)).collect();
@@ -60,9 +61,11 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
     }
     kept.retain(|p| !p.tables.is_empty() || !p.predictions.is_empty());
     if kept.is_empty() {
+        let short = known.iter().filter_map(|name| name.split_once('/')).map(|(_, table)| table);
+        let near = did_you_mean(filter, known.iter().map(String::as_str).chain(short));
         return Err(Error::asked(
             format!("no paper or table is called {filter:?}"),
-            format!("there are {}", known.join(", ")),
+            format!("{near}there are {}", known.join(", ")),
         ));
     }
     Ok(kept)
@@ -101,7 +104,9 @@ pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<
     let mut report = Vec::new();
     let mut predictions = Vec::new();
     for paper in papers {
-        let left_out = refit::left_out(library, paper);
+        let shown =
+            |name: &str| rows(paper).any(|(table, row)| format!("{}/{}", table.name, row.row) == name);
+        let left_out = refit::left_out(library, paper.whole.as_deref().unwrap_or(paper), shown);
         for (table, row) in rows(paper) {
             let name = format!("{}/{}", table.name, row.row);
             let row = report_row(paper, table, row, &done)?;

@@ -30,11 +30,19 @@ struct Group<'p> {
     subjects: Vec<Subject<'p>>,
 }
 
-/// Residuals by `table/row`, of those rows that a fit can do without.
-pub(super) fn left_out(library: &Library, paper: &Paper) -> BTreeMap<String, f64> {
+/// Residuals by `table/row`, of those rows that a fit can do without and that are `shown`. The fit is to all rows of the paper.
+pub(super) fn left_out(
+    library: &Library,
+    paper: &Paper,
+    shown: impl Fn(&str) -> bool,
+) -> BTreeMap<String, f64> {
     let groups = groups(library, paper);
-    let cases: Vec<(&Group<'_>, usize)> =
-        groups.iter().flat_map(|group| (0..group.subjects.len()).map(move |i| (group, i))).collect();
+    let cases: Vec<(&Group<'_>, usize)> = groups
+        .iter()
+        .flat_map(|group| group.subjects.iter().enumerate().map(move |(i, subject)| (group, i, subject)))
+        .filter(|(_, _, subject)| shown(&subject.name))
+        .map(|(group, i, _)| (group, i))
+        .collect();
     let residual = |&(group, i): &(&Group<'_>, usize)| {
         Some((group.subjects.get(i)?.name.clone(), group.residual_without(library, i)?))
     };

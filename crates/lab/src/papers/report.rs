@@ -130,14 +130,14 @@ pub struct Summary {
     pub ranges_missed: usize,
     /// Parameters fitted, to figures or ranges.
     pub parameters: usize,
-    /// Median of the residuals' sizes.
-    pub median: f64,
+    /// Median of the residuals' sizes; nothing where there are no such rows, as below.
+    pub median: Option<f64>,
     /// Median over predicted rows alone.
-    pub median_predicted: f64,
+    pub median_predicted: Option<f64>,
     /// Median of the residuals of fitted figures when each is left out of its fit.
-    pub median_left_out: f64,
+    pub median_left_out: Option<f64>,
     /// Largest residual's size.
-    pub worst: f64,
+    pub worst: Option<f64>,
     /// The row with the largest residual, `paper/table/row`.
     pub worst_row: String,
     /// Rows whose residual is not the stated one.
@@ -172,18 +172,18 @@ pub(super) fn summarise(rows: &[ReportRow], parameters: usize) -> Summary {
         median: median(sizes(&|_| true)),
         median_predicted: median(sizes(&|r| r.kind == RowKind::Predicted)),
         median_left_out: median(counted().filter_map(|r| r.left_out.map(f64::abs)).collect()),
-        worst: worst.map_or(0.0, |r| r.residual.abs()),
+        worst: worst.map(|r| r.residual.abs()),
         worst_row: worst.map_or_else(String::new, |r| format!("{}/{}/{}", r.paper, r.table, r.row)),
         changed: rows.iter().filter(|r| r.is_changed()).count(),
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+        0 => None,
+        n if n % 2 == 1 => values.get(n / 2).copied(),
+        n => Some(f64::midpoint(*values.get(n / 2 - 1)?, *values.get(n / 2)?)),
     }
 }
 
@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
-        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-12);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(Vec::new()), None);
     }
 }

@@ -14,7 +14,7 @@ pub struct BarRow {
     pub label: String,
     /// Stands at the right, after the time per call: `10711 KiB/s`.
     pub note: String,
-    /// Time of all calls together, by phase.
+    /// Time of all calls together, by phase; nothing in a row that only has a note.
     pub breakdown: Breakdown,
     /// Number of calls that `breakdown` covers; times are shown per call. 0 counts as 1.
     pub calls: u64,
@@ -161,11 +161,14 @@ fn draw_row(canvas: &mut Canvas, layout: &Layout, y: i32, row: &BarRow, (scale, 
     let middle = y + ROW / 2;
     let total = row.total();
     let time = Nanos::from_ns(total).to_string();
-    canvas.text_within((layout.left - GAP, middle), &row.label, NAMES, layout.labels);
-    canvas.text((layout.right() + GAP + layout.totals, middle), &time, TOTALS);
+    canvas.end_within((layout.left - GAP, middle), &row.label, NAMES, layout.labels);
+    if total > 0 {
+        canvas.text((layout.right() + GAP + layout.totals, middle), &time, TOTALS);
+    }
     let notes_at = layout.right() + 2 * GAP + layout.totals;
     canvas.text_within((notes_at, middle), &row.note, NOTES, layout.notes);
     let length = match scale {
+        _ if total == 0 => 0,
         Scale::Time => px(total, longest),
         Scale::Share => PLOT,
     };

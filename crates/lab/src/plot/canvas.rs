@@ -1,7 +1,7 @@
 //! A drawing: boxes, lines and words in px, written as SVG by plotters.
 
 use super::palette::{FAINT, Marker, Rgb, Series, TEXT, WHITE, ink};
-use super::text_width::{cut, width, wrap};
+use super::text_width::{cut, cut_start, width, wrap};
 use floatgate_mtd::Phase;
 use plotters::prelude::{Color, DrawingBackend, FontStyle, IntoFont, RGBColor, SVGBackend, TextStyle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -167,6 +167,12 @@ impl Canvas {
     /// A text cut to what fits `room` px.
     pub(super) fn text_within(&mut self, at: (i32, i32), text: &str, style: Type, room: i32) {
         let text = cut(&printable(text), style.size, room);
+        self.text(at, &text, style);
+    }
+
+    /// As [`text_within`](Self::text_within), with the end of the text where there is no room for all of it.
+    pub(super) fn end_within(&mut self, at: (i32, i32), text: &str, style: Type, room: i32) {
+        let text = cut_start(&printable(text), style.size, room);
         self.text(at, &text, style);
     }
 

@@ -43,6 +43,21 @@ pub(super) fn cut(text: &str, size: i32, room: i32) -> String {
     out
 }
 
+/// `text`, cut with an ellipsis at its start where it is wider than `room` px: labels of settings differ at their ends.
+pub(super) fn cut_start(text: &str, size: i32, room: i32) -> String {
+    if width(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut used = width("…", size);
+    let fits = |c: &char| {
+        used += width(c.encode_utf8(&mut [0; 4]), size);
+        used <= room
+    };
+    let kept: Vec<char> = text.chars().rev().take_while(fits).collect();
+    let end: String = kept.into_iter().rev().collect();
+    format!("…{}", end.trim_start())
+}
+
 /// `text` broken at spaces into lines of at most `room` px, `most` lines; what does not fit is cut.
 pub(super) fn wrap(text: &str, size: i32, room: i32, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -72,12 +87,14 @@ mod tests {
         assert_eq!(wrap(text, 10, 100, 2), ["the quick brown", "fox jumps ove…"]);
         assert_eq!(wrap("  ", 10, 100, 2), [""; 0]);
         assert_eq!(cut("bus.mode=8D-8D-8D", 10, 60), "bus.mo…");
+        assert_eq!(cut_start("bus.mode=8D-8D-8D", 10, 60), "…-8D-8D");
     }
 
     proptest! {
         #[test]
         fn nothing_is_wider_than_its_room(text in ".{0,80}", size in 6..30, room in 40..500) {
             prop_assert!(width(&cut(&text, size, room), size) <= room + 2);
+            prop_assert!(width(&cut_start(&text, size, room), size) <= room + 2);
             for line in wrap(&text, size, room, 3) {
                 prop_assert!(width(&line, size) <= room + 2);
             }

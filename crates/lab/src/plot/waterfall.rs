@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
 use super::lanes::{Lane, Lanes, name};
-use super::palette::{AXIS, FAINT, GRID, STRIPE, TEXT, ink};
+use super::palette::{AXIS, FAINT, GRID, Rgb, STRIPE, TEXT, ink};
 use super::text_width::width;
 use floatgate_device::timeline::Span;
 use floatgate_mtd::{Instant, Nanos};
@@ -12,12 +12,14 @@ const NAMES: i32 = 90;
 const PLOT: i32 = 1040;
 const LEFT: i32 = MARGIN + NAMES;
 const RIGHT: i32 = LEFT + PLOT;
-/// Room for what ends later than it should, and for the last number.
+/// Room for the last number.
 const SLACK: i32 = 24;
 const LANE: i32 = 34;
 const BOX: i32 = 22;
 /// No box is narrower, px.
 const LEAST: i32 = 2;
+/// A box of many spans keeps this share of its colour, however short they are.
+const PALEST: f64 = 0.25;
 /// A box may end this many px later than its time, for the sake of [`LEAST`], and less where the next long one has
 /// little room; what would have to end later still is not drawn, but counted in the tip of the box before.
 const DRIFT: i32 = 8;
@@ -26,7 +28,8 @@ const DRIFT: i32 = 8;
 /// dies, time to scale from the operation's start, spans as boxes in their phases' colours.
 ///
 /// What a box says in full (what, phase, start, length) is its tip, for viewers that show tips. The shortest span is
-/// visible; neighbours too short to tell apart are drawn as one box when they are the same.
+/// visible; neighbours too short to tell apart are drawn as one box when they are the same, the paler the more idle time is
+/// between them.
 pub fn waterfall_svg(spans: &[Span], title: &str, subtitle: &str) -> String {
     let lanes = Lanes::new(spans);
     let mut canvas = Canvas::new(title, RIGHT + SLACK + MARGIN);
@@ -94,6 +97,10 @@ struct Drawn {
     span: Span,
     /// Number of equal spans that it stands for.
     times: u32,
+    /// Time of all of them.
+    busy: Nanos,
+    /// End of the last of them.
+    end: Instant,
     /// Number of further events behind it that could not be drawn.
     hidden: u32,
 }
@@ -106,6 +113,14 @@ impl Drawn {
 
     fn what(&self) -> String {
         if self.times > 1 { format!("{} x{}", self.span.what, self.times) } else { self.span.what.to_owned() }
+    }
+
+    /// Colour of the phase, as pale as the resource is idle meanwhile.
+    fn colour(&self) -> Rgb {
+        let all = self.end.since(self.span.start).as_ns();
+        let share = (self.busy.as_ns() as f64 / all.max(1) as f64).clamp(PALEST, 1.0);
+        let part = if self.times > 1 { share } else { 1.0 };
+        ink(self.span.phase).rgb.map(|c| (255.0 - (255.0 - f64::from(c)) * part).round() as u8)
     }
 
     fn length(&self) -> Nanos {
@@ -136,14 +151,20 @@ fn boxes(lane: &Lane, lanes: &Lanes) -> Vec<Drawn> {
     let drifts = drifts(&places);
     let mut out: Vec<Drawn> = Vec::new();
     for ((span, &(a, b)), drift) in lane.spans.iter().zip(&places).zip(drifts) {
-        let from = out.last().map_or(a, |last| last.to.max(a));
+        let (busy, end) = (span.end.since(span.start), span.end);
+        // The last box ends where the axis does.
+        let from = out.last().map_or(0, |last| last.to).max(a.min(RIGHT - LEAST));
         match out.last_mut() {
             Some(last) if last.absorbs(span, a, b) => {
                 last.to = last.to.max(b);
                 last.times += 1;
+                let sum = last.busy.as_ns().saturating_add(busy.as_ns());
+                (last.busy, last.end) = (Nanos::from_ns(sum), last.end.max(end));
             }
-            Some(last) if from + LEAST > b + drift => last.hidden += 1,
-            _ => out.push(Drawn { from, to: b.max(from + LEAST), span: *span, times: 1, hidden: 0 }),
+            Some(last) if from + LEAST > (b + drift).min(RIGHT) => last.hidden += 1,
+            _ => {
+                out.push(Drawn { from, to: b.max(from + LEAST), span: *span, times: 1, busy, end, hidden: 0 })
+            }
         }
     }
     out
@@ -171,7 +192,7 @@ fn draw_boxes(canvas: &mut Canvas, y: i32, boxes: &[Drawn], lanes: &Lanes) {
         // A line of ground between neighbours that are wide enough.
         let shown = if w >= 4 { w - 1 } else { w };
         let area = Area { x: drawn.from, y: y + (LANE - BOX) / 2, w: shown, h: BOX };
-        canvas.fill(area, ink(drawn.span.phase).rgb, drawn.tip(lanes));
+        canvas.fill(area, drawn.colour(), drawn.tip(lanes));
         let until = boxes.get(i + 1).map_or(RIGHT + SLACK, |next| next.from);
         draw_label(canvas, y + LANE / 2, drawn, until);
     }
@@ -184,7 +205,8 @@ fn draw_label(canvas: &mut Canvas, middle: i32, drawn: &Drawn, until: i32) {
     let texts = [long, what];
     let room = drawn.to - drawn.from - 8;
     if let Some(text) = texts.iter().find(|text| width(text, SMALL) <= room) {
-        let colour = ink(drawn.span.phase).text();
+        let pale = drawn.colour() != ink(drawn.span.phase).rgb;
+        let colour = if pale { TEXT } else { ink(drawn.span.phase).text() };
         let centre = drawn.from + (drawn.to - drawn.from) / 2;
         canvas.text((centre, middle), text, Type::new(SMALL, colour, Anchor::Middle));
     } else if let Some(text) = texts.iter().find(|text| width(text, SMALL) + 12 <= until - drawn.to) {
@@ -254,6 +276,20 @@ mod tests {
         assert_eq!(data, 64);
     }
 
+    /// Short spans far apart are drawn as one pale box, spans without a pause as one in the phase's colour.
+    #[test]
+    fn what_is_idle_is_pale() {
+        let at = |every: u64| {
+            (0..2000).map(move |n| span(Resource::Bus, Phase::Data, "data", every * n, every * n + 10))
+        };
+        for (every, colour) in [(10, ink(Phase::Data).rgb), (100, [203, 223, 251])] {
+            let lanes = Lanes::new(&at(every).collect::<Vec<_>>());
+            let boxes = boxes(&lanes.lanes[0], &lanes);
+            assert!(boxes.iter().all(|b| b.times > 1), "{boxes:?}");
+            assert_eq!(boxes[0].colour(), colour);
+        }
+    }
+
     #[test]
     fn nothing_is_a_document_too() {
         let svg = waterfall_svg(&[], "<nothing>", "");
@@ -277,7 +313,7 @@ mod tests {
             for lane in &lanes.lanes {
                 let boxes = boxes(lane, &lanes);
                 prop_assert!(boxes.windows(2).all(|w| w[0].to <= w[1].from));
-                prop_assert!(boxes.iter().all(|b| b.from < b.to && b.to <= RIGHT + DRIFT));
+                prop_assert!(boxes.iter().all(|b| b.from < b.to && b.to <= RIGHT));
             }
         }
     }

@@ -10,6 +10,7 @@ use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, RamFla
 use crate::Error;
 use crate::config::{Config, Library, Override};
 use crate::rig::{self, RigOptions};
+use crate::words::count;
 
 /// Flash in memory that can be copied at any moment. Copies have to be cheap: there is one for each step of a workload and
 /// one for each run.
@@ -90,7 +91,8 @@ pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, St
         size_bytes.unwrap_or_else(|| DEFAULT_BYTES.max(MIN_BLOCKS * erase_bytes).min(device.size_bytes));
     if wanted > device.size_bytes || wanted < erase_bytes {
         return Err(format!(
-            "a size of {wanted} bytes, where it has {} in blocks of {erase_bytes}",
+            "a size of {}, where it has {} in blocks of {erase_bytes}",
+            count(wanted, "byte"),
             device.size_bytes
         ));
     }

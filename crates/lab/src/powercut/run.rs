@@ -12,6 +12,7 @@ use super::random::Random;
 use super::record::{Moment, Recording};
 use super::state::{FileNow, Tree};
 use super::workload;
+use crate::words::count;
 
 /// State that a recovery has brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +239,7 @@ fn adds_up(fs: &mut Fs, cuts: u64) -> Result<(), String> {
     let aside =
         pebs().filter(|peb| matches!(peb.state, PebState::Erroneous | PebState::Corrupted)).count() as u64;
     if aside > cuts {
-        return Err(format!("{aside} PEBs are set aside after {cuts} cuts"));
+        return Err(format!("PEBs set aside: {aside}, after {}", count(cuts, "cut")));
     }
     Ok(())
 }

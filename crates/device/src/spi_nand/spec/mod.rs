@@ -11,6 +11,7 @@ pub use tables::{
 use crate::cells::{ErrorSpec, WearSpec};
 use crate::spi::{Mode, Variant};
 use crate::units;
+use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
 /// A SPI NAND.
@@ -165,6 +166,7 @@ impl SpiNandSpec {
             ("otp", self.otp.as_ref().is_none_or(text_ok), "names of at most 12 and 20 characters"),
             ("otp.user_pages", self.otp.as_ref().is_none_or(|o| o.user_pages <= 256), "at most 256"),
             ("nop", self.nop > 0, "at least 1"),
+            ("timing.t_rd_us", self.timing.t_rd_us > Nanos::ZERO, "0, and no array works in no time"),
             (
                 "read_retry.lowered",
                 self.read_retry.as_ref().is_none_or(ReadRetry::is_possible),

@@ -60,7 +60,7 @@ pub enum ProbeError {
     #[error("chip, controller and board have no {0} command in common")]
     NoCommand(&'static str),
     /// No such erase type.
-    #[error("the chip cannot erase blocks of {wanted} bytes; it offers {offered:?}")]
+    #[error("the chip cannot erase blocks of {wanted} B; it offers {offered:?}")]
     NoEraseType {
         /// Wanted size.
         wanted: u64,

@@ -20,22 +20,31 @@ pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
         reports.iter().enumerate().map(|(i, r)| (Key::Plain(series(i)), r.chip.clone())).collect();
     let mut top = keys(canvas, y, WIDTH - MARGIN, &chips) + 24;
     let last = reports.iter().flat_map(|r| r.trace.points.last()).map(|p| p.cycle).max().unwrap_or(1);
-    let x = Scale::log((MARGIN + LABELS, WIDTH - MARGIN - EDGE), FIRST, (last as f64).max(FIRST));
+    let first = first_cycle(last);
+    let x = Scale::log((MARGIN + LABELS, WIDTH - MARGIN - EDGE), first, (last as f64).max(first));
     if reports.iter().any(|r| r.program.is_some()) {
-        panel(canvas, top, &x, reports, ("program time, us", |p| p.program_us));
+        panel(canvas, top, (&x, first), reports, ("program time, us", |p| p.program_us));
         top += PANEL + 68;
     }
-    panel(canvas, top, &x, reports, ("erase time, us", |p| Some(p.erase_us)));
+    panel(canvas, top, (&x, first), reports, ("erase time, us", |p| Some(p.erase_us)));
     top + PANEL + 40
 }
 
-/// First cycle on the axis, which is logarithmic: earlier ones have the same times.
-const FIRST: f64 = 10.0;
+/// First cycle on the axis, which is logarithmic: in longer lives, the cycles before the tenth have the same times.
+const fn first_cycle(last: u64) -> f64 {
+    if last < 100 { 1.0 } else { 10.0 }
+}
 
 /// Title of an operation's time, and the time at a point.
 type Operation = (&'static str, fn(&Point) -> Option<f64>);
 
-fn panel(canvas: &mut Canvas, top: i32, x: &Scale, reports: &[Report], (name, time): Operation) {
+fn panel(
+    canvas: &mut Canvas,
+    top: i32,
+    (x, first): (&Scale, f64),
+    reports: &[Report],
+    (name, time): Operation,
+) {
     let bottom = top + PANEL;
     let all = || reports.iter().flat_map(|r| &r.trace.points).filter_map(time);
     let (min, max) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
@@ -48,7 +57,7 @@ fn panel(canvas: &mut Canvas, top: i32, x: &Scale, reports: &[Report], (name, ti
     grid(canvas, x, (top, bottom), "program and erase cycles");
     vertical_title(canvas, top, name);
     for (i, report) in reports.iter().enumerate() {
-        let at = |p: &Point| Some((x.at((p.cycle as f64).max(FIRST)), y.at(time(p)?)));
+        let at = |p: &Point| Some((x.at((p.cycle as f64).max(first)), y.at(time(p)?)));
         let points: Vec<(i32, i32)> = report.trace.points.iter().filter_map(at).collect();
         canvas.path(steps(&points), series(i), &format!("{}: {name}", report.chip));
     }
