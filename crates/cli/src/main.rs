@@ -84,6 +84,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    output::refuse_closed_stdout();
     let command = match parse() {
         Ok(cli) => cli.command,
         Err(message) if message.use_stderr() => message.exit(),

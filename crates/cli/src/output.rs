@@ -7,6 +7,26 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// True when the process was started without a stdout.
+static NO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+ctor::declarative::ctor! {
+    /// Looks for stdout before the standard library does, which opens /dev/null in the place of one that is closed.
+    #[ctor(unsafe)]
+    fn look_for_stdout() {
+        let is_closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
+        NO_STDOUT.store(is_closed, Ordering::Relaxed);
+    }
+}
+
+/// Lets outputs to a stdout that the process does not have fail.
+pub(crate) fn refuse_closed_stdout() {
+    if NO_STDOUT.load(Ordering::Relaxed) {
+        floatgate_lab::output::refuse_stdout();
+    }
+}
 
 /// The failure of a write to stdout.
 pub(crate) fn stdout_failed(error: &io::Error) -> Failure {

@@ -83,6 +83,18 @@ fn wrong_plurals(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn unsafe_code_is_where_it_is_known_to_be() {
+    let allows = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.contains("allow(unsafe_code") || text.contains("ctor(unsafe)")
+    };
+    let sources = CRATES.iter().flat_map(|name| files(&crates().join(name).join("src"), "rs"));
+    let found: Vec<PathBuf> = sources.filter(allows).collect();
+    let known = ["cli/src/output.rs", "ecc/src/simd/mod.rs"];
+    assert!(found.iter().all(|path| known.iter().any(|known| path.ends_with(known))), "{found:?}");
+}
+
+#[test]
 fn golden_files_have_one_in_the_singular() {
     assert_eq!(
         wrong_plurals("with 1 blocks, and 11 blocks; 2^32 - 1 bytes; 0 to 1 times"),

@@ -39,11 +39,14 @@ pub enum OutputError {
     /// The name is a symbolic link whose target does not exist.
     #[error("{} is a symbolic link to a file that does not exist", .0.display())]
     Dangling(PathBuf),
+    /// Somebody mounts the file for writing or changes it: what they write would be lost with it.
+    #[error("{} is mounted or being changed by another floatgate", .0.display())]
+    InUse(PathBuf),
     /// Binary data would go to a terminal.
     #[error("the output is binary, and stdout is a terminal")]
     Terminal,
     /// The host refuses.
-    #[error("{}: {error}", .path.display())]
+    #[error("{}: {error}", shown(.path))]
     Host {
         /// The output.
         path: PathBuf,
@@ -52,15 +55,24 @@ pub enum OutputError {
     },
 }
 
+/// The name of an output in a message.
+fn shown(path: &Path) -> String {
+    if is_stdout(path) { "stdout".to_owned() } else { path.display().to_string() }
+}
+
 impl OutputError {
     /// Advice to the user.
     pub fn help(&self) -> &'static str {
         match self {
             Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => "name another file for the output",
+            Self::InUse(_) => {
+                "wait until it has ended, unmount the image, or name another file for the output"
+            }
             Self::Terminal => "name a file, or pipe the output into a command",
             Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
                 "the disk is full: a file that had this name before is unchanged; name a place with more room"
             }
+            Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
             Self::Host { .. } => "name a file in a folder that you can write to",
         }
     }
@@ -74,8 +86,8 @@ impl OutputError {
 /// Where the bytes of an output are until it is complete, and where they go then.
 #[derive(Debug)]
 enum Place {
-    /// In a temporary file, which is renamed to `target`.
-    Renamed { temporary: Temporary, target: PathBuf },
+    /// In a temporary file, which is renamed to `target`. The file that it replaces is locked until then.
+    Renamed { temporary: Temporary, target: PathBuf, _replaced: Option<File> },
     /// In a temporary file, which is copied to a device or a pipe.
     Copied { temporary: Temporary, device: File },
     /// In the device, the pipe or stdout.
@@ -104,7 +116,15 @@ impl Output {
                 Temporary::new(&std::env::temp_dir(), None).map_err(OutputError::host(path))?;
             return Ok(Self { name: path.to_owned(), file, place: Place::Copied { temporary, device } });
         }
-        Self::beside(path)
+        Self::beside(path, true)
+    }
+
+    /// A new file in the place of one whose lock the caller holds.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn replace(path: &Path) -> Result<Self, OutputError> {
+        Self::beside(path, false)
     }
 
     /// An output that is written from its beginning to its end; `-` is stdout.
@@ -121,32 +141,40 @@ impl Output {
             let file = open_special(path, &metadata)?;
             return Ok(Self { name: path.to_owned(), file, place: Place::Direct });
         }
-        Self::beside(path)
+        Self::beside(path, true)
     }
 
     /// Stdout without a buffer: a failure is known when a write returns, not when the process ends and nobody looks.
     ///
     /// # Errors
-    /// The host refuses another descriptor.
+    /// The process has no stdout; the host refuses another descriptor.
     pub fn stdout() -> Result<Self, OutputError> {
         let path = Path::new("-");
+        if NO_STDOUT.load(Ordering::Relaxed) {
+            return Err(OutputError::host(path)(rustix::io::Errno::BADF.into()));
+        }
         #[expect(clippy::disallowed_methods, reason = "the one writer of stdout")]
         let stdout = rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
         Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct })
     }
 
     /// A temporary file in the folder of the target. What a symbolic link leads to is replaced, not the link.
-    fn beside(path: &Path) -> Result<Self, OutputError> {
+    fn beside(path: &Path, lock: bool) -> Result<Self, OutputError> {
         let target = match path.canonicalize() {
             Ok(target) => target,
             Err(_) if path.is_symlink() => return Err(OutputError::Dangling(path.to_owned())),
             Err(_) => path.to_owned(),
         };
+        let replaced = if lock { lock_shared(path, &target)? } else { None };
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let old = std::fs::metadata(&target).ok();
         let (temporary, file) = Temporary::new(folder, old.as_ref()).map_err(OutputError::host(path))?;
-        Ok(Self { name: path.to_owned(), file, place: Place::Renamed { temporary, target } })
+        Ok(Self {
+            name: path.to_owned(),
+            file,
+            place: Place::Renamed { temporary, target, _replaced: replaced },
+        })
     }
 
     /// The output as the user named it.
@@ -179,7 +207,7 @@ impl Output {
     pub fn finish(self) -> Result<(), OutputError> {
         let Self { name, mut file, place } = self;
         let done = match place {
-            Place::Renamed { temporary, target } => file
+            Place::Renamed { temporary, target, _replaced } => file
                 .sync_all()
                 .and_then(|()| temporary.rename_to(&target))
                 .and_then(|()| sync_folder(&target)),
@@ -192,6 +220,15 @@ impl Output {
         };
         done.map_err(OutputError::host(&name))
     }
+}
+
+/// True when the process was started without a stdout.
+static NO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// From here on every output to stdout fails: the process was started without one (`>&-`), and the standard library has put
+/// /dev/null in its place.
+pub fn refuse_stdout() {
+    NO_STDOUT.store(true, Ordering::Relaxed);
 }
 
 /// True when a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.
@@ -339,6 +376,16 @@ fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
     }
 }
 
+/// Keeps others from changing a file that is to be replaced. Who may replace it, but not open it, does so without a lock.
+fn lock_shared(name: &Path, target: &Path) -> Result<Option<File>, OutputError> {
+    let Ok(file) = File::open(target) else { return Ok(None) };
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(OutputError::InUse(name.to_owned())),
+        // Some network filesystems have no locks.
+        _ => Ok(Some(file)),
+    }
+}
+
 /// Opens a device for writing. It may have become another file meanwhile: that one is not touched.
 fn open_special(path: &Path, metadata: &Metadata) -> Result<File, OutputError> {
     let file = File::options().write(true).open(path).map_err(OutputError::host(path))?;
@@ -452,6 +499,27 @@ mod tests {
         assert!(matches!(Output::create(&hard, &[&input]), Err(OutputError::SameFile { .. })));
         assert!(matches!(Output::create(folder.path(), &[&input]), Err(OutputError::Folder(_))));
         assert!(matches!(Output::create(&dangling, &[&input]), Err(OutputError::Dangling(_))));
+    }
+
+    #[test]
+    fn a_file_that_somebody_changes_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("image");
+        std::fs::write(&target, "old").unwrap();
+        let changed = File::open(&target).unwrap();
+        rustix::fs::flock(&changed, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(matches!(Output::create(&target, &[]), Err(OutputError::InUse(_))));
+        assert!(matches!(Output::stream(&target, &[]), Err(OutputError::InUse(_))));
+        Output::replace(&target).unwrap().finish().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
+        // Nobody has the new file.
+        let output = Output::create(&target, &[]).unwrap();
+        let late = rustix::fs::flock(
+            File::open(&target).unwrap(),
+            rustix::fs::FlockOperation::NonBlockingLockExclusive,
+        );
+        assert_eq!(late, Err(rustix::io::Errno::WOULDBLOCK));
+        output.finish().unwrap();
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The commit: the index and the LEB properties on flash become what they are in memory, and the journal starts anew.
 //! Linux: `fs/ubifs/commit.c`.
 
+use std::sync::Arc;
+
 use super::core::Core;
 use super::error::Result;
+use super::journal::Room;
 use super::tnc::IndexHead;
 use crate::volume::Volume;
 use floatgate_media::ubifs::SuperblockFlags;
@@ -36,6 +39,7 @@ impl<V: Volume> Core<V> {
     /// The order is what makes a power cut harmless at any point: up to the master node the old index, the old LEB properties
     /// and all that was in the journal stay as they are; after it nothing refers to them.
     fn do_commit(&mut self) -> Result<()> {
+        self.make_index_room()?;
         self.sync_heads()?;
         let mut master = self.master;
         master.commit += 1;
@@ -49,7 +53,7 @@ impl<V: Volume> Core<V> {
         }
         self.space.start_commit(&mut self.io)?;
         self.log.start_commit(&mut self.io, master.commit)?;
-        let mut head = IndexHead { lnum: master.index_head_lnum, offset: master.index_head_offset };
+        let mut head = IndexHead::of(&master);
         let root = self.tnc.commit(&mut self.io, &mut self.space, &mut head)?;
         (master.root_lnum, master.root_offset, master.root_len) = (root.lnum, root.offset, root.len);
         (master.index_head_lnum, master.index_head_offset) = (head.lnum, head.offset);
@@ -68,6 +72,25 @@ impl<V: Volume> Core<V> {
             self.write_superblock()?;
         }
         self.end_commit()
+    }
+
+    /// Collects garbage while the index would find no LEB to go to. Where budgets prevent that, it finds gaps at least.
+    fn make_index_room(&mut self) -> Result<()> {
+        // There is nothing to collect in a filesystem that is being filled, and nowhere to collect to in the middle of a recovery.
+        if self.log.is_deferred() || self.gc_lnum.is_none() {
+            return Ok(());
+        }
+        let layout = Arc::clone(self.io.layout());
+        for _ in 0..layout.limits.main_lebs() {
+            let enough = !self.space.is_overfull()
+                || self.tnc.lebs_needed(&layout, IndexHead::of(&self.master)) <= self.space.lebs_for_index();
+            if enough {
+                break;
+            }
+            let Room::Ready(lnum) = self.collect(true)? else { break };
+            self.space.set_taken(lnum, false)?;
+        }
+        Ok(())
     }
 
     /// True when this is an image whose free space the first mount on its flash erases. It expects a log without references then.

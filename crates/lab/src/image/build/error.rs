@@ -80,6 +80,9 @@ impl BuildError {
             Self::VolumeTooSmall { .. } => {
                 "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
             }
+            Self::Image(ImageError::Ubifs(_)) => {
+                "leave the sizes of journal, log and orphans to their defaults, or give a larger --volume-size"
+            }
             Self::Image(error) => return error.help(),
             Self::Ubi(error) => error.help(),
             Self::Stopped => "this is a bug in floatgate: please report it",

@@ -216,10 +216,14 @@ fn attempt(
 impl Ended {
     fn write(&self) -> Result<Committed, ImageError> {
         let special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
-        let in_place = self.output.is_none() && (special || matches!(self.found.content, Content::Ubi(_)));
+        let in_place = special || matches!(self.found.content, Content::Ubi(_));
         let file = self.output.clone().unwrap_or_else(|| self.path.clone());
         let from = std::fs::metadata(&self.path).map_err(ImageError::File)?.len();
-        let written_bytes = if in_place { self.write_in_place()? } else { self.write_anew(&file)? };
+        let written_bytes = match &self.output {
+            Some(output) => self.write_anew(Output::create(output, &[])?)?,
+            None if in_place => self.write_in_place()?,
+            None => self.write_anew(Output::replace(&self.path)?)?,
+        };
         let to = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
         let mut grown = self.grown.clone();
         if to > from {
@@ -249,9 +253,8 @@ impl Ended {
     }
 
     /// Copies the file, changes the copy, and gives it the name.
-    fn write_anew(&self, to: &Path) -> Result<u64, ImageError> {
+    fn write_anew(&self, copy: Output) -> Result<u64, ImageError> {
         let source = File::open(&self.path).map_err(ImageError::File)?;
-        let copy = Output::create(to, &[])?;
         output::copy_sparse(&source, copy.file()).map_err(|error| copy.failed(error))?;
         let written = self.write_changes(copy.file())?;
         copy.finish()?;

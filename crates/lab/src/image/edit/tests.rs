@@ -489,15 +489,7 @@ fn what_looks_like_a_bad_block_is_left_alone() {
 
 /// An image as mkfs.ubifs and ubinize make it: the filesystem ends behind its data, too early to be mounted for writing.
 fn minimal() -> (Vec<u8>, Vec<u8>) {
-    let geometry = floatgate_stack::VolumeGeometry {
-        lebs: 70,
-        leb_bytes: (PEB - 1024) as u32,
-        min_io_bytes: 512,
-        max_write_bytes: 512,
-        leb_start: 0,
-        read_only: false,
-    };
-    let volume = BareVolume::new(Vec::new(), geometry);
+    let volume = BareVolume::new(Vec::new(), VOLUME);
     let options = FormatOptions { deferred: true, max_lebs: Some(70), ..FormatOptions::default() };
     let mut fs = Ubifs::format(volume, &options, Behaviour::default()).map_err(|(error, _)| error).unwrap();
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
@@ -511,6 +503,16 @@ fn minimal() -> (Vec<u8>, Vec<u8>) {
 
 /// Bytes of a LEB.
 const LEB: usize = PEB - 1024;
+
+/// A volume on that flash.
+const VOLUME: floatgate_stack::VolumeGeometry = floatgate_stack::VolumeGeometry {
+    lebs: 70,
+    leb_bytes: LEB as u32,
+    min_io_bytes: 512,
+    max_write_bytes: 512,
+    leb_start: 0,
+    read_only: false,
+};
 
 /// A UBI device with a volume of this number of LEBs, as short as ubinize makes it.
 fn enclosed(bare: &[u8], lebs: u32, flags: VolumeFlags) -> Vec<u8> {
@@ -539,27 +541,54 @@ fn exact() -> AttachOptions {
 
 /// A filesystem of as few LEBs as hold a file with this number of bytes and one with 8: nothing is left.
 fn dense(bytes: usize) -> (Vec<u8>, u32) {
-    (17..).find_map(|lebs| dense_in(lebs, bytes).map(|bare| (bare, lebs))).unwrap()
+    dense_of(&[("data".into(), noise(1, bytes)), ("small".into(), b"12345678".to_vec())])
 }
 
-fn dense_in(lebs: u32, bytes: usize) -> Option<Vec<u8>> {
-    let geometry = floatgate_stack::VolumeGeometry {
-        lebs,
-        leb_bytes: LEB as u32,
-        min_io_bytes: 512,
-        max_write_bytes: 512,
-        leb_start: 0,
-        read_only: false,
-    };
+/// A filesystem of as few LEBs as hold these files.
+fn dense_of(files: &[(String, Vec<u8>)]) -> (Vec<u8>, u32) {
+    (17..).find_map(|lebs| dense_in(lebs, files).map(|bare| (bare, lebs))).unwrap()
+}
+
+fn dense_in(lebs: u32, files: &[(String, Vec<u8>)]) -> Option<Vec<u8>> {
+    let geometry = floatgate_stack::VolumeGeometry { lebs, ..VOLUME };
     let options =
         FormatOptions { deferred: true, log_lebs: Some(3), max_lebs: Some(lebs), ..FormatOptions::default() };
     let mut fs = Ubifs::format(BareVolume::new(Vec::new(), geometry), &options, Behaviour::default()).ok()?;
     let new = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
-    for (name, data) in [(&b"data"[..], noise(1, bytes)), (b"small", b"12345678".to_vec())] {
-        let file = fs.create(fs.root(), name, &new).ok()?;
-        fs.write(file, 0, &data).ok()?;
+    for (name, data) in files {
+        let file = fs.create(fs.root(), name.as_bytes(), &new).ok()?;
+        fs.write(file, 0, data).ok()?;
     }
     Some(fs.unmount().ok()?.into_store())
+}
+
+/// Every removal finds room for the index by garbage collection, whether the image is changed or mounted.
+#[test]
+fn a_filesystem_without_slack_can_be_emptied() {
+    for len in [700, 5000] {
+        let files: Vec<_> =
+            (0..300_000 / (len + 300)).map(|n| (format!("f{n}"), noise(n as u64, len))).collect();
+        let (bare, _) = dense_of(&files);
+        let (_folder, file) = folder(&bare);
+        for (name, _) in &files {
+            edit(&file, &options(), |editor| editor.remove(&path(name), false))
+                .unwrap_or_else(|error| panic!("files of {len} bytes, {name}: {error}"));
+        }
+        assert_eq!(fs::read(&file).unwrap().len(), bare.len());
+        let mut fs = mount(&file);
+        assert_eq!(fs.check().unwrap(), []);
+        drop(fs);
+
+        let geometry = floatgate_stack::VolumeGeometry { lebs: (bare.len() / LEB) as u32, ..VOLUME };
+        let volume = BareVolume::new(bare, geometry);
+        let mounted = Ubifs::mount(volume, &ubifs::MountOptions::default(), Behaviour::default());
+        let mut fs = mounted.map_err(|(error, _)| error).unwrap();
+        for (name, _) in &files {
+            let removed = fs.unlink(fs.root(), name.as_bytes()).and_then(|()| fs.sync());
+            removed.unwrap_or_else(|error| panic!("mounted, files of {len} bytes, {name}: {error}"));
+        }
+        assert_eq!(fs.check().unwrap(), []);
+    }
 }
 
 /// The sizes of the volume and of the file stay, with the flag for all free space and without, at every filling of the last LEBs.

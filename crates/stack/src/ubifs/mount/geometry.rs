@@ -58,7 +58,7 @@ pub(crate) fn superblock(volume: VolumeGeometry, options: &FormatOptions) -> Res
         return Err(Error::Superblock(format!("{leb_count} LEBs are too few, {MIN_LEBS} are needed")));
     }
     let areas = match options.style {
-        FormatStyle::Mkfs => mkfs_areas(units, max_leb_count, options),
+        FormatStyle::Mkfs => mkfs_areas(units, leb_count, max_leb_count, options),
         FormatStyle::Linux => linux_areas(units, leb_count, options),
     };
     let first_lnum = LOG_LEB.saturating_add(areas.log_lebs);
@@ -139,18 +139,20 @@ impl Units {
 }
 
 /// The areas that `mkfs.ubifs` chooses. Where it refuses a small volume because of the log, the log goes without the two LEBs
-/// that are more than necessary.
-fn mkfs_areas(units: Units, max_lebs: u32, options: &FormatOptions) -> Areas {
+/// that are more than necessary; and where the filesystem is to become larger than its volume is now, the journal takes at
+/// most half of what the volume has for it, as Linux refuses one that does not fit.
+fn mkfs_areas(units: Units, lebs: u32, max_lebs: u32, options: &FormatOptions) -> Areas {
     let leb = u64::from(units.leb_bytes);
     let orphan_lebs = options.orphan_lebs.unwrap_or(1);
-    let rest = max_lebs.saturating_sub(LOG_LEB + MIN_LPT_LEBS).saturating_sub(orphan_lebs);
-    let main = rest.saturating_sub(options.log_lebs.unwrap_or(MIN_LOG_LEBS));
-    let default = (u64::from(main / 8) * leb).min(MAX_JOURNAL_BYTES).max(4 * leb);
+    let behind_log = |lebs: u32| lebs.saturating_sub(LOG_LEB + MIN_LPT_LEBS).saturating_sub(orphan_lebs);
+    let main = |lebs| behind_log(lebs).saturating_sub(options.log_lebs.unwrap_or(MIN_LOG_LEBS));
+    let default = u64::from((main(max_lebs) / 8).min(main(lebs) / 2)) * leb;
+    let default = default.min(MAX_JOURNAL_BYTES).max(4 * leb);
     let journal_bytes = options.journal_bytes.unwrap_or(default);
     let start = u64::from(COMMIT_START_BYTES.next_multiple_of(units.min_io_bytes));
     let least = units.lebs(units.references(units.lebs(journal_bytes)) + start) + 1;
     // The main area has to hold nine LEBs.
-    let room = u64::from(rest.saturating_sub(9));
+    let room = u64::from(behind_log(max_lebs).saturating_sub(9));
     let log_lebs = (least + 2).min(room.max(least));
     let log_lebs = options.log_lebs.unwrap_or(u32::try_from(log_lebs).unwrap_or(u32::MAX));
     Areas { journal_bytes, log_lebs, orphan_lebs }

@@ -60,6 +60,11 @@ impl Space {
         self.min_index_lebs().saturating_sub(self.totals().index_lebs)
     }
 
+    /// Number of LEBs that [`find_free_for_index`](Self::find_free_for_index) finds, one after the other.
+    pub(crate) fn lebs_for_index(&self) -> usize {
+        self.table.iter().filter(|(_, _, category)| REUSABLE.contains(category)).count()
+    }
+
     /// A LEB with at least `bytes` free at its end for a journal head, which becomes taken; `squeeze` prefers one that
     /// has nodes in it to an empty one (Linux: the head of inodes and entries). LEBs kept back for the index are left
     /// alone. Returns the LEB and the offset where its free space begins. A LEB that is all free has been unmapped.

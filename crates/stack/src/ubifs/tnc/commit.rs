@@ -67,6 +67,11 @@ impl Tnc {
         }
     }
 
+    /// Number of empty LEBs that a commit takes if it fills no gaps.
+    pub(crate) fn lebs_needed(&self, layout: &Layout, head: IndexHead) -> usize {
+        lebs_needed(layout, head, &self.pending(layout))
+    }
+
     /// Changed nodes, children before parents.
     fn pending(&self, layout: &Layout) -> VecDeque<Pending> {
         let mut out = VecDeque::with_capacity(self.arena.dirty());

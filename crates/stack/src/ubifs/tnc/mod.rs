@@ -42,7 +42,7 @@ use super::layout::Place;
 use super::limits::Limits;
 use super::space::{LebSpace, Space};
 use crate::volume::Volume;
-use floatgate_media::ubifs::Key;
+use floatgate_media::ubifs::{Key, Master};
 
 /// Write position of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,13 @@ pub(crate) struct IndexHead {
     pub(crate) lnum: u32,
     /// Its first byte.
     pub(crate) offset: u32,
+}
+
+impl IndexHead {
+    /// The position that a master node tells.
+    pub(crate) const fn of(master: &Master) -> Self {
+        Self { lnum: master.index_head_lnum, offset: master.index_head_offset }
+    }
 }
 
 /// LEB properties as far as the index needs them.

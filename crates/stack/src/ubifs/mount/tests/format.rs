@@ -67,6 +67,18 @@ fn the_smallest_volume_has_a_filesystem() {
 }
 
 #[test]
+fn the_default_journal_fits_a_volume_that_is_to_grow() {
+    for (lebs, max) in [(20, 500), (33, 500), (40, 2000), (80, 20_000)] {
+        let volume = TestVolume::new(lebs, LEB, UNIT, UNIT);
+        let options = FormatOptions { max_lebs: Some(max), ..FormatOptions::default() };
+        let mut core = Core::format(volume, &options)
+            .unwrap_or_else(|(error, _)| panic!("{lebs} of {max} LEBs: {error}"));
+        create(&mut core, b"a");
+        assert!(find(&mut mount(unmount(core), &WRITE), b"a").is_some(), "{lebs} of {max} LEBs");
+    }
+}
+
+#[test]
 fn as_linux_formats_it() {
     // Of a chip with 8 MiB in blocks of 128 KiB that a kernel has formatted.
     let superblock = geometry::superblock(geometry_of(56, 129_024, 2048), &FormatOptions::linux()).unwrap();
