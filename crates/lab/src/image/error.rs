@@ -1,5 +1,6 @@
 //! Why an image cannot be worked with.
 
+use floatgate_media::{MediaError, Reason};
 use floatgate_stack::{StoreError, ubi, ubifs};
 
 use crate::ecc::EccError;
@@ -157,6 +158,12 @@ impl ImageError {
                 "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
             }
             Self::Ubifs(ubifs::Error::NotFound) => "`floatgate image ls` lists what is there",
+            // Linux refuses these only when it mounts for writing.
+            Self::Ubifs(ubifs::Error::Node {
+                lnum: 0,
+                source: MediaError { reason: Reason::OutOfRange { field: "LEBs" | "journal size", .. }, .. },
+                ..
+            }) => "the filesystem has too few LEBs to be written to: --lebs N gives it more",
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
                 "`floatgate image check` says what is wrong"
             }

@@ -74,17 +74,21 @@ impl<V: Volume> Core<V> {
         self.end_commit()
     }
 
-    /// Collects garbage while the index would find no LEB to go to. Where budgets prevent that, it finds gaps at least.
+    /// Collects garbage while the index would find no LEB to go to. Where budgets prevent that, it finds gaps at least. Where they
+    /// should and do not, one LEB more is made: the journal can end a collection before it gains anything.
     fn make_index_room(&mut self) -> Result<()> {
         // There is nothing to collect in a filesystem that is being filled, and nowhere to collect to in the middle of a recovery.
         if self.log.is_deferred() || self.gc_lnum.is_none() {
             return Ok(());
         }
+        let spare = usize::from(self.space.is_budgeted());
+        if spare == 1 && !self.space.is_overfull() {
+            return Ok(());
+        }
         let layout = Arc::clone(self.io.layout());
         for _ in 0..layout.limits.main_lebs() {
-            let enough = !self.space.is_overfull()
-                || self.tnc.lebs_needed(&layout, IndexHead::of(&self.master)) <= self.space.lebs_for_index();
-            if enough {
+            let needed = self.tnc.lebs_needed(&layout, IndexHead::of(&self.master)) + spare;
+            if needed <= self.space.lebs_for_index() {
                 break;
             }
             let Room::Ready(lnum) = self.collect(true)? else { break };

@@ -113,6 +113,9 @@ impl<V: Volume> Ubifs<V> {
     fn over(mut core: Core<V>, behaviour: Behaviour) -> Self {
         core.set_limits(behaviour.limits);
         core.space.set_budgeted(behaviour.budget);
+        if !behaviour.budget {
+            core.log.lift_limit();
+        }
         Self {
             core,
             inodes: Inodes::new(behaviour.limits.inodes),
@@ -270,6 +273,10 @@ impl<V: Volume> Ubifs<V> {
 
     /// As [`acquire`](Self::acquire) for what frees space in the end and is allowed on a full filesystem.
     fn acquire_if_possible(&mut self, request: &BudgetRequest) -> Result<Cost> {
+        // Garbage collection and commits in search of space would take more than a deletion gives.
+        if self.core.space.is_overfull() {
+            return Ok(Cost::default());
+        }
         match self.acquire(request) {
             Err(Error::NoSpace) => Ok(Cost::default()),
             other => other,

@@ -137,6 +137,11 @@ impl Log {
         !self.deferred && self.bytes >= self.limits.due
     }
 
+    /// From here on only the log area limits the journal. That is for changes of which a power cut leaves all or nothing.
+    pub(crate) const fn lift_limit(&mut self) {
+        self.limits = JournalLimits { most: u64::MAX, due: u64::MAX };
+    }
+
     #[cfg(test)]
     pub(super) fn limit(&mut self, layout: &Layout, most: u64) {
         self.limits = JournalLimits::new(layout, most);

@@ -169,12 +169,9 @@ impl Space {
         u32::try_from(needed.div_ceil(offered)).unwrap_or(u32::MAX)
     }
 
-    /// True when more is in use than budgets let in: the filesystem was made so full, or there are none.
+    /// True when more is in use than budgets let in: the filesystem was made so full.
     pub(crate) fn is_overfull(&self) -> bool {
-        let kept = self.unavailable(self.min_index_lebs());
-        !self.is_budgeted()
-            || kept > self.layout().limits.main_bytes()
-            || self.lebs_kept_for_index() > self.reusable_lebs()
+        self.is_budgeted() && self.unavailable(self.min_index_lebs()) > self.layout().limits.main_bytes()
     }
 
     fn layout(&self) -> &Arc<Layout> {
