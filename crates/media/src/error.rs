@@ -1,6 +1,13 @@
 //! What a parser or an emitter objects to, and where.
 
+use core::fmt;
+
 use thiserror::Error;
+
+/// Parts of the names of fields whose values are shown in hexadecimal: bytes of a structure or a LEB, and sets of bits. Counts, sizes
+/// and numbers are decimal.
+const HEXADECIMAL: [&str; 8] =
+    ["offset", "end of the node", "pointer", "save table", "flags", "reserved bits", "mode", "CRC"];
 
 /// A format that cannot be read or written, with the byte it stops at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -76,7 +83,7 @@ pub enum Reason {
         bits: u32,
     },
     /// A field holds a value the format has no meaning for.
-    #[error("{field} out of range: {value:#x}")]
+    #[error("{field} out of range: {}", Shown { field, value: *value })]
     OutOfRange {
         /// Name of the field.
         field: &'static str,
@@ -131,6 +138,23 @@ pub enum Reason {
         /// The contradiction.
         what: &'static str,
     },
+}
+
+/// The value of a field, as such values are written.
+struct Shown<'a> {
+    field: &'a str,
+    value: u64,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, value } = self;
+        if HEXADECIMAL.iter().any(|part| field.contains(part)) {
+            write!(f, "{value:#x}")
+        } else {
+            write!(f, "{value}")
+        }
+    }
 }
 
 impl Reason {

@@ -195,16 +195,16 @@ fn values_that_do_not_fit_are_refused() {
     let mut pnode = |pnode: Pnode| pnode.emit(&geometry, &mut out).unwrap_err().to_string();
     let lebs = |leb| [leb, free(0), free(0), free(0)];
     let odd = pnode(Pnode { number: 0, lebs: lebs(free(12)) });
-    assert_eq!(odd, "byte 0x0: free space out of range: 0xc");
+    assert_eq!(odd, "byte 0x0: free space out of range: 12");
     let large = pnode(Pnode { number: 0, lebs: lebs(free(16_384)) });
-    assert_eq!(large, "byte 0x4: free space out of range: 0x800");
+    assert_eq!(large, "byte 0x4: free space out of range: 2048");
     let number = pnode(Pnode { number: 4096, ..Pnode::default() });
-    assert_eq!(number, "byte 0x2: pnode number out of range: 0x1000");
+    assert_eq!(number, "byte 0x2: pnode number out of range: 4096");
     for lnum in [23, 40] {
         let nnode = Nnode { number: 1, children: [Some(Place { lnum, offset: 0 }), None, None, None] };
         assert_eq!(
             nnode.emit(&geometry, &mut out).unwrap_err().to_string(),
-            format!("byte 0x0: LPT LEB out of range: {lnum:#x}")
+            format!("byte 0x0: LPT LEB out of range: {lnum}")
         );
         assert!(nnode.check(&geometry, 1, 1).is_err());
     }

@@ -91,7 +91,7 @@ fn emit_is_the_inverse_of_the_common_rules() {
     assert_eq!(nand_id::emit(0x2c, &wanted).unwrap().as_slice(), hex("2cda001540"));
     let odd = NandIdGeometry { oob_bytes: 100, ..wanted };
     let error = nand_id::emit(0x2c, &odd).unwrap_err();
-    assert_eq!(error.to_string(), "byte 0x3: oob_bytes out of range: 0x64");
+    assert_eq!(error.to_string(), "byte 0x3: oob_bytes out of range: 100");
 }
 
 proptest! {

@@ -156,7 +156,7 @@ fn zero_geometry_is_refused() {
     let mut broken = onfi::parse(&mt29f2g()).unwrap();
     broken.pages_per_block = 0;
     let error = onfi::parse(&onfi::emit(&broken)).unwrap_err();
-    assert_eq!(error.to_string(), "byte 0x5c: pages_per_block out of range: 0x0");
+    assert_eq!(error.to_string(), "byte 0x5c: pages_per_block out of range: 0");
 }
 
 fn any_page() -> impl Strategy<Value = OnfiPage> {

@@ -71,7 +71,7 @@ fn emit_refuses_what_no_bits_hold() {
 
     let mut wide = invented();
     wide.bfpt.body.basic.read_144.wait_states = 32;
-    assert_eq!(error(&wide, &mut out), "byte 0x40: read_144 out of range: 0x20");
+    assert_eq!(error(&wide, &mut out), "byte 0x40: read_144 out of range: 32");
     let mut clash = invented();
     clash.bfpt.body.basic.reserved[1] = 1;
     assert_eq!(error(&clash, &mut out), "byte 0x40: reserved bits out of range: 0x1");
@@ -80,7 +80,7 @@ fn emit_refuses_what_no_bits_hold() {
     assert_eq!(error(&overlap, &mut out), "byte 0x48: tables overlap");
     let mut slots = invented();
     slots.sccr.as_mut().unwrap().slot = 1;
-    assert_eq!(error(&slots, &mut out), "byte 0x0: table slot out of range: 0x1");
+    assert_eq!(error(&slots, &mut out), "byte 0x0: table slot out of range: 1");
     let mut far = invented();
     far.bfpt.pointer = 1 << 24;
     assert_eq!(error(&far, &mut out), "byte 0x0: table pointer out of range: 0x1000000");

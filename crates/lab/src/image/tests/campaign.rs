@@ -109,14 +109,7 @@ impl Sample {
 
     /// A bare image that can grow to `lebs` LEBs.
     fn build(files: u32, lebs: u32) -> (Vec<u8>, BTreeMap<u32, Vec<String>>) {
-        let geometry = VolumeGeometry {
-            lebs,
-            leb_bytes: (PEB - DATA_AT) as u32,
-            min_io_bytes: 512,
-            max_write_bytes: 512,
-            leb_start: 0,
-            read_only: false,
-        };
+        let geometry = bare_geometry(lebs);
         let mut volume = BareVolume::new(Vec::new(), geometry);
         // The smallest journal, so that nothing but the data decides how large the filesystem is.
         let options =
@@ -129,14 +122,7 @@ impl Sample {
 
     fn lebs_of(bytes: &[u8]) -> u32 {
         let lebs = (bytes.len() / (PEB - DATA_AT)) as u32;
-        let geometry = VolumeGeometry {
-            lebs,
-            leb_bytes: (PEB - DATA_AT) as u32,
-            min_io_bytes: 512,
-            max_write_bytes: 512,
-            leb_start: 0,
-            read_only: true,
-        };
+        let geometry = bare_geometry(lebs);
         probe(&mut BareVolume::new(bytes.to_vec(), geometry)).unwrap().0.leb_count
     }
 

@@ -108,17 +108,21 @@ fn live(geometry: &Geometry) -> Vec<u8> {
     format(bytes, geometry, 0, true, |fs| populate(fs, 1))
 }
 
-/// A bare UBIFS as `mkfs.ubifs` makes it, that ends behind its data.
-fn bare(max_lebs: u32) -> Vec<u8> {
-    let leb_bytes = 15_872;
-    let geometry = VolumeGeometry {
-        lebs: max_lebs,
-        leb_bytes,
+/// LEBs of a bare UBIFS, as large as in PEBs of 16 KiB with pages of 512 bytes.
+fn bare_geometry(lebs: u32) -> VolumeGeometry {
+    VolumeGeometry {
+        lebs,
+        leb_bytes: 15_872,
         min_io_bytes: 512,
         max_write_bytes: 512,
         leb_start: 0,
         read_only: false,
-    };
+    }
+}
+
+/// A bare UBIFS as `mkfs.ubifs` makes it, that ends behind its data.
+fn bare(max_lebs: u32) -> Vec<u8> {
+    let geometry = bare_geometry(max_lebs);
     let mut volume = BareVolume::new(Vec::new(), geometry);
     let options = FormatOptions { deferred: true, ..FormatOptions::default() };
     fill_volume(&mut volume, &options, true, |fs| populate(fs, 1));
@@ -155,14 +159,7 @@ fn assert_whole(bytes: &[u8], selection: &Selection) {
 /// The usual tree, read from the filesystem that it was written to.
 fn expected(seed: u64) -> Memory {
     let mut memory = Memory::default();
-    let geometry = VolumeGeometry {
-        lebs: 200,
-        leb_bytes: 15_872,
-        min_io_bytes: 512,
-        max_write_bytes: 512,
-        leb_start: 0,
-        read_only: false,
-    };
+    let geometry = bare_geometry(200);
     let volume = BareVolume::new(Vec::new(), geometry);
     let fs = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default());
     let mut fs = fs.unwrap_or_else(|(error, _)| panic!("{error}"));

@@ -122,14 +122,7 @@ fn images_in_files_and_volumes_of_every_geometry_do_not_split_the_outer_one() {
 
 #[test]
 fn images_in_files_of_a_bare_filesystem_are_data() {
-    let geometry = VolumeGeometry {
-        lebs: 2000,
-        leb_bytes: 15_872,
-        min_io_bytes: 512,
-        max_write_bytes: 512,
-        leb_start: 0,
-        read_only: false,
-    };
+    let geometry = bare_geometry(2000);
     let mut volume = BareVolume::new(Vec::new(), geometry);
     let images = inner();
     format_plain(&mut volume, true, |fs| put(fs, &images));
