@@ -18,6 +18,9 @@ const HEADER_BYTES: usize = 64;
 /// Byte of an EC header where the image sequence number stands.
 const IMAGE_SEQ_AT: u64 = 24;
 
+/// LEBs, by volume and number.
+type Lebs = BTreeSet<(u32, u32)>;
+
 /// Headers that are looked at for the size of a PEB, and distances between those of one device.
 const HEADERS: usize = 1 << 16;
 const DISTANCES: usize = 4096;
@@ -273,6 +276,7 @@ impl Region {
         hits: &[(u64, EcHeader)],
     ) -> Result<(), ImageError> {
         let mut peb = self.offset;
+        let mut known = None;
         while let Some(at) = peb.checked_sub(self.stride) {
             peb = at;
             let is_held = self.is_held(store, peb)?;
@@ -283,12 +287,15 @@ impl Region {
                 }
             } else if let Some(front) = before
                 && is_held
-                && front.continues_in(store, peb, self)?
+                && front.continues_in(store, peb, self, &mut known)?
             {
                 break;
             }
             if is_held {
                 self.offset = peb;
+                if let (Some((_, own)), Some(vid)) = (&mut known, self.vid(store, peb)?) {
+                    own.insert((vid.volume_id, vid.lnum));
+                }
             }
         }
         Ok(())
@@ -296,8 +303,14 @@ impl Region {
 
     /// True when a PEB behind the last good EC header of this device, which has a damaged one itself, belongs to it and not to the
     /// device behind: the image sequence number is more like this one's, or, where that does not tell, another PEB of this device has
-    /// not the same LEB already.
-    fn continues_in(&self, store: &mut dyn Store, peb: u64, behind: &Self) -> Result<bool, ImageError> {
+    /// not the same LEB already. The LEBs of both are read when they are asked for first.
+    fn continues_in(
+        &self,
+        store: &mut dyn Store,
+        peb: u64,
+        behind: &Self,
+        known: &mut Option<(Lebs, Lebs)>,
+    ) -> Result<bool, ImageError> {
         if self.single || !(peb - self.offset).is_multiple_of(self.stride) {
             return Ok(false);
         }
@@ -312,18 +325,21 @@ impl Region {
             }
         }
         let Some(vid) = self.vid(store, peb)? else { return Ok(true) };
-        Ok(!self.has_leb(store, &vid)? || behind.has_leb(store, &vid)?)
+        let (own, other) = match known {
+            Some(known) => known,
+            None => known.insert((self.lebs(store)?, behind.lebs(store)?)),
+        };
+        let leb = (vid.volume_id, vid.lnum);
+        Ok(!own.contains(&leb) || other.contains(&leb))
     }
 
-    /// True when a PEB of the region says that it has the same LEB.
-    fn has_leb(&self, store: &mut dyn Store, wanted: &VidHeader) -> Result<bool, ImageError> {
+    /// The LEBs that the region's PEBs say they hold.
+    fn lebs(&self, store: &mut dyn Store) -> Result<Lebs, ImageError> {
+        let mut lebs = Lebs::new();
         for peb in (self.offset..self.end).step_by(usize::try_from(self.stride).unwrap_or(usize::MAX)) {
-            let vid = self.vid(store, peb)?;
-            if vid.is_some_and(|vid| (vid.volume_id, vid.lnum) == (wanted.volume_id, wanted.lnum)) {
-                return Ok(true);
-            }
+            lebs.extend(self.vid(store, peb)?.map(|vid| (vid.volume_id, vid.lnum)));
         }
-        Ok(false)
+        Ok(lebs)
     }
 
     /// Takes in whole PEBs behind the last good EC header: those with a VID header or most of an EC header, and erased ones before
