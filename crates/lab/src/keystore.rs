@@ -44,7 +44,7 @@ pub struct Firmware {
 impl Firmware {
     /// The first value that makes no sense, and why.
     fn impossible(&self) -> Option<(&'static str, &'static str)> {
-        let (byte, tick) = (Nanos::from_us(1000), Nanos::from_us(1_000_000));
+        let (byte, tick) = (Nanos::from_us(1000), Nanos::from_us(1)..=Nanos::from_us(1_000_000));
         let rules = [
             (
                 "clock_hz",
@@ -53,7 +53,7 @@ impl Firmware {
             ),
             ("tx_ns_per_byte", self.tx_ns_per_byte <= byte, "a byte takes at most 1 ms"),
             ("rx_ns_per_byte", self.rx_ns_per_byte <= byte, "a byte takes at most 1 ms"),
-            ("tick_us", self.tick_us <= tick, "a tick takes at most 1 s"),
+            ("tick_us", tick.contains(&self.tick_us), "a tick takes between 1 us and 1 s"),
             ("delay_ticks", self.delay_ticks <= 1000, "at most 1000 ticks"),
             ("poll_delay_ticks", self.poll_delay_ticks <= 1000, "at most 1000 ticks"),
         ];
@@ -231,6 +231,9 @@ impl<C: SpiChip> Machine<'_, C> {
 
     /// Waits until `n` tick borders have passed: the HAL counts ticks, not time.
     fn wait_ticks(&mut self, n: u64) {
+        if n == 0 {
+            return;
+        }
         let tick = self.firmware.tick_us.as_ns().max(1);
         self.now = Instant::from_ns((self.now.as_ns() / tick + n) * tick);
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,6 +42,16 @@ pub enum OutputError {
     /// Somebody mounts the file for writing or changes it: what they write would be lost with it.
     #[error("{} is mounted or being changed by another floatgate", .0.display())]
     InUse(PathBuf),
+    /// A block device has too little room. Nothing was written to it.
+    #[error("{} has {room} bytes, and the output {needed}", .path.display())]
+    DeviceTooSmall {
+        /// The device.
+        path: PathBuf,
+        /// Bytes of the device.
+        room: u64,
+        /// Bytes of the output.
+        needed: u64,
+    },
     /// Binary data would go to a terminal.
     #[error("the output is binary, and stdout is a terminal")]
     Terminal,
@@ -68,6 +78,7 @@ impl OutputError {
             Self::InUse(_) => {
                 "wait until it has ended, unmount the image, or name another file for the output"
             }
+            Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
             Self::Terminal => "name a file, or pipe the output into a command",
             Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
                 "the disk is full: a file that had this name before is unchanged; name a place with more room"
@@ -206,6 +217,9 @@ impl Output {
     /// The host refuses; a file that had the name is as it was.
     pub fn finish(self) -> Result<(), OutputError> {
         let Self { name, mut file, place } = self;
+        if let Place::Copied { device, .. } = &place {
+            check_room(&name, &file, device)?;
+        }
         let done = match place {
             Place::Renamed { temporary, target, _replaced } => file
                 .sync_all()
@@ -374,6 +388,20 @@ fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
         Ok(metadata) if !metadata.is_file() => Ok(Some(metadata)),
         _ => Ok(None),
     }
+}
+
+/// Refuses a block device that is smaller than the file for it. Other devices do not tell how much they take.
+fn check_room(name: &Path, mut file: &File, mut device: &File) -> Result<(), OutputError> {
+    if !device.metadata().map_err(OutputError::host(name))?.file_type().is_block_device() {
+        return Ok(());
+    }
+    let needed = file.seek(SeekFrom::End(0)).map_err(OutputError::host(name))?;
+    let room = device.seek(SeekFrom::End(0)).map_err(OutputError::host(name))?;
+    device.rewind().map_err(OutputError::host(name))?;
+    if needed > room {
+        return Err(OutputError::DeviceTooSmall { path: name.to_owned(), room, needed });
+    }
+    Ok(())
 }
 
 /// Keeps others from changing a file that is to be replaced. Who may replace it, but not open it, does so without a lock.

@@ -250,7 +250,12 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
     }
     let host: HostProfile = config.extract_or_default("host")?;
     let profile = config.extract::<SpiProfile>("controller")?.on(&host);
-    for (key, hz) in [("bus.clock_hz", bus.clock_hz), ("controller.reference_hz", profile.reference_hz)] {
+    let clocks = [
+        ("bus.clock_hz", bus.clock_hz),
+        ("controller.reference_hz", profile.reference_hz),
+        ("controller.max_hz", profile.max_hz),
+    ];
+    for (key, hz) in clocks {
         check_hz(config, key, hz)?;
     }
     let slowest = profile.slowest_hz();
@@ -277,7 +282,8 @@ fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
         return Ok(());
     }
     let message = format!("{hz} Hz is no clock of a flash memory; a plain number is in Hz");
-    Err(config.wrong(key, message).help(format!("write {hz}e6 or \"{hz} MHz\"")))
+    let meant = if hz == 0 { 50 } else { hz };
+    Err(config.wrong(key, message).help(format!("write {meant}e6 or \"{meant} MHz\"")))
 }
 
 /// Refuses clocks at which the board cannot work: above the chip's limit, or above what the controller samples untuned.

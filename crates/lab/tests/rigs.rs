@@ -417,7 +417,9 @@ fn values_without_sense_are_refused() {
         ("imx6-mx30lf2g18ac", "ecc.strength=0", "no code corrects 0 bits"),
         ("am62a-w35n01jw", "ecc.strength=100000", "no code corrects 100000 bits"),
         ("am62a-w35n01jw", "firmware.tick_us=3", "has no firmware"),
-        ("stm32-n25q128a", "firmware.tick_us=\"2 s\"", "at most 1 s"),
+        ("stm32-n25q128a", "firmware.tick_us=\"2 s\"", "between 1 us and 1 s"),
+        ("stm32-n25q128a", "firmware.tick_us=0", "between 1 us and 1 s"),
+        ("am62a-w35n01jw", "controller.max_hz=0", "no clock of a flash memory"),
     ] {
         let refused = floatgate_lab::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err().unwrap();
         assert!(refused.to_string().contains(says), "{name} {set}: {refused}");

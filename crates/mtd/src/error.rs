@@ -3,8 +3,7 @@
 use crate::time::Instant;
 
 /// A failed operation: what, at which address, and the virtual time at which the failure was known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} at {addr:#x}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Kind of failure.
     pub kind: ErrorKind,
@@ -13,6 +12,18 @@ pub struct Error {
     /// Time at which the driver knew of the failure.
     pub at: Instant,
 }
+
+impl core::fmt::Display for Error {
+    /// What failed, and where, if it is about an address.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.kind {
+            ErrorKind::Unsupported(_) | ErrorKind::DeviceLost => write!(f, "{}", self.kind),
+            _ => write!(f, "{} at {:#x}", self.kind, self.addr),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
 
 /// Kind of failure of an operation on a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +42,7 @@ pub enum ErrorKind {
     #[error("the block is marked bad")]
     BadBlock,
     /// Address and length reach beyond the device.
-    #[error("{len} bytes reach beyond the end of the device ({size} bytes)")]
+    #[error("the range ends beyond the device: {len} bytes long, and the device has {size} bytes")]
     OutOfRange {
         /// Length asked for.
         len: u64,

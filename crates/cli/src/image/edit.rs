@@ -35,7 +35,7 @@ struct EditArgs {
     #[arg(long)]
     recover: bool,
 
-    /// Let the volume and the file grow as far as the change needs; without, all sizes stay as they are
+    /// Let the volume grow as far as the change needs; without, it keeps its size, to which a shorter file may still grow
     #[arg(long, conflicts_with = "lebs")]
     grow: bool,
 

@@ -69,3 +69,14 @@ fn a_seed_chooses_the_slow_subsectors_and_nothing_else() {
         }
     }
 }
+
+#[test]
+fn a_driver_with_delays_of_no_ticks_takes_no_less_than_one_without() {
+    let report = json("keystore --set firmware.delay_ticks=0 --json");
+    let times = |driver: &str| -> Vec<u64> {
+        let lines = report[driver].as_array().unwrap();
+        lines.iter().map(|line| line["ns"].as_u64().unwrap()).collect()
+    };
+    let (with, without) = (times("with_delays"), times("without_delays"));
+    assert!(with.iter().zip(&without).all(|(with, without)| with >= without), "{with:?} {without:?}");
+}

@@ -53,7 +53,7 @@ pub enum EccError {
     #[error("the file is empty")]
     Empty,
     /// Not even one page.
-    #[error("the file has {bytes} bytes, a page {page_bytes}")]
+    #[error("a page has {page_bytes} bytes, and the file is {bytes} long")]
     Short {
         /// Bytes of the file.
         bytes: u64,

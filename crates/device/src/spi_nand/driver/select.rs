@@ -146,7 +146,7 @@ fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Resu
         return Err("the controller transfers no more than a page at once");
     }
     if duration(bus, &op) >= regular {
-        return Err("they would be no faster than reads page by page");
+        return Err("continuous reads would be no faster than reads page by page");
     }
     Ok(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, max_bytes })
 }
