@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled")]
     second: Option<SecondArg>,
 
-    /// How the first cut happens: before the operation, during it, or only so far in it [default: before,during]
+    /// Moment of the first cut: before the operation, during it, or only so far in it [default: before,during]
     #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
     kind: Vec<KindArg>,
 

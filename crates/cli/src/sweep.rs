@@ -81,7 +81,7 @@ impl Row {
         self.run.as_ref()?.report.latency.as_ref()
     }
 
-    /// What was asked for and not given, with the reasons.
+    /// Requests of the setup that are not met, with the reasons.
     fn not_given(&self) -> &[String] {
         self.run.as_ref().map_or(&[], |run| &run.link.not_given)
     }

@@ -480,7 +480,7 @@ impl Device for RawNandDriver<NandController<RawNand>> {
     }
 }
 
-/// Why a raw NAND runs in another interface than the board asks for.
+/// Reason for which a raw NAND runs in another interface than the board asks for.
 fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> Option<String> {
     let asked = board.interface.filter(|asked| *asked != used)?;
     let offers = match asked {

@@ -108,7 +108,7 @@ fn misses_are_listed() {
     assert_eq!((summary.missed, summary.ranges_missed), (missed.len() - ranges, ranges));
 }
 
-/// What a fit says without a row does not depend on which tables are asked for.
+/// The error of a row that its fit has not seen does not depend on which tables are asked for.
 #[test]
 fn a_row_is_left_out_of_the_whole_fit() {
     let table = |row: &ReportRow| format!("{}/{}", row.paper, row.table);

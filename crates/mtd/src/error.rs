@@ -14,7 +14,7 @@ pub struct Error {
 }
 
 impl core::fmt::Display for Error {
-    /// What failed, and where, if it is about an address.
+    /// The failure, and its address if it is about one.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.kind {
             ErrorKind::Unsupported(_) | ErrorKind::DeviceLost => write!(f, "{}", self.kind),

@@ -39,7 +39,7 @@ fn make_room(line: &str, home: &Path) {
     }
 }
 
-/// What `setups NAME --resolved` prints is a setup that measures the same, and names no other file.
+/// The output of `setups NAME --resolved` is a setup that measures the same, and names no other file.
 #[test]
 fn a_resolved_setup_is_a_setup() {
     let folder = fresh("resolved");

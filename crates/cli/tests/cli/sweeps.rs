@@ -70,7 +70,7 @@ fn a_kind_of_chips_sweeps_the_catalogue() {
     assert!(parts.iter().all(|part| text.contains(&format!("chip={part}"))), "{text}");
 }
 
-/// What a row asks for and does not get stands below the table, in the CSV and in the JSON.
+/// Requests of a row that are not met stand below the table, in the CSV and in the JSON.
 #[test]
 fn what_a_row_does_not_get_is_said() {
     let sweep = "speed nand-mt29f2g08abaea -c1 --sweep bus.interface=sdr3,nvddr5";
@@ -101,7 +101,7 @@ fn rows_name_what_they_rest_on() {
     }
 }
 
-/// What -k measures is in the rows of a sweep and in every CSV.
+/// The latency that -k measures is in the rows of a sweep and in every CSV.
 #[test]
 fn the_latency_of_k_is_not_lost() {
     let speed = "speed rww-mx25uw51245g -b0 -k4096 -c1";

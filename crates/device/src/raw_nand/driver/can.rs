@@ -1,4 +1,4 @@
-//! Which options of the driver chip, controller and ECC engine allow.
+//! Options of the driver that chip, controller and ECC engine allow.
 
 use super::{ChipInfo, RawNandOptions};
 use crate::ecc_engine::{EccEngine, EngineKind};
