@@ -73,6 +73,9 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
         let what = volume.as_ref().map_or("the filesystem".to_owned(), |name| format!("volume {name}"));
         text += &format!("{what} has {lebs} LEBs instead of {lebs_before}: its files did not fit any more\n");
     }
+    if report.bytes != report.bytes_before {
+        text += &format!("it has {} bytes instead of {}\n", report.bytes, report.bytes_before);
+    }
     if report.losses.is_empty() {
         return text + "nothing is lost";
     }

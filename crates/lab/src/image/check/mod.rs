@@ -33,6 +33,18 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
         Some(_) => vec![image.choose(selection)?],
         None => image.found.clone(),
     };
+    check_found(image, found, selection)
+}
+
+/// Checks these images of a file.
+///
+/// # Errors
+/// The file cannot be read, or the volume that is chosen is not there.
+pub(super) fn check_found(
+    image: Image,
+    found: Vec<Found>,
+    selection: &Selection,
+) -> Result<CheckReport, ImageError> {
     let mut report = CheckReport::default();
     for image_of in &found {
         note_ecc(image.corrected.as_ref(), image_of, &mut report);

@@ -15,8 +15,11 @@ const PEB_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 /// Bytes of an EC or a VID header.
 const HEADER_BYTES: usize = 64;
 
-/// Byte of an EC header where the image sequence number stands.
-const IMAGE_SEQ_AT: u64 = 24;
+/// Byte of an EC header where the offsets of the VID header and of the data stand, and the image sequence number behind them.
+const EC_FIELDS_AT: u64 = 16;
+
+/// Wrong bits in these 12 bytes up to which they are an EC header: of other data about half are wrong.
+const LIKE_BITS: u32 = 24;
 
 /// LEBs, by volume and number.
 type Lebs = BTreeSet<(u32, u32)>;
@@ -256,6 +259,18 @@ impl Region {
         Ok(self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)?)
     }
 
+    /// Bits in which the offsets and the image sequence number of a PEB's EC header are not this device's.
+    fn wrong_bits(&self, store: &mut dyn Store, peb: u64) -> Result<u32, ImageError> {
+        let EcHeader { vid_header_offset, data_offset, image_seq, .. } = self.header;
+        let mut wrong = 0;
+        for (at, own) in (EC_FIELDS_AT..).step_by(4).zip([vid_header_offset, data_offset, image_seq]) {
+            let mut bytes = [0; 4];
+            store.read_at(peb + at, &mut bytes).map_err(ImageError::Store)?;
+            wrong += (own ^ u32::from_be_bytes(bytes)).count_ones();
+        }
+        Ok(wrong)
+    }
+
     fn is_erased(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
         for at in [peb, peb.saturating_add(u64::from(self.header.vid_header_offset))] {
             let mut bytes = [0; HEADER_BYTES];
@@ -302,8 +317,8 @@ impl Region {
     }
 
     /// True when a PEB behind the last good EC header of this device, which has a damaged one itself, belongs to it and not to the
-    /// device behind: the image sequence number is more like this one's, or, where that does not tell, another PEB of this device has
-    /// not the same LEB already. The LEBs of both are read when they are asked for first.
+    /// device behind: its EC header is more like this one's, or else a VID header is where this device has them, or else, where both
+    /// have it there, another PEB of this device has not the same LEB already. The LEBs of both are read when they are asked for first.
     fn continues_in(
         &self,
         store: &mut dyn Store,
@@ -314,17 +329,14 @@ impl Region {
         if self.single || !(peb - self.offset).is_multiple_of(self.stride) {
             return Ok(false);
         }
-        if self.is_like_ec(store, peb)? {
-            let mut image_seq = [0; 4];
-            store.read_at(peb + IMAGE_SEQ_AT, &mut image_seq).map_err(ImageError::Store)?;
-            let wrong_bits =
-                |device: &Self| (device.header.image_seq ^ u32::from_be_bytes(image_seq)).count_ones();
-            let (own, other) = (wrong_bits(self), wrong_bits(behind));
-            if own != other {
-                return Ok(own < other);
-            }
+        let (own, other) = (self.wrong_bits(store, peb)?, behind.wrong_bits(store, peb)?);
+        if own != other && own.min(other) <= LIKE_BITS {
+            return Ok(own < other);
         }
-        let Some(vid) = self.vid(store, peb)? else { return Ok(true) };
+        let vid = match (self.vid(store, peb)?, behind.vid(store, peb)?) {
+            (Some(vid), Some(_)) => vid,
+            (own, other) => return Ok(own.is_some() || other.is_none()),
+        };
         let (own, other) = match known {
             Some(known) => known,
             None => known.insert((self.lebs(store)?, behind.lebs(store)?)),

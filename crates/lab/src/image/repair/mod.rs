@@ -16,15 +16,15 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{FileStore, Store, StoreMode};
 use serde::Serialize;
 
-use super::check::{CheckReport, Outcome, check};
-use super::detect::Content;
+use super::check::{CheckReport, Outcome, check, check_found};
+use super::detect::{Content, Found};
 use super::extract::Loss;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::{Output, copy_sparse};
 
 /// Method of a repair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// It was clean: a copy.
@@ -66,6 +66,10 @@ pub struct RepairReport {
     pub losses: Vec<Loss>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,
+    /// Bytes of the damaged file.
+    pub bytes_before: u64,
+    /// Bytes of the new file.
+    pub bytes: u64,
 }
 
 /// A volume that had to grow.
@@ -124,31 +128,37 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
     let again = image.reopen().ok_or(ImageError::Nothing)?;
     let before = check(image, &Selection::default())?;
     let corrected_pages = copy(path, output, &again)?;
+    let mut saved = Saved::default();
+    let mut method = Method::Copied;
+    for found in &again.found {
+        let outcome = match again.found.as_slice() {
+            [_] if corrected_pages == 0 => before.outcome,
+            _ => outcome_of(out, &again, found)?,
+        };
+        method = method.max(mend(&again, found, outcome, output, &mut saved)?);
+    }
+    let is_checked = method == Method::Copied && corrected_pages == 0;
+    if !is_checked && check_again(out, &again)? != Outcome::Clean {
+        return Err(ImageError::NotRepaired);
+    }
+    let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
+    let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
+    let Saved { entries, nameless, losses, grown } = saved;
     let mut report = RepairReport {
-        method: if before.outcome == Outcome::Clean { Method::Copied } else { Method::Recovered },
         before,
+        method,
         corrected_pages,
-        entries: 0,
-        nameless: 0,
-        losses: Vec::new(),
-        grown: Vec::new(),
+        entries,
+        nameless,
+        losses,
+        grown,
+        bytes_before: bytes_before?,
+        bytes: bytes?,
         outcome: Repaired::Wholly,
     };
-    let mut is_good = report.before.outcome == Outcome::Clean
-        && (corrected_pages == 0 || check_again(out, &again)? == Outcome::Clean);
-    if report.before.outcome == Outcome::Recoverable && recover_all(out, &again).is_ok() {
-        is_good = check_again(out, &again)? == Outcome::Clean;
-    }
-    if !is_good {
-        copy(path, output, &again)?;
-        rebuild_all(&again, output, &mut report)?;
-        if check_again(out, &again)? != Outcome::Clean {
-            return Err(ImageError::NotRepaired);
-        }
-    }
-    report.outcome = match (report.method, report.losses.is_empty()) {
+    report.outcome = match (report.before.outcome, report.losses.is_empty()) {
         (_, false) => Repaired::WithLosses,
-        (Method::Copied, true) => Repaired::Intact,
+        (Outcome::Clean, true) => Repaired::Intact,
         (_, true) => Repaired::Wholly,
     };
     Ok(report)
@@ -166,58 +176,78 @@ fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
     image.open_like(to.temporary(), Access::Write)?.write_corrected(target)
 }
 
+/// Makes one of the images in a file clean; a clean one stays as it is.
+fn mend(
+    image: &Image,
+    found: &Found,
+    outcome: Outcome,
+    output: &Output,
+    saved: &mut Saved,
+) -> Result<Method, ImageError> {
+    let out = output.temporary();
+    match outcome {
+        Outcome::Clean => return Ok(Method::Copied),
+        Outcome::Recoverable
+            if recover(out, image, found).is_ok() && outcome_of(out, image, found)? == Outcome::Clean =>
+        {
+            return Ok(Method::Recovered);
+        }
+        _ => {}
+    }
+    rebuild(image, found, output, saved)?;
+    Ok(Method::Rebuilt)
+}
+
+fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {
+    let image = image.open_like(path, Access::Read)?;
+    // It may be longer now.
+    let now = image.found.iter().find(|now| now.offset == found.offset).cloned();
+    let Some(found) = now else { return Ok(Outcome::Damaged) };
+    check_found(image, vec![found], &Selection::default()).map(|report| report.outcome)
+}
+
 fn check_again(path: &Path, image: &Image) -> Result<Outcome, ImageError> {
     let image = image.open_like(path, Access::Read)?;
     check(image, &Selection::default()).map(|report| report.outcome)
 }
 
-/// Attaches and mounts everything in a file, for writing, and ends that in order.
-fn recover_all(path: &Path, image: &Image) -> Result<(), ImageError> {
-    for found in &image.found {
-        let image = image.open_like(path, Access::Write)?;
-        let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
-        if let Content::Ubifs { .. } = found.content {
-            let selection = Selection { offset: Some(found.offset), ..Selection::default() };
-            let volume = image.volume(&selection)?;
-            let fs = Ubifs::mount(volume, &options, Behaviour::default()).map_err(|(error, _)| error)?;
-            fs.unmount().map_err(|(error, _)| error)?;
-            continue;
-        }
-        let attach = AttachOptions { autoresize: false, ..AttachOptions::default() };
-        let mut ubi = image.attach_as(found, StoreMode::WriteThrough, attach)?;
-        let volumes: Vec<u32> = ubi.volumes().map(|volume| volume.id).collect();
-        for id in volumes {
-            let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
-            let volume = match Ubifs::mount(volume, &options, Behaviour::default()) {
-                Ok(fs) => fs.unmount().map_err(|(error, _)| error)?,
-                // No filesystem, or not one that can be written: it stays.
-                Err((_, volume)) => volume,
-            };
-            ubi = volume.into_ubi();
-        }
-        let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
-        flash.fill_last_block().map_err(ImageError::Store)?;
+/// Attaches and mounts an image in a file, for writing, and ends that in order.
+fn recover(path: &Path, image: &Image, found: &Found) -> Result<(), ImageError> {
+    let image = image.open_like(path, Access::Write)?;
+    let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
+    if let Content::Ubifs { .. } = found.content {
+        let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
+        let volume = image.volume(&selection)?;
+        let fs = Ubifs::mount(volume, &options, Behaviour::default()).map_err(|(error, _)| error)?;
+        fs.unmount().map_err(|(error, _)| error)?;
+        return Ok(());
     }
-    Ok(())
+    let attach = AttachOptions { autoresize: false, ..AttachOptions::default() };
+    let mut ubi = image.attach_as(found, StoreMode::WriteThrough, attach)?;
+    let volumes: Vec<u32> = ubi.volumes().map(|volume| volume.id).collect();
+    for id in volumes {
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+        let volume = match Ubifs::mount(volume, &options, Behaviour::default()) {
+            Ok(fs) => fs.unmount().map_err(|(error, _)| error)?,
+            // No filesystem, or not one that can be written: it stays.
+            Err((_, volume)) => volume,
+        };
+        ubi = volume.into_ubi();
+    }
+    let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
+    flash.fill_last_block().map_err(ImageError::Store)
 }
 
-fn rebuild_all(image: &Image, output: &Output, report: &mut RepairReport) -> Result<(), ImageError> {
-    report.method = Method::Rebuilt;
-    let mut saved = Saved::default();
-    for found in &image.found {
-        let source = image.reopen().ok_or(ImageError::Nothing)?.into_store();
-        let target = target(image, output.temporary())?;
-        match found.content {
-            Content::Ubifs { leb_bytes, min_io_bytes } => {
-                let sizes = (leb_bytes, min_io_bytes);
-                device::rebuild_bare(source, target, found, sizes, output, &mut saved)?;
-            }
-            _ => device::rebuild(source, target, found, output, &mut saved)?,
+/// Writes an image in a file anew.
+fn rebuild(image: &Image, found: &Found, output: &Output, saved: &mut Saved) -> Result<(), ImageError> {
+    let source = image.reopen().ok_or(ImageError::Nothing)?.into_store();
+    let target = target(image, output.temporary())?;
+    match found.content {
+        Content::Ubifs { leb_bytes, min_io_bytes } => {
+            device::rebuild_bare(source, target, found, (leb_bytes, min_io_bytes), output, saved)
         }
+        _ => device::rebuild(source, target, found, output, saved),
     }
-    let Saved { entries, nameless, losses, grown } = saved;
-    (report.entries, report.nameless, report.losses, report.grown) = (entries, nameless, losses, grown);
-    Ok(())
 }
 
 /// A file without a name for what is written before the output. Beside it there is room.

@@ -62,6 +62,27 @@ fn compared(one: &[u8], other: &[u8]) -> DiffReport {
     diff([(open(one), &any()), (open(other), &any())], &DiffOptions::default()).unwrap()
 }
 
+/// What is clean in a file stays byte for byte, whatever is done to the rest.
+#[test]
+fn a_repair_leaves_clean_partitions_as_they_are() {
+    let (front, behind) = (live(&Geometry::nand_2048(60)), live(&Geometry::nand_4096(40)));
+    let middle = live(&small());
+    let parts = [front.as_slice(), &middle, &behind];
+    let at = byte_of(&middle, &path("/dir-0/file-14000"));
+    for (part, damaged) in [(1, hit(&middle, &[at + 60])), (1, hit(&middle, &[20])), (1, middle.clone())] {
+        let mut parts = parts;
+        parts[part] = &damaged;
+        let bytes = parts.concat();
+        let (report, out) = repaired(&bytes);
+        let is_whole = damaged == middle;
+        assert_eq!(report.outcome == Repaired::Intact, is_whole);
+        assert_eq!((report.bytes_before, report.bytes), (bytes.len() as u64, out.len() as u64));
+        assert!(out[..front.len()] == front);
+        assert!(out[front.len() + middle.len()..] == behind);
+        assert_eq!(checked(&out).outcome, Outcome::Clean);
+    }
+}
+
 /// Checks and repairs an image that is hit at these places. Everything but `lost` paths has to be saved.
 fn assert_saved(whole: &[u8], places: &[usize], structure: &str, outcome: Outcome, lost: &[&str]) {
     let bytes = hit(whole, places);

@@ -152,6 +152,28 @@ fn the_first_peb_of_a_neighbour_is_not_taken() {
     }
 }
 
+/// Both have one image sequence number: only the sizes tell.
+#[test]
+fn the_first_peb_of_a_neighbour_of_other_sizes_is_not_taken() {
+    let sizes = [small(), Geometry::nand_2048(60), Geometry::nand_4096(60)];
+    for (one, other) in [(2, 1), (1, 2), (1, 0), (0, 2)] {
+        let (front, behind) = (usual(&sizes[one]), usual(&sizes[other]));
+        let (front_len, len) = (front.len() as u64, behind.len() as u64);
+        let bytes = [front.as_slice(), &behind].concat();
+        // Every ninth bit, and the whole header.
+        for (step, bytes) in damaged_ec_headers(&bytes, front.len()).step_by(9).enumerate() {
+            let found = ubi_regions(&bytes);
+            let bit = step * 9;
+            assert_eq!(found, [(0, front_len), (front_len, len)], "{one} before {other}, bit {bit}");
+        }
+        let peb = sizes[one].erase_bytes as usize;
+        for (step, bytes) in damaged_ec_headers(&bytes, front.len() - peb).step_by(9).enumerate() {
+            let found = ubi_regions(&bytes);
+            assert_eq!(found[1], (front_len, len), "{one} before {other}, bit {} of the last PEB", step * 9);
+        }
+    }
+}
+
 #[test]
 fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
     let peb = small().erase_bytes as usize;
