@@ -37,13 +37,15 @@ fn attach(flash: Flash, now: Instant) -> Ubi<Flash> {
 }
 
 fn write(fs: &mut Fs, name: &[u8], seed: u64) {
-    let inode = fs.create(fs.root(), name, &FILE).unwrap();
+    let root = fs.root();
+    let inode = fs.create(root, name, &FILE).unwrap();
     fs.write(inode, 0, &bytes(seed, 50_000)).unwrap();
     fs.fsync(inode).unwrap();
 }
 
 fn check(fs: &mut Fs, name: &[u8], seed: u64) {
-    let inode = fs.lookup(fs.root(), name).unwrap();
+    let root = fs.root();
+    let inode = fs.lookup(root, name).unwrap();
     let mut found = vec![0; 50_000];
     assert_eq!(fs.read(inode, 0, &mut found), Ok(50_000));
     assert!(found == bytes(seed, 50_000));

@@ -227,6 +227,12 @@ pub trait Mtd {
     fn breakdown(&self) -> Breakdown;
 }
 
+impl core::fmt::Debug for dyn Mtd + '_ {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Mtd").field(self.geometry()).finish()
+    }
+}
+
 const NO_OTP: ErrorKind = ErrorKind::Unsupported("this device has no such OTP area");
 
 /// Checks that `[addr, addr + len)` lies inside a device of `size` bytes.

@@ -14,6 +14,29 @@
 //! Time is carried by the handle: a volume has a clock that its operations advance, so that the code above reads like a
 //! filesystem and not like bookkeeping.
 
+/// Methods of `$name<dyn $below>` can be called on `$name<T>`.
+///
+/// What is below (a flash, a volume) has its own type where a device or a filesystem is made and where it is given back. Between, all
+/// works on `$name<dyn $below>`: `&mut $name<T>` becomes one by itself, as what is below is the last field of each struct it is in. So
+/// this code is compiled once, here, and not again for each kind of flash in each crate.
+macro_rules! forward_to_dyn {
+    ($name:ident: $below:ident) => {
+        impl<T: $below + 'static> core::ops::Deref for $name<T> {
+            type Target = $name<dyn $below>;
+
+            fn deref(&self) -> &Self::Target {
+                self
+            }
+        }
+
+        impl<T: $below + 'static> core::ops::DerefMut for $name<T> {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                self
+            }
+        }
+    };
+}
+
 pub mod store;
 pub mod store_flash;
 pub mod ubi;

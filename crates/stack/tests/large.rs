@@ -41,7 +41,8 @@ fn name(number: u32) -> Vec<u8> {
 fn a_hundred_thousand_files() {
     let mut fs = format(1000);
     for directory in 0..1000 {
-        let parent = fs.create(fs.root(), &name(directory), &DIRECTORY).unwrap();
+        let root = fs.root();
+        let parent = fs.create(root, &name(directory), &DIRECTORY).unwrap();
         for file in 0..100 {
             let inode = fs.create(parent, &name(file), &FILE).unwrap();
             fs.write(inode, 0, &(directory * 100 + file).to_le_bytes()).unwrap();
@@ -49,7 +50,8 @@ fn a_hundred_thousand_files() {
     }
     let mut fs = remount(fs);
     for directory in 0..1000 {
-        let parent = fs.lookup(fs.root(), &name(directory)).unwrap();
+        let root = fs.root();
+        let parent = fs.lookup(root, &name(directory)).unwrap();
         for file in 0..100 {
             let inode = fs.lookup(parent, &name(file)).unwrap();
             let mut found = [0; 5];
@@ -66,7 +68,8 @@ fn a_hundred_thousand_files() {
 fn a_directory_of_fifty_thousand_names() {
     const NAMES: u32 = 50_000;
     let mut fs = format(400);
-    let directory = fs.create(fs.root(), b"directory", &DIRECTORY).unwrap();
+    let root = fs.root();
+    let directory = fs.create(root, b"directory", &DIRECTORY).unwrap();
     for number in 0..NAMES {
         fs.create(directory, &name(number), &FILE).unwrap();
     }
@@ -102,7 +105,8 @@ fn a_file_of_a_gibibyte_with_holes() {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
     let mut fs = format(60);
-    let file = fs.create(fs.root(), b"file", &FILE).unwrap();
+    let root = fs.root();
+    let file = fs.create(root, b"file", &FILE).unwrap();
     let block = |number: u64| [number as u8, (number >> 8) as u8 + 1].repeat(2048);
     for number in 0..1024 {
         fs.write(file, number * MIB, &block(number)).unwrap();

@@ -270,12 +270,14 @@ fn thousands_of_new_files_wait_in_memory() {
     let mut fs = format(200, Limits::default());
     for number in 0..3000_u32 {
         let name = format!("file {number}").into_bytes();
-        let inode = fs.create(fs.root(), &name, &file(NewKind::Regular)).unwrap();
+        let root = fs.root();
+        let inode = fs.create(root, &name, &file(NewKind::Regular)).unwrap();
         fs.write(inode, 0, &number.to_le_bytes()).unwrap();
     }
     let mut fs = remount(fs, Limits::default());
     for number in 0..3000_u32 {
-        let inode = fs.lookup(fs.root(), format!("file {number}").as_bytes()).unwrap();
+        let root = fs.root();
+        let inode = fs.lookup(root, format!("file {number}").as_bytes()).unwrap();
         let mut found = [0; 4];
         assert_eq!(fs.read(inode, 0, &mut found), Ok(4));
         assert_eq!(found, number.to_le_bytes());

@@ -47,7 +47,8 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 #[test]
 fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
     let mut fs = fresh();
-    let ballast = fs.create(fs.root(), b"ballast", &FILE).unwrap();
+    let root = fs.root();
+    let ballast = fs.create(root, b"ballast", &FILE).unwrap();
     let (mut block, mut short) = (0, 0);
     while fs.space().available_blocks * 5 > fs.space().blocks {
         fs.write(ballast, block * 4096, &noise(block, 4096)).unwrap();
@@ -56,7 +57,8 @@ fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
     }
     for round in 0..60 {
         let name = format!("file {round}").into_bytes();
-        let Ok(inode) = fs.create(fs.root(), &name, &FILE) else { break };
+        let root = fs.root();
+        let Ok(inode) = fs.create(root, &name, &FILE) else { break };
         // Beginning in the middle of a block, over several: the room for one can be made by writing back those before.
         match fs.write(inode, 1000, &noise(round, 10_000)) {
             Ok(()) => {}
@@ -80,7 +82,8 @@ fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
 #[test]
 fn a_file_without_a_name_takes_its_attributes_along() {
     let mut fs = fresh();
-    let inode = fs.create_unnamed(fs.root(), &FILE).unwrap();
+    let root = fs.root();
+    let inode = fs.create_unnamed(root, &FILE).unwrap();
     for value in [b"first".as_slice(), b"second"] {
         fs.set_xattr(inode, b"user.one", value, SetXattr::Any).unwrap();
         fs.write(inode, 0, value).unwrap();
@@ -90,7 +93,8 @@ fn a_file_without_a_name_takes_its_attributes_along() {
         assert_eq!(left.check(), Ok(Vec::new()));
     }
     // With a name it is there with all it has.
-    fs.link(inode, fs.root(), b"named").unwrap();
+    let root = fs.root();
+    fs.link(inode, root, b"named").unwrap();
     fs.fsync(inode).unwrap();
     let mut left = after_a_cut(&fs);
     assert_eq!(left.get_xattr(inode, b"user.one"), Ok(b"second".to_vec()));
@@ -100,7 +104,8 @@ fn a_file_without_a_name_takes_its_attributes_along() {
 #[test]
 fn a_torn_end_of_the_journal_is_told() {
     let mut fs = fresh();
-    let inode = fs.create(fs.root(), b"file", &FILE).unwrap();
+    let root = fs.root();
+    let inode = fs.create(root, b"file", &FILE).unwrap();
     fs.write(inode, 0, &noise(1, 4096)).unwrap();
     fs.fsync(inode).unwrap();
     let mut volume = fs.abandon();
@@ -115,7 +120,8 @@ fn a_torn_end_of_the_journal_is_told() {
     let ends = |volume: RamVolume| {
         let options = MountOptions { read_only: true, recover: true, ..MountOptions::default() };
         let mut fs = Ubifs::mount(volume, &options, Behaviour::default()).unwrap();
-        assert_eq!(fs.lookup(fs.root(), b"file"), Ok(inode));
+        let root = fs.root();
+        assert_eq!(fs.lookup(root, b"file"), Ok(inode));
         let (log, journal) = fs.torn_ends().unwrap();
         assert_eq!(log, Vec::new());
         journal.iter().map(|error| error.place().unwrap()).collect::<Vec<_>>()

@@ -166,7 +166,7 @@ fn of_peb(headers: Option<&Headers>, pnum: u32, origin: &Origin) -> Result<Vec<D
 
 type Found<S> = ((u32, u32), MappedVolume<S>);
 
-fn of_inode<S: Store>(
+fn of_inode<S: Store + 'static>(
     volume: MappedVolume<S>,
     inode: u32,
     block: Option<u32>,
@@ -177,7 +177,7 @@ fn of_inode<S: Store>(
     Ok((place?, survey.into_volume()))
 }
 
-fn of_path<S: Store>(
+fn of_path<S: Store + 'static>(
     volume: MappedVolume<S>,
     path: &[u8],
     (block, entry): (Option<u32>, bool),
@@ -213,7 +213,10 @@ fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), Im
 }
 
 /// Positions of the nodes of an area.
-fn places_of<S: Store>(volume: &mut MappedVolume<S>, area: Area) -> Result<Vec<(u32, u32)>, ImageError> {
+fn places_of<S: Store + 'static>(
+    volume: &mut MappedVolume<S>,
+    area: Area,
+) -> Result<Vec<(u32, u32)>, ImageError> {
     let lebs = match area {
         Area::Superblock => 0..1,
         Area::Master | Area::Index => 1..LOG_LEB,
@@ -257,7 +260,7 @@ fn places_of<S: Store>(volume: &mut MappedVolume<S>, area: Area) -> Result<Vec<(
     Ok(if area == Area::Index { root.into_iter().collect() } else { places })
 }
 
-fn node_at<S: Store>(
+fn node_at<S: Store + 'static>(
     volume: &mut MappedVolume<S>,
     lnum: u32,
     offset: u32,

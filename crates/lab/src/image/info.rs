@@ -218,8 +218,8 @@ fn describe(
     match &found.content {
         Content::Ubifs { .. } => {
             let selection = Selection { offset: Some(offset), ..Selection::default() };
-            let mut volume = image.volume(&selection)?;
-            one.ubifs = ubifs_info(&mut *volume, authenticate);
+            let (ubifs, mut volume) = ubifs_info(image.volume(&selection)?, authenticate);
+            one.ubifs = ubifs;
             one.bare = true;
             if one.ubifs.is_none() {
                 one.damage = probe(&mut *volume).err().map(|error| error.to_string());
@@ -295,8 +295,9 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
         starts_with: None,
     };
     match ubi.open_volume(volume.id) {
-        Ok(mut opened) => {
-            out.ubifs = ubifs_info(&mut opened, authenticate);
+        Ok(opened) => {
+            let (ubifs, mut opened) = ubifs_info(opened, authenticate);
+            out.ubifs = ubifs;
             if out.ubifs.is_none() {
                 out.starts_with = first_bytes(&mut opened);
             }
@@ -321,15 +322,16 @@ fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     Some(format_of(&bytes).map_or_else(|| show_name(&bytes[..16]), str::to_owned))
 }
 
-fn ubifs_info(volume: &mut dyn Volume, authenticate: &Authenticate) -> Option<UbifsInfo> {
-    let (superblock, master) = probe(volume).ok()?;
+/// The filesystem on a volume, and the volume back.
+fn ubifs_info<V: Volume + 'static>(mut volume: V, authenticate: &Authenticate) -> (Option<UbifsInfo>, V) {
+    let Ok((superblock, master)) = probe(&mut volume) else { return (None, volume) };
     let mut info = UbifsInfo::new(&superblock, master);
     if let Some(authentication) = &mut info.authentication
         && *authenticate != Authenticate::No
     {
-        authentication.verify(volume, authenticate);
+        volume = authentication.verify(volume, authenticate);
     }
-    Some(info)
+    (Some(info), volume)
 }
 
 impl AuthenticationInfo {
@@ -345,24 +347,30 @@ impl AuthenticationInfo {
         })
     }
 
-    /// Reads everything there is.
-    fn verify(&mut self, volume: &mut dyn Volume, authenticate: &Authenticate) {
-        let outcome = read_all(volume, authenticate);
+    /// Reads everything there is, and gives the volume back.
+    fn verify<V: Volume + 'static>(&mut self, volume: V, authenticate: &Authenticate) -> V {
+        let options = MountOptions {
+            read_only: true,
+            recover: true,
+            authenticate: authenticate.clone(),
+            ..MountOptions::default()
+        };
+        let (outcome, volume) = match Ubifs::mount(volume, &options, Behaviour::default()) {
+            Ok(mut fs) => (read_all(&mut fs), fs.abandon()),
+            Err((error, volume)) => (Err(error.to_string()), volume),
+        };
         self.by_key = matches!(authenticate, Authenticate::Key(_));
         self.verified = Some(outcome.is_ok());
         match outcome {
             Ok(dropped) => self.dropped_nodes = Some(dropped),
             Err(problem) => self.problem = Some(problem),
         }
+        volume
     }
 }
 
 /// Reads all nodes of a filesystem, and returns how many the journal has that do not count; or the first error.
-fn read_all(volume: &mut dyn Volume, authenticate: &Authenticate) -> Result<u32, String> {
-    let authenticate = authenticate.clone();
-    let options = MountOptions { read_only: true, recover: true, authenticate, ..MountOptions::default() };
-    let mounted = Ubifs::mount(volume, &options, Behaviour::default());
-    let mut fs = mounted.map_err(|(error, _)| error.to_string())?;
+fn read_all(fs: &mut Ubifs<dyn Volume>) -> Result<u32, String> {
     let found = fs.check().map_err(|error| error.to_string())?;
     let damaged = found.into_iter().find_map(|found| match found {
         Inconsistency::Node { error, .. } => Some(error.to_string()),

@@ -137,7 +137,7 @@ pub fn mount(bytes: &[u8]) {
     }
 }
 
-fn read_all(volume: impl Volume, options: &MountOptions) {
+fn read_all(volume: impl Volume + 'static, options: &MountOptions) {
     let Ok(mut fs) = Ubifs::mount(volume, options, Behaviour::default()) else { return };
     let _ = extract(&mut fs, &mut Nowhere, &LIMITS, &|_| {});
     let _ = fs.check();

@@ -87,7 +87,7 @@ impl Walk {
     }
 
     /// The next directory; `None` behind the last one. A directory that cannot be entered or read is an error with its path.
-    pub fn next<V: Volume>(&mut self, fs: &mut Ubifs<V>) -> Option<Result<Directory, NotWalked>> {
+    pub fn next(&mut self, fs: &mut Ubifs<dyn Volume>) -> Option<Result<Directory, NotWalked>> {
         let (path, inode) = self.pending.pop()?;
         let entries = match self.enter(fs, inode, path.len()) {
             Ok(entries) => entries,
@@ -102,9 +102,9 @@ impl Walk {
         Some(Ok(Directory { path, inode, entries }))
     }
 
-    fn enter<V: Volume>(
+    fn enter(
         &mut self,
-        fs: &mut Ubifs<V>,
+        fs: &mut Ubifs<dyn Volume>,
         inode: u32,
         depth: usize,
     ) -> Result<Vec<DirEntry>, WalkError> {

@@ -181,7 +181,8 @@ impl Recipe {
 fn fill(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
     let mut random = Random::of(seed, 2);
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
-    let inode = fs.create(fs.root(), BALLAST, &file)?;
+    let root = fs.root();
+    let inode = fs.create(root, BALLAST, &file)?;
     let mut block = [0; 4096];
     let mut at = 0;
     while at < MAX_FILL_BYTES && fs.space().available_blocks * 6 > fs.space().blocks {

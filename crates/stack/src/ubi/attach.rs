@@ -22,7 +22,7 @@ pub(super) const RESERVED: u32 = 2;
 /// The two copies of the volume table, as far as they are there.
 pub(super) type TableCopies = [Option<Vec<u8>>; 2];
 
-impl<M: Mtd> Ubi<M> {
+impl<M: Mtd + 'static> Ubi<M> {
     /// Attaches a device. Flash that is empty becomes a device without volumes.
     ///
     /// # Errors
@@ -46,7 +46,6 @@ impl<M: Mtd> Ubi<M> {
     /// A device of which nothing is known yet.
     fn empty(io: Io<M>, options: &AttachOptions) -> Self {
         Self {
-            io,
             pebs: Vec::new(),
             free: PebSet::default(),
             used: PebSet::default(),
@@ -63,9 +62,12 @@ impl<M: Mtd> Ubi<M> {
             attach_kind: AttachKind::Scan,
             fastmap: None,
             damage: Vec::new(),
+            io,
         }
     }
+}
 
+impl Ubi<dyn Mtd> {
     /// Finds out what is where, by a fastmap if there is a good one that may be used, else by reading all headers.
     fn find_all(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
         let forgiving = options.forgiving && options.read_only;

@@ -3,7 +3,7 @@
 //! What a fastmap says is not believed: every PEB is named once, counters and volumes are in range, all PEBs are
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
-use super::io::{Header, Io, Quality};
+use super::io::{DynIo, Header, Quality};
 use super::pebs::{Doubt, Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::wear::Work;
@@ -60,7 +60,7 @@ fn require(good: bool) -> Result<(), Miss> {
 }
 
 /// What the fastmap says whose anchor is among the PEBs that `first` has read; `None` if there is no good one.
-pub(super) fn read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<Option<(Scan, Layout)>, AttachFault> {
+pub(super) fn read(io: &mut DynIo<'_>, first: &Scan) -> Result<Option<(Scan, Layout)>, AttachFault> {
     match try_read(io, first) {
         Ok(read) => Ok(Some(read)),
         Err(Miss::Unusable) => Ok(None),
@@ -68,7 +68,7 @@ pub(super) fn read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<Option<(Scan,
     }
 }
 
-fn try_read<M: Mtd>(io: &mut Io<M>, first: &Scan) -> Result<(Scan, Layout), Miss> {
+fn try_read(io: &mut DynIo<'_>, first: &Scan) -> Result<(Scan, Layout), Miss> {
     let anchors = first.fastmap.iter().filter(|found| found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME);
     let anchor = anchors.max_by_key(|found| found.header.sqnum).ok_or(Miss::Unusable)?;
     let mut head = [0; FastmapSuperblock::SIZE];
@@ -104,9 +104,9 @@ impl Scan {
     }
 
     /// Reads a PEB of the fastmap itself.
-    fn read_part<M: Mtd>(
+    fn read_part(
         &mut self,
-        io: &mut Io<M>,
+        io: &mut DynIo<'_>,
         peb: PebEc,
         anchor: bool,
         part: &mut [u8],
@@ -123,7 +123,7 @@ impl Scan {
     }
 
     /// Reads an EC header that has to be there: its erase counter, and whether its bits should be moved.
-    fn read_known_ec<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(u32, bool), Miss> {
+    fn read_known_ec(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(u32, bool), Miss> {
         let Header::Found(header, flips) = io.read_ec(pnum)? else { return Err(Miss::Unusable) };
         let seq = header.image_seq;
         require(seq == 0 || io.image_seq == 0 || seq == io.image_seq)?;
@@ -132,7 +132,7 @@ impl Scan {
     }
 
     /// Takes over what the fastmap says, and reads the PEBs of its pools.
-    fn fill<M: Mtd>(&mut self, io: &mut Io<M>, map: &Fastmap<'_>) -> Result<(), Miss> {
+    fn fill(&mut self, io: &mut DynIo<'_>, map: &Fastmap<'_>) -> Result<(), Miss> {
         for peb in map.pebs(PebList::Free) {
             self.place(peb, PebState::Free)?;
             self.pebs[peb.pnum as usize].doubt = Doubt::Hearsay;
@@ -195,7 +195,7 @@ impl Scan {
     }
 
     /// A PEB that may have been written since: its headers count, as in a scan.
-    fn read_pool<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
+    fn read_pool(&mut self, io: &mut DynIo<'_>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
         let state = self.pebs.get(pnum as usize).ok_or(Miss::Unusable)?.state;
         require(state == PebState::Bad)?;
         let (found, fastmaps) = (self.found.len(), self.fastmap.len());
@@ -218,7 +218,7 @@ impl Scan {
     }
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// The free PEB that `choose` takes, once there is no doubt that it is free. An erase that was cut off took its EC
     /// header; what a write that was cut off left cannot be seen.
     pub(super) fn pick_free(

@@ -53,7 +53,7 @@ impl FastmapState {
     }
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// PEBs that a fastmap of this device takes; `None` if it cannot have one.
     pub(super) fn fastmap_parts(&self) -> Option<u32> {
         let parts = self.io.geometry.fastmap_bytes(self.io.pebs) / u64::from(self.io.leb_bytes());

@@ -1,6 +1,6 @@
 //! Making flash a UBI device (what `ubiformat` does).
 
-use super::io::{Header, Io};
+use super::io::{DynIo, Header, Io};
 use super::wear::erase_and_count;
 use super::{FormatOptions, Ubi, UbiError};
 use floatgate_media::ubi::{
@@ -9,7 +9,7 @@ use floatgate_media::ubi::{
 };
 use floatgate_mtd::{Instant, Mtd};
 
-impl<M: Mtd> Ubi<M> {
+impl<M: Mtd + 'static> Ubi<M> {
     /// Erases all good PEBs and writes EC headers, counting on from the erase counters found, and an empty volume
     /// table. PEBs without an erase counter get the mean of the others; PEBs that cannot be erased are marked bad.
     ///
@@ -49,7 +49,7 @@ impl<M: Mtd> Ubi<M> {
     }
 }
 
-fn format<M: Mtd>(io: &mut Io<M>, start: Option<u32>) -> Result<(), UbiError> {
+fn format(io: &mut DynIo<'_>, start: Option<u32>) -> Result<(), UbiError> {
     io.check_writable()?;
     let counters = read_counters(io)?;
     let known: Vec<u64> = counters.iter().flatten().flatten().map(|&count| u64::from(count)).collect();
@@ -71,7 +71,7 @@ fn format<M: Mtd>(io: &mut Io<M>, start: Option<u32>) -> Result<(), UbiError> {
 }
 
 /// Erase counters by PEB: `None` for a bad one, `Some(None)` for a header that is not there.
-fn read_counters<M: Mtd>(io: &mut Io<M>) -> Result<Vec<Option<Option<u32>>>, UbiError> {
+fn read_counters(io: &mut DynIo<'_>) -> Result<Vec<Option<Option<u32>>>, UbiError> {
     let mut counters = Vec::with_capacity(io.pebs as usize);
     for pnum in 0..io.pebs {
         if io.is_bad(pnum)? {
@@ -90,7 +90,7 @@ fn read_counters<M: Mtd>(io: &mut Io<M>) -> Result<Vec<Option<Option<u32>>>, Ubi
 }
 
 /// Erases a PEB and writes its EC header; `false` if it went bad.
-fn erase_peb<M: Mtd>(io: &mut Io<M>, pnum: u32, start: Option<u32>, count: u32) -> Result<bool, UbiError> {
+fn erase_peb(io: &mut DynIo<'_>, pnum: u32, start: Option<u32>, count: u32) -> Result<bool, UbiError> {
     let erased = match start {
         Some(count) => io.erase(pnum, &mut false).and_then(|_| io.write_ec(pnum, count)),
         None => erase_and_count(io, pnum, count, &mut false).map(drop),
@@ -99,7 +99,7 @@ fn erase_peb<M: Mtd>(io: &mut Io<M>, pnum: u32, start: Option<u32>, count: u32) 
 }
 
 /// What failed is marked bad.
-fn settle<M: Mtd>(io: &mut Io<M>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
+fn settle(io: &mut DynIo<'_>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.is_flash_failure() && io.bad_allowed => io.mark_bad(pnum).map(|()| false),
@@ -108,7 +108,7 @@ fn settle<M: Mtd>(io: &mut Io<M>, pnum: u32, result: Result<(), UbiError>) -> Re
 }
 
 /// Writes a copy of an empty volume table.
-fn write_table<M: Mtd>(io: &mut Io<M>, pnum: u32, lnum: u32) -> Result<bool, UbiError> {
+fn write_table(io: &mut DynIo<'_>, pnum: u32, lnum: u32) -> Result<bool, UbiError> {
     let header = VidHeader {
         volume_type: VolumeType::Dynamic,
         compat: LAYOUT_VOLUME_COMPAT,

@@ -11,7 +11,7 @@ pub struct UbiVolume<M> {
     id: u32,
 }
 
-impl<M: Mtd> UbiVolume<M> {
+impl<M: Mtd + 'static> UbiVolume<M> {
     pub(super) fn new(ubi: Ubi<M>, id: u32) -> Self {
         Self { ubi, id }
     }
@@ -41,11 +41,12 @@ fn at(lnum: u32, offset: u32) -> impl FnOnce(UbiError) -> VolumeError {
     move |error| VolumeFault::from(error).at(lnum, offset)
 }
 
-impl<M: Mtd + Send> Volume for UbiVolume<M> {
+impl<M: Mtd + Send + 'static> Volume for UbiVolume<M> {
     fn geometry(&self) -> VolumeGeometry {
-        let io = &self.ubi.io;
+        let ubi: &Ubi<dyn Mtd> = &self.ubi;
+        let io = &ubi.io;
         let max_write_bytes = io.mtd.geometry().buffer_bytes;
-        let (lebs, leb_bytes, fixed) = self.ubi.volume_state(self.id).map_or((0, 0, true), |volume| {
+        let (lebs, leb_bytes, fixed) = ubi.volume_state(self.id).map_or((0, 0, true), |volume| {
             (volume.readable_lebs(), volume.usable(io.leb_bytes()), volume.is_static())
         });
         VolumeGeometry {

@@ -50,8 +50,7 @@ pub(super) enum Header<T> {
 
 /// The device below: its clock, its geometry, and whether it may be written.
 #[derive(Clone, Debug)]
-pub(super) struct Io<M> {
-    pub(super) mtd: M,
+pub(super) struct Io<M: ?Sized> {
     pub(super) now: Instant,
     pub(super) geometry: Geometry,
     pub(super) pebs: u32,
@@ -61,7 +60,11 @@ pub(super) struct Io<M> {
     lost: bool,
     nor: bool,
     scratch: Scratch,
+    pub(super) mtd: M,
 }
+
+/// The same over any flash.
+pub(super) type DynIo<'m> = Io<dyn Mtd + 'm>;
 
 /// Memory for a PEB's data, kept between uses but not copied.
 #[derive(Debug, Default)]
@@ -116,7 +119,6 @@ impl<M: Mtd> Io<M> {
         let read_only = geometry.headers_share_unit().then_some(ReadOnlyReason::HeadersShareUnit);
         Ok(Self {
             pebs: mtd.geometry().blocks(),
-            mtd,
             now,
             geometry,
             bad_allowed: !nor,
@@ -125,9 +127,12 @@ impl<M: Mtd> Io<M> {
             lost: false,
             nor,
             scratch: Scratch::default(),
+            mtd,
         })
     }
+}
 
+impl DynIo<'_> {
     fn addr(&self, pnum: u32, offset: u32) -> u64 {
         u64::from(pnum) * u64::from(self.geometry.flash().peb_bytes) + u64::from(offset)
     }

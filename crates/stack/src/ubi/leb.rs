@@ -13,7 +13,7 @@ fn access(fault: VolumeFault) -> UbiError {
     UbiError::Access(fault)
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     pub(super) fn next_sqnum(&mut self) -> u64 {
         let sqnum = self.sqnum;
         self.sqnum = sqnum.saturating_add(1);

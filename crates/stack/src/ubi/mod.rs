@@ -52,8 +52,7 @@ use wear::Work;
 
 /// A UBI device: the flash, its clock, and what is where on it.
 #[derive(Clone, Debug)]
-pub struct Ubi<M> {
-    io: Io<M>,
+pub struct Ubi<M: ?Sized> {
     pebs: Vec<Peb>,
     free: PebSet,
     used: PebSet,
@@ -74,7 +73,10 @@ pub struct Ubi<M> {
     fastmap: Option<FastmapState>,
     /// What a forgiving attach has passed over.
     damage: Vec<AttachFault>,
+    io: Io<M>,
 }
+
+forward_to_dyn!(Ubi: Mtd);
 
 /// Numbers of PEBs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +93,7 @@ struct Counts {
     bad_limit: u32,
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     fn good_pebs(&self) -> u32 {
         self.io.pebs.saturating_sub(self.counts.bad)
     }
@@ -183,7 +185,9 @@ impl<M: Mtd> Ubi<M> {
         }
         self.flush_works(None, None)
     }
+}
 
+impl<M: Mtd + 'static> Ubi<M> {
     /// The flash below.
     pub fn mtd(&self) -> &M {
         &self.io.mtd

@@ -26,7 +26,7 @@ use floatgate_mtd::Mtd;
 /// How many PEBs are erased where one is meant: after an earlier cut one was erased, and may have taken its place.
 const DEPTH: usize = 2;
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// Erases PEBs that cannot be read for certain, and `begun`, those of the pools of a fastmap that
     /// is not kept up to date.
     pub(super) fn erase_doubtful(&mut self, scan: &Scan, begun: &[u32]) -> Result<(), UbiError> {

@@ -20,7 +20,7 @@ enum Moved {
     NotWritten,
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// Asks for a move, unless one waits already.
     pub(super) fn schedule_move(&mut self) {
         if !self.move_scheduled {

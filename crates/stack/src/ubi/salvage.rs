@@ -13,7 +13,7 @@ const MISSING_LEBS_MAX: u32 = 1 << 16;
 /// Bytes of a record of the volume table.
 const RECORD_BYTES: usize = 172;
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// Damage that a forgiving attach has passed over, in the order in which it was found.
     pub fn damage(&self) -> &[AttachFault] {
         &self.damage

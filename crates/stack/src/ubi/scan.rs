@@ -1,13 +1,12 @@
 //! Reading the headers of all PEBs, and deciding what each PEB is (Linux: the first half of `attach.c`).
 
-use super::io::{Header, Io, Quality, is_filled};
+use super::io::{DynIo, Header, Quality, is_filled};
 use super::pebs::{LebId, NO_PEB, Peb, PebState};
 use super::{AttachFault, ReadOnlyReason, UbiError};
 use floatgate_media::crc;
 use floatgate_media::ubi::{
     Compat, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, VidHeader,
 };
-use floatgate_mtd::Mtd;
 
 /// Number of times that a corrupt header is read again before its PEB is set aside.
 const PATIENCE: u32 = 8;
@@ -79,11 +78,7 @@ impl Scan {
     }
 
     /// Reads the headers of these PEBs.
-    pub(super) fn read<M: Mtd>(
-        &mut self,
-        io: &mut Io<M>,
-        pebs: std::ops::Range<u32>,
-    ) -> Result<(), AttachFault> {
+    pub(super) fn read(&mut self, io: &mut DynIo<'_>, pebs: std::ops::Range<u32>) -> Result<(), AttachFault> {
         for pnum in pebs {
             let outcome = self.read_peb(io, pnum);
             if self.pass(outcome)?.is_none() {
@@ -108,7 +103,7 @@ impl Scan {
     }
 
     /// Reads the headers of a PEB.
-    pub(super) fn read_peb<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<(), AttachFault> {
+    pub(super) fn read_peb(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(), AttachFault> {
         if io.is_bad(pnum)? {
             self.bad += 1;
             return Ok(());
@@ -141,7 +136,7 @@ impl Scan {
     }
 
     /// Reads an EC header; `None` if the PEB is erased and has none.
-    fn read_ec<M: Mtd>(&mut self, io: &mut Io<M>, pnum: u32) -> Result<Option<Ec>, AttachFault> {
+    fn read_ec(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<Option<Ec>, AttachFault> {
         let (header, scrub) = match io.read_ec(pnum)? {
             Header::Found(header, flips) => (header, flips),
             Header::Erased => {
@@ -187,9 +182,9 @@ impl Scan {
     }
 
     /// A corrupt VID header: a power cut's work is erased, anything else is kept.
-    fn add_corrupt<M: Mtd>(
+    fn add_corrupt(
         &mut self,
-        io: &mut Io<M>,
+        io: &mut DynIo<'_>,
         pnum: u32,
         ec: &Ec,
         flips: bool,
@@ -224,7 +219,7 @@ impl Scan {
     }
 
     /// A PEB with a VID header.
-    fn add<M: Mtd>(&mut self, io: &mut Io<M>, found: Found) -> Result<(), AttachFault> {
+    fn add(&mut self, io: &mut DynIo<'_>, found: Found) -> Result<(), AttachFault> {
         let (pnum, id) = (found.pnum, found.header.volume_id);
         let peb = &mut self.pebs[pnum as usize];
         peb.leb = Some(found.leb());
@@ -266,7 +261,7 @@ impl Scan {
     }
 
     /// Decides which PEB holds each LEB, and gives PEBs of unknown wear the mean of the others.
-    pub(super) fn settle<M: Mtd>(&mut self, io: &mut Io<M>) -> Result<(), AttachFault> {
+    pub(super) fn settle(&mut self, io: &mut DynIo<'_>) -> Result<(), AttachFault> {
         self.check_corrupted(io.pebs)?;
         let mean = self.mean_erase_count();
         for pnum in std::mem::take(&mut self.unknown) {
@@ -301,7 +296,7 @@ impl Scan {
     }
 
     /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
-    fn resolve<M: Mtd>(&mut self, io: &mut Io<M>, claims: &[Found]) -> Result<(), AttachFault> {
+    fn resolve(&mut self, io: &mut DynIo<'_>, claims: &[Found]) -> Result<(), AttachFault> {
         self.pass(check_sequence(claims))?;
         for (index, &claim) in claims.iter().enumerate() {
             let older = &claims[index + 1..];
@@ -351,7 +346,7 @@ fn check_sequence(claims: &[Found]) -> Result<(), AttachFault> {
 
 /// The data of a copy, if all of them are there for good. Linux reads them once; but who takes a page that can be read only now and
 /// then for a whole copy erases the PEB it was copied from.
-fn read_copy<M: Mtd>(io: &mut Io<M>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
+fn read_copy(io: &mut DynIo<'_>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
     let mut data = vec![0; copy.header.data_size as usize];
     let quality = io.read_steady(copy.pnum, 0, &mut data)?;
     if quality == Quality::Damaged || crc::ubi(&data) != copy.header.data_crc {
@@ -362,7 +357,7 @@ fn read_copy<M: Mtd>(io: &mut Io<M>, copy: &mut Found) -> Result<Option<Vec<u8>>
 }
 
 /// Whether a PEB with a corrupt VID header holds data that no power cut explains: data without a wrong bit.
-fn holds_data<M: Mtd>(io: &mut Io<M>, pnum: u32) -> Result<bool, UbiError> {
+fn holds_data(io: &mut DynIo<'_>, pnum: u32) -> Result<bool, UbiError> {
     let mut data = io.take_scratch();
     data.resize(io.leb_bytes() as usize, 0);
     let quality = io.read_data(pnum, 0, &mut data);

@@ -118,7 +118,7 @@ impl VolumeState {
     }
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// The bytes of the volume table, rounded up to the smallest write.
     pub(super) fn table_bytes(
         &self,

@@ -9,8 +9,8 @@ use floatgate_mtd::Mtd;
 
 /// A volume that is being rewritten: what it held is gone, and it cannot be read until [`finish`](Self::finish).
 #[derive(Debug)]
-pub struct VolumeUpdate<'u, M> {
-    ubi: &'u mut Ubi<M>,
+pub struct VolumeUpdate<'u> {
+    ubi: &'u mut Ubi<dyn Mtd>,
     id: u32,
     len: u64,
     received: u64,
@@ -20,12 +20,12 @@ pub struct VolumeUpdate<'u, M> {
     leb: Vec<u8>,
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// Starts to rewrite a volume with `len` bytes: sets its update marker and erases what it held.
     ///
     /// # Errors
     /// No such volume, more bytes than it has room for, read-only, failures of the flash.
-    pub fn update_volume(&mut self, id: u32, len: u64) -> Result<VolumeUpdate<'_, M>, UbiError> {
+    pub fn update_volume(&mut self, id: u32, len: u64) -> Result<VolumeUpdate<'_>, UbiError> {
         let record = self.user_volume(id)?.record;
         let usable = self.io.leb_bytes() - record.data_pad;
         let need = len.div_ceil(u64::from(usable));
@@ -178,7 +178,7 @@ impl<M: Mtd> Ubi<M> {
     }
 }
 
-impl<M: Mtd> VolumeUpdate<'_, M> {
+impl VolumeUpdate<'_> {
     /// Adds bytes.
     ///
     /// # Errors

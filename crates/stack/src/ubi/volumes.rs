@@ -6,7 +6,7 @@ use super::{NewVolume, Ubi, UbiError};
 use floatgate_media::ubi::{LAYOUT_VOLUME, VolumeRecord};
 use floatgate_mtd::Mtd;
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     /// Makes a volume and returns its id.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! There is no thread. Work that waits is done when the clock passes with nothing to do, when asked for, and before a
 //! write that finds as many PEBs waiting as there are free ones.
 
-use super::io::Io;
+use super::io::DynIo;
 use super::pebs::{Doubt, Entry, LebId, Peb, PebState};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::MAX_ERASE_COUNT;
@@ -21,7 +21,7 @@ pub(super) enum Work {
     Move,
 }
 
-impl<M: Mtd> Ubi<M> {
+impl Ubi<dyn Mtd> {
     pub(super) fn entry(&self, pnum: u32) -> Entry {
         Entry { pnum, erase_count: self.peb(pnum).erase_count }
     }
@@ -210,8 +210,8 @@ impl<M: Mtd> Ubi<M> {
 }
 
 /// Erases a PEB, writes its EC header and returns the new erase counter.
-pub(super) fn erase_and_count<M: Mtd>(
-    io: &mut Io<M>,
+pub(super) fn erase_and_count(
+    io: &mut DynIo<'_>,
     pnum: u32,
     erase_count: u32,
     torture: &mut bool,

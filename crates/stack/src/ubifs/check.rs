@@ -105,7 +105,7 @@ impl Usage {
     }
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Compares what is believed with what is there. Reads every node that is in use; the whole index is in memory
     /// afterwards. LEBs of the index can be compared only if nothing is uncommitted.
     ///

@@ -10,7 +10,7 @@ use super::tnc::IndexHead;
 use crate::volume::Volume;
 use floatgate_media::ubifs::SuperblockFlags;
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Commits if anything has changed since the last commit.
     ///
     /// # Errors

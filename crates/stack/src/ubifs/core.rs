@@ -1,7 +1,7 @@
 //! The state of a mounted filesystem below files and names.
 
 use super::auth::{Authentication, Verifier};
-use super::error::Result;
+use super::error::{Error, Result};
 use super::io::Io;
 use super::journal::Log;
 use super::limits::Limits;
@@ -14,9 +14,7 @@ use std::collections::BTreeMap;
 
 /// A mounted filesystem without files and names: nodes, the index, space, the journal.
 #[derive(Clone, Debug)]
-pub(crate) struct Core<V> {
-    /// Volume, write buffers, sequence numbers.
-    pub(crate) io: Io<V>,
+pub(crate) struct Core<V: ?Sized> {
     /// LEB properties.
     pub(crate) space: Space,
     /// The index.
@@ -46,14 +44,31 @@ pub(crate) struct Core<V> {
     pub(crate) damage: Damage,
     /// How often space is looked for; of caches the index has its own.
     pub(crate) limits: Limits,
+    /// Volume, write buffers, sequence numbers.
+    pub(crate) io: Io<V>,
 }
 
-impl<V: Volume> Core<V> {
+forward_to_dyn!(Core: Volume);
+
+impl<V: Volume + 'static> Core<V> {
     /// Ends a filesystem's life in memory; nothing is written.
     pub(crate) fn into_volume(self) -> V {
         self.io.into_volume()
     }
 
+    /// Ends a mount in order.
+    ///
+    /// # Errors
+    /// As [`end`](Core::end); the volume comes back either way.
+    pub(crate) fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
+        match self.end() {
+            Ok(()) => Ok(self.into_volume()),
+            Err(error) => Err((error, self.into_volume())),
+        }
+    }
+}
+
+impl Core<dyn Volume> {
     /// Sets the limits of caches and attempts from now on.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;

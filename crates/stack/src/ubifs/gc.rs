@@ -81,7 +81,7 @@ fn key_of(node: &ScannedNode) -> Key {
     node.key.unwrap_or_default()
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Makes an empty LEB, which is taken; `anyway` collects even if there are empty LEBs.
     ///
     /// # Errors

@@ -11,8 +11,7 @@ use crate::volume::Volume;
 
 /// A volume with a filesystem's write buffers.
 #[derive(Clone, Debug)]
-pub(crate) struct Io<V> {
-    volume: V,
+pub(crate) struct Io<V: ?Sized> {
     layout: Arc<Layout>,
     buffers: [WriteBuffer; 3],
     /// The highest sequence number used.
@@ -20,25 +19,28 @@ pub(crate) struct Io<V> {
     read_only: bool,
     /// Failure that made it read-only since it was mounted.
     failure: Option<Error>,
+    volume: V,
 }
+
+forward_to_dyn!(Io: Volume);
+
+/// The same over any volume.
+pub(crate) type DynIo<'v> = Io<dyn Volume + 'v>;
 
 impl<V: Volume> Io<V> {
     /// Over a volume; `read_only` refuses every write.
     pub(crate) fn new(volume: V, layout: Arc<Layout>, read_only: bool) -> Self {
         let buffers = [WriteBuffer::new(), WriteBuffer::new(), WriteBuffer::new()];
-        Self { volume, layout, buffers, sqnum: 0, read_only, failure: None }
+        Self { layout, buffers, sqnum: 0, read_only, failure: None, volume }
     }
 
-    /// Sizes and areas.
-    pub(crate) fn layout(&self) -> &Arc<Layout> {
-        &self.layout
+    /// Ends the filesystem's hold of the volume; what is in write buffers is lost.
+    pub(crate) fn into_volume(self) -> V {
+        self.volume
     }
+}
 
-    /// A filesystem that is being made gets other sizes.
-    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
-        self.layout = layout;
-    }
-
+impl<V: ?Sized> Io<V> {
     /// The volume.
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
@@ -48,10 +50,17 @@ impl<V: Volume> Io<V> {
     pub(crate) const fn volume_mut(&mut self) -> &mut V {
         &mut self.volume
     }
+}
 
-    /// Ends the filesystem's hold of the volume; what is in write buffers is lost.
-    pub(crate) fn into_volume(self) -> V {
-        self.volume
+impl DynIo<'_> {
+    /// Sizes and areas.
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// A filesystem that is being made gets other sizes.
+    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.layout = layout;
     }
 
     /// True when writes are refused.
@@ -242,7 +251,7 @@ impl<V: Volume> Io<V> {
 
     fn writing(
         &mut self,
-        operation: impl FnOnce(&mut V) -> core::result::Result<(), crate::VolumeError>,
+        operation: impl FnOnce(&mut dyn Volume) -> core::result::Result<(), crate::VolumeError>,
     ) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);

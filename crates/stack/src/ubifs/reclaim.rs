@@ -6,7 +6,7 @@ use super::journal::Room;
 use super::space::{BudgetRequest, Cost};
 use crate::volume::Volume;
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Promises space to an operation; `privileged` may use what is reserved. Collects garbage and commits if there is not
     /// enough. Who holds changes back (pages not written) writes them first: promises are pessimistic, and nodes written
     /// take less than was promised.

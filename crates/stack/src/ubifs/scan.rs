@@ -4,9 +4,9 @@ use floatgate_media::ubifs::{Frame, Key, Node, NodeType, PaddingNode, Stamp, pad
 use floatgate_media::{MediaError, Reason};
 
 use super::error::{Error, Result};
-use super::io::Io;
+use super::io::DynIo;
 use super::layout::{Place, align8};
-use crate::volume::{Volume, VolumeFault};
+use crate::volume::VolumeFault;
 
 /// Content of a place at which a node could begin.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ pub(crate) struct ScannedLeb {
 
 impl ScannedLeb {
     /// Reads a LEB from `start` on; bits that ECC cannot correct show in CRCs.
-    pub(crate) fn read<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<Self> {
+    pub(crate) fn read(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<Self> {
         let bytes = read_to_end(io, lnum, start)?;
         Ok(Self { lnum, start, nodes: Vec::new(), end: start, bytes })
     }
@@ -184,7 +184,7 @@ impl Stop {
 /// # Errors
 /// Damage ([`Error::is_damage`]): a bad node, garbage, empty space inside a minimal I/O unit, data behind empty space.
 /// Failures of the volume.
-pub(crate) fn scan<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<ScannedLeb> {
+pub(crate) fn scan(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<ScannedLeb> {
     let mut leb = ScannedLeb::read(io, lnum, start)?;
     match leb.scan()? {
         Stop::Corrupt(source) => return Err(Error::node(lnum, leb.end, source)),
@@ -216,7 +216,7 @@ pub(crate) fn is_erased(bytes: &[u8]) -> bool {
 }
 
 /// Reads a LEB from a byte to its end, past the write buffers; bits that ECC cannot correct stay as they are.
-pub(crate) fn read_to_end<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<Vec<u8>> {
+pub(crate) fn read_to_end(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<Vec<u8>> {
     let len = io.layout().leb_bytes().saturating_sub(start);
     let mut bytes = vec![0; len as usize];
     if bytes.is_empty() {
@@ -235,7 +235,7 @@ const TRIES_MAX: u32 = 512;
 ///
 /// # Errors
 /// Failures of the volume.
-pub(crate) fn scan_all<V: Volume>(io: &mut Io<V>, lnum: u32, start: u32) -> Result<(ScannedLeb, Vec<Error>)> {
+pub(crate) fn scan_all(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<(ScannedLeb, Vec<Error>)> {
     let mut leb = ScannedLeb::read(io, lnum, start)?;
     let mut damage = Vec::new();
     let mut tries = TRIES_MAX;

@@ -4,10 +4,9 @@
 //! with padding to a multiple of the smallest write. Linux: `fs/ubifs/io.c`.
 
 use super::error::{Error, Result};
-use super::io::Io;
+use super::io::DynIo;
 use super::layout::{Head, align8};
 use super::space::Space;
-use crate::volume::Volume;
 use floatgate_media::ubifs::pad;
 
 /// The write buffer of one journal head.
@@ -76,7 +75,7 @@ fn capacity(offset: u32, leb_bytes: u32, max_write: u32) -> u32 {
     if left < max_write { left } else { max_write - offset % max_write }
 }
 
-impl<V: Volume> Io<V> {
+impl DynIo<'_> {
     /// Lets a head write at a place from now on; what it held has to be on flash ([`sync_head`](Self::sync_head)).
     pub(crate) fn seek_head(&mut self, head: Head, lnum: u32, offset: u32) {
         let capacity = capacity(offset, self.layout().leb_bytes(), self.layout().volume.max_write_bytes);
@@ -198,6 +197,7 @@ impl<V: Volume> Io<V> {
 mod tests {
     use floatgate_media::ubifs::{Frame, NodeType};
 
+    use super::super::io::Io;
     use super::super::scan::{Scanned, scan_node};
     use super::super::space::Space;
     use super::super::testing::{Random, TestVolume, blank};

@@ -158,6 +158,12 @@ pub trait Volume: Send {
     fn wait_until(&mut self, now: Instant);
 }
 
+impl core::fmt::Debug for dyn Volume + '_ {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Volume").field(&self.geometry()).finish()
+    }
+}
+
 /// A pointer to a volume is a volume.
 macro_rules! forward_volume {
     ($pointer:ty) => {

@@ -54,7 +54,7 @@ pub(crate) struct Shown {
 pub(crate) type Tree = BTreeMap<Vec<Vec<u8>>, Shown>;
 
 /// Reads everything there is.
-pub(crate) fn walk<V: Volume>(fs: &mut Ubifs<V>) -> Result<Tree> {
+pub(crate) fn walk(fs: &mut Ubifs<dyn Volume>) -> Result<Tree> {
     let mut tree = Tree::new();
     let mut pending = vec![(Vec::new(), fs.root())];
     while let Some((path, inode)) = pending.pop() {
@@ -71,7 +71,7 @@ pub(crate) fn walk<V: Volume>(fs: &mut Ubifs<V>) -> Result<Tree> {
     Ok(tree)
 }
 
-fn show<V: Volume>(fs: &mut Ubifs<V>, inode: u32) -> Result<Shown> {
+fn show(fs: &mut Ubifs<dyn Volume>, inode: u32) -> Result<Shown> {
     let attributes = fs.attributes(inode)?;
     let contents = match attributes.file_type {
         FileType::Symlink => readable(fs.read_link(inode))?,

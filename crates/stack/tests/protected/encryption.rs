@@ -29,7 +29,8 @@ fn again(mut fs: Ubifs<RamVolume>) -> Ubifs<RamVolume> {
 
 /// The first encrypted file of a type in the root: its name and inode. (A file with several names is none in the sample.)
 fn first(fs: &mut Ubifs<RamVolume>, file_type: FileType) -> (Vec<u8>, u32) {
-    let entries = fs.read_dir(fs.root(), None, usize::MAX).unwrap();
+    let root = fs.root();
+    let entries = fs.read_dir(root, None, usize::MAX).unwrap();
     let mut of_type = entries.into_iter().filter(|entry| entry.file_type == file_type);
     let found = of_type.find(|entry| fs.attributes(entry.inode).unwrap().is_encrypted()).unwrap();
     (found.name, found.inode)

@@ -24,7 +24,7 @@ pub(crate) fn kinds(blocks: u32) -> [RamFlash; 4] {
     [nand(blocks, 2048, 2048), nand(blocks, 2048, 512), nand(blocks, 512, 512), nor(blocks)]
 }
 
-pub(crate) fn attach<M: Mtd + std::fmt::Debug>(flash: M) -> Ubi<M> {
+pub(crate) fn attach<M: Mtd + std::fmt::Debug + 'static>(flash: M) -> Ubi<M> {
     Ubi::attach(flash, &quiet()).unwrap()
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn quiet() -> AttachOptions {
     AttachOptions { after_power_cut: false, ..AttachOptions::default() }
 }
 
-pub(crate) fn formatted<M: Mtd + std::fmt::Debug>(flash: M) -> M {
+pub(crate) fn formatted<M: Mtd + std::fmt::Debug + 'static>(flash: M) -> M {
     let options = FormatOptions { image_seq: 7, ..FormatOptions::default() };
     Ubi::format(flash, &options).unwrap().0
 }

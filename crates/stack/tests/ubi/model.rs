@@ -44,7 +44,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new<M: Mtd>(ubi: &Ubi<M>) -> Self {
+    pub(crate) fn new(ubi: &Ubi<dyn Mtd>) -> Self {
         let geometry = ubi.info().geometry;
         let unit = (geometry.flash().min_io_bytes as usize).max(64);
         Self { volumes: BTreeMap::new(), unit, leb_bytes: geometry.leb_bytes() as usize }
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Does an operation.
-    pub(crate) fn run<M: Mtd>(&self, ubi: &mut Ubi<M>, op: &Op) -> Result<(), UbiError> {
+    pub(crate) fn run(&self, ubi: &mut Ubi<dyn Mtd>, op: &Op) -> Result<(), UbiError> {
         match op {
             Op::Append { id, lnum, data } => {
                 let offset = self.volumes[id].lebs[*lnum as usize].data.as_ref().map_or(0, Vec::len);
@@ -134,7 +134,7 @@ impl Model {
     }
 
     /// The model after an operation, of which `ubi` tells what a volume's id and size became.
-    pub(crate) fn after<M: Mtd>(&self, op: &Op, ubi: &Ubi<M>) -> Self {
+    pub(crate) fn after(&self, op: &Op, ubi: &Ubi<dyn Mtd>) -> Self {
         let mut next = self.clone();
         match op {
             Op::Append { id, lnum, data } => next.leb(*id, *lnum).data.get_or_insert_default().extend(data),
@@ -177,7 +177,7 @@ impl Model {
     }
 
     /// Takes the volumes from a device after a cut in `op`: as they were or as they were to be.
-    pub(crate) fn settle_volumes<M: Mtd>(&mut self, op: &Op, ubi: &Ubi<M>) {
+    pub(crate) fn settle_volumes(&mut self, op: &Op, ubi: &Ubi<dyn Mtd>) {
         let found: BTreeMap<u32, (Vec<u8>, u32)> =
             ubi.volumes().map(|v| (v.id, (v.name, v.reserved_lebs))).collect();
         let names = |model: &Self| -> BTreeMap<u32, (Vec<u8>, u32)> {
@@ -202,7 +202,7 @@ impl Model {
 
     /// Checks all LEBs of a device that nobody disturbed, or whose power was cut during `op`, and takes over what is not
     /// certain.
-    pub(crate) fn check<M: Mtd>(&mut self, ubi: &mut Ubi<M>, op: Option<&Op>, id_of_run: &str) {
+    pub(crate) fn check(&mut self, ubi: &mut Ubi<dyn Mtd>, op: Option<&Op>, id_of_run: &str) {
         let unit = self.unit;
         for (&id, volume) in &mut self.volumes {
             for (lnum, leb) in (0u32..).zip(&mut volume.lebs) {
@@ -309,7 +309,7 @@ impl Leb {
 
 impl Model {
     /// Ghosts and whatever was cut off are wiped, as whoever uses a LEB after a cut has to.
-    pub(crate) fn clean<M: Mtd>(&mut self, ubi: &mut Ubi<M>, op: Option<&Op>) -> Result<(), UbiError> {
+    pub(crate) fn clean(&mut self, ubi: &mut Ubi<dyn Mtd>, op: Option<&Op>) -> Result<(), UbiError> {
         for (&id, volume) in &mut self.volumes {
             for (lnum, leb) in (0u32..).zip(&mut volume.lebs) {
                 if leb.data.is_none() && leb.ghost {

@@ -6,7 +6,7 @@ use floatgate_mtd::Mtd;
 use floatgate_mtd::faults::{FaultPlan, Faults};
 use floatgate_stack::ubi::{AttachOptions, FastmapUse, Ubi};
 
-fn step<M: Mtd>(model: &mut Model, ubi: &mut Ubi<M>, random: &mut Random) {
+fn step(model: &mut Model, ubi: &mut Ubi<dyn Mtd>, random: &mut Random) {
     let op = model.choose(random, ubi.info().available_lebs);
     if let Err(error) = model.run(ubi, &op) {
         panic!("{op:?}: {error}");

@@ -82,7 +82,7 @@ fn images_attach_and_read_exactly() {
     }
 }
 
-fn check<M: Mtd>(ubi: &mut Ubi<M>, content: &[u8]) {
+fn check(ubi: &mut Ubi<dyn Mtd>, content: &[u8]) {
     let info = ubi.info();
     assert_eq!((info.image_seq, info.corrupted_pebs), (0x1234_ABCD, 0));
     let volumes: Vec<_> = ubi.volumes().map(|v| (v.id, v.name, v.volume_type)).collect();

@@ -5,7 +5,7 @@ use floatgate_media::ubi::VolumeType;
 use floatgate_mtd::Mtd;
 use floatgate_stack::ubi::{NewVolume, Ubi, UbiError};
 
-fn write<M: Mtd>(ubi: &mut Ubi<M>, id: u32, data: &[u8]) {
+fn write(ubi: &mut Ubi<dyn Mtd>, id: u32, data: &[u8]) {
     let mut update = ubi.update_volume(id, data.len() as u64).unwrap();
     for part in data.chunks(1000) {
         update.write(part).unwrap();
@@ -13,7 +13,7 @@ fn write<M: Mtd>(ubi: &mut Ubi<M>, id: u32, data: &[u8]) {
     update.finish().unwrap();
 }
 
-fn read<M: Mtd>(ubi: &mut Ubi<M>, id: u32, len: usize) -> Vec<u8> {
+fn read(ubi: &mut Ubi<dyn Mtd>, id: u32, len: usize) -> Vec<u8> {
     let mut all = vec![0xA5; len];
     let mut done = 0;
     while done < len {

@@ -286,22 +286,22 @@ struct Filled<V> {
 }
 
 /// Makes the filesystem, fills it and unmounts it.
-fn filled<V: Volume + Send>(
+fn filled<V: Volume + 'static>(
     source: &Source,
     volume: V,
     format: &FormatOptions,
     options: &BuildOptions,
 ) -> Result<Filled<V>, BuildError> {
     let fs = Ubifs::format(volume, format, Behaviour::default());
-    let fs = fs.map_err(|(error, _)| ImageError::from(error))?;
-    let mut writer = Writer::new(fs, options.overrides);
+    let mut fs = fs.map_err(|(error, _)| ImageError::from(error))?;
+    let mut writer = Writer::new(&mut fs, options.overrides);
     run(source, &mut writer, Compressors::new(format.compression))?;
     if let Some(table) = &options.device_table {
         table::apply(table, options.overrides.time(Timestamp::default()), &mut writer)?;
     }
     let (uuid, seq) = (options.uuid.unwrap_or_else(|| writer.identity.uuid()), writer.identity.image_seq());
     writer.fs.set_uuid(uuid).map_err(ImageError::from)?;
-    let Writer { fs, losses, entries, bytes, has_root, .. } = writer;
+    let Writer { losses, entries, bytes, has_root, .. } = writer;
     let mut volume = fs.unmount().map_err(|(error, _)| match error {
         floatgate_stack::ubifs::Error::NoSpace => BuildError::NoSpace,
         error => ImageError::from(error).into(),

@@ -2,8 +2,6 @@
 
 use std::sync::mpsc;
 
-use floatgate_stack::Volume;
-
 use super::compress::{Compressors, Piece};
 use super::item::{Batch, Feeder};
 use super::write::Writer;
@@ -16,9 +14,9 @@ struct Ready {
 }
 
 /// Reads, compresses and writes at the same time. Memory goes around: each batch comes back to who reads.
-pub(super) fn run<V: Volume + Send>(
+pub(super) fn run(
     source: &Source,
-    writer: &mut Writer<V>,
+    writer: &mut Writer<'_>,
     mut compressors: Compressors,
 ) -> Result<(), BuildError> {
     std::thread::scope(|scope| {

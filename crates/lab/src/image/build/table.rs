@@ -1,7 +1,6 @@
 //! Device tables, as `mkfs.ubifs` and `mkfs.jffs2` read them: files to make without the rights to make them.
 
 use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
-use floatgate_stack::Volume;
 
 use super::BuildError;
 use super::item::{Item, ItemKind};
@@ -27,11 +26,7 @@ struct Line {
 }
 
 /// Applies a device table to what was filled in: what is there gets owner and permissions, what is not is made.
-pub(super) fn apply<V: Volume>(
-    text: &str,
-    time: Timestamp,
-    writer: &mut Writer<V>,
-) -> Result<(), BuildError> {
+pub(super) fn apply(text: &str, time: Timestamp, writer: &mut Writer<'_>) -> Result<(), BuildError> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {

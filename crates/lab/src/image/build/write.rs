@@ -20,8 +20,8 @@ const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 const MAX_XATTR_LIST: usize = 65536;
 
 /// Fills a filesystem.
-pub(super) struct Writer<V> {
-    pub(super) fs: Ubifs<V>,
+pub(super) struct Writer<'f> {
+    pub(super) fs: &'f mut Ubifs<dyn Volume>,
     overrides: Overrides,
     pub(super) identity: Identity,
     pub(super) losses: Vec<Loss>,
@@ -35,8 +35,8 @@ pub(super) struct Writer<V> {
     current: Option<u32>,
 }
 
-impl<V: Volume> Writer<V> {
-    pub(super) fn new(fs: Ubifs<V>, overrides: Overrides) -> Self {
+impl<'f> Writer<'f> {
+    pub(super) fn new(fs: &'f mut Ubifs<dyn Volume>, overrides: Overrides) -> Self {
         let parent = (Vec::new(), fs.root());
         Self {
             fs,

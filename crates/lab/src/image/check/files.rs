@@ -14,7 +14,7 @@ use super::{MappedVolume, Origin};
 const ERASED: &str = "byte 0x0: nothing is written there";
 
 /// True when a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
-pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -> bool {
+pub(in super::super) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
     (0..FIRST_LEBS).any(|lnum| {
         let mut head = [0; 24];
         volume.read(lnum, 0, &mut head).is_ok() && begins_ubifs(lnum, &head)
@@ -22,7 +22,7 @@ pub(in super::super) fn has_filesystem<S: Store>(volume: &mut MappedVolume<S>) -
 }
 
 /// Checks the filesystem of a volume; `name` is its number and name within UBI.
-pub(super) fn check<S: Store>(
+pub(super) fn check<S: Store + 'static>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
     selection: &Selection,
@@ -33,7 +33,7 @@ pub(super) fn check<S: Store>(
 }
 
 /// As [`check`], and gives the volume back.
-pub(super) fn check_volume<S: Store>(
+pub(super) fn check_volume<S: Store + 'static>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
     selection: &Selection,
@@ -94,7 +94,7 @@ fn finding(problem: &Problem, tree: &Tree) -> Finding {
     finding
 }
 
-fn describe<V: Volume>(survey: &Survey<V>, name: Option<(u32, String)>) -> VolumeCheck {
+fn describe(survey: &Survey<dyn Volume>, name: Option<(u32, String)>) -> VolumeCheck {
     let (id, name) = name.map_or((None, None), |(id, name)| (Some(id), Some(name)));
     let mut checked = VolumeCheck {
         id,

@@ -128,9 +128,9 @@ pub fn compare(
     Ok(diff.report)
 }
 
-struct Diff<'d, V, W> {
-    first: &'d mut Ubifs<V>,
-    second: &'d mut Ubifs<W>,
+struct Diff<'d> {
+    first: &'d mut Ubifs<dyn Volume>,
+    second: &'d mut Ubifs<dyn Volume>,
     options: &'d DiffOptions,
     report: DiffReport,
     /// Directories of each that were entered.
@@ -145,7 +145,7 @@ struct Level {
     rest: Vec<(Vec<u8>, Option<u32>, Option<u32>)>,
 }
 
-impl<V: Volume, W: Volume> Diff<'_, V, W> {
+impl Diff<'_> {
     fn run(&mut self, roots: (u32, u32)) -> Result<(), ImageError> {
         let mut levels: Vec<Level> = self.visit(String::new(), roots, 0)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
@@ -331,7 +331,7 @@ impl<V: Volume, W: Volume> Diff<'_, V, W> {
 /// A name and the inodes that it has in the two.
 type EitherEntry = (Vec<u8>, Option<u32>, Option<u32>);
 
-fn xattrs<V: Volume>(fs: &mut Ubifs<V>, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+fn xattrs(fs: &mut Ubifs<dyn Volume>, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
     let names = fs.list_xattrs(inode)?;
     names.into_iter().map(|name| fs.get_xattr(inode, &name).map(|value| (name, value))).collect()
 }

@@ -13,7 +13,7 @@ use crate::image::walk::Walk;
 const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 /// Changes of an inode, if there are any.
-type Changes<'c, V> = dyn Fn(&mut Ubifs<V>, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
+type Changes<'c> = dyn Fn(&mut Ubifs<dyn Volume>, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
 
 /// An owner to set; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,15 +38,15 @@ impl std::str::FromStr for Owner {
 
 /// Changes files of a mounted filesystem and keeps count.
 #[derive(Debug)]
-pub struct Editor<'f, V> {
-    pub(super) fs: &'f mut Ubifs<V>,
+pub struct Editor<'f> {
+    pub(super) fs: &'f mut Ubifs<dyn Volume>,
     /// Changes made so far.
     pub done: Edited,
 }
 
-impl<'f, V: Volume> Editor<'f, V> {
+impl<'f> Editor<'f> {
     /// For a filesystem that is mounted for writing.
-    pub fn new(fs: &'f mut Ubifs<V>) -> Self {
+    pub fn new(fs: &'f mut Ubifs<dyn Volume>) -> Self {
         Self { fs, done: Edited::default() }
     }
 
@@ -272,12 +272,7 @@ impl<'f, V: Volume> Editor<'f, V> {
     }
 
     /// Changes the attributes of a file, or of all below a directory.
-    fn change(
-        &mut self,
-        path: &ImagePath,
-        recursive: bool,
-        changes: &Changes<'_, V>,
-    ) -> Result<(), EditError> {
+    fn change(&mut self, path: &ImagePath, recursive: bool, changes: &Changes<'_>) -> Result<(), EditError> {
         let first = path.inode(self.fs)?;
         self.change_inode(path, first, changes)?;
         if !recursive || !self.is_directory(path, first)? {
@@ -294,12 +289,7 @@ impl<'f, V: Volume> Editor<'f, V> {
         Ok(())
     }
 
-    fn change_inode(
-        &mut self,
-        path: &ImagePath,
-        inode: u32,
-        changes: &Changes<'_, V>,
-    ) -> Result<(), EditError> {
+    fn change_inode(&mut self, path: &ImagePath, inode: u32, changes: &Changes<'_>) -> Result<(), EditError> {
         if let Some(changes) = changes(self.fs, inode).map_err(path.failed())? {
             self.fs.set_attributes(inode, &changes).map_err(path.failed())?;
             self.done.entries += 1;

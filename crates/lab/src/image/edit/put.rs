@@ -7,7 +7,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::{DeviceNumber, Timestamp};
-use floatgate_stack::Volume;
 use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewKind, SetXattr};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -38,8 +37,8 @@ struct Job {
 }
 
 /// State of putting files into an image.
-struct Put<'e, 'f, V> {
-    editor: &'e mut Editor<'f, V>,
+struct Put<'e, 'f> {
+    editor: &'e mut Editor<'f>,
     options: PutOptions,
     /// Inodes in the image by device and inode on the host, of files with several names.
     links: BTreeMap<(u64, u64), u32>,
@@ -47,7 +46,7 @@ struct Put<'e, 'f, V> {
     directories: Vec<(u32, ImagePath, Metadata)>,
 }
 
-impl<V: Volume> Editor<'_, V> {
+impl Editor<'_> {
     /// Puts files and directories of the host, with all they hold, into a directory that is there, or a single one under
     /// another name. What has the name is replaced; directories are filled up.
     ///
@@ -66,7 +65,7 @@ impl<V: Volume> Editor<'_, V> {
     }
 }
 
-impl<V: Volume> Put<'_, '_, V> {
+impl Put<'_, '_> {
     fn target(&mut self, source: &Path, to: &ImagePath, several: bool) -> Result<ImagePath, EditError> {
         let to = to.meaning_directory(to.is_directory || several);
         match source.file_name() {

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
+use floatgate_stack::Store;
 use floatgate_stack::ubifs::{Behaviour, Error};
-use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
 use super::pending::erase;
@@ -177,7 +177,7 @@ impl Session {
 }
 
 /// A change of a filesystem; it may be carried out more than once.
-pub type Change<'c> = dyn Fn(&mut Editor<'_, Box<dyn Volume>>) -> Result<(), EditError> + 'c;
+pub type Change<'c> = dyn Fn(&mut Editor<'_>) -> Result<(), EditError> + 'c;
 
 /// Changes an image. Its volume grows only if the options say so.
 ///

@@ -109,7 +109,7 @@ fn path(path: &str) -> ImagePath {
 fn edit(
     image: &Path,
     options: &EditOptions,
-    change: impl Fn(&mut Editor<'_, Box<dyn floatgate_stack::Volume>>) -> Result<(), EditError>,
+    change: impl Fn(&mut Editor<'_>) -> Result<(), EditError>,
 ) -> Result<Committed, EditError> {
     super::edit(image, options, &change).map(|(committed, _)| committed)
 }
@@ -232,7 +232,8 @@ fn trees_are_removed() {
     .unwrap();
     edit(&file, &options(), |editor| editor.remove(&path("/etc"), true)).unwrap();
     let mut fs = mount(&file);
-    let names = fs.read_dir(fs.root(), None, 99).unwrap();
+    let root = fs.root();
+    let names = fs.read_dir(root, None, 99).unwrap();
     assert_eq!(names.iter().map(|entry| entry.name.as_slice()).collect::<Vec<_>>(), [b"data"]);
     assert!(fs.check().unwrap().is_empty());
 }
@@ -493,7 +494,8 @@ fn minimal() -> (Vec<u8>, Vec<u8>) {
     let options = FormatOptions { deferred: true, max_lebs: Some(70), ..FormatOptions::default() };
     let mut fs = Ubifs::format(volume, &options, Behaviour::default()).map_err(|(error, _)| error).unwrap();
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
-    let file = fs.create(fs.root(), b"data", &file).unwrap();
+    let root = fs.root();
+    let file = fs.create(root, b"data", &file).unwrap();
     fs.write(file, 0, &noise(1, 100_000)).unwrap();
     let bare = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
     let lebs = bare.len().div_ceil(LEB) as u32;
@@ -556,7 +558,8 @@ fn dense_in(lebs: u32, files: &[(String, Vec<u8>)]) -> Option<Vec<u8>> {
     let mut fs = Ubifs::format(BareVolume::new(Vec::new(), geometry), &options, Behaviour::default()).ok()?;
     let new = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
     for (name, data) in files {
-        let file = fs.create(fs.root(), name.as_bytes(), &new).ok()?;
+        let root = fs.root();
+        let file = fs.create(root, name.as_bytes(), &new).ok()?;
         fs.write(file, 0, data).ok()?;
     }
     Some(fs.unmount().ok()?.into_store())
@@ -614,7 +617,8 @@ fn a_filesystem_without_slack_can_be_emptied() {
         let mounted = Ubifs::mount(volume, &ubifs::MountOptions::default(), Behaviour::default());
         let mut fs = mounted.map_err(|(error, _)| error).unwrap();
         for (name, _) in &files {
-            let removed = fs.unlink(fs.root(), name.as_bytes());
+            let root = fs.root();
+            let removed = fs.unlink(root, name.as_bytes());
             removed.unwrap_or_else(|error| panic!("mounted, files of {len} bytes, {name}: {error}"));
         }
         fs.sync().unwrap();
@@ -633,7 +637,7 @@ fn eight_bytes_replace_eight_in_an_image_without_slack() {
             let (folder, file) = folder(&old);
             let source = folder.path().join("small");
             fs::write(&source, "abcdefgh").unwrap();
-            let put = |editor: &mut Editor<'_, Box<dyn floatgate_stack::Volume>>| {
+            let put = |editor: &mut Editor<'_>| {
                 editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
             };
             all += 1;
@@ -671,7 +675,8 @@ fn attaches_to_exactly(image: &[u8], lebs: u32) {
     let volume = ubi.open_volume(0).map_err(|(error, _)| error).unwrap();
     let mounted = Ubifs::mount(volume, &ubifs::MountOptions::default(), Behaviour::default());
     let mut fs = mounted.map_err(|(error, _)| error).unwrap();
-    fs.unlink(fs.root(), b"small").unwrap();
+    let root = fs.root();
+    fs.unlink(root, b"small").unwrap();
     fs.unmount().map_err(|(error, _)| error).unwrap();
 }
 
@@ -680,9 +685,7 @@ fn a_volume_grows_to_what_is_asked_for() {
     let (_, old) = minimal();
     let (_folder, file) = folder(&old);
     let grown = |lebs| EditOptions { growth: GrowTo::Lebs(lebs), ..options() };
-    let make = |editor: &mut Editor<'_, Box<dyn floatgate_stack::Volume>>| {
-        editor.make_dir(&path("/new"), false, 0o755, Owner::default())
-    };
+    let make = |editor: &mut Editor<'_>| editor.make_dir(&path("/new"), false, 0o755, Owner::default());
     for lebs in [5, 71] {
         let outcome = edit(&file, &grown(lebs), make);
         assert!(matches!(outcome, Err(EditError::Lebs { most: 70, .. })), "{outcome:?}");

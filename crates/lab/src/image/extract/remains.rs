@@ -150,7 +150,7 @@ struct Surveyed<V> {
     told: BTreeSet<u32>,
 }
 
-impl<V: Volume> Remains<V> {
+impl<V: Volume + 'static> Remains<V> {
     /// The filesystem of a volume.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl<V: Volume> Remains<V> {
     }
 }
 
-impl<V: Volume> State<V> {
+impl<V: Volume + 'static> State<V> {
     fn survey(volume: V, authenticate: &Authenticate) -> Self {
         let survey = match Survey::authenticated(volume, authenticate) {
             Ok(survey) => survey,
@@ -306,7 +306,7 @@ impl<V: Volume> State<V> {
     }
 }
 
-impl<V: Volume> Surveyed<V> {
+impl<V: Volume + 'static> Surveyed<V> {
     fn names(&self, directory: u32) -> Vec<Name> {
         if directory == NAMELESS {
             return self.nameless();
@@ -416,7 +416,7 @@ fn nameless_name(inode: u32, file: &File) -> Option<Name> {
     Some(Name { name, inode, file_type, doubt: Some("its name is lost") })
 }
 
-impl<V: Volume> Source for Remains<V> {
+impl<V: Volume + 'static> Source for Remains<V> {
     fn root(&self) -> u32 {
         ROOT_INODE
     }

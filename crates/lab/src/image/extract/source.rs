@@ -68,13 +68,13 @@ pub trait Source {
     ) -> Result<(), Error>;
 }
 
-impl<V: Volume> Source for Ubifs<V> {
+impl<V: Volume + 'static> Source for Ubifs<V> {
     fn root(&self) -> u32 {
-        Self::root(self)
+        Ubifs::<dyn Volume>::root(self)
     }
 
     fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
-        Self::attributes(self, inode)
+        Ubifs::<dyn Volume>::attributes(self, inode)
     }
 
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
@@ -115,7 +115,7 @@ impl<V: Volume> Source for Ubifs<V> {
     }
 
     fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error> {
-        Self::read_link(self, inode)
+        Ubifs::<dyn Volume>::read_link(self, inode)
     }
 
     fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error> {

@@ -129,7 +129,7 @@ impl Worker {
 ///
 /// # Errors
 /// It could not be written, now or before.
-pub(super) fn unmount<V: Volume>(served: Handler<V>) -> Result<(), ImageError> {
+pub(super) fn unmount<V: Volume + 'static>(served: Handler<V>) -> Result<(), ImageError> {
     let mut fs = served.into_fs();
     if let Some(error) = fs.failure() {
         return Err(ImageError::Interrupted(Box::new(error.clone().into())));

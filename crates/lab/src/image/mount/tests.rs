@@ -28,7 +28,7 @@ fn handler() -> Handler<RamVolume> {
     handler_of(RamVolume::new(GEOMETRY))
 }
 
-fn handler_of<V: Volume>(volume: V) -> Handler<V> {
+fn handler_of<V: Volume + 'static>(volume: V) -> Handler<V> {
     let fs = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default());
     Handler::new(fs.map_err(|(error, _)| error).unwrap(), || NOW)
 }

@@ -342,7 +342,7 @@ impl Rebuilt {
     /// Writes a filesystem anew, whose volume has `lebs` LEBs; `name` is that of the volume. The old volume comes back.
     ///
     /// Where it does not fit into as many LEBs as it could grow to, it is one that can grow further.
-    fn new<S: Store>(
+    fn new<S: Store + 'static>(
         volume: MappedVolume<S>,
         lebs: u32,
         name: Option<String>,
@@ -389,7 +389,7 @@ const fn growth(lebs: u32) -> u32 {
 }
 
 /// Fills a new filesystem, which can grow to `most` LEBs.
-fn fill_new<S: Volume>(
+fn fill_new<S: Volume + 'static>(
     survey: &mut Survey<S>,
     old: Option<&Superblock>,
     lebs: u32,
@@ -423,7 +423,7 @@ fn fill_new<S: Volume>(
 }
 
 /// Says which structures of a filesystem are lost.
-fn lose_structures<S: Volume>(survey: &Survey<S>, saved: &mut Saved) {
+fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
     if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
         saved.lose("/", "the authentication: nothing vouches for the new filesystem");
     }

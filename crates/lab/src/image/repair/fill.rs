@@ -34,9 +34,9 @@ const HOLES_MAX: usize = 20;
 /// Directories inside each other that are followed: no path of Linux is longer.
 const DEPTH_MAX: usize = 2048;
 
-struct Fill<'f, S, V> {
-    survey: &'f mut Survey<S>,
-    fs: &'f mut Ubifs<V>,
+struct Fill<'f> {
+    survey: &'f mut Survey<dyn Volume>,
+    fs: &'f mut Ubifs<dyn Volume>,
     saved: &'f mut Saved,
     /// New inodes by old ones.
     done: BTreeMap<u32, u32>,
@@ -56,9 +56,9 @@ struct Level {
 ///
 /// # Errors
 /// No room, failures of the volumes.
-pub(super) fn fill<S: Volume, V: Volume>(
-    survey: &mut Survey<S>,
-    fs: &mut Ubifs<V>,
+pub(super) fn fill(
+    survey: &mut Survey<dyn Volume>,
+    fs: &mut Ubifs<dyn Volume>,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let values = survey.tree().files.values().flat_map(|file| file.xattrs.values());
@@ -73,7 +73,7 @@ const fn is_fatal(error: &Error) -> bool {
     matches!(error, Error::NoSpace | Error::Volume(_) | Error::ReadOnly)
 }
 
-impl<S: Volume, V: Volume> Fill<'_, S, V> {
+impl Fill<'_> {
     fn run(&mut self) -> Result<(), Error> {
         let root = self.fs.root();
         self.done.insert(ROOT_INODE, root);

@@ -32,7 +32,7 @@ struct Sample {
     paths: BTreeMap<u32, Vec<String>>,
 }
 
-fn put(fs: &mut Ubifs<&mut dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>, data: &[u8]) -> u32 {
+fn put(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>, data: &[u8]) -> u32 {
     let time = Timestamp { seconds: 1_600_000_000, nanoseconds: 0 };
     let xattr = [(b"user.name".to_vec(), name.as_bytes().to_vec())];
     let has_xattr = data.len().is_multiple_of(3) && matches!(kind, NewKind::Regular);
@@ -56,7 +56,7 @@ fn put(fs: &mut Ubifs<&mut dyn Volume>, directory: u32, name: &str, kind: NewKin
 }
 
 /// So many files in directories of directories, with links, attributes and contents of some blocks.
-fn populate(fs: &mut Ubifs<&mut dyn Volume>, files: u32) -> BTreeMap<u32, Vec<String>> {
+fn populate(fs: &mut Ubifs<dyn Volume>, files: u32) -> BTreeMap<u32, Vec<String>> {
     let mut random = Random(u64::from(files));
     let mut paths = BTreeMap::from([(fs.root(), vec!["/".to_owned()])]);
     let mut directories = vec![(fs.root(), String::new())];
@@ -110,12 +110,12 @@ impl Sample {
     /// A bare image that can grow to `lebs` LEBs.
     fn build(files: u32, lebs: u32) -> (Vec<u8>, BTreeMap<u32, Vec<String>>) {
         let geometry = bare_geometry(lebs);
-        let mut volume = BareVolume::new(Vec::new(), geometry);
+        let volume = BareVolume::new(Vec::new(), geometry);
         // The smallest journal, so that nothing but the data decides how large the filesystem is.
         let options =
             FormatOptions { deferred: true, journal_bytes: Some(4 * 15_872), ..FormatOptions::default() };
         let mut paths = BTreeMap::new();
-        fill_volume(&mut volume, &options, true, |fs| paths = populate(fs, files));
+        let mut volume = fill_volume(volume, &options, true, |fs| paths = populate(fs, files));
         volume.flush().unwrap();
         (volume.into_store(), paths)
     }

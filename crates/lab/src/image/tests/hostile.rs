@@ -93,7 +93,7 @@ fn little(clean: bool) -> Vec<u8> {
     format(bytes, &geometry, 0, clean, little_tree)
 }
 
-fn little_tree(fs: &mut Ubifs<&mut dyn Volume>) {
+fn little_tree(fs: &mut Ubifs<dyn Volume>) {
     use floatgate_stack::ubifs::{NewFile, NewKind, SetXattr};
     let file = |kind| NewFile { kind, permissions: 0o644, uid: 0, gid: 0 };
     let root = fs.root();
@@ -198,7 +198,7 @@ fn below(folder: &Path) -> Vec<String> {
     names
 }
 
-fn simple(fill: impl FnOnce(&mut Ubifs<&mut dyn Volume>)) -> Vec<u8> {
+fn simple(fill: impl FnOnce(&mut Ubifs<dyn Volume>)) -> Vec<u8> {
     let geometry = Geometry::nand_512(56);
     let bytes = device(&geometry, 7, |ubi| {
         ubi.create_volume(&NewVolume::dynamic("root", 42)).unwrap();
@@ -207,7 +207,7 @@ fn simple(fill: impl FnOnce(&mut Ubifs<&mut dyn Volume>)) -> Vec<u8> {
 }
 
 fn make(
-    fs: &mut Ubifs<&mut dyn Volume>,
+    fs: &mut Ubifs<dyn Volume>,
     directory: u32,
     name: &[u8],
     kind: floatgate_stack::ubifs::NewKind<'_>,

@@ -50,32 +50,28 @@ fn format(
     geometry: &Geometry,
     id: u32,
     clean: bool,
-    fill: impl FnOnce(&mut Ubifs<&mut dyn Volume>),
+    fill: impl FnOnce(&mut Ubifs<dyn Volume>),
 ) -> Vec<u8> {
     let ubi = Ubi::attach(flash(bytes, geometry), &AttachOptions::default());
     let ubi = ubi.unwrap_or_else(|refused| panic!("{}", refused.fault));
-    let mut volume = ubi.open_volume(id).unwrap_or_else(|(error, _)| panic!("{error}"));
-    fill_volume(&mut volume, &FormatOptions::default(), clean, fill);
+    let volume = ubi.open_volume(id).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let volume = fill_volume(volume, &FormatOptions::default(), clean, fill);
     let flash = match volume.into_ubi().detach() {
         Ok((flash, _)) | Err((_, flash)) => flash,
     };
     flash.into_store()
 }
 
-fn fill_volume(
-    volume: &mut dyn Volume,
+fn fill_volume<V: Volume + 'static>(
+    volume: V,
     options: &FormatOptions,
     clean: bool,
-    fill: impl FnOnce(&mut Ubifs<&mut dyn Volume>),
-) {
+    fill: impl FnOnce(&mut Ubifs<dyn Volume>),
+) -> V {
     let fs = Ubifs::format(volume, options, Behaviour::default());
     let mut fs = fs.unwrap_or_else(|(error, _)| panic!("{error}"));
     fill(&mut fs);
-    if clean {
-        fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}"));
-    } else {
-        fs.abandon();
-    }
+    if clean { fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")) } else { fs.abandon() }
 }
 
 /// A device with one volume, a UBIFS with the usual tree. Its PEBs stand as `ubinize` writes them: the volume table, then LEB by LEB.
@@ -123,9 +119,9 @@ fn bare_geometry(lebs: u32) -> VolumeGeometry {
 /// A bare UBIFS as `mkfs.ubifs` makes it, that ends behind its data.
 fn bare(max_lebs: u32) -> Vec<u8> {
     let geometry = bare_geometry(max_lebs);
-    let mut volume = BareVolume::new(Vec::new(), geometry);
+    let volume = BareVolume::new(Vec::new(), geometry);
     let options = FormatOptions { deferred: true, ..FormatOptions::default() };
-    fill_volume(&mut volume, &options, true, |fs| populate(fs, 1));
+    let mut volume = fill_volume(volume, &options, true, |fs| populate(fs, 1));
     volume.flush().unwrap();
     volume.into_store()
 }

@@ -33,7 +33,7 @@ fn inner() -> Vec<Vec<u8>> {
 }
 
 /// Writes the images into files that are not compressed.
-fn put(fs: &mut Ubifs<&mut dyn Volume>, images: &[Vec<u8>]) {
+fn put(fs: &mut Ubifs<dyn Volume>, images: &[Vec<u8>]) {
     for (number, image) in images.iter().enumerate() {
         let file = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
         let name = format!("image-{number}");
@@ -42,9 +42,13 @@ fn put(fs: &mut Ubifs<&mut dyn Volume>, images: &[Vec<u8>]) {
     }
 }
 
-fn format_plain(volume: &mut dyn Volume, deferred: bool, fill: impl FnOnce(&mut Ubifs<&mut dyn Volume>)) {
+fn format_plain<V: Volume + 'static>(
+    volume: V,
+    deferred: bool,
+    fill: impl FnOnce(&mut Ubifs<dyn Volume>),
+) -> V {
     let options = FormatOptions { deferred, compression: Compression::None, ..FormatOptions::default() };
-    fill_volume(volume, &options, true, fill);
+    fill_volume(volume, &options, true, fill)
 }
 
 /// A device with a filesystem that holds the images as files, and the devices among them in volumes too.
@@ -71,8 +75,8 @@ fn outer(geometry: &Geometry, images: &[Vec<u8>]) -> Vec<u8> {
     });
     let ubi = Ubi::attach(flash(made, &geometry), &AttachOptions::default());
     let ubi = ubi.unwrap_or_else(|refused| panic!("{}", refused.fault));
-    let mut volume = ubi.open_volume(0).unwrap_or_else(|(error, _)| panic!("{error}"));
-    format_plain(&mut volume, false, |fs| put(fs, images));
+    let volume = ubi.open_volume(0).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let volume = format_plain(volume, false, |fs| put(fs, images));
     let flash = match volume.into_ubi().detach() {
         Ok((flash, _)) | Err((_, flash)) => flash,
     };
@@ -123,9 +127,9 @@ fn images_in_files_and_volumes_of_every_geometry_do_not_split_the_outer_one() {
 #[test]
 fn images_in_files_of_a_bare_filesystem_are_data() {
     let geometry = bare_geometry(2000);
-    let mut volume = BareVolume::new(Vec::new(), geometry);
+    let volume = BareVolume::new(Vec::new(), geometry);
     let images = inner();
-    format_plain(&mut volume, true, |fs| put(fs, &images));
+    let mut volume = format_plain(volume, true, |fs| put(fs, &images));
     volume.flush().unwrap();
     let bytes = volume.into_store();
     let found = open(&bytes).found;

@@ -48,7 +48,7 @@ fn an_image_and_its_tar_are_the_same() {
 fn what_differs_from_a_tar_is_told() {
     let folder = TempDir::new().unwrap();
     let [image, tar] = image_and_tar(&folder);
-    let edited = |change: &dyn Fn(&mut Ubifs<&mut dyn Volume>)| {
+    let edited = |change: &dyn Fn(&mut Ubifs<dyn Volume>)| {
         let bytes = format(std::fs::read(&image).unwrap(), &Geometry::nand_512(220), 0, true, |fs| {
             populate(fs, 1);
             change(fs);
@@ -107,9 +107,11 @@ fn an_image_is_compared_with_a_directory() {
     });
     let bytes = format(bytes, &Geometry::nand_512(220), 0, true, |fs| {
         let new = NewFile { kind: NewKind::Regular, permissions: 0o640, uid: 0, gid: 0 };
-        let file = fs.create(fs.root(), b"file", &new).unwrap();
+        let root = fs.root();
+        let file = fs.create(root, b"file", &new).unwrap();
         fs.write(file, 70_000, b"behind a hole").unwrap();
-        fs.link(file, fs.root(), b"again").unwrap();
+        let root = fs.root();
+        fs.link(file, root, b"again").unwrap();
     });
     std::fs::write(&image, &bytes).unwrap();
     let mut target = DirectoryTarget::new(&tree, false).unwrap();
@@ -130,7 +132,8 @@ fn an_image_is_compared_with_a_directory() {
 }
 
 /// Makes a directory `new`.
-fn make_new(fs: &mut Ubifs<&mut dyn Volume>) {
+fn make_new(fs: &mut Ubifs<dyn Volume>) {
     let new = NewFile { kind: NewKind::Directory, permissions: 0o700, uid: 3, gid: 4 };
-    fs.create(fs.root(), b"new", &new).unwrap();
+    let root = fs.root();
+    fs.create(root, b"new", &new).unwrap();
 }

@@ -92,7 +92,7 @@ impl Target for Memory {
 }
 
 /// Fills a filesystem with some of everything.
-pub(in crate::image) fn populate<V: Volume>(fs: &mut Ubifs<V>, seed: u64) {
+pub(in crate::image) fn populate(fs: &mut Ubifs<dyn Volume>, seed: u64) {
     fs.set_time(Timestamp { seconds: 1_700_000_000, nanoseconds: 123_456_789 });
     let root = fs.root();
     let mut random = Random(seed);
@@ -110,7 +110,7 @@ pub(in crate::image) fn populate<V: Volume>(fs: &mut Ubifs<V>, seed: u64) {
     fs.link(file, root, b"second name").unwrap();
 }
 
-fn fill<V: Volume>(fs: &mut Ubifs<V>, directory: u32, random: &mut Random) {
+fn fill(fs: &mut Ubifs<dyn Volume>, directory: u32, random: &mut Random) {
     for size in [0, 1, 4095, 4096, 9000, 14_000] {
         let file = make(fs, directory, &format!("file-{size}"), NewKind::Regular);
         let changes =
@@ -124,7 +124,7 @@ fn fill<V: Volume>(fs: &mut Ubifs<V>, directory: u32, random: &mut Random) {
     make(fs, directory, "link", NewKind::Symlink(b"../somewhere/else"));
 }
 
-fn make<V: Volume>(fs: &mut Ubifs<V>, directory: u32, name: &str, kind: NewKind<'_>) -> u32 {
+fn make(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>) -> u32 {
     let file = NewFile { kind, permissions: 0o751, uid: 1, gid: 2 };
     fs.create(directory, name.as_bytes(), &file).unwrap()
 }

@@ -19,7 +19,7 @@ use floatgate_media::ubifs::{
 };
 
 use super::error::{Error, Result};
-use super::io::Io;
+use super::io::DynIo;
 use super::mount::master::Found;
 use super::mount::superblock;
 use super::space::pnode_bytes;
@@ -140,8 +140,8 @@ impl Verifier {
     /// # Errors
     /// No authentication, a hash function that is not implemented, a signed superblock, another key than the filesystem's, another
     /// HMAC than the superblock says; failures of the volume.
-    pub(crate) fn open<V: Volume>(
-        volume: &mut V,
+    pub(crate) fn open(
+        volume: &mut dyn Volume,
         superblock: &Superblock,
         authenticate: &Authenticate,
     ) -> Result<Option<Self>> {
@@ -169,7 +169,7 @@ impl Verifier {
         self.key.as_ref().map(|key| self.hasher.hmac(&key.0, parts))
     }
 
-    fn check_superblock<V: Volume>(&self, volume: &mut V, superblock: &Superblock) -> Result<()> {
+    fn check_superblock(&self, volume: &mut dyn Volume, superblock: &Superblock) -> Result<()> {
         let Some(known) = self.hmac(&[WELL_KNOWN]) else { return Ok(()) };
         if is_signed(superblock) {
             return Err(Error::SignedSuperblock);
@@ -216,7 +216,7 @@ impl Verifier {
     ///
     /// # Errors
     /// [`Error::Unauthentic`]; a damaged LPT; failures of the volume.
-    pub(crate) fn check_lpt<V: Volume>(&self, io: &mut Io<V>, master: &Master) -> Result<()> {
+    pub(crate) fn check_lpt(&self, io: &mut DynIo<'_>, master: &Master) -> Result<()> {
         let mut running = self.hasher.start();
         pnode_bytes(io, master, &mut |bytes| running.update(bytes))?;
         if *running.finish() == *self.hasher.stored(&master.hash_lpt) {

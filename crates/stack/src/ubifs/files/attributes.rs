@@ -15,7 +15,7 @@ const SETTABLE: u32 = InodeFlags::COMPRESS.bits()
     | InodeFlags::APPEND.bits()
     | InodeFlags::DIRSYNC.bits();
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// Changes attributes of an inode. As any change it waits in memory, except for a cut.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub(super) fn check_name(name: &[u8]) -> Result<()> {
     if special || name.len() > MAX_NAME_BYTES { Err(Error::BadName) } else { Ok(()) }
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// The inode that a name stands for.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct FilledFile<'a> {
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     fn require_deferred(&self) -> Result<()> {
         self.require_writable()?;
         let refused = Error::Invalid("only a filesystem whose first commit is deferred can be filled");

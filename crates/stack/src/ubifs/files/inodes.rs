@@ -83,7 +83,7 @@ pub(super) fn changed_inodes(inodes: u32, data_bytes: usize) -> BudgetRequest {
     }
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// The attributes of an inode.
     ///
     /// # Errors

@@ -73,8 +73,7 @@ impl Default for Behaviour {
 ///
 /// Times of changes come from [`set_time`](Self::set_time): the filesystem has no clock of its own.
 #[derive(Clone, Debug)]
-pub struct Ubifs<V> {
-    core: Core<V>,
+pub struct Ubifs<V: ?Sized> {
     inodes: Inodes,
     pages: Pages,
     behaviour: Behaviour,
@@ -83,9 +82,12 @@ pub struct Ubifs<V> {
     decompressor: Decompressor,
     /// A node that was read.
     node: Vec<u8>,
+    core: Core<V>,
 }
 
-impl<V: Volume> Ubifs<V> {
+forward_to_dyn!(Ubifs: Volume);
+
+impl<V: Volume + 'static> Ubifs<V> {
     /// Mounts the filesystem on a volume.
     ///
     /// # Errors
@@ -117,7 +119,6 @@ impl<V: Volume> Ubifs<V> {
             core.log.lift_limit();
         }
         Self {
-            core,
             inodes: Inodes::new(behaviour.limits.inodes),
             pages: Pages::default(),
             behaviour,
@@ -125,9 +126,39 @@ impl<V: Volume> Ubifs<V> {
             compressor: Compressor::new(behaviour.effort),
             decompressor: Decompressor::new(),
             node: Vec::new(),
+            core,
         }
     }
 
+    /// The volume below.
+    pub const fn volume(&self) -> &V {
+        self.core.io.volume()
+    }
+
+    /// The volume below, for its clock.
+    pub const fn volume_mut(&mut self) -> &mut V {
+        self.core.io.volume_mut()
+    }
+
+    /// Writes what is changed and ends the mount.
+    ///
+    /// # Errors
+    /// As [`sync`](Ubifs::sync); the volume comes back either way.
+    pub fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
+        let outcome = if self.is_read_only() { Ok(()) } else { self.write_back() };
+        match outcome {
+            Ok(()) => self.core.unmount(),
+            Err(error) => Err((error, self.abandon())),
+        }
+    }
+
+    /// Ends the mount without writing anything, as a loss of power does.
+    pub fn abandon(self) -> V {
+        self.core.into_volume()
+    }
+}
+
+impl Ubifs<dyn Volume> {
     /// The root directory.
     #[must_use]
     pub const fn root(&self) -> u32 {
@@ -168,16 +199,6 @@ impl<V: Volume> Ubifs<V> {
     /// cannot be read is one that the journal deletes, and Linux does not look closer.
     pub const fn has_doubtful_replay(&self) -> bool {
         self.core.damage.in_replay
-    }
-
-    /// The volume below.
-    pub const fn volume(&self) -> &V {
-        self.core.io.volume()
-    }
-
-    /// The volume below, for its clock.
-    pub const fn volume_mut(&mut self) -> &mut V {
-        self.core.io.volume_mut()
     }
 
     /// Compares what is believed of space, index and journal with what is on flash. Reads every node in use; what names and
@@ -245,25 +266,6 @@ impl<V: Volume> Ubifs<V> {
     pub fn fsync(&mut self, inode: u32) -> Result<()> {
         self.write_back_inode(inode)?;
         self.core.io.sync_inode(&mut self.core.space, inode)
-    }
-
-    /// Writes what is changed and ends the mount.
-    ///
-    /// # Errors
-    /// As [`sync`](Self::sync); the volume comes back either way.
-    pub fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
-        if self.is_read_only() {
-            return Ok(self.core.into_volume());
-        }
-        if let Err(error) = self.write_back() {
-            return Err((error, self.core.into_volume()));
-        }
-        self.core.unmount()
-    }
-
-    /// Ends the mount without writing anything, as a loss of power does.
-    pub fn abandon(self) -> V {
-        self.core.into_volume()
     }
 
     fn require_writable(&self) -> Result<()> {

@@ -69,7 +69,7 @@ pub(super) fn page_budget(new: bool) -> BudgetRequest {
     BudgetRequest { new_blocks: u32::from(new), changed_blocks: u32::from(!new), ..BudgetRequest::default() }
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// Forgets changed blocks of an inode from `block` on.
     pub(super) fn drop_pages(&mut self, inode: u32, block: u32) {
         while let Some(next) = self.pages.next(inode, block) {

@@ -9,7 +9,7 @@ use super::types::DirEntry;
 use super::{Ubifs, read::LAST_BLOCK};
 use crate::volume::Volume;
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// All names in a directory that can be read, in the order of their hashes, and what is wrong with the others. The directory's
     /// inode is not looked at.
     ///

@@ -11,7 +11,7 @@ use super::inodes::file_type;
 use super::pages::BLOCK;
 use crate::volume::Volume;
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// Reads from a regular file and returns the bytes read; fewer than asked for at its end.
     ///
     /// # Errors
@@ -222,7 +222,8 @@ mod tests {
         let mut fs =
             Ubifs::format(volume, &options, Behaviour::default()).map_err(|(error, _)| error).unwrap();
         let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
-        let file = fs.create(fs.root(), b"file", &new).unwrap();
+        let root = fs.root();
+        let file = fs.create(root, b"file", &new).unwrap();
         let (mut random, size) = (Random(7), 120 * 4096_u64);
         for round in 0..40 {
             let (offset, len) = (random.below(size), random.below(9 * 4096) as usize);

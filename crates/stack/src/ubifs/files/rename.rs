@@ -29,7 +29,7 @@ struct Found {
     target: Option<(u32, FileType)>,
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// Gives a file another name, and perhaps another directory, at once: after a loss of power it has one or the other.
     ///
     /// # Errors

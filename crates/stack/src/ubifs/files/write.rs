@@ -26,7 +26,7 @@ pub struct CompressedBlock<'a> {
     pub data: &'a [u8],
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// Writes to a regular file. The data wait in the cache; [`fsync`](Self::fsync) brings them to flash.
     ///
     /// # Errors

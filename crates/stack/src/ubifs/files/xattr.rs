@@ -32,7 +32,7 @@ pub(super) const fn value_bytes(len: usize) -> u32 {
     (Inode::SIZE + len + 1).next_multiple_of(8) as u32
 }
 
-impl<V: Volume> Ubifs<V> {
+impl Ubifs<dyn Volume> {
     /// Names of an inode's extended attributes, prefix included, in the order of their hashes.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ pub(crate) fn truncated_keys(node: &Truncation) -> Option<(Key, Key)> {
     Some((Key::data(node.inode, from)?, Key::data(node.inode, to)?))
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Writes changes to a head as one group, and to the index in their order. A power cut leaves all of them or none, once
     /// the head is synced all of them; changes of [`Head::Data`] stand for themselves.
     ///

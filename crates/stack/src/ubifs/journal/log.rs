@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use floatgate_media::ubifs::{CommitStart, Group, LOG_LEB, Node, Reference};
 
 use super::super::error::{Error, Result};
-use super::super::io::Io;
+use super::super::io::DynIo;
 use super::super::layout::{Head, Layout};
 use super::super::scan::scan;
 use super::Room;
-use crate::volume::Volume;
 
 /// A LEB of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +171,7 @@ impl Log {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn reference<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32, bud: Bud) -> Result<Room<()>> {
+    pub(crate) fn reference(&mut self, io: &mut DynIo<'_>, lnum: u32, bud: Bud) -> Result<Room<()>> {
         let layout = io.layout().clone();
         if !self.deferred {
             if !self.has_room(&layout, bud.start) {
@@ -191,13 +190,7 @@ impl Log {
         log && self.bytes + leb - u64::from(start) <= self.limits.most
     }
 
-    fn write_reference<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        layout: &Layout,
-        lnum: u32,
-        bud: Bud,
-    ) -> Result<()> {
+    fn write_reference(&mut self, io: &mut DynIo<'_>, layout: &Layout, lnum: u32, bud: Bud) -> Result<()> {
         if self.head.offset + reference_bytes(layout) > layout.leb_bytes() {
             self.head = LogPosition { lnum: next_leb(layout, self.head.lnum), offset: 0 };
         }
@@ -217,7 +210,7 @@ impl Log {
     ///
     /// # Errors
     /// A full log; failures of the volume.
-    pub(crate) fn start_commit<V: Volume>(&mut self, io: &mut Io<V>, commit: u64) -> Result<()> {
+    pub(crate) fn start_commit(&mut self, io: &mut DynIo<'_>, commit: u64) -> Result<()> {
         let layout = io.layout().clone();
         if self.head.offset > 0 {
             self.head = LogPosition { lnum: next_leb(&layout, self.head.lnum), offset: 0 };
@@ -258,7 +251,7 @@ impl Log {
     ///
     /// # Errors
     /// A damaged log, or one that stays full; failures of the volume.
-    pub(crate) fn consolidate<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+    pub(crate) fn consolidate(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         let layout = io.layout().clone();
         let mut position = LogPosition { lnum: self.tail, offset: 0 };
         let mut out = Vec::new();
@@ -287,7 +280,7 @@ impl Log {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn end_commit<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Vec<u32>> {
+    pub(crate) fn end_commit(&mut self, io: &mut DynIo<'_>) -> Result<Vec<u32>> {
         let layout = io.layout().clone();
         self.bytes -= core::mem::take(&mut self.retired_bytes);
         let start = self.head.lnum;
@@ -303,7 +296,7 @@ impl Log {
 ///
 /// # Errors
 /// A damaged log; failures of the volume.
-fn collect_log<V: Volume>(io: &mut Io<V>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>> {
+fn collect_log(io: &mut DynIo<'_>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>> {
     let layout = io.layout().clone();
     let mut seen = BTreeSet::new();
     let mut kept: Vec<Vec<u8>> = Vec::new();
@@ -330,7 +323,7 @@ fn collect_log<V: Volume>(io: &mut Io<V>, tail: u32, head: u32) -> Result<Vec<Ve
 }
 
 /// Replaces a LEB of the log and returns where the next node goes.
-fn write_log_leb<V: Volume>(io: &mut Io<V>, lnum: u32, out: &mut Vec<u8>) -> Result<u32> {
+fn write_log_leb(io: &mut DynIo<'_>, lnum: u32, out: &mut Vec<u8>) -> Result<u32> {
     io.pad_to_min_io(out);
     io.change(lnum, out)?;
     let end = u32::try_from(out.len()).unwrap_or(u32::MAX);
@@ -339,7 +332,7 @@ fn write_log_leb<V: Volume>(io: &mut Io<V>, lnum: u32, out: &mut Vec<u8>) -> Res
 }
 
 /// The LEBs that heads write, and where they are in them. Heads whose LEB is full have none from now on.
-fn open_buds<V: Volume>(io: &mut Io<V>) -> Vec<(u32, Bud)> {
+fn open_buds(io: &mut DynIo<'_>) -> Vec<(u32, Bud)> {
     for head in Head::ALL {
         if io.head_room(head) == 0 {
             io.park_head(head);

@@ -6,7 +6,7 @@ use super::super::layout::Head;
 use super::{Bud, Room};
 use crate::volume::Volume;
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Makes sure that a head's LEB has room for so many bytes: takes another LEB, collects garbage, commits.
     ///
     /// # Errors

@@ -7,11 +7,11 @@ use floatgate_media::ubifs::{CommitStart, MASTER_LEB};
 
 use crate::ubifs::core::Core;
 use crate::ubifs::error::Result;
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::journal::next_leb;
 use crate::volume::Volume;
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Erases all free space. Before the journal is replayed: an image has none.
     pub(super) fn fix_up_space(&mut self) -> Result<()> {
         for lnum in [MASTER_LEB, MASTER_LEB + 1] {
@@ -49,7 +49,7 @@ impl<V: Volume> Core<V> {
 }
 
 /// Erases a LEB from a byte on.
-fn fix_up<V: Volume>(io: &mut Io<V>, lnum: u32, used: u32) -> Result<()> {
+fn fix_up(io: &mut DynIo<'_>, lnum: u32, used: u32) -> Result<()> {
     if used == 0 {
         return io.unmap(lnum);
     }

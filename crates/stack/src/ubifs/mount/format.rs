@@ -115,7 +115,7 @@ impl FormatOptions {
     }
 }
 
-impl<V: Volume> Core<V> {
+impl<V: Volume + 'static> Core<V> {
     /// Makes a filesystem with an empty root directory. What the volume holds is lost.
     ///
     /// # Errors
@@ -163,7 +163,9 @@ impl<V: Volume> Core<V> {
             limits: Limits::default(),
         }
     }
+}
 
+impl Core<dyn Volume> {
     fn populate(&mut self, options: &FormatOptions) -> Result<()> {
         self.erase_volume()?;
         let gc_lnum = self.space.find_free_for_index(&mut self.io)?.ok_or(Error::NoSpace)?;

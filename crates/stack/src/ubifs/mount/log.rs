@@ -6,11 +6,10 @@ use super::recover::recover_leb;
 use super::{Damage, note_sqnum};
 use crate::ubifs::auth::LogChain;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::journal::{Bud, Log, LogPosition, next_leb};
 use crate::ubifs::layout::Head;
 use crate::ubifs::scan::{Scanned, ScannedLeb, ScannedNode, read_to_end, scan, scan_node};
-use crate::volume::Volume;
 
 /// The log as far as it is read.
 struct Reader<'l> {
@@ -32,8 +31,8 @@ struct Reader<'l> {
 ///
 /// # Errors
 /// No commit start where it should be, damage that is not at the end of the log, impossible references.
-pub(super) fn read_log<V: Volume>(
-    io: &mut Io<V>,
+pub(super) fn read_log(
+    io: &mut DynIo<'_>,
     log: &mut Log,
     commit: u64,
     recovering: bool,
@@ -62,7 +61,7 @@ pub(super) fn read_log<V: Volume>(
 
 impl Reader<'_> {
     /// Reads a LEB of the log; whether the log can go on in the next one.
-    fn read_leb<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32) -> Result<bool> {
+    fn read_leb(&mut self, io: &mut DynIo<'_>, lnum: u32) -> Result<bool> {
         let leb = match scan(io, lnum, 0) {
             Err(error) if error.is_damage() && self.recovering => match self.recover(io, lnum, error)? {
                 Some(leb) => leb,
@@ -92,7 +91,7 @@ impl Reader<'_> {
     /// What was read of the log stays so, which Linux does not see to: the write that power was cut from can read well and not
     /// hold, and LEBs that are not of the log any more can be back and not hold, for power was cut from their erasure. So the
     /// last LEB is written anew, and the others are unmapped.
-    fn settle_end<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+    fn settle_end(&self, io: &mut DynIo<'_>) -> Result<()> {
         let (layout, tail) = (io.layout().clone(), self.log.tail());
         let head = self.log.head().lnum;
         if let Some(bytes) = &self.last {
@@ -123,9 +122,9 @@ impl Reader<'_> {
         Ok(first.stamp.sqnum)
     }
 
-    fn read_one<V: Volume>(
+    fn read_one(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         leb: &ScannedLeb,
         node: &ScannedNode,
         start_sqnum: u64,
@@ -149,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// Adds a bud. A commit that failed has referred to open buds again, with a later start: that is no other bud.
-    fn add<V: Volume>(&mut self, io: &Io<V>, reference: &Reference, node: &[u8]) -> Option<()> {
+    fn add(&mut self, io: &DynIo<'_>, reference: &Reference, node: &[u8]) -> Option<()> {
         let Reference { lnum, offset: start, head } = *reference;
         let head = Head::from_number(head)?;
         if let Some(known) = self.log.buds().get(&lnum) {
@@ -164,7 +163,7 @@ impl Reader<'_> {
 
     /// Power cuts damage only the end of the log, so the next LEB has to be empty or old. `None` if this one is, too: then it is
     /// damaged because power was cut from its first write, or from its erasure.
-    fn recover<V: Volume>(&self, io: &mut Io<V>, lnum: u32, error: Error) -> Result<Option<ScannedLeb>> {
+    fn recover(&self, io: &mut DynIo<'_>, lnum: u32, error: Error) -> Result<Option<ScannedLeb>> {
         let start = match self.start_sqnum {
             Some(sqnum) => sqnum,
             None => self.start_of_damaged(io, lnum)?,
@@ -180,7 +179,7 @@ impl Reader<'_> {
     }
 
     /// Sequence number of the commit's start, in the first LEB of the log, whose end is damaged.
-    fn start_of_damaged<V: Volume>(&self, io: &mut Io<V>, lnum: u32) -> Result<u64> {
+    fn start_of_damaged(&self, io: &mut DynIo<'_>, lnum: u32) -> Result<u64> {
         let mut leb = ScannedLeb::read(io, lnum, 0)?;
         leb.scan()?;
         let first = leb.nodes.first().filter(|node| node.node_type == NodeType::CommitStart);
@@ -189,7 +188,7 @@ impl Reader<'_> {
 }
 
 /// The highest sequence number of good nodes in a LEB of the log, wherever they stand.
-fn newest_sqnum<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<u64>> {
+fn newest_sqnum(io: &mut DynIo<'_>, lnum: u32) -> Result<Option<u64>> {
     let bytes = read_to_end(io, lnum, 0)?;
     let step = io.layout().min_io_bytes().max(8) as usize;
     let nodes = (0..bytes.len()).step_by(step).filter_map(|at| match scan_node(&bytes[at..]) {

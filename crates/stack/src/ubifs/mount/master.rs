@@ -10,7 +10,7 @@ use floatgate_media::ubifs::{
 use super::{Damage, note_sqnum};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::{Layout, Place};
 use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
 use crate::volume::Volume;
@@ -60,7 +60,7 @@ struct Located {
 ///
 /// # Errors
 /// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
-pub(crate) fn read<V: Volume>(io: &mut Io<V>, damage: &mut Damage) -> Result<Found> {
+pub(crate) fn read(io: &mut DynIo<'_>, damage: &mut Damage) -> Result<Found> {
     let step = step(io.layout());
     let (located, choice) = match find_clean(io)? {
         Some(located) => (located, Choice::Both),
@@ -101,7 +101,7 @@ fn step(layout: &Layout) -> u32 {
 }
 
 /// The last master node if both LEBs are undamaged and have the same.
-fn find_clean<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
+fn find_clean(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     let first = last_in(io, MASTER_LEB)?;
     let second = last_in(io, MASTER_LEB + 1)?;
     let (Some((first, first_count)), Some((second, second_count))) = (first, second) else {
@@ -114,7 +114,7 @@ fn find_clean<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
 }
 
 /// The last node of an undamaged master LEB, and how many there are; `None` if the LEB is damaged or empty.
-fn last_in<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<(Located, usize)>> {
+fn last_in(io: &mut DynIo<'_>, lnum: u32) -> Result<Option<(Located, usize)>> {
     let leb = match scan(io, lnum, 0) {
         Ok(leb) => leb,
         Err(error) if error.is_damage() => return Ok(None),
@@ -131,7 +131,7 @@ fn last_in<V: Volume>(io: &mut Io<V>, lnum: u32) -> Result<Option<(Located, usiz
     Ok(Some((located, leb.nodes.len())))
 }
 
-fn saw<V: Volume>(io: &mut Io<V>, located: &Located) -> Result<()> {
+fn saw(io: &mut DynIo<'_>, located: &Located) -> Result<()> {
     note_sqnum(io, Place { lnum: MASTER_LEB, offset: located.offset, len: 0 }, located.sqnum)
 }
 
@@ -158,7 +158,7 @@ struct Remains {
 }
 
 /// Looks into a master LEB for its last good master node, with at most one damaged one behind it and nothing behind that.
-fn remains<V: Volume>(io: &mut Io<V>, lnum: u32, step: u32) -> Result<Remains> {
+fn remains(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<Remains> {
     let bytes = read_to_end(io, lnum, 0)?;
     let tail = |offset: u32| bytes.get(offset as usize..).unwrap_or(&[]);
     let mut offset = 0;
@@ -194,7 +194,7 @@ fn has_magic(bytes: &[u8]) -> bool {
 
 /// The last master node of the undamaged one of the two LEBs. Both copies of a node are written before anything changes that the
 /// node before needs, so the last node of either LEB is good to mount. Linux gives up here.
-fn from_undamaged<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
+fn from_undamaged(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     let first = last_in(io, MASTER_LEB)?;
     let second = last_in(io, MASTER_LEB + 1)?;
     Ok(match (first, second) {
@@ -204,7 +204,7 @@ fn from_undamaged<V: Volume>(io: &mut Io<V>) -> Result<Option<Located>> {
 }
 
 /// The master node that counts after a power cut, or if one of the two LEBs has decayed.
-fn recover_or_repair<V: Volume>(io: &mut Io<V>, step: u32) -> Result<(Located, Choice)> {
+fn recover_or_repair(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)> {
     match recover(io, step) {
         Err(error) if error.is_damage() => {
             from_undamaged(io)?.map(|located| (located, Choice::Undamaged)).ok_or(error)
@@ -214,7 +214,7 @@ fn recover_or_repair<V: Volume>(io: &mut Io<V>, step: u32) -> Result<(Located, C
 }
 
 /// The master node that counts after a power cut.
-fn recover<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+fn recover(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
     let first = remains(io, MASTER_LEB, step)?;
     let second = remains(io, MASTER_LEB + 1, step)?;
     let leb_bytes = io.layout().leb_bytes();
@@ -229,7 +229,7 @@ fn recover<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
 }
 
 /// The newest good master node anywhere in the two LEBs.
-fn newest<V: Volume>(io: &mut Io<V>, step: u32) -> Result<Located> {
+fn newest(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
     let mut newest: Option<Located> = None;
     for lnum in [MASTER_LEB, MASTER_LEB + 1] {
         let bytes = read_to_end(io, lnum, 0)?;
@@ -265,7 +265,7 @@ fn choose(first: Remains, second: Option<Located>, step: u32, leb_bytes: u32) ->
 }
 
 /// Writes a recovered master node to the start of both LEBs, and returns where the next one goes.
-fn write_recovered<V: Volume>(io: &mut Io<V>, located: &Located) -> Result<u32> {
+fn write_recovered(io: &mut DynIo<'_>, located: &Located) -> Result<u32> {
     let mut node = located.master;
     node.flags = node.flags.with(MasterFlags::RECOVERY);
     let mut bytes = vec![0; node.node_bytes()];
@@ -304,7 +304,7 @@ pub(crate) const fn without(flags: MasterFlags, flag: MasterFlags) -> MasterFlag
     MasterFlags::from_bits(flags.bits() & !flag.bits())
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Writes the master node to both master LEBs. Whether there are orphans is said as it is now.
     ///
     /// # Errors

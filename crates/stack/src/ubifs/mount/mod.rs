@@ -29,7 +29,7 @@ use floatgate_media::ubifs::{Master, MasterFlags};
 use super::auth::{Authenticate, Authentication, LogChain, Verifier};
 use super::core::Core;
 use super::error::{Error, Result};
-use super::io::Io;
+use super::io::{DynIo, Io};
 use super::journal::Log;
 use super::layout::Place;
 use super::limits::Limits;
@@ -61,7 +61,7 @@ pub struct MountOptions {
 }
 
 /// A node was found: later ones get higher sequence numbers.
-fn note_sqnum<V: Volume>(io: &mut Io<V>, place: Place, sqnum: u64) -> Result<()> {
+fn note_sqnum(io: &mut DynIo<'_>, place: Place, sqnum: u64) -> Result<()> {
     if sqnum >= SQNUM_WATERMARK {
         return Err(Error::corrupt(place.lnum, place.offset, "the sequence numbers are used up"));
     }
@@ -77,7 +77,7 @@ struct Opened {
     damage: Damage,
 }
 
-impl<V: Volume> Core<V> {
+impl<V: Volume + 'static> Core<V> {
     /// Mounts the filesystem of a volume.
     ///
     /// # Errors
@@ -147,7 +147,9 @@ impl<V: Volume> Core<V> {
             io,
         }
     }
+}
 
+impl Core<dyn Volume> {
     /// From the last commit to now.
     fn bring_up(&mut self, superblock: &superblock::Found) -> Result<()> {
         let recovering = self.was_dirty();
@@ -177,7 +179,7 @@ impl<V: Volume> Core<V> {
 }
 
 /// Master node and LEB properties.
-fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
+fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
     // Recovering the master node writes already.
     io.set_read_only(options.read_only || !options.recover);
     let mut damage = Damage::new(options.forgiving && options.read_only);
@@ -201,7 +203,7 @@ fn open<V: Volume>(io: &mut Io<V>, options: &MountOptions, verifier: Option<Veri
     Ok(Opened { master, space, verifier, damage })
 }
 
-fn load_space<V: Volume>(io: &mut Io<V>, master: &Master, damage: &mut Damage) -> Result<Space> {
+fn load_space(io: &mut DynIo<'_>, master: &Master, damage: &mut Damage) -> Result<Space> {
     if !damage.is_forgiving() {
         return Space::load(io, master);
     }

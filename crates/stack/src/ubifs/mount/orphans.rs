@@ -12,7 +12,7 @@ use super::note_sqnum;
 use super::recover::recover_leb;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::{Layout, Place, align8};
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
 use crate::volume::Volume;
@@ -103,7 +103,7 @@ impl Orphans {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master_commit: u64) -> Result<()> {
+    pub(crate) fn commit(&mut self, io: &mut DynIo<'_>, master_commit: u64) -> Result<()> {
         let new = self.list.values().filter(|orphan| !orphan.written);
         let mut numbers: Vec<[u8; 8]> = new.map(number).collect();
         if numbers.is_empty() {
@@ -128,13 +128,7 @@ impl Orphans {
     }
 
     /// Writes numbers from the head on; atomically LEB by LEB if what is there already counts until then.
-    fn write<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        numbers: &[[u8; 8]],
-        commit: u64,
-        atomic: bool,
-    ) -> Result<()> {
+    fn write(&mut self, io: &mut DynIo<'_>, numbers: &[[u8; 8]], commit: u64, atomic: bool) -> Result<()> {
         let area = io.layout().limits.orphans.clone();
         let mut rest = numbers;
         while !rest.is_empty() {
@@ -157,7 +151,7 @@ impl Orphans {
         Ok(())
     }
 
-    fn write_node<V: Volume>(&mut self, io: &mut Io<V>, node: &OrphanNode<'_>, atomic: bool) -> Result<()> {
+    fn write_node(&mut self, io: &mut DynIo<'_>, node: &OrphanNode<'_>, atomic: bool) -> Result<()> {
         let (lnum, offset) = self.head;
         let mut bytes = Vec::new();
         io.append_node(node, Group::None, &mut bytes)?;
@@ -178,7 +172,7 @@ impl Orphans {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(super) fn clear<V: Volume>(io: &mut Io<V>) -> Result<()> {
+    pub(super) fn clear(io: &mut DynIo<'_>) -> Result<()> {
         let area = io.layout().limits.orphans.clone();
         area.into_iter().try_for_each(|lnum| io.unmap(lnum))
     }
@@ -197,7 +191,7 @@ struct Reader {
     commit: u64,
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Removes the inodes of the orphan area from the index, after a power cut.
     ///
     /// The next mount has to read them again if power goes away before this is committed: `needed` gets their LEBs.

@@ -6,7 +6,7 @@ use floatgate_media::ubifs::{MasterFlags, Superblock};
 
 use super::{Damage, master, superblock};
 use crate::ubifs::error::Result;
-use crate::ubifs::io::Io;
+use crate::ubifs::io::{DynIo, Io};
 use crate::volume::Volume;
 
 /// The state a filesystem was left in.
@@ -22,11 +22,11 @@ pub struct MasterState {
 ///
 /// # Errors
 /// No superblock, or an impossible one; failures of the volume.
-pub fn probe(mut volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>)> {
-    let found = superblock::read(&mut volume, true)?;
+pub fn probe(volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>)> {
+    let found = superblock::read(volume, true)?;
     let layout = superblock::layout(&found.superblock, found.volume)?;
-    let mut io = Io::new(volume, Arc::new(layout), true);
-    let master = master::read(&mut io, &mut Damage::default()).ok().map(|found| MasterState {
+    let io: &mut DynIo<'_> = &mut Io::new(volume, Arc::new(layout), true);
+    let master = master::read(io, &mut Damage::default()).ok().map(|found| MasterState {
         commit: found.master.commit,
         dirty: found.master.flags.contains(MasterFlags::DIRTY),
     });

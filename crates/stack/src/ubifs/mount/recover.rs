@@ -7,18 +7,18 @@ use floatgate_media::Reason;
 use floatgate_media::ubifs::{Group, pad};
 
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Head;
 use crate::ubifs::scan::{ScannedLeb, Stop, is_erased};
-use crate::volume::{Volume, VolumeGeometry};
+use crate::volume::VolumeGeometry;
 
 /// Scans a LEB whose end a power cut may have damaged, without that end. Unless the filesystem is read-only, the LEB is
 /// written anew without it, even if nothing is to be seen: pages that power was cut from can look erased.
 ///
 /// # Errors
 /// Damage that no power cut leaves; failures of the volume.
-pub(super) fn recover_leb<V: Volume>(
-    io: &mut Io<V>,
+pub(super) fn recover_leb(
+    io: &mut DynIo<'_>,
     lnum: u32,
     start: u32,
     head: Option<Head>,
@@ -109,7 +109,7 @@ fn clean_end(leb: &mut ScannedLeb, min_io: u32) {
 }
 
 /// Writes a cleaned LEB anew.
-fn write_back<V: Volume>(io: &mut Io<V>, leb: &ScannedLeb) -> Result<()> {
+fn write_back(io: &mut DynIo<'_>, leb: &ScannedLeb) -> Result<()> {
     if leb.end == 0 {
         // The next commit may name it as a LEB of the journal that is empty. A LEB that is only unmapped can come back with what it
         // held when power goes away again, and then a page that could not be read may be read.
@@ -130,7 +130,7 @@ fn write_back<V: Volume>(io: &mut Io<V>, leb: &ScannedLeb) -> Result<()> {
 ///
 /// # Errors
 /// Failures of the volume.
-pub(super) fn recover_head<V: Volume>(io: &mut Io<V>, lnum: u32, offset: u32) -> Result<()> {
+pub(super) fn recover_head(io: &mut DynIo<'_>, lnum: u32, offset: u32) -> Result<()> {
     if offset >= io.layout().leb_bytes() {
         return Ok(());
     }

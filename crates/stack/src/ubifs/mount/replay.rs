@@ -10,7 +10,7 @@ use super::{Damage, note_sqnum};
 use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::journal::{Bud, truncated_keys};
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
@@ -67,7 +67,7 @@ struct Replay {
     hasher: Option<Hasher>,
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Brings the index and the LEB properties up to date with the journal. The heads go on where their last buds end.
     /// `needed` gets LEBs outside the journal that this had to read: the next replay has to find them as they are. With the key
     /// of an authenticated filesystem, `chain` says what is authentic.
@@ -175,7 +175,7 @@ impl<V: Volume> Core<V> {
         change: &Change,
         last: &BTreeMap<u32, LastState>,
         tnc: &mut Tnc,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut ReplaySpace<'_>,
     ) -> Result<()> {
         let key = change.key;
@@ -248,7 +248,7 @@ impl IndexSpace for ReplaySpace<'_> {
         self.space.set(lnum, space)
     }
 
-    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+    fn find_free_for_index(&mut self, io: &mut DynIo<'_>) -> Result<Option<u32>> {
         self.space.find_free_for_index(io)
     }
 
@@ -259,7 +259,7 @@ impl IndexSpace for ReplaySpace<'_> {
 
 /// Whether a bud is the last one of its head, the only one that a power cut can have damaged. Old versions of Linux could add
 /// the next one, still empty, before the end of this one was written.
-fn is_last<V: Volume>(io: &mut Io<V>, later: &[(u32, Bud)], bud: Bud) -> Result<bool> {
+fn is_last(io: &mut DynIo<'_>, later: &[(u32, Bud)], bud: Bud) -> Result<bool> {
     let mut of_head = later.iter().filter(|(_, other)| other.head == bud.head);
     let (next, after) = (of_head.next(), of_head.next());
     let (Some(&(lnum, next)), None) = (next, after) else { return Ok(next.is_none()) };
@@ -276,13 +276,7 @@ fn is_last<V: Volume>(io: &mut Io<V>, later: &[(u32, Bud)], bud: Bud) -> Result<
 }
 
 /// The nodes of a bud; of a damaged one, if that is forgiven, those before the damage.
-fn read_bud<V: Volume>(
-    io: &mut Io<V>,
-    lnum: u32,
-    bud: Bud,
-    last: bool,
-    damage: &mut Damage,
-) -> Result<ScannedLeb> {
+fn read_bud(io: &mut DynIo<'_>, lnum: u32, bud: Bud, last: bool, damage: &mut Damage) -> Result<ScannedLeb> {
     let outcome =
         if last { recover_leb(io, lnum, bud.start, Some(bud.head)) } else { scan(io, lnum, bud.start) };
     if let Some(leb) = damage.pass(outcome)? {
@@ -296,7 +290,7 @@ fn read_bud<V: Volume>(
 }
 
 impl Replay {
-    fn add_bud<V: Volume>(&mut self, io: &mut Io<V>, bud: Bud, leb: &ScannedLeb) -> Result<()> {
+    fn add_bud(&mut self, io: &mut DynIo<'_>, bud: Bud, leb: &ScannedLeb) -> Result<()> {
         let mut used = 0;
         for node in &leb.nodes {
             note_sqnum(io, node.place, node.stamp.sqnum)?;

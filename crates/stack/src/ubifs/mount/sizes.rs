@@ -48,7 +48,7 @@ impl Sizes {
     }
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Removes data of inodes that do not exist, and lets files reach to the end of their data: on flash, or in
     /// [`Core::sizes`] if the filesystem is read-only.
     ///

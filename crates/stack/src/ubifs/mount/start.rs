@@ -16,7 +16,7 @@ use crate::ubifs::layout::Head;
 use crate::ubifs::space::LebSpace;
 use crate::volume::Volume;
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Marks the filesystem as in use, so that the next mount knows of a power cut, and writes a superblock that has changed.
     pub(super) fn mark_dirty(&mut self, superblock: &superblock::Found) -> Result<()> {
         if superblock.fix_up_space {
@@ -135,15 +135,8 @@ impl<V: Volume> Core<V> {
     /// the next mount's recovery removes.
     ///
     /// # Errors
-    /// Failures of the volume, which comes back with the error.
-    pub(crate) fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
-        match self.end() {
-            Ok(()) => Ok(self.into_volume()),
-            Err(error) => Err((error, self.into_volume())),
-        }
-    }
-
-    fn end(&mut self) -> Result<()> {
+    /// Failures of the volume.
+    pub(crate) fn end(&mut self) -> Result<()> {
         if self.io.is_read_only() {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use floatgate_media::ubifs::{
 
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 use crate::volume::{Volume, VolumeFault, VolumeGeometry};
 
@@ -52,7 +52,7 @@ impl Found {
 /// # Errors
 /// No superblock, one that contradicts itself or the volume, a newer format, authentication without a key when mounting
 /// for writing.
-pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> {
+pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<Found> {
     let stored = read_node(volume)?;
     found(&stored, volume.geometry(), read_only)
 }
@@ -62,7 +62,7 @@ pub(crate) fn read<V: Volume>(volume: &mut V, read_only: bool) -> Result<Found> 
 ///
 /// # Errors
 /// As [`read`], but for the CRC.
-pub(crate) fn read_damaged<V: Volume>(volume: &mut V) -> Result<Found> {
+pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<Found> {
     let mut bytes = read_bytes(volume)?;
     let crc = crc::ubi(bytes.get(8..).unwrap_or(&[]));
     if let Some(field) = bytes.get_mut(4..8) {
@@ -125,11 +125,11 @@ pub(crate) fn layout(superblock: &Superblock, geometry: VolumeGeometry) -> Resul
     Layout::new(superblock, geometry).map_err(|source| Error::node(SUPERBLOCK_LEB, 0, source))
 }
 
-fn read_node<V: Volume>(volume: &mut V) -> Result<Superblock> {
+fn read_node(volume: &mut dyn Volume) -> Result<Superblock> {
     parse(&read_bytes(volume)?)
 }
 
-pub(crate) fn read_bytes<V: Volume>(volume: &mut V) -> Result<Vec<u8>> {
+pub(crate) fn read_bytes(volume: &mut dyn Volume) -> Result<Vec<u8>> {
     let mut bytes = vec![0; Superblock::SIZE];
     match volume.read(SUPERBLOCK_LEB, 0, &mut bytes) {
         Err(error) if error.fault != VolumeFault::Uncorrectable => Err(error.into()),
@@ -176,7 +176,7 @@ fn check_units(superblock: &Superblock, geometry: VolumeGeometry) -> Result<()> 
     }
 }
 
-impl<V: Volume> Core<V> {
+impl Core<dyn Volume> {
     /// Replaces the superblock, atomically.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl<V: Volume> Core<V> {
     }
 }
 
-fn write<V: Volume>(io: &mut Io<V>) -> Result<()> {
+fn write(io: &mut DynIo<'_>) -> Result<()> {
     let superblock = io.layout().superblock;
     let stamp = Stamp::new(io.next_sqnum());
     let mut bytes = vec![0; superblock.node_bytes()];

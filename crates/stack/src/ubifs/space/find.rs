@@ -7,10 +7,9 @@
 //! takes less, the difference is left to it by everything but the index itself.
 
 use super::super::error::{Error, Result};
-use super::super::io::Io;
+use super::super::io::DynIo;
 use super::table::Category;
 use super::{LebSpace, Space};
-use crate::volume::Volume;
 
 /// LEBs of these categories can be emptied without moving anything.
 const REUSABLE: [Category; 2] = [Category::Empty, Category::Freeable];
@@ -71,9 +70,9 @@ impl Space {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn find_free<V: Volume>(
+    pub(crate) fn find_free(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         bytes: u32,
         squeeze: bool,
     ) -> Result<Option<(u32, u32)>> {
@@ -100,7 +99,7 @@ impl Space {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+    pub(crate) fn find_free_for_index(&mut self, io: &mut DynIo<'_>) -> Result<Option<u32>> {
         let found = self.first(Category::Empty).or_else(|| self.first(Category::Freeable));
         let Some((lnum, _)) = found else { return Ok(None) };
         io.unmap(lnum)?;
@@ -223,7 +222,7 @@ impl Space {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn start_commit<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+    pub(crate) fn start_commit(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         let free = io.layout().leb_bytes();
         for lnum in self.all(Category::Freeable) {
             io.unmap(lnum)?;
@@ -237,7 +236,7 @@ impl Space {
     }
 
     /// The index on flash is the new one: LEBs that left it are unmapped and can be found again.
-    pub(super) fn release_left<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+    pub(super) fn release_left(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         for lnum in core::mem::take(&mut self.leaving) {
             io.unmap(lnum)?;
             self.set_taken(lnum, false)?;

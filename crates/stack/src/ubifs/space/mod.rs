@@ -14,9 +14,8 @@ mod tests;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
-use super::io::Io;
+use super::io::DynIo;
 use super::layout::Layout;
-use crate::volume::Volume;
 use floatgate_media::ubifs::Master;
 use lpt::{Damage, Lpt};
 use table::Table;
@@ -78,7 +77,7 @@ impl Space {
     ///
     /// # Errors
     /// A damaged LPT, a main area that ends behind the volume, failures of the volume.
-    pub(crate) fn load<V: Volume>(io: &mut Io<V>, master: &Master) -> Result<Self> {
+    pub(crate) fn load(io: &mut DynIo<'_>, master: &Master) -> Result<Self> {
         let (table, lpt) = lpt::read(io, master, &mut Damage::Refuse)?;
         Ok(Self::new(table, lpt, Budget::new(master.index_bytes)))
     }
@@ -88,14 +87,14 @@ impl Space {
     ///
     /// # Errors
     /// A main area that ends behind the volume, failures of the volume.
-    pub(crate) fn load_damaged<V: Volume>(io: &mut Io<V>, master: &Master) -> Result<(Self, Vec<Error>)> {
+    pub(crate) fn load_damaged(io: &mut DynIo<'_>, master: &Master) -> Result<(Self, Vec<Error>)> {
         let mut notes = Vec::new();
         let (table, lpt) = lpt::read(io, master, &mut Damage::Note(&mut notes))?;
         Ok((Self::new(table, lpt, Budget::new(master.index_bytes)), notes))
     }
 
     /// Of a filesystem that is being made: every LEB of the main area is free. Nothing is on flash until `commit`.
-    pub(crate) fn empty<V: Volume>(io: &Io<V>) -> Self {
+    pub(crate) fn empty(io: &DynIo<'_>) -> Self {
         let table = Table::empty(io.layout());
         let lpt = Lpt::empty(&io.layout().limits.lpt_geometry);
         Self::new(table, lpt, Budget::new(0))
@@ -198,7 +197,7 @@ impl Space {
     ///
     /// # Errors
     /// No room for the LPT, in an area smaller than Linux makes; failures of the volume. Nothing can be written after that.
-    pub(crate) fn commit<V: Volume>(&mut self, io: &mut Io<V>, master: &mut Master) -> Result<()> {
+    pub(crate) fn commit(&mut self, io: &mut DynIo<'_>, master: &mut Master) -> Result<()> {
         self.lpt.commit(io, &self.table).inspect_err(|error| io.fail(error))?;
         self.lpt.describe(master);
         let (layout, totals) = (io.layout(), self.totals());
@@ -220,7 +219,7 @@ impl Space {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn commit_done<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+    pub(crate) fn commit_done(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         self.remember_dirty_index();
         self.release_left(io)?;
         self.lpt.commit_done(io)
@@ -231,7 +230,7 @@ impl Space {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn unmap_empty_lpt<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+    pub(crate) fn unmap_empty_lpt(&self, io: &mut DynIo<'_>) -> Result<()> {
         self.lpt.unmap_empty(io)
     }
 }

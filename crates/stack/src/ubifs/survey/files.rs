@@ -21,7 +21,7 @@ impl Lost {
     }
 }
 
-impl<V: Volume> Survey<V> {
+impl Survey<dyn Volume> {
     /// The attributes of an inode; `None` if it is not known.
     #[must_use]
     pub fn attributes(&self, inode: u32) -> Option<Attributes> {

@@ -9,7 +9,7 @@ use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedNode, read_to_end};
 use crate::ubifs::tnc::Tnc;
@@ -21,7 +21,7 @@ type Collected = (Tree, Vec<Lost>, Decompressor);
 ///
 /// # Errors
 /// Failures of the volume.
-pub(super) fn collect<V: Volume>(core: &mut Core<V>, problems: &mut Problems) -> Result<Collected> {
+pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<Collected> {
     let (mut leaves, mut missing) = (Vec::new(), Vec::new());
     let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
     core.tnc.salvage(&mut core.io, from, to, &mut leaves, &mut missing)?;
@@ -69,7 +69,7 @@ struct Collector<'p> {
 
 impl Collector<'_> {
     /// Leaves in the order they stand.
-    fn read_all<V: Volume>(&mut self, io: &mut Io<V>, tnc: &Tnc, leaves: &[(Key, Place)]) -> Result<()> {
+    fn read_all(&mut self, io: &mut DynIo<'_>, tnc: &Tnc, leaves: &[(Key, Place)]) -> Result<()> {
         for of_leb in leaves.chunk_by(|a, b| a.1.lnum == b.1.lnum) {
             let Some(&(_, Place { lnum, .. })) = of_leb.first() else { continue };
             let inside = io.layout().limits.main.contains(&lnum);

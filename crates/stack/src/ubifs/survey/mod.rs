@@ -109,8 +109,7 @@ pub struct StoredBlock {
 
 /// A filesystem that was looked at.
 #[derive(Debug)]
-pub struct Survey<V> {
-    io: Io<V>,
+pub struct Survey<V: ?Sized> {
     decompressor: Decompressor,
     tree: Tree,
     problems: Problems,
@@ -120,9 +119,10 @@ pub struct Survey<V> {
     superblock: Option<Superblock>,
     master: Option<MasterState>,
     mounts: bool,
+    io: Io<V>,
 }
 
-impl<V: Volume> Survey<V> {
+impl<V: Volume + 'static> Survey<V> {
     /// Looks at the filesystem of a volume.
     ///
     /// # Errors
@@ -153,6 +153,20 @@ impl<V: Volume> Survey<V> {
         open::survey(volume, nameless, authenticate)
     }
 
+    /// The volume below.
+    pub const fn volume(&self) -> &V {
+        self.io.volume()
+    }
+
+    /// Gives the volume back.
+    pub fn into_volume(self) -> V {
+        self.io.into_volume()
+    }
+}
+
+forward_to_dyn!(Survey: Volume);
+
+impl Survey<dyn Volume> {
     /// Files and names.
     #[must_use]
     pub const fn tree(&self) -> &Tree {
@@ -193,16 +207,6 @@ impl<V: Volume> Survey<V> {
     #[must_use]
     pub const fn mounts(&self) -> bool {
         self.mounts
-    }
-
-    /// The volume below.
-    pub const fn volume(&self) -> &V {
-        self.io.volume()
-    }
-
-    /// Gives the volume back.
-    pub fn into_volume(self) -> V {
-        self.io.into_volume()
     }
 
     /// Reads a block as it is stored, and checks that it decompresses.

@@ -33,7 +33,7 @@ const fn value_bytes(len: usize) -> u64 {
     (Inode::SIZE + len + 1).next_multiple_of(8) as u64
 }
 
-impl<V: Volume> Survey<V> {
+impl Survey<dyn Volume> {
     /// Looks for keys that nothing leads to any more in all LEBs, and for what was written after a commit if the journal could
     /// not be read whole.
     pub(super) fn fill_gaps(&mut self, newer_than: Option<(u64, u32)>) -> Result<()> {

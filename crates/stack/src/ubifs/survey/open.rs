@@ -14,7 +14,7 @@ use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::{DynIo, Io};
 use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
 use crate::ubifs::mount::superblock::{self, Found};
@@ -25,7 +25,7 @@ use crate::volume::{Volume, VolumeGeometry};
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
 /// Looks at a filesystem; `nameless` are LEBs whose number is not known.
-pub(super) fn survey<V: Volume>(
+pub(super) fn survey<V: Volume + 'static>(
     mut volume: V,
     nameless: Range<u32>,
     authenticate: &Authenticate,
@@ -49,7 +49,10 @@ pub(super) fn survey<V: Volume>(
         Ok(found) => found,
         Err(error) => return Err((error, volume)),
     };
-    let strict = Core::<&mut V>::mount_as(&mut volume, &found, &read).map(drop).map_err(|(error, _)| error);
+    let (strict, volume) = match Core::mount_as(volume, &found, &read) {
+        Ok(core) => (Ok(()), core.into_volume()),
+        Err((error, volume)) => (Err(error), volume),
+    };
     if let Err(error) = &strict
         && is_fatal(error)
     {
@@ -83,7 +86,7 @@ fn is_fatal(error: &Error) -> bool {
 }
 
 /// The superblock, and whether it is undamaged.
-fn superblock_of<V: Volume>(volume: &mut V, problems: &mut Problems) -> Result<Option<(Found, bool)>> {
+fn superblock_of(volume: &mut dyn Volume, problems: &mut Problems) -> Result<Option<(Found, bool)>> {
     let error = match superblock::read(volume, true) {
         Ok(found) => match superblock::layout(&found.superblock, found.volume) {
             Ok(_) => {
@@ -113,27 +116,27 @@ fn note_sizes(found: &Found, problems: &mut Problems) -> bool {
 }
 
 /// The state in the master node, and whether there was a newer one; what is wrong with its copies.
-fn master_of<V: Volume>(
-    volume: &mut V,
+fn master_of(
+    volume: &mut dyn Volume,
     found: &Found,
     problems: &mut Problems,
 ) -> Result<(Option<MasterState>, bool)> {
     let layout = superblock::layout(&found.superblock, found.volume)?;
-    let mut io = Io::new(volume, Arc::new(layout), true);
-    let (severity, what, consequence) = match master::read(&mut io, &mut Damage::default()) {
+    let io: &mut DynIo<'_> = &mut Io::new(volume, Arc::new(layout), true);
+    let (severity, what, consequence) = match master::read(io, &mut Damage::default()) {
         Ok(found) => {
             let flags = found.master.flags;
             let state =
                 MasterState { commit: found.master.commit, dirty: flags.contains(MasterFlags::DIRTY) };
-            let rolled_back = note_choice(&mut io, found.choice, problems)?;
+            let rolled_back = note_choice(io, found.choice, problems)?;
             return Ok((Some(state), rolled_back));
         }
         Err(error) if is_fatal(&error) => return Err(error),
         Err(error) => (Severity::Damaged, error, NOT_MOUNTED),
     };
-    let bad = damaged_copies(&mut io)?;
+    let bad = damaged_copies(io)?;
     if bad.is_empty() {
-        let forgiven = master::read(&mut io, &mut Damage::new(true)).map(|found| found.master).ok();
+        let forgiven = master::read(io, &mut Damage::new(true)).map(|found| found.master).ok();
         let structure = forgiven.as_ref().map_or(Structure::Master, |master| wrong_part(master, io.layout()));
         problems.add(Problem::of(severity, structure, &what, consequence));
         let dirty = |master: &Master| master.flags.contains(MasterFlags::DIRTY);
@@ -152,7 +155,7 @@ fn wrong_part(master: &Master, layout: &Layout) -> Structure {
 }
 
 /// Damage in the two LEBs of master nodes.
-fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
+fn damaged_copies(io: &mut DynIo<'_>) -> Result<Vec<Error>> {
     let mut bad = Vec::new();
     for lnum in [MASTER_LEB, MASTER_LEB + 1] {
         let (leb, errors) = scan_all(io, lnum, 0)?;
@@ -165,7 +168,7 @@ fn damaged_copies<V: Volume>(io: &mut Io<V>) -> Result<Vec<Error>> {
 }
 
 /// Says what is wrong with the master nodes; whether a newer one than the one that counts is damaged.
-fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problems) -> Result<bool> {
+fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> Result<bool> {
     let (severity, consequence) = match choice {
         Choice::Both => return Ok(false),
         Choice::PowerCut => (Severity::Recoverable, "the other copy of the master node counts"),
@@ -191,7 +194,7 @@ fn note_choice<V: Volume>(io: &mut Io<V>, choice: Choice, problems: &mut Problem
     Ok(rolled_back)
 }
 
-fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
+fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
     Survey {
         io,
         decompressor: Decompressor::new(),
@@ -206,7 +209,7 @@ fn blank<V: Volume>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Surv
 }
 
 /// All that nodes say when there is no superblock: areas are not known.
-fn without_superblock<V: Volume>(
+fn without_superblock<V: Volume + 'static>(
     volume: V,
     nameless: Range<u32>,
     problems: Problems,
@@ -231,7 +234,7 @@ fn without_superblock<V: Volume>(
 }
 
 /// All that nodes of the main area say when master node or journal are beyond use.
-fn unmountable<V: Volume>(
+fn unmountable<V: Volume + 'static>(
     volume: V,
     found: &Found,
     state: Option<MasterState>,
@@ -270,7 +273,7 @@ pub(super) fn area(layout: &Layout, lnum: u32) -> Structure {
     }
 }
 
-fn mounted<V: Volume>(
+fn mounted<V: Volume + 'static>(
     mut core: Core<V>,
     found: &Found,
     (state, rolled_back): (Option<MasterState>, bool),
@@ -388,12 +391,12 @@ fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
 }
 
 /// Error of a mount whose LEB properties are wrong about the index head.
-fn head_error<V: Volume>(core: &Core<V>) -> Error {
+fn head_error(core: &Core<dyn Volume>) -> Error {
     let (lnum, offset) = (core.master.index_head_lnum, core.master.index_head_offset);
     Error::corrupt(lnum, offset, "the index head is not where its free space begins")
 }
 
-impl<V: Volume> Survey<V> {
+impl<V: Volume + 'static> Survey<V> {
     /// Fills gaps of the tree and checks names; `newer_than` is the commit behind which the journal could not be read whole, and the
     /// LEB of the log where it began.
     fn finish(mut self, newer_than: Option<(u64, u32)>) -> core::result::Result<Self, (Error, V)> {
@@ -404,7 +407,9 @@ impl<V: Volume> Survey<V> {
         self.check_names();
         Ok(self)
     }
+}
 
+impl Survey<dyn Volume> {
     /// Files and names from nothing but the nodes in these LEBs.
     fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
         self.lost = vec![Lost::ALL];
@@ -426,7 +431,7 @@ struct Hit {
 
 impl Hit {
     /// Reads the structure at a place of a LEB of the journal.
-    fn at<V: Volume>(core: &mut Core<V>, lnum: u32, offset: u32) -> Option<Self> {
+    fn at(core: &mut Core<dyn Volume>, lnum: u32, offset: u32) -> Option<Self> {
         let mut bytes = [0; 32];
         let inside = u64::from(offset) + 32 <= u64::from(core.io.layout().leb_bytes());
         if !inside || !core.log.buds().contains_key(&lnum) {
@@ -448,9 +453,9 @@ impl Hit {
 
     /// Nobody knows what the journal held where nothing good follows in the LEB, as a dump can be cut off, nor between this node and
     /// the next good one if that does not follow at once.
-    fn more_is_lost<V: Volume>(
+    fn more_is_lost(
         &self,
-        core: &mut Core<V>,
+        core: &mut Core<dyn Volume>,
         error: &Error,
         consequence: &'static str,
     ) -> Option<Problem> {
@@ -467,7 +472,7 @@ impl Hit {
     }
 
     /// A node or padding begins where this node ends.
-    fn next_is_good<V: Volume>(&self, core: &mut Core<V>, lnum: u32, offset: u32) -> bool {
+    fn next_is_good(&self, core: &mut Core<dyn Volume>, lnum: u32, offset: u32) -> bool {
         let next = u64::from(offset) + u64::from(self.len).next_multiple_of(8);
         let Some(next) = u32::try_from(next).ok().filter(|next| *next < core.io.layout().leb_bytes()) else {
             return false;
@@ -492,7 +497,7 @@ impl Hit {
     }
 }
 
-impl<V: Volume> Survey<V> {
+impl Survey<dyn Volume> {
     /// What a damaged node of the journal has taken, unless a newer one has it.
     fn lose(&mut self, hit: &Hit) -> Result<()> {
         let (inode, block) = (hit.key.inum(), hit.key.block());
@@ -514,7 +519,7 @@ impl<V: Volume> Survey<V> {
 }
 
 /// Structure at a place of the main area, as far as its header tells.
-fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offset: u32) -> Structure {
+fn structure_at(core: &mut Core<dyn Volume>, layout: &Layout, lnum: u32, offset: u32) -> Structure {
     let area = area(layout, lnum);
     if area != Structure::Index {
         return area;
@@ -534,8 +539,8 @@ fn structure_at<V: Volume>(core: &mut Core<V>, layout: &Layout, lnum: u32, offse
 }
 
 /// The inode that a damaged node of the journal belongs to, as far as its header and key tell.
-fn inode_at<V: Volume>(
-    core: &mut Core<V>,
+fn inode_at(
+    core: &mut Core<dyn Volume>,
     layout: &Layout,
     lnum: u32,
     offset: u32,
@@ -555,8 +560,8 @@ fn inode_at<V: Volume>(
 
 /// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not
 /// named by the log.
-fn note_state<V: Volume>(
-    core: &mut Core<V>,
+fn note_state(
+    core: &mut Core<dyn Volume>,
     state: Option<MasterState>,
     mounts: bool,
     problems: &mut Problems,
@@ -588,11 +593,7 @@ fn note_state<V: Volume>(
 }
 
 /// Notes what a power cut has left at the ends of LEBs, each from a byte on; how many there are.
-fn note_ends<V: Volume>(
-    core: &mut Core<V>,
-    starts: Vec<(u32, u32)>,
-    problems: &mut Problems,
-) -> Result<usize> {
+fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mut Problems) -> Result<usize> {
     let layout = core.io.layout().clone();
     let mut ends = 0;
     for (lnum, start) in starts {
@@ -614,7 +615,7 @@ fn note_ends<V: Volume>(
 
 /// The log ends in something damaged. That was the last write, or a reference: then a LEB was written since the last commit that
 /// the log does not name.
-fn note_unlogged<V: Volume>(core: &mut Core<V>, problems: &mut Problems) -> Result<bool> {
+fn note_unlogged(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<bool> {
     let tail = core.master.log_lnum;
     let start = scan_all(&mut core.io, tail, 0)?.0.nodes.first().map(|node| node.stamp.sqnum);
     let Some(start) = start else { return Ok(false) };

@@ -6,7 +6,7 @@ use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
 
 use super::tree::{Child, DataBlock, Tree};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
 use crate::ubifs::scan::scan_all;
 use crate::volume::{Volume, VolumeError, VolumeFault};
@@ -51,7 +51,7 @@ pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> 
 }
 
 /// The LEBs of the main area that the volume has. An image can be shorter than its filesystem.
-pub(super) fn main_lebs<V: Volume>(io: &mut Io<V>) -> Range<u32> {
+pub(super) fn main_lebs(io: &mut DynIo<'_>) -> Range<u32> {
     let (main, there) = (io.layout().limits.main.clone(), io.volume_mut().geometry().lebs);
     main.start..main.end.min(there).max(main.start)
 }
@@ -60,7 +60,7 @@ pub(super) fn main_lebs<V: Volume>(io: &mut Io<V>) -> Range<u32> {
 ///
 /// # Errors
 /// Failures of the volume.
-pub(super) fn find_events<V: Volume>(io: &mut Io<V>, lebs: impl Iterator<Item = u32>) -> Result<Vec<Event>> {
+pub(super) fn find_events(io: &mut DynIo<'_>, lebs: impl Iterator<Item = u32>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for lnum in lebs {
         let leb = match scan_all(io, lnum, 0) {

@@ -13,7 +13,7 @@ const WASTED: &str = "space is lost, or data are overwritten when it is used; Li
 ///
 /// # Errors
 /// Failures of the volume.
-pub(super) fn check<V: Volume>(core: &mut Core<V>, whole: bool, problems: &mut Problems) -> Result<()> {
+pub(super) fn check(core: &mut Core<dyn Volume>, whole: bool, problems: &mut Problems) -> Result<()> {
     let mut found = Vec::new();
     let outcome = if whole { core.check().map(|all| found = all) } else { core.check_properties(&mut found) };
     match outcome {

@@ -3,9 +3,8 @@
 use super::tree::{Path, Side, Step};
 use super::{IndexSpace, Tnc};
 use crate::ubifs::error::Result;
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::Key;
 
 /// An index node as it is found on flash.
@@ -30,9 +29,9 @@ impl FoundNode {
 impl Tnc {
     /// The garbage collector has moved a node: whether the key did lead to it, and now leads to the new place. The old place
     /// becomes dirty, or the new one if it did not.
-    pub(crate) fn relocate<V: Volume, S: IndexSpace>(
+    pub(crate) fn relocate<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         from: Place,
@@ -45,22 +44,16 @@ impl Tnc {
     }
 
     /// True when a leaf with this key at this place is current.
-    pub(crate) fn has_leaf<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        lnum: u32,
-        offset: u32,
-    ) -> Result<bool> {
+    pub(crate) fn has_leaf(&mut self, io: &mut DynIo<'_>, key: Key, lnum: u32, offset: u32) -> Result<bool> {
         Ok(self.leaf_at(io, key, lnum, offset)?.is_some())
     }
 
     /// If an index node of this level, with this lowest key, at this place, is part of the tree, it will be written anew at the next
     /// commit (the garbage collector empties an index LEB). Returns whether it was part; one that has changed since the
     /// last commit is not, it will be written anew in any case.
-    pub(crate) fn dirty_index_node<V: Volume, S: IndexSpace>(
+    pub(crate) fn dirty_index_node<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         level: u16,
@@ -78,7 +71,7 @@ impl Tnc {
     ///
     /// The branch to it can have a lower key than its first one, if leaves were removed, but branches behind it have no
     /// lower one.
-    fn index_node_at<V: Volume>(&mut self, io: &mut Io<V>, found: FoundNode) -> Result<Option<Path>> {
+    fn index_node_at(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
         let Some(root) = self.load_root(io)? else { return Ok(None) };
         if self.root.is_some_and(|root| found.stands_at(root.place)) {
             let is_level = self.arena.node(root).level == found.level;
@@ -99,7 +92,7 @@ impl Tnc {
     }
 
     /// The way to the first branch that can lead to an index node.
-    fn branches_above<V: Volume>(&mut self, io: &mut Io<V>, found: FoundNode) -> Result<Option<Path>> {
+    fn branches_above(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
         let Some(above) = found.level.checked_add(1) else { return Ok(None) };
         let Some(mut path) = self.seek(io, found.key, Side::First, above)? else { return Ok(None) };
         if let Some(step) = path.last() {
@@ -110,7 +103,7 @@ impl Tnc {
     }
 
     /// Whether the tree or the committed index has an index node found on flash, and if so, whether the tree does.
-    pub(super) fn use_of<V: Volume>(&mut self, io: &mut Io<V>, found: FoundNode) -> Result<Option<bool>> {
+    pub(super) fn use_of(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<bool>> {
         if self.old_index.contains(&(found.lnum, found.offset)) {
             return Ok(Some(false));
         }

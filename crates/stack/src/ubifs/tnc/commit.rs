@@ -9,10 +9,9 @@ use std::collections::VecDeque;
 use super::tree::{NodeId, Step};
 use super::{IndexHead, IndexSpace, Tnc};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::{Layout, Place, align8};
 use crate::ubifs::space::LebSpace;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{Branch, Group, IndexNode};
 
 /// A changed node, to be written.
@@ -49,9 +48,9 @@ impl Tnc {
     /// # Errors
     /// An empty tree; [`Error::NoSpace`], with LEB properties as they were unless gaps were filled; failures of the
     /// volume.
-    pub(crate) fn commit<V: Volume, S: IndexSpace>(
+    pub(crate) fn commit<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         head: &mut IndexHead,
     ) -> Result<Place> {
@@ -99,9 +98,9 @@ impl Tnc {
         out
     }
 
-    fn write_all<V: Volume, S: IndexSpace>(
+    fn write_all<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         head: &mut IndexHead,
         nodes: VecDeque<Pending>,
@@ -118,9 +117,9 @@ impl Tnc {
         outcome
     }
 
-    fn write_work<V: Volume, S: IndexSpace>(
+    fn write_work<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         head: &mut IndexHead,
         work: &mut Work,
@@ -146,9 +145,9 @@ impl Tnc {
     }
 
     /// Writes as many nodes as the head's LEB has room for.
-    fn write_leb<V: Volume, S: IndexSpace>(
+    fn write_leb<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         head: &mut IndexHead,
         nodes: &mut VecDeque<Pending>,
@@ -173,9 +172,9 @@ impl Tnc {
     }
 
     /// Appends a changed node to what will be written at a place; the node is clean now.
-    pub(super) fn append<V: Volume>(
+    pub(super) fn append(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         pending: Pending,
         at: IndexHead,
         branches: &mut Vec<u8>,

@@ -10,10 +10,9 @@ use super::commit::{Pending, Work};
 use super::load::index_node;
 use super::{IndexHead, IndexSpace, Tnc};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::align8;
 use crate::ubifs::space::LebSpace;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{Frame, Node, NodeType, pad, padding_bytes};
 use floatgate_media::{MediaError, Reason};
 
@@ -36,9 +35,9 @@ struct Filling {
 
 impl Tnc {
     /// Fills gaps of index LEBs until the empty LEBs suffice for the rest, or no index LEB is left.
-    pub(super) fn fill_gaps<V: Volume, S: IndexSpace>(
+    pub(super) fn fill_gaps<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         head: IndexHead,
         work: &mut Work,
@@ -56,9 +55,9 @@ impl Tnc {
         Ok(())
     }
 
-    fn fill_leb<V: Volume, S: IndexSpace>(
+    fn fill_leb<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         lnum: u32,
         work: &mut Work,
@@ -89,9 +88,9 @@ impl Tnc {
     }
 
     /// Writes nodes into a gap, as many as fit, and returns where they end.
-    fn fill_gap<V: Volume>(
+    fn fill_gap(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         filling: &mut Filling,
         gap: Range<usize>,
         work: &mut Work,
@@ -113,9 +112,9 @@ impl Tnc {
         Ok(end)
     }
 
-    fn append_in_gap<V: Volume>(
+    fn append_in_gap(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         lnum: u32,
         offset: usize,
         pending: Pending,
@@ -126,7 +125,7 @@ impl Tnc {
     }
 
     /// Nodes of an index LEB that have to stay, in order.
-    fn kept_nodes<V: Volume>(&mut self, io: &mut Io<V>, lnum: u32, bytes: &[u8]) -> Result<Vec<Kept>> {
+    fn kept_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<Kept>> {
         let mut kept = Vec::new();
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -153,7 +152,7 @@ impl Tnc {
     }
 
     /// Bytes from the start of a node to where the next can begin.
-    fn node_end<V: Volume>(&self, io: &Io<V>, lnum: u32, offset: u32, frame: &Frame<'_>) -> Result<usize> {
+    fn node_end(&self, io: &DynIo<'_>, lnum: u32, offset: u32, frame: &Frame<'_>) -> Result<usize> {
         let misfit = |source| Error::node(lnum, offset, source);
         match frame.node().map_err(misfit)? {
             Node::Index(_) => Ok(frame.as_bytes().len().next_multiple_of(8)),
@@ -165,9 +164,9 @@ impl Tnc {
         }
     }
 
-    fn use_of_frame<V: Volume>(
+    fn use_of_frame(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         lnum: u32,
         offset: u32,
         frame: &Frame<'_>,

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use super::Tnc;
 use crate::ubifs::auth::Hasher;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{Frame, IndexNode, Key, NodeType};
 
 /// Hashes by key, LEB and offset, as the branches have them.
@@ -62,9 +61,9 @@ impl Tnc {
     ///
     /// # Errors
     /// As [`Io::read_node`]; another hash than the index says.
-    pub(crate) fn read_leaf<'o, V: Volume>(
+    pub(crate) fn read_leaf<'o>(
         &self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         place: Place,
         expected: Option<NodeType>,

@@ -10,9 +10,8 @@ use super::hashes::ROOT_KEY;
 use super::tree::{Arena, NodeId, Path, Side, Step, Twig, Znode};
 use super::{Root, Tnc};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
 
 /// Expectation of the branch to an index node.
@@ -46,7 +45,7 @@ impl Promise {
 
 impl Tnc {
     /// The root, in memory; `None` for an empty tree.
-    pub(super) fn load_root<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<NodeId>> {
+    pub(super) fn load_root(&mut self, io: &mut DynIo<'_>) -> Result<Option<NodeId>> {
         match self.root {
             None => Ok(None),
             Some(Root { child: Some(id), .. }) => Ok(Some(id)),
@@ -60,7 +59,7 @@ impl Tnc {
     }
 
     /// The index node below the branch a path ends at, in memory.
-    pub(super) fn load_child<V: Volume>(&mut self, io: &mut Io<V>, path: &Path) -> Result<NodeId> {
+    pub(super) fn load_child(&mut self, io: &mut DynIo<'_>, path: &Path) -> Result<NodeId> {
         let missing = Error::Invalid("a way through the index that leads nowhere");
         let Some(step) = path.last() else { return Err(missing) };
         let Some(Twig { key, place, child }) = self.arena.twig(step).cloned() else { return Err(missing) };
@@ -76,13 +75,7 @@ impl Tnc {
         Ok(id)
     }
 
-    fn load<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        place: Place,
-        promise: &Promise,
-    ) -> Result<NodeId> {
+    fn load(&mut self, io: &mut DynIo<'_>, key: Key, place: Place, promise: &Promise) -> Result<NodeId> {
         let Place { lnum, offset, len } = place;
         let limits = &io.layout().limits;
         if !limits.main.contains(&lnum) || !offset.is_multiple_of(8) {
@@ -98,9 +91,9 @@ impl Tnc {
         loaded
     }
 
-    fn read_index_node<V: Volume>(
+    fn read_index_node(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         place: Place,
         promise: &Promise,
@@ -125,9 +118,9 @@ impl Tnc {
 
     /// The way to where a key stands or would stand, down to nodes of a level; `None` if the tree is empty or not that
     /// high. It ends at the first branch with a key of at least `key`, perhaps behind the last one of a node.
-    pub(super) fn seek<V: Volume>(
+    pub(super) fn seek(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         side: Side,
         level: u16,
@@ -147,7 +140,7 @@ impl Tnc {
     }
 
     /// The way to the first leaf with a key of at least `key`.
-    pub(super) fn first_leaf<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Path>> {
+    pub(super) fn first_leaf(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Path>> {
         let side = if key.is_hashed() { Side::First } else { Side::Last };
         let Some(mut path) = self.seek(io, key, side, 0)? else { return Ok(None) };
         if path.twig(&self.arena).is_some() || self.advance(io, &mut path)? {
@@ -157,7 +150,7 @@ impl Tnc {
     }
 
     /// Moves a path to the next branch of the same level; `false`, and the path stays, if there is none.
-    pub(super) fn advance<V: Volume>(&mut self, io: &mut Io<V>, path: &mut Path) -> Result<bool> {
+    pub(super) fn advance(&mut self, io: &mut DynIo<'_>, path: &mut Path) -> Result<bool> {
         let depth = path.0.len();
         let has_next = |step: &Step| step.slot + 1 < self.arena.node(step.id).twigs.len();
         let Some(turn) = path.0.iter().rposition(has_next) else { return Ok(false) };

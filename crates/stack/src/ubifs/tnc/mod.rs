@@ -37,11 +37,10 @@ use self::hashes::Hashes;
 use self::replay::Replay;
 use self::tree::{Arena, NodeId, Path, Side, Twig};
 use super::error::Result;
-use super::io::Io;
+use super::io::DynIo;
 use super::layout::Place;
 use super::limits::Limits;
 use super::space::{LebSpace, Space};
-use crate::volume::Volume;
 use floatgate_media::ubifs::{Key, Master};
 
 /// Write position of the index.
@@ -69,7 +68,7 @@ pub(crate) trait IndexSpace {
     /// [`Space::set`].
     fn set(&mut self, lnum: u32, space: LebSpace) -> Result<()>;
     /// [`Space::find_free_for_index`].
-    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>>;
+    fn find_free_for_index(&mut self, io: &mut DynIo<'_>) -> Result<Option<u32>>;
     /// [`Space::find_dirty_index`].
     fn find_dirty_index(&mut self) -> Result<Option<u32>>;
 }
@@ -87,7 +86,7 @@ impl IndexSpace for Space {
         Self::set(self, lnum, space)
     }
 
-    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+    fn find_free_for_index(&mut self, io: &mut DynIo<'_>) -> Result<Option<u32>> {
         Self::find_free_for_index(self, io)
     }
 
@@ -157,21 +156,21 @@ impl Tnc {
     }
 
     /// The way to the leaf with a key that is not hashed.
-    fn find_leaf<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Path>> {
+    fn find_leaf(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Path>> {
         let path = self.seek(io, key, Side::Last, 0)?;
         Ok(path.filter(|path| path.twig(&self.arena).is_some_and(|twig| twig.key == key)))
     }
 
     /// Position of the node of a key that is not hashed (inode, data).
-    pub(crate) fn find<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Place>> {
+    pub(crate) fn find(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Place>> {
         let path = self.find_leaf(io, key)?;
         Ok(path.and_then(|path| path.twig(&self.arena).map(|twig| twig.place)))
     }
 
     /// Leaves with keys from `from` to `to`, both included, at most `max` of them, in order, appended to `out`.
-    pub(crate) fn leaves<V: Volume>(
+    pub(crate) fn leaves(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         from: Key,
         to: Key,
         max: usize,
@@ -194,9 +193,9 @@ impl Tnc {
     }
 
     /// A key that is not hashed leads to this place from now on; the space of the old node becomes dirty.
-    pub(crate) fn insert<V: Volume, S: IndexSpace>(
+    pub(crate) fn insert<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         place: Place,

@@ -8,9 +8,8 @@ use core::cmp::Ordering;
 use super::tree::{Path, Side, Twig};
 use super::{IndexSpace, Tnc};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 
 /// Entries with the same key.
@@ -41,9 +40,9 @@ impl Resolved {
 
 impl Tnc {
     /// Reads an entry.
-    pub(crate) fn read_entry<'o, V: Volume>(
+    pub(crate) fn read_entry<'o>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         place: Place,
         out: &'o mut Vec<u8>,
@@ -61,12 +60,7 @@ impl Tnc {
     }
 
     /// The inode an entry names; `None` if it names none, or is not there while replaying.
-    pub(super) fn entry_inode<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        place: Place,
-    ) -> Result<Option<u32>> {
+    pub(super) fn entry_inode(&mut self, io: &mut DynIo<'_>, key: Key, place: Place) -> Result<Option<u32>> {
         let mut out = Vec::new();
         let Some(entry) = self.try_entry(io, key, place, &mut out)? else { return Ok(None) };
         let inode = u32::try_from(entry.entry.inode)
@@ -75,7 +69,7 @@ impl Tnc {
     }
 
     /// All entries with a key.
-    pub(super) fn run<V: Volume>(&mut self, io: &mut Io<V>, key: Key) -> Result<Option<Run>> {
+    pub(super) fn run(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Run>> {
         let Some(first) = self.first_leaf(io, key)? else { return Ok(None) };
         let mut places = Vec::new();
         let mut path = first.clone();
@@ -98,7 +92,7 @@ impl Tnc {
     }
 
     /// The way to an entry of a run.
-    pub(super) fn nth_of<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
+    pub(super) fn nth_of(&mut self, io: &mut DynIo<'_>, run: &Run, at: usize) -> Result<Path> {
         let mut path = run.first.clone();
         for _ in 0..at {
             self.advance(io, &mut path)?;
@@ -107,13 +101,7 @@ impl Tnc {
     }
 
     /// Looks for a name; `out` holds its node if it is found.
-    fn resolve<V: Volume>(
-        &mut self,
-        io: &mut Io<V>,
-        key: Key,
-        name: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Resolved> {
+    fn resolve(&mut self, io: &mut DynIo<'_>, key: Key, name: &[u8], out: &mut Vec<u8>) -> Result<Resolved> {
         let Some(run) = self.run(io, key)? else { return Ok(Resolved::nothing(0)) };
         let mut resolved = Resolved::nothing(run.places.len());
         if self.replay.is_some() {
@@ -129,9 +117,9 @@ impl Tnc {
     }
 
     /// Binary search for a name.
-    fn search<V: Volume>(
+    fn search(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         name: &[u8],
         places: &[Place],
@@ -150,9 +138,9 @@ impl Tnc {
     }
 
     /// Position of the entry of a name; `out` holds its node then.
-    pub(crate) fn find_name<V: Volume>(
+    pub(crate) fn find_name(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         name: &[u8],
         out: &mut Vec<u8>,
@@ -170,9 +158,9 @@ impl Tnc {
     ///
     /// # Errors
     /// Names with the same key that are not in order, so that no caller goes round in circles.
-    pub(crate) fn next_name<V: Volume>(
+    pub(crate) fn next_name(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         name: Option<&[u8]>,
         out: &mut Vec<u8>,
@@ -198,9 +186,9 @@ impl Tnc {
     }
 
     /// The way to the first entry behind a name.
-    fn behind_name<V: Volume>(
+    fn behind_name(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         name: &[u8],
         out: &mut Vec<u8>,
@@ -219,7 +207,7 @@ impl Tnc {
     }
 
     /// Names that are not in order can hide from a binary search, and then a listing would end too early.
-    fn check_order<V: Volume>(&mut self, io: &mut Io<V>, key: Key, places: &[Place]) -> Result<()> {
+    fn check_order(&mut self, io: &mut DynIo<'_>, key: Key, places: &[Place]) -> Result<()> {
         let (mut previous, mut out) = (Vec::new(), Vec::new());
         for (at, &place) in places.iter().enumerate() {
             let name = self.read_entry(io, key, place, &mut out)?.name;
@@ -232,9 +220,9 @@ impl Tnc {
     }
 
     /// As [`insert`](Self::insert), for an entry with this name.
-    pub(crate) fn insert_name<V: Volume, S: IndexSpace>(
+    pub(crate) fn insert_name<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         name: &[u8],
@@ -266,7 +254,7 @@ impl Tnc {
 
     /// The way to where an entry is inserted before another one of a run: behind the one before it, if there is one,
     /// as keys of nodes above allow that.
-    fn before<V: Volume>(&mut self, io: &mut Io<V>, run: &Run, at: usize) -> Result<Path> {
+    fn before(&mut self, io: &mut DynIo<'_>, run: &Run, at: usize) -> Result<Path> {
         let Some(previous) = at.checked_sub(1) else { return Ok(run.first.clone()) };
         let mut path = self.nth_of(io, run, previous)?;
         if let Some(step) = path.last() {
@@ -276,9 +264,9 @@ impl Tnc {
     }
 
     /// Removes an entry.
-    pub(crate) fn remove_name<V: Volume, S: IndexSpace>(
+    pub(crate) fn remove_name<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         name: &[u8],
@@ -292,9 +280,9 @@ impl Tnc {
     }
 
     /// The way to the leaf with a key at a place.
-    pub(super) fn leaf_at<V: Volume>(
+    pub(super) fn leaf_at(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         lnum: u32,
         offset: u32,

@@ -3,9 +3,8 @@
 use super::tree::{Path, Step};
 use super::{IndexSpace, Root, Tnc};
 use crate::ubifs::error::Result;
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{Key, KeyType};
 
 /// The highest key of an inode's.
@@ -15,9 +14,9 @@ pub(super) const fn highest_of(inode: u32) -> Key {
 
 impl Tnc {
     /// Removes the leaf a path ends at; its space becomes dirty.
-    pub(super) fn delete<V: Volume, S: IndexSpace>(
+    pub(super) fn delete<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         path: Path,
     ) -> Result<()> {
@@ -25,9 +24,9 @@ impl Tnc {
     }
 
     /// Removes leaves of one node, beginning at the one the path ends at.
-    fn delete_run<V: Volume, S: IndexSpace>(
+    fn delete_run<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         path: Path,
         count: usize,
@@ -42,12 +41,7 @@ impl Tnc {
     }
 
     /// Removes the empty node a path ends in, and those above that become empty.
-    fn prune<V: Volume, S: IndexSpace>(
-        &mut self,
-        io: &mut Io<V>,
-        space: &mut S,
-        mut path: Path,
-    ) -> Result<()> {
+    fn prune<S: IndexSpace>(&mut self, io: &mut DynIo<'_>, space: &mut S, mut path: Path) -> Result<()> {
         while let Some(Step { id, .. }) = path.0.pop() {
             self.arena.free(id);
             let Some(Step { id, slot }) = path.last() else { break };
@@ -61,7 +55,7 @@ impl Tnc {
     }
 
     /// Takes away roots with one child, which becomes the root.
-    fn collapse<V: Volume, S: IndexSpace>(&mut self, io: &mut Io<V>, space: &mut S) -> Result<()> {
+    fn collapse<S: IndexSpace>(&mut self, io: &mut DynIo<'_>, space: &mut S) -> Result<()> {
         while let Some(id) = self.root.and_then(|root| root.child) {
             let root = self.arena.node(id);
             if root.level == 0 || root.twigs.len() != 1 {
@@ -78,9 +72,9 @@ impl Tnc {
     }
 
     /// Removes all keys from `from` to `to`, both included.
-    pub(crate) fn remove_range<V: Volume, S: IndexSpace>(
+    pub(crate) fn remove_range<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         from: Key,
         to: Key,
@@ -98,9 +92,9 @@ impl Tnc {
     }
 
     /// Removes an inode with all it has: data, entries, attributes and the inodes of these.
-    pub(crate) fn remove_inode<V: Volume, S: IndexSpace>(
+    pub(crate) fn remove_inode<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         inode: u32,
     ) -> Result<()> {

@@ -11,9 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::names::Resolved;
 use super::{IndexSpace, Tnc};
 use crate::ubifs::error::Result;
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::{EntryNode, Key};
 
 /// The journal is being replayed.
@@ -52,9 +51,9 @@ impl Tnc {
     }
 
     /// Reads an entry; `None` if it is not there, while replaying.
-    pub(super) fn try_entry<'o, V: Volume>(
+    pub(super) fn try_entry<'o>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         place: Place,
         out: &'o mut Vec<u8>,
@@ -73,9 +72,9 @@ impl Tnc {
     }
 
     /// While replaying, entries can be missing, so there is no searching.
-    pub(super) fn resolve_one_by_one<V: Volume>(
+    pub(super) fn resolve_one_by_one(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         key: Key,
         name: &[u8],
         places: &[Place],
@@ -97,9 +96,9 @@ impl Tnc {
     }
 
     /// While replaying, what leads to the place of a new entry leads to one that was overwritten by it.
-    pub(super) fn make_way<V: Volume, S: IndexSpace>(
+    pub(super) fn make_way<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         place: Place,
@@ -117,9 +116,9 @@ impl Tnc {
     }
 
     /// Removes the last entry of a key, but not the one at `keep`, that is not where the index says.
-    pub(super) fn remove_dangling<V: Volume, S: IndexSpace>(
+    pub(super) fn remove_dangling<S: IndexSpace>(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
         keep: Place,

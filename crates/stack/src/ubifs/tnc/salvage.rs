@@ -3,9 +3,8 @@
 use super::Tnc;
 use super::tree::{Path, Side, Step, Twig};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Place;
-use crate::volume::Volume;
 use floatgate_media::ubifs::Key;
 
 /// Keys below an index node that cannot be used. Whether there were any between these is not known.
@@ -25,9 +24,9 @@ impl Tnc {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(crate) fn salvage<V: Volume>(
+    pub(crate) fn salvage(
         &mut self,
-        io: &mut Io<V>,
+        io: &mut DynIo<'_>,
         from: Key,
         to: Key,
         out: &mut Vec<(Key, Place)>,

@@ -53,7 +53,7 @@ pub(in crate::image::mount) const fn pack_device(device: DeviceNumber) -> u32 {
     device.minor & 0xFF | (device.major & 0xFFF) << 8 | (device.minor & 0xF_FF00) << 12
 }
 
-impl<V: Volume> Handler<V> {
+impl<V: Volume + 'static> Handler<V> {
     /// Makes a file of any kind but a symbolic link.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ const fn set_id_bits(mode: u32) -> u32 {
     mode & (0o4000 | group)
 }
 
-impl<V: Volume> Handler<V> {
+impl<V: Volume + 'static> Handler<V> {
     /// Changes attributes and times. With its owner a file loses the bits that let it run as another user.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ pub struct Handler<V> {
     changed: bool,
 }
 
-impl<V: Volume> Handler<V> {
+impl<V: Volume + 'static> Handler<V> {
     /// For a mounted filesystem; `clock` says what time changes happen.
     pub fn new(fs: Ubifs<V>, clock: fn() -> Timestamp) -> Self {
         let (listings, parents) = (BTreeMap::new(), BTreeMap::new());
@@ -55,7 +55,7 @@ impl<V: Volume> Handler<V> {
     }
 
     /// The failure after which the filesystem cannot be changed any more.
-    pub const fn failure(&self) -> Option<&Error> {
+    pub fn failure(&self) -> Option<&Error> {
         self.fs.failure()
     }
 

@@ -18,7 +18,7 @@ fn of_xattr(error: Error) -> Errno {
     }
 }
 
-impl<V: Volume> Handler<V> {
+impl<V: Volume + 'static> Handler<V> {
     /// Sets an attribute, with the flags of `setxattr`.
     ///
     /// # Errors

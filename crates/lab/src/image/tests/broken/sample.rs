@@ -41,7 +41,7 @@ impl Sample {
 
     /// The same with a journal to be replayed, and an orphan.
     pub(super) fn dirty() -> Self {
-        let fill_more = |fs: &mut Ubifs<&mut dyn Volume>| {
+        let fill_more = |fs: &mut Ubifs<dyn Volume>| {
             fill(fs);
             let root = fs.root();
             let orphan = make(fs, root, b"orphan", NewKind::Regular);
@@ -72,9 +72,9 @@ impl Sample {
             leb_start: 0,
             read_only: false,
         };
-        let mut volume = BareVolume::new(Vec::new(), geometry);
+        let volume = BareVolume::new(Vec::new(), geometry);
         let options = FormatOptions { deferred: true, ..FormatOptions::default() };
-        fill_volume(&mut volume, &options, true, fill);
+        let mut volume = fill_volume(volume, &options, true, fill);
         volume.flush().unwrap();
         let bytes = volume.into_store();
         Self { whole: bytes.clone(), bytes, pebs: BTreeMap::new() }
@@ -357,13 +357,13 @@ fn empty() -> Vec<u8> {
     })
 }
 
-fn make(fs: &mut Ubifs<&mut dyn Volume>, directory: u32, name: &[u8], kind: NewKind<'_>) -> u32 {
+fn make(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &[u8], kind: NewKind<'_>) -> u32 {
     let file = NewFile { kind, permissions: 0o644, uid: 0, gid: 0 };
     fs.create(directory, name, &file).unwrap()
 }
 
 /// A little of everything.
-fn fill(fs: &mut Ubifs<&mut dyn Volume>) {
+fn fill(fs: &mut Ubifs<dyn Volume>) {
     let root = fs.root();
     let text: Vec<u8> =
         (0..9000u32).map(|at| if at % 2 == 0 { (at * at % 251) as u8 } else { b'.' }).collect();

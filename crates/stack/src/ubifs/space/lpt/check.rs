@@ -12,16 +12,15 @@ use super::super::table::dead_and_dark;
 use super::Lpt;
 use super::read::{Damage, Reader, read_unchecked};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
-use crate::volume::Volume;
 
 /// Reads every node of the LPT and compares: the table of its LEBs with where the nodes stand, the sums in the master
 /// node with the properties. Returns everything that is wrong.
 ///
 /// # Errors
 /// A main area that ends behind the volume, failures of the volume.
-pub(crate) fn check_lpt<V: Volume>(io: &mut Io<V>, master: &Master) -> Result<Vec<Error>> {
+pub(crate) fn check_lpt(io: &mut DynIo<'_>, master: &Master) -> Result<Vec<Error>> {
     let mut notes = Vec::new();
     let (table, lpt) = read_unchecked(io, master, &mut Damage::Note(&mut notes))?;
     let layout = Arc::clone(io.layout());

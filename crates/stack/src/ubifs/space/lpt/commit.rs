@@ -17,8 +17,7 @@ use super::Lpt;
 use super::area::Area;
 use super::tree::{NodeId, Slot};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
-use crate::volume::Volume;
+use crate::ubifs::io::DynIo;
 
 /// So many times the LPT has to fit into what is free, or the next commit moves nodes to make room. Linux:
 /// `need_write_all`.
@@ -180,7 +179,7 @@ impl Lpt {
     ///
     /// # Errors
     /// No room, in an area too small; failures of the volume.
-    pub(in super::super) fn commit<V: Volume>(&mut self, io: &mut Io<V>, table: &Table) -> Result<()> {
+    pub(in super::super) fn commit(&mut self, io: &mut DynIo<'_>, table: &Table) -> Result<()> {
         let layout = table.layout();
         let geometry = &layout.limits.lpt_geometry;
         if !self.is_dirty() {
@@ -223,7 +222,7 @@ impl Lpt {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(in super::super) fn commit_done<V: Volume>(&mut self, io: &mut Io<V>) -> Result<()> {
+    pub(in super::super) fn commit_done(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         for lnum in core::mem::take(&mut self.released) {
             if self.area.is_empty(lnum) {
                 io.unmap(lnum)?;
@@ -236,7 +235,7 @@ impl Lpt {
     ///
     /// # Errors
     /// Failures of the volume.
-    pub(in super::super) fn unmap_empty<V: Volume>(&self, io: &mut Io<V>) -> Result<()> {
+    pub(in super::super) fn unmap_empty(&self, io: &mut DynIo<'_>) -> Result<()> {
         for (lnum, _) in self.area.iter().filter(|&(lnum, _)| self.area.is_empty(lnum)) {
             if io.is_mapped(lnum)? {
                 io.unmap(lnum)?;
@@ -327,13 +326,7 @@ impl Lpt {
         Ok(runs)
     }
 
-    fn write_run<V: Volume>(
-        &self,
-        io: &mut Io<V>,
-        table: &Table,
-        geometry: &Geometry,
-        run: &Run,
-    ) -> Result<()> {
+    fn write_run(&self, io: &mut DynIo<'_>, table: &Table, geometry: &Geometry, run: &Run) -> Result<()> {
         if run.start == 0 {
             // It may have come back with a loss of power.
             io.unmap(run.lnum)?;

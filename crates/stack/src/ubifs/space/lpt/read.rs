@@ -15,9 +15,8 @@ use super::Lpt;
 use super::area::Area;
 use super::tree::{NodeId, Tree};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
-use crate::volume::Volume;
 
 /// Treatment of a damaged node.
 #[derive(Debug)]
@@ -42,8 +41,8 @@ impl Damage<'_> {
 }
 
 /// Reads nodes of the LPT; of each LEB it reads what is written, once.
-pub(super) struct Reader<'i, V> {
-    io: &'i mut Io<V>,
+pub(super) struct Reader<'i, 'v> {
+    io: &'i mut DynIo<'v>,
     layout: Arc<Layout>,
     /// Bytes read of LEBs, from their start.
     lebs: BTreeMap<u32, Vec<u8>>,
@@ -51,8 +50,8 @@ pub(super) struct Reader<'i, V> {
     written: Vec<usize>,
 }
 
-impl<'i, V: Volume> Reader<'i, V> {
-    pub(super) fn new(io: &'i mut Io<V>) -> Self {
+impl<'i, 'v> Reader<'i, 'v> {
+    pub(super) fn new(io: &'i mut DynIo<'v>) -> Self {
         let layout = Arc::clone(io.layout());
         Self { io, layout, lebs: BTreeMap::new(), written: Vec::new() }
     }
@@ -138,19 +137,15 @@ impl<'i, V: Volume> Reader<'i, V> {
 ///
 /// # Errors
 /// A main area that ends behind the volume; damage, if it is refused; failures of the volume.
-pub(crate) fn read<V: Volume>(
-    io: &mut Io<V>,
-    master: &Master,
-    damage: &mut Damage<'_>,
-) -> Result<(Table, Lpt)> {
+pub(crate) fn read(io: &mut DynIo<'_>, master: &Master, damage: &mut Damage<'_>) -> Result<(Table, Lpt)> {
     let (table, mut lpt) = read_unchecked(io, master, damage)?;
     lpt.trust_nodes(&table.layout().limits.lpt_geometry);
     Ok((table, lpt))
 }
 
 /// As [`read`], with the table as it is.
-pub(super) fn read_unchecked<V: Volume>(
-    io: &mut Io<V>,
+pub(super) fn read_unchecked(
+    io: &mut DynIo<'_>,
     master: &Master,
     damage: &mut Damage<'_>,
 ) -> Result<(Table, Lpt)> {
@@ -180,11 +175,7 @@ pub(super) fn read_unchecked<V: Volume>(
 ///
 /// # Errors
 /// As [`read`], damage refused.
-pub(crate) fn pnode_bytes<V: Volume>(
-    io: &mut Io<V>,
-    master: &Master,
-    take: &mut dyn FnMut(&[u8]),
-) -> Result<()> {
+pub(crate) fn pnode_bytes(io: &mut DynIo<'_>, master: &Master, take: &mut dyn FnMut(&[u8])) -> Result<()> {
     let (_, lpt) = read_unchecked(io, master, &mut Damage::Refuse)?;
     let mut reader = Reader::new(io);
     let leaves = lpt.tree.iter().filter(|(id, _)| id.row == lpt.tree.leaf_row());
@@ -194,8 +185,8 @@ pub(crate) fn pnode_bytes<V: Volume>(
     Ok(())
 }
 
-fn read_tree<V: Volume>(
-    reader: &mut Reader<'_, V>,
+fn read_tree(
+    reader: &mut Reader<'_, '_>,
     tree: &mut Tree,
     table: &mut Table,
     root: Place,
@@ -221,8 +212,8 @@ fn read_tree<V: Volume>(
 }
 
 /// Reads a node: the places of its children, or the properties of its LEBs.
-fn read_node<V: Volume>(
-    reader: &mut Reader<'_, V>,
+fn read_node(
+    reader: &mut Reader<'_, '_>,
     tree: &mut Tree,
     table: &mut Table,
     id: NodeId,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::ubifs::io::DynIo;
 
 type Name = (Key, Vec<u8>);
 
@@ -28,7 +29,7 @@ impl IndexSpace for Dirt {
     fn set(&mut self, _lnum: u32, _leb: LebSpace) -> Result<()> {
         Ok(())
     }
-    fn find_free_for_index<V: Volume>(&mut self, _io: &mut Io<V>) -> Result<Option<u32>> {
+    fn find_free_for_index(&mut self, _io: &mut DynIo<'_>) -> Result<Option<u32>> {
         Ok(None)
     }
     fn find_dirty_index(&mut self) -> Result<Option<u32>> {

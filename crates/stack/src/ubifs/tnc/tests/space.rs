@@ -4,7 +4,7 @@ use super::super::IndexSpace;
 use super::LEAF_LEBS;
 use super::volume::Lebs;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::io::Io;
+use crate::ubifs::io::{DynIo, Io};
 use crate::ubifs::layout::Layout;
 use crate::ubifs::space::{LebSpace, Space};
 use crate::volume::Volume;
@@ -123,7 +123,7 @@ impl IndexSpace for TestSpace {
             Self::Real(space) => space.set(lnum, leb),
         }
     }
-    fn find_free_for_index<V: Volume>(&mut self, io: &mut Io<V>) -> Result<Option<u32>> {
+    fn find_free_for_index(&mut self, io: &mut DynIo<'_>) -> Result<Option<u32>> {
         match self {
             Self::Own(space) => Ok(space.find_free()),
             Self::Real(space) => space.find_free_for_index(io),
