@@ -59,6 +59,9 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     let how = match report.method {
         Method::Copied => "copied as it is".to_owned(),
         Method::Recovered => "a copy, recovered as Linux does".to_owned(),
+        Method::Rebuilt if report.entries == 0 => {
+            "the UBI device written anew, with its filesystems as they were".to_owned()
+        }
         Method::Rebuilt => {
             let entries = usize::try_from(report.entries).unwrap_or(usize::MAX);
             format!("{} written anew, {} of them in lost+found", count(entries, "file"), report.nameless)

@@ -36,11 +36,11 @@ pub(crate) struct Args {
     second_volume: Option<String>,
 
     /// Where the first image begins in its file, where there are several
-    #[arg(long, value_name = "BYTE", value_parser = options::number)]
+    #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     offset: Option<u64>,
 
     /// Where the second image begins in its file
-    #[arg(long, value_name = "BYTE", value_parser = options::number)]
+    #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     second_offset: Option<u64>,
 
     /// Ignore times of change

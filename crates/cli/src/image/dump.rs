@@ -1,6 +1,7 @@
 //! `floatgate image dump`.
 
-use super::options::{self, ImageArgs, number};
+use super::options::{self, ImageArgs};
+use super::sizes;
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
 use clap::ValueEnum;
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     leb: Option<(u32, u32)>,
 
     /// Show the header or node at a byte of the file
-    #[arg(long, value_name = "BYTE", group = "what", value_parser = number)]
+    #[arg(long, value_name = "BYTE", group = "what", value_parser = sizes::bytes)]
     at: Option<u64>,
 
     /// Show both headers of a PEB
@@ -85,7 +86,7 @@ const LINE: usize = 32;
 
 fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
     let (leb, byte) = text.split_once(':').unwrap_or((text, "0"));
-    let narrow = |text: &str| u32::try_from(number(text)?).map_err(|error| error.to_string());
+    let narrow = |text: &str| u32::try_from(sizes::bytes(text)?).map_err(|error| error.to_string());
     Ok((narrow(leb)?, narrow(byte)?))
 }
 

@@ -18,7 +18,7 @@ pub(super) struct ImageArgs {
     pub(super) volume: Option<String>,
 
     /// Where the image begins in the file, where there are several (see `floatgate image info`)
-    #[arg(long, value_name = "BYTE", value_parser = number)]
+    #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     pub(super) offset: Option<u64>,
 
     /// The key of a UBIFS with authentication, as the kernel's keyring has it: whatever it does not vouch for is refused
@@ -34,15 +34,6 @@ pub(super) struct ImageArgs {
 fn read_key(path: &Path) -> Result<AuthKey, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     AuthKey::new(&bytes).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A number, decimal or hexadecimal after 0x.
-pub(super) fn number(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|error| error.to_string())
 }
 
 impl ImageArgs {

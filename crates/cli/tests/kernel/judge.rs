@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Seconds that a guest may take: one that emulates a processor on a busy machine.
-const PATIENCE: &str = "1200";
+const PATIENCE: &str = "5400";
 
 /// An empty folder for `name`, left in place to be looked at.
 pub(crate) fn fresh(name: &str) -> PathBuf {

@@ -5,6 +5,7 @@ use floatgate_stack::{StoreError, ubi, ubifs};
 
 use crate::ecc::EccError;
 use crate::output::OutputError;
+use crate::words::count;
 
 /// Reason for which an image cannot be worked with.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,7 @@ pub enum ImageError {
     Truncated(String),
     /// The device needs more of the file than is free.
     #[error(
-        "the device needs {pebs} more eraseblocks, but at byte {offset:#x} of the file there is something else"
+        "the device needs {}, but at byte {offset:#x} of the file there is something else", count(*.pebs, "more eraseblock")
     )]
     Occupied {
         /// Eraseblocks.
@@ -177,7 +178,7 @@ impl ImageError {
             Self::Truncated(_) => {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"
             }
-            Self::Occupied { .. } => "take a dump of the whole partition, and nothing else",
+            Self::Occupied { .. } => "give the device a file of its own, or one where more room follows it",
             Self::NotRepaired => {
                 "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
             }

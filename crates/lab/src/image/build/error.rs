@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::super::ImageError;
 use super::super::ubinize::UbinizeError;
+use floatgate_stack::ubifs;
 
 /// Reason for which an image cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +81,11 @@ impl BuildError {
             Self::VolumeTooSmall { .. } => {
                 "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
             }
+            Self::Image(ImageError::Ubifs(ubifs::Error::Volume(_))) => {
+                "name an output in a folder that can be written to, with room for the image"
+            }
             Self::Image(ImageError::Ubifs(_)) => {
-                "leave the sizes of journal, log and orphans to their defaults, or give a larger --volume-size"
+                "leave what the message names to its default; journal, log and orphans may need a larger --volume-size"
             }
             Self::Image(error) => return error.help(),
             Self::Ubi(error) => error.help(),

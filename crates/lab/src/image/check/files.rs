@@ -33,7 +33,7 @@ pub(super) fn check<S: Store + 'static>(
 }
 
 /// As [`check`], and gives the volume back.
-pub(super) fn check_volume<S: Store + 'static>(
+pub(in super::super) fn check_volume<S: Store + 'static>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
     selection: &Selection,

@@ -467,6 +467,11 @@ impl Headers {
         MappedVolume::new(store, geometry, places)
     }
 
+    /// True when the headers tell the place of every LEB of a volume, so that none can be missing but by their loss.
+    pub(in super::super) fn tell_all(&self, id: u32) -> bool {
+        self.nameless().next().is_none() && self.guesses.range((id, 0)..=(id, u32::MAX)).next().is_none()
+    }
+
     fn last_lnum(&self, id: u32) -> u32 {
         let mapped = self.map.range((id, 0)..=(id, u32::MAX)).next_back().map(|(&(_, lnum), _)| lnum);
         let guessed = self.guesses.range((id, 0)..=(id, u32::MAX)).next_back().map(|(&(_, lnum), _)| lnum);

@@ -9,7 +9,7 @@ mod headers;
 mod mapped;
 mod report;
 
-pub(super) use files::has_filesystem;
+pub(super) use files::{check_volume, has_filesystem};
 pub(super) use headers::{ERASED, Headers, Mapping};
 pub(super) use mapped::MappedVolume;
 pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
@@ -182,7 +182,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    fn new(found: &Found, corrected: Option<&Corrected>) -> Self {
+    pub(super) fn new(found: &Found, corrected: Option<&Corrected>) -> Self {
         Self { offset: found.offset, corrected: corrected.cloned() }
     }
 

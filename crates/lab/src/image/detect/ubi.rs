@@ -394,8 +394,8 @@ fn header_at(hits: &[(u64, EcHeader)], at: u64) -> Option<&EcHeader> {
     hits.binary_search_by_key(&at, |hit| hit.0).ok().and_then(|index| hits.get(index)).map(|hit| &hit.1)
 }
 
-/// The same image twice, one behind the other: a LEB cannot be there twice with one sequence number. Each part has a volume table
-/// of its own; PEBs that hold it before the first LEB that comes again belong to the second.
+/// Devices of one image one behind the other, as the same image flashed twice: nearly all LEBs are there twice then, the volume table
+/// among them. In one device few are.
 fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageError> {
     if region.single || !region.stride.is_power_of_two() {
         return Ok(vec![region]);
@@ -403,7 +403,7 @@ fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageErro
     let mut pebs = Vec::new();
     for peb in (region.offset..region.end).step_by(usize::try_from(region.stride).unwrap_or(usize::MAX)) {
         let header = region.vid(store, peb)?;
-        pebs.push((peb, header.map(|header| (header.volume_id, header.lnum, header.sqnum))));
+        pebs.push((peb, header.map(|header| ((header.volume_id, header.lnum), header.sqnum))));
     }
     let mut parts = Vec::new();
     let mut whole = region;
@@ -416,16 +416,55 @@ fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageErro
     Ok(parts)
 }
 
-/// A PEB, and the volume, LEB and sequence number in its VID header.
-type Claim = (u64, Option<(u32, u32, u64)>);
+/// A PEB, and the LEB and sequence number in its VID header.
+type Claim = (u64, Option<((u32, u32), u64)>);
 
-/// First PEB of a second device.
+/// LEBs on both sides of a place where a second device begins, at least: with one sequence number, which no device has twice, and
+/// without any such. LEBs that were changed before a power cut are there twice in one device.
+const COMMON_AND_EQUAL: usize = 2;
+const COMMON: usize = 8;
+
+/// First PEB of a second device: where as many LEBs as possible are on both sides. Each has a volume table and at least half of the LEBs
+/// of the side with fewer is on the other. Where erased PEBs leave that open, it is where devices of one size meet, or else where a volume
+/// table begins.
 fn second_begin(pebs: &[Claim]) -> Option<usize> {
-    let is_table = |claim: &Claim| claim.1.is_some_and(|(volume, ..)| volume == LAYOUT_VOLUME);
-    let mut seen = BTreeSet::new();
-    let again = pebs.iter().position(|(_, leb)| leb.is_some_and(|leb| !seen.insert(leb)))?;
-    let tables = pebs[..again].iter().rev().take_while(|claim| is_table(claim)).count();
-    let begin = again - tables;
-    let (first, second) = pebs.split_at(begin);
-    (first.iter().any(is_table) && second.iter().any(is_table)).then_some(begin)
+    let is_table = |claim: &Claim| claim.1.is_some_and(|((volume, _), _)| volume == LAYOUT_VOLUME);
+    let mut right: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut claims = BTreeSet::new();
+    let mut least = COMMON;
+    for claim in pebs.iter().filter_map(|claim| claim.1) {
+        *right.entry(claim.0).or_default() += 1;
+        if !claims.insert(claim) {
+            least = COMMON_AND_EQUAL;
+        }
+    }
+    let mut left = Lebs::new();
+    let mut tables = (false, pebs.iter().filter(|claim| is_table(claim)).count());
+    // Of equals the last, as erased PEBs belong to the device in front.
+    let mut best: Option<((usize, bool, bool), usize)> = None;
+    let mut common = 0;
+    for (at, claim) in pebs.iter().enumerate() {
+        let enough = 2 * common >= left.len().min(right.len()).max(1) && tables.0 && tables.1 > 0;
+        let begins = is_table(claim) && at.checked_sub(1).is_none_or(|before| !is_table(&pebs[before]));
+        let rank = (common, at > 0 && pebs.len().is_multiple_of(at), begins);
+        if enough && best.is_none_or(|(most, _)| rank >= most) {
+            best = Some((rank, at));
+        }
+        let Some((leb, _)) = claim.1 else { continue };
+        let remaining = right.entry(leb).or_default();
+        *remaining -= 1;
+        let stays = *remaining > 0;
+        if !stays {
+            right.remove(&leb);
+        }
+        common = match (left.insert(leb), stays) {
+            (true, true) => common + 1,
+            (false, false) => common - 1,
+            _ => common,
+        };
+        if is_table(claim) {
+            tables = (true, tables.1 - 1);
+        }
+    }
+    best.filter(|((common, ..), _)| *common >= least).map(|(_, at)| at)
 }

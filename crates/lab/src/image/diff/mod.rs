@@ -147,6 +147,7 @@ struct Level {
 
 impl Diff<'_> {
     fn run(&mut self, roots: (u32, u32)) -> Result<(), ImageError> {
+        self.report.entries += u64::from(self.options.root);
         let mut levels: Vec<Level> = self.visit(String::new(), roots, 0)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let Some((name, first, second)) = level.rest.pop() else {

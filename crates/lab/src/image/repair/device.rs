@@ -17,9 +17,12 @@ use floatgate_stack::{
 };
 
 use super::super::ImageError;
-use super::super::check::{Headers, MappedVolume, Mapping, has_filesystem};
+use super::super::check::{
+    CheckReport, Headers, MappedVolume, Mapping, Origin, Outcome, check_volume, has_filesystem,
+};
 use super::super::detect::{Content, Found};
 use super::super::extract::{show_name, show_path};
+use super::super::open::Selection;
 use super::fill::{fill, time};
 use super::{Grown, Saved, scratch};
 use crate::output::Output;
@@ -31,10 +34,13 @@ const OWN_PEBS: u64 = 4;
 /// that more than a second copy of it is not needed, but for heads and areas of a small one.
 const GROWTH_LEBS: u32 = 64;
 
-type Flash = StoreFlash<Box<dyn Store>>;
+type Flash = StoreFlash<Roomy>;
 
-/// Writes a UBI device anew, with all its volumes. Its filesystems are written first, into files of their own as `mkfs.ubifs`
-/// does, so that the size of the volumes is known before anything is written.
+type Salvaged = MappedVolume<Box<dyn Store>>;
+
+/// Writes a UBI device anew, with all its volumes. Damaged filesystems are written first, into files of their own as `mkfs.ubifs`
+/// does, so that the size of the volumes is known before anything is written; all else is copied LEB by LEB. The device gets longer
+/// only if it is the last in its file and what is in it needs that.
 ///
 /// # Errors
 /// No room, failures of the files.
@@ -54,14 +60,23 @@ pub(super) fn rebuild(
     let mut filesystems = BTreeMap::new();
     for (id, record) in headers.volumes() {
         let mut volume = headers.volume(source, id, Mapping::Salvage);
-        source = if has_filesystem(&mut volume) {
-            let name = Some(show_name(record.name()));
-            let (rebuilt, volume) = Rebuilt::new(volume, record.reserved_pebs, name, output, saved)?;
-            filesystems.insert(id, rebuilt);
-            volume.into_store()
-        } else {
-            volume.into_store()
-        };
+        // What an update was cut off in is no whole filesystem, even if it looks like one.
+        if has_filesystem(&mut volume) {
+            let name = show_name(record.name());
+            let (is_clean, back) = is_clean(volume, (id, &name), found)?;
+            volume = back;
+            if !is_clean || record.update_marker != 0 || !headers.tell_all(id) {
+                let known = saved.losses.len();
+                let (rebuilt, back) =
+                    Rebuilt::new(volume, record.reserved_pebs, Some(name.clone()), output, saved)?;
+                if headers.volumes().count() > 1 {
+                    saved.place_losses(known, &format!("volume {name}"));
+                }
+                filesystems.insert(id, rebuilt);
+                volume = back;
+            }
+        }
+        source = volume.into_store();
     }
     let lebs = |(id, record): (u32, &VolumeRecord)| {
         let needed = filesystems.get(&id).map_or(0, |rebuilt: &Rebuilt| rebuilt.lebs);
@@ -70,7 +85,7 @@ pub(super) fn rebuild(
     let lebs: BTreeMap<u32, u32> = headers.volumes().map(lebs).collect();
     let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
     let is_last = ends_file(&*target, found);
-    let space = if is_last { open_end(target, found) } else { Roomy::over(target, found, output)? };
+    let space = Roomy::over(target, &headers, found, is_last, output)?;
     let mut ubi = format(&headers, space, found, reserved)?;
     for (id, record) in headers.volumes() {
         let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
@@ -89,33 +104,38 @@ pub(super) fn rebuild(
         }
         source = volume.into_store();
     }
-    if is_last {
-        let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
-        return flash.fill_last_block().map_err(ImageError::Store);
-    }
     ubi.vacate(headers.peb_count())?;
     let (flash, _) = ubi.detach().map_err(|(error, _)| error)?;
-    require_inside(&headers, flash.into_store(), found)
+    let mut space = flash.into_store();
+    let end = space.end_of_lebs(&headers)?;
+    match end.saturating_sub(space.end) / u64::from(headers.flash().erase_bytes) {
+        pebs if pebs > 0 && !is_last => Err(ImageError::Occupied { pebs, offset: found.offset + found.len }),
+        _ => space.keep(end).map_err(ImageError::Store),
+    }
 }
 
-/// The space of a device at the end of a file, which grows with it.
-fn open_end(target: Box<dyn Store>, found: &Found) -> Box<dyn Store> {
-    Box::new(Window::new(target, found.offset, u64::MAX))
+/// True when nothing is wrong with the filesystem on a volume. The volume comes back.
+fn is_clean(
+    volume: Salvaged,
+    (id, name): (u32, &str),
+    found: &Found,
+) -> Result<(bool, Salvaged), ImageError> {
+    let mut report = CheckReport::default();
+    let volume_of = Some((id, name.to_owned()));
+    let (_, volume) =
+        check_volume(volume, volume_of, &Selection::default(), &Origin::new(found, None), &mut report)?;
+    report.settle();
+    Ok((report.outcome == Outcome::Clean, volume))
 }
 
 /// True when less than a PEB follows a device, as where a dump was cut off.
-fn ends_file(store: &dyn Store, found: &Found) -> bool {
+pub(super) fn ends_file(store: &dyn Store, found: &Found) -> bool {
     let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else { return false };
     found.offset + found.len + u64::from(shape.peb_bytes) > store.size_bytes()
 }
 
 /// An empty device in this space, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
-fn format(
-    headers: &Headers,
-    space: Box<dyn Store>,
-    found: &Found,
-    reserved: u64,
-) -> Result<Ubi<Flash>, ImageError> {
+fn format(headers: &Headers, space: Roomy, found: &Found, reserved: u64) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = headers.flash().clone();
     let peb = u64::from(geometry.erase_bytes);
     let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * peb;
@@ -163,35 +183,55 @@ fn create(
     Ok(())
 }
 
-/// Makes sure that no LEB is in the room behind the space of a device.
-fn require_inside(headers: &Headers, mut store: Box<dyn Store>, found: &Found) -> Result<(), ImageError> {
-    let peb = u64::from(headers.flash().erase_bytes);
-    let vid_header_offset = u64::from(headers.geometry().vid_header_offset());
-    let mut outside = 0;
-    for start in (found.len..store.size_bytes()).step_by(peb as usize) {
-        let mut magic = [0; 4];
-        store.read_at(start + vid_header_offset, &mut magic).map_err(ImageError::Store)?;
-        outside += u64::from(magic != [0xFF; 4]);
-    }
-    match outside {
-        0 => Ok(()),
-        pebs => Err(ImageError::Occupied { pebs, offset: found.offset + found.len }),
-    }
-}
-
-/// The space of a device in front of something else, and room behind it in a file of its own: volumes can have more LEBs than an image
-/// has PEBs, as `ubinize` makes them. No LEB may stay in the room.
+/// The space of a device, and room behind it in a file of its own: volumes can have more LEBs than an image has PEBs, as `ubinize`
+/// makes them.
 struct Roomy {
     space: Window<Box<dyn Store>>,
     room: FileStore,
-    /// Byte at which the room begins.
+    /// Byte at which the room begins: the end of the last PEB that the device had.
     end: u64,
 }
 
 impl Roomy {
-    fn over(target: Box<dyn Store>, found: &Found, output: &Output) -> Result<Box<dyn Store>, ImageError> {
+    fn over(
+        target: Box<dyn Store>,
+        headers: &Headers,
+        found: &Found,
+        is_last: bool,
+        output: &Output,
+    ) -> Result<Self, ImageError> {
         let room = FileStore::new(scratch(output)?).map_err(ImageError::Store)?;
-        Ok(Box::new(Self { space: Window::new(target, found.offset, found.len), room, end: found.len }))
+        let end = u64::from(headers.peb_count()) * u64::from(headers.flash().erase_bytes);
+        let len = if is_last { u64::MAX } else { found.len };
+        Ok(Self { space: Window::new(target, found.offset, len), room, end })
+    }
+
+    /// Byte behind the last PEB with a LEB, or behind the last that the device had.
+    fn end_of_lebs(&mut self, headers: &Headers) -> Result<u64, ImageError> {
+        let peb = u64::from(headers.flash().erase_bytes);
+        let vid_header_offset = u64::from(headers.geometry().vid_header_offset());
+        let mut end = self.end;
+        for start in (self.end..self.size_bytes()).step_by(peb as usize) {
+            let mut magic = [0; 4];
+            self.read_at(start + vid_header_offset, &mut magic).map_err(ImageError::Store)?;
+            if magic != [0xFF; 4] {
+                end = start + peb;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Makes the room up to a byte a part of the space, which ends there.
+    fn keep(mut self, end: u64) -> Result<(), StoreError> {
+        let mut bytes = [0; 1 << 14];
+        for at in (self.end..end).step_by(bytes.len()) {
+            let piece = &mut bytes[..(end - at).min(1 << 14) as usize];
+            self.room.read_at(at - self.end, piece)?;
+            self.space.write_at(at, piece)?;
+        }
+        // The last PEB may end in erased bytes, which the file has too.
+        let missing = self.space.size_bytes() < end;
+        if missing { self.space.write_at(end - 1, &[0xFF]) } else { Ok(()) }
     }
 }
 

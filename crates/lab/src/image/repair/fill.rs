@@ -185,7 +185,7 @@ impl Fill<'_> {
     /// Says what an inode does not tell any more.
     fn lose_attributes(&mut self, old: &File, file_type: Option<FileType>, path: &str) {
         if old.inode.is_none() {
-            self.saved.lose(path, "owner, permissions, times and attributes: the inode is lost");
+            self.saved.lose(path, "owner, permissions, times, attributes and size: the inode is lost");
         }
         if file_type == Some(FileType::Symlink) && old.attached.contains(&0) {
             self.saved.lose(path, "the target of the link from its first zero on");

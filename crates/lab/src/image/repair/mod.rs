@@ -17,7 +17,7 @@ use floatgate_stack::{FileStore, Store, StoreMode};
 use serde::Serialize;
 
 use super::check::{CheckReport, Outcome, check, check_found};
-use super::detect::{Content, Found};
+use super::detect::{Content, Found, UbiShape};
 use super::extract::Loss;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
@@ -98,6 +98,13 @@ impl Saved {
         self.nameless += other.nameless;
         self.losses.extend(other.losses);
         self.grown.extend(other.grown);
+    }
+
+    /// Says where the losses behind the first `known` are.
+    fn place_losses(&mut self, known: usize, place: &str) {
+        for loss in &mut self.losses[known..] {
+            loss.what = format!("{place}: {}", loss.what);
+        }
     }
 
     fn lose(&mut self, path: &str, what: impl Into<String>) {
@@ -188,32 +195,45 @@ fn mend(
     match outcome {
         Outcome::Clean => return Ok(Method::Copied),
         Outcome::Recoverable
-            if recover(out, image, found).is_ok() && outcome_of(out, image, found)? == Outcome::Clean =>
+            if recover(output, image, found).is_ok() && outcome_of(out, image, found)? == Outcome::Clean =>
         {
             return Ok(Method::Recovered);
         }
         _ => {}
     }
+    let known = saved.losses.len();
     rebuild(image, found, output, saved)?;
+    if image.found.len() > 1 {
+        saved.place_losses(known, &format!("image at byte {}", image.file_byte(found.offset)));
+    }
     Ok(Method::Rebuilt)
 }
 
 fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {
-    let image = image.open_like(path, Access::Read)?;
-    // It may be longer now.
-    let now = image.found.iter().find(|now| now.offset == found.offset).cloned();
-    let Some(found) = now else { return Ok(Outcome::Damaged) };
-    check_found(image, vec![found], &Selection::default()).map(|report| report.outcome)
+    let now = image.open_like(path, Access::Read)?;
+    let found = vec![as_it_is_now(found, image, &now)];
+    check_found(now, found, &Selection::default()).map(|report| report.outcome)
 }
 
 fn check_again(path: &Path, image: &Image) -> Result<Outcome, ImageError> {
-    let image = image.open_like(path, Access::Read)?;
-    check(image, &Selection::default()).map(|report| report.outcome)
+    let now = image.open_like(path, Access::Read)?;
+    let found = image.found.iter().map(|found| as_it_is_now(found, image, &now)).collect();
+    check_found(now, found, &Selection::default()).map(|report| report.outcome)
+}
+
+/// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they
+/// were before.
+fn as_it_is_now(found: &Found, before: &Image, now: &Image) -> Found {
+    let next = before.found.iter().map(|other| other.offset).filter(|&other| other > found.offset).min();
+    let fits =
+        |new: &&Found| new.offset == found.offset && next.is_none_or(|next| new.offset + new.len <= next);
+    now.found.iter().find(fits).unwrap_or(found).clone()
 }
 
 /// Attaches and mounts an image in a file, for writing, and ends that in order.
-fn recover(path: &Path, image: &Image, found: &Found) -> Result<(), ImageError> {
-    let image = image.open_like(path, Access::Write)?;
+fn recover(output: &Output, image: &Image, found: &Found) -> Result<(), ImageError> {
+    let before = image;
+    let image = image.open_like(output.temporary(), Access::Write)?;
     let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
     if let Content::Ubifs { .. } = found.content {
         let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
@@ -234,8 +254,36 @@ fn recover(path: &Path, image: &Image, found: &Found) -> Result<(), ImageError> 
         };
         ubi = volume.into_ubi();
     }
+    let shape = match found.content {
+        Content::Ubi(shape) if before.corrected.is_none() => Some(shape),
+        _ => None,
+    };
+    if let Some(shape) = shape {
+        let pebs = found.len.div_ceil(u64::from(shape.peb_bytes));
+        ubi.vacate(u32::try_from(pebs).unwrap_or(u32::MAX))?;
+    }
     let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
-    flash.fill_last_block().map_err(ImageError::Store)
+    flash.fill_last_block().map_err(ImageError::Store)?;
+    let Some(shape) = shape else { return Ok(()) };
+    let mut source = before.reopen().ok_or(ImageError::Nothing)?.into_store();
+    if device::ends_file(&mut *source, found) { trim(output, found, &shape) } else { Ok(()) }
+}
+
+/// Cuts off what UBI has formatted behind the last device of a file and not used.
+fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageError> {
+    let file = File::options().read(true).write(true).open(output.temporary()).map_err(ImageError::File)?;
+    let size = file.metadata().map_err(ImageError::File)?.len();
+    let mut store = FileStore::new(file).map_err(ImageError::Store)?;
+    let peb = u64::from(shape.peb_bytes);
+    let mut end = found.offset + found.len.next_multiple_of(peb);
+    for start in (end..size).step_by(shape.peb_bytes as usize) {
+        let mut magic = [0; 4];
+        store.read_at(start + u64::from(shape.vid_header_offset), &mut magic).map_err(ImageError::Store)?;
+        if magic != [0xFF; 4] {
+            end = start + peb;
+        }
+    }
+    Ok(output.file().set_len(end.min(size)).map_err(|error| output.failed(error))?)
 }
 
 /// Writes an image in a file anew.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use floatgate_media::ubi::LAYOUT_VOLUME;
-use floatgate_stack::ubifs::{NewFile, NewKind, Rename};
+use floatgate_stack::ubifs::{MountOptions, NewFile, NewKind, Rename};
 use tempfile::TempDir;
 
 use super::*;
@@ -81,6 +81,80 @@ fn a_repair_leaves_clean_partitions_as_they_are() {
         assert!(out[front.len() + middle.len()..] == behind);
         assert_eq!(checked(&out).outcome, Outcome::Clean);
     }
+}
+
+/// A file more in the filesystem of a device, which ends in order or not.
+fn changed(bytes: &[u8], name: &[u8], clean: bool) -> Vec<u8> {
+    let ubi = Ubi::attach(flash(bytes.to_vec(), &small()), &AttachOptions::default());
+    let volume = ubi.unwrap_or_else(|refused| panic!("{}", refused.fault)).open_volume(0);
+    let volume = volume.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let fs = Ubifs::mount(volume, &MountOptions::default(), Behaviour::default());
+    let mut fs = fs.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let (root, new) = (fs.root(), NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 });
+    let file = fs.create(root, name, &new).unwrap();
+    fs.write(file, 0, name).unwrap();
+    fs.fsync(file).unwrap();
+    let volume = if clean { fs.unmount().map_err(|(error, _)| error).unwrap() } else { fs.abandon() };
+    volume.into_ubi().into_mtd().into_store()
+}
+
+/// The same image in two partitions, as where updates go to one of them in turns.
+#[test]
+fn partitions_of_one_image_stay_apart() {
+    let whole = live(&small());
+    let len = whole.len();
+    for (clean, damaged) in [(true, false), (false, false), (true, true), (false, true)] {
+        let [mut front, behind] = [b"a", b"b"].map(|name| changed(&whole, name, clean));
+        if damaged {
+            let at = byte_of(&front, &path("/dir-0/file-14000"));
+            front[at + 60] ^= 0x10;
+        }
+        let bytes = [front.as_slice(), &behind].concat();
+        let offsets = |bytes: &[u8]| open(bytes).found.iter().map(|found| found.offset).collect::<Vec<_>>();
+        assert_eq!(offsets(&bytes), [0, len as u64], "{clean}, {damaged}");
+        let (report, out) = repaired(&bytes);
+        assert_eq!(report.losses.is_empty(), !damaged, "{report:#?}");
+        assert_eq!((out.len(), offsets(&out)), (2 * len, vec![0, len as u64]));
+        assert!(!clean || out[len..] == behind);
+        for (part, name) in [(0, b"a"), (len, b"b")] {
+            let part = &out[part..part + len];
+            let at =
+                byte_of(part, &Wanted::Path { path: [&b"/"[..], name].concat(), block: None, entry: false });
+            assert!(at < len);
+        }
+    }
+}
+
+/// What is whole in a device is copied: no volume grows because of damage in another one, and no device without need.
+#[test]
+fn a_repair_keeps_the_volumes_that_are_whole() {
+    let geometry = small();
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 100)).unwrap();
+        ubi.create_volume(&NewVolume::dynamic("other", 80)).unwrap();
+    });
+    let bytes = format(bytes, &geometry, 0, true, |fs| populate(fs, 1));
+    let bytes = in_order(&format(bytes, &geometry, 1, true, |fs| populate(fs, 2)), &geometry);
+    let of = |name: &str| Selection { volume: Some(name.into()), ..Selection::default() };
+    let wanted = path("/dir-0/file-14000");
+    let at = dump(open(&bytes), &of("other"), &wanted).unwrap()[0].at.unwrap() as usize;
+    // As ubinize makes it: the erased PEBs are not in the image.
+    let used = bytes.chunks(16 << 10).rposition(|peb| vid_header(peb).is_some()).unwrap() + 1;
+    let bytes = hit(&bytes[..used * (16 << 10)], &[at + 60]);
+    let (report, out) = repaired(&bytes);
+    assert_eq!(report.grown, []);
+    assert!(report.losses.iter().all(|loss| loss.what.starts_with("volume other: ")), "{:?}", report.losses);
+    assert!(out.len() <= bytes.len(), "{} bytes instead of {}", out.len(), bytes.len());
+    let lebs = |image: &[u8]| {
+        let mut lebs: Vec<Vec<u8>> = image
+            .chunks(16 << 10)
+            .filter(|peb| vid_header(peb).is_some_and(|vid| vid.volume_id == 0))
+            .map(|peb| peb[1024..].to_vec())
+            .collect();
+        lebs.sort();
+        lebs
+    };
+    assert!(lebs(&bytes) == lebs(&out));
 }
 
 /// Checks and repairs an image that is hit at these places. Everything but `lost` paths has to be saved.

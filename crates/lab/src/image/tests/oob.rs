@@ -186,7 +186,7 @@ fn a_damaged_dump_is_written_anew_with_its_oob() {
         assert_eq!(done.method, Method::Rebuilt);
         assert_repaired(&old, &new, &bad);
         let same = compared(&whole, &new);
-        assert!(same.is_same() && same.trouble.is_empty(), "{same:#?}");
+        assert!(same.is_same() && same.trouble.is_empty(), "{at:#x}: {same:#?}\n{:#?}", done);
     }
 }
 
