@@ -265,8 +265,8 @@ fn recover(output: &Output, image: &Image, found: &Found) -> Result<(), ImageErr
     let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
     flash.fill_last_block().map_err(ImageError::Store)?;
     let Some(shape) = shape else { return Ok(()) };
-    let mut source = before.reopen().ok_or(ImageError::Nothing)?.into_store();
-    if device::ends_file(&mut *source, found) { trim(output, found, &shape) } else { Ok(()) }
+    let source = before.reopen().ok_or(ImageError::Nothing)?.into_store();
+    if device::ends_file(&*source, found) { trim(output, found, &shape) } else { Ok(()) }
 }
 
 /// Cuts off what UBI has formatted behind the last device of a file and not used.
