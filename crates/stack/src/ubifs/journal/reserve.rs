@@ -41,7 +41,7 @@ impl Core<dyn Volume> {
             return Ok(Room::CommitFirst);
         }
         // Nodes of the base head are small: they fit where LEBs of data end.
-        let squeeze = head == Head::Base || (!self.space.is_budgeted() && !self.log.is_deferred());
+        let squeeze = head == Head::Base;
         let (lnum, offset) = match self.space.find_free(&mut self.io, bytes, squeeze)? {
             Some(found) => found,
             None => match self.collect(false)? {
