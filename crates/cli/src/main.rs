@@ -84,7 +84,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    output::refuse_closed_stdout();
+    if let Err(no_stdout) = output::require_stdout() {
+        return no_stdout.report();
+    }
     let command = match parse() {
         Ok(cli) => cli.command,
         Err(message) if message.use_stderr() => message.exit(),

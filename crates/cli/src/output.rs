@@ -21,11 +21,13 @@ ctor::declarative::ctor! {
     }
 }
 
-/// Lets outputs to a stdout that the process does not have fail.
-pub(crate) fn refuse_closed_stdout() {
-    if NO_STDOUT.load(Ordering::Relaxed) {
-        floatgate_lab::output::refuse_stdout();
+/// Fails if the process was started without a stdout (`>&-`), before it does anything whose result it could not tell.
+pub(crate) fn require_stdout() -> Result<(), Failure> {
+    if !NO_STDOUT.load(Ordering::Relaxed) {
+        return Ok(());
     }
+    let closed = io::Error::from(rustix::io::Errno::BADF);
+    Err(Failure::new(format!("stdout: {closed}"), "nothing was done: redirect it to a file or to /dev/null"))
 }
 
 /// The failure of a write to stdout.

@@ -52,6 +52,9 @@ pub enum OutputError {
         /// Bytes of the output.
         needed: u64,
     },
+    /// `-` was given for an output that is read again while it is written.
+    #[error("this output cannot go to stdout: it is a file that is read again while it is written")]
+    NoStream,
     /// Binary data would go to a terminal.
     #[error("the output is binary, and stdout is a terminal")]
     Terminal,
@@ -79,6 +82,7 @@ impl OutputError {
                 "wait until it has ended, unmount the image, or name another file for the output"
             }
             Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
+            Self::NoStream => "name a file; ./- is one with that name",
             Self::Terminal => "name a file, or pipe the output into a command",
             Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
                 "the disk is full: a file that had this name before is unchanged; name a place with more room"
@@ -120,6 +124,9 @@ impl Output {
     /// # Errors
     /// A directory or an input has the name; the host refuses.
     pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
+        if is_stdout(path) {
+            return Err(OutputError::NoStream);
+        }
         check_inputs(path, inputs)?;
         if let Some(metadata) = special(path)? {
             let device = open_special(path, &metadata)?;
@@ -158,12 +165,9 @@ impl Output {
     /// Stdout without a buffer: a failure is known when a write returns, not when the process ends and nobody looks.
     ///
     /// # Errors
-    /// The process has no stdout; the host refuses another descriptor.
+    /// The host refuses another descriptor.
     pub fn stdout() -> Result<Self, OutputError> {
         let path = Path::new("-");
-        if NO_STDOUT.load(Ordering::Relaxed) {
-            return Err(OutputError::host(path)(rustix::io::Errno::BADF.into()));
-        }
         #[expect(clippy::disallowed_methods, reason = "the one writer of stdout")]
         let stdout = rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
         Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct })
@@ -234,15 +238,6 @@ impl Output {
         };
         done.map_err(OutputError::host(&name))
     }
-}
-
-/// True when the process was started without a stdout.
-static NO_STDOUT: AtomicBool = AtomicBool::new(false);
-
-/// From here on every output to stdout fails: the process was started without one (`>&-`), and the standard library has put
-/// /dev/null in its place.
-pub fn refuse_stdout() {
-    NO_STDOUT.store(true, Ordering::Relaxed);
 }
 
 /// True when a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.

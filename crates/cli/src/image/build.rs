@@ -19,11 +19,11 @@ use std::process::ExitCode;
   floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad --owner 0:0 --device-table devices.txt
   docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
 
-The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of
-last access and of the last change of the inode are set to that of the last change of the data. SOURCE_DATE_EPOCH, a number of
-seconds since 1970, is the latest time that a file gets.
-The filesystem can grow to --max-lebs: else to the volume's size, with --autoresize to what the part has, and where that is not known
-either, to twice what the files can take, rounded up to a power of two.
+The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of \
+last access and of the last change of the inode are set to that of the last change of the data. SOURCE_DATE_EPOCH, a number of \
+seconds since 1970, is the latest time that a file gets. \
+The filesystem can grow to --max-lebs: else to the volume's size, with --autoresize to what the part has, and where that is not known \
+either, to twice what the files can take, rounded up to a power of two. \
 Exit status 1 when something is not in the image bit for bit: it is listed.")]
 pub(crate) struct Args {
     /// A directory, a tar, or - for a tar on stdin

@@ -15,8 +15,8 @@ use std::process::ExitCode;
   floatgate image check two-volumes.ubi --volume rootfs --json
   floatgate image check rootfs.ubi --repair repaired.ubi
 
-Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed.
-Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged.
+Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed. \
+Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
 With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -17,8 +17,8 @@ use std::process::ExitCode;
   floatgate image diff rootfs.ubi dump.bin --raw || echo they differ
   floatgate image diff rootfs.ubi rootfs/ --no-owner || echo they differ
 
-Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags. The flags
-of UBIFS are compared between images only: a directory of the host has others, and a tar has none.
+Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags. The flags \
+of UBIFS are compared between images only: a directory of the host has others, and a tar has none. \
 Exit status 0: nothing differs; 1: something does; 2: something could not be read.")]
 pub(crate) struct Args {
     /// The first image, or a directory or a tar with its files

@@ -53,7 +53,7 @@ struct EditArgs {
   floatgate image put two-volumes.ubi app/ config.toml /etc/ --volume data --owner 0:0
   floatgate image put rootfs.ubi overlay/. / --output changed.ubi
 
-Works as `cp -a`: a directory is copied with its contents, into an existing directory or under a new name. An existing file of that name is replaced;
+Works as `cp -a`: a directory is copied with its contents, into an existing directory or under a new name. An existing file of that name is replaced; \
 hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be kept.")]
 pub(crate) struct PutArgs {
     #[command(flatten)]

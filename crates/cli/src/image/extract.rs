@@ -20,9 +20,9 @@ use std::process::ExitCode;
   floatgate image extract dump.bin - | tar -t
   floatgate image extract two-volumes.ubi data/ --volume data
 
-Without --volume all volumes of a device that has several are extracted: each filesystem into a directory with the volume's name, other
-volumes as files NAME.img.
-A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root.
+Without --volume all volumes of a device that has several are extracted: each filesystem into a directory with the volume's name, other \
+volumes as files NAME.img. \
+A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root. \
 Exit status 1 when something could not be restored bit for bit: it is listed.")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -9,6 +9,7 @@ mod edit;
 mod extract;
 mod info;
 mod ls;
+#[cfg(feature = "mount")]
 mod mount;
 mod options;
 mod show;
@@ -70,6 +71,7 @@ enum Command {
     /// Set or remove an extended attribute in an image
     Setxattr(edit::SetxattrArgs),
     /// Mount an image as a folder, through FUSE
+    #[cfg(feature = "mount")]
     Mount(mount::Args),
     /// Check an image for damage: UBI, UBIFS, the data of files
     Check(check::Args),
@@ -82,7 +84,10 @@ enum Command {
 impl Args {
     /// True when signals end a mount.
     pub(crate) const fn is_mount(&self) -> bool {
-        matches!(self.command, Command::Mount(_))
+        #[cfg(feature = "mount")]
+        return matches!(self.command, Command::Mount(_));
+        #[cfg(not(feature = "mount"))]
+        false
     }
 }
 
@@ -106,6 +111,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chmod(args) => edit::chmod(args),
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
+        #[cfg(feature = "mount")]
         Command::Mount(args) => mount::run(args),
         Command::Check(args) => check::run(args),
         Command::Diff(args) => diff::run(args),

@@ -15,8 +15,8 @@ use std::process::ExitCode;
   floatgate image mount rootfs.ubi /mnt --rw
   floatgate image mount dump.bin /mnt --volume data --rw --recover
 
-Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it. Read-only, the image stays as it is, also one that was not
-unmounted or is damaged. With --rw changes go to the image as to flash: what no program brought to flash with fsync may
+Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it. Read-only, the image stays as it is, also one that was not \
+unmounted or is damaged. With --rw changes go to the image as to flash: what no program brought to flash with fsync may \
 be lost if floatgate is killed, and then --recover goes on from there. Devices and set-user-id bits in it have no effect.")]
 pub(crate) struct Args {
     #[command(flatten)]

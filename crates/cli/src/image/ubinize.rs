@@ -23,7 +23,7 @@ A section of the ini file is a volume:
   vol_name=rootfs
   vol_size=200MiB
   vol_flags=autoresize
-Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the images, so that the
+Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the images, so that the \
 same input gives the same bytes.")]
 pub(crate) struct Args {
     /// The ini file that lists the volumes

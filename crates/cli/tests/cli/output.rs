@@ -221,6 +221,21 @@ fn every_command_fails_with_a_message_without_a_stdout() {
         assert_eq!(run.code, Some(2), "{line}\n{}", run.err);
         assert!(run.err.contains("Bad file descriptor"), "{line}: {}", run.err);
     }
+    // Nothing was done, then, that nobody would know of.
+    let image = std::fs::read(folder.join("rootfs.ubi")).unwrap();
+    let script = format!("exec '{}' image mkdir rootfs.ubi /new >&-", env!("CARGO_BIN_EXE_floatgate"));
+    let run = finish(Command::new("sh").args(["-c", &script]).current_dir(&folder));
+    assert!(run.code == Some(2) && std::fs::read(folder.join("rootfs.ubi")).unwrap() == image);
+}
+
+#[test]
+fn an_image_is_not_written_to_stdout() {
+    let folder = files("no-stream");
+    let mut command = floatgate();
+    command.args(["image", "build", "overlay", "-o", "-", "--part", "mt29f2g08aad"]).current_dir(&folder);
+    let run = finish(&mut command);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
+    assert!(run.err.contains("./-") && !folder.join("-").exists(), "{}", run.err);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod error;
 pub mod extract;
 pub mod info;
 mod lock;
+#[cfg(feature = "mount")]
 pub mod mount;
 mod oob;
 mod oob_store;

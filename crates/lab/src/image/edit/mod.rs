@@ -18,6 +18,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "mount")]
 pub(super) use editor::is_xattr_name;
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
