@@ -33,6 +33,21 @@ impl Core<dyn Volume> {
         Err(Error::NoSpace)
     }
 
+    /// Collects garbage and commits until a LEB is left for the index; returns whether one is.
+    ///
+    /// # Errors
+    /// Failures of the volume and damage.
+    pub(crate) fn make_spare_leb(&mut self) -> Result<bool> {
+        let mut commits = 0;
+        while self.space.lebs_for_index() == 0 {
+            if !self.make_space(&mut commits)? {
+                break;
+            }
+        }
+        self.commit()?;
+        Ok(self.space.lebs_for_index() > 0)
+    }
+
     /// Makes space; whether there may be more now.
     fn make_space(&mut self, commits: &mut usize) -> Result<bool> {
         let room = self.collect(true)?;

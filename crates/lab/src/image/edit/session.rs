@@ -61,6 +61,8 @@ pub(super) struct Ended {
 /// An image that is being changed. Nothing is written before [`commit`](Self::commit).
 pub struct Session {
     fs: FileUbifs,
+    /// Bytes in use before the change, if the filesystem has a LEB to spare then.
+    used_with_spare: Option<u64>,
     /// The image with the pending changes, to be opened again.
     image: Option<Image>,
     grown: Vec<Grown>,
@@ -119,8 +121,10 @@ impl Session {
         let fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
         let mut fs = fs.map_err(EditError::of_mount)?;
         fs.set_time(options.time);
+        let used_with_spare = fs.has_spare_leb().then(|| fs.used_bytes());
         let (path, output) = (path.to_owned(), options.output.clone());
-        Ok(Self { fs, image: again, grown: Vec::new(), pending, found, oob, path, output, _lock: lock })
+        let grown = Vec::new();
+        Ok(Self { fs, used_with_spare, image: again, grown, pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
@@ -143,9 +147,13 @@ impl Session {
 
     /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
-        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock } = self;
+        let Self { mut fs, used_with_spare, image, grown, pending, found, oob, path, output, _lock: lock } =
+            self;
         fs.sync().map_err(EditError::inside(b"/"))?;
-        if !fs.is_mountable() {
+        // Who fills the image leaves one LEB, without which files could not be removed again.
+        let fills = used_with_spare.is_some_and(|used| fs.used_bytes() >= used);
+        let is_filled = fills && !fs.make_spare_leb().map_err(EditError::inside(b"/"))?;
+        if is_filled || !fs.is_mountable() {
             return Err(EditError::inside(b"/")(Error::NoSpace));
         }
         let free_blocks = fs.space().free_blocks;

@@ -565,6 +565,36 @@ fn dense_in(lebs: u32, files: &[(String, Vec<u8>)]) -> Option<Vec<u8>> {
     Some(fs.unmount().ok()?.into_store())
 }
 
+/// What fills an image to the last byte, one file at a time, leaves room for the removal of each.
+#[test]
+fn an_image_that_was_filled_can_be_emptied() {
+    let (folder, file) = folder(&image(Recipe::default()));
+    let source = folder.path().join("new");
+    let mut names = vec!["/data".to_owned()];
+    for (kind, len) in [60_000, 1500, 1000, 0].into_iter().enumerate() {
+        fs::write(&source, noise(kind as u64, len)).unwrap();
+        for n in 0.. {
+            assert!(n < 2000, "the image never becomes full");
+            let name = format!("/f{kind}-{n}");
+            let put = edit(&file, &options(), |editor| {
+                editor.put(std::slice::from_ref(&source), &path(&name), PutOptions::default())
+            });
+            match put {
+                Ok(_) => names.push(name),
+                Err(error) => {
+                    assert!(error.wants_room(), "{name}: {error}");
+                    break;
+                }
+            }
+        }
+    }
+    for name in &names {
+        edit(&file, &options(), |editor| editor.remove(&path(name), false))
+            .unwrap_or_else(|error| panic!("{name} of {}: {error}", names.len()));
+    }
+    assert_eq!(mount(&file).check().unwrap(), []);
+}
+
 /// Every removal finds room for the index by garbage collection, whether the image is changed or mounted.
 #[test]
 fn a_filesystem_without_slack_can_be_emptied() {

@@ -239,6 +239,24 @@ impl Ubifs<dyn Volume> {
         self.core.gc_lnum.is_some() && self.core.check_space().is_ok()
     }
 
+    /// True when a LEB is left for the index of later changes. Without one even a removal may find no space.
+    pub fn has_spare_leb(&self) -> bool {
+        self.core.space.lebs_for_index() > 0
+    }
+
+    /// Collects garbage until a LEB is left for the index of later changes, and commits. Returns false if that gains none.
+    ///
+    /// # Errors
+    /// Failures of the volume and damage, after which the filesystem is read-only.
+    pub fn make_spare_leb(&mut self) -> Result<bool> {
+        self.core.make_spare_leb()
+    }
+
+    /// Bytes of the main area that are in use, those that are not written back excluded.
+    pub fn used_bytes(&self) -> u64 {
+        self.core.space.totals().used
+    }
+
     /// Everything changed is on flash, and the index too, when this returns (`sync`).
     ///
     /// # Errors
