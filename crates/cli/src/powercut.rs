@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::powercut::{
-    self, CutKind, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
+    self, CutKind, FlashId, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -21,18 +21,18 @@ use crate::output::{self, ReportFormat};
   floatgate powercut imx6-mx30lf2g18ac
   floatgate powercut imx6-mx30lf2g18ac --mode exhaustive --steps 40 --second sampled
   floatgate powercut memory-bus-s29gl128p --mode log --second
-  floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7
+  floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7 --fast
   floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
 
-A filesystem is made on flash like the setup's chip, and a workload runs on it that follows from the seed: files are created, \
+A filesystem is made on the setup's chip, through controller, driver and ECC, and a workload runs on it that follows from the seed: files are created, \
 written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is \
 mounted again, and what is there is compared with what has to be there. A failure prints an id, and --replay ID repeats that \
 run alone. Each seed is another workload on a filesystem of another kind (compression, cache, fastmap, -o sync, how full).
 
-A million cuts: --mode random --cuts 1000000 --second. That takes some ten minutes on two cores; --steps 60 makes other, shorter \
-workloads of it. --timing says how many cuts it were a second.")]
+A million cuts: --fast --mode random --cuts 1000000 --second. It takes some ten minutes on two cores; --timing says how many \
+cuts it were a second. Other, shorter workloads come with --steps 60.")]
 pub(crate) struct Args {
-    /// A setup's name (see `floatgate setups`), or the path of a TOML file; its chip gives the properties of the flash
+    /// A setup's name (see `floatgate setups`), or the path of a TOML file
     #[arg(required_unless_present = "replay")]
     setup: Option<PathBuf>,
 
@@ -68,7 +68,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
     kind: Vec<KindArg>,
 
-    /// The flash has faults too: bit errors within the ECC's strength, bad blocks, programs and erases that fail
+    /// Take flash in memory of the same size instead of the chip: ten times as fast. What is torn follows no physics then, and no
+    /// driver, no command and no ECC takes part
+    #[arg(long)]
+    fast: bool,
+
+    /// The flash has faults too: the chip as many bad blocks as its maker allows (bit errors come with --set cells.pe_cycles=N);
+    /// on flash in memory bit errors within the ECC's strength, bad blocks, programs and erases that fail
     #[arg(long)]
     faults: bool,
 
@@ -76,8 +82,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     size: Option<u64>,
 
-    /// Repeat the run with this id, and nothing else; the setup does not matter
-    #[arg(long, value_name = "ID", conflicts_with_all = ["setup", "set", "cuts", "seed", "steps", "second", "kind", "faults", "size"])]
+    /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --size have to be repeated, too
+    #[arg(long, value_name = "ID", conflicts_with_all = ["cuts", "seed", "steps", "second", "kind", "faults", "fast"])]
     replay: Option<RunId>,
 
     /// Threads; the result is the same with any number [default: one for each core]
@@ -149,22 +155,27 @@ impl KindArg {
 }
 
 impl Args {
-    fn options(&self, name: &Path) -> Result<Options, Failure> {
+    /// The flash of the setup.
+    fn flash(&self, library: &Library) -> Result<SetupFlash, Failure> {
+        let sets = Override::parse_all(&self.set)?;
+        let name = self.setup.as_deref().unwrap_or(Path::new(""));
+        let flash = SetupFlash::of_setup(library, name, &sets, self.size)?;
+        if let Some(bytes) = flash.too_small_bytes {
+            output::tell(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
+        }
+        Ok(flash)
+    }
+
+    fn options(&self, flash: &SetupFlash) -> Result<Options, Failure> {
         let Filesystem::Ubifs = self.fs;
         self.check_mode()?;
-        let sets = Override::parse_all(&self.set)?;
-        let SetupFlash { geometry, too_small_bytes } =
-            SetupFlash::of_setup(&Library::built_in(), name, &sets, self.size)?;
-        if let Some(bytes) = too_small_bytes {
-            output::tell(&show::larger_sectors(bytes, geometry.erase_bytes));
-        }
         let asked: &[KindArg] =
             if self.kind.is_empty() { &[KindArg::Before, KindArg::During] } else { &self.kind };
         let mut kinds: Vec<CutKind> = asked.iter().flat_map(|kind| kind.kinds()).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
         Ok(Options {
-            geometry,
+            flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
             seed: self.seed,
             steps: self.steps as usize,
             faults: self.faults,
@@ -204,6 +215,15 @@ impl Args {
         let Some((option, _, why)) = unused.into_iter().find(|(_, unused, _)| *unused) else { return Ok(()) };
         let mode = self.mode.to_possible_value().map_or_else(String::new, |mode| mode.get_name().to_owned());
         Err(Failure::new(format!("{option} does not go with --mode {mode}"), format!("{mode} {why}")))
+    }
+
+    /// Arguments that repeat a run on a chip, beside its id.
+    fn of_chip(&self, id: &str) -> String {
+        let setup = self.setup.as_ref().filter(|_| id.starts_with("chip"));
+        let Some(setup) = setup else { return String::new() };
+        let sets = self.set.iter().map(|set| format!("--set '{}' ", set.replace('\'', r"'\''")));
+        let size = self.size.map(|size| format!("--size {size} "));
+        format!("{} {}", setup.display(), sets.chain(size).collect::<String>())
     }
 
     fn cuts(&self) -> u64 {
@@ -255,17 +275,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(id) = &args.replay {
         return replay(args, id);
     }
-    let options = args.options(args.setup.as_deref().unwrap_or(Path::new("")))?;
+    let library = Library::built_in();
+    let flash = args.flash(&library)?;
+    let options = args.options(&flash)?;
     let bar = progress_bar(args);
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
     let started = Instant::now();
-    let report = args.on_threads(|| powercut::explore(&options, &|runs| bar.inc(runs)))?;
+    let progress = |runs| bar.inc(runs);
+    let chip = |seed| flash.chip(&library, seed, args.faults);
+    let report = args.on_threads(|| match options.flash {
+        FlashId::Ram(_) => powercut::explore(&options, &progress),
+        FlashId::Chip { .. } => powercut::explore_on(&options, &chip, &progress),
+    })?;
     bar.finish_and_clear();
     let report = report.map_err(|error| no_workload(&error))?;
     if args.timing {
         output::tell(&show::timing(&report, started.elapsed()));
     }
-    args.format.print(&show::json(&options, &report), "by_step", || show::text(&options, &report))?;
+    let (json, text) = (show::json(&flash.geometry, &options, &report), || {
+        show::text(args, &flash.geometry, &options, &report)
+    });
+    args.format.print(&json, "by_step", text)?;
     Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -282,9 +312,35 @@ fn no_workload(error: &WorkloadError) -> Failure {
 }
 
 fn replay(args: &Args, id: &RunId) -> Outcome {
-    let failure = args.on_threads(|| powercut::replay(id))?.map_err(|error| no_workload(&error))?;
+    let library = Library::built_in();
+    let failure = match (&id.flash, &args.setup) {
+        (FlashId::Ram(_), None) => args.on_threads(|| powercut::replay(id))?,
+        (FlashId::Ram(_), Some(_)) => {
+            return Err(Failure::new(
+                "this run was on flash in memory, not on the chip of a setup",
+                "leave out the setup",
+            ));
+        }
+        (FlashId::Chip { .. }, None) => {
+            return Err(Failure::new(
+                "this run was on the chip of a setup",
+                "name the setup before --replay, and repeat its --set and --size",
+            ));
+        }
+        (FlashId::Chip { .. }, Some(_)) => {
+            let flash = args.flash(&library)?;
+            if flash.id() != id.flash {
+                return Err(Failure::new(
+                    "this run was on the chip of another setup",
+                    "repeat the setup, --set and --size of the command that printed the id",
+                ));
+            }
+            args.on_threads(|| powercut::replay_on(id, &|seed| flash.chip(&library, seed, id.faults)))?
+        }
+    };
+    let failure = failure.map_err(|error| no_workload(&error))?;
     let json = show::replayed_json(id, failure.as_ref());
-    args.format.print(&json, "", || show::replayed(id, failure.as_ref()))?;
+    args.format.print(&json, "", || show::replayed(args, id, failure.as_ref()))?;
     Ok(if failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

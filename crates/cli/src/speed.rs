@@ -2,10 +2,11 @@
 
 use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
+use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::run::{self, Advice, SpeedRun, explain};
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
-use floatgate_mtd::Phase;
+use floatgate_mtd::{Nanos, Phase};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ use std::path::PathBuf;
   floatgate speed am62a-w35n01jw --sweep bus.clock_hz=10e6..50e6:10e6 --sort page-read
   floatgate speed am62a-w35n01jw --sweep chip=@spi-nand --keep-going --csv
   floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
+  floatgate speed imx6-mx30lf2g18ac --fs ubifs --set filesystem.compression=none
   floatgate speed my-board.toml --json
 
 The chip is simulated, so the write tests always run; -d is accepted because flash_speed has it.")]
@@ -53,6 +55,12 @@ pub(crate) struct Args {
     #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
     pub(crate) secondary_block: Option<u32>,
 
+    /// Test a new filesystem on the flash instead of the bare flash: files written and read in pieces of 4 KiB, 64 KiB and 1 MiB,
+    /// attached, mounted, 100 files of 2 KiB created, listed, removed; --count gives the size of a file. The table [filesystem] of
+    /// the setup says how it is mounted
+    #[arg(long, value_name = "KIND", value_parser = filesystem_kind)]
+    pub(crate) fs: Option<FilesystemKind>,
+
     /// Run every combination of values, one row each (repeatable): --sweep bus.mode=1-1-1,1-4-4, a range
     /// --sweep bus.clock_hz=10e6..80e6:10e6, or a kind of chips --sweep chip=@spi-nand
     #[arg(long, value_name = "KEY=V1,V2,...")]
@@ -63,7 +71,7 @@ pub(crate) struct Args {
     pub(crate) keep_going: bool,
 
     /// Order the rows of a sweep by this test, the fastest first
-    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::sweep::TESTS)]
+    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::sweep::test_names())]
     pub(crate) sort: Option<String>,
 
     /// Draw the breakdown as bars into an SVG file
@@ -72,6 +80,14 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) format: ReportFormat,
+}
+
+/// A filesystem by its name.
+fn filesystem_kind(name: &str) -> Result<FilesystemKind, String> {
+    match name {
+        "ubifs" => Ok(FilesystemKind::Ubifs),
+        _ => Err("there is `ubifs`".to_owned()),
+    }
 }
 
 impl Args {
@@ -84,6 +100,7 @@ impl Args {
             continuous: self.continuous,
             secondary_block: self.secondary_block,
             only: None,
+            filesystem: self.fs,
         }
     }
 }
@@ -130,15 +147,25 @@ fn lines(run: &SpeedRun) -> Vec<Line<'_>> {
 fn head(run: &SpeedRun) -> String {
     let r = &run.report;
     let mut text = format!(
-        "{}\n{}: pages of {} B, eraseblocks of {} KiB, {} tested\nreads  {}\nwrites {}\n",
+        "{}\n{}: pages of {} B, eraseblocks of {} KiB, {} {}\nreads  {}\nwrites {}\n",
         run.title,
         run.chip,
         r.page_bytes,
         r.eraseblock_bytes / 1024,
         r.good_blocks,
+        if r.filesystem.is_some() { "used" } else { "tested" },
         run.link.read,
         run.link.write
     );
+    if let Some(fs) = &r.filesystem {
+        text += &format!(
+            "UBIFS on {} of {} B, {} MiB free; files of {} KiB; the CPU's time for compression and checksums is not counted\n",
+            common::count(fs.lebs as usize, "LEB"),
+            fs.leb_bytes,
+            fs.free_bytes >> 20,
+            fs.file_bytes >> 10
+        );
+    }
     for note in run.link.not_given.iter().chain(&run.link.notes) {
         text += note;
         text.push('\n');
@@ -162,6 +189,13 @@ fn body(run: &SpeedRun) -> String {
 }
 
 fn figure(test: &Measured) -> String {
+    if test.bytes == 0 {
+        let each = match test.calls {
+            1 => String::new(),
+            calls => format!("   ({:.2} us for each of {})", test.us_per_call(), common::grouped(calls)),
+        };
+        return format!("\n{} takes {}{each}\n", test.name, Nanos::from_ns(test.ns));
+    }
     let why_zero =
         if is_too_short(test) { "; under 1 ms flash_speed prints 0: test more blocks, -c" } else { "" };
     format!(
@@ -180,6 +214,9 @@ fn is_too_short(test: &Measured) -> bool {
 
 /// What `flash_speed` prints, or the exact figure of a test that is too short for it.
 pub(crate) fn kib_s(test: &Measured) -> String {
+    if test.bytes == 0 {
+        return format!("{:.2} ms", test.ns as f64 / 1e6);
+    }
     if is_too_short(test) { format!("~{:.0}", test.exact_kib_s) } else { test.printed_kib_s.to_string() }
 }
 

@@ -3,6 +3,7 @@
 use crate::common::{self, Failure, Outcome};
 use crate::speed::Args;
 use crate::table::Table;
+use clap::builder::PossibleValuesParser;
 use floatgate_lab::certainty::Certainty;
 use floatgate_lab::config::{Combination, sweep};
 use floatgate_lab::plot;
@@ -26,14 +27,42 @@ struct Row {
     values: Vec<(String, String)>,
 }
 
-/// The tests with a column of their own, as `--sort` takes them.
-pub(crate) const TESTS: [&str; 5] =
-    ["page-read", "eraseblock-read", "page-write", "eraseblock-write", "erase"];
+/// The tests with a column of their own, as `--sort` takes them, with the titles of their columns.
+const TESTS: [(&str, &str); 5] = [
+    ("page-read", "page read"),
+    ("eraseblock-read", "block read"),
+    ("page-write", "page write"),
+    ("eraseblock-write", "block write"),
+    ("erase", "erase"),
+];
+
+/// Those of a filesystem.
+const FILE_TESTS: [(&str, &str); 5] = [
+    ("write-64-kib", "write 64 KiB"),
+    ("read-64-kib", "read 64 KiB"),
+    ("create-files", "create files"),
+    ("attach", "attach"),
+    ("mount", "mount"),
+];
+
+/// The names that `--sort` takes.
+pub(crate) fn test_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(TESTS.iter().chain(&FILE_TESTS).map(|(name, _)| *name))
+}
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let named = args.setup.open()?;
     let combinations = sweep(&named.library, &args.sweep)?;
     let tests = args.tests();
+    let columns = if args.fs.is_some() { FILE_TESTS } else { TESTS };
+    let by = args.sort.as_deref().unwrap_or(columns[0].0);
+    if !columns.iter().any(|(name, _)| *name == by) {
+        let names = columns.map(|(name, _)| name).join(", ");
+        return Err(Failure::new(
+            format!("--sort {by}: this sweep has no such test"),
+            format!("sort by {names}"),
+        ));
+    }
     let outcomes = run::sweep(
         &named.library,
         &named.setup,
@@ -55,14 +84,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         rows.sort_by(|a, b| b.speed(test).total_cmp(&a.speed(test)));
     }
     if let Some(path) = &args.plot {
-        plot_rows(path, &rows, &args.sweep)?;
+        plot_rows(path, &rows, &args.sweep, columns[0])?;
     }
     if args.format.csv {
         let lines: Vec<Map<String, Value>> = rows.iter().map(Row::line).collect();
         return args.format.finish(&lines, "", String::new);
     }
-    let by = args.sort.as_deref().unwrap_or(TESTS[0]);
-    args.format.finish(&rows, "", || text(&rows, &args.sweep, by))
+    args.format.finish(&rows, "", || text(&rows, &args.sweep, columns, by))
 }
 
 impl Row {
@@ -94,12 +122,16 @@ impl Row {
     /// Result of a test of [`TESTS`].
     fn test(&self, name: &str) -> Option<&Measured> {
         let name = name.replace('-', " ");
-        self.run.as_ref()?.report.tests.iter().find(|test| test.name == name)
+        self.run.as_ref()?.report.tests.iter().find(|test| test.name.eq_ignore_ascii_case(&name))
     }
 
-    /// Speed in a test of [`TESTS`], KiB/s; below 0 where the combination was refused.
+    /// Speed in a test of [`TESTS`], KiB/s, or times a second where no bytes are moved; below 0 where the combination was refused.
     fn speed(&self, name: &str) -> f64 {
-        self.test(name).map_or(-1.0, |measured| measured.exact_kib_s)
+        let of = |test: &Measured| match test.bytes {
+            0 => 1e9 / test.ns.max(1) as f64,
+            _ => test.exact_kib_s,
+        };
+        self.test(name).map_or(-1.0, of)
     }
 
     /// A line of CSV: a column for each override and each test.
@@ -107,7 +139,10 @@ impl Row {
         let mut line: Map<String, Value> =
             self.values.iter().map(|(path, value)| (path.clone(), value.clone().into())).collect();
         for test in self.run.iter().flat_map(|run| &run.report.tests) {
-            line.insert(format!("{} KiB/s", test.name), test.exact_kib_s.into());
+            match test.bytes {
+                0 => line.insert(format!("{} ms", test.name), (test.ns as f64 / 1e6).into()),
+                _ => line.insert(format!("{} KiB/s", test.name), test.exact_kib_s.into()),
+            };
         }
         if let Some(latency) = self.latency() {
             line.insert("took_ns".to_owned(), latency.took_ns.into());
@@ -126,19 +161,20 @@ impl Row {
     }
 }
 
-fn text(rows: &[Row], sweeps: &[String], by: &str) -> String {
+fn text(rows: &[Row], sweeps: &[String], columns: [(&str, &str); 5], by: &str) -> String {
     let best = rows.iter().map(|row| row.speed(by)).fold(0.0, f64::max);
     // The latency of -k has a column where it was asked for.
     let with_latency = rows.iter().any(|row| row.latency().is_some());
     let latency_title = with_latency.then_some("read ended after, ms");
-    let speeds = ["combination", "page read", "block read", "page write", "block write", "erase"];
-    let header = speeds.into_iter().chain(latency_title).chain(["", "remarks"]);
-    let mut table = Table::new(header).numbers(1..speeds.len() + usize::from(with_latency));
+    let titles = columns.map(|(_, title)| title);
+    let header = ["combination"].into_iter().chain(titles).chain(latency_title).chain(["", "remarks"]);
+    let mut table = Table::new(header).numbers(1..=columns.len() + usize::from(with_latency));
     for row in rows {
-        let speeds = TESTS.map(|name| row.test(name).map_or_else(|| "-".to_owned(), crate::speed::kib_s));
+        let speeds =
+            columns.map(|(name, _)| row.test(name).map_or_else(|| "-".to_owned(), crate::speed::kib_s));
         let is_best = row.speed(by) == best;
         let mark = if is_best { "<- best" } else { "" };
-        let remarks = row.refused.clone().unwrap_or_else(|| bottleneck(row));
+        let remarks = row.refused.clone().unwrap_or_else(|| bottleneck(row, columns[0].0));
         let ended = |latency: &Latency| format!("{:.3}", latency.read_ended_ns as f64 / 1e6);
         let latency = with_latency.then(|| row.latency().map_or_else(|| "-".to_owned(), ended));
         let cells = [row.combination.clone()].into_iter().chain(speeds).chain(latency);
@@ -180,10 +216,10 @@ fn footnotes<'a>(label: &str, of_rows: impl Iterator<Item = (String, &'a Row)>, 
     groups.into_iter().map(line).collect()
 }
 
-fn bottleneck(row: &Row) -> String {
-    row.test(TESTS[0]).map_or_else(String::new, |test| {
+fn bottleneck(row: &Row, name: &str) -> String {
+    row.test(name).map_or_else(String::new, |test| {
         let (phase, _) = test.breakdown_ns.largest();
-        format!("page read: {phase} {:.0} %", test.share(phase) * 100.0)
+        format!("{}: {phase} {:.0} %", test.name, test.share(phase) * 100.0)
     })
 }
 
@@ -217,11 +253,15 @@ fn why_equal(group: &[&Row]) -> String {
     format!("equal: {}: {why}", names.join(", "))
 }
 
-fn plot_rows(path: &std::path::Path, rows: &[Row], sweeps: &[String]) -> Result<(), Failure> {
+fn plot_rows(
+    path: &std::path::Path,
+    rows: &[Row],
+    sweeps: &[String],
+    (test, test_title): (&str, &str),
+) -> Result<(), Failure> {
     let bar = |row: &Row| {
         let note = row.refused.as_ref().map_or_else(String::new, |why| format!("refused: {why}"));
-        let bar =
-            row.test(TESTS[0]).map_or(plot::BarRow { note, ..plot::BarRow::default() }, crate::speed::bar);
+        let bar = row.test(test).map_or(plot::BarRow { note, ..plot::BarRow::default() }, crate::speed::bar);
         plot::BarRow { label: row.combination.clone(), ..bar }
     };
     let bars: Vec<plot::BarRow> = rows.iter().map(bar).collect();
@@ -232,5 +272,7 @@ fn plot_rows(path: &std::path::Path, rows: &[Row], sweeps: &[String]) -> Result<
     let sweeping = format!("sweeping {}", sweeps.join(" and "));
     // A sweep of chips is about none of them alone.
     let title = if let [one] = titles.as_slice() { one } else { sweeping.as_str() };
-    common::write_picture(path, &plot::bars(&bars, "settings", (title, "page read, per page"), scale))
+    let per_call =
+        if test == TESTS[0].0 { "page read, per page".to_owned() } else { format!("{test_title}, per call") };
+    common::write_picture(path, &plot::bars(&bars, "settings", (title, &per_call), scale))
 }

@@ -14,6 +14,7 @@ use std::path::PathBuf;
   floatgate trace am62a-w35n01jw read-block --set driver.continuous=true
   floatgate trace rww-mx25uw51245g read-while-write --plot rww.svg
   floatgate trace imx6-mx30lf2g18ac erase --corner max
+  floatgate trace imx6-mx30lf2g18ac write-file
   floatgate trace imx6-mx30lf2g18ac read-2-pages --json")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -161,6 +161,20 @@ impl Array {
         self.blocks[block] = content.0;
     }
 
+    /// Rows of a block.
+    pub(crate) const fn rows_of(&self, block: usize) -> std::ops::Range<usize> {
+        block * self.pages_per_block..(block + 1) * self.pages_per_block
+    }
+
+    /// The page holds these bytes, or is erased: what a cut left of it.
+    pub(crate) fn put(&mut self, row: usize, bytes: Option<Vec<u8>>) {
+        let per_block = self.pages_per_block;
+        let block = self.blocks[row / per_block]
+            .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
+        Arc::make_mut(block).pages[row % per_block] =
+            Page { data: bytes.map(Arc::from), programs: 1, mixed: true };
+    }
+
     /// An erase of the block failed: its data is still there, and its pages may be programmed again.
     pub fn fail_erase(&mut self, block: usize) {
         if let Some(block) = &mut self.blocks[block] {

@@ -11,6 +11,7 @@
 
 pub mod array;
 pub mod cells;
+mod cut;
 pub mod ecc_engine;
 pub mod host;
 pub mod parallel_nor;
@@ -22,6 +23,7 @@ pub mod spi_nor;
 pub mod timeline;
 pub mod units;
 pub mod violation;
+pub mod wire;
 
 pub use timeline::{Host, Resource, Span, Timeline};
 pub use violation::Violation;

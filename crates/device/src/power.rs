@@ -1,4 +1,4 @@
-//! When power goes away, as a test orders it of a controller.
+//! The supply of a controller and its chips, which goes away when a test orders it.
 
 use floatgate_mtd::{Instant, Nanos};
 
@@ -7,7 +7,7 @@ use floatgate_mtd::{Instant, Nanos};
 pub enum PowerCut {
     /// At this time.
     At(Instant),
-    /// In the program or erase of this number, counted from 1 as they are begun, when this share of it is over.
+    /// In the program or erase of this number, counted from 1 as they are begun from now on, when this share of it is over.
     During {
         /// Number of the operation.
         operation: u64,
@@ -16,15 +16,16 @@ pub enum PowerCut {
     },
 }
 
-/// Power of a controller and its chip.
+/// Power of a controller and its chips.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Power {
+pub struct Power {
     /// Time of the loss of power: an operation that ends later does not happen.
     pub(crate) until: Instant,
     /// In which operation it goes: how many from now on, and at which share.
     during: Option<(u64, f64)>,
-    /// It is gone.
-    pub(crate) lost: bool,
+    lost: bool,
+    counting: bool,
+    operations: u64,
 }
 
 /// Power stays.
@@ -32,40 +33,65 @@ const ALWAYS: Instant = Instant::from_ns(u64::MAX);
 
 impl Default for Power {
     fn default() -> Self {
-        Self { until: ALWAYS, during: None, lost: false }
+        Self { until: ALWAYS, during: None, lost: false, counting: false, operations: 0 }
     }
 }
 
 impl Power {
-    /// It is gone: nothing happens any more.
-    pub(crate) const LOST: Self = Self { until: Instant::ZERO, during: None, lost: true };
-
-    /// Orders a cut, or none.
-    pub(crate) fn order(&mut self, cut: Option<PowerCut>) {
+    /// Orders a cut; with `None` power stays. Nothing changes while power is gone.
+    pub fn order(&mut self, cut: Option<PowerCut>) {
         if self.lost {
             return;
         }
-        *self = match cut {
-            None => Self::default(),
-            Some(PowerCut::At(until)) => Self { until, ..Self::default() },
+        (self.until, self.during) = match cut {
+            None => (ALWAYS, None),
+            Some(PowerCut::At(until)) => (until, None),
             Some(PowerCut::During { operation, share }) => {
-                Self { during: Some((operation, share.clamp(0.0, 1.0))), ..Self::default() }
+                (ALWAYS, Some((operation.max(1), share.clamp(0.0, 1.0))))
             }
         };
     }
 
-    /// True when operations have to be counted.
+    /// True when power is gone.
+    pub const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Counts programs and erases from now on, which takes a little time for each operation on the bus.
+    pub const fn count_operations(&mut self) {
+        self.counting = true;
+    }
+
+    /// Programs and erases begun so far, the one that power did not last for included; 0 while they are not counted.
+    pub const fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// True when every operation has to look: for the count, a cut, or power that is gone.
     #[inline]
-    pub(crate) const fn counts(&self) -> bool {
-        self.during.is_some()
+    pub(crate) fn is_watched(&self) -> bool {
+        self.counting || self.during.is_some() || self.until != ALWAYS
     }
 
     /// A program or an erase began that takes from `start` to `end`.
     pub(crate) fn count(&mut self, start: Instant, end: Instant) {
+        self.operations += 1;
         let Some((operation, share)) = self.during else { return };
-        self.during = (operation > 1).then_some((operation.saturating_sub(1), share));
+        self.during = (operation > 1).then_some((operation - 1, share));
         if operation == 1 {
             self.until = start + Nanos::from_ns((end.since(start).as_ns() as f64 * share) as u64);
         }
+    }
+
+    /// Power is gone, and nothing happens any more. Returns when it went; `None` if it was gone already.
+    pub(crate) const fn lose(&mut self) -> Option<Instant> {
+        let (at, first) = (self.until, !self.lost);
+        (self.until, self.during, self.lost) = (Instant::ZERO, None, true);
+        if first { Some(at) } else { None }
+    }
+
+    /// Power is back, and stays.
+    pub(crate) const fn restore(&mut self) {
+        (self.until, self.during, self.lost) = (ALWAYS, None, false);
     }
 }

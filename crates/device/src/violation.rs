@@ -41,6 +41,9 @@ pub enum Violation {
     /// The command sequence makes no sense here.
     #[error("command out of sequence: {0}")]
     Sequence(&'static str),
+    /// Not a rule: the chip has no power.
+    #[error("power lost")]
+    NoPower,
     /// A timing parameter of the negotiated mode was not kept.
     #[error("timing violated: {0}")]
     Timing(&'static str),
@@ -52,6 +55,7 @@ impl Violation {
         match self {
             Self::NotErased => ErrorKind::NotErased,
             Self::Protected => ErrorKind::WriteProtected,
+            Self::NoPower => ErrorKind::PowerLost,
             Self::UnknownCommand(_) => ErrorKind::Refused("unknown command"),
             Self::WrongMode(_) => ErrorKind::Refused("a bus mode the chip does not offer for this command"),
             Self::ClockTooFast { .. } => ErrorKind::Refused("the clock is above the limit of this command"),

@@ -2,7 +2,9 @@
 
 use crate::config::{Config, Library};
 use crate::error::Error;
-use crate::rig::{self, Link, RigOptions};
+use crate::fs_speed::{self, FileOperation};
+use crate::machine::Filesystem;
+use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed;
 use floatgate_device::{Resource, Span};
 use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd};
@@ -27,11 +29,13 @@ pub enum Operation {
     Erase,
     /// Write a block of one bank while a block of another is read.
     ReadWhileWrite,
+    /// An operation of a filesystem on the flash.
+    File(FileOperation),
 }
 
 impl Operation {
     /// All operations, with their names on the command line.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 14] = [
         ("read-page", Self::ReadPage),
         ("read-2-pages", Self::Read2Pages),
         ("read-block", Self::ReadBlock),
@@ -40,6 +44,12 @@ impl Operation {
         ("write-block", Self::WriteBlock),
         ("erase", Self::Erase),
         ("read-while-write", Self::ReadWhileWrite),
+        ("attach", Self::File(FileOperation::Attach)),
+        ("mount", Self::File(FileOperation::Mount)),
+        ("create-file", Self::File(FileOperation::Create)),
+        ("write-file", Self::File(FileOperation::Write)),
+        ("read-file", Self::File(FileOperation::Read)),
+        ("remove-file", Self::File(FileOperation::Remove)),
     ];
 
     /// The name on the command line.
@@ -114,6 +124,10 @@ pub fn trace(
     operation: Operation,
 ) -> Result<Traced, Error> {
     let mut rig = rig::wire(library, config, options)?;
+    let operation = match operation {
+        Operation::File(file) => return trace_file(config, rig, operation.name(), file),
+        other => other,
+    };
     let geometry = rig.device.geometry().clone();
     let block = geometry.erase_bytes;
     let page = speed::page_bytes(&geometry);
@@ -135,11 +149,7 @@ pub fn trace(
     let done = outcome.map_err(failed())?;
     let mut corrected = speed::Corrections::default();
     corrected.add(&done, &geometry);
-    let origin = start.as_ns();
-    for span in &mut spans {
-        span.start = Instant::from_ns(span.start.as_ns().saturating_sub(origin));
-        span.end = Instant::from_ns(span.end.as_ns().saturating_sub(origin));
-    }
+    since(&mut spans, start);
     Ok(Traced {
         title: crate::run::title(config),
         chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
@@ -149,6 +159,38 @@ pub fn trace(
         ns: done.at.since(start).as_ns(),
         corrected,
         breakdown_ns: rig.device.breakdown() - before,
+        spans,
+    })
+}
+
+/// Lets the times of spans count from a moment.
+fn since(spans: &mut [Span], origin: Instant) {
+    for span in spans {
+        span.start = Instant::ZERO + span.start.since(origin);
+        span.end = Instant::ZERO + span.end.since(origin);
+    }
+}
+
+/// Runs one operation of a new filesystem on a fresh rig and records it.
+fn trace_file(
+    config: &Config,
+    rig: Rig,
+    name: &'static str,
+    operation: FileOperation,
+) -> Result<Traced, Error> {
+    let filesystem = Filesystem::of_setup(config)?;
+    let (chip, link) = (format!("{} {}", rig.maker, rig.chip).trim().to_owned(), rig.device.link());
+    let (test, start, mut spans) = fs_speed::trace(rig, filesystem, operation)?;
+    since(&mut spans, start);
+    Ok(Traced {
+        title: crate::run::title(config),
+        chip,
+        link,
+        operation: name,
+        bytes: test.bytes,
+        ns: test.ns,
+        corrected: test.corrected,
+        breakdown_ns: test.breakdown_ns,
         spans,
     })
 }
@@ -164,7 +206,7 @@ fn perform(
         Operation::ReadPage | Operation::Read2Pages | Operation::ReadBlock => device.read(now, 0, data),
         Operation::WritePage | Operation::Write2Pages | Operation::WriteBlock => device.write(now, 0, data),
         Operation::Erase => device.erase(now, 0, data.len() as u64),
-        Operation::ReadWhileWrite => {
+        Operation::ReadWhileWrite | Operation::File(_) => {
             let written = data.to_vec();
             let (write, read) = device.read_while_write(now, (far, &written), (0, data))?;
             Ok(write.then(read))

@@ -1,17 +1,56 @@
-//! The `[partition]` table of a setup: how the device is used.
+//! The `[partition]` table of a setup, or several `[[partition]]`: the parts of the chip that are used, and how.
 
-use crate::config::{Config, ConfigError};
-use crate::rig::{Device, Link};
-use floatgate_device::Host;
+use crate::config::{Config, ConfigError, Value};
+use floatgate_device::units;
+use floatgate_device::wire::Device;
 use floatgate_mtd::{Mtd, SlcMode};
 use serde::Deserialize;
 
-/// Use of the device: the part of it that is tested, and slc-mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// A part of the chip. Without one the whole chip is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Partition {
+    /// Name, by which `use` chooses one of several.
+    pub name: String,
+    /// First byte, at the start of an eraseblock.
+    #[serde(with = "units::bytes")]
+    pub offset: u64,
+    /// Whole eraseblocks, in bytes; 0 for all that follow.
+    #[serde(with = "units::bytes")]
+    pub size: u64,
     /// Only the LSB page of each pair of MLC pages (Linux: `slc-mode`).
     pub slc: bool,
+}
+
+impl Partition {
+    /// The partition that is used, and its key: the one that `use` names, or the first.
+    fn of_setup(config: &Config) -> Result<(Self, String), ConfigError> {
+        let several =
+            config.tree().get("partition").is_some_and(|node| matches!(node.value, Value::Array(_)));
+        if !several {
+            let partition: Self = config.extract_or_default("partition")?;
+            if config.tree().get("use").is_some() {
+                return Err(config
+                    .wrong("use", "there is one partition only")
+                    .help("leave `use` out, or write [[partition]] for each of several"));
+            }
+            return Ok((partition, "partition".to_owned()));
+        }
+        let all: Vec<Self> = config.extract("partition")?;
+        let wanted: Option<String> = config.extract_or_default("use")?;
+        let found = match &wanted {
+            Some(name) => all.iter().position(|partition| partition.name == *name),
+            None => Some(0).filter(|_| !all.is_empty()),
+        };
+        let Some(found) = found else {
+            let names: Vec<&str> = all.iter().map(|partition| partition.name.as_str()).collect();
+            let key = if wanted.is_some() { "use" } else { "partition" };
+            let message =
+                format!("no partition {:?}; there are {}", wanted.unwrap_or_default(), names.join(", "));
+            return Err(config.wrong(key, message));
+        };
+        Ok((all[found].clone(), format!("partition.{found}")))
+    }
 }
 
 /// The device as the setup's partition shows it.
@@ -19,28 +58,39 @@ pub struct Partition {
 /// # Errors
 /// When a value is wrong, or the chip has no slc-mode.
 pub(crate) fn apply(config: &Config, device: Box<dyn Device>) -> Result<Box<dyn Device>, ConfigError> {
-    let partition: Partition = config.extract_or_default("partition")?;
+    let (partition, key) = Partition::of_setup(config)?;
+    let device = window(config, &partition, &key, device)?;
     if !partition.slc {
         return Ok(device);
     }
     let chip = &config.part().name;
     match SlcMode::new(device) {
         Ok(slc) => Ok(Box::new(slc)),
-        Err(why) => Err(config.wrong("partition.slc", format!("{chip}: {why}")).help(
+        Err(why) => Err(config.wrong(&format!("{key}.slc"), format!("{chip}: {why}")).help(
             "leave it out, or take an MLC chip with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
         )),
     }
 }
 
-impl Device for SlcMode<Box<dyn Device>> {
-    fn host(&mut self) -> &mut Host {
-        self.inner_mut().host()
+fn window(
+    config: &Config,
+    partition: &Partition,
+    key: &str,
+    device: Box<dyn Device>,
+) -> Result<Box<dyn Device>, ConfigError> {
+    let whole = device.geometry().size_bytes;
+    if partition.offset == 0 && matches!(partition.size, 0) {
+        return Ok(device);
     }
-
-    fn link(&self) -> Link {
-        let mut link = self.inner().link();
-        let scheme = self.inner().geometry().pairing.scheme();
-        link.notes.push(format!("slc-mode: LSB pages only, pairing {scheme}"));
-        link
+    let size = match partition.size {
+        0 => whole.saturating_sub(partition.offset),
+        size => size,
+    };
+    match floatgate_mtd::Partition::new(device, partition.offset, size) {
+        Ok(window) => Ok(Box::new(window)),
+        Err(why) => {
+            let place = if partition.size > 0 { format!("{key}.size") } else { format!("{key}.offset") };
+            Err(config.wrong(&place, format!("{}: {why}", config.part().name)))
+        }
     }
 }

@@ -3,51 +3,25 @@
 use crate::config::{Config, ConfigError, Kind, Library, Problem};
 use crate::keystore;
 use crate::partition;
+use floatgate_device::Span;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
-    CfiDriver, CfiOptions, NorBus, NorController, NorMem, NorProfile, ParallelNor, ParallelNorSpec,
+    CfiDriver, CfiOptions, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec,
 };
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    ChipInfo, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver,
-    RawNandRig, RawNandSpec,
+    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig,
+    RawNandSpec,
 };
 use floatgate_device::spi::SpiBus;
-use floatgate_device::spi::{Clock, Mode, SpiChip, SpiController, SpiMem, SpiOp, SpiProfile};
+use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiProfile};
 use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
-use floatgate_device::{Host, Span};
-use floatgate_mtd::{Instant, Mtd};
-use serde::Serialize;
+pub use floatgate_device::wire::{Device, Link};
+use floatgate_mtd::Instant;
 use std::sync::Arc;
-
-/// Link between driver and chip, in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Link {
-    /// Read operation or interface: `1S-8S-8S CBh, 8 dummies`.
-    pub read: String,
-    /// Write operation or interface.
-    pub write: String,
-    /// Clock of a page read's data in Hz; 0 where there is none.
-    pub clock_hz: u32,
-    /// Bus mode of reads, as a setup writes it; empty where there is none.
-    pub mode: String,
-    /// Requests of the setup that are not met, each with the reason.
-    pub not_given: Vec<String>,
-    /// Whatever else was found out: calibration, dies, retry modes.
-    pub notes: Vec<String>,
-}
-
-/// A driver with its chip: an [`Mtd`] that can be watched.
-pub trait Device: Mtd + Send {
-    /// The driver's thread.
-    fn host(&mut self) -> &mut Host;
-
-    /// Bus modes and clocks between driver and chip.
-    fn link(&self) -> Link;
-}
 
 /// A wired rig.
 pub struct Rig {
@@ -111,7 +85,7 @@ pub enum RigError {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "title",
     "source",
     "chip",
@@ -121,6 +95,8 @@ const KEYS: [&str; 11] = [
     "ecc",
     "driver",
     "partition",
+    "use",
+    "filesystem",
     "firmware",
     "cells",
 ];
@@ -403,111 +379,6 @@ fn parallel_nor(config: &Config, options: RigOptions) -> Result<Box<dyn Device>,
     let driver =
         CfiDriver::probe(controller, Instant::ZERO, host, driver).map_err(|e| probe_error(config, e))?;
     Ok(Box::new(driver))
-}
-
-fn describe(op: &SpiOp, clock: Clock) -> String {
-    let mhz = f64::from(clock.hz()) / 1e6;
-    match op.dummy_cycles {
-        0 => format!("{} {:02X}h at {mhz:.2} MHz", op.mode, op.opcode),
-        n => format!("{} {:02X}h with {n} dummy cycles at {mhz:.2} MHz", op.mode, op.opcode),
-    }
-}
-
-fn spi_link<C: SpiChip>(bus: &SpiController<C>, read: &SpiOp, write: &SpiOp) -> Link {
-    let clock = bus.clock(read, true);
-    let mut not_given: Vec<String> = [read, write].into_iter().filter_map(|op| bus.clock_note(op)).collect();
-    not_given.dedup();
-    Link {
-        read: describe(read, clock),
-        write: describe(write, bus.clock(write, true)),
-        clock_hz: clock.hz(),
-        mode: read.mode.to_string(),
-        not_given,
-        notes: Vec::new(),
-    }
-}
-
-fn calibrated(state: floatgate_device::spi::PhyState) -> Option<String> {
-    match state {
-        floatgate_device::spi::PhyState::Calibrated { tap, eye: (from, to) } => {
-            Some(format!("PHY calibrated: tap {tap}, eye {from} to {to}"))
-        }
-        floatgate_device::spi::PhyState::Uncalibrated => None,
-    }
-}
-
-impl Device for SpiNandDriver<SpiController<SpiNand>> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn link(&self) -> Link {
-        let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
-        if let Some(stream) = self.continuous_operation() {
-            link.notes
-                .push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
-        }
-        link.not_given.extend(self.not_given());
-        link.notes.extend(calibrated(self.bus().phy_state()));
-        link.notes.extend(self.ecc_engine().describe());
-        link
-    }
-}
-
-impl Device for SpiNorDriver<SpiController<SpiNor>> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn link(&self) -> Link {
-        let mut link = spi_link(self.bus(), self.read_op(), self.program_op());
-        link.notes.extend(calibrated(self.phy()));
-        link
-    }
-}
-
-impl Device for RawNandDriver<NandController<RawNand>> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn link(&self) -> Link {
-        let what = self.interface().to_string();
-        let notes = self.ecc_engine().describe().into_iter().collect();
-        let slower = slower_interface(self.bus().board(), self.info(), self.interface());
-        let not_given = slower.into_iter().chain(self.not_given().iter().cloned()).collect();
-        Link { read: what.clone(), write: what.clone(), mode: what, not_given, notes, clock_hz: 0 }
-    }
-}
-
-/// Reason for which a raw NAND runs in another interface than the board asks for.
-fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> Option<String> {
-    let asked = board.interface.filter(|asked| *asked != used)?;
-    let offers = match asked {
-        DataInterface::Sdr(mode) => info.sdr_modes.contains(mode),
-        DataInterface::NvDdr(mode) => info.timing_feature && info.nvddr_modes.contains(mode),
-    };
-    let why = match offers {
-        false => "the chip does not offer it",
-        true if used == DataInterface::POWER_ON && board.no_ready_pin => {
-            "without R/B# (bus.no_ready_pin) the chip cannot be asked whether it followed the switch"
-        }
-        true if used == DataInterface::POWER_ON => "the chip does not follow the switch",
-        true => "the controller does not offer it",
-    };
-    Some(format!("bus.interface asks for {asked} and gets {used}: {why}"))
-}
-
-impl Device for CfiDriver<NorController> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn link(&self) -> Link {
-        let word = self.bus().word_bytes() * 8;
-        let what = format!("{word} bits, memory mapped");
-        Link { read: what.clone(), write: what, ..Link::default() }
-    }
 }
 
 /// The bus modes in which a chip of this setup can be read, as the setup would write them.

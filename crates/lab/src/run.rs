@@ -4,8 +4,10 @@ use crate::certainty::{self, Certainty};
 use crate::config::{Combination, Config, Library, Override, Problem, Setup};
 use crate::corner::Corner;
 use crate::error::Error;
+use crate::fs_speed::{self, Tested};
+use crate::machine::{Filesystem, FilesystemKind};
 use crate::plot;
-use crate::rig::{self, Link, RigOptions};
+use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
 use floatgate_device::spi::SpiProfile;
 use floatgate_mtd::{Geometry, Phase};
@@ -66,6 +68,9 @@ pub fn measure(
     tests: &SpeedOptions,
 ) -> Result<SpeedRun, Error> {
     let mut rig = rig::wire(library, config, options)?;
+    if let Some(kind) = tests.filesystem {
+        return measure_filesystem(config, rig, kind, tests);
+    }
     let now = rig.now();
     check_tests(rig.device.geometry(), tests)?;
     let block_bytes = rig.device.geometry().erase_bytes;
@@ -83,6 +88,34 @@ pub fn measure(
         chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
         link: rig.device.link(),
         report,
+        advice: Vec::new(),
+    })
+}
+
+/// Tests a filesystem on the flash of a rig, with as many bytes in a file as there are in the blocks asked for.
+fn measure_filesystem(
+    config: &Config,
+    rig: Rig,
+    kind: FilesystemKind,
+    tests: &SpeedOptions,
+) -> Result<SpeedRun, Error> {
+    let filesystem = Filesystem { kind, ..Filesystem::of_setup(config)? };
+    let chip = format!("{} {}", rig.maker, rig.chip).trim().to_owned();
+    let block = rig.device.geometry().erase_bytes;
+    let file_bytes = u64::from(tests.blocks) * u64::from(block);
+    let Tested { device, report, tests } = fs_speed::run(rig, filesystem, file_bytes)?;
+    Ok(SpeedRun {
+        title: title(config),
+        chip,
+        link: device.link(),
+        report: SpeedReport {
+            page_bytes: speed::page_bytes(device.geometry()),
+            eraseblock_bytes: block,
+            good_blocks: device.geometry().blocks(),
+            tests,
+            latency: None,
+            filesystem: Some(report),
+        },
         advice: Vec::new(),
     })
 }

@@ -4,6 +4,8 @@
 //! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
 //! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
 
+use crate::fs_speed::FilesystemReport;
+use crate::machine::FilesystemKind;
 use crate::words::count;
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
 use serde::Serialize;
@@ -25,6 +27,8 @@ pub struct SpeedOptions {
     pub secondary_block: Option<u32>,
     /// Only this test, when the others are of no interest.
     pub only: Option<Test>,
+    /// A filesystem is tested instead of the bare flash.
+    pub filesystem: Option<FilesystemKind>,
 }
 
 impl Default for SpeedOptions {
@@ -37,6 +41,7 @@ impl Default for SpeedOptions {
             continuous: false,
             secondary_block: None,
             only: None,
+            filesystem: None,
         }
     }
 }
@@ -185,6 +190,9 @@ pub struct SpeedReport {
     pub tests: Vec<Measured>,
     /// The latency test, when asked for.
     pub latency: Option<Latency>,
+    /// The filesystem, where one was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<FilesystemReport>,
 }
 
 /// `flash_speed` assumes this page size where sub-pages are single bytes.
@@ -219,6 +227,7 @@ pub fn run<M: Mtd + ?Sized>(mtd: &mut M, now: Instant, options: &SpeedOptions) -
         good_blocks: bench.good.len() as u32,
         tests: tests?,
         latency,
+        filesystem: None,
     })
 }
 
@@ -379,7 +388,7 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
 }
 
 /// Data that is neither blank nor constant. `flash_speed` writes pseudo-random bytes.
-fn pattern(len: usize) -> Vec<u8> {
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     (0..len)
         .map(|_| {

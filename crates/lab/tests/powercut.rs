@@ -6,13 +6,13 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Kind, Library};
+use floatgate_lab::config::{Kind, Library, Override};
 use floatgate_lab::powercut::{
-    CutKind, Flash, Mode, Options, Report, SecondCut, SetupFlash, Stage, WorkloadError, explore, explore_on,
-    on_threads, replay, replay_on,
+    CutKind, Flash, FlashId, Mode, Options, Powered, Report, SecondCut, SetupFlash, Stage, WorkloadError,
+    explore, explore_on, on_threads, replay, replay_on,
 };
 use floatgate_mtd::account::Breakdown;
-use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, RamFlash, Tear};
+use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, PowerCut, RamFlash, Tear};
 
 /// A megabyte and more of each kind of flash: every page size, with sub-pages and without, and NOR.
 fn geometries() -> [Geometry; 5] {
@@ -323,7 +323,10 @@ impl Flash for Liar {
 fn flash_that_lies_is_found_out() {
     for lie in [Lie::Drops, Lie::Reorders, Lie::KeepsErased] {
         let geometry = Geometry::nand_2048(64);
-        let make = |_| -> Result<Box<dyn Flash>, String> { Ok(Box::new(Liar::new(&geometry, lie))) };
+        let make = |_| -> Result<Box<dyn Powered>, String> {
+            let liar: Box<dyn Flash> = Box::new(Liar::new(&geometry, lie));
+            Ok(Box::new(PowerCut::new(liar)))
+        };
         let late = vec![CutKind::During(Stage::Late)];
         let some = Options { kinds: late, ..options(geometry.clone(), Mode::Exhaustive, SecondCut::Never) };
         let report = explore_on(&some, &make, &|_| {}).unwrap();
@@ -333,4 +336,39 @@ fn flash_that_lies_is_found_out() {
             assert_eq!(again.as_ref(), Some(failure), "{lie:?}");
         }
     }
+}
+
+/// The chips of all kinds of flash, with their own command sets, torn pages and ECC: nothing is lost, and an id repeats a run.
+#[test]
+fn chips_lose_power() {
+    let library = Library::built_in();
+    let setups = ["imx6-mx30lf2g18ac", "am62a-w35n01jw", "stm32-n25q128a", "memory-bus-s29gl128p"];
+    for (name, seed) in setups.into_iter().zip([3, 4, 5, 6]) {
+        let flash = SetupFlash::of_setup(&library, name, &[], None).unwrap();
+        let make = |seed| flash.chip(&library, seed, false);
+        let base = Options::exhaustive(flash.geometry.clone(), seed, 60);
+        let some = Options { flash: flash.id(), mode: Mode::Linear(60), second: SecondCut::Sampled, ..base };
+        let report = explore_on(&some, &make, &|_| {}).unwrap();
+        assert_sound(&report, name);
+        assert!(report.cuts > report.runs, "{name}: no recovery was cut");
+        let one = FlashId::Chip { setup: 0, blocks: 1 };
+        assert!(matches!(
+            explore(&Options { flash: one, ..some }, &|_| {}),
+            Err(WorkloadError::Failed { .. })
+        ));
+    }
+}
+
+/// Bad blocks from the factory and worn cells on top of power cuts.
+#[test]
+fn a_chip_with_worn_cells_still_keeps_what_was_synchronised() {
+    let library = Library::built_in();
+    let sets = Override::parse_all(&["cells.cycles=30000"]).unwrap();
+    let flash = SetupFlash::of_setup(&library, "imx6-mx30lf2g18ac", &sets, None).unwrap();
+    let base = Options::exhaustive(flash.geometry.clone(), 7, 60);
+    let some =
+        Options { flash: flash.id(), mode: Mode::Linear(40), second: SecondCut::Never, faults: true, ..base };
+    let report = explore_on(&some, &|seed| flash.chip(&library, seed, true), &|_| {}).unwrap();
+    assert_sound(&report, "worn, with bad blocks");
+    assert!(report.bad_pebs_max > 0);
 }

@@ -357,10 +357,11 @@ impl Sources {
 }
 
 /// A section of the document: title, prefix of its keys, type, and the file of the type.
-const SECTIONS: [(&str, &str, &str, &str); 19] = [
+const SECTIONS: [(&str, &str, &str, &str); 20] = [
     ("Cells: wear, age and temperature of a NAND", "cells.", "CellsProfile", "device/src/cells/block.rs"),
     ("ECC engine of a NAND", "ecc.", "EccProfile", "device/src/ecc_engine.rs"),
-    ("Partition", "partition.", "Partition", "lab/src/partition.rs"),
+    ("Partition, or `[[partition]]` for each of several", "partition.", "Partition", "lab/src/partition.rs"),
+    ("Filesystem", "filesystem.", "Filesystem", "lab/src/machine.rs"),
     ("Host", "host.", "HostProfile", "device/src/host.rs"),
     ("Bus of SPI chips", "bus.", "SpiBus", "device/src/spi/controller.rs"),
     ("Bus of raw NAND", "bus.", "NandBoard", "device/src/raw_nand/controller.rs"),
@@ -401,6 +402,7 @@ This page is generated from the types that read the files: `UPDATE_GOLDEN=1 carg
 | `chip` |  | required | Name of a part, or the table of a chip, with `base` and `profile` for the part it is based on. |
 | `controller` |  | none | Name of a controller, or its table, with `base` and `profile`. |
 | `host` |  | none | Name of a host, or its table, with `base` and `profile`. |
+| `use` |  | the first | Name of the partition that is used, of several. |
 | `part` |  | none | Head of a chip of one's own: `kind`, `name`, `maker`, `title`, `source`. |
 ";
 

@@ -1,63 +1,14 @@
 //! Wrappers on wrappers: whatever they are made of, the result is the device.
 
-use crate::concat::Concat;
 use crate::device::{Mtd, OobMode};
 use crate::double::{Double, at};
-use crate::error::ErrorKind;
 use crate::faults::{FaultPlan, Faults};
 use crate::geometry::Geometry;
-use crate::meter::Meter;
 use crate::partition::Partition;
 use crate::power_cut::{Cut, CutKind, PowerCut, Stage, Tear};
 use crate::ram::RamFlash;
-use crate::time::Instant;
-use crate::trace::Trace;
-use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use proptest::prelude::*;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Read(u64, usize),
-    Write(u64, usize, u8),
-    Erase(u64, u64),
-    Oob(u64, u8),
-    MarkBad(u64),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        (0..Double::SIZE + 9, 0usize..600).prop_map(|(a, n)| Step::Read(a, n)),
-        (0u64..34, 0usize..6, any::<u8>()).prop_map(|(p, n, b)| Step::Write(p * 64, n * 64, b)),
-        (0u64..9, 0u64..4).prop_map(|(b, n)| Step::Erase(b * 256, n * 256)),
-        (0u64..33, any::<u8>()).prop_map(|(p, b)| Step::Oob(p * 64, b)),
-        (0u64..9).prop_map(|b| Step::MarkBad(b * 256)),
-    ]
-}
-
-/// What a step shows of a device, times left out.
-fn observe<D: Mtd>(device: &mut D, now: Instant, step: &Step) -> (Result<bool, (ErrorKind, u64)>, Vec<u8>) {
-    let mut seen = vec![0; 600];
-    let result = match *step {
-        Step::Read(addr, len) => device.read(now, addr, &mut seen[..len]).map(|_| false),
-        Step::Write(addr, len, byte) => device.write(now, addr, &vec![byte; len]).map(|_| false),
-        Step::Erase(addr, len) => device.erase(now, addr, len).map(|_| false),
-        Step::Oob(addr, byte) => device
-            .write_oob(now, addr, &[], &[byte; 4], OobMode::Place)
-            .and_then(|_| device.read_oob(now, addr, &mut [], &mut seen[..4], OobMode::Place))
-            .map(|_| false),
-        Step::MarkBad(addr) => {
-            device.mark_bad(now, addr).and_then(|_| device.is_bad(now, addr)).map(|(bad, _)| bad)
-        }
-    };
-    (result.map_err(|e| (e.kind, e.addr)), seen)
-}
-
-/// The device of `blocks` blocks cut out of a larger one, at block `first`.
-fn piece(first: u64, blocks: u64) -> Box<dyn Mtd> {
-    Box::new(Partition::new(Double::with_size(4096), first * 256, blocks * 256).unwrap())
-}
 
 fn wild() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), (u64::MAX - 5000..=u64::MAX), 0u64..5000]
@@ -89,22 +40,6 @@ proptest! {
                 6 => device.inner_mut().tear_program(addr, &bytes[..count], Stage::Middle, seed),
                 _ => device.inner_mut().tear_erase(addr, Stage::ALL[kind % 3], seed),
             }
-        }
-    }
-
-    /// Partitions of devices, put end to end and watched, behave as one plain device: same bytes, same failures at the
-    /// same addresses.
-    #[test]
-    fn pieces_put_together_equal_the_device(steps in prop::collection::vec(step(), 1..60), cut in 1u64..7, first in 0u64..3) {
-        let mut plain = Double::new();
-        let parts = vec![piece(first, cut), piece(8, 8 - cut)];
-        let mut built = Trace::new(Meter::new(Concat::new(parts).unwrap()), 4);
-        prop_assert_eq!(built.geometry(), plain.geometry());
-        for (turn, step) in steps.iter().enumerate() {
-            let now = at(turn as u64 * 1_000_000);
-            let (want, got) = (observe(&mut plain, now, step), observe(&mut built, now, step));
-            prop_assert_eq!(want.0, got.0, "{:?}", step);
-            prop_assert_eq!(want.1, got.1, "{:?}", step);
         }
     }
 

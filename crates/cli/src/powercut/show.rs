@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use floatgate_lab::powercut::{self, Failure, Mode, Options, Report, RunId};
+use floatgate_lab::powercut::{self, Failure, FlashId, Mode, Options, Report, RunId};
 use floatgate_mtd::Geometry;
 use serde::Serialize;
 
+use super::Args;
 use crate::common;
 use crate::table::Table;
 
@@ -13,17 +14,25 @@ use crate::table::Table;
 const SHOWN: usize = 10;
 
 /// Report of a campaign: parameters and results.
-pub(super) fn text(options: &Options, report: &Report) -> String {
-    let mut text = head(options, report);
+pub(super) fn text(args: &Args, geometry: &Geometry, options: &Options, report: &Report) -> String {
+    let mut text = head(geometry, options, report);
     text += &format!("{}\n\n", table(report));
-    text += &end(report);
+    text += &end(args, report);
     text
 }
 
-fn head(options: &Options, report: &Report) -> String {
-    let geometry = &options.geometry;
+/// On what power is cut: a word for programs, and one for people.
+const fn where_it_is(options: &Options) -> (&'static str, &'static str) {
+    match options.flash {
+        FlashId::Ram(_) => ("memory", "flash in memory"),
+        FlashId::Chip { .. } => ("chip", "the simulated chip"),
+    }
+}
+
+fn head(geometry: &Geometry, options: &Options, report: &Report) -> String {
     let mut text = format!(
-        "{} eraseblocks of {} KiB, pages of {} B, sub-pages of {} B",
+        "{}: {} eraseblocks of {} KiB, pages of {} B, sub-pages of {} B",
+        where_it_is(options).1,
         geometry.blocks(),
         geometry.erase_bytes / 1024,
         geometry.write_bytes,
@@ -123,13 +132,13 @@ fn table(report: &Report) -> Table {
     table
 }
 
-fn end(report: &Report) -> String {
+fn end(args: &Args, report: &Report) -> String {
     let mut text = String::new();
     if report.bad_pebs_max > 0 {
         text += &format!("at most {}\n", common::count(report.bad_pebs_max as usize, "bad eraseblock"));
     }
     for failure in report.failures.iter().take(SHOWN) {
-        text += &failed(failure);
+        text += &failed(args, failure);
     }
     match report.failure_count {
         0 => text += "nothing was lost",
@@ -141,9 +150,9 @@ fn end(report: &Report) -> String {
     text
 }
 
-fn failed(failure: &Failure) -> String {
+fn failed(args: &Args, failure: &Failure) -> String {
     let Failure { id, step, what } = failure;
-    format!("FAILED at step {step}\n  {what}\n  floatgate powercut --replay {id}\n")
+    format!("FAILED at step {step}\n  {what}\n  floatgate powercut {}--replay {id}\n", args.of_chip(id))
 }
 
 /// Duration of a campaign and its rate.
@@ -157,9 +166,9 @@ pub(super) fn timing(report: &Report, took: Duration) -> String {
 }
 
 /// Result of a run that was repeated.
-pub(super) fn replayed(id: &RunId, failure: Option<&Failure>) -> String {
+pub(super) fn replayed(args: &Args, id: &RunId, failure: Option<&Failure>) -> String {
     match failure {
-        Some(failure) => failed(failure),
+        Some(failure) => failed(args, failure),
         None => format!("{id}: nothing was lost"),
     }
 }
@@ -183,6 +192,7 @@ pub(super) struct Json<'a> {
 
 #[derive(Serialize)]
 struct Flash {
+    on: &'static str,
     size_bytes: u64,
     eraseblock_bytes: u32,
     page_bytes: u32,
@@ -203,10 +213,10 @@ struct Step {
 }
 
 /// All numbers.
-pub(super) fn json<'a>(options: &Options, report: &'a Report) -> Json<'a> {
-    let geometry = &options.geometry;
+pub(super) fn json<'a>(geometry: &Geometry, options: &Options, report: &'a Report) -> Json<'a> {
     Json {
         flash: Flash {
+            on: where_it_is(options).0,
             size_bytes: geometry.size_bytes,
             eraseblock_bytes: geometry.erase_bytes,
             page_bytes: geometry.write_bytes,

@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 74] = [
+const WRONG: [&str; 85] = [
     "",
     "nosuch",
     "speed",
@@ -71,6 +71,17 @@ const WRONG: [&str; 74] = [
     "powercut chip-h27ucg8t2etr-bc --set partition.slc=false",
     "powercut --replay nosuch",
     "powercut imx6-mx30lf2g18ac --replay nand64x131072_2048.2048.2048_64.34_4.512.3:1.5:unmount.3",
+    "powercut --replay chip128_00000000:1.5:unmount.3",
+    "powercut imx6-mx30lf2g18ac --replay chip128_00000000:1.5:unmount.3",
+    "speed imx6-mx30lf2g18ac --fs ext4",
+    "speed stm32-n25q128a --fs ubifs",
+    "speed imx6-mx30lf2g18ac --set partition.offset=1",
+    "speed imx6-mx30lf2g18ac --set partition.size=1TiB",
+    "speed imx6-mx30lf2g18ac --set partition.name=a --set use=a",
+    "speed imx6-mx30lf2g18ac --fs ubifs --set filesystem.compression=rar",
+    "speed imx6-mx30lf2g18ac --fs ubifs --set partition.size=1MiB",
+    "speed imx6-mx30lf2g18ac --fs ubifs --sweep bus.clock_hz=10e6,20e6 --sort page-read",
+    "speed imx6-mx30lf2g18ac --sweep bus.clock_hz=10e6,20e6 --sort mount",
     "papers nosuch",
     "papers nosuch.toml",
     "parts nosuch",

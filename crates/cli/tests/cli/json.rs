@@ -177,6 +177,8 @@ const LINES: &[(&str, &str)] = &[
     ("papers", "papers P0 --json"),
     ("papers", "papers --json"),
     ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
+    ("speed", "speed imx6-mx30lf2g18ac --fs ubifs --json"),
+    ("trace", "trace imx6-mx30lf2g18ac write-file --json"),
     (
         "powercut --replay",
         "powercut --replay nand64x131072_2048.2048.2048_64.34_4.512.3:1.5:unmount.3 --json",

@@ -1,6 +1,7 @@
 //! A memory controller with a parallel NOR chip behind it: what bus cycles cost.
 
 use super::chip::ParallelNor;
+use crate::power::Power;
 use crate::spi::PollPlan;
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
@@ -96,6 +97,7 @@ pub struct NorController {
     cycles: Cycles,
     /// Until when the chip's work is recorded.
     noted_until: Instant,
+    power: Power,
 }
 
 impl NorController {
@@ -113,7 +115,15 @@ impl NorController {
             write_ps: cycle(timing.t_wc_ns),
             segment: if paged { page.min(limit).max(u64::from(word)) } else { u64::from(word) },
         };
-        Self { profile, chip, word, bus: Timeline::default(), cycles, noted_until: Instant::ZERO }
+        Self {
+            profile,
+            chip,
+            word,
+            bus: Timeline::default(),
+            cycles,
+            noted_until: Instant::ZERO,
+            power: Power::default(),
+        }
     }
 
     /// The chip, for looking at what drivers cannot see.
@@ -129,6 +139,40 @@ impl NorController {
     /// The profile.
     pub const fn profile(&self) -> &NorProfile {
         &self.profile
+    }
+
+    /// The supply of controller and chip. Once power is gone every access fails, until [`Self::power_on`].
+    pub const fn power(&self) -> &Power {
+        &self.power
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
+    }
+
+    /// Power is back. Whoever drove the chip must find it anew.
+    pub const fn power_on(&mut self) {
+        self.power.restore();
+    }
+
+    /// Takes the chip through the cut that was ordered.
+    #[cold]
+    fn lose_power(&mut self, host: &mut Host) -> Violation {
+        if let Some(at) = self.power.lose() {
+            host.pass_until(self.chip.busy_until().min(at), Phase::Array);
+            host.pass_until(at, Phase::Waiting);
+            self.chip.power_cut(at);
+        }
+        Violation::NoPower
+    }
+
+    /// The access that ended at `end` may have begun a program or an erase.
+    #[cold]
+    fn count_operation(&mut self, end: Instant) {
+        if self.chip.busy_since() == Some(end) && self.chip.busy_what() != "lock bits" {
+            self.power.count(end, self.chip.busy_until());
+        }
     }
 
     /// Cycles, and time on the wires, of a read of `len` bytes at `addr`: a random access for each page (or burst)
@@ -153,11 +197,14 @@ impl NorController {
         self.noted_until = end;
     }
 
-    /// Occupies the bus for `cycles` cycles that take `length`. Returns when the last one ends.
-    fn occupy(&mut self, host: &mut Host, cycles: u64, length: Nanos) -> Instant {
+    /// Occupies the bus for `cycles` cycles that take `length`. Returns when the last one ends, if power lasts for them.
+    fn occupy(&mut self, host: &mut Host, cycles: u64, length: Nanos) -> Result<Instant, Violation> {
         let (start, end) = self.bus.reserve(host.now(), length + self.profile.access_ns * cycles);
+        if end > self.power.until {
+            return Err(self.lose_power(host));
+        }
         host.pass_until(start, Phase::Waiting);
-        end
+        Ok(end)
     }
 
     /// Books cycles that take `length` on the wires and their cost on the host's side.
@@ -170,9 +217,12 @@ impl NorController {
     fn write(&mut self, host: &mut Host, phase: Phase, addr: u32, data: &[u8]) -> Result<(), Violation> {
         let cycles = (data.len() as u64).div_ceil(u64::from(self.word));
         let length = Nanos::from_ns(cycles * self.cycles.write_ps / 1000);
-        let end = self.occupy(host, cycles, length);
+        let end = self.occupy(host, cycles, length)?;
         let what = if phase == Phase::Command { "command" } else { "data in" };
         let outcome = self.chip.write_run(end, addr, data);
+        if self.power.is_watched() {
+            self.count_operation(end);
+        }
         self.book(host, phase, cycles, length, what);
         outcome
     }
@@ -211,7 +261,7 @@ impl NorMem for NorController {
     #[inline]
     fn read(&mut self, host: &mut Host, addr: u32, buf: &mut [u8]) -> Result<(), Violation> {
         let (cycles, length) = self.read_time(addr, buf.len());
-        let end = self.occupy(host, cycles, length);
+        let end = self.occupy(host, cycles, length)?;
         let outcome = self.chip.read(end, addr, buf);
         self.book(host, Phase::Data, cycles, length, "data out");
         outcome
@@ -221,6 +271,11 @@ impl NorMem for NorController {
     fn wait(&mut self, host: &mut Host, plan: PollPlan) -> bool {
         let (start, ready) = (host.now(), self.chip.busy_until());
         self.note_work(host);
+        if ready > self.power.until {
+            self.lose_power(host);
+            // The status cannot be read any more.
+            return true;
+        }
         let look = Nanos::from_ns(self.cycles.first_ps / 1000) + self.profile.access_ns;
         let first = start + plan.initial;
         let round = look + plan.interval;
@@ -240,7 +295,7 @@ impl NorMem for NorController {
     fn status(&mut self, host: &mut Host, addr: u32) -> Result<u8, Violation> {
         let addr = addr - addr % self.word;
         let (cycles, length) = self.read_time(addr, self.word as usize);
-        let end = self.occupy(host, cycles, length);
+        let end = self.occupy(host, cycles, length)?;
         let start = host.now();
         let mut word = [0; 2];
         let width = self.word as usize;

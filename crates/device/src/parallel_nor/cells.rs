@@ -3,6 +3,7 @@
 use super::erase_map::{EraseBlock, EraseMap};
 use super::spec::{BadSpec, CommandSet, LockScheme, ParallelNorSpec};
 use crate::array::Array;
+use crate::cut::{Undo, mix};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 use std::collections::BTreeSet;
@@ -31,6 +32,10 @@ pub(super) struct Job {
     pub(super) range: Range<u32>,
     /// Until when an erase takes further blocks.
     pub(super) window: Instant,
+    /// Time that all of it takes.
+    length: Nanos,
+    /// State before it.
+    undo: Undo,
 }
 
 /// The one-time-programmable bytes: the maker's, then the user's.
@@ -184,6 +189,7 @@ impl Cells {
     ) -> Result<(), Violation> {
         let block = self.block(addr)?;
         let failed = self.broken.contains(&block.index);
+        let mut undo = Undo::Nothing;
         if self.array.stores() {
             let row = addr as usize / self.array.page_bytes();
             let column = addr as usize % self.array.page_bytes();
@@ -193,12 +199,14 @@ impl Cells {
             {
                 return Err(Violation::NotErased);
             }
+            undo = Undo::program(&self.array, row);
             if !failed {
                 self.array.program(row, column, bytes);
             }
         }
         let time = self.program_time(len, buffered, failed);
         self.start(Work::Program, at, time, failed, addr..addr + len);
+        self.keep(undo);
         Ok(())
     }
 
@@ -222,49 +230,87 @@ impl Cells {
         let mut range = block.start..block.start + block.len;
         let window = self.spec.timing.t_erase_window_us;
         let (mut total, mut fails) = (if failed { time.max } else { time.typ }, failed);
-        let mut since = at;
+        let (mut since, mut undo) = (at, Undo::Nothing);
         if let Some(open) = self.job.take() {
-            since = open.since;
+            (since, undo) = (open.since, open.undo);
             total += open.until.since(open.window);
             fails |= open.failed;
             range = range.start.min(open.range.start)..range.end.max(open.range.end);
         }
         self.start(Work::Erase, at, window + total, fails, range);
+        if !failed {
+            undo = undo.and(self.clear(block));
+        }
         if let Some(job) = &mut self.job {
             (job.since, job.window) = (since, at + window);
         }
-        if !failed {
-            self.clear(block);
-        }
+        self.keep(undo);
     }
 
     /// Starts to erase every block.
     pub(super) fn erase_all(&mut self, at: Instant) {
         let blocks: Vec<_> = self.map.within(0, self.map.size()).collect();
-        let mut total = Nanos::ZERO;
+        let (mut total, mut undo) = (Nanos::ZERO, Undo::Nothing);
         for block in &blocks {
             let time = self.spec.block_erase(block.region);
             let failed = self.broken.contains(&block.index);
             total += if failed { time.max } else { time.typ };
             if !failed {
-                self.clear(block);
+                undo = undo.and(self.clear(block));
             }
         }
         let size = self.map.size() as u32;
         self.start(Work::Erase, at, total, !self.broken.is_empty(), 0..size);
+        self.keep(undo);
     }
 
-    fn clear(&mut self, block: &EraseBlock) {
-        for part in block.start / self.unit_bytes..(block.start + block.len) / self.unit_bytes {
-            self.array.erase(part as usize);
+    /// Erases a block; returns what a cut needs.
+    fn clear(&mut self, block: &EraseBlock) -> Undo {
+        let parts = block.start / self.unit_bytes..(block.start + block.len) / self.unit_bytes;
+        let parts = parts.start as usize..parts.end as usize;
+        let undo = Undo::erase(&self.array, parts.clone());
+        parts.for_each(|part| self.array.erase(part));
+        undo
+    }
+
+    /// The job that was just started can be cut off.
+    fn keep(&mut self, undo: Undo) {
+        if let Some(job) = &mut self.job {
+            (job.undo, job.length) = (undo, job.until.since(job.since));
         }
+    }
+
+    /// Power goes away at `at` and comes back: what was under way or suspended is left half done.
+    pub(super) fn power_cut(&mut self, at: Instant) {
+        let parked = [self.suspended_program.take(), self.suspended_erase.take()];
+        let running = self
+            .job
+            .take()
+            .filter(|job| at < job.until)
+            .map(|job| (job.until.since(at.max(job.window)), job));
+        let parked = parked.into_iter().flatten().map(|job| (job.left, job));
+        for (left, job) in running.into_iter().chain(parked) {
+            let share = 1.0 - left.as_ns() as f64 / job.length.as_ns().max(1) as f64;
+            job.undo.cut(&mut self.array, share.clamp(0.0, 1.0), mix(job.since.as_ns()));
+        }
+        (self.late_suspend, self.failed) = (false, None);
+        self.locked.fill(self.spec.lock == LockScheme::Instant);
     }
 
     /// Notes that the chip works for `time` from `at`.
     pub(super) fn start(&mut self, work: Work, at: Instant, time: Nanos, failed: bool, range: Range<u32>) {
         self.late_suspend = false;
-        self.job =
-            Some(Job { work, since: at, until: at + time, left: Nanos::ZERO, failed, range, window: at });
+        self.job = Some(Job {
+            work,
+            since: at,
+            until: at + time,
+            left: Nanos::ZERO,
+            failed,
+            range,
+            window: at,
+            length: time,
+            undo: Undo::Nothing,
+        });
     }
 
     /// Programs one-time-programmable bytes.
@@ -307,7 +353,7 @@ impl Cells {
         }
         let mut parked = job.clone();
         parked.left = job.until.since(stop.max(job.window));
-        let pause = Job { until: stop, failed: false, ..job.clone() };
+        let pause = Job { until: stop, failed: false, undo: Undo::Nothing, ..job.clone() };
         match parked.work {
             Work::Erase => self.suspended_erase = Some(parked),
             _ => self.suspended_program = Some(parked),

@@ -18,8 +18,8 @@ enum Commands {
 
 /// A simulated parallel NOR chip. It knows bus cycles and nothing of drivers.
 ///
-/// A power cut or a reset in the middle of an operation is not modelled here: array contents change when the operation
-/// begins, and cannot be read before it ends. A block that wear has broken ([`ParallelNor::break_block`]) keeps its
+/// Array contents change when an operation begins, and cannot be read before it ends; a power cut takes back what was not
+/// done. A block that wear has broken ([`ParallelNor::break_block`]) keeps its
 /// contents; the operation takes its maximum time and then reports failure.
 #[derive(Clone, Debug)]
 pub struct ParallelNor {
@@ -65,6 +65,16 @@ impl ParallelNor {
     /// The memory array, for breaking it on purpose.
     pub const fn array_mut(&mut self) -> &mut Array {
         &mut self.cells.array
+    }
+
+    /// Power goes away at `at` and comes back: what was under way is left half done, and the chip reads as an array.
+    pub fn power_cut(&mut self, at: Instant) {
+        self.cells.power_cut(at);
+        self.commands = if self.cells.is_amd() {
+            Commands::Amd(Amd::new(&self.cells))
+        } else {
+            Commands::Intel(Intel::new(&self.cells))
+        };
     }
 
     /// Makes every further program and erase of the block at byte address `addr` fail, as wear does.

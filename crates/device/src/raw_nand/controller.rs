@@ -2,6 +2,7 @@
 
 use super::bus::{Address, Instr, NandBus, NandChip, NandError};
 use super::timing::{BusTiming, DataInterface, Modes};
+use crate::power::Power;
 use crate::spi::profile::{DataPath, OpCost};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
@@ -102,32 +103,6 @@ fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard)
     timing
 }
 
-/// Moment of a power cut.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PowerCut {
-    /// At this time.
-    At(Instant),
-    /// In the program or erase of this number, counted from 1 as they are begun from now on, when this share of it is over.
-    During {
-        /// Number of the operation.
-        operation: u64,
-        /// 0 to 1.
-        share: f64,
-    },
-}
-
-/// Power of controller and chips.
-#[derive(Clone, Copy, Debug, Default)]
-struct Power {
-    /// Time of the loss of power, where that is known.
-    cut_at: Option<Instant>,
-    /// In which operation it goes: how many from now on, and at which share.
-    cut_in: Option<(u64, f64)>,
-    lost: bool,
-    /// Any of the above: otherwise operations need not look.
-    watched: bool,
-}
-
 /// A simulated controller with simulated chips on its wires, one per CE#.
 #[derive(Clone, Debug)]
 pub struct NandController<C> {
@@ -193,56 +168,44 @@ impl<C: NandChip> NandController<C> {
         &self.timing
     }
 
-    /// Power of chips and controller goes away then; never, with `None`. From that time on every operation fails with
-    /// [`NandError::PowerLost`], until [`Self::power_on`].
-    pub fn cut_power(&mut self, cut: Option<PowerCut>) {
-        let lost = self.power.lost;
-        let (cut_at, cut_in) = match cut {
-            None => (None, None),
-            Some(PowerCut::At(at)) => (Some(at), None),
-            Some(PowerCut::During { operation, share }) => (None, Some((operation, share.clamp(0.0, 1.0)))),
-        };
-        self.power = Power { cut_at, cut_in, lost, watched: lost || cut.is_some() };
+    /// The supply of chips and controller. Once power is gone every operation fails with [`NandError::PowerLost`], until
+    /// [`Self::power_on`].
+    pub const fn power(&self) -> &Power {
+        &self.power
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
     }
 
     /// Power is back. Whoever drove the chips must find them anew.
     pub fn power_on(&mut self) {
-        self.power = Power::default();
+        self.power.restore();
         self.interface = DataInterface::POWER_ON;
         self.timing = effective(self.interface, &self.profile, &self.board);
-    }
-
-    /// True when power was lost.
-    pub const fn power_lost(&self) -> bool {
-        self.power.lost
     }
 
     /// Power is lost if its time has come.
     #[cold]
     fn check_power(&mut self, now: Instant) -> Result<(), NandError> {
-        match self.power.cut_at {
-            Some(at) if at <= now => {
-                self.chips.iter_mut().for_each(|chip| chip.power_cut(at));
-                self.power = Power { lost: true, watched: true, ..Power::default() };
-                Err(NandError::PowerLost)
-            }
-            _ if self.power.lost => Err(NandError::PowerLost),
-            _ => Ok(()),
+        if self.power.until > now {
+            return Ok(());
         }
+        if let Some(at) = self.power.lose() {
+            self.chips.iter_mut().for_each(|chip| chip.power_cut(at));
+        }
+        Err(NandError::PowerLost)
     }
 
     /// A command was taken: it may be the one in whose operation power goes.
     #[cold]
     fn count_operation(&mut self, opcode: u8) {
-        let Some((operation, share)) = self.power.cut_in.filter(|_| matches!(opcode, 0x10 | 0x15 | 0xD0))
-        else {
+        if !matches!(opcode, 0x10 | 0x15 | 0xD0) {
             return;
-        };
-        self.power.cut_in = Some((operation.saturating_sub(1), share));
-        let time = self.chips.get(self.selected).and_then(NandChip::last_operation);
-        if let (1, Some((start, end))) = (operation, time) {
-            let done = end.since(start).as_ns() as f64 * share;
-            self.power.cut_at = Some(start + Nanos::from_ns(done as u64));
+        }
+        if let Some((start, end)) = self.chips.get(self.selected).and_then(NandChip::last_operation) {
+            self.power.count(start, end);
         }
     }
 
@@ -250,7 +213,7 @@ impl<C: NandChip> NandController<C> {
     fn run(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError> {
         let mut before = Before::Start;
         for instr in instrs {
-            if self.power.watched {
+            if self.power.is_watched() {
                 self.check_power(host.now())?;
             }
             if !(before == Before::Data && matches!(instr, Instr::In(_) | Instr::Out(_))) {
@@ -288,7 +251,7 @@ impl<C: NandChip> NandController<C> {
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.command(host.now(), self.interface, opcode)?;
             self.note_work(host);
-            if self.power.watched {
+            if self.power.is_watched() {
                 self.count_operation(opcode);
             }
         }
@@ -327,8 +290,8 @@ impl<C: NandChip> NandController<C> {
             self.cycles(host, self.timing.wb, Phase::Dummy, "tWB");
         }
         let ready = self.chips.get(self.selected).map_or(Instant::ZERO, NandChip::ready_at);
-        if self.power.watched
-            && let Some(cut) = self.power.cut_at.filter(|cut| *cut < ready)
+        if self.power.is_watched()
+            && let Some(cut) = Some(self.power.until).filter(|cut| *cut < ready)
         {
             host.pass_until(cut, Phase::Array);
             return self.check_power(cut).map(|()| Before::Ready);

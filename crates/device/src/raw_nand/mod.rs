@@ -24,7 +24,7 @@ pub mod timing;
 pub use address::{RowAddress, RowMap};
 pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
 pub use chip::{ChipOptions, RawNand};
-pub use controller::{NandBoard, NandController, NandProfile, PowerCut};
+pub use controller::{NandBoard, NandController, NandProfile};
 pub use driver::{ChipInfo, RawNandDriver, RawNandOptions, RawNandRig};
 
 pub use mlc::MlcSpec;

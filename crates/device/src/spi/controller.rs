@@ -5,7 +5,7 @@ use super::mem::{PollPlan, SpiError, SpiMem};
 use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
-use crate::power::{Power, PowerCut};
+use crate::power::Power;
 use crate::timeline::{Host, Resource, Span, Timeline};
 use floatgate_mtd::{Instant, Nanos, Phase};
 
@@ -59,28 +59,27 @@ impl<C: SpiChip> SpiController<C> {
         &mut self.chip
     }
 
-    /// Power of chip and controller goes away then; never, with `None`. From that time on every operation fails with
-    /// [`SpiError::PowerLost`], until [`Self::power_on`].
-    pub fn cut_power(&mut self, cut: Option<PowerCut>) {
-        self.power.order(cut);
+    /// The supply of chip and controller. Once power is gone every operation fails with [`SpiError::PowerLost`], until
+    /// [`Self::power_on`].
+    pub const fn power(&self) -> &Power {
+        &self.power
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
     }
 
     /// Power is back. Whoever drove the chip must find it anew.
-    pub fn power_on(&mut self) {
-        self.power = Power::default();
+    pub const fn power_on(&mut self) {
+        self.power.restore();
         self.phy = PhyState::Uncalibrated;
-    }
-
-    /// True when power was lost.
-    pub const fn power_lost(&self) -> bool {
-        self.power.lost
     }
 
     /// Takes the chip through the cut that was ordered.
     #[cold]
     fn lose_power(&mut self, host: &mut Host) -> SpiError {
-        let at = self.power.until;
-        if !std::mem::replace(&mut self.power, Power::LOST).lost {
+        if let Some(at) = self.power.lose() {
             host.pass_until(self.chip.busy_until().min(at), Phase::Array);
             host.pass_until(at, Phase::Waiting);
             self.chip.power_cut(at);
@@ -176,7 +175,7 @@ impl<C: SpiChip> SpiController<C> {
         }
         host.pass_until(start, Phase::Waiting);
         let refused = self.transfer(start, end, clock, op, data);
-        if self.power.counts() {
+        if self.power.is_watched() {
             self.count_operation(end);
         }
         if host.is_recording() {

@@ -5,8 +5,9 @@ use std::ops::Range;
 use floatgate_mtd::power_cut::CutKind;
 use rayon::prelude::*;
 
-use super::flash::{Flash, erased};
-use super::id::{CutAt, End, RunId, kind_index};
+use super::chip::Powered;
+use super::flash::erased;
+use super::id::{CutAt, End, FlashId, RunId, kind_index};
 use super::options::{Mode, Options, SecondCut};
 use super::random::Random;
 use super::record::{Recording, WorkloadError, record};
@@ -22,12 +23,17 @@ const MAX_AGAIN: u64 = 3;
 /// Is told how many runs are done; the number is of runs since it was told last.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// Runs workloads and cuts them.
+/// Runs workloads on flash in memory and cuts them.
 ///
 /// # Errors
 /// A workload fails without any cut, or nothing could be cut at all; the flash cannot have faults.
 pub fn explore(options: &Options, progress: Progress<'_>) -> Result<Report, WorkloadError> {
-    explore_on(options, &|seed| erased(&options.geometry, options.faults, seed), progress)
+    match &options.flash {
+        FlashId::Ram(geometry) => {
+            explore_on(options, &|seed| erased(geometry, options.faults, seed), progress)
+        }
+        FlashId::Chip { .. } => Err(WorkloadError::at_start("a chip has to be made of a setup".to_owned())),
+    }
 }
 
 /// Runs something with so many threads; with 0 one for each core.
@@ -40,7 +46,7 @@ pub fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> Re
 }
 
 /// Makes erased flash for the workload of a seed.
-pub type MakeFlash<'a> = &'a (dyn Fn(u64) -> Result<Box<dyn Flash>, String> + Sync);
+pub type MakeFlash<'a> = &'a (dyn Fn(u64) -> Result<Box<dyn Powered>, String> + Sync);
 
 /// As [`explore`], on flash of another kind.
 ///
@@ -83,7 +89,12 @@ fn runs(options: &Options, make: MakeFlash<'_>, progress: Progress<'_>) -> Resul
 /// # Errors
 /// The workload fails without any cut.
 pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
-    replay_on(id, &|seed| erased(&id.geometry, id.faults, seed))
+    let FlashId::Ram(geometry) = &id.flash else {
+        return Err(WorkloadError::at_start(
+            "this run was on the chip of a setup: name the setup, too".to_owned(),
+        ));
+    };
+    replay_on(id, &|seed| erased(geometry, id.faults, seed))
 }
 
 /// As [`replay`], on flash of another kind.
@@ -152,7 +163,7 @@ fn one(options: &Options, recording: &Recording, end: &End, report: &mut Report)
 
 fn run_id(options: &Options, recording: &Recording, end: &End) -> RunId {
     RunId {
-        geometry: options.geometry.clone(),
+        flash: options.flash.clone(),
         faults: options.faults,
         seed: recording.seed,
         steps: options.steps,

@@ -1,21 +1,17 @@
 //! The filesystem that loses power: made, attached, mounted.
 
 use floatgate_media::ubifs::{Compression, KeyHash};
-use floatgate_mtd::power_cut::PowerCut;
 use floatgate_stack::Volume;
-use floatgate_stack::ubi::{
-    AttachOptions, FastmapUse, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume,
-};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits, MountOptions, NewFile, NewKind, Ubifs};
+use floatgate_stack::ubi::{AttachOptions, FastmapUse};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits, NewFile, NewKind};
 
-use super::flash::{Flash, MAX_BAD_PER_1024};
+use super::chip::Powered;
+use super::flash::MAX_BAD_PER_1024;
 use super::random::Random;
+use crate::machine::{self, Layers, OnUbi};
 
-pub(super) type Device = PowerCut<Box<dyn Flash>>;
-pub(super) type Fs = Ubifs<UbiVolume<Device>>;
-
-/// The volume's name.
-const NAME: &[u8] = b"data";
+pub(super) type Device = Box<dyn Powered>;
+pub(super) type Fs = OnUbi<Device>;
 
 /// The file that fills a small filesystem.
 pub(super) const BALLAST: &[u8] = b"ballast";
@@ -60,9 +56,8 @@ impl Variant {
         Behaviour { sync: self.sync, limits: self.limits, ..Behaviour::default() }
     }
 
-    fn format(&self, lebs: u32) -> FormatOptions {
+    fn format(&self) -> FormatOptions {
         FormatOptions {
-            max_lebs: Some(lebs),
             compression: self.compression,
             format_version: if self.double_hash { 5 } else { 4 },
             key_hash: if self.collisions { KeyHash::Test } else { KeyHash::R5 },
@@ -122,58 +117,38 @@ pub(super) struct Recipe {
 
 impl Recipe {
     /// A new filesystem that fills the flash, or a small one that is filled itself.
-    pub(super) fn make(&self, flash: Box<dyn Flash>, seed: u64) -> Result<Fs, String> {
-        let flash = PowerCut::new(flash);
-        let (flash, now) =
-            Ubi::format(flash, &UbiFormat::default()).map_err(|(error, _)| error.to_string())?;
-        let attach = AttachOptions { now, ..self.variant.attach(self.faults) };
-        let mut ubi = Ubi::attach(flash, &attach).map_err(|error| error.fault.to_string())?;
-        let lebs = self.lebs(ubi.info().available_lebs, seed);
-        let volume = NewVolume::dynamic(NAME, lebs);
-        let id = ubi.create_volume(&volume).map_err(|error| error.to_string())?;
-        let volume = ubi.open_volume(id).map_err(|(error, _)| error.to_string())?;
-        let made = Ubifs::format(volume, &self.variant.format(lebs), self.variant.behaviour());
-        let mut fs = made.map_err(|(error, _)| error.to_string())?;
-        fs.sync().map_err(|error| error.to_string())?;
+    pub(super) fn make(&self, mut flash: Device, seed: u64) -> Result<Fs, String> {
+        let now = flash.now();
+        let mut fs = self.layers().make(flash, now, self.lebs(seed))?;
         if self.variant.small {
             fill(&mut fs, seed).map_err(|error| error.to_string())?;
         }
         Ok(fs)
     }
 
-    fn lebs(&self, available: u32, seed: u64) -> u32 {
+    /// LEBs of the volume: all, or few.
+    fn lebs(&self, seed: u64) -> u32 {
         let few = 30 + Random::of(seed, 1).below_u64(10) as u32;
-        if self.variant.small { few.min(available) } else { available }
+        if self.variant.small { few } else { u32::MAX }
+    }
+
+    fn layers(&self) -> Layers {
+        Layers {
+            attach: self.variant.attach(self.faults),
+            format: self.variant.format(),
+            behaviour: self.variant.behaviour(),
+        }
     }
 
     /// Attaches and mounts, as after power has come back. With the error comes the flash.
-    pub(super) fn mount(&self, flash: Device) -> Result<Fs, (String, Device)> {
-        let ubi = match Ubi::attach(flash, &self.variant.attach(self.faults)) {
-            Ok(ubi) => ubi,
-            Err(error) => return Err((format!("UBI does not attach: {}", error.fault), error.mtd)),
-        };
-        let Some(id) = ubi.id_of(NAME) else {
-            return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
-        };
-        let volume = match ubi.open_volume(id) {
-            Ok(volume) => volume,
-            Err((error, ubi)) => return Err((format!("the volume does not open: {error}"), ubi.into_mtd())),
-        };
-        let options = MountOptions { read_only: false, recover: true, ..MountOptions::default() };
-        Ubifs::mount(volume, &options, self.variant.behaviour()).map_err(|(error, volume)| {
-            (format!("UBIFS does not mount: {error}"), volume.into_ubi().into_mtd())
-        })
+    pub(super) fn mount(&self, mut flash: Device) -> Result<Fs, (String, Device)> {
+        let now = flash.now();
+        self.layers().mount(flash, now)
     }
 
     /// Unmounts, detaches and gives the flash back.
     pub(super) fn unmount(fs: Fs) -> Result<Device, (String, Device)> {
-        let volume = fs.unmount().map_err(|(error, volume)| {
-            (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
-        })?;
-        let detached = volume.into_ubi().detach();
-        detached
-            .map(|(flash, _)| flash)
-            .map_err(|(error, flash)| (format!("UBI does not detach: {error}"), flash))
+        machine::unmount(fs).map(|(flash, _)| flash)
     }
 }
 

@@ -1,12 +1,15 @@
-//! The flash that loses power.
+//! The flash of a setup, and what stands in for it in memory.
 
 use std::fmt;
 use std::path::Path;
 
+use floatgate_media::crc;
 use floatgate_media::ubi;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
-use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, RamFlash, Tear};
+use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, PowerCut, RamFlash, Tear};
 
+use super::chip::{Powered, wired};
+use super::id::FlashId;
 use crate::Error;
 use crate::config::{Config, Library, Override};
 use crate::rig::{self, RigOptions};
@@ -56,19 +59,21 @@ pub(super) fn fault_plan(geometry: &Geometry, seed: u64) -> FaultPlan {
 /// Bad blocks among 1024 that UBI is told to expect where there are faults.
 pub(super) const MAX_BAD_PER_1024: u32 = 150;
 
+const NOR_HAS_NO_FAULTS: &str =
+    "NOR has no bad blocks that could be replaced, and no ECC: it has no faults here";
+
 /// Erased flash, with faults or without.
-pub(super) fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Flash>, String> {
+pub(super) fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Powered>, String> {
+    let powered = |flash: Box<dyn Flash>| Box::new(PowerCut::new(flash));
     let flash = RamFlash::new(geometry.clone());
     if !faults {
-        return Ok(Box::new(flash));
+        return Ok(powered(Box::new(flash)));
     }
     if geometry.kind == FlashKind::Nor {
-        return Err(
-            "NOR has no bad blocks that could be replaced, and no ECC: it has no faults here".to_owned()
-        );
+        return Err(NOR_HAS_NO_FAULTS.to_owned());
     }
     let flash = Faults::new(flash, fault_plan(geometry, seed)).map_err(|error| error.to_string())?;
-    Ok(Box::new(flash))
+    Ok(powered(Box::new(flash)))
 }
 
 /// Bytes of a flash unless asked for otherwise, and eraseblocks that it has at least: fewer leave UBIFS no room.
@@ -105,8 +110,9 @@ pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, St
 const SECTORS: &str = "driver.erase_bytes=64KiB";
 
 /// The flash of a setup, as power cuts need it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SetupFlash {
+    config: Config,
     /// Its geometry, with fewer eraseblocks.
     pub geometry: Geometry,
     /// The setup's own eraseblock size in bytes, where that is too small for UBIFS and larger sectors were taken.
@@ -129,11 +135,13 @@ impl SetupFlash {
         let own = geometry_of(library, &config)?;
         let given = config.tree().get("driver.erase_bytes").is_some();
         let spi_nor = config.part().kind == "spi-nor";
-        let (geometry, too_small_bytes) = if spi_nor && !given && !holds_ubifs(&own) {
+        let (config, geometry, too_small_bytes) = if spi_nor && !given && !holds_ubifs(&own) {
             let sets = [sets, &[Override::parse(SECTORS, sets.len())?]].concat();
-            (geometry_of(library, &library.resolve(&setup, &sets)?)?, Some(own.erase_bytes))
+            let config = library.resolve(&setup, &sets)?;
+            let geometry = geometry_of(library, &config)?;
+            (config, geometry, Some(own.erase_bytes))
         } else {
-            (own, None)
+            (config, own, None)
         };
         let geometry = shrunk(&geometry, size_bytes).map_err(|what| {
             Error::asked(
@@ -141,7 +149,27 @@ impl SetupFlash {
                 "choose another --size, or another chip with --set chip=NAME",
             )
         })?;
-        Ok(Self { geometry, too_small_bytes })
+        Ok(Self { config, geometry, too_small_bytes })
+    }
+
+    /// Names the chip in ids of runs: the CRC of the resolved setup.
+    #[must_use]
+    pub fn id(&self) -> FlashId {
+        let blocks = self.geometry.blocks();
+        FlashId::Chip { setup: crc::ubi(self.config.to_toml().as_bytes()), blocks }
+    }
+
+    /// The chip itself, of a seed. With `faults` it has as many bad blocks as it may leave the factory with.
+    ///
+    /// # Errors
+    /// Reason why it cannot be wired, in words; faults where there are none.
+    pub fn chip(&self, library: &Library, seed: u64, faults: bool) -> Result<Box<dyn Powered>, String> {
+        if faults && self.geometry.kind == FlashKind::Nor {
+            return Err(NOR_HAS_NO_FAULTS.to_owned());
+        }
+        let most = self.config.extract_or_default::<u32>("chip.geometry.max_bad_blocks_per_lun");
+        let bad_blocks = if faults { most.map_err(|error| error.to_string())? } else { 0 };
+        wired(library, &self.config, self.geometry.size_bytes, (seed, bad_blocks))
     }
 }
 

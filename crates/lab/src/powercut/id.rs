@@ -26,6 +26,20 @@ pub enum End {
     Unmount(usize),
 }
 
+/// Flash of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlashId {
+    /// Flash in memory.
+    Ram(Geometry),
+    /// The simulated chip of a setup.
+    Chip {
+        /// CRC of the resolved setup.
+        setup: u32,
+        /// Its eraseblocks that are used.
+        blocks: u32,
+    },
+}
+
 /// One run: flash, workload, and how it ends.
 ///
 /// Written as `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with as many cuts as there are, `TEAR` left out where
@@ -33,8 +47,8 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
     /// The flash.
-    pub geometry: Geometry,
-    /// True when it has faults.
+    pub flash: FlashId,
+    /// True when it has faults, or, on a chip, bad blocks.
     pub faults: bool,
     /// Seed of the workload, of the filesystem's kind and of all remains.
     pub seed: u64,
@@ -81,7 +95,7 @@ impl fmt::Display for CutAt {
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = if self.faults { "f" } else { "" };
-        write!(f, "{}:{}.{}{faults}:", flash_text(&self.geometry), self.seed, self.steps)?;
+        write!(f, "{}:{}.{}{faults}:", flash_text(&self.flash), self.seed, self.steps)?;
         match &self.end {
             End::Unmount(step) => write!(f, "unmount.{step}"),
             End::Cuts(cuts) => {
@@ -106,7 +120,7 @@ fn parse(text: &str) -> Option<RunId> {
     let (seed, steps) = workload.split_once('.')?;
     let faults = steps.ends_with('f');
     let id = RunId {
-        geometry: parse_flash(flash)?,
+        flash: parse_flash(flash)?,
         faults,
         seed: seed.parse().ok()?,
         steps: steps.trim_end_matches('f').parse().ok().filter(|&steps| steps <= MAX_STEPS as usize)?,
@@ -133,8 +147,12 @@ fn parse_cut(text: &str) -> Option<CutAt> {
 }
 
 /// `nand128x131072_2048.2048.512_64.34_4.512.3`: blocks and their size; write, buffer and sub-page; OOB and what is free of it;
-/// strength, step and threshold of the ECC.
-fn flash_text(g: &Geometry) -> String {
+/// strength, step and threshold of the ECC. A chip is `chip128_0123cdef`: its eraseblocks and the CRC of its setup.
+fn flash_text(flash: &FlashId) -> String {
+    let g = match flash {
+        FlashId::Ram(geometry) => geometry,
+        FlashId::Chip { setup, blocks } => return format!("chip{blocks}_{setup:08x}"),
+    };
     let kind = if g.kind == FlashKind::Nor { "nor" } else { "nand" };
     format!(
         "{kind}{}x{}_{}.{}.{}_{}.{}_{}.{}.{}",
@@ -151,7 +169,13 @@ fn flash_text(g: &Geometry) -> String {
     )
 }
 
-fn parse_flash(text: &str) -> Option<Geometry> {
+fn parse_flash(text: &str) -> Option<FlashId> {
+    if let Some((blocks, setup)) = text.strip_prefix("chip").and_then(|text| text.split_once('_')) {
+        return Some(FlashId::Chip {
+            setup: u32::from_str_radix(setup, 16).ok()?,
+            blocks: blocks.parse().ok()?,
+        });
+    }
     let (kind, sizes) = match text.strip_prefix("nor") {
         Some(sizes) => (FlashKind::Nor, sizes),
         None => (FlashKind::SlcNand, text.strip_prefix("nand")?),
@@ -164,7 +188,7 @@ fn parse_flash(text: &str) -> Option<Geometry> {
         && (1..=erase).contains(&write)
         && (1..=write).contains(&sub_page)
         && buffer >= write;
-    sound.then_some(Geometry {
+    sound.then_some(FlashId::Ram(Geometry {
         kind,
         size_bytes: u64::from(blocks) * u64::from(erase),
         erase_bytes: erase,
@@ -177,7 +201,7 @@ fn parse_flash(text: &str) -> Option<Geometry> {
         ecc_step_bytes: step,
         bitflip_threshold: threshold,
         pairing: Pairing::NONE,
-    })
+    }))
 }
 
 /// Most steps of a workload: the flash is kept before each of them.
@@ -200,10 +224,11 @@ mod tests {
             End::Cuts(vec![cut(1, CutKind::Before, 7), cut(9, CutKind::During(Stage::Late), 0)]),
             End::Unmount(12),
         ];
-        for (geometry, end) in geometries.into_iter().zip(ends) {
+        let chip = FlashId::Chip { setup: 0x00AB_CDEF, blocks: 128 };
+        let flashes = geometries.map(FlashId::Ram).into_iter().chain([chip]);
+        for (flash, end) in flashes.zip(ends.iter().chain(&ends)) {
             for faults in [false, true] {
-                let id =
-                    RunId { geometry: geometry.clone(), faults, seed: u64::MAX, steps: 20, end: end.clone() };
+                let id = RunId { flash: flash.clone(), faults, seed: u64::MAX, steps: 20, end: end.clone() };
                 assert_eq!(id.to_string().parse(), Ok(id));
             }
         }
@@ -237,6 +262,10 @@ mod tests {
             "nand64x131072_2048.2048.512_64.34_4.512",
             "nand64x131072_2048.2048.4096_64.34_4.512.3",
             "nand4000000000x4000000000_2048.2048.512_64.34_4.512.3",
+            "chip128",
+            "chip128_1",
+            "chip128_00ABCDEF",
+            "chipx_00abcdef",
         ];
         for flash in wrong {
             assert!(format!("{flash}:1.2:3.late").parse::<RunId>().is_err(), "{flash}");

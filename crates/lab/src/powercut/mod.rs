@@ -8,6 +8,7 @@
 //! (`run`). [`Options`] say which operations are cut, a [`Report`] what came of it; every failure has an [id](RunId) that
 //! replays it alone, on any machine with any number of threads.
 
+mod chip;
 mod explore;
 mod filesystem;
 mod flash;
@@ -20,11 +21,12 @@ mod run;
 mod state;
 mod workload;
 
+pub use chip::Powered;
 pub use explore::{MakeFlash, Progress, explore, explore_on, on_threads, replay, replay_on};
 pub use filesystem::describe;
 pub use flash::{Flash, SetupFlash, leb_start, shrunk};
 pub use floatgate_mtd::power_cut::{CutKind, Stage};
-pub use id::{CutAt, End, MAX_STEPS, ParseIdError, RunId};
+pub use id::{CutAt, End, FlashId, MAX_STEPS, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};
 pub use record::WorkloadError;
 pub use report::{Failure, Report, StepCounts};

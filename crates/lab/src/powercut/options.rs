@@ -1,5 +1,6 @@
 //! What is explored.
 
+use super::id::FlashId;
 use floatgate_mtd::Geometry;
 use floatgate_mtd::power_cut::CutKind;
 
@@ -33,7 +34,7 @@ pub enum SecondCut {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The flash: at most 65536 erase blocks of at most 16 MiB, and small if it is to be quick.
-    pub geometry: Geometry,
+    pub flash: FlashId,
     /// Seed of the workload, of the filesystem's kind, of faults and of what torn operations leave.
     pub seed: u64,
     /// Steps of the workload.
@@ -53,7 +54,7 @@ impl Options {
     pub fn exhaustive(geometry: Geometry, seed: u64, steps: usize) -> Self {
         let kinds = CutKind::ALL.to_vec();
         Self {
-            geometry,
+            flash: FlashId::Ram(geometry),
             seed,
             steps,
             faults: false,

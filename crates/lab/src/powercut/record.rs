@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::filesystem::{Fs, Recipe, Variant, operations};
-use super::flash::Flash;
+use super::filesystem::{Device, Fs, Recipe, Variant, operations};
 use super::state::{FileNow, FileStates, Tree};
 use super::workload::{self, Durable, Known, Step};
 use floatgate_stack::ubifs::Rename;
@@ -67,7 +66,7 @@ pub(super) struct Moment {
 
 /// Makes a filesystem, runs the workload and keeps the filesystem before every step.
 pub(super) fn record(
-    flash: Box<dyn Flash>,
+    flash: Device,
     faults: bool,
     seed: u64,
     steps: usize,

@@ -63,7 +63,7 @@ fn run_cuts(recording: &Recording, cuts: &[CutAt]) -> Result<Recovered, String> 
     for (number, cut) in again.iter().enumerate() {
         flash = cut_recovery(recording, flash, *cut, number as u64 + 1)?;
         done += u64::from(flash.is_lost());
-        power_on(&mut flash);
+        power_on(&mut flash)?;
     }
     let before = flash.operations();
     let mut fs = recording.recipe.mount(flash).map_err(|(what, _)| what)?;
@@ -89,7 +89,7 @@ fn cut_step(recording: &Recording, moment: &Moment, cut: CutAt) -> Result<Device
     if !flash.is_lost() {
         return Err(format!("the step ended before the cut: {what}"));
     }
-    power_on(&mut flash);
+    power_on(&mut flash)?;
     Ok(flash)
 }
 
@@ -108,9 +108,9 @@ fn order(flash: &mut Device, cut: CutAt, seed: u64) {
     flash.order(Some(Cut { operation: cut.operation, kind: cut.kind, seed }));
 }
 
-fn power_on(flash: &mut Device) {
+fn power_on(flash: &mut Device) -> Result<(), String> {
     flash.order(None);
-    flash.power_on();
+    flash.power_on().map_err(|what| format!("the chip cannot be driven any more: {what}"))
 }
 
 /// Compares what is there with what may be there.

@@ -10,10 +10,11 @@ mod suspend;
 
 pub use probe::{Identity, ProbeError};
 
-use super::bus::NorMem;
+use super::bus::{NorController, NorMem};
 use super::erase_map::EraseMap;
 use super::spec::CommandSet;
 use crate::host::HostProfile;
+use crate::power::Power;
 use crate::spi::PollPlan;
 use crate::timeline::Host;
 use crate::violation::Violation;
@@ -80,6 +81,27 @@ pub struct CfiDriver<B> {
     stride: u32,
     /// Command set 0001: the chip shows its status until told otherwise.
     shows_status: bool,
+}
+
+impl CfiDriver<NorController> {
+    /// The supply of controller and chip.
+    pub const fn power(&self) -> &Power {
+        self.bus.power()
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        self.bus.power_mut()
+    }
+
+    /// Power is back: the chip is set up again. The driver's time goes on.
+    ///
+    /// # Errors
+    /// A cut that comes meanwhile.
+    pub fn restart(&mut self) -> Result<(), ProbeError> {
+        self.bus.power_on();
+        Ok(self.set_up_again()?)
+    }
 }
 
 impl<B: NorMem> CfiDriver<B> {

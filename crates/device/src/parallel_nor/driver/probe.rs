@@ -104,6 +104,12 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(driver)
     }
 
+    /// Sets the chip up again, which is the same one but as after power-on.
+    pub(super) fn set_up_again(&mut self) -> Result<(), Violation> {
+        self.shows_status = false;
+        self.unlock_all()
+    }
+
     /// Chips that power up locked are unlocked, as Linux does (MTD_POWERUP_LOCK).
     fn unlock_all(&mut self) -> Result<(), Violation> {
         if !self.identity.instant_lock {

@@ -20,6 +20,16 @@ pub(super) fn reset<B: NandBus>(bus: &mut B, host: &mut Host, timeout: Nanos) ->
     bus.exec(host, &mut [Instr::Cmd(0xFF), Instr::Wait(timeout)])
 }
 
+/// Resets every target after power-on.
+pub(super) fn reset_all<B: NandBus>(bus: &mut B, host: &mut Host, targets: u32) -> Result<(), NandError> {
+    for target in 0..targets {
+        bus.select(target as u8);
+        reset(bus, host, T_RST_POWER_ON_MAX)?;
+    }
+    bus.select(0);
+    Ok(())
+}
+
 /// READ ID at `address`.
 fn read_id<B: NandBus>(bus: &mut B, host: &mut Host, address: u8, out: &mut [u8]) -> Result<(), NandError> {
     bus.exec(host, &mut [Instr::Cmd(0x90), Instr::Addr(Address::byte(address)), Instr::RegIn(out)])

@@ -22,11 +22,13 @@ pub use bbt::BlockState;
 pub use info::{ChipInfo, FoundBy};
 
 use super::address::RowMap;
-use super::bus::NandBus;
+use super::bus::{NandBus, NandChip};
+use super::controller::NandController;
 use super::spec::RawNandSpec;
 use super::timing::DataInterface;
 use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
 use crate::host::HostProfile;
+use crate::power::Power;
 use crate::timeline::Host;
 use bbt::Table;
 use can::Can;
@@ -105,6 +107,8 @@ pub struct RawNandDriver<B> {
     multi_plane: bool,
     /// Options that were asked for and are not in force, with the reason.
     not_given: Vec<String>,
+    /// Source of the table of bad blocks.
+    bad_blocks: BadBlocks,
     bbt: Table,
     /// Bad block tables on flash, per target; empty when there are none.
     copies: Vec<flash_bbt::Copies>,
@@ -121,6 +125,27 @@ pub struct RawNandDriver<B> {
     spare: Vec<u8>,
 }
 
+impl<C: NandChip> RawNandDriver<NandController<C>> {
+    /// The supply of controller and chips.
+    pub const fn power(&self) -> &Power {
+        self.bus.power()
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        self.bus.power_mut()
+    }
+
+    /// Power is back: the chips are set up again.
+    ///
+    /// # Errors
+    /// As [`RawNandDriver::probe`]; a cut that comes meanwhile.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.bus.power_on();
+        self.set_up_again()
+    }
+}
+
 impl<B: NandBus> RawNandDriver<B> {
     /// Finds the chip on `bus`, sets it up, and looks for bad blocks. `known` is the catalogue: what drivers know of chips
     /// beyond what these say. Time starts at 0.
@@ -133,12 +158,27 @@ impl<B: NandBus> RawNandDriver<B> {
         let interface = interface::choose(&mut bus, &mut host, &info)
             .map_err(|error| discover::kind(error).at(0, host.now()))?;
         let mut driver = Self::build(bus, host, rig, info, interface)?;
-        match rig.options.bad_blocks {
-            BadBlocks::Scan => driver.scan_markers()?,
-            BadBlocks::OnFlash => driver.load_flash_table()?,
-            BadBlocks::Ignore => {}
-        }
+        driver.look_for_bad_blocks()?;
         Ok(driver)
+    }
+
+    fn look_for_bad_blocks(&mut self) -> Result<(), Error> {
+        match self.bad_blocks {
+            BadBlocks::Scan => self.scan_markers(),
+            BadBlocks::OnFlash => self.load_flash_table(),
+            BadBlocks::Ignore => Ok(()),
+        }
+    }
+
+    /// Sets the chips up again, which are the same but as after power-on. The driver's time goes on.
+    fn set_up_again(&mut self) -> Result<(), Error> {
+        let chosen = discover::reset_all(&mut self.bus, &mut self.host, self.info.geometry.targets)
+            .and_then(|()| interface::choose(&mut self.bus, &mut self.host, &self.info));
+        self.interface = chosen.map_err(|error| self.failed(error, 0))?;
+        self.bbt = Table::new(self.geometry.blocks());
+        self.copies.clear();
+        self.otp_locked = false;
+        self.look_for_bad_blocks()
     }
 
     fn build(
@@ -169,6 +209,7 @@ impl<B: NandBus> RawNandDriver<B> {
             multi_plane: options.multi_plane && can.multi_plane.is_ok(),
             not_given: can.not_given(&options),
             ecc_oob: if engine.on_host() { g.oob_bytes as usize } else { 0 },
+            bad_blocks: options.bad_blocks,
             bbt: Table::new(geometry.blocks()),
             copies: Vec::new(),
             otp_locked: false,

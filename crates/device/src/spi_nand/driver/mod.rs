@@ -122,6 +122,7 @@ pub struct SpiNandDriver<S> {
     load_op: SpiOp,
     status_op: SpiOp,
     stream: Result<Stream, NoStream>,
+    options: SpiNandOptions,
     /// Selected die.
     die: u32,
     /// Configuration register of each die, as last written.

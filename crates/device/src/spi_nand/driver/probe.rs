@@ -7,7 +7,8 @@ use super::select::{Choice, NoStream, choose, operation};
 use super::{BlockState, ProbeError, SpiNandDriver, SpiNandOptions, Waits};
 use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
 use crate::host::HostProfile;
-use crate::spi::{Data, Direction, Mode, SpiError, SpiMem, SpiOp};
+use crate::power::Power;
+use crate::spi::{Data, Direction, Mode, SpiChip, SpiController, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
@@ -106,6 +107,27 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry
     }
 }
 
+impl<C: SpiChip> SpiNandDriver<SpiController<C>> {
+    /// The supply of controller and chip.
+    pub const fn power(&self) -> &Power {
+        self.bus.power()
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        self.bus.power_mut()
+    }
+
+    /// Power is back: the chip is set up again.
+    ///
+    /// # Errors
+    /// As [`SpiNandDriver::probe`]; a cut that comes meanwhile.
+    pub fn restart(&mut self) -> Result<(), ProbeError> {
+        self.bus.power_on();
+        self.set_up_again()
+    }
+}
+
 impl<S: SpiMem> SpiNandDriver<S> {
     /// Discovers the chip on `bus` among `database`, and sets it up: reset, bus mode, protection off, ECC, PHY.
     ///
@@ -144,6 +166,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             read_op: operation(&spec, &choice.read, Direction::In, g.page_bytes),
             load_op: operation(&spec, &choice.load.variant(), Direction::Out, g.raw_page_bytes()),
             stream: choice.stream,
+            options,
             die: 0,
             config: vec![0; spec.selectable_dies() as usize],
             page: vec![0xFF; g.raw_page_bytes() as usize],
@@ -152,6 +175,18 @@ impl<S: SpiMem> SpiNandDriver<S> {
         };
         driver.set_up(&choice)?;
         Ok(driver)
+    }
+
+    /// Sets the chip up again, which is the same one but as after power-on. The driver's time goes on.
+    fn set_up_again(&mut self) -> Result<(), ProbeError> {
+        reset(&mut self.bus, &mut self.host, &self.waits)?;
+        self.lines = Lines::single(&self.spec);
+        self.status_op = self.lines.get_feature(c::STATUS);
+        self.die = 0;
+        self.config.fill(0);
+        self.blocks.fill(BlockState::Unknown);
+        let choice = choose(&self.bus, &self.spec, may_stream(self.options, &self.engine))?;
+        self.set_up(&choice)
     }
 
     fn set_up(&mut self, choice: &Choice) -> Result<(), ProbeError> {

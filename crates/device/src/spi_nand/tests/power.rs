@@ -25,7 +25,7 @@ fn written(stores: bool) -> Driver {
 
 fn reboot(d: &Driver) -> Driver {
     let mut bus = d.bus().clone();
-    assert!(bus.power_lost());
+    assert!(bus.power().is_lost());
     bus.power_on();
     let ecc = Default::default();
     SpiNandDriver::probe(bus, &database(), HostProfile::default(), ecc, Default::default()).unwrap()
@@ -52,7 +52,7 @@ fn cut(d: &Driver, operation: fn(&mut Driver) -> Result<Done, Error>, share: f64
     let work = whole.bus().chip().last_work(0).unwrap();
     let mut d = d.clone();
     let (start, before) = (d.ready_at(), d.breakdown());
-    d.bus_mut().cut_power(Some(PowerCut::During { operation: 1, share }));
+    d.bus_mut().power_mut().order(Some(PowerCut::During { operation: 1, share }));
     let lost = operation(&mut d).err().unwrap();
     assert_eq!((lost.kind, lost.at), (ErrorKind::PowerLost, at(work, share)));
     assert_eq!((d.breakdown() - before).total(), d.ready_at().since(start));
@@ -118,7 +118,7 @@ fn a_cut_erase_keeps_the_data_spoils_it_or_looks_done() {
 fn between_operations_power_takes_nothing_with_it() {
     let mut d = written(true);
     let soon = d.ready_at() + Nanos::from_us(3);
-    d.bus_mut().cut_power(Some(PowerCut::At(soon)));
+    d.bus_mut().power_mut().order(Some(PowerCut::At(soon)));
     for _ in 0..2 {
         let (outcome, _) = page(&mut d, 0);
         assert_eq!(outcome, Err(ErrorKind::PowerLost), "until power is back");
@@ -129,7 +129,7 @@ fn between_operations_power_takes_nothing_with_it() {
     let mut whole = after.clone();
     erase(&mut whole).unwrap();
     let end = whole.bus().chip().last_work(0).unwrap().end;
-    after.bus_mut().cut_power(Some(PowerCut::At(end + Nanos::from_ns(1))));
+    after.bus_mut().power_mut().order(Some(PowerCut::At(end + Nanos::from_ns(1))));
     assert_eq!(erase(&mut after).err().unwrap().kind, ErrorKind::PowerLost);
     holds(&mut reboot(&after), 1, &[0xFF; PAGE]);
 }
@@ -191,7 +191,7 @@ fn a_reset_ends_an_erase_where_it_stands() {
 #[test]
 fn operations_are_counted() {
     let mut d = written(true);
-    d.bus_mut().cut_power(Some(PowerCut::During { operation: 3, share: 0.5 }));
+    d.bus_mut().power_mut().order(Some(PowerCut::During { operation: 3, share: 0.5 }));
     let data = vec![0; 4 * PAGE];
     let lost = d.write(d.ready_at(), BLOCK + 2 * PAGE as u64, &data).err().unwrap();
     assert_eq!((lost.kind, lost.addr), (ErrorKind::PowerLost, BLOCK + 4 * PAGE as u64));

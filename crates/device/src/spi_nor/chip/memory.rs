@@ -1,7 +1,8 @@
 //! Reads, programs and erases of the array.
 
 use super::SpiNor;
-use super::work::{Kind, Work, mix};
+use super::work::{Kind, Work};
+use crate::cut::{Undo, mix};
 use crate::spi::SpiOp;
 use crate::spi_nor::spec::{EraseType, RegisterSet};
 use crate::violation::Violation;
@@ -19,7 +20,7 @@ impl SpiNor {
         if start < self.work.end {
             self.check_other_bank(addr, len)?;
         }
-        if self.suspended.is_some_and(|s| s.work.overlaps(addr, len)) {
+        if self.suspended.as_ref().is_some_and(|s| s.work.overlaps(addr, len)) {
             return Err(Violation::Sequence("read of the block whose program or erase is suspended"));
         }
         self.regs.reset_armed = false;
@@ -79,14 +80,11 @@ impl SpiNor {
         let row = (addr / page) as usize;
         self.check_erased(row, column, head)?;
         self.check_erased(row, 0, tail)?;
+        let undo = Undo::program(&self.array, row);
         self.finish_program(row, column, head, tail);
         let time = self.program_time(bytes.len() as u64);
-        self.begin(Work {
-            since: end,
-            end: end + time,
-            what: "tPP",
-            ..self.change(Kind::Program, start, page)
-        });
+        let change = self.change(Kind::Program, start, page);
+        self.begin(Work { since: end, end: end + time, what: "tPP", ..change }, undo);
         Ok(())
     }
 
@@ -139,9 +137,10 @@ impl SpiNor {
         let start = u64::from(op.addr) / len * len;
         self.check_target(start, len)?;
         self.check_suspended(Kind::Erase, start, len)?;
-        self.erase_range(start, len);
+        let undo = self.erase_range(start, len);
         let time = self.erase_time(&kind, start);
-        self.begin(Work { since: end, end: end + time, what: "tE", ..self.change(Kind::Erase, start, len) });
+        let change = self.change(Kind::Erase, start, len);
+        self.begin(Work { since: end, end: end + time, what: "tE", ..change }, undo);
         Ok(())
     }
 
@@ -152,21 +151,25 @@ impl SpiNor {
         self.check_outside_otp()?;
         self.check_target(0, size)?;
         self.check_suspended(Kind::Erase, 0, size)?;
-        self.erase_range(0, size);
+        let undo = self.erase_range(0, size);
         let time = self.spec.timing.t_ce_us.typ;
-        self.begin(Work { since: end, end: end + time, what: "tCE", ..self.change(Kind::Erase, 0, size) });
+        let change = self.change(Kind::Erase, 0, size);
+        self.begin(Work { since: end, end: end + time, what: "tCE", ..change }, undo);
         Ok(())
     }
 
-    fn erase_range(&mut self, start: u64, len: u64) {
+    /// Erases blocks, unless they fail; returns what a cut needs.
+    fn erase_range(&mut self, start: u64, len: u64) -> Undo {
         let block = self.block_bytes();
+        let blocks = (start / block) as usize..((start + len) / block) as usize;
         let fails = self.bad_blocks.range(start..start + len).next().is_some();
         self.regs.erase_failed = fails || self.regs.erase_failed && self.fail_bits_stay();
-        if !fails {
-            for index in start / block..(start + len) / block {
-                self.array.erase(index as usize);
-            }
+        if fails {
+            return Undo::Nothing;
         }
+        let undo = Undo::erase(&self.array, blocks.clone());
+        blocks.for_each(|index| self.array.erase(index));
+        undo
     }
 
     /// Typical, or the tail's when the seed says that this block is slow.
@@ -184,9 +187,10 @@ impl SpiNor {
         Work { kind, from, to: from + len, bank: self.bank(from), ..Work::default() }
     }
 
-    fn begin(&mut self, work: Work) {
+    fn begin(&mut self, work: Work, undo: Undo) {
         self.regs.wel = false;
-        self.work = work;
+        self.work = Work { length: work.end.since(work.since), ..work };
+        self.undo = undo;
     }
 
     pub(super) const fn check_write_enable(&self) -> Result<(), Violation> {
@@ -205,7 +209,7 @@ impl SpiNor {
 
     /// While an erase is suspended, other blocks may be programmed. Nothing else may begin.
     fn check_suspended(&self, kind: Kind, addr: u64, len: u64) -> Result<(), Violation> {
-        match self.suspended {
+        match &self.suspended {
             None => Ok(()),
             Some(s) if s.work.kind == Kind::Erase && kind == Kind::Program && !s.work.overlaps(addr, len) => {
                 Ok(())

@@ -18,6 +18,7 @@ mod work;
 use super::check::BadSpec;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
+use crate::cut::Undo;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
@@ -40,6 +41,8 @@ pub struct SpiNor {
     regs: Registers,
     otp: Otp,
     work: Work,
+    /// State before this work.
+    undo: Undo,
     suspended: Option<Suspended>,
     /// Pages whose next programs fail, by address of the page.
     bad_pages: BTreeSet<u64>,
@@ -68,6 +71,7 @@ impl SpiNor {
             regs: Registers::new(&spec),
             otp: Otp::new(&spec, seed),
             work: Work::default(),
+            undo: Undo::Nothing,
             suspended: None,
             bad_pages: BTreeSet::new(),
             bad_blocks: BTreeSet::new(),
@@ -208,6 +212,10 @@ impl SpiChip for SpiNor {
         if self.spec.reset_pin {
             self.reset(at);
         }
+    }
+
+    fn power_cut(&mut self, at: Instant) {
+        self.reset(at);
     }
 }
 

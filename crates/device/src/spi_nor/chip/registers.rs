@@ -115,7 +115,7 @@ impl SpiNor {
     }
 
     fn is_suspended(&self, kind: Kind) -> bool {
-        self.suspended.is_some_and(|s| s.work.kind == kind)
+        self.suspended.as_ref().is_some_and(|s| s.work.kind == kind)
     }
 
     /// Spansion's status register: erase failed 5, program failed 6.

@@ -1,6 +1,7 @@
 //! What the chip does by itself: programs, erases, register writes; suspending, resuming and cutting them short.
 
 use super::SpiNor;
+use crate::cut::{Undo, mix};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
@@ -24,14 +25,17 @@ pub(super) struct Work {
     pub(super) bank: u8,
     pub(super) since: Instant,
     pub(super) end: Instant,
+    /// Time that all of it takes.
+    pub(super) length: Nanos,
     pub(super) what: &'static str,
 }
 
 /// Work that waits for RESUME.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Suspended {
     pub(super) work: Work,
     left: Nanos,
+    undo: Undo,
 }
 
 impl Work {
@@ -55,7 +59,8 @@ impl SpiNor {
         if self.suspended.is_some() {
             return Err(Violation::Sequence("something is suspended already"));
         }
-        self.suspended = Some(Suspended { work: self.work, left: self.work.end.since(end) });
+        let undo = std::mem::take(&mut self.undo);
+        self.suspended = Some(Suspended { work: self.work, left: self.work.end.since(end), undo });
         let bank = self.work.bank;
         self.work = Work { bank, ..Work::other(end, spec.latency_us, "tSUS") };
         Ok(())
@@ -66,43 +71,28 @@ impl SpiNor {
         let Some(suspended) = self.suspended.take() else {
             return Err(Violation::Sequence("nothing is suspended"));
         };
+        self.undo = suspended.undo;
         self.work = Work { since: end, end: end + suspended.left, ..suspended.work };
         Ok(())
     }
 
-    /// Reset by command or pin: volatile state is as after power-on. A program or erase that was under way leaves bits
-    /// in doubt.
+    /// Reset by command or pin: volatile state is as after power-on. A program or erase that was under way is left half done.
     pub(super) fn reset(&mut self, at: Instant) {
         if at < self.work.end {
-            self.spoil(self.work);
+            let undo = std::mem::take(&mut self.undo);
+            self.cut_off(self.work, self.work.end.since(at), undo);
         }
-        if let Some(suspended) = self.suspended.take() {
-            self.spoil(suspended.work);
+        if let Some(Suspended { work, left, undo }) = self.suspended.take() {
+            self.cut_off(work, left, undo);
         }
         self.regs.power_on(&self.spec);
         self.otp.entered = false;
         self.work = Work::other(at, self.spec.timing.t_rst_us, "tRST");
     }
 
-    /// An interrupted program or erase: in each page that it covered, one bit in some byte reads wrong. A whole-chip
-    /// erase spoils the first block only, which is enough to be found out.
-    fn spoil(&mut self, work: Work) {
-        if work.kind == Kind::Other || !self.array.stores() {
-            return;
-        }
-        let page = self.array.page_bytes() as u64;
-        let to = work.to.min(work.from + 256 * page);
-        for row in work.from / page..to.div_ceil(page) {
-            let bit = mix(self.seed ^ row) % (page * 8);
-            self.array.inject(row as usize, bit as u32);
-        }
+    /// Leaves a program or an erase half done, of which so much time is left.
+    fn cut_off(&mut self, work: Work, left: Nanos, undo: Undo) {
+        let share = 1.0 - left.as_ns() as f64 / work.length.as_ns().max(1) as f64;
+        undo.cut(&mut self.array, share.clamp(0.0, 1.0), mix(self.seed ^ work.end.as_ns()));
     }
-}
-
-/// A hash of 64 bits (the finaliser of SplitMix64, public domain), for chance that repeats.
-pub(super) const fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }

@@ -31,6 +31,8 @@ use floatgate_mtd::{Breakdown, Done, Error, Geometry, Instant, Mtd, OtpArea, Otp
 pub struct SpiNorDriver<S> {
     host: Host,
     profile: HostProfile,
+    /// Options as the user gave them.
+    asked: Options,
     geometry: Geometry,
     engine: Engine<S>,
     phy: PhyState,

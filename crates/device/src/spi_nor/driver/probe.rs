@@ -5,7 +5,10 @@ use super::choose::{AddressWay, Choice, choose};
 use super::engine::{Engine, Failures, Ops, bounce};
 use super::options::Options;
 use crate::host::HostProfile;
-use crate::spi::{Data, Direction, Mode, PhyState, PhyTooFast, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::power::Power;
+use crate::spi::{
+    Data, Direction, Mode, PhyState, PhyTooFast, PollPlan, SpiChip, SpiController, SpiError, SpiMem, SpiOp,
+};
 use crate::spi_nor::sfdp::{NotEnough, learn, merge};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
@@ -128,6 +131,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         let id = read_id(&mut bus, &mut host)?;
         let spec = identify(&mut bus, &mut host, database, &id)?;
         let choice = choose(&bus, &spec, &options)?;
+        let asked = options;
         let options = options.on(&profile);
         let mut engine = Engine {
             ops: Ops::of(&spec, &options, &choice, false),
@@ -140,7 +144,35 @@ impl<S: SpiMem> SpiNorDriver<S> {
         };
         engine.set_up(&mut host, &choice)?;
         let phy = if engine.bus.wants_phy() { engine.calibrate(&mut host)? } else { PhyState::Uncalibrated };
-        Ok(Self { host, profile, geometry: geometry(&engine), engine, phy })
+        Ok(Self { host, profile, asked, geometry: geometry(&engine), engine, phy })
+    }
+}
+
+impl<C: SpiChip> SpiNorDriver<SpiController<C>> {
+    /// The supply of controller and chip.
+    pub const fn power(&self) -> &Power {
+        self.engine.bus.power()
+    }
+
+    /// The supply, for cutting it.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        self.engine.bus.power_mut()
+    }
+
+    /// Power is back: the chip, which is the same one but as after power-on, is set up again. The driver's time goes on.
+    ///
+    /// # Errors
+    /// As [`SpiNorDriver::probe`]; a cut that comes meanwhile.
+    pub fn restart(&mut self) -> Result<(), ProbeError> {
+        self.engine.bus.power_on();
+        reset(&mut self.engine.bus, &mut self.host);
+        let choice = choose(&self.engine.bus, &self.engine.spec, &self.asked)?;
+        self.engine.ops = Ops::of(&self.engine.spec, &self.engine.options, &choice, false);
+        self.engine.set_up(&mut self.host, &choice)?;
+        if self.engine.bus.wants_phy() {
+            self.phy = self.engine.calibrate(&mut self.host)?;
+        }
+        Ok(())
     }
 }
 

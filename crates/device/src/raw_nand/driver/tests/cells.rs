@@ -8,7 +8,7 @@ use crate::raw_nand::controller::{NandBoard, NandController};
 use crate::raw_nand::driver::{BadBlocks, RawNandDriver};
 use crate::raw_nand::spec::{RawNandSpec, ReadRetry, RetryKind};
 use crate::raw_nand::testing::{Driver, driver, ideal_controller, mx30lf2g18ac, nv_ddr, rig};
-use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode, replace_block};
+use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -196,37 +196,6 @@ fn a_page_that_needs_it_asks_to_be_moved() {
         }
     }
     assert!((1..64).contains(&asked), "{asked}");
-}
-
-#[test]
-fn data_of_a_failed_block_moves_and_the_block_is_marked() {
-    let spec = mx30lf2g18ac();
-    let mut device = driver(&spec, rig()).unwrap();
-    let block = u64::from(device.geometry().erase_bytes);
-    let data = noise(9, 5 * 2048);
-    device.write(NOW, 3 * block, &data).unwrap();
-    device.write_oob(NOW, 3 * block + 5 * 2048, &[7; 2048], &[1, 2], OobMode::Auto).unwrap();
-    let chip = device.bus_mut().chip_mut(0).unwrap();
-    chip.set_faults(3, BlockFaults { program: true, erase: true });
-    chip.set_faults(8, BlockFaults { program: false, erase: true });
-    // One page has more wrong bits than the code corrects.
-    (0..5).for_each(|bit| chip.array_mut().inject(3 * 64 + 1, bit));
-    let failed = device.write(NOW, 3 * block + 6 * 2048, &data[..2048]).unwrap_err();
-    assert_eq!(failed.kind, ErrorKind::ProgramFailed);
-    let unfit = replace_block(&mut device, 3 * block, 8 * block, NOW).unwrap_err();
-    assert_eq!((unfit.kind, unfit.addr), (ErrorKind::EraseFailed, 8 * block));
-    assert!(!device.is_bad(NOW, 3 * block).unwrap().0);
-    // A block that takes no mark at all is bad for this driver, and the caller hears of it.
-    let error = replace_block(&mut device, 3 * block, 9 * block, NOW).unwrap_err();
-    assert_eq!((error.kind, error.addr), (ErrorKind::ProgramFailed, 3 * block));
-    assert_eq!(device.block_state(3), BlockState::Worn);
-    let mut back = vec![0; 5 * 2048];
-    device.read(NOW, 9 * block, &mut back).unwrap();
-    assert!(back[..2048] == data[..2048] && back[2048..4096].iter().all(|b| *b == 0xFF));
-    assert!(back[4096..] == data[4096..]);
-    let mut oob = [0; 3];
-    device.read_oob(NOW, 9 * block + 5 * 2048, &mut [], &mut oob, OobMode::Auto).unwrap();
-    assert_eq!(oob, [1, 2, 0xFF]);
 }
 
 #[test]

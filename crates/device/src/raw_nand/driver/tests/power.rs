@@ -2,7 +2,7 @@
 
 use super::super::RawNandRig;
 use super::bad_blocks::probe_again;
-use crate::raw_nand::controller::PowerCut;
+use crate::power::PowerCut;
 use crate::raw_nand::spec::RawNandSpec;
 use crate::raw_nand::testing::{Driver, driver, mlc, mx30lf2g18ac, rig};
 use floatgate_mtd::{Error, ErrorKind, Instant, Mtd, Nanos, PairingScheme};
@@ -14,12 +14,12 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 fn cut(device: &mut Driver, operation: u64, share: f64) {
-    device.bus_mut().cut_power(Some(PowerCut::During { operation, share }));
+    device.bus_mut().power_mut().order(Some(PowerCut::During { operation, share }));
 }
 
 /// The chip after power came back, with a new driver.
 fn revived(device: &mut Driver, rig: RawNandRig) -> Driver {
-    assert!(device.bus().power_lost());
+    assert!(device.bus().power().is_lost());
     probe_again(device.bus().chip(0).unwrap().clone(), rig)
 }
 
@@ -80,7 +80,7 @@ fn the_page_that_was_next_can_still_be_programmed() {
     device = probe_again(device.bus().chip(0).unwrap().clone(), cached);
     // Time passes in the first program while the second is already in its register.
     let now = device.ready_at();
-    device.bus_mut().cut_power(Some(PowerCut::At(now + Nanos::from_us(190))));
+    device.bus_mut().power_mut().order(Some(PowerCut::At(now + Nanos::from_us(190))));
     assert!(device.write(now, 0, &noise(1, 3 * size)).is_err());
     let mut next = revived(&mut device, rig());
     assert_eq!(page(&mut next, 0), Err(ErrorKind::Uncorrectable));
@@ -122,7 +122,7 @@ fn an_erase_cut_short_leaves_data_a_mess_or_a_weak_block() {
 fn what_was_finished_stays_and_nothing_works_until_power_is_back() {
     let mut device = driver(&mx30lf2g18ac(), rig()).unwrap();
     let at = device.write(NOW, 0, &noise(1, 2048)).unwrap().at;
-    device.bus_mut().cut_power(Some(PowerCut::At(at + Nanos::from_us(5))));
+    device.bus_mut().power_mut().order(Some(PowerCut::At(at + Nanos::from_us(5))));
     // Nobody noticed while nothing was asked for.
     let later = at + Nanos::from_ms(1);
     for _ in 0..2 {

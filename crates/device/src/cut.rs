@@ -1,0 +1,175 @@
+//! A program or an erase of NOR cells that power or a reset cut off.
+//!
+//! Data sheets of both interfaces describe the embedded algorithms: a program takes the words of the buffer one after the other;
+//! an erase first programs every cell to 0, then erases until all are 1. Two assumptions: the first part takes a fifth of the
+//! erase, and in the second each cell turns at a moment of its own, evenly spread. Cells that were programmed or erased too
+//! little and read one way today and another tomorrow are left out.
+
+use crate::array::{Array, BlockContent};
+
+/// Share of an erase in which all cells are programmed. Assumed.
+const PREPROGRAM: f64 = 0.2;
+
+/// State before an operation: what it takes to leave it half done.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Undo {
+    /// Nothing of the array changes.
+    #[default]
+    Nothing,
+    /// The page before it was programmed; `None` for an erased one.
+    Program {
+        /// Row of the page.
+        row: usize,
+        /// Its bytes.
+        before: Option<Vec<u8>>,
+    },
+    /// Blocks of the array before they were erased.
+    Erase(Vec<(usize, BlockContent)>),
+}
+
+impl Undo {
+    /// Of a program of a page that is about to begin.
+    pub(crate) fn program(array: &Array, row: usize) -> Self {
+        if !array.stores() {
+            return Self::Nothing;
+        }
+        Self::Program { row, before: array.stored(row).map(<[u8]>::to_vec) }
+    }
+
+    /// Of an erase of array blocks that is about to begin.
+    pub(crate) fn erase(array: &Array, blocks: std::ops::Range<usize>) -> Self {
+        if !array.stores() {
+            return Self::Nothing;
+        }
+        Self::Erase(blocks.map(|block| (block, array.content(block))).collect())
+    }
+
+    /// The same erase takes these blocks, too.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Erase(mut blocks), Self::Erase(more)) => {
+                blocks.extend(more);
+                Self::Erase(blocks)
+            }
+            (Self::Nothing, other) | (other, _) => other,
+        }
+    }
+
+    /// Leaves the operation, which the array shows as finished, at this share of it (0 to 1). Its blocks are erased one after
+    /// the other.
+    pub(crate) fn cut(self, array: &mut Array, share: f64, seed: u64) {
+        match self {
+            Self::Nothing => {}
+            Self::Program { row, before } => cut_program(array, row, before, share, seed),
+            Self::Erase(blocks) => {
+                let done = share * blocks.len() as f64;
+                for (turn, (block, before)) in blocks.into_iter().enumerate() {
+                    let share = (done - turn as f64).clamp(0.0, 1.0);
+                    if share < 1.0 {
+                        array.restore(block, before);
+                        cut_erase(array, block, share, seed);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cut_program(array: &mut Array, row: usize, before: Option<Vec<u8>>, share: f64, seed: u64) {
+    let Some(new) = array.stored(row) else { return };
+    let mut page = before.unwrap_or_else(|| vec![0xFF; new.len()]);
+    let changed: Vec<(usize, u8)> = (0..)
+        .zip(page.iter().zip(new))
+        .filter(|(_, (old, new))| old != new)
+        .map(|(at, (_, new))| (at, *new))
+        .collect();
+    let bits = (changed.len() as f64 * 8.0 * share) as usize;
+    for (turn, (at, new)) in changed.into_iter().enumerate() {
+        page[at] = match bits.saturating_sub(turn * 8) {
+            0 => break,
+            8.. => new,
+            // Of the word under way a part of the bits.
+            few => page[at] & (new | some_bits(seed ^ row as u64, at as u64, 1.0 - few as f64 / 8.0)),
+        };
+    }
+    array.put(row, Some(page));
+}
+
+fn cut_erase(array: &mut Array, block: usize, share: f64, seed: u64) {
+    let rows = array.rows_of(block);
+    if share < PREPROGRAM {
+        let done = (rows.len() as f64 * share / PREPROGRAM) as usize;
+        for row in rows.take(done) {
+            array.put(row, Some(vec![0; array.page_bytes()]));
+        }
+        return;
+    }
+    let ones = (share - PREPROGRAM) / (1.0 - PREPROGRAM);
+    for row in rows {
+        let page = (0..array.page_bytes() as u64).map(|at| some_bits(seed ^ row as u64, at, ones)).collect();
+        array.put(row, Some(page));
+    }
+}
+
+/// A byte whose bits are 1 with this probability.
+fn some_bits(seed: u64, at: u64, ones: f64) -> u8 {
+    let random = mix(mix(seed) ^ at);
+    let least = (ones * 256.0) as u64;
+    (0..8).fold(0, |byte, bit| byte | u8::from((random >> (8 * bit)) & 0xFF < least) << bit)
+}
+
+/// A hash of 64 bits (the finaliser of SplitMix64, public domain), for chance that repeats.
+pub(crate) const fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array() -> Array {
+        let mut array = Array::new(64, 4, 2, true);
+        array.program(1, 0, &[0x0F; 64]);
+        array
+    }
+
+    fn page(array: &Array, row: usize) -> Vec<u8> {
+        let mut page = vec![0; 64];
+        array.read(row, 0, &mut page);
+        page
+    }
+
+    #[test]
+    fn a_program_is_cut_off_at_a_byte() {
+        for (share, whole) in [(0.0, 0), (0.5, 32), (1.0, 64)] {
+            let mut array = array();
+            let undo = Undo::program(&array, 1);
+            array.program(1, 0, &[0x03; 64]);
+            undo.cut(&mut array, share, 1);
+            let page = page(&array, 1);
+            assert!(page[..whole].iter().all(|&byte| byte == 0x03), "{share}");
+            assert!(page[whole..].iter().all(|&byte| byte == 0x0F), "{share}");
+        }
+    }
+
+    #[test]
+    fn an_erase_programs_first() {
+        let cut = |share| {
+            let mut array = array();
+            let undo = Undo::erase(&array, 0..1);
+            array.erase(0);
+            undo.cut(&mut array, share, 1);
+            array
+        };
+        assert_eq!(page(&cut(0.0), 1), [0x0F; 64]);
+        let first = cut(0.1);
+        assert_eq!((page(&first, 0), page(&first, 3)), (vec![0; 64], vec![0xFF; 64]));
+        let ones = |array: &Array| page(array, 1).iter().map(|byte| byte.count_ones()).sum::<u32>();
+        let counts = [0.25, 0.5, 0.9].map(|share| ones(&cut(share)));
+        assert!(counts.is_sorted() && counts[0] < 100 && counts[2] > 400, "{counts:?}");
+        assert_eq!(page(&cut(1.0), 1), [0xFF; 64]);
+    }
+}

@@ -1,0 +1,272 @@
+//! A driver with its chip behind it, whatever its kind: an [`Mtd`] that can be watched, copied, and lose its power.
+
+use crate::parallel_nor::{CfiDriver, NorController, NorMem};
+use crate::power::Power;
+use crate::raw_nand::{ChipInfo, DataInterface, NandBoard, NandController, RawNand, RawNandDriver};
+use crate::spi::{Clock, PhyState, SpiChip, SpiController, SpiMem, SpiOp};
+use crate::spi_nand::{SpiNand, SpiNandDriver};
+use crate::spi_nor::{SpiNor, SpiNorDriver};
+use crate::timeline::Host;
+use floatgate_mtd::{Mtd, Partition, SlcMode};
+use serde::Serialize;
+use std::fmt;
+
+/// Link between driver and chip, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Read operation or interface: `1S-8S-8S CBh, 8 dummies`.
+    pub read: String,
+    /// Write operation or interface.
+    pub write: String,
+    /// Clock of a page read's data in Hz; 0 where there is none.
+    pub clock_hz: u32,
+    /// Bus mode of reads, as a setup writes it; empty where there is none.
+    pub mode: String,
+    /// Requests of the setup that are not met, each with the reason.
+    pub not_given: Vec<String>,
+    /// Whatever else was found out: calibration, dies, retry modes.
+    pub notes: Vec<String>,
+}
+
+/// A driver with its chip.
+pub trait Device: Mtd + fmt::Debug + Send + Sync {
+    /// The driver's thread.
+    fn host(&mut self) -> &mut Host;
+
+    /// Bus modes and clocks between driver and chip.
+    fn link(&self) -> Link;
+
+    /// The supply of controller and chip.
+    fn power(&self) -> &Power;
+
+    /// The supply, for cutting it.
+    fn power_mut(&mut self) -> &mut Power;
+
+    /// Power is back: the driver sets the chip up again, as after power-on. Its time goes on.
+    ///
+    /// # Errors
+    /// Reason why the chip cannot be driven, in words; that is also a cut which comes meanwhile.
+    fn restart(&mut self) -> Result<(), String>;
+
+    /// A copy that goes its own way. Blocks that neither changes are shared.
+    fn fork(&self) -> Box<dyn Device>;
+}
+
+impl Clone for Box<dyn Device> {
+    fn clone(&self) -> Self {
+        (**self).fork()
+    }
+}
+
+/// Forwards all but [`Device::link`] to the device under a layer.
+macro_rules! forward_device {
+    () => {
+        fn host(&mut self) -> &mut Host {
+            self.inner_mut().host()
+        }
+
+        fn power(&self) -> &Power {
+            self.inner().power()
+        }
+
+        fn power_mut(&mut self) -> &mut Power {
+            self.inner_mut().power_mut()
+        }
+
+        fn restart(&mut self) -> Result<(), String> {
+            self.inner_mut().restart()
+        }
+
+        fn fork(&self) -> Box<dyn Device> {
+            Box::new(self.clone())
+        }
+    };
+}
+
+impl Device for SlcMode<Box<dyn Device>> {
+    forward_device!();
+
+    fn link(&self) -> Link {
+        let mut link = self.inner().link();
+        let scheme = self.inner().geometry().pairing.scheme();
+        link.notes.push(format!("slc-mode: LSB pages only, pairing {scheme}"));
+        link
+    }
+}
+
+impl Device for Partition<Box<dyn Device>> {
+    forward_device!();
+
+    fn link(&self) -> Link {
+        self.inner().link()
+    }
+}
+
+fn describe(op: &SpiOp, clock: Clock) -> String {
+    let mhz = f64::from(clock.hz()) / 1e6;
+    match op.dummy_cycles {
+        0 => format!("{} {:02X}h at {mhz:.2} MHz", op.mode, op.opcode),
+        n => format!("{} {:02X}h with {n} dummy cycles at {mhz:.2} MHz", op.mode, op.opcode),
+    }
+}
+
+fn spi_link<C: SpiChip>(bus: &SpiController<C>, read: &SpiOp, write: &SpiOp) -> Link {
+    let clock = bus.clock(read, true);
+    let mut not_given: Vec<String> = [read, write].into_iter().filter_map(|op| bus.clock_note(op)).collect();
+    not_given.dedup();
+    Link {
+        read: describe(read, clock),
+        write: describe(write, bus.clock(write, true)),
+        clock_hz: clock.hz(),
+        mode: read.mode.to_string(),
+        not_given,
+        notes: Vec::new(),
+    }
+}
+
+fn calibrated(state: PhyState) -> Option<String> {
+    match state {
+        PhyState::Calibrated { tap, eye: (from, to) } => {
+            Some(format!("PHY calibrated: tap {tap}, eye {from} to {to}"))
+        }
+        PhyState::Uncalibrated => None,
+    }
+}
+
+impl Device for SpiNandDriver<SpiController<SpiNand>> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn power(&self) -> &Power {
+        self.power()
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        self.power_mut()
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.restart().map_err(|error| error.to_string())
+    }
+
+    fn fork(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    fn link(&self) -> Link {
+        let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
+        if let Some(stream) = self.continuous_operation() {
+            link.notes
+                .push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
+        }
+        link.not_given.extend(self.not_given());
+        link.notes.extend(calibrated(self.bus().phy_state()));
+        link.notes.extend(self.ecc_engine().describe());
+        link
+    }
+}
+
+impl Device for SpiNorDriver<SpiController<SpiNor>> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn power(&self) -> &Power {
+        self.power()
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        self.power_mut()
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.restart().map_err(|error| error.to_string())
+    }
+
+    fn fork(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    fn link(&self) -> Link {
+        let mut link = spi_link(self.bus(), self.read_op(), self.program_op());
+        link.notes.extend(calibrated(self.phy()));
+        link
+    }
+}
+
+impl Device for RawNandDriver<NandController<RawNand>> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn power(&self) -> &Power {
+        self.power()
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        self.power_mut()
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.restart().map_err(|error| error.to_string())
+    }
+
+    fn fork(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    fn link(&self) -> Link {
+        let what = self.interface().to_string();
+        let notes = self.ecc_engine().describe().into_iter().collect();
+        let slower = slower_interface(self.bus().board(), self.info(), self.interface());
+        let not_given = slower.into_iter().chain(self.not_given().iter().cloned()).collect();
+        Link { read: what.clone(), write: what.clone(), mode: what, not_given, notes, clock_hz: 0 }
+    }
+}
+
+/// Reason for which a raw NAND runs in another interface than the board asks for.
+fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> Option<String> {
+    let asked = board.interface.filter(|asked| *asked != used)?;
+    let offers = match asked {
+        DataInterface::Sdr(mode) => info.sdr_modes.contains(mode),
+        DataInterface::NvDdr(mode) => info.timing_feature && info.nvddr_modes.contains(mode),
+    };
+    let why = match offers {
+        false => "the chip does not offer it",
+        true if used == DataInterface::POWER_ON && board.no_ready_pin => {
+            "without R/B# (bus.no_ready_pin) the chip cannot be asked whether it followed the switch"
+        }
+        true if used == DataInterface::POWER_ON => "the chip does not follow the switch",
+        true => "the controller does not offer it",
+    };
+    Some(format!("bus.interface asks for {asked} and gets {used}: {why}"))
+}
+
+impl Device for CfiDriver<NorController> {
+    fn host(&mut self) -> &mut Host {
+        self.host_mut()
+    }
+
+    fn power(&self) -> &Power {
+        self.power()
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        self.power_mut()
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.restart().map_err(|error| error.to_string())
+    }
+
+    fn fork(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    fn link(&self) -> Link {
+        let word = self.bus().word_bytes() * 8;
+        let what = format!("{word} bits, memory mapped");
+        Link { read: what.clone(), write: what, ..Link::default() }
+    }
+}

@@ -1,0 +1,190 @@
+//! From a setup to a filesystem: chip, controller, driver, partition, UBI, UBIFS, all on one clock.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::rig::{Device, Rig};
+use floatgate_media::ubifs::{Compression, MIN_LEB_BYTES};
+use floatgate_mtd::{Instant, Mtd};
+use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
+use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, MountOptions, Ubifs};
+use serde::{Deserialize, Serialize};
+
+/// A filesystem on UBI on a device.
+pub type OnUbi<M> = Ubifs<UbiVolume<M>>;
+
+/// Name of the volume.
+const VOLUME: &[u8] = b"data";
+
+/// Kind of a filesystem.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FilesystemKind {
+    /// UBIFS on UBI.
+    #[default]
+    Ubifs,
+}
+
+/// Compression of new files, as the options of a mount name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileCompression {
+    /// None.
+    None,
+    /// LZO.
+    #[default]
+    Lzo,
+    /// Zlib (deflate).
+    Zlib,
+    /// Zstandard.
+    Zstd,
+}
+
+/// The filesystem on the partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Filesystem {
+    /// Kind of the filesystem.
+    pub kind: FilesystemKind,
+    /// Compression of new files.
+    pub compression: FileCompression,
+    /// Every change is on flash when the call returns (`-o sync`).
+    pub sync: bool,
+    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
+    pub bulk_read: bool,
+    /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
+    pub fastmap: bool,
+}
+
+impl Filesystem {
+    /// The `[filesystem]` table of a setup.
+    ///
+    /// # Errors
+    /// A wrong value.
+    pub fn of_setup(config: &Config) -> Result<Self, Error> {
+        Ok(config.extract_or_default("filesystem")?)
+    }
+
+    /// Parameters of the layers.
+    pub fn layers(&self) -> Layers {
+        let compression = match self.compression {
+            FileCompression::None => Compression::None,
+            FileCompression::Lzo => Compression::Lzo,
+            FileCompression::Zlib => Compression::Zlib,
+            FileCompression::Zstd => Compression::Zstd,
+        };
+        let fastmap = if self.fastmap {
+            floatgate_stack::ubi::FastmapUse::Write
+        } else {
+            floatgate_stack::ubi::FastmapUse::Never
+        };
+        Layers {
+            attach: AttachOptions { fastmap, ..AttachOptions::default() },
+            format: FormatOptions { compression, ..FormatOptions::default() },
+            behaviour: Behaviour { sync: self.sync, bulk_read: self.bulk_read, ..Behaviour::default() },
+        }
+    }
+}
+
+/// Parameters of UBI and UBIFS.
+#[derive(Clone, Debug)]
+pub struct Layers {
+    /// Of attaching; the time is replaced.
+    pub attach: AttachOptions,
+    /// Of a new filesystem; the number of LEBs is replaced.
+    pub format: FormatOptions,
+    /// Of the mounted filesystem.
+    pub behaviour: Behaviour,
+}
+
+impl Layers {
+    /// Formats a device for UBI, with one volume of `lebs` LEBs, all if there are fewer, and a new filesystem on it.
+    ///
+    /// # Errors
+    /// Reason why there can be none, in words.
+    pub fn make<M: Mtd + Send + 'static>(&self, mtd: M, now: Instant, lebs: u32) -> Result<OnUbi<M>, String> {
+        let format = UbiFormat { now, ..UbiFormat::default() };
+        let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
+        let attach = AttachOptions { now, ..self.attach.clone() };
+        let mut ubi = Ubi::attach(mtd, &attach).map_err(|error| error.fault.to_string())?;
+        let lebs = lebs.min(ubi.info().available_lebs);
+        let id = ubi.create_volume(&NewVolume::dynamic(VOLUME, lebs)).map_err(|error| error.to_string())?;
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error.to_string())?;
+        let format = FormatOptions { max_lebs: Some(lebs), ..self.format.clone() };
+        let made = Ubifs::format(volume, &format, self.behaviour);
+        let mut fs = made.map_err(|(error, _)| error.to_string())?;
+        fs.sync().map_err(|error| error.to_string())?;
+        Ok(fs)
+    }
+
+    /// Attaches UBI, as after power-on. With the error comes the device.
+    ///
+    /// # Errors
+    /// Reason why it does not attach, in words.
+    pub fn attach<M: Mtd + Send + 'static>(&self, mtd: M, now: Instant) -> Result<Ubi<M>, (String, M)> {
+        Ubi::attach(mtd, &AttachOptions { now, ..self.attach.clone() })
+            .map_err(|error| (format!("UBI does not attach: {}", error.fault), error.mtd))
+    }
+
+    /// Mounts the filesystem on attached UBI. With the error comes the device.
+    ///
+    /// # Errors
+    /// Reason why it does not mount, in words.
+    pub fn mount_attached<M: Mtd + Send + 'static>(&self, ubi: Ubi<M>) -> Result<OnUbi<M>, (String, M)> {
+        let Some(id) = ubi.id_of(VOLUME) else {
+            return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
+        };
+        let volume = match ubi.open_volume(id) {
+            Ok(volume) => volume,
+            Err((error, ubi)) => return Err((format!("the volume does not open: {error}"), ubi.into_mtd())),
+        };
+        let options = MountOptions { read_only: false, recover: true, ..MountOptions::default() };
+        Ubifs::mount(volume, &options, self.behaviour).map_err(|(error, volume)| {
+            (format!("UBIFS does not mount: {error}"), volume.into_ubi().into_mtd())
+        })
+    }
+
+    /// Attaches and mounts, as after power-on. With the error comes the device.
+    ///
+    /// # Errors
+    /// Reason why it does not mount, in words.
+    pub fn mount<M: Mtd + Send + 'static>(&self, mtd: M, now: Instant) -> Result<OnUbi<M>, (String, M)> {
+        self.mount_attached(self.attach(mtd, now)?)
+    }
+}
+
+/// Unmounts, detaches and gives the device back, with the time.
+///
+/// # Errors
+/// Reason why it does not unmount, in words, with the device.
+pub fn unmount<M: Mtd + Send + 'static>(fs: OnUbi<M>) -> Result<(M, Instant), (String, M)> {
+    let volume = fs.unmount().map_err(|(error, volume)| {
+        (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
+    })?;
+    let detached = volume.into_ubi().detach();
+    detached.map_err(|(error, mtd)| (format!("UBI does not detach: {error}"), mtd))
+}
+
+/// A new filesystem on the flash of a rig.
+///
+/// # Errors
+/// Reason why there can be none.
+pub fn make(rig: Rig, layers: &Layers) -> Result<OnUbi<Box<dyn Device>>, Error> {
+    let Rig { mut device, chip, .. } = rig;
+    let (now, geometry) = (device.host().now(), device.geometry().clone());
+    let made = layers.make(device, now, u32::MAX);
+    made.map_err(|why| Error::asked(format!("{chip}: {why}"), help(geometry.erase_bytes)))
+}
+
+/// Advice where there can be no filesystem.
+fn help(erase_bytes: u32) -> &'static str {
+    if erase_bytes < MIN_LEB_BYTES {
+        return "eraseblocks are too small for UBIFS: add --set driver.erase_bytes=64KiB, as Linux without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
+    }
+    "choose another chip with --set chip=NAME, a larger partition, or on MLC --set partition.slc=true"
+}
+
+/// A failure of the filesystem while something was done.
+pub fn failed(what: &str) -> impl Fn(ubifs::Error) -> Error {
+    let what = what.to_owned();
+    move |error| Error::asked(format!("{what}: {error}"), "choose a larger chip or partition")
+}

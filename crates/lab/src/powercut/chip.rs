@@ -1,0 +1,130 @@
+//! What loses power: the simulated chip of a setup, or flash in memory that stands in for it.
+
+use std::fmt;
+
+use floatgate_device::power::PowerCut as ChipCut;
+use floatgate_device::wire::Device;
+use floatgate_mtd::{Cut, CutKind, Instant, Mtd, Partition, PowerCut, Stage};
+
+use super::flash::Flash;
+use super::random::Random;
+use crate::config::{Config, Library};
+use crate::rig::{self, RigOptions};
+
+/// A device whose power goes away at a flash operation that is ordered. Copies are cheap: there is one for each step of a workload
+/// and one for each run.
+pub trait Powered: Mtd + fmt::Debug + Send + Sync {
+    /// A copy that goes its own way.
+    fn duplicate(&self) -> Box<dyn Powered>;
+
+    /// Time on the device's clock.
+    fn now(&mut self) -> Instant;
+
+    /// Programs and erases begun so far, the one that power did not last for included.
+    fn operations(&self) -> u64;
+
+    /// Orders a cut, or takes the order back.
+    fn order(&mut self, cut: Option<Cut>);
+
+    /// True when power is gone.
+    fn is_lost(&self) -> bool;
+
+    /// Power comes back, and whoever drives the device sets it up again.
+    ///
+    /// # Errors
+    /// Reason why it cannot be driven any more, in words.
+    fn power_on(&mut self) -> Result<(), String>;
+}
+
+impl Clone for Box<dyn Powered> {
+    fn clone(&self) -> Self {
+        (**self).duplicate()
+    }
+}
+
+impl Powered for PowerCut<Box<dyn Flash>> {
+    fn duplicate(&self) -> Box<dyn Powered> {
+        Box::new(self.clone())
+    }
+
+    fn now(&mut self) -> Instant {
+        Instant::ZERO
+    }
+
+    fn operations(&self) -> u64 {
+        self.operations()
+    }
+
+    fn order(&mut self, cut: Option<Cut>) {
+        self.order(cut);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost()
+    }
+
+    fn power_on(&mut self) -> Result<(), String> {
+        self.power_on();
+        Ok(())
+    }
+}
+
+impl Powered for Box<dyn Device> {
+    fn duplicate(&self) -> Box<dyn Powered> {
+        Box::new(self.clone())
+    }
+
+    fn now(&mut self) -> Instant {
+        self.host().now()
+    }
+
+    fn operations(&self) -> u64 {
+        self.power().operations()
+    }
+
+    fn order(&mut self, cut: Option<Cut>) {
+        let cut = cut.map(|cut| ChipCut::During { operation: cut.operation, share: share(cut) });
+        self.power_mut().order(cut);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.power().is_lost()
+    }
+
+    fn power_on(&mut self) -> Result<(), String> {
+        self.restart()
+    }
+}
+
+/// Share of an operation that is over when power goes: a third of it each is early, middle and late.
+fn share(cut: Cut) -> f64 {
+    let third = match cut.kind {
+        CutKind::Before => return 0.0,
+        CutKind::During(Stage::Early) => 0.0,
+        CutKind::During(Stage::Middle) => 1.0,
+        CutKind::During(Stage::Late) => 2.0,
+    };
+    // 53 random bits as a fraction of one.
+    let random = (Random::new(cut.seed).next() >> 11) as f64 / (1u64 << 53) as f64;
+    (third + random) / 3.0
+}
+
+/// The chip of a setup, fresh from power-on, behind its controller and driver: the first `size_bytes` of it. A seed decides what
+/// varies from chip to chip, and which blocks are bad.
+///
+/// # Errors
+/// Reason why the setup cannot be wired, in words.
+pub(super) fn wired(
+    library: &Library,
+    config: &Config,
+    size_bytes: u64,
+    (seed, bad_blocks): (u64, u32),
+) -> Result<Box<dyn Powered>, String> {
+    let options = RigOptions { seed, stores: true, bad_blocks };
+    let mut device = rig::wire(library, config, options).map_err(|error| error.to_string())?.device;
+    device.power_mut().count_operations();
+    if size_bytes < device.geometry().size_bytes {
+        device = Box::new(Partition::new(device, 0, size_bytes).map_err(|error| error.to_string())?);
+    }
+    Ok(Box::new(device))
+}
