@@ -3,10 +3,14 @@
 use crate::common::{self, Failure, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use floatgate_lab::image::{Access, ImageError, Lock};
 use floatgate_lab::otp::{self, Device, Region, Step};
+use floatgate_lab::output::Output;
 use floatgate_mtd::OtpArea;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -181,19 +185,48 @@ impl Common {
         Ok(Device::open(&named.library, &named.config()?, named.options, steps)?)
     }
 
-    /// Does a step, and adds it to the state once the chip has taken it.
+    /// Does a step, and adds it to the state once the chip has taken it. Of two at the same time one is refused.
     fn change(&self, step: impl FnOnce(&mut Device) -> Result<Step, Failure>) -> Outcome {
+        let Some(path) = self.state.as_deref().filter(|path| can_lock(path)) else {
+            return self.change_unlocked(step, common::write_file);
+        };
+        let failed = |error: ImageError| Failure::new(format!("{}: {error}", path.display()), error.help());
+        // A state that begins is an empty file, so that two who begin it at once see each other.
+        let begins = File::options().write(true).create_new(true).open(path).is_ok();
+        let _lock = Lock::new(path, Access::Write).map_err(failed)?;
+        let outcome = self.change_unlocked(step, |path, text| {
+            let mut output = Output::replace(path)?;
+            output.write_all(text.as_bytes()).map_err(|error| output.failed(error))?;
+            common::finish(output)
+        });
+        // Only what was begun: the step of one whose report cannot be printed is done.
+        if begins && std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
+            let _ = std::fs::remove_file(path);
+        }
+        outcome
+    }
+
+    fn change_unlocked(
+        &self,
+        step: impl FnOnce(&mut Device) -> Result<Step, Failure>,
+        write: impl FnOnce(&Path, &str) -> Result<(), Failure>,
+    ) -> Outcome {
         let earlier = self.steps(true)?;
         let mut device = self.open(&earlier)?;
         let step = step(&mut device)?;
         device.run(&step)?;
         if let Some(path) = &self.state {
             let steps: Vec<String> = earlier.iter().chain([&step]).map(|step| format!("{step}\n")).collect();
-            common::write_file(path, &steps.concat())?;
+            write(path, &steps.concat())?;
         }
         let done = Done { chip: device.chip().to_owned(), step: step.to_string() };
         self.format.finish(&done, "", || format!("{}: {}", done.chip, done.step))
     }
+}
+
+/// True of a state that can be locked: a regular file, or a name that is free.
+fn can_lock(path: &Path) -> bool {
+    std::fs::metadata(path).map_or_else(|_| !path.is_symlink(), |metadata| metadata.is_file())
 }
 
 impl Change {

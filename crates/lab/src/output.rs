@@ -1,12 +1,14 @@
 //! The files that commands write: each is there whole, or as it was before.
 //!
-//! A regular file is written under a temporary name in the folder of its target, synced, and renamed. A device or a pipe is never
+//! A regular file is written without a name in the folder of its target, or under a temporary name where the host cannot do that, synced,
+//! and renamed. A device or a pipe is never
 //! replaced: it gets the bytes themselves, at once ([`Output::stream`]) or when they are complete ([`Output::create`]).
 //! Temporary files are removed when an [`Output`] is dropped, and by [`remove_unfinished`] when a signal ends the process.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,11 +204,19 @@ impl Output {
         &self.file
     }
 
-    /// Path of the temporary file that holds the bytes until the output is complete.
+    /// Path of the temporary file that holds the bytes until the output is complete, as long as this lives.
     pub fn temporary(&self) -> &Path {
         match &self.place {
-            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.0,
+            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.path,
             Place::Direct => &self.name,
+        }
+    }
+
+    /// The folder of the temporary file: beside it there is room.
+    pub fn folder(&self) -> &Path {
+        match &self.place {
+            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.folder,
+            Place::Direct => Path::new("."),
         }
     }
 
@@ -335,43 +345,75 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary file, which is removed when this is dropped.
+/// A temporary file. One with a name is removed when this is dropped; one without is gone then, whatever ends the process.
 #[derive(Debug)]
-struct Temporary(PathBuf);
+struct Temporary {
+    /// Its name, or that of its descriptor.
+    path: PathBuf,
+    folder: PathBuf,
+    has_name: bool,
+}
+
+/// Names of temporary files.
+fn names<'n>() -> tempfile::Builder<'n, 'n> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".floatgate.").suffix(".tmp").disable_cleanup(true);
+    names
+}
 
 impl Temporary {
     /// A new file, with the permissions and, if the host allows it, the owner of the one that it replaces.
     fn new(folder: &Path, old: Option<&Metadata>) -> io::Result<(Self, File)> {
-        let mut unfinished = unfinished();
-        let permissions = std::fs::Permissions::from_mode(NEW_FILE_MODE);
-        let created = tempfile::Builder::new()
-            .prefix(".floatgate.")
-            .suffix(".tmp")
-            .permissions(permissions)
-            .disable_cleanup(true)
-            .tempfile_in(folder)?;
-        let (file, path) = created.into_parts();
-        let path = path.to_path_buf();
-        unfinished.insert(path.clone());
+        let (temporary, file) = Self::without_name(folder).map_or_else(|| Self::with_name(folder), Ok)?;
         if let Some(old) = old {
             let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
             file.set_permissions(std::fs::Permissions::from_mode(old.mode() & PERMISSION_BITS))?;
         }
-        Ok((Self(path), file))
+        Ok((temporary, file))
     }
 
-    fn rename_to(&self, target: &Path) -> io::Result<()> {
+    /// A file without a name, where the filesystem can make one and `/proc` gives it one later.
+    fn without_name(folder: &Path) -> Option<(Self, File)> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(NEW_FILE_MODE)).ok()?);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        path.exists().then(|| (Self { path, folder: folder.to_owned(), has_name: false }, file))
+    }
+
+    fn with_name(folder: &Path) -> io::Result<(Self, File)> {
         let mut unfinished = unfinished();
-        std::fs::rename(&self.0, target)?;
-        unfinished.remove(&self.0);
-        Ok(())
+        let permissions = std::fs::Permissions::from_mode(NEW_FILE_MODE);
+        let (file, path) = names().permissions(permissions).tempfile_in(folder)?.into_parts();
+        let path = path.to_path_buf();
+        unfinished.insert(path.clone());
+        Ok((Self { path, folder: folder.to_owned(), has_name: true }, file))
+    }
+
+    /// Gives the file its place. What has no name gets a temporary one first: only a rename replaces a file.
+    fn rename_to(&self, target: &Path) -> io::Result<()> {
+        // Held, so that no signal ends the process between the two.
+        let mut unfinished = unfinished();
+        if self.has_name {
+            std::fs::rename(&self.path, target)?;
+            unfinished.remove(&self.path);
+            return Ok(());
+        }
+        let link = |name: &Path| {
+            use rustix::fs::{AtFlags, CWD, linkat};
+            Ok(linkat(CWD, &self.path, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+        };
+        let ((), name) = names().make_in(&self.folder, link)?.into_parts();
+        std::fs::rename(&name, target).inspect_err(|_| {
+            let _ = std::fs::remove_file(&name);
+        })
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if unfinished().remove(&self.0) {
-            let _ = std::fs::remove_file(&self.0);
+        if unfinished().remove(&self.path) {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -505,10 +547,28 @@ mod tests {
         std::fs::write(&target, "old").unwrap();
         let mut output = Output::create(&target, &[]).unwrap();
         output.write_all(b"half").unwrap();
-        assert_eq!(names(folder.path()).len(), 2);
+        assert_eq!(names(folder.path()), ["image"], "the new one has no name yet");
         drop(output);
         assert_eq!(names(folder.path()), ["image"]);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
+    }
+
+    /// As on hosts that have no files without a name.
+    #[test]
+    fn a_temporary_name_is_gone_in_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("image");
+        for keeps in [true, false] {
+            let (temporary, mut file) = Temporary::with_name(folder.path()).unwrap();
+            assert_eq!(names(folder.path()).len(), if keeps { 1 } else { 2 });
+            file.write_all(b"new").unwrap();
+            if keeps {
+                temporary.rename_to(&target).unwrap();
+            }
+            drop(temporary);
+            assert_eq!(names(folder.path()), ["image"]);
+        }
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
   floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code bch4/512 -o corrected.ubi --json
   floatgate ecc decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o corrected.ubi
 
-Exit status 1 when something could not be corrected: it is written as it was read.")]
+Exit status 1 when something could not be corrected: it is written as it was read. Blocks that are marked bad do not count.")]
 pub(crate) struct Args {
     /// The dump: pages with OOB, one after the other; - for stdin
     file: PathBuf,

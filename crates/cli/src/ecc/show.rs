@@ -97,7 +97,7 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
         grouped(report.corrected_bits),
         report.max_corrected_bits
     ));
-    lines.extend(report.bad_blocks.as_ref().map(bad_blocks));
+    lines.extend(report.bad_blocks.as_ref().map(|bad| bad_blocks(bad, report.written_bytes > 0)));
     lines.extend(histogram(report));
     lines.extend(failures(report));
     lines.extend(advice(report));
@@ -145,15 +145,23 @@ fn candidates(candidates: &[Candidate]) -> String {
     table.to_string()
 }
 
-fn bad_blocks(bad: &BadBlockReport) -> String {
+fn bad_blocks(bad: &BadBlockReport, is_written: bool) -> String {
     if bad.count == 0 {
         return format!("blocks  {}, none marked bad", grouped(bad.blocks));
     }
     let first: Vec<String> = bad.bad.iter().take(BLOCKS).map(u64::to_string).collect();
     let more = if bad.count > BLOCKS as u64 { " ..." } else { "" };
     let fate = if bad.skipped { "left out" } else { "kept: what follows stays where it was" };
+    let raw = match (bad.uncorrectable_steps, is_written && !bad.skipped) {
+        (0, _) => String::new(),
+        (steps, false) => format!("\n        {} in them", grouped_count(steps, "uncorrectable step")),
+        (steps, true) => format!(
+            "\n        {} in them, written as read: --bad-blocks skip leaves them out",
+            grouped_count(steps, "uncorrectable step")
+        ),
+    };
     format!(
-        "blocks  {}, {} marked bad ({fate}): {}{more}",
+        "blocks  {}, {} marked bad ({fate}): {}{more}{raw}",
         grouped(bad.blocks),
         grouped(bad.count),
         first.join(" ")

@@ -4,7 +4,7 @@ use super::options;
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::image::diff::{
-    Change, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
+    Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
 use floatgate_lab::image::{Access, Image, Selection};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         holes: args.holes,
         ..DiffOptions::default()
     };
-    let failed = |error| options::failure(&args.second, &error);
+    let failed = |error| match error {
+        DiffError::First(error) => options::failure(&args.first, &error),
+        DiffError::Second(error) => options::failure(&args.second, &error),
+    };
     let sides = [side(&args.first, &first)?, side(&args.second, &second)?];
     if args.raw && sides.iter().any(|side| matches!(side, Side::Files(_))) {
         return Err(Failure::new(

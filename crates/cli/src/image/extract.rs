@@ -96,7 +96,10 @@ impl Args {
         } else {
             let target = DirectoryTarget::new(&self.target, !self.no_owner);
             let mut target = target.map_err(|error| unwritable(&self.target, &error))?;
-            extraction.run(&mut target, &limits, &progress).map_err(|error| self.failed(&error))
+            extraction.run(&mut target, &limits, &progress).map_err(|error| {
+                let left = format!("; what was extracted until then is in {}", self.target.display());
+                self.failed(&error, &left)
+            })
         };
         bar.finish_and_clear();
         outcome
@@ -110,18 +113,20 @@ impl Args {
     ) -> Result<Extracted, Failure> {
         let out = Output::stream(&self.target, &[&self.image.image])?;
         let mut target = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
-        let extracted = extraction.run(&mut target, limits, progress).map_err(|error| self.failed(&error))?;
+        let extracted =
+            extraction.run(&mut target, limits, progress).map_err(|error| self.failed(&error, ""))?;
         let out = target.finish().and_then(|out| Ok(out.into_inner()?));
         out.map_err(|error| unwritable(&self.target, &error))?.finish()?;
         Ok(extracted)
     }
 
-    fn failed(&self, error: &ExtractError) -> Failure {
+    /// The failure, with what it left behind.
+    fn failed(&self, error: &ExtractError, left: &str) -> Failure {
         let help = match error {
             ExtractError::Target { .. } => "extract into an empty directory with room, or as a tar",
             ExtractError::Limit { .. } => "if you trust the image, raise the limit: see --help",
         };
-        Failure::new(format!("{}: {error}", self.image.image.display()), help)
+        Failure::new(format!("{}: {error}", self.image.image.display()), format!("{help}{left}"))
     }
 
     fn report(&self, extracted: &Extracted, to_stdout: bool) -> Outcome {

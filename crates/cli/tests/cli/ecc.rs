@@ -224,6 +224,21 @@ fn links_are_followed_and_devices_are_not_replaced() {
     assert!(full.err.contains("/dev/full: cannot write at byte 0"), "{}", full.err);
 }
 
+/// Nobody corrects what is in a bad block, and its bytes are in the output.
+#[test]
+fn what_a_bad_block_has_that_cannot_be_corrected_is_said() {
+    let folder = folder("ecc-bad-block");
+    let mut dump = read(&folder, "dump.nand");
+    dump[..2 * 2112].fill(0x5A);
+    dump[2048] = 0;
+    std::fs::write(folder.join("bad.nand"), dump).unwrap();
+    for (fate, told) in [("keep", true), ("skip", false)] {
+        let run = ecc(&folder, &["decode", "bad.nand", "--bad-blocks", fate, "-o", "corrected"]);
+        assert_eq!(run.out.contains("8 uncorrectable steps in them, written as read"), told, "{}", run.out);
+        assert!(run.out.contains("8 uncorrectable steps in them"), "{}", run.out);
+    }
+}
+
 #[test]
 fn a_part_of_ones_own_works() {
     let folder = folder("ecc-part");

@@ -155,3 +155,19 @@ fn the_parameters_that_info_prints_make_such_an_image() {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     assert!(read("a.ubi") == read("b.ubi"));
 }
+
+#[test]
+fn parameters_that_no_filesystem_has_are_named() {
+    let folder = fresh("image-build-parameters");
+    std::fs::create_dir(folder.join("tree")).unwrap();
+    for (option, told) in [
+        ("-f 2", "this number for fanout: 2"),
+        ("--log-lebs 0", "this number for log LEBs: 0"),
+        ("--max-lebs 0", "no filesystem can be made: 0 LEBs"),
+    ] {
+        let line = format!("image build tree -o x.ubi --part mt29f2g08aad {option}");
+        let run = run_in(&folder, line.split_whitespace());
+        assert_refused(option, &run);
+        assert!(run.err.contains(told) && !run.err.contains("LEB 0"), "{option}: {}", run.err);
+    }
+}

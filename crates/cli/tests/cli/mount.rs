@@ -149,6 +149,8 @@ fn a_mounted_image_is_a_folder_like_any_other() {
     mount.end();
     let Some(mount) = Mount::new(&folder, "rootfs.ubi", &[]) else { return };
     assert_eq!(tree(&root, &OWN), tree(&plain, &[]), "from the image");
+    let locked = run_in(&folder, ["image", "mkdir", "rootfs.ubi", "/new"]);
+    assert!(locked.code == Some(2) && locked.err.contains("the file is mounted"), "{locked:?}");
     let refused = fs::write(root.join("new"), b"").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     mount.end();

@@ -1,6 +1,8 @@
 //! `floatgate otp`, and what else of cells and OTP a user reaches by commands.
 
-use super::support::{fresh, run_in, stdout};
+use super::support::{floatgate, fresh, run_in, stdout};
+use std::fs::File;
+use std::process::Stdio;
 
 #[test]
 fn what_is_written_and_locked_stays_so() {
@@ -25,6 +27,32 @@ fn what_is_written_and_locked_stays_so() {
         assert_eq!(text.lines().count(), 2, "a step that was refused is none: {text}");
         assert!(otp(&format!("otp read {setup} --length 8")).out.contains("00 55 aa f0"), "{setup}");
     }
+}
+
+/// Whoever comes second is refused, or comes after the first: no step is lost.
+#[test]
+fn two_changes_at_once_lose_none() {
+    let folder = fresh("otp-at-once");
+    let write = |offset: usize| {
+        let mut command = floatgate();
+        let offset = offset.to_string();
+        command.args(["otp", "write", "stm32-n25q128a", "--state", "state", "--offset", &offset, "00"]);
+        command.current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both: Vec<_> = (0..8).map(write).collect();
+    let outputs: Vec<_> = both.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let done = outputs.iter().filter(|output| output.status.success()).count();
+    for refused in outputs.iter().filter(|output| !output.status.success()) {
+        let err = String::from_utf8_lossy(&refused.stderr);
+        assert!(err.contains("changed by somebody else"), "{err}");
+    }
+    let text = std::fs::read_to_string(folder.join("state")).unwrap();
+    assert!(done > 0 && text.lines().count() == done, "{done}: {text}");
+    std::fs::remove_file(folder.join("state")).unwrap();
+    let locked = File::create(folder.join("state")).unwrap();
+    locked.lock().unwrap();
+    let refused = write(0).wait_with_output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "somebody has it");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Outputs are whole: whatever goes wrong, a file that had the name before is as it was, and nothing is left beside it.
 
+use crate::mounted::has_fuse;
 use crate::support::{Run, dump_files, finish, floatgate, fresh, run_in};
 use crate::{image_build, images};
 use std::os::unix::fs::FileTypeExt;
@@ -123,8 +124,8 @@ fn a_signal_removes_what_is_not_complete() {
         let mut build = floatgate();
         build.args(["image", "build", "-", "-o", "old.ubi", "--part", "mt29f2g08aad"]).current_dir(&folder);
         let mut child = build.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        // It waits for the tar; the temporary file is there.
-        while image_build::names(&folder).len() < 2 {
+        // It waits for the tar; the temporary file is there, with a name or without.
+        while image_build::names(&folder).len() < 2 && !has_open(child.id(), &folder) {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
@@ -135,7 +136,76 @@ fn a_signal_removes_what_is_not_complete() {
     }
 }
 
-/// The image is on a tmpfs that is filled up, in a mount namespace of its own.
+/// True when a process has a file of a folder open.
+fn has_open(process: u32, folder: &Path) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    let targets = descriptors.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.into_iter().any(|target| target.starts_with(folder))
+}
+
+/// Nobody can clean up then: what has no name leaves nothing. Some filesystems have no files without a name.
+#[test]
+fn a_kill_leaves_nothing_beside_the_old_file() {
+    let folder = fresh("outputs-kill");
+    std::fs::write(folder.join("old.ubi"), "precious").unwrap();
+    let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
+    if rustix::fs::open(&folder, flags, rustix::fs::Mode::RUSR).is_err() {
+        eprintln!("skipped: the filesystem has no files without a name");
+        return;
+    }
+    let mut build = floatgate();
+    build.args(["image", "build", "-", "-o", "old.ubi", "--part", "mt29f2g08aad"]).current_dir(&folder);
+    let mut child = build.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    while image_build::names(&folder).len() < 2 && !has_open(child.id(), &folder) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(image_build::names(&folder), ["old.ubi"]);
+    assert_eq!(std::fs::read(folder.join("old.ubi")).unwrap(), b"precious");
+}
+
+/// Runs a script in a folder `disk` that is a tmpfs of 8 MiB, in a mount namespace of its own; `None` where the host has none.
+fn on_a_small_disk(folder: &Path, script: &str) -> Option<Run> {
+    let script = format!("mkdir disk && mount -t tmpfs -o size=8m none disk || exit 77\n{script}");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--map-root-user", "--mount", "bash", "-c", &script]).current_dir(folder);
+    let run = finish(&mut unshare);
+    if run.code == Some(77) || run.err.contains("unshare") {
+        eprintln!("skipped: no mount namespace here: {}", run.err);
+        return None;
+    }
+    Some(run)
+}
+
+/// The filesystem has more LEBs than the file, which a mount for writing gives it.
+#[test]
+fn a_mount_on_a_full_disk_leaves_the_image() {
+    if !has_fuse() {
+        return;
+    }
+    let (folder, _) = folder("outputs-full-mount");
+    for (name, options) in
+        [("a.ubi", "--volume-size 16MiB"), ("a.ubifs", "--format ubifs --volume-size 16MiB")]
+    {
+        let build = format!("image build tree -o {name} --part mt29f2g08aad {options}");
+        let built = run_in(&folder, build.split_whitespace());
+        assert_eq!(built.code, Some(0), "{}", built.err);
+    }
+    let script = format!(
+        "cp a.ubi a.ubifs disk/; mkdir disk/mnt; cd disk; head -c 9M /dev/zero > filler 2> /dev/null
+         for image in a.ubi a.ubifs; do
+             md5sum < $image; timeout 60 {0} image mount $image mnt --rw --lebs 100; echo $?; md5sum < $image
+         done",
+        env!("CARGO_BIN_EXE_floatgate")
+    );
+    let Some(run) = on_a_small_disk(&folder, &script) else { return };
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert_eq!((lines[0], lines[1], lines[3], lines[4]), (lines[2], "2", lines[5], "2"), "{}", run.err);
+    assert_eq!(run.err.matches("no room on the host's disk").count(), 2, "{}", run.err);
+}
+
+/// The image is on a tmpfs that is filled up.
 #[test]
 fn a_change_in_place_on_a_full_disk_leaves_the_image() {
     let (folder, _) = folder("outputs-full-disk");
@@ -143,19 +213,13 @@ fn a_change_in_place_on_a_full_disk_leaves_the_image() {
     assert_eq!(run_in(&folder, build.split_whitespace()).code, Some(0));
     std::fs::write(folder.join("big"), image_build::tar(&[("noise", &images::noise(3_000_000))])).unwrap();
     let script = format!(
-        "mkdir disk && mount -t tmpfs -o size=8m none disk && cp small.ubi disk/ && cd disk || exit 77
+        "cp small.ubi disk/; cd disk
          head -c 9M /dev/zero > filler 2> /dev/null
          md5sum < small.ubi; {0} image put small.ubi ../big /big 2> ../error; echo $?; md5sum < small.ubi; ls
          {0} image check small.ubi",
         env!("CARGO_BIN_EXE_floatgate")
     );
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--map-root-user", "--mount", "bash", "-c", &script]).current_dir(&folder);
-    let run = finish(&mut unshare);
-    if run.code == Some(77) || run.err.contains("unshare") {
-        eprintln!("skipped: no mount namespace here: {}", run.err);
-        return;
-    }
+    let Some(run) = on_a_small_disk(&folder, &script) else { return };
     let error = std::fs::read_to_string(folder.join("error")).unwrap_or_default();
     assert!(error.contains("No space left on device"), "{error}{}", run.out);
     let lines: Vec<&str> = run.out.lines().collect();

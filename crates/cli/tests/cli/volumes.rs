@@ -63,6 +63,29 @@ fn the_only_ubifs_is_meant_and_another_content_is_named_with_what_serves() {
         assert!(refused.contains("kernel (squashfs)"), "{refused}");
         assert!(refused.contains("image cat --raw --volume kernel"), "{refused}");
     }
+    // What is not known is no UBIFS either.
+    let empty = words(&folder, "image ls board.ubi --volume data", 2).err;
+    assert!(
+        empty.contains("holds no UBIFS: data (empty)") && empty.contains("--raw --volume data"),
+        "{empty}"
+    );
+    let ini = "[noise]\nmode=ubi\nimage=noise\nvol_id=0\nvol_type=dynamic\nvol_name=noise\n";
+    std::fs::write(folder.join("noise.ini"), ini).unwrap();
+    std::fs::write(folder.join("noise"), images::noise(300_000)).unwrap();
+    words(&folder, "image ubinize noise.ini -o noise.ubi --part mt29f2g08aad", 0);
+    for line in [
+        "image ls noise.ubi",
+        "image diff noise.ubi board.ubi",
+        "image mount noise.ubi tree",
+        "image cat noise.ubi /a",
+    ] {
+        let noise = words(&folder, line, 2).err;
+        assert!(
+            noise.contains("noise.ubi: the volume holds no UBIFS: noise (unknown contents)"),
+            "{line}: {noise}"
+        );
+        assert!(noise.contains("image cat --raw --volume noise"), "{line}: {noise}");
+    }
     let raw = Command::new(env!("CARGO_BIN_EXE_floatgate"))
         .args(["image", "cat", "board.ubi", "--raw", "--volume", "kernel"])
         .current_dir(&folder)
@@ -95,6 +118,98 @@ fn all_volumes_are_extracted_into_a_folder_or_a_tar() {
     assert_refused("a folder with files", &refused);
     assert!(refused.err.contains("there are files in the folder"), "{}", refused.err);
     assert_eq!(image_build::names(&folder.join("alone")), ["hello"]);
+}
+
+/// What `image info` says about making an image makes it.
+#[test]
+fn the_recipe_makes_such_an_image() {
+    let folder = folder("volumes-recipe");
+    std::fs::write(folder.join("volumes.ini"), {
+        let volume = |id, name: &str, image: &str| {
+            format!(
+                "[v{id}]\nmode=ubi\n{image}vol_id={id}\nvol_type=dynamic\nvol_name={name}\nvol_size=16MiB\n"
+            )
+        };
+        let [root, noise] = ["rootfs.ubifs", "kernel.sqfs"].map(|image| format!("image={image}\n"));
+        [volume(0, "rootfs", &root), volume(1, "my kernel", &noise), volume(2, "none", "")].concat()
+    })
+    .unwrap();
+    words(&folder, "image ubinize volumes.ini -o old.ubi --part mt29f2g08aad --erase-counter 7", 0);
+    let info = words(&folder, "image info old.ubi", 0).out;
+    let recipe = info.split("to make such an image:\n").nth(1).unwrap();
+    let (commands, ini) = recipe.split_once("  with this volumes.ini:\n").unwrap();
+    let ini: String = ini.lines().map(|line| format!("{}\n", line.trim())).collect();
+    assert!(commands.contains(" -e 7 ") && commands.contains("-o rootfs.img"), "{commands}");
+    assert!(ini.contains("image=volume-1.img") && !ini.contains("image=none.img"), "{ini}");
+    let made = folder.join("made");
+    std::fs::create_dir(&made).unwrap();
+    std::fs::write(made.join("volumes.ini"), ini).unwrap();
+    std::fs::copy(folder.join("kernel.sqfs"), made.join("volume-1.img")).unwrap();
+    let script = format!("PATH=$PATH:/usr/sbin; set -e\n{}", commands.replace("DIRECTORY", "../tree"));
+    let run = finish(Command::new("sh").args(["-c", &script]).current_dir(&made));
+    if run.code == Some(127) {
+        eprintln!("skipped: no mtd-utils here: {}", run.err);
+        return;
+    }
+    assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
+    words(&folder, "image diff old.ubi made/image.ubi --no-times --volume rootfs", 0);
+    let other = words(&folder, "image info made/image.ubi", 0).out;
+    assert_eq!(other.split("to make such an image:\n").nth(1), Some(recipe));
+}
+
+#[test]
+fn a_fault_is_told_of_the_image_that_has_it() {
+    let folder = folder("volumes-diff");
+    for (line, file) in
+        [("image diff kernel.ubi board.ubi", "kernel.ubi"), ("image diff board.ubi kernel.ubi", "kernel.ubi")]
+    {
+        let refused = words(&folder, line, 2).err;
+        assert!(refused.contains(&format!("error: {file}: ")), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn a_change_without_room_says_what_does_not_fit() {
+    let folder = folder("volumes-full");
+    std::fs::write(folder.join("big"), images::noise(20_000_000)).unwrap();
+    let refused = words(&folder, "image put two.ubi big / --volume data", 2).err;
+    assert!(refused.contains("two.ubi: /big: no space"), "{refused}");
+    let mut at_end = false;
+    for kib in (11_000..16_000).rev().step_by(40) {
+        std::fs::write(folder.join("big"), images::noise(kib * 1024)).unwrap();
+        let run = run_in(&folder, "image put two.ubi big / --volume data -o out.ubi".split_whitespace());
+        if run.code == Some(0) {
+            break;
+        }
+        assert!(!run.err.contains("two.ubi: /: "), "{}", run.err);
+        assert!(run.err.contains("--grow or --lebs N"), "{}", run.err);
+        at_end |= run.err.contains("two.ubi: the changes do not fit");
+    }
+    assert!(at_end, "none of the sizes fails only in the end");
+}
+
+#[test]
+fn a_lost_name_is_one_loss() {
+    let folder = folder("volumes-lost-name");
+    let mut image = std::fs::read(folder.join("rootfs.ubifs")).unwrap();
+    let name = image.windows(6).position(|window| window == b"hello\0").unwrap();
+    image[name] ^= 1;
+    std::fs::write(folder.join("damaged.ubifs"), image).unwrap();
+    let repaired = words(&folder, "image check damaged.ubifs --repair repaired.ubifs", 1);
+    assert!(repaired.out.contains("1 thing lost"), "{}", repaired.out);
+    assert!(repaired.out.contains("/lost+found/#"), "{}", repaired.out);
+}
+
+#[test]
+fn what_a_failed_extraction_left_is_said() {
+    let folder = folder("volumes-left");
+    std::fs::write(folder.join("tree/other"), "more").unwrap();
+    words(&folder, "image build tree -o more.ubi --part mt29f2g08aad", 0);
+    let refused = words(&folder, "image extract more.ubi left --no-owner --max-entries 1", 2).err;
+    assert!(folder.join("left").is_dir());
+    assert!(refused.contains("what was extracted until then is in left"), "{refused}");
+    let tar = words(&folder, "image extract more.ubi left.tar --max-entries 1", 2).err;
+    assert!(!tar.contains("until then"), "{tar}");
 }
 
 #[test]

@@ -22,6 +22,11 @@ pub(super) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
     head.starts_with(&UBIFS_MAGIC) && head.get(TYPE_AT).is_some_and(is_one)
 }
 
+/// True when a node of UBIFS begins.
+pub(super) fn is_node(head: &[u8]) -> bool {
+    head.starts_with(&UBIFS_MAGIC)
+}
+
 /// Bytes that are needed to recognise a format.
 pub(super) const HEAD_BYTES: usize = 2048;
 

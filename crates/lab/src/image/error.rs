@@ -23,6 +23,9 @@ pub enum ImageError {
     /// The image was being changed when writing failed.
     #[error("writing failed in the middle of the change, so the image is as after a power cut: {0}")]
     Interrupted(Box<ImageError>),
+    /// The host has no room for what an image becomes.
+    #[error("there is no room on the host's disk for the change: {0}")]
+    HostFull(std::io::Error),
     /// The writer that gets the output fails.
     #[error("the output: {0}")]
     Write(std::io::Error),
@@ -100,7 +103,7 @@ pub enum ImageError {
         offset: u64,
     },
     /// Somebody else is changing the file.
-    #[error("the file is being changed by somebody else")]
+    #[error("the file is mounted or being changed by somebody else")]
     Locked,
     /// A check of a new image finds something.
     #[error("what can be saved of the image makes no clean image")]
@@ -130,6 +133,9 @@ impl ImageError {
             }
             Self::Output(error) => error.help(),
             Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",
+            Self::HostFull(_) => {
+                "the image is unchanged: make room on the disk, or put the image where there is more"
+            }
             Self::Write(_) => "nothing more can be written to the output",
             Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
@@ -162,9 +168,18 @@ impl ImageError {
             // Linux refuses these only when it mounts for writing.
             Self::Ubifs(ubifs::Error::Node {
                 lnum: 0,
-                source: MediaError { reason: Reason::OutOfRange { field: "LEBs" | "journal size", .. }, .. },
+                source: MediaError { reason: Reason::OutOfRange { field: "LEBs", .. }, .. },
                 ..
-            }) => "the filesystem has too few LEBs to be written to: --lebs N gives it more",
+            }) => {
+                "the filesystem has too few LEBs to be written to: `floatgate image put --lebs N` gives it more"
+            }
+            Self::Ubifs(ubifs::Error::Node {
+                lnum: 0,
+                source: MediaError { reason: Reason::OutOfRange { field: "journal size", .. }, .. },
+                ..
+            }) => {
+                "the journal does not fit the LEBs that the filesystem has: `floatgate image put --lebs N` gives it more, `mkfs.ubifs -j` another journal"
+            }
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
                 "`floatgate image check` says what is wrong"
             }

@@ -497,7 +497,7 @@ impl fmt::Display for OneImage {
         }
         if let Some(ubifs) = &self.ubifs {
             ubifs.show(f, "  ")?;
-            ubifs.show_mkfs(f, "  ")?;
+            ubifs.show_mkfs(f, "  ", "image.ubifs")?;
         }
         Ok(())
     }
@@ -508,8 +508,8 @@ impl fmt::Display for UbiInfo {
         let [least, mean, most] = self.erase_counts;
         writeln!(
             f,
-            "  {} PEBs of {}: {} mapped, {} free, {} corrupted; LEBs of {} bytes, {} available",
-            self.pebs,
+            "  {} of {}: {} mapped, {} free, {} corrupted; LEBs of {} bytes, {} available",
+            count(self.pebs.into(), "PEB"),
             size(self.peb_bytes.into()),
             self.mapped_pebs,
             self.free_pebs,
@@ -540,12 +540,16 @@ impl UbiInfo {
         writeln!(f, "  to make such an image:")?;
         for volume in &self.volumes {
             if let Some(ubifs) = &volume.ubifs {
-                ubifs.show_mkfs(f, "    ")?;
+                ubifs.show_mkfs(f, "    ", &format!("{}.img", volume.plain_name()))?;
             }
         }
+        let erased = match self.erase_counts[1] {
+            0 => String::new(),
+            mean => format!(" -e {mean}"),
+        };
         writeln!(
             f,
-            "    ubinize -p {} -m {} -s {} -O {} -Q {} -o image.ubi volumes.ini",
+            "    ubinize -p {} -m {} -s {} -O {}{erased} -Q {} -o image.ubi volumes.ini",
             self.peb_bytes, self.min_io_bytes, self.sub_page_bytes, self.vid_header_offset, self.image_seq
         )?;
         writeln!(f, "  with this volumes.ini:")?;
@@ -589,10 +593,22 @@ impl fmt::Display for OneVolume {
 }
 
 impl OneVolume {
+    /// A name for files and sections: that of the volume, if neither a shell nor an ini file takes it for something else.
+    fn plain_name(&self) -> String {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        let is_safe =
+            !self.name.is_empty() && self.name.bytes().all(is_plain) && !self.name.starts_with(['-', '.']);
+        if is_safe { self.name.clone() } else { format!("volume-{}", self.id) }
+    }
+
     fn show_ini(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "    [{}]", self.name)?;
+        let name = self.plain_name();
+        writeln!(f, "    [{name}]")?;
         writeln!(f, "    mode=ubi")?;
-        writeln!(f, "    image={}.img", self.name)?;
+        // An empty volume has no image. A static one cannot be without.
+        if self.is_static || self.ubifs.is_some() || self.mapped_lebs > 0 {
+            writeln!(f, "    image={name}.img")?;
+        }
         writeln!(f, "    vol_id={}", self.id)?;
         writeln!(f, "    vol_type={}", if self.is_static { "static" } else { "dynamic" })?;
         writeln!(f, "    vol_name={}", self.name)?;
@@ -616,14 +632,19 @@ impl UbifsInfo {
         };
         writeln!(
             f,
-            "{indent}UBIFS format {}, {} LEBs of {} bytes, at most {}, {}; {state}",
-            self.format, self.lebs, self.leb_bytes, self.max_lebs, self.compression
+            "{indent}UBIFS format {}, {} of {} bytes, at most {}, {}; {state}",
+            self.format,
+            count(self.lebs.into(), "LEB"),
+            self.leb_bytes,
+            self.max_lebs,
+            self.compression
         )?;
         let [log, lpt, orphans] = self.area_lebs;
         let journal = size(self.journal_bytes);
         write!(
             f,
-            "{indent}journal {journal}, log {log} LEBs, LPT {lpt}, orphans {orphans}, fanout {}",
+            "{indent}journal {journal}, log {}, LPT {lpt}, orphans {orphans}, fanout {}",
+            count(log.into(), "LEB"),
             self.fanout
         )?;
         let features = [(self.double_hash, "double hash"), (self.encrypted, "encrypted")];
@@ -637,13 +658,13 @@ impl UbifsInfo {
     }
 
     /// The command that makes such a filesystem.
-    fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+    fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str, file: &str) -> fmt::Result {
         let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
         let [log, _, orphans] = self.area_lebs;
         let (j, fanout) = (self.journal_bytes, self.fanout);
         writeln!(
             f,
-            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout} -r DIRECTORY -o VOLUME.img"
+            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout} -r DIRECTORY -o {file}"
         )
     }
 }

@@ -1,6 +1,7 @@
 //! Keeps two from using a file at once when one of them changes it, as long as both ask.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
@@ -26,6 +27,8 @@ impl Lock {
         };
         match rustix::fs::flock(&file, how) {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(ImageError::Locked),
+            // Somebody has put a new file in its place before it was locked.
+            _ if !is_at(&file, path) => Err(ImageError::Locked),
             // Some network filesystems have no locks.
             _ => Ok(Self(file)),
         }
@@ -37,5 +40,13 @@ impl Lock {
     /// Failures of the host.
     pub fn sync(&self) -> Result<(), ImageError> {
         self.0.sync_all().map_err(ImageError::File)
+    }
+}
+
+/// True when a file that was opened still has this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(file), Ok(named)) => (file.dev(), file.ino()) == (named.dev(), named.ino()),
+        _ => false,
     }
 }

@@ -12,6 +12,7 @@ use super::oob::Corrected;
 use crate::ecc::{Corrector, Form, Scheme, encode_page};
 
 /// A dump whose pages were corrected, and how they are protected.
+#[derive(Debug)]
 pub(super) struct OobPages {
     scheme: Scheme,
     /// Offset of the first page in the dump.
@@ -24,6 +25,12 @@ impl OobPages {
     pub(super) fn new(scheme: Scheme, corrected: &Corrected, data: &File) -> Result<Self, ImageError> {
         let data = data.try_clone().map_err(ImageError::File)?;
         Ok(Self { scheme, offset: corrected.offset, data })
+    }
+
+    /// The same pages once more.
+    pub(super) fn again(&self) -> Result<Self, ImageError> {
+        let data = self.data.try_clone().map_err(ImageError::File)?;
+        Ok(Self { scheme: self.scheme.clone(), offset: self.offset, data })
     }
 
     /// The pages in a file: what is written goes there with its OOB, and to the corrected pages.

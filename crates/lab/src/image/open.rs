@@ -7,19 +7,20 @@ use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::store::{CachedStore, Window};
-use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError, VolumeInfo};
+use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 use serde::Serialize;
 
 use super::ImageError;
-use super::content::{FIRST_LEBS, HEAD_BYTES, begins_ubifs, format_of};
+use super::content::{FIRST_LEBS, HEAD_BYTES, begins_ubifs, format_of, is_node};
 use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
 use super::extract::show_name;
 use super::oob::{Corrected, correct};
 use super::oob_store::OobPages;
 use crate::ecc::Scheme;
+use crate::output;
 
 /// The program buffer that is assumed for NOR: the page of an SPI NOR chip. Parallel NOR has buffers of 32 to 1024 bytes.
 const NOR_BUFFER: u32 = 256;
@@ -58,6 +59,35 @@ pub struct Image {
     /// LEBs that a volume is to have that can grow.
     lebs: Option<u32>,
     access: Access,
+    /// The room on the host's disk, where changes go to the file at once.
+    room: Option<HostRoom>,
+}
+
+/// A file that changes go to at once, and may make longer.
+#[derive(Debug)]
+struct HostRoom {
+    file: File,
+    /// Of a dump with OOB.
+    oob: Option<OobPages>,
+    /// Bytes that the images have room in now.
+    len: u64,
+}
+
+impl HostRoom {
+    fn new(file: &File, oob: Option<&OobPages>, store: &dyn Store) -> Result<Self, ImageError> {
+        let file = file.try_clone().map_err(ImageError::File)?;
+        Ok(Self { file, oob: oob.map(OobPages::again).transpose()?, len: store.size_bytes() })
+    }
+
+    /// Reserves what the images need to grow up to the byte `end`, before the file becomes longer.
+    fn reserve(&self, end: u64) -> Result<(), ImageError> {
+        if end <= self.len {
+            return Ok(());
+        }
+        let range = self.len..end;
+        let range = self.oob.as_ref().map_or(range.clone(), |oob| oob.dump_range(&range));
+        output::reserve(&self.file, &range).map_err(ImageError::HostFull)
+    }
 }
 
 /// LEBs that a volume of an image has, and can have.
@@ -123,6 +153,7 @@ impl Image {
         let pending = Pending::new(image.store);
         image.store = Box::new(pending.clone());
         let oob = image.oob.take();
+        image.room = None;
         Ok((image, pending, oob))
     }
 
@@ -151,7 +182,19 @@ impl Image {
             Some((found, pages)) => Self::corrected(&file, found, pages, access, scheme),
             None if found.is_empty() => Err(explain(&mut store)?),
             None => {
-                Ok(Self { found, store, file, corrected: None, scheme: None, oob: None, lebs: None, access })
+                let room = (access == Access::Write).then(|| HostRoom::new(&file, None, &*store));
+                let room = room.transpose()?;
+                Ok(Self {
+                    found,
+                    store,
+                    file,
+                    corrected: None,
+                    scheme: None,
+                    oob: None,
+                    lebs: None,
+                    access,
+                    room,
+                })
             }
         }
     }
@@ -179,10 +222,13 @@ impl Image {
         for found in &mut found {
             found.bad_pebs = corrected.bad_pebs(found);
         }
+        let mut room = None;
         if let Some(oob) = &oob {
             store = oob.store(file)?;
+            room = Some(HostRoom::new(file, Some(oob), &*store)?);
         }
-        Ok(Self { found, store, file: data, corrected: Some(corrected), scheme, oob, lebs: None, access })
+        let corrected = Some(corrected);
+        Ok(Self { found, store, file: data, corrected, scheme, oob, lebs: None, access, room })
     }
 
     /// The same file once more, for another image in it; `None` if the system has no descriptor left.
@@ -198,6 +244,7 @@ impl Image {
             oob: None,
             lebs: None,
             access: self.access,
+            room: None,
         })
     }
 
@@ -221,6 +268,7 @@ impl Image {
             oob: None,
             lebs: None,
             access: Access::Write,
+            room: None,
         })
     }
 
@@ -352,6 +400,9 @@ impl Image {
                     _ => geometry.lebs,
                 };
                 let len = u64::from(lebs) * u64::from(leb_bytes);
+                if let Some(room) = &self.room {
+                    room.reserve(found.offset + len)?;
+                }
                 let window = Window::new(volume.into_store().into_inner(), found.offset, len.max(found.len));
                 Ok(Box::new(BareVolume::new(window, VolumeGeometry { lebs, ..geometry })))
             }
@@ -377,7 +428,7 @@ impl Image {
             return Ok((self.volume(selection)?, Vec::new()));
         }
         let mut ubi = self.attach_remains(&found)?;
-        let id = choose_ubifs(&mut ubi, selection)?;
+        let id = choose_remains(&mut ubi, selection)?;
         let damage = ubi.damage().to_vec();
         let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
         Ok((Box::new(volume), damage))
@@ -411,8 +462,8 @@ impl Image {
             ..AttachOptions::default()
         };
         let window = Window::new(self.store, found.offset, found.len);
-        Attaching { geometry, mode: StoreMode::ReadOnly, bad: Vec::new(), options, lebs_more: 0 }
-            .attach_growing(window)
+        let (mode, bad) = (StoreMode::ReadOnly, Vec::new());
+        Attaching { geometry, mode, bad, options, lebs_more: 0, room: None }.attach_growing(window)
     }
 
     /// A volume of a UBI device to be written to, larger than it is if that was asked for.
@@ -454,7 +505,7 @@ impl Image {
         let room = if is_last { u64::MAX } else { found.len };
         let part = Window::new(self.store, found.offset, room);
         let bad = found.bad_pebs.clone();
-        Attaching { geometry, mode, bad, options, lebs_more: 0 }.attach_growing(part)
+        Attaching { geometry, mode, bad, options, lebs_more: 0, room: self.room }.attach_growing(part)
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
@@ -490,6 +541,7 @@ impl Image {
             bad: pebs.blank.iter().chain(&found.bad_pebs).copied().collect(),
             options,
             lebs_more: 0,
+            room: self.room,
         };
         // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
         let outcome = match attaching.attach(part) {
@@ -551,6 +603,7 @@ struct Attaching {
     options: AttachOptions,
     /// LEBs that a volume will get afterwards.
     lebs_more: u32,
+    room: Option<HostRoom>,
 }
 
 /// The part of a file that a device is in.
@@ -586,6 +639,9 @@ impl Attaching {
             let more = missing.saturating_mul(u64::from(self.geometry.erase_bytes));
             if self.mode != StoreMode::ReadOnly {
                 require_erased(&mut part, self.geometry.size_bytes, more, missing)?;
+            }
+            if let Some(room) = &self.room {
+                room.reserve(part.start().saturating_add(self.geometry.size_bytes).saturating_add(more))?;
             }
             self.geometry.size_bytes = self.geometry.size_bytes.saturating_add(more);
         }
@@ -651,7 +707,7 @@ fn named(volumes: &[NamedVolume], wanted: &str) -> Result<u32, ImageError> {
     by_name.or_else(by_id).map(|&(id, _)| id).ok_or_else(missing)
 }
 
-/// Reads the beginning of a LEB of a volume.
+/// Reads the beginning of a LEB of a volume: no bytes of one that cannot be read, nothing behind the last.
 type ReadHead<'r> = dyn FnMut(u32, u32) -> Option<Vec<u8>> + 'r;
 
 /// The volume with the filesystem that is meant: the one that was named, or the only one with a UBIFS.
@@ -687,22 +743,45 @@ fn is_ubifs(id: u32, head: &mut ReadHead<'_>) -> bool {
     (0..FIRST_LEBS).any(|lnum| head(id, lnum).is_some_and(|head| begins_ubifs(lnum, &head)))
 }
 
+/// Beginnings of all LEBs of a volume.
+fn heads<'h>(id: u32, head: &'h mut ReadHead<'_>) -> impl Iterator<Item = Vec<u8>> + 'h {
+    (0..).map_while(move |lnum| head(id, lnum))
+}
+
 fn no_filesystem(volumes: &[NamedVolume], head: &mut ReadHead<'_>) -> ImageError {
     let content = |(id, name): &NamedVolume| {
-        (name.clone(), head(*id, 0).and_then(|head| format_of(&head)).unwrap_or("unknown contents"))
+        let content = match head(*id, 0).and_then(|head| format_of(&head)) {
+            Some(format) => format,
+            None if heads(*id, head).all(|head| head.iter().all(|&byte| byte == 0xFF)) => "empty",
+            None => "unknown contents",
+        };
+        (name.clone(), content)
     };
     ImageError::NoFilesystem(volumes.iter().map(content).collect())
 }
 
-/// As [`choose_filesystem`], of an attached device.
+/// As [`choose_filesystem`], of an attached device: what is left of a filesystem may be anywhere in the volume.
+fn choose_remains(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
+    let volumes: Vec<NamedVolume> =
+        ubi.volumes().map(|volume| (volume.id, show_name(&volume.name))).collect();
+    choose_filesystem(&volumes, selection, &mut |id, lnum| read_head(ubi, id, lnum))
+}
+
+/// As [`choose_filesystem`], of an attached device, to be mounted: nodes begin LEBs of the volume.
 fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
-    let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
-    let names: Vec<NamedVolume> = volumes.iter().map(|volume| (volume.id, show_name(&volume.name))).collect();
-    choose_filesystem(&names, selection, &mut |id, lnum| {
-        let volume = volumes.iter().find(|volume| volume.id == id)?;
-        let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];
-        ubi.read_leb(id, lnum, 0, &mut head).ok().map(|()| head)
-    })
+    let id = choose_remains(ubi, selection)?;
+    let name = show_name(&ubi.volume(id)?.name);
+    let mut head = |id, lnum| read_head(ubi, id, lnum);
+    // A LEB that cannot be read may begin with one.
+    let has_nodes = heads(id, &mut head).any(|head| head.is_empty() || is_node(&head));
+    if has_nodes { Ok(id) } else { Err(no_filesystem(&[(id, name)], &mut head)) }
+}
+
+/// Reads the beginning of a LEB of a device, as [`ReadHead`] says.
+fn read_head(ubi: &mut FileUbi, id: u32, lnum: u32) -> Option<Vec<u8>> {
+    let volume = ubi.volume(id).ok().filter(|volume| lnum < volume.used_lebs)?;
+    let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];
+    Some(ubi.read_leb(id, lnum, 0, &mut head).map_or_else(|_| Vec::new(), |()| head))
 }
 
 /// The largest write of a UBIFS without UBI, as far as its smallest one tells.

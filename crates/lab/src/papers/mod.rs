@@ -119,9 +119,17 @@ pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<
         predictions.extend(paper.predictions.iter().filter_map(|p| report_prediction(paper, p, &done)));
     }
     // A parameter that rows of two documents decided is one parameter.
-    let fits = papers.iter().flat_map(|p| &p.fits);
+    let fits = papers.iter().flat_map(|paper| paper.fits.iter().filter(|fit| decided_by_figures(paper, fit)));
     let parameters = fits.map(|f| (&f.file, &f.parameter)).collect::<BTreeSet<_>>().len();
     Ok(Report { summary: summarise(&report, parameters), rows: report, predictions })
+}
+
+/// True when a figure that is shown decided a parameter: ranges are counted apart from figures.
+fn decided_by_figures(paper: &Paper, fit: &Fit) -> bool {
+    let is_figure = |(table, row): (&Table, &Row)| {
+        row.published.is_some() && fit.rows.contains(&format!("{}/{}", table.name, row.row))
+    };
+    rows(paper).any(is_figure)
 }
 
 /// The first row, or prediction, that needs this job.

@@ -128,7 +128,7 @@ pub struct Summary {
     pub ranges: usize,
     /// Ranges that the simulated figure lies outside of, by more than the tolerance.
     pub ranges_missed: usize,
-    /// Parameters fitted, to figures or ranges.
+    /// Parameters that were fitted to these figures.
     pub parameters: usize,
     /// Median of the residuals' sizes; nothing where there are no such rows, as below.
     pub median: Option<f64>,

@@ -40,6 +40,17 @@ pub enum BuildError {
     /// A tar from a pipe does not say how large it is.
     #[error("the size of what comes from stdin is not known")]
     SizeUnknown,
+    /// No filesystem has such a parameter.
+    #[error("no filesystem can have this number for {field}: {value}")]
+    Parameter {
+        /// Name of the parameter.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// No filesystem has such sizes.
+    #[error("no filesystem can be made: {0}")]
+    Sizes(String),
     /// The files do not fit.
     #[error("the files do not fit into the filesystem")]
     NoSpace,
@@ -76,6 +87,15 @@ impl BuildError {
             }
             Self::SizeUnknown => {
                 "say how large the filesystem may become with --max-lebs, --volume-size or --part"
+            }
+            Self::Parameter { field: "fanout", .. } => {
+                "--fanout takes 3 and more, as many children as a LEB holds"
+            }
+            Self::Parameter { .. } => {
+                "leave it to its default, or give the filesystem more LEBs with --volume-size or --max-lebs"
+            }
+            Self::Sizes(_) => {
+                "give more LEBs with --volume-size or --max-lebs, or leave them to their defaults"
             }
             Self::NoSpace => "a larger --volume-size or --max-lebs has more room, and zstd or zlib need less",
             Self::VolumeTooSmall { .. } => {

@@ -25,8 +25,9 @@ use std::path::{Path, PathBuf};
 
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::{Superblock, Timestamp};
+use floatgate_media::{MediaError, Reason};
 use floatgate_stack::store::Store;
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, Ubifs, probe};
+use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Volume};
 use serde::Serialize;
 
@@ -275,6 +276,19 @@ fn max_lebs(
     Ok(doubled.checked_next_power_of_two().unwrap_or(u32::MAX))
 }
 
+/// The reason why a filesystem cannot be made, in terms of the parameters that were given.
+fn not_formatted(error: ubifs::Error) -> BuildError {
+    match error {
+        ubifs::Error::Superblock(what) => BuildError::Sizes(what),
+        ubifs::Error::Node {
+            lnum: 0,
+            source: MediaError { reason: Reason::OutOfRange { field, value }, .. },
+            ..
+        } => BuildError::Parameter { field, value },
+        error => ImageError::from(error).into(),
+    }
+}
+
 /// A volume with a filesystem that was filled.
 struct Filled<V> {
     built: Built,
@@ -293,7 +307,7 @@ fn filled<V: Volume + 'static>(
     options: &BuildOptions,
 ) -> Result<Filled<V>, BuildError> {
     let fs = Ubifs::format(volume, format, Behaviour::default());
-    let mut fs = fs.map_err(|(error, _)| ImageError::from(error))?;
+    let mut fs = fs.map_err(|(error, _)| not_formatted(error))?;
     let mut writer = Writer::new(&mut fs, options.overrides);
     run(source, &mut writer, Compressors::new(format.compression))?;
     if let Some(table) = &options.device_table {

@@ -136,10 +136,19 @@ pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened,
     let headers = Headers::read(&mut store, &found)?;
     let volumes: Vec<(u32, String)> =
         headers.volumes().map(|(id, record)| (id, super::extract::show_name(record.name()))).collect();
+    let mut last: Option<(u32, MappedVolume<Vec<u8>>)> = None;
     let id = choose_filesystem(&volumes, selection, &mut |id, lnum| {
-        let mut opened = headers.volume(&mut store, id, Mapping::Linux);
-        let mut head = vec![0; HEAD_BYTES.min(opened.geometry().leb_bytes as usize)];
-        opened.read(lnum, 0, &mut head).ok().map(|()| head)
+        // Looked up once: a volume can have many LEBs.
+        let known = last.take().filter(|(known, _)| *known == id);
+        let (_, volume) =
+            last.insert(known.unwrap_or_else(|| (id, headers.volume(Vec::new(), id, Mapping::Linux))));
+        let geometry = volume.geometry();
+        let mut head = vec![0xFF; HEAD_BYTES.min(geometry.leb_bytes as usize)];
+        let is_read = match volume.place(lnum) {
+            Some(place) => store.read_at(place, &mut head).is_ok(),
+            None => headers.tell_all(id),
+        };
+        (lnum < geometry.lebs).then(|| if is_read { head } else { Vec::new() })
     })?;
     let volume = headers.volume(store, id, Mapping::Linux);
     Ok((volume, Some(headers), origin))

@@ -302,7 +302,8 @@ impl fmt::Display for ImageCheck {
             let PebCounts { total, free, erased, mapped, outdated, damaged, bad } = pebs;
             write!(
                 f,
-                "  {total} PEBs: {mapped} mapped, {free} free, {erased} erased, {outdated} outdated, {damaged} damaged"
+                "  {}: {mapped} mapped, {free} free, {erased} erased, {outdated} outdated, {damaged} damaged",
+                count((*total).into(), "PEB")
             )?;
             if *bad > 0 {
                 write!(f, ", {bad} bad")?;

@@ -95,24 +95,29 @@ impl DiffReport {
     }
 }
 
+/// Reason for which two images cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum DiffError {
+    /// The first image.
+    #[error(transparent)]
+    First(ImageError),
+    /// The second image.
+    #[error(transparent)]
+    Second(ImageError),
+}
+
 /// Compares the filesystems of two images.
 ///
 /// # Errors
 /// An image cannot be read or mounted.
-pub fn diff(images: [(Image, &Selection); 2], options: &DiffOptions) -> Result<DiffReport, ImageError> {
+pub fn diff(images: [(Image, &Selection); 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
     let [first, second] = images.map(|(image, selection)| image.mount(selection, true, Behaviour::default()));
-    compare(&mut first?, &mut second?, options)
+    let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
+    Ok(compare(&mut first, &mut second, options))
 }
 
 /// As [`diff`], of two mounted filesystems.
-///
-/// # Errors
-/// A root directory cannot be read.
-pub fn compare(
-    first: &mut FileUbifs,
-    second: &mut FileUbifs,
-    options: &DiffOptions,
-) -> Result<DiffReport, ImageError> {
+pub fn compare(first: &mut FileUbifs, second: &mut FileUbifs, options: &DiffOptions) -> DiffReport {
     let mut report = DiffReport::default();
     for (number, fs) in [(1, &*first), (2, &*second)] {
         let damage = fs
@@ -124,8 +129,8 @@ pub fn compare(
     let roots = (first.root(), second.root());
     let entered = (Entered::new(DEPTH_MAX), Entered::new(DEPTH_MAX));
     let mut diff = Diff { first, second, options, report, entered, names: BTreeMap::new() };
-    diff.run(roots)?;
-    Ok(diff.report)
+    diff.run(roots);
+    diff.report
 }
 
 struct Diff<'d> {
@@ -146,9 +151,9 @@ struct Level {
 }
 
 impl Diff<'_> {
-    fn run(&mut self, roots: (u32, u32)) -> Result<(), ImageError> {
+    fn run(&mut self, roots: (u32, u32)) {
         self.report.entries += u64::from(self.options.root);
-        let mut levels: Vec<Level> = self.visit(String::new(), roots, 0)?.into_iter().collect();
+        let mut levels: Vec<Level> = self.visit(String::new(), roots, 0).into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let Some((name, first, second)) = level.rest.pop() else {
                 levels.pop();
@@ -159,13 +164,12 @@ impl Diff<'_> {
             match (first, second) {
                 (Some(first), Some(second)) => {
                     let depth = levels.len();
-                    levels.extend(self.visit(path, (first, second), depth)?);
+                    levels.extend(self.visit(path, (first, second), depth));
                 }
                 (Some(_), None) => self.differ(path, Presence::First, Vec::new()),
                 _ => self.differ(path, Presence::Second, Vec::new()),
             }
         }
-        Ok(())
     }
 
     fn differ(&mut self, path: String, presence: Presence, changes: Vec<Change>) {
@@ -177,15 +181,17 @@ impl Diff<'_> {
     }
 
     /// Compares a path that both have; a level if it is a directory in both.
-    fn visit(&mut self, path: String, inodes: (u32, u32), depth: usize) -> Result<Option<Level>, ImageError> {
+    fn visit(&mut self, path: String, inodes: (u32, u32), depth: usize) -> Option<Level> {
         let shown = if path.is_empty() { "/".to_owned() } else { path.clone() };
-        let pair =
-            self.first.attributes(inodes.0).and_then(|one| Ok((one, self.second.attributes(inodes.1)?)));
+        let pair = [
+            self.first.attributes(inodes.0).map_err(of_first),
+            self.second.attributes(inodes.1).map_err(of_second),
+        ];
         let (one, other) = match pair {
-            Ok(pair) => pair,
-            Err(error) => {
-                self.trouble(&shown, error);
-                return Ok(None);
+            [Ok(one), Ok(other)] => (one, other),
+            pair => {
+                pair.into_iter().filter_map(Result::err).for_each(|error| self.trouble(&shown, error));
+                return None;
             }
         };
         let is_told = self.options.root || !path.is_empty();
@@ -198,19 +204,19 @@ impl Diff<'_> {
             self.differ(shown.clone(), Presence::Both, changes);
         }
         if [&one, &other].iter().any(|file| file.file_type != FileType::Directory) {
-            return Ok(None);
+            return None;
         }
         let entered = &mut self.entered;
         let entered = entered.0.enter(inodes.0, depth).and_then(|()| entered.1.enter(inodes.1, depth));
         if let Err(refused) = entered {
             self.trouble(&shown, refused);
-            return Ok(None);
+            return None;
         }
         match self.both_entries(inodes) {
-            Ok(rest) => Ok(Some(Level { path, rest })),
+            Ok(rest) => Some(Level { path, rest }),
             Err(error) => {
                 self.trouble(&shown, error);
-                Ok(None)
+                None
             }
         }
     }
@@ -246,18 +252,19 @@ impl Diff<'_> {
         one: &Attributes,
         other: &Attributes,
         changes: &mut Vec<Change>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), String> {
         self.compare_xattrs(one, other, changes)?;
         if one.file_type != other.file_type {
             return Ok(());
         }
         if one.is_encrypted() || other.is_encrypted() {
-            return Err(Error::Unsupported("the file is encrypted"));
+            return Err(Error::Unsupported("the file is encrypted").to_string());
         }
         match one.file_type {
             FileType::Regular => self.compare_data(one, other, changes),
             FileType::Symlink => {
-                let (first, second) = (self.first.read_link(one.inode)?, self.second.read_link(other.inode)?);
+                let first = self.first.read_link(one.inode).map_err(of_first)?;
+                let second = self.second.read_link(other.inode).map_err(of_second)?;
                 note(changes, "target", &show_name(&first), &show_name(&second));
                 Ok(())
             }
@@ -270,10 +277,10 @@ impl Diff<'_> {
         one: &Attributes,
         other: &Attributes,
         changes: &mut Vec<Change>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), String> {
         let blocks = (
-            self.first.data_blocks(one.inode, 0, usize::MAX)?,
-            self.second.data_blocks(other.inode, 0, usize::MAX)?,
+            self.first.data_blocks(one.inode, 0, usize::MAX).map_err(of_first)?,
+            self.second.data_blocks(other.inode, 0, usize::MAX).map_err(of_second)?,
         );
         if self.options.holes {
             note(changes, "blocks with data", &blocks.0.len().to_string(), &blocks.1.len().to_string());
@@ -283,8 +290,9 @@ impl Diff<'_> {
         let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
         for chunk in all {
             let at = chunk * CHUNK as u64;
-            let read = (self.first.read(one.inode, at, &mut a)?, self.second.read(other.inode, at, &mut b)?);
-            let common = read.0.min(read.1);
+            let first = self.first.read(one.inode, at, &mut a).map_err(of_first)?;
+            let second = self.second.read(other.inode, at, &mut b).map_err(of_second)?;
+            let common = first.min(second);
             if let Some(index) = (0..common).find(|&index| a[index] != b[index]) {
                 let at = at + index as u64;
                 let (first, second) = (format!("{:#04x}", a[index]), format!("{:#04x}", b[index]));
@@ -300,12 +308,12 @@ impl Diff<'_> {
         one: &Attributes,
         other: &Attributes,
         changes: &mut Vec<Change>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), String> {
         if one.xattr_count == 0 && other.xattr_count == 0 {
             return Ok(());
         }
-        let first = xattrs(self.first, one.inode)?;
-        let second = xattrs(self.second, other.inode)?;
+        let first = xattrs(self.first, one.inode).map_err(of_first)?;
+        let second = xattrs(self.second, other.inode).map_err(of_second)?;
         let names: BTreeSet<&Vec<u8>> = first.keys().chain(second.keys()).collect();
         for name in names {
             let shown =
@@ -317,16 +325,26 @@ impl Diff<'_> {
     }
 
     /// Names of two directories, last first.
-    fn both_entries(&mut self, inodes: (u32, u32)) -> Result<Vec<EitherEntry>, Error> {
+    fn both_entries(&mut self, inodes: (u32, u32)) -> Result<Vec<EitherEntry>, String> {
         let mut names: BTreeMap<Vec<u8>, (Option<u32>, Option<u32>)> = BTreeMap::new();
-        for entry in self.first.read_dir(inodes.0, None, usize::MAX)? {
+        for entry in self.first.read_dir(inodes.0, None, usize::MAX).map_err(of_first)? {
             names.entry(entry.name).or_default().0 = Some(entry.inode);
         }
-        for entry in self.second.read_dir(inodes.1, None, usize::MAX)? {
+        for entry in self.second.read_dir(inodes.1, None, usize::MAX).map_err(of_second)? {
             names.entry(entry.name).or_default().1 = Some(entry.inode);
         }
         Ok(names.into_iter().rev().map(|(name, (first, second))| (name, first, second)).collect())
     }
+}
+
+/// A fault of the first image, for people.
+fn of_first(error: Error) -> String {
+    format!("image 1: {error}")
+}
+
+/// A fault of the second image, for people.
+fn of_second(error: Error) -> String {
+    format!("image 2: {error}")
 }
 
 /// A name and the inodes that it has in the two.

@@ -8,15 +8,15 @@ use floatgate_stack::{Store, Volume};
 use super::super::check::{Headers, Mapping};
 use super::super::extract::show_name;
 use super::super::{Image, ImageError, Selection};
-use super::{Change, note};
+use super::{Change, DiffError, note};
 
 /// Differences between two images below their filesystems: geometry, erase counters, volumes and numbers of their LEBs.
 ///
 /// # Errors
 /// An image cannot be read; there is no UBI in it.
-pub fn diff_raw(images: [(Image, &Selection); 2]) -> Result<Vec<Change>, ImageError> {
+pub fn diff_raw(images: [(Image, &Selection); 2]) -> Result<Vec<Change>, DiffError> {
     let [first, second] = images.map(|(image, selection)| Raw::read(image, selection));
-    let (mut first, mut second) = (first?, second?);
+    let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
     let mut changes = Vec::new();
     for ((name, one), (_, other)) in first.numbers().into_iter().zip(second.numbers()) {
         note(&mut changes, name, &one, &other);
@@ -72,7 +72,7 @@ impl Raw {
         other: &mut Self,
         name: &str,
         changes: &mut Vec<Change>,
-    ) -> Result<(), ImageError> {
+    ) -> Result<(), DiffError> {
         let (one, two) = (self.volumes().get(name).copied(), other.volumes().get(name).copied());
         let (Some(one), Some(two)) = (one, two) else {
             let shown = |id: Option<u32>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
@@ -99,8 +99,8 @@ impl Raw {
         for lnum in
             (0..lebs).filter(|&lnum| first.place(lnum).or(second.place(lnum)).is_some()).collect::<Vec<_>>()
         {
-            first.read(lnum, 0, &mut a).map_err(Error::from)?;
-            second.read(lnum, 0, &mut b).map_err(Error::from)?;
+            first.read(lnum, 0, &mut a).map_err(|error| DiffError::First(Error::from(error).into()))?;
+            second.read(lnum, 0, &mut b).map_err(|error| DiffError::Second(Error::from(error).into()))?;
             differ += u32::from(a != b);
         }
         note(changes, &format!("volume {name}: LEBs that differ"), "0", &differ.to_string());

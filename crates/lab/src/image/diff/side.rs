@@ -10,7 +10,7 @@ use super::super::build::{BuildError, Files, Source, files};
 use super::super::extract::Loss;
 use super::super::open::{Access, Selection};
 use super::super::{FileUbifs, Image, ImageError};
-use super::{DiffOptions, DiffReport, compare};
+use super::{DiffError, DiffOptions, DiffReport, compare};
 
 /// Offset of the magic of a tar.
 const TAR_MAGIC_AT: u64 = 257;
@@ -75,15 +75,15 @@ fn is_tar(path: &Path) -> bool {
 ///
 /// # Errors
 /// An image cannot be mounted.
-pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport, ImageError> {
+pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
     let [first, second] = sides.map(Side::mount);
-    let (mut first, mut second) = (first?, second?);
+    let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
     let options = DiffOptions {
         flags: options.flags && first.has_flags && second.has_flags,
         root: options.root && first.has_root && second.has_root,
         ..*options
     };
-    let mut report = compare(&mut first.fs, &mut second.fs, &options)?;
+    let mut report = compare(&mut first.fs, &mut second.fs, &options);
     report.trouble.extend(first.losses.into_iter().chain(second.losses));
     Ok(report)
 }

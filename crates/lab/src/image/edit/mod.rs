@@ -49,6 +49,9 @@ pub enum EditError {
         /// Description of the fault.
         error: ubifs::Error,
     },
+    /// All changes together fill the filesystem.
+    #[error("the changes do not fit: they leave no space on the filesystem")]
+    Full,
     /// Something on the host.
     #[error("{path}: {error}")]
     Host {
@@ -97,7 +100,7 @@ impl EditError {
                 "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
             }
             Self::Image(error) => return error.help(),
-            Self::Inside { error: ubifs::Error::NoSpace, .. } => {
+            Self::Full | Self::Inside { error: ubifs::Error::NoSpace, .. } => {
                 "the image is unchanged; remove something first, or let it grow with --grow or --lebs N"
             }
             Self::Inside { error: ubifs::Error::NotFound | ubifs::Error::NotDirectory, .. } => {
@@ -120,7 +123,7 @@ impl EditError {
     fn wants_room(&self) -> bool {
         let error = match self {
             Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
-            Self::TooSmall { .. } => return true,
+            Self::TooSmall { .. } | Self::Full => return true,
             _ => return false,
         };
         matches!(
@@ -138,6 +141,14 @@ impl EditError {
                 ..
             }) => Self::TooSmall { lebs },
             error => Self::Image(error),
+        }
+    }
+
+    /// The failure of bringing all changes to flash, which no file alone is the reason for.
+    fn of_end(error: ubifs::Error) -> Self {
+        match error {
+            ubifs::Error::NoSpace => Self::Full,
+            error => Self::Image(error.into()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::Store;
-use floatgate_stack::ubifs::{Behaviour, Error};
+use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
 use super::pending::erase;
@@ -149,15 +149,15 @@ impl Session {
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
         let Self { mut fs, used_with_spare, image, grown, pending, found, oob, path, output, _lock: lock } =
             self;
-        fs.sync().map_err(EditError::inside(b"/"))?;
+        fs.sync().map_err(EditError::of_end)?;
         // Who fills the image leaves one LEB, without which files could not be removed again.
         let fills = used_with_spare.is_some_and(|used| fs.used_bytes() >= used);
-        let is_filled = fills && !fs.make_spare_leb().map_err(EditError::inside(b"/"))?;
+        let is_filled = fills && !fs.make_spare_leb().map_err(EditError::of_end)?;
         if is_filled || !fs.is_mountable() {
-            return Err(EditError::inside(b"/")(Error::NoSpace));
+            return Err(EditError::Full);
         }
         let free_blocks = fs.space().free_blocks;
-        fs.unmount().map_err(|(error, _)| EditError::inside(b"/")(error))?;
+        fs.unmount().map_err(|(error, _)| EditError::of_end(error))?;
         let len = pending.size_below();
         let longer = matches!(found.content, Content::Ubi(_)) && end_of_image(&pending, &found)? > len;
         if let Some(image) = image.filter(|_| longer) {
@@ -255,7 +255,7 @@ impl Ended {
         let end = end_of_image(&self.pending, &self.found)?;
         for range in self.pending.changed(end) {
             let range = self.oob.as_ref().map_or(range.clone(), |oob| oob.dump_range(&range));
-            output::reserve(file, &range).map_err(ImageError::Write)?;
+            output::reserve(file, &range).map_err(ImageError::HostFull)?;
         }
         Ok(())
     }

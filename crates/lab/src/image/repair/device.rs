@@ -21,7 +21,7 @@ use super::super::check::{
     CheckReport, Headers, MappedVolume, Mapping, Origin, Outcome, check_volume, has_filesystem,
 };
 use super::super::detect::{Content, Found};
-use super::super::extract::{show_name, show_path};
+use super::super::extract::{Loss, show_name, show_path};
 use super::super::open::Selection;
 use super::fill::{fill, time};
 use super::{Grown, Saved, scratch};
@@ -393,6 +393,7 @@ impl Rebuilt {
         let mut survey =
             Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
         lose_structures(&survey, saved);
+        let names = lost_names(&survey);
         let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
         let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
         let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output);
@@ -412,7 +413,7 @@ impl Rebuilt {
                 return Err(why.into());
             }
         };
-        saved.add(filled);
+        saved.add_with_names(filled, names);
         // Without UBI an image may end behind its data, in front of the end of its filesystem.
         let in_filesystem = superblock.filter(|_| name.is_none()).map_or(0, |old| old.leb_count);
         let lebs_before = lebs.max(in_filesystem);
@@ -477,24 +478,30 @@ fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
         let structure = problem.structure.name();
         saved.lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.what));
     }
-    for problem in survey.problems().iter().filter(|problem| is_name(problem)) {
+    saved.losses.extend(damaged_names(survey, Structure::XattrEntry));
+}
+
+/// The names of files that are damaged.
+fn lost_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
+    damaged_names(survey, Structure::Entry)
+}
+
+/// Names of files or attributes that are damaged, each at the directory or the file that it was in.
+fn damaged_names(survey: &Survey<dyn Volume>, structure: Structure) -> Vec<Loss> {
+    let is_one = |problem: &&Problem| problem.severity == Severity::Damaged && problem.structure == structure;
+    let loss = |problem: &Problem| {
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
         let path =
             survey.tree().path(inode).map_or_else(|| format!("inode {inode}"), |path| show_path(&path));
-        saved.lose(&path, format!("{}: {}", problem.structure.name(), problem.what));
-    }
+        Loss { path, what: format!("{}: {}", problem.structure.name(), problem.what) }
+    };
+    survey.problems().iter().filter(is_one).map(loss).collect()
 }
 
 /// True when something is damaged that tells which nodes count.
 fn is_structural(problem: &Problem) -> bool {
     let tells = [Structure::Master, Structure::Log, Structure::Journal, Structure::Index];
     problem.severity == Severity::Damaged && tells.contains(&problem.structure)
-}
-
-/// True when a name is damaged.
-fn is_name(problem: &Problem) -> bool {
-    let names = [Structure::Entry, Structure::XattrEntry];
-    problem.severity == Severity::Damaged && names.contains(&problem.structure)
 }
 
 /// True when a filesystem can have these parameters, on a volume as large as it can use.

@@ -21,6 +21,9 @@ use crate::words::count;
 /// Directory for files without a name.
 const LOST_AND_FOUND: &str = "lost+found";
 
+/// The loss of a file to which no name leads.
+pub(super) const NAMELESS: &str = "its name, and where it was";
+
 /// Permissions of files and directories whose inode is lost.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
@@ -365,7 +368,7 @@ impl Fill<'_> {
             let name = format!("#{inode}");
             let path = format!("/{LOST_AND_FOUND}/{name}");
             self.saved.nameless += 1;
-            self.saved.lose(&path, "its name, and where it was");
+            self.saved.lose(&path, NAMELESS);
             if let Some(level) = self.write(directory, name.as_bytes(), inode, None, path)? {
                 self.descend(level)?;
             }

@@ -100,6 +100,19 @@ impl Saved {
         self.grown.extend(other.grown);
     }
 
+    /// Takes in what was written of a filesystem, and the names that are damaged in it. Where one name is damaged and one file has none,
+    /// that is one loss.
+    fn add_with_names(&mut self, mut filled: Self, names: Vec<Loss>) {
+        let mut nameless = filled.losses.iter_mut().filter(|loss| loss.what == fill::NAMELESS);
+        match (names.as_slice(), nameless.next(), nameless.next()) {
+            ([name], Some(file), None) => {
+                file.what = format!("{}: perhaps {}: {}", fill::NAMELESS, name.path, name.what);
+            }
+            _ => self.losses.extend(names),
+        }
+        self.add(filled);
+    }
+
     /// Says where the losses behind the first `known` are.
     fn place_losses(&mut self, known: usize, place: &str) {
         for loss in &mut self.losses[known..] {
@@ -300,9 +313,7 @@ fn rebuild(image: &Image, found: &Found, output: &Output, saved: &mut Saved) -> 
 
 /// A file without a name for what is written before the output. Beside it there is room.
 fn scratch(output: &Output) -> Result<File, ImageError> {
-    let folder = output.temporary().parent().filter(|folder| !folder.as_os_str().is_empty());
-    let file = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
-    Ok(file.map_err(|error| output.failed(error))?)
+    Ok(tempfile::tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
 }
 
 /// The new image to be written to, with OOB if the old one has some.

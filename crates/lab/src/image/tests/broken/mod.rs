@@ -295,7 +295,7 @@ fn every_walk_of_a_broken_image_ends() {
         let steps = std::iter::from_fn(|| walk.next(&mut fs)).take(10_000);
         let refused = steps.filter(|step| matches!(step, Err((_, WalkError::Refused(_))))).count();
         let report = compare(&mut fs, &mut other, &DiffOptions::default());
-        assert!(report.is_err() || report.is_ok_and(|report| report.entries < 10_000), "{name}");
+        assert!(report.entries < 10_000, "{name}");
         if refused > 0 {
             assert!(refused < 10, "{name}");
             loops.push(name);
