@@ -1,13 +1,17 @@
 //! A driver with its chip behind it, whatever its kind: an [`Mtd`] that can be watched, copied, and lose its power.
 
-use crate::parallel_nor::{CfiDriver, NorController, NorMem};
+use crate::ecc_engine::EccProfile;
+use crate::host::HostProfile;
+use crate::parallel_nor::{self, CfiDriver, CfiOptions, NorController, NorMem};
 use crate::power::Power;
-use crate::raw_nand::{ChipInfo, DataInterface, NandBoard, NandController, RawNand, RawNandDriver};
+use crate::raw_nand::{
+    ChipInfo, DataInterface, NandBoard, NandController, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+};
 use crate::spi::{Clock, PhyState, SpiChip, SpiController, SpiMem, SpiOp};
-use crate::spi_nand::{SpiNand, SpiNandDriver};
-use crate::spi_nor::{SpiNor, SpiNorDriver};
+use crate::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use crate::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
 use crate::timeline::Host;
-use floatgate_mtd::{Mtd, Partition, SlcMode};
+use floatgate_mtd::{Instant, Mtd, Partition, SlcMode};
 use serde::Serialize;
 use std::fmt;
 
@@ -50,6 +54,57 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
 
     /// A copy that goes its own way. Blocks that neither changes are shared.
     fn fork(&self) -> Box<dyn Device>;
+}
+
+/// The driver of a SPI NAND, which finds its chip on the controller.
+///
+/// # Errors
+/// As [`SpiNandDriver::probe`].
+pub fn spi_nand(
+    controller: SpiController<SpiNand>,
+    database: &[SpiNandSpec],
+    host: HostProfile,
+    ecc: EccProfile,
+    options: SpiNandOptions,
+) -> Result<Box<dyn Device>, spi_nand::ProbeError> {
+    Ok(Box::new(SpiNandDriver::probe(controller, database, host, ecc, options)?))
+}
+
+/// The driver of a SPI NOR, which finds its chip on the controller.
+///
+/// # Errors
+/// As [`SpiNorDriver::probe`].
+pub fn spi_nor(
+    controller: SpiController<SpiNor>,
+    database: &[SpiNorSpec],
+    host: HostProfile,
+    options: spi_nor::Options,
+) -> Result<Box<dyn Device>, spi_nor::ProbeError> {
+    Ok(Box::new(SpiNorDriver::probe(controller, database, host, options)?))
+}
+
+/// The driver of a raw NAND, which finds its chips on the controller.
+///
+/// # Errors
+/// As [`RawNandDriver::probe`].
+pub fn raw_nand(
+    controller: NandController<RawNand>,
+    rig: RawNandRig,
+    database: &[RawNandSpec],
+) -> Result<Box<dyn Device>, floatgate_mtd::Error> {
+    Ok(Box::new(RawNandDriver::probe(controller, rig, database)?))
+}
+
+/// The driver of a parallel NOR, which finds its chip on the controller.
+///
+/// # Errors
+/// As [`CfiDriver::probe`].
+pub fn parallel_nor(
+    controller: NorController,
+    host: HostProfile,
+    options: CfiOptions,
+) -> Result<Box<dyn Device>, parallel_nor::ProbeError> {
+    Ok(Box::new(CfiDriver::probe(controller, Instant::ZERO, host, options)?))
 }
 
 impl Clone for Box<dyn Device> {

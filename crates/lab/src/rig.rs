@@ -8,17 +8,17 @@ use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
 use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{
-    CfiDriver, CfiOptions, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec,
+    CfiOptions, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec,
 };
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig,
-    RawNandSpec,
+    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandRig, RawNandSpec,
 };
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiProfile};
-use floatgate_device::spi_nand::{SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
-use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
+use floatgate_device::spi_nand::{SpiNand, SpiNandOptions, SpiNandSpec};
+use floatgate_device::spi_nor::{self, SpiNor, SpiNorSpec};
+use floatgate_device::wire;
 pub use floatgate_device::wire::{Device, Link};
 use floatgate_mtd::Instant;
 use std::sync::Arc;
@@ -322,9 +322,7 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);
     check_clock(config, &controller, limit)?;
-    let driver =
-        SpiNandDriver::probe(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))?;
-    Ok(Box::new(driver))
+    wire::spi_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
 }
 
 fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
@@ -336,8 +334,7 @@ fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Bo
     let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = SpiController::new(profile, bus, chip);
     check_clock(config, &controller, limit)?;
-    let driver = SpiNorDriver::probe(controller, &parts, host, driver).map_err(|e| probe_error(config, e))?;
-    Ok(Box::new(driver))
+    wire::spi_nor(controller, &parts, host, driver).map_err(|e| probe_error(config, e))
 }
 
 fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
@@ -365,8 +362,7 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     let chips = RawNand::package(&spec, chip_options)
         .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
     let controller = NandController::new(profile, bus, chips);
-    let driver = RawNandDriver::probe(controller, rig, &parts).map_err(|e| probe_error(config, e))?;
-    Ok(Box::new(driver))
+    wire::raw_nand(controller, rig, &parts).map_err(|e| probe_error(config, e))
 }
 
 fn parallel_nor(config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
@@ -376,9 +372,7 @@ fn parallel_nor(config: &Config, options: RigOptions) -> Result<Box<dyn Device>,
     let driver: CfiOptions = config.extract_or_default("driver")?;
     let chip = ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = NorController::new(profile, bus, chip);
-    let driver =
-        CfiDriver::probe(controller, Instant::ZERO, host, driver).map_err(|e| probe_error(config, e))?;
-    Ok(Box::new(driver))
+    wire::parallel_nor(controller, host, driver).map_err(|e| probe_error(config, e))
 }
 
 /// The bus modes in which a chip of this setup can be read, as the setup would write them.
