@@ -170,18 +170,22 @@ pub fn unmount<M: Mtd + Send + 'static>(fs: OnUbi<M>) -> Result<(M, Instant), (S
 /// Reason why there can be none.
 pub fn make(rig: Rig, layers: &Layers) -> Result<OnUbi<Box<dyn Device>>, Error> {
     let Rig { mut device, chip, .. } = rig;
-    let (now, geometry) = (device.host().now(), device.geometry().clone());
+    let (now, bytes) = (device.host().now(), device.geometry().erase_bytes);
+    if bytes < MIN_LEB_BYTES {
+        let message =
+            format!("{chip}: eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
+        return Err(Error::asked(message, TOO_SMALL));
+    }
     let made = layers.make(device, now, u32::MAX);
-    made.map_err(|why| Error::asked(format!("{chip}: {why}"), help(geometry.erase_bytes)))
+    made.map_err(|why| Error::asked(format!("{chip}: {why}"), OTHER_FLASH))
 }
 
-/// Advice where there can be no filesystem.
-fn help(erase_bytes: u32) -> &'static str {
-    if erase_bytes < MIN_LEB_BYTES {
-        return "eraseblocks are too small for UBIFS: add --set driver.erase_bytes=64KiB, as Linux without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
-    }
-    "choose another chip with --set chip=NAME, a larger partition, or on MLC --set partition.slc=true"
-}
+/// Advice where eraseblocks are too small.
+const TOO_SMALL: &str = "on SPI NOR add --set driver.erase_bytes=64KiB: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
+
+/// Advice where there can be no filesystem for another reason.
+const OTHER_FLASH: &str =
+    "choose another chip with --set chip=NAME, a larger partition, or on MLC --set partition.slc=true";
 
 /// A failure of the filesystem while something was done.
 pub fn failed(what: &str) -> impl Fn(ubifs::Error) -> Error {

@@ -44,7 +44,10 @@ fn each(mut check: impl FnMut(&str, &str, Operation, &Traced)) {
     static ALL: OnceLock<Vec<(String, Operation, Traced)>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let names = names();
-        let cases = names.iter().flat_map(|name| Operation::ALL.map(|(_, operation)| (name, operation)));
+        // Those of a filesystem need eraseblocks that hold one, and data: `machine.rs` has them.
+        let of_flash = |operation: &Operation| !matches!(operation, Operation::File(_));
+        let operations = || Operation::ALL.into_iter().map(|(_, operation)| operation).filter(of_flash);
+        let cases = names.iter().flat_map(|name| operations().map(move |operation| (name, operation)));
         let cases: Vec<_> = cases.collect();
         let run = |&(name, operation): &(&String, Operation)| {
             (name.clone(), operation, traced(name, operation, RigOptions::default()))

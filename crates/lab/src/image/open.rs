@@ -329,7 +329,7 @@ impl Image {
             authenticate: selection.authenticate.clone(),
         };
         let writes = self.access == Access::Write;
-        let volume = self.open_volume(selection, recover)?;
+        let volume = self.open_volume(selection, recover, choose_ubifs)?;
         let mut fs = Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error)?;
         if writes && let Some(&lnum) = fs.missing_lebs()?.first() {
             return Err(ImageError::Truncated(format!("LEB {lnum} of the filesystem is not there")));
@@ -371,10 +371,15 @@ impl Image {
     /// # Errors
     /// As [`mount`](Self::mount).
     pub fn volume(self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
-        self.open_volume(selection, false)
+        self.open_volume(selection, false, choose_remains)
     }
 
-    fn open_volume(self, selection: &Selection, recover: bool) -> Result<Box<dyn Volume>, ImageError> {
+    fn open_volume(
+        self,
+        selection: &Selection,
+        recover: bool,
+        choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
+    ) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
@@ -411,7 +416,7 @@ impl Image {
                     Access::Read => self.attach_remains(&found)?,
                     Access::Write => return self.writable_volume(&found, selection, recover),
                 };
-                let id = choose_ubifs(&mut ubi, selection)?;
+                let id = choose(&mut ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 Ok(Box::new(volume))
             }
