@@ -56,7 +56,7 @@ pub(crate) struct Args {
     pub(crate) secondary_block: Option<u32>,
 
     /// Test a new filesystem on the flash instead of the bare flash: files written and read in pieces of 4 KiB, 64 KiB and 1 MiB,
-    /// attached, mounted, 100 files of 2 KiB created, listed, removed; --count gives the size of a file. The table [filesystem] of
+    /// attached, mounted, 100 files of 2 KiB created, listed, removed; --count gives the size of a file. The table filesystem of
     /// the setup says how it is mounted
     #[arg(long, value_name = "KIND", value_parser = filesystem_kind)]
     pub(crate) fs: Option<FilesystemKind>,
