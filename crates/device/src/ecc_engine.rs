@@ -151,10 +151,17 @@ pub enum PageRead<'a> {
 pub struct EccEngine {
     profile: EccProfile,
     requirement: EccRequirement,
+    /// What the chip asks for.
+    chip: EccRequirement,
     cost: Cost,
     timeline: Timeline,
     code: Option<Arc<PageCode>>,
     scratch: Scratch,
+}
+
+/// A number of bits in words.
+fn bits(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "bit" } else { "bits" })
 }
 
 impl EccEngine {
@@ -168,6 +175,7 @@ impl EccEngine {
         Self {
             profile,
             requirement,
+            chip,
             cost: Cost::default(),
             timeline: Timeline::default(),
             code: None,
@@ -206,6 +214,23 @@ impl EccEngine {
         };
         let (encode, decode) = self.cost.us_per_kib();
         Some(format!("ECC: {name}, {code}, encoding {encode:.1} us and decoding {decode:.1} us a KiB"))
+    }
+
+    /// Strength that is missing, where correction happens on the host's side (Linux warns, too: `nand_ecc_is_strong_enough`).
+    pub fn too_weak(&self) -> Option<String> {
+        let (has, asks) = (self.requirement, self.chip);
+        let per_byte =
+            |of: EccRequirement, other: EccRequirement| u64::from(of.strength) * u64::from(other.step_bytes);
+        let is_weak = self.on_host() && per_byte(has, asks) < per_byte(asks, has);
+        is_weak.then(|| {
+            format!(
+                "the ECC corrects {} in {} B, and the chip asks for {} in {} B",
+                bits(has.strength),
+                has.step_bytes,
+                bits(asks.strength),
+                asks.step_bytes
+            )
+        })
     }
 
     /// The code in force, where correction happens on the host's side.

@@ -216,6 +216,7 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
                 .push(format!("continuous reads: {}", describe(&stream, self.bus().clock(&stream, true))));
         }
         link.not_given.extend(self.not_given());
+        link.not_given.extend(self.ecc_engine().too_weak());
         link.notes.extend(calibrated(self.bus().phy_state()));
         link.notes.extend(self.ecc_engine().describe());
         link
@@ -275,9 +276,25 @@ impl Device for RawNandDriver<NandController<RawNand>> {
         let what = self.interface().to_string();
         let notes = self.ecc_engine().describe().into_iter().collect();
         let slower = slower_interface(self.bus().board(), self.info(), self.interface());
-        let not_given = slower.into_iter().chain(self.not_given().iter().cloned()).collect();
+        let slower = slower.into_iter().chain(slower_clock(self.bus().board(), self.interface()));
+        let others = self.not_given().iter().cloned().chain(self.ecc_engine().too_weak());
+        let not_given = slower.chain(others).collect();
         Link { read: what.clone(), write: what.clone(), mode: what, not_given, notes, clock_hz: 0 }
     }
+}
+
+/// A clock of the board above what the interface's data cycles can have.
+fn slower_clock(board: &NandBoard, used: DataInterface) -> Option<String> {
+    let cycle_ps = match used {
+        DataInterface::Sdr(_) => used.timing().read_ps,
+        // Two bytes a cycle.
+        DataInterface::NvDdr(_) => 2 * used.timing().read_ps,
+    };
+    let most = 1_000_000_000_000 / cycle_ps.max(1);
+    let mhz = |hz: u64| (hz as f64 / 1e4).round() / 100.0;
+    let (asked, made) = (mhz(board.clock_hz), mhz(most));
+    (board.clock_hz > most)
+        .then(|| format!("bus.clock_hz asks for {asked} MHz, and {used} makes {made} MHz at most"))
 }
 
 /// Reason for which a raw NAND runs in another interface than the board asks for.

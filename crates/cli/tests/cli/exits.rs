@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 85] = [
+const WRONG: [&str; 87] = [
     "",
     "nosuch",
     "speed",
@@ -74,6 +74,8 @@ const WRONG: [&str; 85] = [
     "powercut --replay chip128_00000000:1.5:unmount.3",
     "powercut imx6-mx30lf2g18ac --replay chip128_00000000:1.5:unmount.3",
     "speed imx6-mx30lf2g18ac --fs ext4",
+    "endurance mx30lf2g18ac --set foo.bar=1",
+    "ecc advise mx30lf2g18ac --set foo.bar=1",
     "speed stm32-n25q128a --fs ubifs",
     "speed imx6-mx30lf2g18ac --set partition.offset=1",
     "speed imx6-mx30lf2g18ac --set partition.size=1TiB",

@@ -190,7 +190,9 @@ impl Chip {
     /// Names and values that are wrong; a NOR, which needs no ECC.
     pub fn named(library: &Library, name: &str, sets: &[Override]) -> Result<Self, Error> {
         let setup = library.setup_from(&Source::text("the command line", &format!("chip = {name:?}")))?;
-        Self::of(&library.resolve(&setup, sets)?)
+        let config = library.resolve(&setup, sets)?;
+        config.only_keys(&["chip"])?;
+        Self::of(&config)
     }
 
     /// Origin of the bit error rates, in a few words that follow "bit errors".

@@ -98,6 +98,7 @@ impl Subject {
         let setup = library.setup_from(&Source::text("the chip", &text))?;
         let (sets, _) = corner.over(library, &setup, sets)?;
         let config = library.resolve(&setup, &sets)?;
+        config.only_keys(&["chip"])?;
         let facts = facts(&config)?;
         if facts.nominal_cycles == 0 {
             return Err(Error::asked(
