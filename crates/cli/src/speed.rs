@@ -268,7 +268,11 @@ fn latency_line(latency: &Latency) -> String {
 pub(crate) fn bar(test: &Measured) -> BarRow {
     BarRow {
         label: test.name.clone(),
-        note: format!("{} KiB/s", kib_s(test)),
+        note: if test.bytes == 0 {
+            format!("{} in all", kib_s(test))
+        } else {
+            format!("{} KiB/s", kib_s(test))
+        },
         breakdown: test.breakdown_ns,
         calls: test.calls,
     }

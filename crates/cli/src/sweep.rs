@@ -183,7 +183,7 @@ fn text(rows: &[Row], sweeps: &[String], columns: [(&str, &str); 5], by: &str) -
     let mut text = format!(
         "KiB/s as flash_speed prints them, sweeping {}; best: the fastest {}\n\n{table}",
         sweeps.join(" and "),
-        by.replace('-', " ")
+        by.replace('-', " ").replace("kib", "KiB")
     );
     let measured = rows.iter().filter(|row| row.run.is_some()).count();
     let not_given = rows.iter().flat_map(|row| row.not_given().iter().map(move |note| (note.clone(), row)));

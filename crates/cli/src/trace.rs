@@ -53,14 +53,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn text(traced: &Traced) -> String {
     let (width, colour) = (output::width(), output::colour());
+    let bytes = match traced.bytes {
+        0 => String::new(),
+        bytes => format!(" of {} bytes", common::grouped(bytes)),
+    };
     format!(
-        "{}\n{}: {}\n{}{} of {} bytes takes {}\n{}\n{}\n\n{}\n",
+        "{}\n{}: {}\n{}{}{bytes} takes {}\n{}\n{}\n\n{}\n",
         traced.title,
         traced.chip,
         traced.link.read,
         traced.link.not_given.iter().map(|note| format!("{note}\n")).collect::<String>(),
         traced.operation,
-        common::grouped(traced.bytes),
         Nanos::from_ns(traced.ns),
         crate::speed::corrections(&traced.corrected, 1),
         plot::waterfall_text(&traced.spans, width, colour),

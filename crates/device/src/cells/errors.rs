@@ -90,25 +90,20 @@ impl Damage {
     /// Appends the bits that read wrong. Cells need between 30 and 100 % of a program's pulses (ISPP verifies from the lowest level up),
     /// and between 20 and 80 % of an erase's.
     pub(super) fn errors(self, page: u64, read: u32, bits: u32, stored: Option<&[u8]>, out: &mut Vec<u32>) {
-        let only_zeros = !matches!(self, Self::PartnerMoved { .. });
         for bit in 0..bits {
-            // Most pages hold many ones, of which nothing has to be known.
-            let known = stored.map(|s| s.get(bit as usize / 8).is_some_and(|b| b >> (bit % 8) & 1 == 0));
-            if only_zeros && known == Some(false) {
-                continue;
-            }
             let cell = hash(page, u64::from(bit), 0);
-            let is_zero = known.unwrap_or(cell & 1 == 0);
-            if self.is_wrong(is_zero, unit(cell), cell & 2 == 0, || flickers(page, bit, read)) {
+            let is_zero = stored
+                .map_or(cell & 1 == 0, |s| s.get(bit as usize / 8).is_some_and(|b| b >> (bit % 8) & 1 == 0));
+            if self.is_wrong(is_zero, unit(cell), cell & 2 == 0, flickers(page, bit, read)) {
                 out.push(bit);
             }
         }
     }
 
-    fn is_wrong(self, is_zero: bool, cell: f64, moves: bool, flickers: impl Fn() -> bool) -> bool {
+    fn is_wrong(self, is_zero: bool, cell: f64, moves: bool, flicker: bool) -> bool {
         let beyond = |done: f32, at: f64| {
             let distance = f64::from(done) - at;
-            distance > EDGE || distance > -EDGE && flickers()
+            distance > EDGE || distance > -EDGE && flicker
         };
         match self {
             Self::HalfProgrammed { done } => is_zero && !beyond(done, 0.3 + 0.7 * cell),
