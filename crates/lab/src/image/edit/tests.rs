@@ -595,6 +595,30 @@ fn an_image_that_was_filled_can_be_emptied() {
     assert_eq!(mount(&file).check().unwrap(), []);
 }
 
+/// Files that are put one by one fill an image as far as files that are put together.
+#[test]
+fn files_put_one_by_one_take_no_more_room() {
+    let (folder, file) = folder(&image(Recipe::default()));
+    let source = folder.path().join("new");
+    fs::write(&source, noise(1, 20_000)).unwrap();
+    let put = |file: &Path, names: &[String]| {
+        edit(file, &options(), |editor| {
+            names.iter().try_for_each(|name| {
+                editor.put(std::slice::from_ref(&source), &path(name), PutOptions::default()).map(drop)
+            })
+        })
+    };
+    let names = |count: usize| (0..count).map(|n| format!("/one-{n}")).collect::<Vec<_>>();
+    let together = folder.path().join("together");
+    let fits = |count: &usize| {
+        fs::copy(&file, &together).unwrap();
+        put(&together, &names(*count)).is_ok()
+    };
+    let most = (1..200).take_while(fits).last().unwrap();
+    let one_by_one = names(most).iter().take_while(|name| put(&file, &[(*name).clone()]).is_ok()).count();
+    assert!(one_by_one * 10 >= most * 9, "{one_by_one} of {most}");
+}
+
 /// Every removal finds room for the index by garbage collection, whether the image is changed or mounted.
 #[test]
 fn a_filesystem_without_slack_can_be_emptied() {

@@ -40,8 +40,9 @@ impl Core<dyn Volume> {
         if self.log.is_commit_due() {
             return Ok(Room::CommitFirst);
         }
-        // Nodes of the base head are small: they fit where LEBs of data end.
-        let squeeze = head == Head::Base;
+        // Nodes of the base head are small: they fit where LEBs of data end. An image that is changed time and again would get a
+        // new LEB each time.
+        let squeeze = head == Head::Base || (!self.space.is_budgeted() && !self.log.is_deferred());
         let (lnum, offset) = match self.space.find_free(&mut self.io, bytes, squeeze)? {
             Some(found) => found,
             None => match self.collect(false)? {
