@@ -166,13 +166,13 @@ impl Array {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }
 
-    /// The page holds these bytes, or is erased: what a cut left of it.
-    pub(crate) fn put(&mut self, row: usize, bytes: Option<Vec<u8>>) {
+    /// The page holds these bytes: what a cut left of it.
+    pub(crate) fn put(&mut self, row: usize, bytes: Vec<u8>) {
         let per_block = self.pages_per_block;
         let block = self.blocks[row / per_block]
             .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
         Arc::make_mut(block).pages[row % per_block] =
-            Page { data: bytes.map(Arc::from), programs: 1, mixed: true };
+            Page { data: Some(Arc::from(bytes)), programs: 1, mixed: true };
     }
 
     /// An erase of the block failed: its data is still there, and its pages may be programmed again.

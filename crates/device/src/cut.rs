@@ -6,6 +6,8 @@
 //! little and read one way today and another tomorrow are left out.
 
 use crate::array::{Array, BlockContent};
+use crate::cells::random;
+use floatgate_mtd::Nanos;
 
 /// Share of an erase in which all cells are programmed. Assumed.
 const PREPROGRAM: f64 = 0.2;
@@ -55,9 +57,15 @@ impl Undo {
         }
     }
 
+    /// Leaves the operation, which takes `length` and of which `left` is not done yet, half done.
+    pub(crate) fn cut_off(self, array: &mut Array, left: Nanos, length: Nanos, seed: u64) {
+        let share = 1.0 - left.as_ns() as f64 / length.as_ns().max(1) as f64;
+        self.cut(array, share.clamp(0.0, 1.0), seed);
+    }
+
     /// Leaves the operation, which the array shows as finished, at this share of it (0 to 1). Its blocks are erased one after
     /// the other.
-    pub(crate) fn cut(self, array: &mut Array, share: f64, seed: u64) {
+    fn cut(self, array: &mut Array, share: f64, seed: u64) {
         match self {
             Self::Nothing => {}
             Self::Program { row, before } => cut_program(array, row, before, share, seed),
@@ -92,7 +100,7 @@ fn cut_program(array: &mut Array, row: usize, before: Option<Vec<u8>>, share: f6
             few => page[at] & (new | some_bits(seed ^ row as u64, at as u64, 1.0 - few as f64 / 8.0)),
         };
     }
-    array.put(row, Some(page));
+    array.put(row, page);
 }
 
 fn cut_erase(array: &mut Array, block: usize, share: f64, seed: u64) {
@@ -100,14 +108,14 @@ fn cut_erase(array: &mut Array, block: usize, share: f64, seed: u64) {
     if share < PREPROGRAM {
         let done = (rows.len() as f64 * share / PREPROGRAM) as usize;
         for row in rows.take(done) {
-            array.put(row, Some(vec![0; array.page_bytes()]));
+            array.put(row, vec![0; array.page_bytes()]);
         }
         return;
     }
     let ones = (share - PREPROGRAM) / (1.0 - PREPROGRAM);
     for row in rows {
         let page = (0..array.page_bytes() as u64).map(|at| some_bits(seed ^ row as u64, at, ones)).collect();
-        array.put(row, Some(page));
+        array.put(row, page);
     }
 }
 
@@ -118,12 +126,9 @@ fn some_bits(seed: u64, at: u64, ones: f64) -> u8 {
     (0..8).fold(0, |byte, bit| byte | u8::from((random >> (8 * bit)) & 0xFF < least) << bit)
 }
 
-/// A hash of 64 bits (the finaliser of SplitMix64, public domain), for chance that repeats.
+/// A hash of 64 bits (SplitMix64), for chance that repeats.
 pub(crate) const fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
+    random::mix(x.wrapping_add(random::GOLDEN))
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ pub enum PageRead<'a> {
 pub struct EccEngine {
     profile: EccProfile,
     requirement: EccRequirement,
-    /// What the chip asks for.
+    /// Requirement of the chip.
     chip: EccRequirement,
     cost: Cost,
     timeline: Timeline,

@@ -113,6 +113,31 @@ impl Clone for Box<dyn Device> {
     }
 }
 
+/// All but [`Device::link`] of a driver, which has methods of the same names.
+macro_rules! driver_device {
+    () => {
+        fn host(&mut self) -> &mut Host {
+            self.host_mut()
+        }
+
+        fn power(&self) -> &Power {
+            self.power()
+        }
+
+        fn power_mut(&mut self) -> &mut Power {
+            self.power_mut()
+        }
+
+        fn restart(&mut self) -> Result<(), String> {
+            self.restart().map_err(|error| error.to_string())
+        }
+
+        fn fork(&self) -> Box<dyn Device> {
+            Box::new(self.clone())
+        }
+    };
+}
+
 /// Forwards all but [`Device::link`] to the device under a layer.
 macro_rules! forward_device {
     () => {
@@ -189,25 +214,7 @@ fn calibrated(state: PhyState) -> Option<String> {
 }
 
 impl Device for SpiNandDriver<SpiController<SpiNand>> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn power(&self) -> &Power {
-        self.power()
-    }
-
-    fn power_mut(&mut self) -> &mut Power {
-        self.power_mut()
-    }
-
-    fn restart(&mut self) -> Result<(), String> {
-        self.restart().map_err(|error| error.to_string())
-    }
-
-    fn fork(&self) -> Box<dyn Device> {
-        Box::new(self.clone())
-    }
+    driver_device!();
 
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
@@ -224,25 +231,7 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
 }
 
 impl Device for SpiNorDriver<SpiController<SpiNor>> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn power(&self) -> &Power {
-        self.power()
-    }
-
-    fn power_mut(&mut self) -> &mut Power {
-        self.power_mut()
-    }
-
-    fn restart(&mut self) -> Result<(), String> {
-        self.restart().map_err(|error| error.to_string())
-    }
-
-    fn fork(&self) -> Box<dyn Device> {
-        Box::new(self.clone())
-    }
+    driver_device!();
 
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), self.read_op(), self.program_op());
@@ -252,25 +241,7 @@ impl Device for SpiNorDriver<SpiController<SpiNor>> {
 }
 
 impl Device for RawNandDriver<NandController<RawNand>> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn power(&self) -> &Power {
-        self.power()
-    }
-
-    fn power_mut(&mut self) -> &mut Power {
-        self.power_mut()
-    }
-
-    fn restart(&mut self) -> Result<(), String> {
-        self.restart().map_err(|error| error.to_string())
-    }
-
-    fn fork(&self) -> Box<dyn Device> {
-        Box::new(self.clone())
-    }
+    driver_device!();
 
     fn link(&self) -> Link {
         let what = self.interface().to_string();
@@ -316,25 +287,7 @@ fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> 
 }
 
 impl Device for CfiDriver<NorController> {
-    fn host(&mut self) -> &mut Host {
-        self.host_mut()
-    }
-
-    fn power(&self) -> &Power {
-        self.power()
-    }
-
-    fn power_mut(&mut self) -> &mut Power {
-        self.power_mut()
-    }
-
-    fn restart(&mut self) -> Result<(), String> {
-        self.restart().map_err(|error| error.to_string())
-    }
-
-    fn fork(&self) -> Box<dyn Device> {
-        Box::new(self.clone())
-    }
+    driver_device!();
 
     fn link(&self) -> Link {
         let word = self.bus().word_bytes() * 8;

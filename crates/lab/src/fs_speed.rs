@@ -141,7 +141,7 @@ struct Bench {
     layers: Layers,
     file_bytes: u64,
     tests: Vec<Measured>,
-    /// Whether each test is recorded.
+    /// True when each test is recorded.
     is_recorded: bool,
     /// Start of each test that was recorded, and what every resource did in it.
     records: Vec<(Instant, Vec<Span>)>,

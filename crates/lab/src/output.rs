@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
     }
 
-    /// As on hosts that have no files without a name.
+    /// Hosts that cannot make files without a name give them a temporary one.
     #[test]
     fn a_temporary_name_is_gone_in_the_end() {
         let folder = tempfile::tempdir().unwrap();

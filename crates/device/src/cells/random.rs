@@ -2,7 +2,7 @@
 //!
 //! Logarithms and roots come from `libm`, whose results do not depend on the platform.
 
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(crate) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The output function of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
 #[inline]

@@ -290,8 +290,7 @@ impl Cells {
             .map(|job| (job.until.since(at.max(job.window)), job));
         let parked = parked.into_iter().flatten().map(|job| (job.left, job));
         for (left, job) in running.into_iter().chain(parked) {
-            let share = 1.0 - left.as_ns() as f64 / job.length.as_ns().max(1) as f64;
-            job.undo.cut(&mut self.array, share.clamp(0.0, 1.0), mix(job.since.as_ns()));
+            job.undo.cut_off(&mut self.array, left, job.length, mix(job.since.as_ns()));
         }
         (self.late_suspend, self.failed) = (false, None);
         self.locked.fill(self.spec.lock == LockScheme::Instant);

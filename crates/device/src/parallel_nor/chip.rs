@@ -16,6 +16,13 @@ enum Commands {
     Intel(Intel),
 }
 
+impl Commands {
+    /// The command set of a chip, as after power-on.
+    fn new(cells: &Cells) -> Self {
+        if cells.is_amd() { Self::Amd(Amd::new(cells)) } else { Self::Intel(Intel::new(cells)) }
+    }
+}
+
 /// A simulated parallel NOR chip. It knows bus cycles and nothing of drivers.
 ///
 /// Array contents change when an operation begins, and cannot be read before it ends; a power cut takes back what was not
@@ -44,12 +51,7 @@ impl ParallelNor {
         };
         let query = query_bytes(&spec, view)?;
         let cells = Cells::new(spec, u32::from(bits / 8), stores);
-        let commands = if cells.is_amd() {
-            Commands::Amd(Amd::new(&cells))
-        } else {
-            Commands::Intel(Intel::new(&cells))
-        };
-        Ok(Self { cells, commands, query })
+        Ok(Self { commands: Commands::new(&cells), cells, query })
     }
 
     /// The chip's data.
@@ -70,11 +72,7 @@ impl ParallelNor {
     /// Power goes away at `at` and comes back: what was under way is left half done, and the chip reads as an array.
     pub fn power_cut(&mut self, at: Instant) {
         self.cells.power_cut(at);
-        self.commands = if self.cells.is_amd() {
-            Commands::Amd(Amd::new(&self.cells))
-        } else {
-            Commands::Intel(Intel::new(&self.cells))
-        };
+        self.commands = Commands::new(&self.cells);
     }
 
     /// Makes every further program and erase of the block at byte address `addr` fail, as wear does.

@@ -290,9 +290,8 @@ impl<C: NandChip> NandController<C> {
             self.cycles(host, self.timing.wb, Phase::Dummy, "tWB");
         }
         let ready = self.chips.get(self.selected).map_or(Instant::ZERO, NandChip::ready_at);
-        if self.power.is_watched()
-            && let Some(cut) = Some(self.power.until).filter(|cut| *cut < ready)
-        {
+        let cut = self.power.until;
+        if cut < ready {
             host.pass_until(cut, Phase::Array);
             return self.check_power(cut).map(|()| Before::Ready);
         }

@@ -92,7 +92,6 @@ impl SpiNor {
 
     /// Leaves a program or an erase half done, of which so much time is left.
     fn cut_off(&mut self, work: Work, left: Nanos, undo: Undo) {
-        let share = 1.0 - left.as_ns() as f64 / work.length.as_ns().max(1) as f64;
-        undo.cut(&mut self.array, share.clamp(0.0, 1.0), mix(self.seed ^ work.end.as_ns()));
+        undo.cut_off(&mut self.array, left, work.length, mix(self.seed ^ work.end.as_ns()));
     }
 }
