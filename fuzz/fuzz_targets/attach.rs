@@ -1,7 +1,7 @@
 //! Flash with any contents is attached, read and written.
 #![no_main]
 
-use floatgate_lab::image::trial;
+use floatgate_image::trial;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! Any bytes as a dump, in any geometry, under any code and layout: an error or a report, never a panic.
 #![no_main]
 
-use floatgate_lab::ecc::{
+use floatgate_image::ecc::{
     Apart, BadBlocks, DecodeOptions, Dump, EccError, PageGeometry, Scheme, decode, detect, sample,
 };
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! A file with any contents is searched for images, which are described and extracted.
 #![no_main]
 
-use floatgate_lab::image::trial;
+use floatgate_image::trial;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

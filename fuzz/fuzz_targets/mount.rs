@@ -1,7 +1,7 @@
 //! Bytes taken for a bare UBIFS are mounted in every way, and all in it is read.
 #![no_main]
 
-use floatgate_lab::image::trial;
+use floatgate_image::trial;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

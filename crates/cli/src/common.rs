@@ -2,12 +2,12 @@
 
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use floatgate_image::output::{Output, OutputError, is_stdout, reader_left};
+use floatgate_image::words;
 use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::config::{Config, ConfigError, Excerpt, Library, Override, Setup};
 use floatgate_lab::corner::{self, Slowest};
-use floatgate_lab::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_lab::rig::RigOptions;
-use floatgate_lab::words;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read as _, Write};

@@ -3,9 +3,9 @@
 use crate::common::{self, Failure, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_lab::image::{Access, ImageError, Lock};
+use floatgate_image::output::Output;
+use floatgate_image::{Access, ImageError, Lock};
 use floatgate_lab::otp::{self, Device, Region, Step};
-use floatgate_lab::output::Output;
 use floatgate_mtd::OtpArea;
 use serde::Serialize;
 use std::fs::File;

@@ -2,7 +2,7 @@
 
 use crate::common::{Failure, Outcome};
 use crate::wrap;
-use floatgate_lab::output::Output;
+use floatgate_image::output::Output;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, ErrorKind, IsTerminal, Write};

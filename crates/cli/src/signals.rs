@@ -1,6 +1,6 @@
 //! Ctrl-C and its relatives: no half-written file is left behind.
 
-use floatgate_lab::output;
+use floatgate_image::output;
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Crates whose public items are checked.
-const CRATES: [&str; 7] = ["media", "ecc", "mtd", "device", "stack", "lab", "cli"];
+const CRATES: [&str; 8] = ["media", "ecc", "mtd", "device", "stack", "image", "lab", "cli"];
 
 /// Words with which a doc comment asks instead of naming its item.
 const QUESTIONS: [&str; 8] = ["What", "What.", "Whether", "How", "Where", "Which", "Who", "Why"];
@@ -101,7 +101,7 @@ fn golden_files_have_one_in_the_singular() {
         ["with 1 blocks,"]
     );
     let mut wrong = Vec::new();
-    for folder in ["cli/tests/golden", "lab/tests/golden"] {
+    for folder in ["cli/tests/golden", "image/tests/golden", "lab/tests/golden"] {
         for path in files(&crates().join(folder), "txt") {
             let text = std::fs::read_to_string(&path).unwrap();
             wrong

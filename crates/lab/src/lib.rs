@@ -7,37 +7,32 @@
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`operation`]: one operation, recorded.
+//! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
 //! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
-//! - [`image`]: images of UBI and UBIFS: what is in a file, and the filesystem in it.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
-//! - [`ecc`]: images of raw NAND: data to pages with OOB and back, corrected and reported.
-//! - [`output`]: the files that commands write, each whole or not at all.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 
 pub mod advise;
 pub mod certainty;
 pub mod config;
 pub mod corner;
-pub mod ecc;
 pub mod endurance;
 pub mod error;
 pub mod fs_speed;
-pub mod image;
 pub mod keystore;
 pub mod machine;
 pub mod operation;
 pub mod otp;
-pub mod output;
 pub mod papers;
+pub mod part_sizes;
 pub mod partition;
 pub mod plot;
 pub mod powercut;
 pub mod rig;
 pub mod run;
 pub mod speed;
-pub mod words;
 
 pub use error::Error;

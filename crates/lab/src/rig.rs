@@ -292,7 +292,7 @@ const BCH_STRENGTH_MAX: u32 = floatgate_ecc::MAX_STRENGTH;
 fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigError> {
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     if let Some(strength) = ecc.strength.filter(|strength| !(1..=BCH_STRENGTH_MAX).contains(strength)) {
-        let message = format!("no code corrects {}", crate::words::count(strength.into(), "bit"));
+        let message = format!("no code corrects {}", floatgate_image::words::count(strength.into(), "bit"));
         let help = format!("give 1 to {BCH_STRENGTH_MAX}; ecc.engine=none goes without");
         return Err(config.wrong("ecc.strength", message).help(help));
     }

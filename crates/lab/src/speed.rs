@@ -6,7 +6,7 @@
 
 use crate::fs_speed::FilesystemReport;
 use crate::machine::FilesystemKind;
-use crate::words::count;
+use floatgate_image::words::count;
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
 use serde::Serialize;
 

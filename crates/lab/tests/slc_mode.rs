@@ -10,7 +10,7 @@ mod common;
 
 use common::{TIMING_ONLY, bytes, config, library, rig_of};
 use floatgate_lab::config::{Kind, Override, Source};
-use floatgate_lab::image::build::FlashShape;
+use floatgate_lab::part_sizes;
 use floatgate_lab::rig::{Rig, RigOptions, wire};
 use floatgate_media::ubi;
 use floatgate_mtd::{FlashKind, Mtd};
@@ -100,7 +100,8 @@ fn a_block_takes_the_mean_and_slc_mode_less_than_half() {
 #[test]
 fn images_for_slc_mode_have_the_sizes_of_the_device() {
     for chip in paired() {
-        let shape = FlashShape::of_part(library(), &chip).unwrap().in_slc_mode(library(), &chip).unwrap();
+        let shape = part_sizes::shape_of_part(library(), &chip).unwrap();
+        let shape = part_sizes::in_slc_mode(shape, library(), &chip).unwrap();
         let g = board(&chip, &[SLC], TIMING_ONLY).device.geometry().clone();
         let image = (shape.page_bytes, shape.sub_page_bytes, shape.peb_bytes);
         assert_eq!(image, (g.write_bytes, g.sub_page_bytes, g.erase_bytes), "{chip}");

@@ -3,10 +3,10 @@
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
+use floatgate_image::ecc::{Code, EccError};
+use floatgate_image::words;
 use floatgate_lab::advise::{self, Advice, Chip, Point, Series, Use};
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::ecc::{Code, EccError};
-use floatgate_lab::words;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]

@@ -5,7 +5,7 @@ use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
-use floatgate_lab::ecc::{self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Scheme};
+use floatgate_image::ecc::{self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Scheme};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;

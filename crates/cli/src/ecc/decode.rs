@@ -5,8 +5,8 @@ use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
-use floatgate_lab::ecc::{self, BadBlocks, DecodeOptions, Dump};
-use floatgate_lab::output::Output;
+use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, Dump};
+use floatgate_image::output::Output;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]

@@ -5,8 +5,8 @@ use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
-use floatgate_lab::ecc::{self, EccError, Form};
-use floatgate_lab::output::Output;
+use floatgate_image::ecc::{self, EccError, Form};
+use floatgate_image::output::Output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 //! Files and pipes that are read once.
 
 use crate::common::Failure;
-use floatgate_lab::ecc::EccError;
-use floatgate_lab::output::is_stdout;
+use floatgate_image::ecc::EccError;
+use floatgate_image::output::is_stdout;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::Read;

@@ -2,8 +2,9 @@
 
 use super::files::{self, Input};
 use crate::common::Failure;
+use floatgate_image::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
 use floatgate_lab::config::Library;
-use floatgate_lab::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
+use floatgate_lab::part_sizes;
 use std::path::{Path, PathBuf};
 
 /// Options that name the shape of pages.
@@ -56,7 +57,7 @@ impl GeometryArgs {
     /// The pages, and a usual code that does what the chip asks for, where that is known.
     pub(super) fn open(&self) -> Result<(PageGeometry, Option<Code>), Failure> {
         if let Some(name) = &self.part {
-            let part = PageGeometry::of_part(&Library::built_in(), name)?;
+            let part = part_sizes::pages_of_part(&Library::built_in(), name)?;
             return Ok((part.geometry, asked_for(part.requires)));
         }
         let (Some(page), Some(oob)) = (self.page_size, self.oob_size) else {

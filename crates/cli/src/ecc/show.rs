@@ -4,9 +4,9 @@ use super::check::Checked;
 use crate::common::{Failure, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_lab::ecc::report::{BadBlockReport, DecodeReport};
-use floatgate_lab::ecc::{Candidate, Detection, EncodeReport};
-use floatgate_lab::output::is_stdout;
+use floatgate_image::ecc::report::{BadBlockReport, DecodeReport};
+use floatgate_image::ecc::{Candidate, Detection, EncodeReport};
+use floatgate_image::output::is_stdout;
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ pub(super) fn encoded(report: &EncodeReport) -> String {
     text + &format!("; {} written", grouped_count(report.written_bytes, "byte"))
 }
 
-fn protected(scheme: &floatgate_lab::ecc::report::SchemeReport) -> String {
+fn protected(scheme: &floatgate_image::ecc::report::SchemeReport) -> String {
     format!(
         "pages of {} + {} bytes, {}, {} ECC bytes in the layout {}",
         scheme.page_bytes, scheme.oob_bytes, scheme.code, scheme.ecc_bytes, scheme.layout
@@ -138,7 +138,7 @@ fn candidates(candidates: &[Candidate]) -> String {
     let header = ["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"];
     let mut table = Table::new(header).numbers(2..);
     for c in candidates {
-        let evidence = floatgate_lab::words::measure(c.evidence_bits, "bit");
+        let evidence = floatgate_image::words::measure(c.evidence_bits, "bit");
         let counts = [c.clean, c.corrected, c.uncorrectable].map(grouped);
         table.row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
     }

@@ -3,9 +3,9 @@
 use super::options::{self, ImageArgs};
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_lab::image::Access;
-use floatgate_lab::image::check::{CheckReport, Outcome as Found, check};
-use floatgate_lab::image::repair::{Grown, Method, RepairReport, Repaired, repair};
+use floatgate_image::Access;
+use floatgate_image::check::{CheckReport, Outcome as Found, check};
+use floatgate_image::repair::{Grown, Method, RepairReport, Repaired, repair};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -3,10 +3,10 @@
 use super::options;
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
-use floatgate_lab::image::diff::{
+use floatgate_image::diff::{
     Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
-use floatgate_lab::image::{Access, Image, Selection};
+use floatgate_image::{Access, Image, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -4,11 +4,11 @@
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
-use floatgate_lab::image::edit::{
+use floatgate_image::edit::{
     Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
     PutOptions, edit,
 };
-use floatgate_lab::image::extract::Loss;
+use floatgate_image::extract::Loss;
 use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::ubifs::Rename;
 use serde::Serialize;

@@ -3,11 +3,11 @@
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count, grouped};
 use crate::output::{self, ReportFormat};
-use floatgate_lab::image::Access;
-use floatgate_lab::image::extract::{
+use floatgate_image::Access;
+use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
 };
-use floatgate_lab::output::Output;
+use floatgate_image::output::Output;
 use indicatif::ProgressBar;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use super::options::{self, ImageArgs};
 use crate::common::Outcome;
 use crate::output::ReportFormat;
-use floatgate_lab::image::Access;
-use floatgate_lab::image::info::{ImageInfo, selected_info};
+use floatgate_image::Access;
+use floatgate_image::info::{ImageInfo, selected_info};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

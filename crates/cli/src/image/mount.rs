@@ -4,7 +4,7 @@ use super::edit::now;
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
 use crate::output;
-use floatgate_lab::image::mount::{MountError, MountSetup, Mounted, Unmounter};
+use floatgate_image::mount::{MountError, MountSetup, Mounted, Unmounter};
 use nix::sys::signal::{SigSet, Signal};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use floatgate_lab::image::{Access, FileUbifs, Image, ImageError, Selection};
+use floatgate_image::{Access, FileUbifs, Image, ImageError, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.

@@ -1,6 +1,6 @@
 //! Attributes for people.
 
-use floatgate_lab::image::extract::show_name;
+use floatgate_image::extract::show_name;
 use floatgate_media::ubifs::{FileType, Timestamp};
 use floatgate_stack::ubifs::Attributes;
 use serde::Serialize;

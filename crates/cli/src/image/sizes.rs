@@ -1,13 +1,14 @@
 //! Numbers on the command line, and options of the flash that an image is for.
 
 use crate::common::Failure;
+use floatgate_image::build::FlashShape;
 use floatgate_lab::config::Library;
-use floatgate_lab::image::build::FlashShape;
+use floatgate_lab::part_sizes;
 use std::path::PathBuf;
 
 /// Bytes with a unit: 131072, 0x20000, 128KiB, 16MiB.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    floatgate_lab::image::ubinize::bytes(text)
+    floatgate_image::ubinize::bytes(text)
 }
 
 /// As [`bytes`], below 4 GiB.
@@ -60,10 +61,10 @@ impl FlashArgs {
         let library = Library::built_in();
         let mut shape = match (&self.part, &self.setup, self.page_size, self.peb_size) {
             (Some(part), ..) => {
-                let shape = FlashShape::of_part(&library, part)?;
-                if self.slc { shape.in_slc_mode(&library, part)? } else { shape }
+                let shape = part_sizes::shape_of_part(&library, part)?;
+                if self.slc { part_sizes::in_slc_mode(shape, &library, part)? } else { shape }
             }
-            (None, Some(setup), ..) => FlashShape::of_setup(&library, setup)?,
+            (None, Some(setup), ..) => part_sizes::shape_of_setup(&library, setup)?,
             (None, None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
                 page_bytes,
                 sub_page_bytes: page_bytes,

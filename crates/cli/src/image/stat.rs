@@ -4,7 +4,7 @@ use super::options::ImageArgs;
 use super::show::{self, FileJson};
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_lab::image::extract::show_name;
+use floatgate_image::extract::show_name;
 use floatgate_media::ubifs::{FileType, InodeFlags};
 use floatgate_stack::ubifs::Attributes;
 use serde::Serialize;

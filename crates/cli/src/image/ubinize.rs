@@ -3,8 +3,8 @@
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_lab::image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
-use floatgate_lab::output::Output;
+use floatgate_image::output::Output;
+use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_stack::FileStore;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::Advice;
 use crate::plot::{Chart, Curve, curves};
-use crate::words::measure;
+use floatgate_image::words::measure;
 
 /// Fewer lost pages per page read than this are not drawn: nobody reads 1e20 pages.
 const FLOOR: f64 = 1e-20;

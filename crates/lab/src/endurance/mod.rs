@@ -20,8 +20,8 @@ pub use report::{Bin, BlockCycles, Life, Point, Report, Trace, run, run_all};
 pub use subject::{Evidence, PAPER_CHIPS, Subject};
 
 use crate::error::Error;
-use crate::words::count;
 use floatgate_device::cells::stress;
+use floatgate_image::words::count;
 use serde::Serialize;
 
 /// Pages of a block that each cycle programs.

@@ -13,7 +13,7 @@ use super::id::FlashId;
 use crate::Error;
 use crate::config::{Config, Library, Override};
 use crate::rig::{self, RigOptions};
-use crate::words::count;
+use floatgate_image::words::count;
 
 /// Flash in memory that can be copied at any moment. Copies have to be cheap: there is one for each step of a workload and
 /// one for each run.

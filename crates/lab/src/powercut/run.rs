@@ -12,7 +12,7 @@ use super::random::Random;
 use super::record::{Moment, Recording};
 use super::state::{FileNow, Tree};
 use super::workload;
-use crate::words::count;
+use floatgate_image::words::count;
 
 /// State that a recovery has brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::palette::{FAINT, TEXT};
 use super::scale::Scale;
 use super::text_width::wrap;
 use crate::endurance::Report;
-use crate::words::count;
+use floatgate_image::words::count;
 
 /// A figure of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

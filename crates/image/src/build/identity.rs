@@ -1,0 +1,55 @@
+//! An identity that follows from the contents, so that the same input gives the same bytes.
+
+use floatgate_media::crc;
+
+/// A running digest of all that goes into an image; not against people who try to make two images with one identity.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    lanes: [u64; 2],
+}
+
+/// The output function of splitmix64 (Steele, Lea, Flood 2014).
+const fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+impl Identity {
+    pub(crate) const fn new() -> Self {
+        Self { lanes: [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03] }
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
+        let [first, second] = &mut self.lanes;
+        *first = mix(*first ^ number);
+        *second = mix(second.wrapping_add(number).rotate_left(17));
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.number(u64::from_le_bytes(word));
+        }
+        self.number(u64::from(crc::ubi(bytes)));
+    }
+
+    /// A UUID of version 8 (RFC 9562: made as one likes).
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        let [first, second] = self.lanes.map(u64::to_be_bytes);
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&first);
+        uuid[8..].copy_from_slice(&second);
+        uuid[6] = uuid[6] & 0x0F | 0x80;
+        uuid[8] = uuid[8] & 0x3F | 0x80;
+        uuid
+    }
+
+    /// An image sequence number; 0 would match any.
+    pub(crate) fn image_seq(&self) -> u32 {
+        let bits = mix(self.lanes[0] ^ self.lanes[1].rotate_left(32));
+        ((bits >> 32) as u32).max(1)
+    }
+}

@@ -1,0 +1,470 @@
+//! Where UBI devices begin and end in a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubi::{EcHeader, LAYOUT_VOLUME, ReadFlips, VidHeader};
+use floatgate_stack::store::Store;
+
+use super::pages::{min_io_bytes, page_shape};
+use super::{Content, Found, Hits, UbiShape};
+use crate::ImageError;
+
+/// Smallest and largest eraseblock that is believed, bytes of pages.
+const PEB_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
+
+/// Bytes of an EC or a VID header.
+const HEADER_BYTES: usize = 64;
+
+/// Byte of an EC header where the offsets of the VID header and of the data stand, and the image sequence number behind them.
+const EC_FIELDS_AT: u64 = 16;
+
+/// Wrong bits in these 12 bytes up to which they are an EC header: of other data about half are wrong.
+const LIKE_BITS: u32 = 24;
+
+/// LEBs, by volume and number.
+type Lebs = BTreeSet<(u32, u32)>;
+
+/// Headers that are looked at for the size of a PEB, and distances between those of one device.
+const HEADERS: usize = 1 << 16;
+const DISTANCES: usize = 4096;
+
+/// Headers that have to be where a distance says, for each one that is missing there.
+const DENSE: u64 = 2;
+
+/// PEBs without a header that a device may have in a row while its distance is looked for.
+const GAP: u64 = 64;
+
+/// Places that are looked at for the distance between PEBs, against files made to take long.
+const STEPS: u32 = 1 << 22;
+
+/// Devices that are looked for in a file.
+const REGIONS: usize = 256;
+
+/// PEBs in even distances, with the same offsets in their headers.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    offset: u64,
+    end: u64,
+    /// Bytes from one PEB to the next, those of OOB included.
+    stride: u64,
+    header: EcHeader,
+    /// Nothing tells the size of a PEB: there is one header.
+    single: bool,
+}
+
+/// The UBI devices of a file, in order. What looks like one within the LEBs of another is data of a file or a volume there.
+pub(super) fn find(
+    store: &mut dyn Store,
+    hits: &Hits,
+    page_bytes: Option<u32>,
+) -> Result<Vec<Found>, ImageError> {
+    let size = store.size_bytes();
+    let mut regions = regions(&hits.ec, size);
+    regions.retain(|region| content(region, None).is_some() && !region.is_cut_off());
+    drop_outliers(&mut regions);
+    let regions = grow(store, regions, &hits.ec)?;
+    let mut found = Vec::new();
+    for region in regions {
+        for part in split(store, region)? {
+            let range = part.offset..part.end;
+            // One within the data of a LEB is of another image.
+            let begins = |at: u64| (at - part.offset) % part.stride == u64::from(part.header.data_offset);
+            let own = |at: &u64| range.contains(at) && begins(*at);
+            let inside = hits.superblocks.iter().find(|(at, _)| own(at));
+            let unit = page_bytes.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
+            let (offset, len) = (part.offset, part.end - part.offset);
+            let bad_pebs = Vec::new();
+            found.extend(content(&part, unit).map(|content| Found { offset, len, content, bad_pebs }));
+        }
+    }
+    Ok(found)
+}
+
+/// True when two headers are of PEBs of one device.
+fn is_same(one: &EcHeader, other: &EcHeader) -> bool {
+    let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset);
+    // As for Linux, 0 is any image.
+    let of_image = one.image_seq == other.image_seq || one.image_seq == 0 || other.image_seq == 0;
+    key(one) == key(other) && of_image
+}
+
+/// Headers in even distances, as far as they go.
+///
+/// A device begins with the first header that no other device holds. Headers between those of its PEBs are data: of an image in a
+/// file or a volume, which may have the same geometry and the same image sequence number.
+fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
+    let mut regions = Vec::new();
+    let mut rest = hits;
+    while let Some(&(offset, header)) = rest.first().filter(|_| regions.len() < REGIONS) {
+        let same = |other: &EcHeader| is_same(&header, other);
+        let distance = distance(rest, &same);
+        let next = rest.get(1).map_or(size, |next| next.0);
+        let stride = distance.unwrap_or(next - offset).max(1);
+        let even: Vec<&(u64, EcHeader)> =
+            rest.iter().filter(|(at, _)| (at - offset).is_multiple_of(stride)).collect();
+        // A single other header in the place of a PEB's is damaged.
+        let belongs = |&(index, (_, other)): &(usize, &&(u64, EcHeader))| {
+            same(other) || even.get(index + 1).is_some_and(|(_, next)| same(next))
+        };
+        let run = even.iter().enumerate().take_while(belongs).map(|(_, hit)| hit);
+        let last = run.filter(|(_, other)| same(other)).map(|&&(at, _)| at).last().unwrap_or(offset);
+        let end = last.saturating_add(stride).min(size);
+        regions.push(Region { offset, end, stride, header, single: distance.is_none() });
+        rest = rest.iter().position(|&(at, _)| at >= end).map_or(&[], |next| &rest[next..]);
+    }
+    regions
+}
+
+/// The distance between the PEBs of the device that begins with the first header: the one that explains most headers, or else the one
+/// that occurs most often.
+fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Option<u64> {
+    let near = hits.iter().take(HEADERS).filter(|(_, header)| same(header));
+    let offsets: Vec<u64> = near.map(|hit| hit.0).take(DISTANCES).collect();
+    let (first, data_offset) = hits.first().map(|(at, header)| (*at, header.data_offset))?;
+    let between = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    let is_block = |distance: &u64| {
+        let is_larger = *distance > u64::from(data_offset);
+        is_larger && (distance.is_power_of_two() || page_shape(*distance, data_offset).is_some())
+    };
+    let distances: BTreeSet<u64> =
+        offsets.iter().map(|at| at - first).chain(between()).filter(is_block).collect();
+    let mut steps = STEPS;
+    let explained = |distance| Some((explained(&offsets, distance, &mut steps)?, distance));
+    // Of equals the largest: half of it leads to the same headers.
+    if let Some((_, distance)) = distances.into_iter().filter_map(explained).max() {
+        return Some(distance);
+    }
+    let mut counts = BTreeMap::new();
+    between().for_each(|distance| *counts.entry(distance).or_insert(0u32) += 1);
+    let most = counts.values().copied().max()?;
+    counts.into_iter().find(|&(_, count)| count == most).map(|(distance, _)| distance)
+}
+
+/// How many headers stand where a distance from the first one says; `None` if too many are missing before the last one.
+fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
+    let (&first, &last) = (offsets.first()?, offsets.last()?);
+    let (mut count, mut missing, mut missing_before_last) = (0, 0, 0);
+    for at in (first..=last).step_by(usize::try_from(distance).ok()?) {
+        *steps = steps.checked_sub(1)?;
+        if offsets.binary_search(&at).is_ok() {
+            count += 1;
+            missing_before_last = missing;
+        } else {
+            missing += 1;
+        }
+        // What follows a long gap is another device.
+        if missing - missing_before_last > GAP {
+            break;
+        }
+    }
+    (count > 1 && count >= DENSE * missing_before_last).then_some(count)
+}
+
+fn content(region: &Region, min_io: Option<u32>) -> Option<Content> {
+    let header = &region.header;
+    let (vid_header_offset, data_offset) = (header.vid_header_offset, header.data_offset);
+    let pages = (!region.stride.is_power_of_two()).then(|| page_shape(region.stride, data_offset)).flatten();
+    let shape =
+        |peb_bytes, min_io_bytes| UbiShape { peb_bytes, vid_header_offset, data_offset, min_io_bytes };
+    match pages {
+        Some(pages) => {
+            let peb_bytes = pages.page_bytes.checked_mul(pages.pages_per_block)?;
+            Some(Content::UbiWithOob { pages, ubi: shape(peb_bytes, pages.page_bytes) })
+        }
+        None if PEB_BYTES.contains(&region.stride) || region.single => {
+            let peb_bytes = u32::try_from(region.stride).ok().filter(|&bytes| bytes > data_offset)?;
+            Some(Content::Ubi(shape(peb_bytes, min_io_bytes(header, min_io))))
+        }
+        None => None,
+    }
+}
+
+/// Drops PEBs with other headers right before or behind a device, where the device's own should be: it takes them in.
+fn drop_outliers(regions: &mut Vec<Region>) {
+    let all = regions.clone();
+    let is_part = |single: &Region, device: Option<&Region>| {
+        device.is_some_and(|device| {
+            !device.single && device.offset.abs_diff(single.offset).is_multiple_of(device.stride)
+        })
+    };
+    let mut index = 0usize;
+    regions.retain(|region| {
+        let at = index;
+        index += 1;
+        let before = at.checked_sub(1).and_then(|before| all.get(before));
+        !(region.single && (is_part(region, before) || is_part(region, all.get(at + 1))))
+    });
+}
+
+/// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind. Regions that turn out to be in
+/// such PEBs are dropped.
+///
+/// Between two devices a PEB that something is written to belongs to the one that [`Region::continues_in`] tells; all devices grow
+/// downward over theirs before any grows upward. Erased PEBs belong to the device in front.
+fn grow(
+    store: &mut dyn Store,
+    regions: Vec<Region>,
+    hits: &[(u64, EcHeader)],
+) -> Result<Vec<Region>, ImageError> {
+    let size = store.size_bytes();
+    let mut lowered: Vec<Region> = Vec::new();
+    for mut region in regions {
+        if !region.single {
+            region.grow_down(store, lowered.last(), hits)?;
+        }
+        lowered.retain(|before| before.offset < region.offset);
+        lowered.push(region);
+    }
+    let mut grown: Vec<Region> = Vec::new();
+    for (at, mut region) in lowered.iter().copied().enumerate() {
+        if grown.last().is_some_and(|outer| (outer.offset..outer.end).contains(&region.offset)) {
+            continue;
+        }
+        if !region.single {
+            let end = lowered.get(at + 1).map_or(size, |next| next.offset);
+            region.grow_up(store, end, hits)?;
+        }
+        grown.push(region);
+    }
+    Ok(grown)
+}
+
+impl Region {
+    /// One PEB, of a size that no flash has: the file ends in it.
+    fn is_cut_off(&self) -> bool {
+        let has_pages = || page_shape(self.stride, self.header.data_offset).is_some();
+        let possible = PEB_BYTES.contains(&self.stride) && (self.stride.is_power_of_two() || has_pages());
+        self.single && !possible
+    }
+
+    fn vid(&self, store: &mut dyn Store, peb: u64) -> Result<Option<VidHeader>, ImageError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let at = peb.saturating_add(u64::from(self.header.vid_header_offset));
+        store.read_at(at, &mut bytes).map_err(ImageError::Store)?;
+        Ok(VidHeader::parse(&bytes, ReadFlips::default()).ok())
+    }
+
+    /// True when most of an EC header is there: its magic, or the offsets in it.
+    fn is_like_ec(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        let mut bytes = [0; HEADER_BYTES];
+        store.read_at(peb, &mut bytes).map_err(ImageError::Store)?;
+        let EcHeader { vid_header_offset, data_offset, .. } = self.header;
+        let offsets =
+            bytes[16..20] == vid_header_offset.to_be_bytes() && bytes[20..24] == data_offset.to_be_bytes();
+        Ok(offsets || bytes.starts_with(b"UBI#"))
+    }
+
+    /// True when a header, perhaps a damaged one, says that a PEB is the device's.
+    fn is_held(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        Ok(self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)?)
+    }
+
+    /// Bits in which the offsets and the image sequence number of a PEB's EC header are not this device's.
+    fn wrong_bits(&self, store: &mut dyn Store, peb: u64) -> Result<u32, ImageError> {
+        let EcHeader { vid_header_offset, data_offset, image_seq, .. } = self.header;
+        let mut wrong = 0;
+        for (at, own) in (EC_FIELDS_AT..).step_by(4).zip([vid_header_offset, data_offset, image_seq]) {
+            let mut bytes = [0; 4];
+            store.read_at(peb + at, &mut bytes).map_err(ImageError::Store)?;
+            wrong += (own ^ u32::from_be_bytes(bytes)).count_ones();
+        }
+        Ok(wrong)
+    }
+
+    fn is_erased(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
+        for at in [peb, peb.saturating_add(u64::from(self.header.vid_header_offset))] {
+            let mut bytes = [0; HEADER_BYTES];
+            store.read_at(at, &mut bytes).map_err(ImageError::Store)?;
+            if bytes != [0xFF; HEADER_BYTES] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in PEBs before the first good EC header. Those in a region before, if they follow each other and none of that region's PEBs
+    /// begins there: then that region is data of theirs.
+    fn grow_down(
+        &mut self,
+        store: &mut dyn Store,
+        before: Option<&Self>,
+        hits: &[(u64, EcHeader)],
+    ) -> Result<(), ImageError> {
+        let mut peb = self.offset;
+        let mut known = None;
+        while let Some(at) = peb.checked_sub(self.stride) {
+            peb = at;
+            let is_held = self.is_held(store, peb)?;
+            if let Some(other) = before.filter(|other| peb < other.end) {
+                let is_its = other.offset.abs_diff(peb).is_multiple_of(other.stride);
+                if !is_held || is_its || header_at(hits, peb).is_some_and(|hit| !is_same(&self.header, hit)) {
+                    break;
+                }
+            } else if let Some(front) = before
+                && is_held
+                && front.continues_in(store, peb, self, &mut known)?
+            {
+                break;
+            }
+            if is_held {
+                self.offset = peb;
+                if let (Some((_, own)), Some(vid)) = (&mut known, self.vid(store, peb)?) {
+                    own.insert((vid.volume_id, vid.lnum));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True when a PEB behind the last good EC header of this device, which has a damaged one itself, belongs to it and not to the
+    /// device behind: its EC header is more like this one's, or else a VID header is where this device has them, or else, where both
+    /// have it there, another PEB of this device has not the same LEB already. The LEBs of both are read when they are asked for first.
+    fn continues_in(
+        &self,
+        store: &mut dyn Store,
+        peb: u64,
+        behind: &Self,
+        known: &mut Option<(Lebs, Lebs)>,
+    ) -> Result<bool, ImageError> {
+        if self.single || !(peb - self.offset).is_multiple_of(self.stride) {
+            return Ok(false);
+        }
+        let (own, other) = (self.wrong_bits(store, peb)?, behind.wrong_bits(store, peb)?);
+        if own != other && own.min(other) <= LIKE_BITS {
+            return Ok(own < other);
+        }
+        let vid = match (self.vid(store, peb)?, behind.vid(store, peb)?) {
+            (Some(vid), Some(_)) => vid,
+            (own, other) => return Ok(own.is_some() || other.is_none()),
+        };
+        let (own, other) = match known {
+            Some(known) => known,
+            None => known.insert((self.lebs(store)?, behind.lebs(store)?)),
+        };
+        let leb = (vid.volume_id, vid.lnum);
+        Ok(!own.contains(&leb) || other.contains(&leb))
+    }
+
+    /// The LEBs that the region's PEBs say they hold.
+    fn lebs(&self, store: &mut dyn Store) -> Result<Lebs, ImageError> {
+        let mut lebs = Lebs::new();
+        for peb in (self.offset..self.end).step_by(usize::try_from(self.stride).unwrap_or(usize::MAX)) {
+            lebs.extend(self.vid(store, peb)?.map(|vid| (vid.volume_id, vid.lnum)));
+        }
+        Ok(lebs)
+    }
+
+    /// Takes in whole PEBs behind the last good EC header: those with a VID header or most of an EC header, and erased ones before
+    /// `end`, where the next region begins. That one is data if it begins within a PEB with such a header.
+    fn grow_up(
+        &mut self,
+        store: &mut dyn Store,
+        mut end: u64,
+        hits: &[(u64, EcHeader)],
+    ) -> Result<(), ImageError> {
+        let size = store.size_bytes();
+        let mut erased = true;
+        let mut peb = self.end;
+        while peb.saturating_add(self.stride) <= size {
+            let next = peb + self.stride;
+            let is_held = self.is_held(store, peb)?;
+            if next > end {
+                if !is_held || peb == end || header_at(hits, peb).is_some() {
+                    break;
+                }
+                let behind = hits.partition_point(|&(at, _)| at < next);
+                end = hits.get(behind).map_or(size, |&(at, _)| at);
+            }
+            erased = is_held || erased && self.is_erased(store, peb)?;
+            peb = next;
+            if erased {
+                self.end = peb;
+            }
+        }
+        // The file ends in a PEB.
+        if self.end < end && end - self.end < self.stride && self.is_like_ec(store, self.end)? {
+            self.end = end;
+        }
+        Ok(())
+    }
+}
+
+/// The good EC header that begins at a byte.
+fn header_at(hits: &[(u64, EcHeader)], at: u64) -> Option<&EcHeader> {
+    hits.binary_search_by_key(&at, |hit| hit.0).ok().and_then(|index| hits.get(index)).map(|hit| &hit.1)
+}
+
+/// Devices of one image one behind the other, as the same image flashed twice: nearly all LEBs are there twice then, the volume table
+/// among them. In one device few are.
+fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageError> {
+    if region.single || !region.stride.is_power_of_two() {
+        return Ok(vec![region]);
+    }
+    let mut pebs = Vec::new();
+    for peb in (region.offset..region.end).step_by(usize::try_from(region.stride).unwrap_or(usize::MAX)) {
+        let header = region.vid(store, peb)?;
+        pebs.push((peb, header.map(|header| ((header.volume_id, header.lnum), header.sqnum))));
+    }
+    let mut parts = Vec::new();
+    let mut whole = region;
+    while let Some(second) = second_begin(&pebs) {
+        parts.push(Region { end: pebs[second].0, ..whole });
+        whole.offset = pebs[second].0;
+        pebs.drain(..second);
+    }
+    parts.push(whole);
+    Ok(parts)
+}
+
+/// A PEB, and the LEB and sequence number in its VID header.
+type Claim = (u64, Option<((u32, u32), u64)>);
+
+/// LEBs on both sides of a place where a second device begins, at least: with one sequence number, which no device has twice, and
+/// without any such. LEBs that were changed before a power cut are there twice in one device.
+const COMMON_AND_EQUAL: usize = 2;
+const COMMON: usize = 8;
+
+/// First PEB of a second device: where as many LEBs as possible are on both sides. Each has a volume table and at least half of the LEBs
+/// of the side with fewer is on the other. Where erased PEBs leave that open, it is where devices of one size meet, or else where a volume
+/// table begins.
+fn second_begin(pebs: &[Claim]) -> Option<usize> {
+    let is_table = |claim: &Claim| claim.1.is_some_and(|((volume, _), _)| volume == LAYOUT_VOLUME);
+    let mut right: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut claims = BTreeSet::new();
+    let mut least = COMMON;
+    for claim in pebs.iter().filter_map(|claim| claim.1) {
+        *right.entry(claim.0).or_default() += 1;
+        if !claims.insert(claim) {
+            least = COMMON_AND_EQUAL;
+        }
+    }
+    let mut left = Lebs::new();
+    let mut tables = (false, pebs.iter().filter(|claim| is_table(claim)).count());
+    // Of equals the last, as erased PEBs belong to the device in front.
+    let mut best: Option<((usize, bool, bool), usize)> = None;
+    let mut common = 0;
+    for (at, claim) in pebs.iter().enumerate() {
+        let enough = 2 * common >= left.len().min(right.len()).max(1) && tables.0 && tables.1 > 0;
+        let begins = is_table(claim) && at.checked_sub(1).is_none_or(|before| !is_table(&pebs[before]));
+        let rank = (common, at > 0 && pebs.len().is_multiple_of(at), begins);
+        if enough && best.is_none_or(|(most, _)| rank >= most) {
+            best = Some((rank, at));
+        }
+        let Some((leb, _)) = claim.1 else { continue };
+        let remaining = right.entry(leb).or_default();
+        *remaining -= 1;
+        let stays = *remaining > 0;
+        if !stays {
+            right.remove(&leb);
+        }
+        common = match (left.insert(leb), stays) {
+            (true, true) => common + 1,
+            (false, false) => common - 1,
+            _ => common,
+        };
+        if is_table(claim) {
+            tables = (true, tables.1 - 1);
+        }
+    }
+    best.filter(|((common, ..), _)| *common >= least).map(|(_, at)| at)
+}

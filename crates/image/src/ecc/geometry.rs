@@ -1,0 +1,73 @@
+//! Sizes of page, OOB and block, and where bad blocks are marked.
+
+use super::EccError;
+
+/// Largest page, and largest OOB. The largest on sale have 16 KiB and some 2 KiB.
+const MAX_PAGE: u64 = 64 << 10;
+
+/// Most pages of a block. 3D NAND has up to some thousands.
+const MAX_PAGES_PER_BLOCK: u64 = 16 << 10;
+
+/// Largest block: one is held in memory.
+const MAX_BLOCK: u64 = 256 << 20;
+
+/// Position of the maker's bad block markers: a byte other than FFh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Byte of the OOB.
+    pub byte: u32,
+    /// Pages of a block that carry it.
+    pub pages: Vec<u32>,
+}
+
+/// Arrangement of the pages of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageGeometry {
+    /// Data bytes of a page.
+    pub page_bytes: u32,
+    /// OOB bytes of a page.
+    pub oob_bytes: u32,
+    /// Pages of a block, where that is known.
+    pub pages_per_block: Option<u32>,
+    /// Pages of the chip, where that is known.
+    pub pages: Option<u64>,
+    /// Position of the bad block markers.
+    pub marker: Marker,
+}
+
+impl PageGeometry {
+    /// Pages of these sizes, marked where Linux looks without knowing more: in a block's first page, byte 5 of a small
+    /// page's OOB and byte 0 of a large one's (NAND_BBM_POS_SMALL, NAND_BBM_POS_LARGE).
+    ///
+    /// # Errors
+    /// Sizes that no chip has.
+    pub fn new(page_bytes: u32, oob_bytes: u32, pages_per_block: Option<u32>) -> Result<Self, EccError> {
+        let byte = if page_bytes <= 512 { 5 } else { 0 };
+        let marker = Marker { byte, pages: vec![0] };
+        Self { page_bytes, oob_bytes, pages_per_block, pages: None, marker }.checked()
+    }
+
+    /// The geometry, if a chip can have it.
+    ///
+    /// # Errors
+    /// Sizes that no chip has.
+    pub fn checked(self) -> Result<Self, EccError> {
+        let within = |what, value: u64, least, most| {
+            let good = (least..=most).contains(&value);
+            if good { Ok(()) } else { Err(EccError::Size { what, value, least, most }) }
+        };
+        within("a page size", self.page_bytes.into(), 1, MAX_PAGE)?;
+        within("an OOB size", self.oob_bytes.into(), 1, MAX_PAGE)?;
+        if let Some(pages) = self.pages_per_block {
+            within("a number of pages per block", pages.into(), 1, MAX_PAGES_PER_BLOCK)?;
+            let full = u64::from(pages) * u64::from(self.page_bytes + self.oob_bytes);
+            within("a block size", full, 1, MAX_BLOCK)?;
+        }
+        Ok(self)
+    }
+
+    /// Bytes of a page with its OOB.
+    pub const fn full_page(&self) -> u32 {
+        self.page_bytes + self.oob_bytes
+    }
+}

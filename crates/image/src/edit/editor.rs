@@ -1,0 +1,327 @@
+//! What can be done with the files of a mounted filesystem.
+
+use std::collections::BTreeSet;
+
+use floatgate_media::ubifs::FileType;
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewFile, NewKind, Rename, SetXattr, Ubifs};
+
+use super::{EditError, Edited, ImagePath, Permissions};
+use crate::walk::Walk;
+
+/// Prefixes that attributes can have in UBIFS.
+const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+/// Changes of an inode, if there are any.
+type Changes<'c> = dyn Fn(&mut Ubifs<dyn Volume>, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
+
+/// An owner to set; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Owner: user id.
+    pub uid: Option<u32>,
+    /// Owner: group id.
+    pub gid: Option<u32>,
+}
+
+impl std::str::FromStr for Owner {
+    type Err = String;
+
+    /// `UID`, `UID:GID` or `:GID`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (uid, gid) = text.split_once(':').map_or((text, None), |(uid, gid)| (uid, Some(gid)));
+        let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is no number: UID:GID"));
+        let uid = if uid.is_empty() && gid.is_some() { None } else { Some(number(uid)?) };
+        Ok(Self { uid, gid: gid.map(number).transpose()? })
+    }
+}
+
+/// Changes files of a mounted filesystem and keeps count.
+#[derive(Debug)]
+pub struct Editor<'f> {
+    pub(super) fs: &'f mut Ubifs<dyn Volume>,
+    /// Changes made so far.
+    pub done: Edited,
+}
+
+impl<'f> Editor<'f> {
+    /// For a filesystem that is mounted for writing.
+    pub fn new(fs: &'f mut Ubifs<dyn Volume>) -> Self {
+        Self { fs, done: Edited::default() }
+    }
+
+    pub(super) fn is_directory(&mut self, path: &ImagePath, inode: u32) -> Result<bool, EditError> {
+        let attributes = self.fs.attributes(inode).map_err(path.failed())?;
+        Ok(attributes.file_type == FileType::Directory)
+    }
+
+    /// Asks if anything exists at this path.
+    ///
+    /// # Errors
+    /// Damage; a file where a directory should be on the way.
+    pub fn exists(&mut self, path: &ImagePath) -> Result<bool, EditError> {
+        Ok(path.find(self.fs)?.is_some())
+    }
+
+    /// Asks if there is a directory at this path.
+    ///
+    /// # Errors
+    /// It is not there; damage.
+    pub fn is_dir(&mut self, path: &ImagePath) -> Result<bool, EditError> {
+        let inode = path.inode(self.fs)?;
+        self.is_directory(path, inode)
+    }
+
+    /// Where something of a name goes if it is to go to `to`: into a directory that is there, else it gets this name.
+    pub(super) fn target(&mut self, to: &ImagePath, name: &[u8]) -> Result<ImagePath, EditError> {
+        match to.find(self.fs)? {
+            Some(inode) if self.is_directory(to, inode)? => Ok(to.join(name)),
+            Some(_) if to.is_directory => Err(to.failed()(Error::NotDirectory)),
+            None if to.is_directory => Err(to.failed()(Error::NotFound)),
+            _ => Ok(to.clone()),
+        }
+    }
+
+    /// Makes a directory. With `parents` those on the way too, and one that is there is no error.
+    ///
+    /// # Errors
+    /// It exists, or a file is in the way; no space.
+    pub fn make_dir(
+        &mut self,
+        path: &ImagePath,
+        parents: bool,
+        permissions: u32,
+        owner: Owner,
+    ) -> Result<(), EditError> {
+        if parents {
+            return self.make_dirs(path, permissions, owner);
+        }
+        let at = path.name(self.fs)?;
+        self.create(path, at, NewKind::Directory, permissions, owner).map(drop)
+    }
+
+    fn make_dirs(&mut self, path: &ImagePath, permissions: u32, owner: Owner) -> Result<(), EditError> {
+        let mut directory = self.fs.root();
+        for name in path.parts() {
+            let found = match self.fs.lookup(directory, name) {
+                Err(Error::NotFound) => {
+                    self.create(path, Name { directory, name }, NewKind::Directory, permissions, owner)?
+                }
+                other => other.map_err(path.failed())?,
+            };
+            if !self.is_directory(path, found)? {
+                return Err(path.failed()(Error::NotDirectory));
+            }
+            directory = found;
+        }
+        Ok(())
+    }
+
+    pub(super) fn create(
+        &mut self,
+        path: &ImagePath,
+        at: Name<'_>,
+        kind: NewKind<'_>,
+        permissions: u32,
+        owner: Owner,
+    ) -> Result<u32, EditError> {
+        let (uid, gid) = (owner.uid.unwrap_or(0), owner.gid.unwrap_or(0));
+        let file = NewFile { kind, permissions, uid, gid };
+        let inode = self.fs.create(at.directory, at.name, &file).map_err(path.failed())?;
+        self.done.entries += 1;
+        Ok(inode)
+    }
+
+    /// Removes a file; with `recursive` a directory with all it holds, else a directory is an error.
+    ///
+    /// # Errors
+    /// It is not there, a directory.
+    pub fn remove(&mut self, path: &ImagePath, recursive: bool) -> Result<(), EditError> {
+        let at = path.name(self.fs)?;
+        let inode = self.fs.lookup(at.directory, at.name).map_err(path.failed())?;
+        match (self.is_directory(path, inode)?, recursive) {
+            (true, true) => self.remove_tree(path, at, inode),
+            (true, false) => Err(path.failed()(Error::IsDirectory)),
+            (false, _) => {
+                self.done.entries += 1;
+                self.fs.unlink(at.directory, at.name).map_err(path.failed())
+            }
+        }
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// It is not there, not a directory, not empty.
+    pub fn remove_dir(&mut self, path: &ImagePath) -> Result<(), EditError> {
+        let at = path.name(self.fs)?;
+        self.done.entries += 1;
+        self.fs.remove_dir(at.directory, at.name).map_err(path.failed())
+    }
+
+    /// Removes what a directory holds from the bottom up, and then the directory.
+    fn remove_tree(&mut self, path: &ImagePath, at: Name<'_>, inode: u32) -> Result<(), EditError> {
+        let mut directories = vec![(at.directory, at.name.to_vec())];
+        let mut walk = Walk::new(inode);
+        while let Some(directory) = walk.next(self.fs) {
+            let directory = directory.map_err(|error| path.not_walked(error))?;
+            for entry in directory.entries {
+                if entry.file_type == FileType::Directory {
+                    directories.push((directory.inode, entry.name));
+                } else {
+                    self.done.entries += 1;
+                    self.fs.unlink(directory.inode, &entry.name).map_err(path.failed())?;
+                }
+            }
+        }
+        // Each was found after the one that it is in.
+        for (parent, name) in directories.iter().rev() {
+            self.done.entries += 1;
+            self.fs.remove_dir(*parent, name).map_err(path.failed())?;
+        }
+        Ok(())
+    }
+
+    /// Gives a file another name, or moves it into a directory that is there. What has the name is replaced, or with
+    /// [`Rename::KeepTarget`] an error.
+    ///
+    /// # Errors
+    /// It is not there; a target that cannot be replaced; a directory moved below itself.
+    pub fn rename(&mut self, from: &ImagePath, to: &ImagePath, how: Rename) -> Result<(), EditError> {
+        let source = from.name(self.fs)?;
+        self.fs.lookup(source.directory, source.name).map_err(from.failed())?;
+        let to = if how == Rename::Exchange { to.clone() } else { self.target_of_rename(to, source)? };
+        let target = to.name(self.fs)?;
+        self.done.entries += 1;
+        self.fs.rename(source, target, how).map_err(to.failed())
+    }
+
+    /// As [`target`](Self::target); a directory may get a name that ends with a slash.
+    fn target_of_rename(&mut self, to: &ImagePath, source: Name<'_>) -> Result<ImagePath, EditError> {
+        let plain = to.meaning_directory(false);
+        let moved = self.fs.lookup(source.directory, source.name).map_err(to.failed())?;
+        let to = if self.is_directory(to, moved)? { &plain } else { to };
+        self.target(to, source.name)
+    }
+
+    /// Gives a file another name beside the one it has.
+    ///
+    /// # Errors
+    /// It is not there, a directory; the new name exists.
+    pub fn link(&mut self, existing: &ImagePath, name: &ImagePath) -> Result<(), EditError> {
+        let inode = existing.inode(self.fs)?;
+        let last = existing.parts().last().map_or(&[][..], Vec::as_slice);
+        let name = self.target(name, last)?;
+        let at = name.name(self.fs)?;
+        self.done.entries += 1;
+        self.fs.link(inode, at.directory, at.name).map_err(name.failed())
+    }
+
+    /// Makes a symbolic link. The target is any text.
+    ///
+    /// # Errors
+    /// The name exists; a target that is empty or too long.
+    pub fn symlink(&mut self, target: &[u8], name: &ImagePath, owner: Owner) -> Result<(), EditError> {
+        let last = target.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty());
+        let name = self.target(name, last.unwrap_or(b"link"))?;
+        let at = name.name(self.fs)?;
+        self.create(&name, at, NewKind::Symlink(target), 0o777, owner).map(drop)
+    }
+
+    /// Changes permissions; with `recursive` of all a directory holds too. Symbolic links below keep theirs.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn chmod(
+        &mut self,
+        path: &ImagePath,
+        permissions: &Permissions,
+        recursive: bool,
+    ) -> Result<(), EditError> {
+        self.change(path, recursive, &|fs, inode| {
+            let attributes = fs.attributes(inode)?;
+            if attributes.file_type == FileType::Symlink {
+                return Ok(None);
+            }
+            let is_directory = attributes.file_type == FileType::Directory;
+            let mode = permissions.apply(attributes.mode, is_directory);
+            Ok(Some(AttributeChanges { permissions: Some(mode), ..AttributeChanges::default() }))
+        })
+    }
+
+    /// Changes owner and group; with `recursive` of all a directory holds too. As Linux does, it takes set-user-id and
+    /// set-group-id from regular files.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn chown(&mut self, path: &ImagePath, owner: Owner, recursive: bool) -> Result<(), EditError> {
+        self.change(path, recursive, &|fs, inode| {
+            let attributes = fs.attributes(inode)?;
+            let is_file = attributes.file_type == FileType::Regular;
+            // Without the right to execute for the group, set-group-id means locking.
+            let locking = attributes.mode & 0o2010 == 0o2000;
+            let cleared = attributes.mode & 0o7777 & if locking { !0o4000 } else { !0o6000 };
+            let permissions = is_file.then_some(cleared);
+            Ok(Some(AttributeChanges {
+                permissions,
+                uid: owner.uid,
+                gid: owner.gid,
+                ..AttributeChanges::default()
+            }))
+        })
+    }
+
+    /// Changes the attributes of a file, or of all below a directory.
+    fn change(&mut self, path: &ImagePath, recursive: bool, changes: &Changes<'_>) -> Result<(), EditError> {
+        let first = path.inode(self.fs)?;
+        self.change_inode(path, first, changes)?;
+        if !recursive || !self.is_directory(path, first)? {
+            return Ok(());
+        }
+        let mut seen = BTreeSet::from([first]);
+        let mut walk = Walk::new(first);
+        while let Some(directory) = walk.next(self.fs) {
+            let directory = directory.map_err(|error| path.not_walked(error))?;
+            for entry in directory.entries.iter().filter(|entry| seen.insert(entry.inode)) {
+                self.change_inode(path, entry.inode, changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_inode(&mut self, path: &ImagePath, inode: u32, changes: &Changes<'_>) -> Result<(), EditError> {
+        if let Some(changes) = changes(self.fs, inode).map_err(path.failed())? {
+            self.fs.set_attributes(inode, &changes).map_err(path.failed())?;
+            self.done.entries += 1;
+        }
+        Ok(())
+    }
+
+    /// Sets an extended attribute, or removes it if there is no value.
+    ///
+    /// # Errors
+    /// The file or the attribute is not there; a name that UBIFS does not have.
+    pub fn set_xattr(
+        &mut self,
+        path: &ImagePath,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), EditError> {
+        if !is_xattr_name(name) {
+            let what = "attributes are named user.NAME, trusted.NAME or security.NAME";
+            return Err(EditError::refused(name, what));
+        }
+        let inode = path.inode(self.fs)?;
+        let outcome = match value {
+            Some(value) => self.fs.set_xattr(inode, name, value, SetXattr::Any),
+            None => self.fs.remove_xattr(inode, name),
+        };
+        self.done.entries += 1;
+        outcome.map_err(path.failed())
+    }
+}
+
+/// True when UBIFS keeps attributes of such names.
+pub(crate) fn is_xattr_name(name: &[u8]) -> bool {
+    XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+}

@@ -1,0 +1,308 @@
+//! An image that is being changed, in memory until all of the change is known to be possible.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use floatgate_media::ubifs::Timestamp;
+use floatgate_stack::Store;
+use floatgate_stack::ubifs::Behaviour;
+use serde::Serialize;
+
+use super::pending::erase;
+use super::{EditError, Edited, Editor};
+use crate::detect::{Content, Found};
+use crate::oob_store::OobPages;
+use crate::open::{FilePending, Growth, store_of};
+use crate::output::{self, Output};
+use crate::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+
+/// An image that is too small grows by one part in so many until it is not.
+const GROWTH: u32 = 8;
+
+/// Options of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditOptions {
+    /// Selection of the filesystem.
+    pub selection: Selection,
+    /// One that was not unmounted is recovered first; otherwise it is refused.
+    pub recover: bool,
+    /// The time of the changes.
+    pub time: Timestamp,
+    /// The changed image goes there, and the one it was stays as it is.
+    pub output: Option<PathBuf>,
+    /// Growth of the volume. Without it, a change keeps all sizes.
+    pub growth: GrowTo,
+}
+
+/// Number of LEBs that the volume of a changed filesystem gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GrowTo {
+    /// As many as it has.
+    #[default]
+    Keep,
+    /// As many as the change needs, at most those that the filesystem was made for.
+    Needed,
+    /// This number.
+    Lebs(u32),
+}
+
+/// A session whose filesystem is unmounted, with what is to be written.
+pub(super) struct Ended {
+    pub(super) pending: FilePending,
+    free_blocks: u64,
+    grown: Vec<Grown>,
+    found: Found,
+    oob: Option<OobPages>,
+    path: PathBuf,
+    output: Option<PathBuf>,
+    _lock: Lock,
+}
+
+/// An image that is being changed. Nothing is written before [`commit`](Self::commit).
+pub struct Session {
+    fs: FileUbifs,
+    /// Bytes in use before the change, if the filesystem has a LEB to spare then.
+    used_with_spare: Option<u64>,
+    /// The image with the pending changes, to be opened again.
+    image: Option<Image>,
+    grown: Vec<Grown>,
+    pending: FilePending,
+    found: Found,
+    oob: Option<OobPages>,
+    path: PathBuf,
+    output: Option<PathBuf>,
+    /// Keeps others from changing the file.
+    _lock: Lock,
+}
+
+/// Report on the image that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Committed {
+    /// The file that was written.
+    pub file: String,
+    /// Bytes written to flash, erased ones included; 0 if nothing had to be changed.
+    pub written_bytes: u64,
+    /// Blocks of 4 KiB that are free now, those reserved for the superuser included.
+    pub free_blocks: u64,
+    /// Sizes that are larger than before.
+    pub grown: Vec<Grown>,
+}
+
+/// A size that a change has made larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Grown {
+    /// `volume` or `file`.
+    pub what: &'static str,
+    /// `LEB` or `byte`.
+    pub unit: &'static str,
+    /// Number of units before.
+    pub from: u64,
+    /// Number of units now.
+    pub to: u64,
+}
+
+impl Session {
+    /// Opens an image and mounts what is meant in it.
+    ///
+    /// # Errors
+    /// As [`Image::mount`]; somebody else is changing the file.
+    pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
+        Self::with_lebs(path, options, None)
+    }
+
+    fn with_lebs(path: &Path, options: &EditOptions, lebs: Option<u32>) -> Result<Self, EditError> {
+        let access = if options.output.is_none() { Access::Write } else { Access::Read };
+        let lock = Lock::new(path, access)?;
+        let (image, pending, oob) = Image::open_pending(path)?;
+        let found = image.choose(&options.selection)?;
+        let again = image.with_changes(&pending);
+        // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
+        let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
+        let fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
+        let mut fs = fs.map_err(EditError::of_mount)?;
+        fs.set_time(options.time);
+        let used_with_spare = fs.has_spare_leb().then(|| fs.used_bytes());
+        let (path, output) = (path.to_owned(), options.output.clone());
+        let grown = Vec::new();
+        Ok(Self { fs, used_with_spare, image: again, grown, pending, found, oob, path, output, _lock: lock })
+    }
+
+    /// The filesystem.
+    pub const fn fs(&mut self) -> &mut FileUbifs {
+        &mut self.fs
+    }
+
+    /// Unmounts the filesystem and writes the changes to the file, in the order in which a chip would have seen them. Who stops
+    /// this half-way leaves what a power cut leaves: an image to be recovered.
+    ///
+    /// A bare UBIFS has no UBI that changes LEBs atomically: the whole file is written anew beside the old one and takes its
+    /// place, as with an output of its own.
+    ///
+    /// # Errors
+    /// No space in the image: nothing was written. The file cannot be written.
+    pub fn commit(self) -> Result<Committed, EditError> {
+        let ended = self.end_mount()?;
+        Ok(ended.write()?)
+    }
+
+    /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
+    pub(super) fn end_mount(self) -> Result<Ended, EditError> {
+        let Self { mut fs, used_with_spare, image, grown, pending, found, oob, path, output, _lock: lock } =
+            self;
+        fs.sync().map_err(EditError::of_end)?;
+        // Who fills the image leaves one LEB, without which files could not be removed again.
+        let fills = used_with_spare.is_some_and(|used| fs.used_bytes() >= used);
+        let is_filled = fills && !fs.make_spare_leb().map_err(EditError::of_end)?;
+        if is_filled || !fs.is_mountable() {
+            return Err(EditError::Full);
+        }
+        let free_blocks = fs.space().free_blocks;
+        fs.unmount().map_err(|(error, _)| EditError::of_end(error))?;
+        let len = pending.size_below();
+        let longer = matches!(found.content, Content::Ubi(_)) && end_of_image(&pending, &found)? > len;
+        if let Some(image) = image.filter(|_| longer) {
+            image.vacate(&found, len.saturating_sub(found.offset))?;
+        }
+        Ok(Ended { free_blocks, grown, pending, found, oob, path, output, _lock: lock })
+    }
+}
+
+/// A change of a filesystem; it may be carried out more than once.
+pub type Change<'c> = dyn Fn(&mut Editor<'_>) -> Result<(), EditError> + 'c;
+
+/// Changes an image. Its volume grows only if the options say so.
+///
+/// # Errors
+/// As [`Session::open`], the change, and [`Session::commit`]; a number of LEBs that the volume cannot have: the image is as it was
+/// then.
+pub fn edit(
+    path: &Path,
+    options: &EditOptions,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
+    if options.growth == GrowTo::Keep {
+        return attempt(path, options, None, change);
+    }
+    let growth = Image::open(path, Access::Read)?.growth(&options.selection)?;
+    let Some(growth) = growth else { return Err(EditError::CannotGrow) };
+    let (least, most) = (growth.now.max(growth.volume), growth.max);
+    if let GrowTo::Lebs(lebs) = options.growth {
+        if lebs < least || lebs > most {
+            return Err(EditError::Lebs { lebs, least, most });
+        }
+        return attempt(path, options, Some((lebs, growth)), change);
+    }
+    let mut lebs = least;
+    let mut outcome = attempt(path, options, Some((lebs, growth)), change);
+    while matches!(&outcome, Err(error) if error.wants_room()) && lebs < most {
+        lebs = lebs.saturating_add((lebs / GROWTH).max(1)).min(most);
+        outcome = attempt(path, options, Some((lebs, growth)), change);
+    }
+    outcome
+}
+
+fn attempt(
+    path: &Path,
+    options: &EditOptions,
+    grow: Option<(u32, Growth)>,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
+    let mut session = Session::with_lebs(path, options, grow.map(|(lebs, _)| lebs))?;
+    let larger = grow.filter(|(lebs, growth)| *lebs > growth.volume);
+    session.grown.extend(larger.map(|(lebs, growth)| Grown {
+        what: "volume",
+        unit: "LEB",
+        from: growth.volume.into(),
+        to: lebs.into(),
+    }));
+    let mut editor = Editor::new(session.fs());
+    change(&mut editor)?;
+    let edited = editor.done;
+    Ok((session.commit()?, edited))
+}
+
+impl Ended {
+    fn write(&self) -> Result<Committed, ImageError> {
+        let special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
+        let in_place = special || matches!(self.found.content, Content::Ubi(_));
+        let file = self.output.clone().unwrap_or_else(|| self.path.clone());
+        let from = std::fs::metadata(&self.path).map_err(ImageError::File)?.len();
+        let written_bytes = match &self.output {
+            Some(output) => self.write_anew(Output::create(output, &[])?)?,
+            None if in_place => self.write_in_place()?,
+            None => self.write_anew(Output::replace(&self.path)?)?,
+        };
+        let to = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        let mut grown = self.grown.clone();
+        if to > from {
+            grown.push(Grown { what: "file", unit: "byte", from, to });
+        }
+        let file = file.display().to_string();
+        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown })
+    }
+
+    fn write_in_place(&self) -> Result<u64, ImageError> {
+        if self.pending.is_empty() {
+            return Ok(0);
+        }
+        let file = File::options().read(true).write(true).open(&self.path).map_err(ImageError::File)?;
+        self.reserve(&file)?;
+        self.write_changes(&file).map_err(|error| ImageError::Interrupted(Box::new(error)))
+    }
+
+    /// Makes sure that the host has room for all changes before the first one is written.
+    fn reserve(&self, file: &File) -> Result<(), ImageError> {
+        let end = end_of_image(&self.pending, &self.found)?;
+        for range in self.pending.changed(end) {
+            let range = self.oob.as_ref().map_or(range.clone(), |oob| oob.dump_range(&range));
+            output::reserve(file, &range).map_err(ImageError::HostFull)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the file, changes the copy, and gives it the name.
+    fn write_anew(&self, copy: Output) -> Result<u64, ImageError> {
+        let source = File::open(&self.path).map_err(ImageError::File)?;
+        output::copy_sparse(&source, copy.file()).map_err(|error| copy.failed(error))?;
+        let written = self.write_changes(copy.file())?;
+        copy.finish()?;
+        Ok(written)
+    }
+
+    fn write_changes(&self, file: &File) -> Result<u64, ImageError> {
+        let end = end_of_image(&self.pending, &self.found)?;
+        let mut store: Box<dyn Store> = match &self.oob {
+            Some(oob) => oob.store(file)?,
+            None => store_of(file)?,
+        };
+        let written = self.pending.write_to(&mut store, end).map_err(ImageError::Store)?;
+        let len = store.size_bytes();
+        if end != u64::MAX && len < end {
+            erase(&mut store, len, end - len).map_err(ImageError::Store)?;
+        }
+        file.sync_all().map_err(ImageError::File)?;
+        Ok(written.bytes)
+    }
+}
+
+/// Where the file is to end: an image that was shorter than its flash stays as short as it can, up to its last PEB with data.
+fn end_of_image(pending: &FilePending, found: &Found) -> Result<u64, ImageError> {
+    let Content::Ubi(shape) = &found.content else { return Ok(u64::MAX) };
+    let mut pending = pending.clone();
+    let (old, peb) = (pending.size_below(), u64::from(shape.peb_bytes));
+    let pebs = pending.size_bytes().saturating_sub(found.offset).div_ceil(peb);
+    for pnum in (0..pebs).rev() {
+        let start = found.offset + pnum * peb;
+        if start + peb <= old {
+            break;
+        }
+        let mut header = [0; 4];
+        pending
+            .read_at(start + u64::from(shape.vid_header_offset), &mut header)
+            .map_err(ImageError::Store)?;
+        if header != [0xFF; 4] {
+            return Ok(start + peb);
+        }
+    }
+    Ok(old)
+}

@@ -1,0 +1,523 @@
+//! What is left of a damaged filesystem.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, ROOT_INODE};
+use floatgate_stack::Volume;
+use floatgate_stack::ubi::AttachFault;
+use floatgate_stack::ubifs::{
+    Attributes, Authenticate, Behaviour, Error, File, MountOptions, Place, Problem, Severity, Structure,
+    Survey, Ubifs,
+};
+
+use super::source::{Name, Source, Xattrs, names_of, without_inode};
+use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
+use crate::detect::Content;
+use crate::{Image, ImageError, Selection};
+
+/// The number of no inode: the directory of files whose names are lost.
+const NAMELESS: u32 = 0;
+
+const DOUBTFUL: &str = "the index does not lead to all of it: a search of the whole image found this, perhaps not all, or not the newest";
+
+/// A filesystem in an image that is going to be extracted, damaged or not.
+///
+/// As long as nothing but the contents of files is damaged it is read as a mount reads it. From the first other damage on all nodes
+/// that are left are surveyed, and it is read from what they say.
+pub struct Extraction {
+    remains: Remains<Box<dyn Volume>>,
+    /// Damage around the filesystem.
+    damage: Vec<AttachFault>,
+    notes: Vec<String>,
+    /// LEBs of the journal that are not there.
+    missing: Vec<u32>,
+}
+
+impl Extraction {
+    /// Finds the filesystem that is meant.
+    ///
+    /// # Errors
+    /// Several images or volumes and none chosen; nothing is left of it; the host's.
+    pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        let mut notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
+        let (leb_bytes, is_ubi) = match found.content {
+            Content::Ubifs { leb_bytes, .. } => (u64::from(leb_bytes), false),
+            _ => (1, true),
+        };
+        let (volume, damage) = image.damaged_volume(selection)?;
+        let mut remains = Remains::authenticated(volume, &selection.authenticate)?;
+        // Without UBI a LEB of the journal that is empty and one that is erased look the same.
+        let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
+        let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
+        notes.extend(remains.survey_if_torn()?);
+        Ok(Self { remains, damage, notes, missing })
+    }
+
+    /// Extracts all of it.
+    ///
+    /// # Errors
+    /// Those of [`extract`].
+    pub fn run(
+        mut self,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        let mut extracted = extract(&mut self.remains, target, limits, progress)?;
+        let is_whole = extracted.losses.is_empty() && self.missing.is_empty() && self.remains.is_clean();
+        let mut lose = |what| extracted.losses.push(Loss::new(&[], what));
+        for fault in self.damage {
+            match fault {
+                // Where all that the index leads to was read, the PEB held nothing of this volume.
+                AttachFault::DamagedHeaders { .. } if !is_whole => lose(fault.to_string()),
+                fault => self.notes.push(fault.to_string()),
+            }
+        }
+        for lnum in self.missing {
+            lose(format!("LEB {lnum} of the journal is missing: some of the last changes are lost"));
+        }
+        for problem in self.remains.problems() {
+            match problem.structure {
+                Structure::Superblock
+                | Structure::Master
+                | Structure::Lpt
+                | Structure::Orphans
+                | Structure::Space => self.notes.push(describe(problem)),
+                _ if problem.inodes.is_none() => lose(describe(problem)),
+                _ => {}
+            }
+        }
+        let is_journal = |problem: &Problem| matches!(problem.structure, Structure::Journal | Structure::Log);
+        if self.remains.problems().any(is_journal) {
+            lose("the journal is damaged: some of the last changes may be missing".to_owned());
+        }
+        extracted.losses.extend(self.remains.untold());
+        for note in self.notes {
+            if !extracted.notes.contains(&note) {
+                extracted.notes.push(note);
+            }
+        }
+        Ok(extracted)
+    }
+}
+
+/// Description of what a power cut has left at the end of a LEB of the journal.
+fn describe_torn(error: &Error) -> String {
+    let (lnum, offset) = error.place().unwrap_or_default();
+    let what = error.reason();
+    format!(
+        "journal at LEB {lnum}, offset {offset:#x}: {what}: a power cut ended the last write, which does not count"
+    )
+}
+
+fn describe(problem: &Problem) -> String {
+    let name = problem.structure.name();
+    match problem.place {
+        Some((lnum, offset)) => format!("{name} at LEB {lnum}, offset {offset:#x}: {}", problem.what),
+        None => format!("{name}: {}", problem.what),
+    }
+}
+
+/// A filesystem that is read as a mount reads it until that meets damage.
+#[derive(Debug)]
+pub struct Remains<V> {
+    state: State<V>,
+    /// The directory of nameless files was asked for.
+    nameless: bool,
+    /// Inodes that names lead to.
+    named: BTreeSet<u32>,
+    /// Authentication of the filesystem.
+    authenticate: Authenticate,
+}
+
+#[derive(Debug)]
+enum State<V> {
+    Mounted(Box<Ubifs<V>>),
+    Surveyed(Box<Surveyed<V>>),
+    /// Nothing more can be read.
+    Lost(Error),
+}
+
+#[derive(Debug)]
+struct Surveyed<V> {
+    survey: Survey<V>,
+    /// Problems of single inodes.
+    problems: BTreeMap<u32, Vec<String>>,
+    /// Number of names of each inode.
+    names_of: BTreeMap<u32, u32>,
+    /// Inodes of which their problems were said.
+    told: BTreeSet<u32>,
+}
+
+impl<V: Volume + 'static> Remains<V> {
+    /// The filesystem of a volume.
+    ///
+    /// # Errors
+    /// There is none; failures of the volume.
+    pub fn new(volume: V) -> Result<Self, ImageError> {
+        Self::authenticated(volume, &Authenticate::No)
+    }
+
+    /// As [`new`](Self::new); of a filesystem with authentication, what nothing vouches for is not read.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a filesystem that cannot be authenticated so.
+    pub fn authenticated(volume: V, authenticate: &Authenticate) -> Result<Self, ImageError> {
+        let authenticate = authenticate.clone();
+        let options = MountOptions {
+            read_only: true,
+            recover: true,
+            forgiving: true,
+            authenticate,
+            ..MountOptions::default()
+        };
+        let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
+            Ok(fs) if fs.damage().is_empty() && !fs.has_doubtful_replay() => State::Mounted(Box::new(fs)),
+            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
+            Err((_, volume)) => State::survey(volume, &options.authenticate),
+        };
+        match state {
+            State::Lost(error) => Err(error.into()),
+            state => Ok(Self {
+                state,
+                nameless: false,
+                named: BTreeSet::new(),
+                authenticate: options.authenticate,
+            }),
+        }
+    }
+
+    fn missing_journal_lebs(&mut self) -> Result<Vec<u32>, ImageError> {
+        match &mut self.state {
+            State::Mounted(fs) => Ok(fs.missing_journal_lebs()?),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Surveys a filesystem whose log ends in something damaged: a mount does not see what LEBs hold that the log did not come to
+    /// name. What else power cuts have left is returned.
+    fn survey_if_torn(&mut self) -> Result<Vec<String>, ImageError> {
+        let State::Mounted(fs) = &mut self.state else { return Ok(Vec::new()) };
+        let (log, journal) = fs.torn_ends()?;
+        if !log.is_empty() {
+            self.survey();
+        }
+        Ok(journal.iter().map(describe_torn).collect())
+    }
+
+    /// True when the index leads to a file without a name, or to more of a file than was read.
+    fn has_nameless(&mut self) -> Result<bool, Error> {
+        let State::Mounted(fs) = &mut self.state else { return Ok(false) };
+        let mut next = Some(0);
+        while let Some(inode) = next.map(|from| fs.stored_inode(from)).transpose()?.flatten() {
+            next = inode.checked_add(1);
+            if fs.has_strays(inode).unwrap_or(true) {
+                return Ok(true);
+            }
+            if inode == ROOT_INODE || self.named.contains(&inode) {
+                continue;
+            }
+            match fs.attributes(inode) {
+                Ok(attributes) => {
+                    let is_value = attributes.flags.contains(InodeFlags::XATTR);
+                    if !is_value && attributes.links > 0 {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.is_damage() || error == Error::NotFound => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Damage, as far as it was looked for.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let all = match &self.state {
+            State::Surveyed(surveyed) => surveyed.survey.problems(),
+            _ => &[],
+        };
+        all.iter().filter(|problem| problem.severity == Severity::Damaged)
+    }
+
+    /// True when the filesystem was unmounted and no damage was met in it.
+    fn is_clean(&self) -> bool {
+        matches!(&self.state, State::Mounted(fs) if fs.was_unmounted())
+    }
+
+    fn untold(&self) -> Vec<Loss> {
+        match &self.state {
+            State::Surveyed(state) => state.untold(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reads as a mount does, or else from what a survey finds.
+    fn read<T>(
+        &mut self,
+        mounted: impl Fn(&mut Ubifs<V>) -> Result<T, Error>,
+        surveyed: impl Fn(&mut Surveyed<V>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let State::Mounted(fs) = &mut self.state {
+            match mounted(fs) {
+                Err(error) if error.is_damage() || error == Error::NotFound => self.survey(),
+                outcome => return outcome,
+            }
+        }
+        match &mut self.state {
+            State::Surveyed(state) => surveyed(state),
+            State::Lost(error) => Err(error.clone()),
+            State::Mounted(_) => Err(Error::NotFound),
+        }
+    }
+
+    fn survey(&mut self) {
+        let lost = State::Lost(Error::Invalid("the filesystem is being looked at"));
+        self.state = match core::mem::replace(&mut self.state, lost) {
+            State::Mounted(fs) => State::survey(fs.abandon(), &self.authenticate),
+            other => other,
+        };
+    }
+}
+
+impl<V: Volume + 'static> State<V> {
+    fn survey(volume: V, authenticate: &Authenticate) -> Self {
+        let survey = match Survey::authenticated(volume, authenticate) {
+            Ok(survey) => survey,
+            Err((error, _)) => return Self::Lost(error),
+        };
+        let mut problems: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for problem in survey.problems().iter().filter(|problem| problem.severity == Severity::Damaged) {
+            let single = problem.inodes.as_ref().filter(|inodes| inodes.start() == inodes.end());
+            if let Some(inode) = single {
+                let of_inode = problems.entry(*inode.start()).or_default();
+                let what = describe(problem);
+                if !of_inode.contains(&what) {
+                    of_inode.push(what);
+                }
+            }
+        }
+        let mut names_of: BTreeMap<u32, u32> = BTreeMap::new();
+        for child in survey.tree().files.values().flat_map(|file| file.entries.values()) {
+            *names_of.entry(child.inode).or_default() += 1;
+        }
+        Self::Surveyed(Box::new(Surveyed { survey, problems, names_of, told: BTreeSet::new() }))
+    }
+}
+
+impl<V: Volume + 'static> Surveyed<V> {
+    fn names(&self, directory: u32) -> Vec<Name> {
+        if directory == NAMELESS {
+            return self.nameless();
+        }
+        let Some(file) = self.survey.tree().files.get(&directory) else { return Vec::new() };
+        let repeated = file.repeated.iter().map(|(name, child)| (name, child));
+        let entries = file.entries.iter().chain(repeated).map(|(name, child)| Name {
+            name: name.clone(),
+            inode: child.inode,
+            file_type: child.file_type,
+            doubt: child.found_by_scan.then_some(DOUBTFUL),
+        });
+        entries.collect()
+    }
+
+    /// Files that no way from the root leads to, and that stand in no other such directory.
+    fn nameless(&self) -> Vec<Name> {
+        let tree = self.survey.tree();
+        let unreached = |inode: u32| inode != ROOT_INODE && tree.path(inode).is_none();
+        let mut named = BTreeSet::new();
+        for (&inode, file) in tree.files.iter().filter(|(inode, _)| unreached(**inode)) {
+            named.extend(file.entries.values().map(|child| child.inode).filter(|&child| child != inode));
+        }
+        let values: BTreeSet<u32> =
+            tree.files.values().flat_map(|file| file.xattrs.values()).map(|child| child.inode).collect();
+        let is_lost =
+            |inode: u32, file: &File| unreached(inode) && !values.contains(&inode) && !file.is_xattr();
+        let all = tree.files.iter().filter(|(inode, file)| is_lost(**inode, file));
+        let mut below = BTreeSet::new();
+        let mut names = Vec::new();
+        // Directories that contain each other come last: one of them leads to the others.
+        for in_circle in [false, true] {
+            for (&inode, file) in all.clone().filter(|(inode, _)| named.contains(inode) == in_circle) {
+                if !below.contains(&inode) {
+                    self.add_below(inode, &mut below);
+                    names.extend(nameless_name(inode, file));
+                }
+            }
+        }
+        names
+    }
+
+    /// Adds an inode and all below it.
+    fn add_below(&self, inode: u32, below: &mut BTreeSet<u32>) {
+        let mut pending = vec![inode];
+        while let Some(inode) = pending.pop() {
+            if below.insert(inode) {
+                let file = self.survey.tree().files.get(&inode);
+                pending
+                    .extend(file.into_iter().flat_map(|file| file.entries.values()).map(|child| child.inode));
+            }
+        }
+    }
+
+    fn lost(&mut self, inode: u32) -> Vec<String> {
+        if !self.told.insert(inode) {
+            return Vec::new();
+        }
+        let mut lost = self.problems.get(&inode).cloned().unwrap_or_default();
+        if inode != NAMELESS && self.survey.is_doubtful(inode) {
+            lost.push(DOUBTFUL.to_owned());
+        }
+        lost
+    }
+
+    /// What is wrong with inodes that no name led to: values of extended attributes, and such as are not there any more.
+    fn untold(&self) -> Vec<Loss> {
+        let tree = self.survey.tree();
+        let mut losses = Vec::new();
+        for (inode, problems) in self.problems.iter().filter(|(inode, _)| !self.told.contains(inode)) {
+            let has_value = |file: &&File| file.xattrs.values().any(|child| child.inode == *inode);
+            let host = tree.files.iter().find(|(_, file)| has_value(file)).map(|(&host, _)| host);
+            let path = tree.path(*inode).or(host.and_then(|host| tree.path(host))).unwrap_or_default();
+            losses.extend(problems.iter().map(|what| Loss::new(&path, format!("inode {inode}: {what}"))));
+        }
+        losses
+    }
+
+    fn xattrs(&self, inode: u32) -> (Xattrs, Vec<String>) {
+        let tree = self.survey.tree();
+        let (mut xattrs, mut lost) = (Vec::new(), Vec::new());
+        for (name, child) in tree.files.get(&inode).into_iter().flat_map(|file| &file.xattrs) {
+            match tree.files.get(&child.inode).filter(|value| value.is_xattr()) {
+                Some(value) => xattrs.push((name.clone(), value.attached.clone())),
+                None => lost.push(format!("extended attribute {}", super::show_name(name))),
+            }
+        }
+        (xattrs, lost)
+    }
+
+    fn blocks(&self, inode: u32, block: u32, max: usize) -> Vec<(u32, Place)> {
+        let file = self.survey.tree().files.get(&inode);
+        let blocks = file.into_iter().flat_map(|file| file.blocks.range(block..));
+        blocks.take(max).map(|(&block, data)| (block, data.place)).collect()
+    }
+}
+
+/// Name for a file that has lost its name; `None` if nothing of it is left.
+fn nameless_name(inode: u32, file: &File) -> Option<Name> {
+    let file_type = match file.inode.and_then(|inode| inode.file_type()) {
+        Some(file_type) => file_type,
+        None if !file.entries.is_empty() => FileType::Directory,
+        None if !file.blocks.is_empty() => FileType::Regular,
+        None => return None,
+    };
+    let name = format!("inode-{inode}").into_bytes();
+    Some(Name { name, inode, file_type, doubt: Some("its name is lost") })
+}
+
+impl<V: Volume + 'static> Source for Remains<V> {
+    fn root(&self) -> u32 {
+        ROOT_INODE
+    }
+
+    fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
+        if inode == NAMELESS && self.nameless {
+            return Ok(without_inode(inode, FileType::Directory, 0));
+        }
+        self.read(
+            |fs| match fs.attributes(inode)? {
+                // No name leads to the value of an extended attribute.
+                attributes if attributes.flags.contains(InodeFlags::XATTR) => Err(Error::NotFound),
+                attributes => Ok(attributes),
+            },
+            |state| {
+                let known = state.survey.tree().files.contains_key(&inode);
+                let missing = Error::Invalid("it is damaged");
+                let mut attributes =
+                    state.survey.attributes(inode).ok_or(if known { missing } else { Error::NotFound })?;
+                // An older inode can count fewer names than there are.
+                if attributes.file_type != FileType::Directory {
+                    let names = state.names_of.get(&inode).copied().unwrap_or(0);
+                    attributes.links = attributes.links.max(names);
+                }
+                Ok(attributes)
+            },
+        )
+    }
+
+    fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
+        let read = self.read(
+            |fs| match fs.readable_entries(directory)? {
+                (_, damage) if !damage.is_empty() => Err(damage[0].clone()),
+                // The name of no inode: no filesystem writes that.
+                (entries, _) if entries.iter().any(|entry| entry.inode == 0) => Err(Error::NotFound),
+                (entries, _) => Ok((names_of(entries), Vec::new())),
+            },
+            |state| Ok((state.names(directory), Vec::new())),
+        );
+        let read: (Vec<Name>, Vec<String>) =
+            read.unwrap_or_else(|error| (Vec::new(), vec![format!("names in the directory: {error}")]));
+        self.named.extend(read.0.iter().map(|name| name.inode));
+        read
+    }
+
+    fn lost(&mut self, inode: u32) -> Vec<String> {
+        match &mut self.state {
+            State::Surveyed(state) => state.lost(inode),
+            _ => Vec::new(),
+        }
+    }
+
+    fn nameless(&mut self, taken: &dyn Fn(&[u8]) -> bool) -> Option<Name> {
+        if !matches!(self.has_nameless(), Ok(false)) {
+            self.survey();
+        }
+        let State::Surveyed(state) = &self.state else { return None };
+        if core::mem::replace(&mut self.nameless, true) || state.nameless().is_empty() {
+            return None;
+        }
+        let names = (0..).map(|number| match number {
+            0 => b"lost+found".to_vec(),
+            number => format!("lost+found-{number}").into_bytes(),
+        });
+        let name = names.into_iter().find(|name| !taken(name))?;
+        Some(Name { name, inode: NAMELESS, file_type: FileType::Directory, doubt: None })
+    }
+
+    fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>) {
+        let read = self.read(
+            |fs| fs.readable_xattrs(inode).map(|_| Source::xattrs(fs, inode)),
+            |state| Ok(state.xattrs(inode)),
+        );
+        read.unwrap_or_else(|error| (Vec::new(), vec![format!("extended attributes: {error}")]))
+    }
+
+    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error> {
+        self.read(
+            |fs| fs.read_link(inode),
+            |state| {
+                let file = state.survey.tree().files.get(&inode).filter(|file| file.inode.is_some());
+                file.map(|file| file.attached.clone()).ok_or(Error::NotFound)
+            },
+        )
+    }
+
+    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error> {
+        self.read(|fs| fs.stored_blocks(inode, block, max), |state| Ok(state.blocks(inode, block, max)))
+    }
+
+    fn read_block(
+        &mut self,
+        inode: u32,
+        block: u32,
+        place: Place,
+        out: &mut [u8; BLOCK_BYTES as usize],
+    ) -> Result<(), Error> {
+        match &mut self.state {
+            State::Mounted(fs) => fs.read_stored(inode, block, place, out),
+            State::Surveyed(state) => state.survey.read_data(inode, block, place, out),
+            State::Lost(error) => Err(error.clone()),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Extracting all volumes of a device: each filesystem into a directory of its own, other volumes as files.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use floatgate_media::ubifs::FileType;
+
+use super::source::without_inode;
+use super::{
+    Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, show_name, show_path,
+};
+use crate::check::{has_filesystem, open_volume};
+use crate::detect::Content;
+use crate::open::choose_volume;
+use crate::raw::{RawVolume, read_raw};
+use crate::{Image, ImageError, Selection};
+
+/// Bytes of a volume that are handed over at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
+pub struct Extractions(Parts);
+
+enum Parts {
+    One(Box<Extraction>),
+    Volumes(Vec<Part>),
+}
+
+/// A volume among several.
+struct Part {
+    /// Its file or directory in the target.
+    name: Vec<u8>,
+    content: PartContent,
+}
+
+enum PartContent {
+    Filesystem(Box<Extraction>),
+    Raw(File, RawVolume),
+}
+
+impl Extractions {
+    /// Finds what is meant: the volume that was named, or all of them. A filesystem that is alone is extracted as it is.
+    ///
+    /// # Errors
+    /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
+    pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+        let volumes = volumes(&image, selection)?;
+        let is_raw =
+            |id: u32| is_raw(&image, &Selection { volume: Some(id.to_string()), ..selection.clone() });
+        let is_alone = match volumes.as_slice() {
+            [] => true,
+            [(only, _)] => !is_raw(*only)?,
+            _ => false,
+        };
+        if is_alone {
+            return Ok(Self(Parts::One(Box::new(Extraction::open(image, selection)?))));
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        for (id, name) in volumes {
+            let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
+            let again = || image.reopen().ok_or(ImageError::Nothing);
+            let (suffix, content) = match Extraction::open(again()?, &selection) {
+                Ok(extraction) => ("", PartContent::Filesystem(Box::new(extraction))),
+                Err(_) => {
+                    let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+                    let raw = read_raw(again()?, &selection, &mut file)?;
+                    (".img", PartContent::Raw(file, raw))
+                }
+            };
+            let mut name = [name.as_slice(), suffix.as_bytes()].concat();
+            let is_taken = parts.iter().any(|part| part.name == name);
+            if is_taken || name.contains(&b'/') || matches!(name.as_slice(), b"" | b"." | b"..") {
+                name = format!("volume-{id}{suffix}").into_bytes();
+            }
+            parts.push(Part { name, content });
+        }
+        Ok(Self(Parts::Volumes(parts)))
+    }
+
+    /// Extracts all of it. The limits hold for each filesystem.
+    ///
+    /// # Errors
+    /// As [`extract`](super::extract).
+    pub fn run(
+        self,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        let parts = match self.0 {
+            Parts::One(extraction) => return extraction.run(target, limits, progress),
+            Parts::Volumes(parts) => parts,
+        };
+        let attributes = without_inode(0, FileType::Directory, 0);
+        let root = Entry { path: &[], attributes: &attributes, xattrs: &[], target: None };
+        let mut all = Extracted::default();
+        let failed = |error| ExtractError::Target { path: "/".to_owned(), error };
+        target.enter(&root).map_err(failed)?;
+        for Part { name, content } in parts {
+            let extracted = match content {
+                PartContent::Filesystem(extraction) => {
+                    let mut within = Within { target: &mut *target, folder: name.clone() };
+                    extraction.run(&mut within, limits, progress)?
+                }
+                PartContent::Raw(file, raw) => write_raw(target, &name, file, raw)?,
+            };
+            all.add(extracted, &name);
+        }
+        Ok(all)
+    }
+}
+
+impl Extracted {
+    /// Takes in what was extracted of a volume, whose paths begin in a directory.
+    fn add(&mut self, volume: Self, folder: &[u8]) {
+        let folder = show_name(folder);
+        self.entries += 1 + volume.entries;
+        self.bytes += volume.bytes;
+        let path = |path: &str| if path == "/" { format!("/{folder}") } else { format!("/{folder}{path}") };
+        self.losses.extend(volume.losses.into_iter().map(|loss| Loss { path: path(&loss.path), ..loss }));
+        for note in volume.notes {
+            // What is damaged in the device is a note of each of its volumes.
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+}
+
+/// Numbers and names of the volumes of a device that are meant; none of a filesystem without UBI.
+fn volumes(image: &Image, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
+    let found = image.choose(selection)?;
+    if let Content::Ubifs { .. } = found.content {
+        return Ok(Vec::new());
+    }
+    let ubi = image.reopen().ok_or(ImageError::Nothing)?.attach_remains(&found)?;
+    let wanted = selection.volume.as_ref().map(|_| choose_volume(&ubi, selection)).transpose()?;
+    let meant = ubi.volumes().filter(|volume| wanted.is_none_or(|wanted| wanted == volume.id));
+    Ok(meant.map(|volume| (volume.id, volume.name)).collect())
+}
+
+/// True when a volume holds something else than a UBIFS.
+fn is_raw(image: &Image, selection: &Selection) -> Result<bool, ImageError> {
+    match open_volume(image.reopen().ok_or(ImageError::Nothing)?, selection) {
+        Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),
+        Err(ImageError::NoFilesystem(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_raw(
+    target: &mut dyn Target,
+    name: &[u8],
+    file: File,
+    raw: RawVolume,
+) -> Result<Extracted, ExtractError> {
+    let attributes = without_inode(0, FileType::Regular, raw.bytes);
+    let path = [name.to_vec()];
+    let entry = Entry { path: &path, attributes: &attributes, xattrs: &[], target: None };
+    let mut contents = RawContents { file, size: raw.bytes, at: 0, buffer: Vec::new() };
+    let failed = |error| ExtractError::Target { path: show_path(&path), error };
+    let losses = target.file(&entry, &mut contents).map_err(failed)?;
+    let damaged = raw.damaged_lebs.iter().map(|lnum| format!("LEB {lnum} is damaged or missing"));
+    let losses = losses.into_iter().chain(damaged).chain(contents.damage());
+    let losses = losses.map(|what| Loss { path: "/".to_owned(), what }).collect();
+    Ok(Extracted { entries: 0, bytes: raw.bytes, losses, notes: raw.notes })
+}
+
+/// The bytes of a volume, read from a temporary file.
+struct RawContents {
+    file: File,
+    size: u64,
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl Contents for RawContents {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn next_piece(&mut self) -> Option<(u64, &[u8])> {
+        let at = self.at;
+        let len = usize::try_from(self.size - at).unwrap_or(CHUNK).min(CHUNK);
+        self.buffer.resize(len, 0);
+        // What cannot be read is missing at the end; `damage` says so.
+        if len == 0 || self.file.read_exact_at(&mut self.buffer, at).is_err() {
+            return None;
+        }
+        self.at += len as u64;
+        Some((at, &self.buffer))
+    }
+
+    fn damage(&mut self) -> Vec<String> {
+        if self.at < self.size {
+            vec![format!("the bytes from {} on cannot be read", self.at)]
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// A target in a directory of another one.
+struct Within<'t> {
+    target: &'t mut dyn Target,
+    folder: Vec<u8>,
+}
+
+impl Within<'_> {
+    fn path(&self, path: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        [std::slice::from_ref(&self.folder), path].concat()
+    }
+}
+
+impl Target for Within<'_> {
+    fn enter(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        let path = self.path(entry.path);
+        self.target.enter(&Entry { path: &path, ..entry.clone() })
+    }
+
+    fn leave(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        let path = self.path(entry.path);
+        self.target.leave(&Entry { path: &path, ..entry.clone() })
+    }
+
+    fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
+        let path = self.path(entry.path);
+        self.target.file(&Entry { path: &path, ..entry.clone() }, contents)
+    }
+
+    fn special(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        let path = self.path(entry.path);
+        self.target.special(&Entry { path: &path, ..entry.clone() })
+    }
+
+    fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> io::Result<Vec<String>> {
+        let (path, first) = (self.path(entry.path), self.path(first));
+        self.target.link(&Entry { path: &path, ..entry.clone() }, &first)
+    }
+}

@@ -1,0 +1,387 @@
+//! Going through a filesystem, directories before what they hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::ubifs::{BLOCK_BYTES, FileType};
+use floatgate_stack::ubifs::{Attributes, Error};
+
+use super::contents::FileContents;
+use super::source::{Xattrs, without_inode};
+use super::{ExtractError, ExtractLimits, Extracted, Loss, Name, Source, Target, show_path};
+use crate::walk::Entered;
+
+/// Loss of an encrypted file.
+const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
+
+/// Name of the attribute that says how a file is encrypted.
+const ENCRYPTION_CONTEXT: &[u8] = b"c";
+
+/// Blocks that are listed at a time to find the end of a file.
+const BATCH: usize = 4096;
+
+/// A file as a target gets it.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// Names from the root; empty for the root. None is empty, `.` or `..`, none has a slash or a zero in it.
+    pub path: &'a [Vec<u8>],
+    /// Attributes of the inode.
+    pub attributes: &'a Attributes,
+    /// Extended attributes, names with their prefix.
+    pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
+    /// Of a symbolic link.
+    pub target: Option<&'a [u8]>,
+}
+
+struct Walk<'w> {
+    source: &'w mut dyn Source,
+    target: &'w mut dyn Target,
+    limits: &'w ExtractLimits,
+    progress: &'w dyn Fn(u64),
+    path: Vec<Vec<u8>>,
+    /// Directories that were entered.
+    entered: Entered,
+    /// Inodes with several names: the first one.
+    first_names: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// Those of them that were not restored bit for bit.
+    damaged: BTreeSet<u32>,
+    /// Memory for contents.
+    buffer: Vec<u8>,
+    done: Extracted,
+}
+
+/// A directory whose names are being gone through.
+struct Level {
+    attributes: Attributes,
+    xattrs: Xattrs,
+    /// The last name first.
+    names: Vec<Name>,
+    /// Its own name is encrypted: the target does not have it.
+    encrypted: bool,
+}
+
+/// Gives a target all of a filesystem, entries of a directory in the order of their names.
+///
+/// # Errors
+/// The target cannot be written, or there are more entries than the limit.
+pub fn walk(
+    source: &mut dyn Source,
+    target: &mut dyn Target,
+    limits: &ExtractLimits,
+    progress: &dyn Fn(u64),
+) -> Result<Extracted, ExtractError> {
+    let mut walk = Walk {
+        source,
+        target,
+        limits,
+        progress,
+        path: Vec::new(),
+        entered: Entered::new(limits.depth),
+        first_names: BTreeMap::new(),
+        damaged: BTreeSet::new(),
+        buffer: Vec::new(),
+        done: Extracted::default(),
+    };
+    walk.run()?;
+    Ok(walk.done)
+}
+
+impl Walk<'_> {
+    fn run(&mut self) -> Result<(), ExtractError> {
+        let root = self.source.root();
+        let attributes = self.attributes_of(root, FileType::Directory);
+        self.lose_of(root);
+        let attributes = attributes.unwrap_or_else(|| without_inode(root, FileType::Directory, 0));
+        let mut levels: Vec<Level> = self.enter(attributes)?.into_iter().collect();
+        let names: BTreeSet<Vec<u8>> =
+            levels.iter().flat_map(|root| &root.names).map(|name| name.name.clone()).collect();
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = level.names.pop() else {
+                let is_root = levels.len() == 1;
+                let nameless =
+                    if is_root { self.source.nameless(&|name| names.contains(name)) } else { None };
+                if let Some(level) =
+                    nameless.map(|nameless| self.visit(nameless, false, false)).transpose()?.flatten()
+                {
+                    levels.push(level);
+                } else if let Some(level) = levels.pop() {
+                    self.leave(&level)?;
+                }
+                continue;
+            };
+            let again = level.names.last().is_some_and(|next| next.name == name.name);
+            let encrypted = level.attributes.is_encrypted();
+            levels.extend(self.visit(name, again, encrypted)?);
+        }
+        Ok(())
+    }
+
+    /// Says that something is lost, once: a name and its inode can have the same doubts.
+    fn lose(&mut self, what: impl Into<String>) {
+        let loss = Loss::new(&self.path, what);
+        let said =
+            self.done.losses.iter().rev().take_while(|said| said.path == loss.path).any(|said| *said == loss);
+        if !said {
+            self.done.losses.push(loss);
+        }
+    }
+
+    fn lose_all(&mut self, problems: Vec<String>) {
+        problems.into_iter().for_each(|what| self.lose(what));
+    }
+
+    /// What the source knows to be lost of an inode; it says so once.
+    fn lose_of(&mut self, inode: u32) {
+        let lost = self.source.lost(inode);
+        self.lose_all(lost);
+    }
+
+    fn target_error(&self, error: std::io::Error) -> ExtractError {
+        ExtractError::Target { path: show_path(&self.path), error }
+    }
+
+    fn losses(&mut self, outcome: Result<Vec<String>, std::io::Error>) -> Result<(), ExtractError> {
+        let problems = outcome.map_err(|error| self.target_error(error))?;
+        self.lose_all(problems);
+        Ok(())
+    }
+
+    /// One name, perhaps an encrypted one; a level if it is a directory's. `again`: the next name is the same.
+    fn visit(&mut self, name: Name, again: bool, encrypted: bool) -> Result<Option<Level>, ExtractError> {
+        let Name { name, inode, file_type, doubt } = name;
+        self.path.push(name);
+        self.done.entries += 1;
+        if self.done.entries > self.limits.entries {
+            let (path, limit) = (show_path(&self.path), self.limits.entries);
+            return Err(ExtractError::Limit { path, what: "entries", limit });
+        }
+        let level = match self.check_name(again) {
+            _ if encrypted => self.visit_encrypted(inode, file_type),
+            Ok(()) => {
+                doubt.into_iter().for_each(|doubt| self.lose(doubt));
+                self.visit_inode(inode, file_type)?
+            }
+            Err(what) => {
+                self.lose(what);
+                None
+            }
+        };
+        if level.is_none() {
+            self.path.pop();
+        }
+        Ok(level)
+    }
+
+    /// An encrypted name: it is lost, and so is all below it.
+    fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Option<Level> {
+        self.lose(ENCRYPTED);
+        if file_type != FileType::Directory {
+            return None;
+        }
+        let attributes = self.attributes_of(inode, file_type)?;
+        if !self.may_enter(&attributes) {
+            return None;
+        }
+        let names = self.names(inode);
+        Some(Level { attributes, xattrs: Xattrs::new(), names, encrypted: true })
+    }
+
+    fn check_name(&self, again: bool) -> Result<(), &'static str> {
+        let name = self.path.last().map_or(&[][..], Vec::as_slice);
+        if matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == b'/' || byte == 0) {
+            return Err("the name is not one that a directory can have");
+        }
+        if again { Err("the name is in the directory several times") } else { Ok(()) }
+    }
+
+    fn visit_inode(&mut self, inode: u32, file_type: FileType) -> Result<Option<Level>, ExtractError> {
+        if let Some(first) = self.first_names.get(&inode).cloned() {
+            self.link(inode, &first)?;
+            return Ok(None);
+        }
+        let losses = self.done.losses.len();
+        let attributes = self.attributes_of(inode, file_type);
+        self.lose_of(inode);
+        let Some(attributes) = attributes else { return Ok(None) };
+        if attributes.file_type != file_type {
+            self.lose("the directory and the inode say that it is of different types");
+        }
+        if attributes.file_type == FileType::Directory {
+            return self.enter(attributes);
+        }
+        self.leaf(&attributes)?;
+        if attributes.links > 1 && self.done.losses.len() > losses {
+            self.damaged.insert(inode);
+        }
+        Ok(None)
+    }
+
+    /// What an inode says, or what is made of a file without one; `None` if that is nothing.
+    fn attributes_of(&mut self, inode: u32, file_type: FileType) -> Option<Attributes> {
+        let error = match self.source.attributes(inode) {
+            Ok(attributes) => return Some(attributes),
+            Err(error) => error,
+        };
+        let known = matches!(file_type, FileType::Directory | FileType::Regular);
+        if error == Error::NotFound || !known {
+            self.lose(format!("its inode: {error}"));
+            return None;
+        }
+        self.lose(format!("its inode, and with it owner, permissions, times and size: {error}"));
+        let size = if file_type == FileType::Regular { self.data_end(inode) } else { 0 };
+        Some(without_inode(inode, file_type, size))
+    }
+
+    /// End of the last block of a file, bytes.
+    fn data_end(&mut self, inode: u32) -> u64 {
+        let mut last = None;
+        while let Ok(blocks) = self.source.blocks(inode, last.map_or(0, |last: u32| last + 1), BATCH) {
+            let Some(&(block, _)) = blocks.last() else { break };
+            last = Some(block);
+        }
+        last.map_or(0, |last| (u64::from(last) + 1) * u64::from(BLOCK_BYTES))
+    }
+
+    /// True when a directory can be entered; if not, it is a loss.
+    fn may_enter(&mut self, attributes: &Attributes) -> bool {
+        let entered = self.entered.enter(attributes.inode, self.path.len());
+        if let Err(refused) = entered {
+            self.lose(refused.to_string());
+        }
+        entered.is_ok()
+    }
+
+    fn enter(&mut self, attributes: Attributes) -> Result<Option<Level>, ExtractError> {
+        if !self.may_enter(&attributes) {
+            return Ok(None);
+        }
+        let mut xattrs = self.xattrs(&attributes);
+        if attributes.is_encrypted() {
+            // Its own name is not.
+            self.lose("the directory is encrypted: it is restored as one that is not, and empty");
+            xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
+        }
+        let outcome = self.target.enter(&Entry {
+            path: &self.path,
+            attributes: &attributes,
+            xattrs: &xattrs,
+            target: None,
+        });
+        self.losses(outcome)?;
+        let names = self.names(attributes.inode);
+        Ok(Some(Level { attributes, xattrs, names, encrypted: false }))
+    }
+
+    /// Names in a directory, the last one first.
+    fn names(&mut self, directory: u32) -> Vec<Name> {
+        let (mut names, damage) = self.source.names(directory);
+        self.lose_all(damage);
+        self.lose_of(directory);
+        names.sort_by(|a, b| b.name.cmp(&a.name));
+        names
+    }
+
+    fn leave(&mut self, level: &Level) -> Result<(), ExtractError> {
+        let (attributes, xattrs) = (&level.attributes, &level.xattrs);
+        if !level.encrypted {
+            let outcome = self.target.leave(&Entry { path: &self.path, attributes, xattrs, target: None });
+            self.losses(outcome)?;
+        }
+        self.path.pop();
+        Ok(())
+    }
+
+    fn leaf(&mut self, attributes: &Attributes) -> Result<(), ExtractError> {
+        if attributes.is_encrypted() {
+            self.lose(ENCRYPTED);
+            return Ok(());
+        }
+        if attributes.links > 1 {
+            self.first_names.insert(attributes.inode, self.path.clone());
+        }
+        let xattrs = self.xattrs(attributes);
+        match attributes.file_type {
+            FileType::Regular => self.file(attributes, &xattrs),
+            FileType::Other(_) => {
+                self.lose("it is of an unknown type");
+                Ok(())
+            }
+            _ => self.special(attributes, &xattrs),
+        }
+    }
+
+    fn link(&mut self, inode: u32, first: &[Vec<u8>]) -> Result<(), ExtractError> {
+        let attributes = match self.source.attributes(inode) {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                self.lose(format!("its inode: {error}"));
+                return Ok(());
+            }
+        };
+        if self.damaged.contains(&inode) {
+            self.lose(format!("another name of {}, see there", show_path(first)));
+        }
+        let entry = Entry { path: &self.path, attributes: &attributes, xattrs: &[], target: None };
+        let outcome = self.target.link(&entry, first);
+        self.losses(outcome)
+    }
+
+    fn file(&mut self, attributes: &Attributes, xattrs: &Xattrs) -> Result<(), ExtractError> {
+        let bytes = self.done.bytes.saturating_add(attributes.size);
+        if bytes > self.limits.bytes {
+            self.lose(format!(
+                "with its {} bytes there would be more than {}",
+                attributes.size, self.limits.bytes
+            ));
+            self.first_names.remove(&attributes.inode);
+            return Ok(());
+        }
+        self.done.bytes = bytes;
+        let entry = Entry { path: &self.path, attributes, xattrs, target: None };
+        let buffer = core::mem::take(&mut self.buffer);
+        let mut contents = FileContents::new(self.source, attributes.inode, attributes.size, buffer);
+        let outcome = self.target.file(&entry, &mut contents);
+        let damage = super::Contents::damage(&mut contents);
+        self.buffer = contents.into_buffer();
+        self.lose_all(damage);
+        self.lose_of(attributes.inode);
+        self.losses(outcome)?;
+        (self.progress)(self.done.bytes);
+        Ok(())
+    }
+
+    fn special(&mut self, attributes: &Attributes, xattrs: &Xattrs) -> Result<(), ExtractError> {
+        let target = match attributes.file_type {
+            FileType::Symlink => match self.source.read_link(attributes.inode) {
+                Ok(mut target) => {
+                    if let Some(zero) = target.iter().position(|&byte| byte == 0) {
+                        self.lose("the target of the link has a zero in it: what follows that is left out, as Linux does");
+                        target.truncate(zero);
+                    }
+                    Some(target)
+                }
+                Err(error) => {
+                    self.lose(format!("the target of the link: {error}"));
+                    // Its other names are lost as well.
+                    self.first_names.remove(&attributes.inode);
+                    return Ok(());
+                }
+            },
+            _ => None,
+        };
+        let entry = Entry { path: &self.path, attributes, xattrs, target: target.as_deref() };
+        let outcome = self.target.special(&entry);
+        self.losses(outcome)
+    }
+
+    /// Extended attributes; those that cannot be read are losses.
+    fn xattrs(&mut self, attributes: &Attributes) -> Xattrs {
+        // Most files have none, and the list costs a look into the index.
+        if attributes.xattr_count == 0 {
+            return Vec::new();
+        }
+        let (mut xattrs, damage) = self.source.xattrs(attributes.inode);
+        self.lose_all(damage);
+        xattrs.sort();
+        xattrs
+    }
+}

@@ -1,0 +1,209 @@
+//! Finding images: sizes from what is there, several in one file, cut off, in part.
+
+use super::*;
+use crate::detect::{Content, Found};
+
+fn small() -> Geometry {
+    Geometry::nand_512(220)
+}
+
+/// The same with room for a boot loader before and between.
+fn noise(len: usize) -> Vec<u8> {
+    let mut random = tree::Random(5);
+    (0..len).map(|_| random.next() as u8).collect()
+}
+
+fn ubi_regions(bytes: &[u8]) -> Vec<(u64, u64)> {
+    let is_ubi = |found: &&Found| matches!(found.content, Content::Ubi(_));
+    open(bytes).found.iter().filter(is_ubi).map(|found| (found.offset, found.len)).collect()
+}
+
+fn at(offset: u64) -> Selection {
+    Selection { offset: Some(offset), ..Selection::default() }
+}
+
+fn any() -> Selection {
+    Selection::default()
+}
+
+#[test]
+fn a_bare_image_that_ends_behind_its_data_is_read() {
+    let bytes = bare(400);
+    assert!(bytes.len() < 100 * 15_872, "it should be short");
+    assert_whole(&bytes, &any());
+}
+
+#[test]
+fn geometries_show_in_the_image() {
+    for (geometry, min_io) in [
+        (small(), 512),
+        (Geometry { sub_page_bytes: 512, ..small() }, 512),
+        (Geometry::nand_2048(60), 2048),
+        (Geometry { sub_page_bytes: 1024, ..Geometry::nand_2048(60) }, 2048),
+        (Geometry { sub_page_bytes: 2048, ..Geometry::nand_2048(60) }, 2048),
+        (Geometry::nand_4096(60), 4096),
+        (Geometry::nor(60, 65_536), 1),
+    ] {
+        let bytes = usual(&geometry);
+        assert_whole(&bytes, &any());
+        let Content::Ubi(shape) = open(&bytes).found[0].content else { panic!("no UBI") };
+        assert_eq!((shape.peb_bytes, shape.min_io_bytes), (geometry.erase_bytes, min_io));
+    }
+}
+
+#[test]
+fn a_volume_larger_than_the_image_is_read() {
+    // As ubinize makes it: the volume asks for more PEBs than the file has, or for all there are.
+    let geometry = small();
+    let bytes = usual(&geometry);
+    let peb = geometry.erase_bytes as usize;
+    let used = bytes.chunks(peb).rposition(|peb| peb[512..].iter().any(|&byte| byte != 0xFF)).unwrap();
+    assert!(used < 180, "there should be free PEBs at the end");
+    assert_whole(&bytes[..(used + 1) * peb], &any());
+}
+
+#[test]
+fn a_volume_that_wants_to_grow_is_read() {
+    let geometry = small();
+    let bytes = device(&geometry, 7, |ubi| {
+        let grows = NewVolume { flags: VolumeFlags::AUTORESIZE, ..NewVolume::dynamic("root", 180) };
+        ubi.create_volume(&grows).unwrap();
+    });
+    let grown = format(bytes.clone(), &geometry, 0, true, |fs| populate(fs, 1));
+    assert_whole(&grown, &any());
+    let info = crate::info::info(open(&bytes)).unwrap();
+    let volumes = &info.images[0].ubi.as_ref().unwrap().volumes;
+    assert!(volumes[0].autoresize);
+}
+
+#[test]
+fn several_images_are_found_wherever_they_are() {
+    let image = usual(&small());
+    let other = format(
+        device(&small(), 9, |ubi| {
+            ubi.create_volume(&NewVolume::dynamic("a", 190)).unwrap();
+        }),
+        &small(),
+        0,
+        true,
+        |fs| populate(fs, 1),
+    );
+    let bare = bare(300);
+    let mut bytes = noise(12_345);
+    let mut places = Vec::new();
+    for part in [&image, &bare, &other, &image, &image] {
+        places.push(bytes.len() as u64);
+        bytes.extend_from_slice(part);
+        if part.len() != image.len() {
+            bytes.extend(noise(777));
+        }
+    }
+    let opened = open(&bytes);
+    assert_eq!(opened.found.iter().map(|found| found.offset).collect::<Vec<_>>(), places);
+    for &place in &places {
+        assert_whole(&bytes, &at(place));
+    }
+}
+
+#[test]
+fn a_damaged_first_header_does_not_move_the_image() {
+    let geometry = small();
+    let image = usual(&geometry);
+    for damaged in 0..3 {
+        let mut bytes = noise(500);
+        bytes.extend_from_slice(&image);
+        for peb in 0..=damaged {
+            bytes[500 + peb * geometry.erase_bytes as usize + 20] ^= 0x11;
+        }
+        assert_eq!(ubi_regions(&bytes), [(500, image.len() as u64)], "{damaged}");
+        assert_whole(&bytes, &any());
+    }
+}
+
+/// Two devices one behind the other, the second of which begins at the end of `front`.
+fn two(front: &[u8]) -> Vec<u8> {
+    let bytes = device(&small(), 9, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 190)).unwrap();
+    });
+    let behind = in_order(&format(bytes, &small(), 0, true, |fs| populate(fs, 1)), &small());
+    [front, &behind].concat()
+}
+
+/// The EC header at a byte with each bit wrong, and with all of it wrong.
+fn damaged_ec_headers(bytes: &[u8], at: usize) -> impl Iterator<Item = Vec<u8>> {
+    let whole = bytes.to_vec();
+    (0..=64 * 8).map(move |bit| {
+        let mut bytes = whole.clone();
+        match bytes.get_mut(at + bit / 8).filter(|_| bit < 64 * 8) {
+            Some(byte) => *byte ^= 1 << (bit % 8),
+            None => bytes[at..at + 64].fill(0x5A),
+        }
+        bytes
+    })
+}
+
+#[test]
+fn the_first_peb_of_a_neighbour_is_not_taken() {
+    let front = usual(&small());
+    let bytes = two(&front);
+    let len = front.len() as u64;
+    for (bit, bytes) in damaged_ec_headers(&bytes, front.len()).enumerate() {
+        assert_eq!(ubi_regions(&bytes), [(0, len), (len, len)], "bit {bit}");
+    }
+}
+
+/// Both have one image sequence number: only the sizes tell.
+#[test]
+fn the_first_peb_of_a_neighbour_of_other_sizes_is_not_taken() {
+    let sizes = [small(), Geometry::nand_2048(60), Geometry::nand_4096(60)];
+    for (one, other) in [(2, 1), (1, 2), (1, 0), (0, 2)] {
+        let (front, behind) = (usual(&sizes[one]), usual(&sizes[other]));
+        let (front_len, len) = (front.len() as u64, behind.len() as u64);
+        let bytes = [front.as_slice(), &behind].concat();
+        // Every ninth bit, and the whole header.
+        for (step, bytes) in damaged_ec_headers(&bytes, front.len()).step_by(9).enumerate() {
+            let found = ubi_regions(&bytes);
+            let bit = step * 9;
+            assert_eq!(found, [(0, front_len), (front_len, len)], "{one} before {other}, bit {bit}");
+        }
+        let peb = sizes[one].erase_bytes as usize;
+        for (step, bytes) in damaged_ec_headers(&bytes, front.len() - peb).step_by(9).enumerate() {
+            let found = ubi_regions(&bytes);
+            assert_eq!(found[1], (front_len, len), "{one} before {other}, bit {} of the last PEB", step * 9);
+        }
+    }
+}
+
+#[test]
+fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
+    let peb = small().erase_bytes as usize;
+    let front = usual(&small());
+    let used = front.chunks(peb).take_while(|peb| vid_header(peb).is_some()).count();
+    // A PEB with a LEB, one that is free, and erased ones in front of the neighbour.
+    for pebs in [used, used + 1] {
+        let front = &front[..pebs * peb];
+        for (bit, bytes) in damaged_ec_headers(&two(front), front.len() - peb).enumerate() {
+            let found = ubi_regions(&bytes);
+            let is_noise = bit == 64 * 8 && pebs > used;
+            let first = front.len() - if is_noise { peb } else { 0 };
+            let len = 220 * peb as u64;
+            assert_eq!(found, [(0, first as u64), (front.len() as u64, len)], "bit {bit} of PEB {pebs}");
+        }
+        let erased = [front, &vec![0xFF; 3 * peb]].concat();
+        assert_eq!(ubi_regions(&two(&erased))[0], (0, erased.len() as u64));
+    }
+}
+
+#[test]
+fn a_dump_that_ends_early_gives_what_is_there_and_lists_the_rest() {
+    let geometry = small();
+    let image = usual(&geometry);
+    let peb = geometry.erase_bytes as usize;
+    let used = image.chunks(peb).take_while(|peb| vid_header(peb).is_some()).count();
+    let whole = expected(1);
+    for len in [used * peb - 9000, (used - 1) * peb, (used - 4) * peb + 7000, used / 2 * peb] {
+        let (memory, extracted) = read(&image[..len], &any());
+        assert!(!extracted.losses.is_empty() || len > (used - 2) * peb, "{len}");
+        damage::assert_lists_all(&whole, &memory, &extracted);
+    }
+}

@@ -1,0 +1,224 @@
+//! Checks and repairs of dumps with OOB.
+
+use std::path::PathBuf;
+
+use floatgate_stack::ubifs::Rename;
+use tempfile::TempDir;
+
+use super::*;
+use crate::ImageError;
+use crate::check::{CheckReport, Outcome, check};
+use crate::diff::{DiffOptions, DiffReport, diff};
+use crate::dump::{Area, Wanted, dump};
+use crate::ecc::{self, Code, DecodeOptions, DecodeReport, Dump, LayoutName, PageGeometry, Scheme};
+use crate::repair::{Method, RepairReport, Repaired, repair};
+
+/// 2048 + 64, as many controllers protect it.
+const PAGE: usize = 2048;
+const FULL: usize = 2112;
+const BLOCK: usize = 64 * FULL;
+const PEB: usize = 64 * PAGE;
+const PEBS: usize = 60;
+
+/// VID headers are in sub-pages.
+const VID: usize = 512;
+
+fn any() -> Selection {
+    Selection::default()
+}
+
+fn scheme() -> Scheme {
+    let geometry = PageGeometry::new(PAGE as u32, (FULL - PAGE) as u32, Some(64)).unwrap();
+    Scheme::new(geometry, Code::Bch { strength: 4, step_bytes: 512 }, LayoutName::Linux).unwrap()
+}
+
+fn with_oob(image: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    ecc::encode(&scheme(), ecc::Form::WithOob, &mut &image[..], &mut out, &mut |_| {}).unwrap();
+    out
+}
+
+/// What the ECC finds in a dump.
+fn decoded(dump: &[u8]) -> (DecodeReport, Vec<u8>) {
+    let (mut pages, mut data) = (dump, Vec::new());
+    let dump = Dump { pages: &mut pages, apart: None };
+    let report = ecc::decode(&scheme(), dump, Some(&mut data), DecodeOptions::default(), &mut |_| {});
+    (report.unwrap(), data)
+}
+
+/// The byte of a dump that has this byte of the image.
+fn place(at: usize) -> usize {
+    at / PAGE * FULL + at % PAGE
+}
+
+fn checked(bytes: &[u8]) -> CheckReport {
+    check(open(bytes), &any()).unwrap()
+}
+
+fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
+    let folder = TempDir::new().unwrap();
+    let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
+    std::fs::write(&from, bytes).unwrap();
+    let report = repair(&from, &to)?;
+    assert!(std::fs::read(&from).unwrap() == bytes, "the image itself stays");
+    Ok((report, std::fs::read(&to).unwrap()))
+}
+
+fn compared(one: &[u8], other: &[u8]) -> DiffReport {
+    diff([(open(one), &any()), (open(other), &any())], &DiffOptions::default()).unwrap()
+}
+
+fn geometry() -> Geometry {
+    Geometry::nand_2048(PEBS as u32)
+}
+
+/// A device with one volume, unmounted or not.
+fn image(clean: bool) -> Vec<u8> {
+    let bytes = device(&geometry(), 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 40)).unwrap();
+    });
+    format(bytes, &geometry(), 0, clean, |fs| {
+        fs.sync().unwrap();
+        populate(fs, 1);
+        let root = fs.root();
+        let names = [b"tty", b"fee"].map(|name| floatgate_stack::ubifs::Name { directory: root, name });
+        fs.rename(names[0], names[1], Rename::Replace).unwrap();
+        let all = fs.read_dir(root, None, usize::MAX).unwrap();
+        all.iter().for_each(|entry| fs.fsync(entry.inode).unwrap());
+        fs.fsync(root).unwrap();
+    })
+}
+
+/// Makes blocks of a dump bad that no LEB needs, and hits others with bits that the ECC corrects, `flips` in each page.
+fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
+    let mut dump = with_oob(image);
+    let free: Vec<usize> = (0..PEBS).filter(|pnum| image[pnum * PEB + VID..][..4] == [0xFF; 4]).collect();
+    let bad = [free[1], free[free.len() - 2]];
+    let mut random = tree::Random(5);
+    for page in (0..PEBS * 64).step_by(7) {
+        for flip in 0..flips {
+            // One in each step, in data or in their ECC.
+            let at = if flip < 4 { flip * 512 + random.below(512) as usize } else { FULL - 20 };
+            dump[page * FULL + at] ^= 1 << random.below(8);
+        }
+        // Somebody has written into the free part of the OOB.
+        dump[page * FULL + PAGE + 3] = 0x5A;
+    }
+    for (index, &pnum) in bad.iter().enumerate() {
+        let block = &mut dump[pnum * BLOCK..(pnum + 1) * BLOCK];
+        // One is marked only, the other full of noise.
+        if index > 0 {
+            block.iter_mut().for_each(|byte| *byte = random.next() as u8);
+        }
+        block[PAGE] = 0;
+    }
+    (dump, bad.to_vec())
+}
+
+/// A repaired dump is like the old one but for what had to be changed.
+fn assert_repaired(old: &[u8], new: &[u8], bad: &[usize]) {
+    assert_eq!(new.len(), old.len());
+    for pnum in bad {
+        let block = pnum * BLOCK..(pnum + 1) * BLOCK;
+        assert!(new[block.clone()] == old[block], "block {pnum} is bad");
+    }
+    let (report, data) = decoded(new);
+    let bars = (report.corrected_bits, report.erased.bitflips, report.steps.uncorrectable);
+    assert_eq!(bars, (0, 0, 0), "wrong bits");
+    assert_eq!(report.bad_blocks.unwrap().bad, bad.iter().map(|pnum| *pnum as u64).collect::<Vec<_>>());
+    let (_, old_data) = decoded(old);
+    for page in (0..PEBS * 64).filter(|page| !bad.contains(&(page / 64))) {
+        let bytes = page * PAGE..(page + 1) * PAGE;
+        let (old, new) = (&old[page * FULL..][..FULL], &new[page * FULL..][..FULL]);
+        if data[bytes.clone()] == old_data[bytes] && new[PAGE..] != [0xFF; FULL - PAGE] {
+            assert!(new[PAGE + 3] == old[PAGE + 3] || new[PAGE + 3] == 0xFF, "page {page}");
+        }
+    }
+    let again = checked(new);
+    assert_eq!(again.outcome, Outcome::Clean, "{:#?}", again.findings);
+    assert_eq!(again.images[0].pebs.unwrap().bad as usize, bad.len());
+}
+
+#[test]
+fn wrong_bits_of_a_clean_dump_are_corrected() {
+    let whole = image(true);
+    let (old, bad) = worn(&whole, 5);
+    let (done, new) = repaired(&old).unwrap();
+    assert_eq!((done.method, done.outcome), (Method::Copied, Repaired::Intact), "{:#?}", done.before);
+    assert_repaired(&old, &new, &bad);
+    assert!(done.corrected_pages > 400, "{}", done.corrected_pages);
+    // All but the wrong bits is as it was.
+    let page = 7 * FULL..8 * FULL;
+    let mut expected = with_oob(&whole)[page.clone()].to_vec();
+    expected[PAGE + 3] = 0x5A;
+    assert!(new[page] == expected);
+    assert!(compared(&whole, &new).is_same());
+}
+
+#[test]
+fn a_dump_that_was_cut_off_is_recovered_with_its_oob() {
+    let whole = image(false);
+    let (old, bad) = worn(&whole, 4);
+    let (done, new) = repaired(&old).unwrap();
+    assert_eq!(done.method, Method::Recovered, "{:#?}", done.before);
+    assert_eq!(done.outcome, Repaired::Wholly);
+    assert_repaired(&old, &new, &bad);
+    let same = compared(&whole, &new);
+    assert!(same.is_same() && same.trouble.is_empty() && same.entries > 10, "{same:#?}");
+}
+
+#[test]
+fn a_damaged_dump_is_written_anew_with_its_oob() {
+    let whole = image(true);
+    let (old, bad) = worn(&whole, 3);
+    let master = dump(open(&whole), &any(), &Wanted::Area(Area::Master)).unwrap();
+    let index = dump(open(&whole), &any(), &Wanted::Area(Area::Index)).unwrap();
+    let vid = (0..PEBS).rfind(|pnum| whole[pnum * PEB + VID..][..4] == *b"UBI!").unwrap() * PEB + VID;
+    for at in [master[0].at.unwrap() as usize, index[0].at.unwrap() as usize, vid] {
+        let mut old = old.clone();
+        // More bits than the ECC corrects.
+        for bit in 0..9 {
+            old[place(at) + bit] ^= 0x10;
+        }
+        let (done, new) = repaired(&old).unwrap();
+        let findings = &done.before.findings;
+        assert!(findings.iter().any(|finding| finding.what.contains("more wrong bits")), "{findings:#?}");
+        assert_eq!(done.method, Method::Rebuilt);
+        assert_repaired(&old, &new, &bad);
+        let same = compared(&whole, &new);
+        assert!(same.is_same() && same.trouble.is_empty(), "{at:#x}: {same:#?}\n{:#?}", done);
+    }
+}
+
+#[test]
+fn a_dump_that_ends_early_gets_whole_blocks() {
+    let whole = image(true);
+    let dump = with_oob(&whole);
+    let used = (0..PEBS).rfind(|pnum| whole[pnum * PEB + VID..][..4] == *b"UBI!").unwrap();
+    let old = &dump[..used * BLOCK + 17 * FULL + 300];
+    let (_, new) = repaired(old).unwrap();
+    assert!(new.len().is_multiple_of(BLOCK) && new.len() >= (used + 1) * BLOCK, "{}", new.len());
+    assert_eq!(decoded(&new).0.steps.uncorrectable, 0);
+}
+
+#[test]
+fn a_volume_larger_than_a_dump_with_bad_blocks_is_clean() {
+    let whole = in_order(&image(true), &geometry());
+    let used = whole.chunks(PEB).take_while(|peb| vid_header(peb).is_some()).count();
+    assert!(used + 3 < 40, "the volume should be larger");
+    let mut dump = with_oob(&whole[..(used + 3) * PEB]);
+    for pnum in [used, used + 1] {
+        dump[pnum * BLOCK + PAGE] = 0;
+    }
+    let report = checked(&dump);
+    assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()));
+}
+
+#[test]
+fn a_dump_that_no_code_fits_is_refused() {
+    let mut dump = with_oob(&image(false));
+    let mut random = tree::Random(6);
+    dump.chunks_mut(FULL).for_each(|page| page[PAGE + 1..].fill_with(|| random.next() as u8));
+    let outcome = repaired(&dump);
+    assert!(matches!(outcome, Err(ImageError::OobReadOnly)), "{:?}", outcome.map(|(done, _)| done));
+}

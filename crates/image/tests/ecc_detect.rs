@@ -1,0 +1,148 @@
+//! The code and layout of a dump are found, and none where there is none.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
+
+use floatgate_image::ecc::{
+    Detection, Dump, EccError, Form, LayoutName, PageGeometry, Scheme, detect, encode, sample,
+};
+
+/// Bytes that look random (splitmix64, Steele et al. 2014).
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let word = |at: u64| {
+        let mut z = seed.wrapping_add((at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    };
+    (0..len as u64).map(|at| (word(at / 8) >> (8 * (at % 8))) as u8).collect()
+}
+
+fn geometry(page: u32, oob: u32) -> PageGeometry {
+    PageGeometry::new(page, oob, None).unwrap()
+}
+
+fn encoded(geometry: &PageGeometry, code: &str, layout: LayoutName, data: &[u8]) -> Vec<u8> {
+    let scheme = Scheme::new(geometry.clone(), code.parse().unwrap(), layout).unwrap();
+    let mut out = Vec::new();
+    encode(&scheme, Form::WithOob, &mut &data[..], &mut out, &mut |_| ()).unwrap();
+    out
+}
+
+fn detected(geometry: &PageGeometry, dump: &[u8]) -> Result<Detection, EccError> {
+    let mut pages = dump;
+    let sample = sample(geometry, Dump { pages: &mut pages, apart: None }, &mut |_| ())?;
+    Ok(detect(geometry, None, &sample))
+}
+
+fn found(geometry: &PageGeometry, dump: &[u8]) -> Option<(String, String)> {
+    let detection = detected(geometry, dump).unwrap();
+    detection.found().map(|scheme| (scheme.code().to_string(), scheme.layout_name().to_string()))
+}
+
+/// Flips about one bit in `every`.
+fn worn(dump: &mut [u8], every: usize) {
+    let bits = 8 * dump.len();
+    let draws = noise(99, 8 * (bits / every));
+    for (at, draw) in draws.chunks_exact(8).enumerate() {
+        let bit = (at * every + u64::from_le_bytes(draw.try_into().unwrap()) as usize % every).min(bits - 1);
+        dump[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+const CASES: [(u32, u32, &str, LayoutName); 12] = [
+    (512, 16, "hamming/256", LayoutName::SmallPage),
+    (512, 16, "hamming/512", LayoutName::SmallPage),
+    (2048, 64, "hamming/256", LayoutName::LargePageHamming),
+    (2048, 64, "hamming/512", LayoutName::LargePageHamming),
+    (2048, 64, "hamming/512", LayoutName::LargePage),
+    (2048, 64, "bch1/512", LayoutName::LargePage),
+    (2048, 64, "bch4/512", LayoutName::LargePage),
+    (2048, 64, "bch8/512", LayoutName::LargePage),
+    (4096, 224, "bch24/1024", LayoutName::LargePage),
+    (4096, 224, "bch24/1024@17475", LayoutName::LargePage),
+    (2048, 64, "bch1/1024@17475", LayoutName::LargePage),
+    (2048, 64, "hamming/512", LayoutName::Winbond),
+];
+
+#[test]
+fn codes_and_layouts_are_found() {
+    for (page, oob, code, layout) in CASES {
+        let geometry = geometry(page, oob);
+        let mut data = noise(1, 20 * page as usize);
+        data[5 * page as usize..11 * page as usize].fill(0xFF);
+        let clean = encoded(&geometry, code, layout, &data);
+        let expected = Some((code.to_owned(), layout.to_string()));
+        assert_eq!(found(&geometry, &clean), expected, "{code} {layout}");
+        let mut dump = clean;
+        worn(&mut dump, 20_000);
+        assert_eq!(found(&geometry, &dump), expected, "worn {code} {layout}");
+    }
+}
+
+#[test]
+fn a_strong_code_is_found_where_no_step_is_clean() {
+    let geometry = geometry(4096, 224);
+    let mut dump = encoded(&geometry, "bch24/1024", LayoutName::LargePage, &noise(2, 40 * 4096));
+    worn(&mut dump, 800);
+    let detection = detected(&geometry, &dump).unwrap();
+    let best = &detection.candidates[0];
+    assert_eq!((best.code.as_str(), best.clean), ("bch24/1024", 0));
+    assert!(best.fits && best.corrected > 100);
+}
+
+/// A boot loader under a code of its own, then a file system.
+#[test]
+fn parts_with_different_codes_are_both_found() {
+    let geometry = geometry(2048, 64);
+    let boot = encoded(&geometry, "hamming/256", LayoutName::LargePageHamming, &noise(3, 30 * 2048));
+    let system = encoded(&geometry, "bch8/512", LayoutName::LargePage, &noise(4, 90 * 2048));
+    let detection = detected(&geometry, &[boot, system].concat()).unwrap();
+    let fitting = detection.candidates.iter().filter(|c| c.fits).map(|c| c.code.as_str());
+    assert_eq!(fitting.collect::<Vec<_>>(), ["bch8/512", "hamming/256"]);
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is() {
+    let geometry = geometry(2048, 64);
+    // Random bytes; data without ECC; pages of one repeated byte, whose Hamming bytes are FFh.
+    let random = noise(5, 200 * 2112);
+    let mut plain = noise(6, 200 * 2112);
+    plain.chunks_exact_mut(2112).for_each(|page| page[2048..].fill(0xFF));
+    let mut constant = plain.clone();
+    constant.chunks_exact_mut(2112).enumerate().for_each(|(at, page)| page[..2048].fill(at as u8));
+    let zeros = vec![0; 200 * 2112];
+    // The right bytes in pages of another size.
+    let other = encoded(&self::geometry(4096, 128), "bch4/512", LayoutName::LargePage, &noise(7, 100 * 4096));
+    for (what, dump) in
+        [("random", random), ("plain", plain), ("constant", constant), ("zeros", zeros), ("other", other)]
+    {
+        assert_eq!(found(&geometry, &dump), None, "{what}");
+    }
+}
+
+#[test]
+fn seeds_do_not_matter() {
+    let geometry = geometry(2048, 64);
+    for seed in 0..5 {
+        let dump = noise(seed, 70 * 2112);
+        assert_eq!(found(&geometry, &dump), None, "random bytes of seed {seed}");
+        let right = encoded(&geometry, "bch1/512", LayoutName::LargePage, &noise(seed, 2 * 2048));
+        assert!(found(&geometry, &right).is_some(), "two pages of seed {seed}");
+    }
+}
+
+#[test]
+fn an_erased_dump_shows_no_code() {
+    let geometry = geometry(2048, 64);
+    assert!(matches!(detected(&geometry, &vec![0xFF; 10 * 2112]), Err(EccError::AllErased)));
+    assert!(matches!(detected(&geometry, &[]), Err(EccError::Empty)));
+    assert!(matches!(detected(&geometry, &[0; 100]), Err(EccError::Short { bytes: 100, page_bytes: 2112 })));
+}
+
+#[test]
+fn a_sample_comes_from_the_whole_dump() {
+    let geometry = geometry(512, 16);
+    let dump = encoded(&geometry, "hamming/256", LayoutName::SmallPage, &noise(8, 1000 * 512));
+    let detection = detected(&geometry, &dump).unwrap();
+    assert!((33..=64).contains(&detection.sampled_pages), "{}", detection.sampled_pages);
+    assert_eq!(detection.candidates[0].clean, 2 * detection.sampled_pages);
+}
