@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 
-use floatgate_media::ubifs::Compression;
+use floatgate_media::file::Compression;
 use floatgate_stack::ubifs::compress::{Compressor, Decompressor};
 use libfuzzer_sys::fuzz_target;
 

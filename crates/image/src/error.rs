@@ -1,7 +1,7 @@
 //! Why an image cannot be worked with.
 
 use floatgate_media::{MediaError, Reason};
-use floatgate_stack::{StoreError, ubi, ubifs};
+use floatgate_stack::{StoreError, fs, ubi, ubifs};
 
 use crate::ecc::EccError;
 use crate::output::OutputError;
@@ -83,6 +83,9 @@ pub enum ImageError {
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),
+    /// The mounted filesystem has failed.
+    #[error(transparent)]
+    Filesystem(#[from] fs::Error),
     /// The dump cannot be corrected.
     #[error(transparent)]
     Ecc(#[from] EccError),
@@ -164,7 +167,7 @@ impl ImageError {
             Self::Ubifs(ubifs::Error::SignedSuperblock) => {
                 "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
             }
-            Self::Ubifs(ubifs::Error::NotFound) => "`floatgate image ls` lists what is there",
+            Self::Filesystem(fs::Error::NotFound) => "`floatgate image ls` lists what is there",
             // Linux refuses these only when it mounts for writing.
             Self::Ubifs(ubifs::Error::Node {
                 lnum: 0,
@@ -180,7 +183,7 @@ impl ImageError {
             }) => {
                 "the journal does not fit the LEBs that the filesystem has: `floatgate image put --lebs N` gives it more, `mkfs.ubifs -j` another journal"
             }
-            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) => {
+            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) | Self::Filesystem(_) => {
                 "`floatgate image check` says what is wrong"
             }
             Self::NoFilesystem(volumes) => {

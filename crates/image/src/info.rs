@@ -3,7 +3,8 @@
 use std::fmt;
 
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
-use floatgate_media::ubifs::{Compression, Superblock};
+use floatgate_media::ubifs::Superblock;
+use floatgate_stack::fs::Compression;
 use floatgate_stack::ubi::{PebState, VolumeInfo};
 use floatgate_stack::ubifs::{
     Authenticate, Authentication, Behaviour, Inconsistency, MasterState, MountOptions, Ubifs, probe,

@@ -43,4 +43,4 @@ pub mod words;
 pub use error::ImageError;
 pub use lock::Lock;
 pub use oob::Corrected;
-pub use open::{Access, FileUbi, FileUbifs, Image, Selection};
+pub use open::{Access, FileUbi, Image, ImageFs, Selection};

@@ -6,6 +6,7 @@ use std::path::Path;
 use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
+use floatgate_stack::fs::FileSystem;
 use floatgate_stack::store::{CachedStore, Window};
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs, probe};
@@ -108,7 +109,7 @@ pub(super) type FilePending = Pending<Box<dyn Store>>;
 pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
 
 /// A filesystem mounted from a file.
-pub type FileUbifs = Ubifs<Box<dyn Volume>>;
+pub type ImageFs = Box<dyn FileSystem>;
 
 /// Selection of one of several images and volumes, and of what is verified in its filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -320,7 +321,7 @@ impl Image {
         selection: &Selection,
         recover: bool,
         behaviour: Behaviour,
-    ) -> Result<FileUbifs, ImageError> {
+    ) -> Result<ImageFs, ImageError> {
         let options = MountOptions {
             read_only: self.access == Access::Read,
             recover,
@@ -334,7 +335,7 @@ impl Image {
         if writes && let Some(&lnum) = fs.missing_lebs()?.first() {
             return Err(ImageError::Truncated(format!("LEB {lnum} of the filesystem is not there")));
         }
-        Ok(fs)
+        Ok(Box::new(fs))
     }
 
     /// The same for writing with a volume of at least `lebs` LEBs. It [grows](Self::growth) in the image.

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use floatgate_media::ubifs::FileType;
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{DirEntry, Error, Ubifs};
+use floatgate_stack::fs::{DirEntry, Error, FileSystem, FileType};
 
 /// Most directories inside each other, where a walk has no limit of its own: a path of Linux has 4096 bytes (PATH_MAX).
 pub const DEPTH_MAX: usize = 2048;
@@ -87,7 +85,7 @@ impl Walk {
     }
 
     /// The next directory; `None` behind the last one. A directory that cannot be entered or read is an error with its path.
-    pub fn next(&mut self, fs: &mut Ubifs<dyn Volume>) -> Option<Result<Directory, NotWalked>> {
+    pub fn next(&mut self, fs: &mut dyn FileSystem) -> Option<Result<Directory, NotWalked>> {
         let (path, inode) = self.pending.pop()?;
         let entries = match self.enter(fs, inode, path.len()) {
             Ok(entries) => entries,
@@ -104,7 +102,7 @@ impl Walk {
 
     fn enter(
         &mut self,
-        fs: &mut Ubifs<dyn Volume>,
+        fs: &mut dyn FileSystem,
         inode: u32,
         depth: usize,
     ) -> Result<Vec<DirEntry>, WalkError> {

@@ -2,18 +2,17 @@
 //! time. What the flash and its driver take is counted; the time that the CPU needs for compression and checksums is not.
 
 use crate::error::Error;
-use crate::machine::{self, Layers, OnUbi, failed};
+use crate::machine::{self, Layers, Mounted, failed};
 use crate::rig::{Device, Rig};
 use crate::speed::{Corrections, Measured, pattern, printed_kib_s};
 use floatgate_device::Span;
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_mtd::{Breakdown, Instant, Mtd};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{NewFile, NewKind, Result as FsResult};
+use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Result as FsResult};
 use serde::Serialize;
 
 /// A filesystem on the simulated flash.
-type Fs = OnUbi<Box<dyn Device>>;
+type Fs = Box<dyn Mounted<Box<dyn Device>>>;
 
 /// Sizes of the pieces in which files are written and read, bytes.
 const PIECES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
@@ -78,18 +77,12 @@ pub fn run(rig: Rig, filesystem: machine::Filesystem, file_bytes: u64) -> Result
     let free_bytes = fs.space().available_blocks * 4096;
     let fitting = free_bytes / SHARE_OF_FREE / PIECES[2] as u64 * PIECES[2] as u64;
     let file_bytes = file_bytes.min(fitting.max(PIECES[1] as u64));
-    let geometry = fs.volume().geometry();
-    let report = FilesystemReport {
-        kind: filesystem.kind,
-        lebs: geometry.lebs,
-        leb_bytes: geometry.leb_bytes,
-        free_bytes,
-        file_bytes,
-    };
+    let (lebs, leb_bytes) = fs.eraseblocks();
+    let report = FilesystemReport { kind: filesystem.kind, lebs, leb_bytes, free_bytes, file_bytes };
     let mut bench = Bench::new(fs, layers, file_bytes);
     bench.all()?;
     let fs = bench.fs.take().ok_or_else(gone)?;
-    Ok(Tested { device: fs.abandon().into_ubi().into_mtd(), report, tests: bench.tests })
+    Ok(Tested { device: fs.abandon(), report, tests: bench.tests })
 }
 
 /// Runs one operation on a new filesystem; returns what it took, its start and what every resource did meanwhile.
@@ -106,7 +99,7 @@ pub fn trace(
     let file_bytes = PIECES[1] as u64;
     let data = pattern(PIECES[1]);
     if operation != FileOperation::Write {
-        write_file(&mut fs, b"file", file_bytes, &data).map_err(failed("write"))?;
+        write_file(&mut *fs, b"file", file_bytes, &data).map_err(failed("write"))?;
     }
     let mut bench = Bench::new(fs, layers, file_bytes);
     bench.is_recorded = true;
@@ -199,14 +192,14 @@ impl Bench {
         &mut self,
         name: &str,
         bytes: u64,
-        work: impl FnOnce(&mut Fs) -> FsResult<u64>,
+        work: impl FnOnce(&mut dyn FileSystem) -> FsResult<u64>,
     ) -> Result<(), Error> {
         let mut fs = self.fs.take().ok_or_else(gone)?;
         let before = Clock::of(&fs);
-        self.begin(device_of(&mut fs));
-        let calls = work(&mut fs).map_err(failed(name))?;
+        self.begin(fs.device_mut().as_mut());
+        let calls = work(&mut *fs).map_err(failed(name))?;
         let test = before.measured(name, bytes, calls, &Clock::of(&fs));
-        self.end(device_of(&mut fs), before.now, test);
+        self.end(fs.device_mut().as_mut(), before.now, test);
         self.fs = Some(fs);
         Ok(())
     }
@@ -215,24 +208,22 @@ impl Bench {
     fn mount_again(&mut self) -> Result<(), Error> {
         let in_words = |why: String| Error::asked(why, "this is a fault of floatgate: please report it");
         let fs = self.fs.take().ok_or_else(gone)?;
-        let (device, now) = machine::unmount(fs).map_err(|(why, _)| in_words(why))?;
-        let mut device = device;
-        let before = Clock { now, spent: device.breakdown() };
+        let (mut device, now) = fs.give_back().map_err(|(why, _)| in_words(why))?;
+        let mut start = Clock { now, spent: device.breakdown() };
         self.begin(device.as_mut());
-        let mut ubi = self.layers.attach(device, now).map_err(|(why, _)| in_words(why))?;
-        let between = Clock { now: ubi.now(), spent: ubi.mtd().breakdown() };
-        self.end(ubi.mtd_mut().as_mut(), before.now, before.measured("attach", 0, 1, &between));
-        self.begin(ubi.mtd_mut().as_mut());
-        let mut fs = self.layers.mount_attached(ubi).map_err(|(why, _)| in_words(why))?;
-        let test = between.measured("mount", 0, 1, &Clock::of(&fs));
-        self.end(device_of(&mut fs), between.now, test);
+        let layers = self.layers.clone();
+        let mounted = layers.mount(device, now, &mut |device, now| {
+            let attached = Clock { now, spent: device.breakdown() };
+            self.end(device.as_mut(), start.now, start.measured("attach", 0, 1, &attached));
+            self.begin(device.as_mut());
+            start = attached;
+        });
+        let mut fs = mounted.map_err(|(why, _)| in_words(why))?;
+        let test = start.measured("mount", 0, 1, &Clock::of(&fs));
+        self.end(fs.device_mut().as_mut(), start.now, test);
         self.fs = Some(fs);
         Ok(())
     }
-}
-
-fn device_of(fs: &mut Fs) -> &mut dyn Device {
-    fs.volume_mut().ubi_mut().mtd_mut().as_mut()
 }
 
 /// A moment, and where the time went up to it.
@@ -243,8 +234,7 @@ struct Clock {
 
 impl Clock {
     fn of(fs: &Fs) -> Self {
-        let ubi = fs.volume().ubi();
-        Self { now: ubi.now(), spent: ubi.mtd().breakdown() }
+        Self { now: fs.now(), spent: fs.device().breakdown() }
     }
 
     fn measured(&self, name: &str, bytes: u64, calls: u64, end: &Self) -> Measured {
@@ -265,7 +255,7 @@ impl Clock {
 const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
 /// Writes a file in pieces and brings it to flash (`dd conv=fsync`).
-fn write_file(fs: &mut Fs, name: &[u8], bytes: u64, piece: &[u8]) -> FsResult<u64> {
+fn write_file(fs: &mut dyn FileSystem, name: &[u8], bytes: u64, piece: &[u8]) -> FsResult<u64> {
     let inode = fs.create(ROOT_INODE, name, &FILE)?;
     let (mut at, mut calls) = (0, 0);
     while at < bytes {
@@ -277,7 +267,7 @@ fn write_file(fs: &mut Fs, name: &[u8], bytes: u64, piece: &[u8]) -> FsResult<u6
     Ok(calls)
 }
 
-fn read_file(fs: &mut Fs, name: &[u8], piece: usize) -> FsResult<u64> {
+fn read_file(fs: &mut dyn FileSystem, name: &[u8], piece: usize) -> FsResult<u64> {
     let inode = fs.lookup(ROOT_INODE, name)?;
     let (mut buffer, mut at, mut calls) = (vec![0; piece], 0, 0);
     loop {
@@ -293,7 +283,7 @@ fn small_name(number: u64) -> Vec<u8> {
 }
 
 /// Small files in one directory, brought to flash at the end (`sync`).
-fn create_files(fs: &mut Fs, data: &[u8]) -> FsResult<u64> {
+fn create_files(fs: &mut dyn FileSystem, data: &[u8]) -> FsResult<u64> {
     for number in 0..SMALL_FILES {
         let inode = fs.create(ROOT_INODE, &small_name(number), &FILE)?;
         fs.write(inode, 0, &data[..SMALL_BYTES])?;
@@ -303,7 +293,7 @@ fn create_files(fs: &mut Fs, data: &[u8]) -> FsResult<u64> {
 }
 
 /// `ls -l`.
-fn list_files(fs: &mut Fs) -> FsResult<u64> {
+fn list_files(fs: &mut dyn FileSystem) -> FsResult<u64> {
     let entries = fs.read_dir(ROOT_INODE, None, usize::MAX)?;
     for entry in &entries {
         fs.attributes(entry.inode)?;
@@ -311,7 +301,7 @@ fn list_files(fs: &mut Fs) -> FsResult<u64> {
     Ok(entries.len() as u64)
 }
 
-fn remove_files(fs: &mut Fs) -> FsResult<u64> {
+fn remove_files(fs: &mut dyn FileSystem) -> FsResult<u64> {
     for number in 0..SMALL_FILES {
         fs.unlink(ROOT_INODE, &small_name(number))?;
     }

@@ -3,14 +3,126 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::rig::{Device, Rig};
-use floatgate_media::ubifs::{Compression, MIN_LEB_BYTES};
+use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{Instant, Mtd};
-use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiVolume};
-use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, MountOptions, Ubifs};
+use floatgate_stack::Volume;
+use floatgate_stack::fs::{self, Compression, FileSystem};
+use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, PebState, Ubi, UbiVolume};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// A filesystem on UBI on a device.
-pub type OnUbi<M> = Ubifs<UbiVolume<M>>;
+/// A device that a machine can be built on.
+pub trait Below: Mtd + Clone + fmt::Debug + Send + Sync + 'static {}
+
+impl<D: Mtd + Clone + fmt::Debug + Send + Sync + 'static> Below for D {}
+
+/// A filesystem mounted on a device, with all layers between.
+pub trait Mounted<D>: FileSystem + fmt::Debug + Sync {
+    /// A copy that goes its own way. Blocks of the device that neither changes are shared.
+    fn fork(&self) -> Box<dyn Mounted<D>>;
+
+    /// The device.
+    fn device(&self) -> &D;
+
+    /// The device, for its host and its supply.
+    fn device_mut(&mut self) -> &mut D;
+
+    /// Time at which the last operation was done.
+    fn now(&self) -> Instant;
+
+    /// Lets time pass, in which the layers do their background work.
+    fn wait_until(&mut self, now: Instant);
+
+    /// Number and bytes of the eraseblocks that the filesystem has for itself (of UBI: LEBs).
+    fn eraseblocks(&self) -> (u32, u32);
+
+    /// State of the device's eraseblocks.
+    fn census(&self) -> Census;
+
+    /// Ends the mount without writing anything, as a loss of power does.
+    fn abandon(self: Box<Self>) -> D;
+
+    /// Unmounts, detaches and gives the device back, with the time.
+    ///
+    /// # Errors
+    /// Reason why it does not unmount, in words, with the device.
+    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
+}
+
+impl<D: 'static> Clone for Box<dyn Mounted<D>> {
+    fn clone(&self) -> Self {
+        (**self).fork()
+    }
+}
+
+/// Eraseblocks of a device that are not in use as they should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Bad ones.
+    pub bad: u32,
+    /// One that is neither used nor free, in words.
+    pub lost: Option<String>,
+    /// Those that were set aside because their contents are damaged.
+    pub aside: u64,
+}
+
+/// UBIFS on UBI on a device.
+type OnUbi<D> = Ubifs<UbiVolume<D>>;
+
+impl<D: Below> Mounted<D> for OnUbi<D> {
+    fn fork(&self) -> Box<dyn Mounted<D>> {
+        Box::new(self.clone())
+    }
+
+    fn device(&self) -> &D {
+        self.volume().ubi().mtd()
+    }
+
+    fn device_mut(&mut self) -> &mut D {
+        self.volume_mut().ubi_mut().mtd_mut()
+    }
+
+    fn now(&self) -> Instant {
+        self.volume().now()
+    }
+
+    fn wait_until(&mut self, now: Instant) {
+        self.volume_mut().wait_until(now);
+    }
+
+    fn eraseblocks(&self) -> (u32, u32) {
+        let geometry = self.volume().geometry();
+        (geometry.lebs, geometry.leb_bytes)
+    }
+
+    fn census(&self) -> Census {
+        let ubi = self.volume().ubi();
+        let mut census = Census { bad: ubi.info().bad_pebs, ..Census::default() };
+        for peb in ubi.pebs() {
+            match peb.state {
+                PebState::Pending | PebState::Alien if census.lost.is_none() => {
+                    census.lost = Some(format!("PEB {} is lost: {:?}", peb.pnum, peb.state));
+                }
+                PebState::Erroneous | PebState::Corrupted => census.aside += 1,
+                _ => {}
+            }
+        }
+        census
+    }
+
+    fn abandon(self: Box<Self>) -> D {
+        (*self).abandon().into_ubi().into_mtd()
+    }
+
+    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
+        let volume = (*self).unmount().map_err(|(error, volume)| {
+            (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
+        })?;
+        let detached = volume.into_ubi().detach();
+        detached.map_err(|(error, mtd)| (format!("UBI does not detach: {error}"), mtd))
+    }
+}
 
 /// Name of the volume.
 const VOLUME: &[u8] = b"data";
@@ -101,7 +213,7 @@ impl Layers {
     ///
     /// # Errors
     /// Reason why there can be none, in words.
-    pub fn make<M: Mtd + Send + 'static>(&self, mtd: M, now: Instant, lebs: u32) -> Result<OnUbi<M>, String> {
+    pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn Mounted<D>>, String> {
         let format = UbiFormat { now, ..UbiFormat::default() };
         let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
         let attach = AttachOptions { now, ..self.attach.clone() };
@@ -113,23 +225,23 @@ impl Layers {
         let made = Ubifs::format(volume, &format, self.behaviour);
         let mut fs = made.map_err(|(error, _)| error.to_string())?;
         fs.sync().map_err(|error| error.to_string())?;
-        Ok(fs)
+        Ok(Box::new(fs))
     }
 
-    /// Attaches UBI, as after power-on. With the error comes the device.
-    ///
-    /// # Errors
-    /// Reason why it does not attach, in words.
-    pub fn attach<M: Mtd + Send + 'static>(&self, mtd: M, now: Instant) -> Result<Ubi<M>, (String, M)> {
-        Ubi::attach(mtd, &AttachOptions { now, ..self.attach.clone() })
-            .map_err(|error| (format!("UBI does not attach: {}", error.fault), error.mtd))
-    }
-
-    /// Mounts the filesystem on attached UBI. With the error comes the device.
+    /// Attaches and mounts, as after power-on. With the error comes the device. `attached` is called between the two.
     ///
     /// # Errors
     /// Reason why it does not mount, in words.
-    pub fn mount_attached<M: Mtd + Send + 'static>(&self, ubi: Ubi<M>) -> Result<OnUbi<M>, (String, M)> {
+    pub fn mount<D: Below>(
+        &self,
+        mtd: D,
+        now: Instant,
+        attached: &mut dyn FnMut(&mut D, Instant),
+    ) -> Result<Box<dyn Mounted<D>>, (String, D)> {
+        let mut ubi = Ubi::attach(mtd, &AttachOptions { now, ..self.attach.clone() })
+            .map_err(|error| (format!("UBI does not attach: {}", error.fault), error.mtd))?;
+        let now = ubi.now();
+        attached(ubi.mtd_mut(), now);
         let Some(id) = ubi.id_of(VOLUME) else {
             return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
         };
@@ -138,37 +250,18 @@ impl Layers {
             Err((error, ubi)) => return Err((format!("the volume does not open: {error}"), ubi.into_mtd())),
         };
         let options = MountOptions { read_only: false, recover: true, ..MountOptions::default() };
-        Ubifs::mount(volume, &options, self.behaviour).map_err(|(error, volume)| {
+        let mounted = Ubifs::mount(volume, &options, self.behaviour).map_err(|(error, volume)| {
             (format!("UBIFS does not mount: {error}"), volume.into_ubi().into_mtd())
-        })
+        })?;
+        Ok(Box::new(mounted))
     }
-
-    /// Attaches and mounts, as after power-on. With the error comes the device.
-    ///
-    /// # Errors
-    /// Reason why it does not mount, in words.
-    pub fn mount<M: Mtd + Send + 'static>(&self, mtd: M, now: Instant) -> Result<OnUbi<M>, (String, M)> {
-        self.mount_attached(self.attach(mtd, now)?)
-    }
-}
-
-/// Unmounts, detaches and gives the device back, with the time.
-///
-/// # Errors
-/// Reason why it does not unmount, in words, with the device.
-pub fn unmount<M: Mtd + Send + 'static>(fs: OnUbi<M>) -> Result<(M, Instant), (String, M)> {
-    let volume = fs.unmount().map_err(|(error, volume)| {
-        (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
-    })?;
-    let detached = volume.into_ubi().detach();
-    detached.map_err(|(error, mtd)| (format!("UBI does not detach: {error}"), mtd))
 }
 
 /// A new filesystem on the flash of a rig.
 ///
 /// # Errors
 /// Reason why there can be none.
-pub fn make(rig: Rig, layers: &Layers) -> Result<OnUbi<Box<dyn Device>>, Error> {
+pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn Mounted<Box<dyn Device>>>, Error> {
     let Rig { mut device, chip, .. } = rig;
     let (now, bytes) = (device.host().now(), device.geometry().erase_bytes);
     if bytes < MIN_LEB_BYTES {
@@ -188,7 +281,7 @@ const OTHER_FLASH: &str =
     "choose another chip with --set chip=NAME, a larger partition, or on MLC --set partition.slc=true";
 
 /// A failure of the filesystem while something was done.
-pub fn failed(what: &str) -> impl Fn(ubifs::Error) -> Error {
+pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {
     let what = what.to_owned();
     move |error| Error::asked(format!("{what}: {error}"), "choose a larger chip or partition")
 }

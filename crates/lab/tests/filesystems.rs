@@ -11,8 +11,9 @@ mod common;
 use common::{bytes, names, rig};
 use floatgate_lab::rig::Device;
 use floatgate_mtd::{FlashKind, Instant, Mtd, Partition};
+use floatgate_stack::fs::{NewFile, NewKind};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiError, UbiVolume};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, NewFile, NewKind, Ubifs};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use rayon::prelude::*;
 
 type Flash = Partition<Box<dyn Device>>;

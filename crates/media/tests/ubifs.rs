@@ -5,12 +5,12 @@
 mod common;
 
 use common::mangle;
+use floatgate_media::file::{Compression, DeviceNumber, FileFlags, FileType, Timestamp};
 use floatgate_media::ubifs::{
-    AuthNode, Block, Branch, CommitStart, Compression, DataNode, DeviceNumber, Entry, EntryNode, FileType,
-    Frame, Group, HashAlgorithm, IndexNode, Inode, InodeFlags, InodeNode, Key, KeyHash, KeyType, Limits,
-    Master, MasterFlags, Node, NodeBody, NodeType, OrphanNode, PADDING_BYTE, PaddingNode, Reference,
-    SignatureNode, SignatureType, Stamp, Superblock, SuperblockFlags, Timestamp, Truncation, hmac_parts, pad,
-    padding_bytes,
+    AuthNode, Block, Branch, CommitStart, DataNode, Entry, EntryNode, Frame, Group, HashAlgorithm, IndexNode,
+    Inode, InodeNode, Key, KeyHash, KeyType, Limits, Master, MasterFlags, Node, NodeBody, NodeType,
+    OrphanNode, PADDING_BYTE, PaddingNode, Reference, SignatureNode, SignatureType, Stamp, Superblock,
+    SuperblockFlags, Truncation, hmac_parts, pad, padding_bytes,
 };
 use floatgate_media::{MediaError, Reason};
 use proptest::prelude::*;
@@ -249,7 +249,7 @@ fn impossible_inodes_are_refused() {
         (Inode { data_len: 4, ..file }, 112),
         (Inode { mode: 0o120_777, ..file }, 112),
         (Inode { mode: 0o020_600, data_len: 5, ..file }, 112),
-        (Inode { mode: 0o040_755, flags: InodeFlags::XATTR, ..file }, 104),
+        (Inode { mode: 0o040_755, flags: FileFlags::XATTR, ..file }, 104),
     ];
     for (inode, offset) in cases {
         assert_eq!(InodeNode { inode, data: &[] }.check().unwrap_err().offset, offset, "{inode:?}");
@@ -469,7 +469,7 @@ prop_compose! {
         let [atime_ns, ctime_ns, mtime_ns, links, uid, gid, mode, flags, data_len, xattr_count, xattr_bytes, xattr_names_bytes, _] = words;
         Inode {
             key: Key::inode(inum), created_sqnum, size, atime_s, ctime_s, mtime_s, atime_ns, ctime_ns, mtime_ns,
-            links: links.max(1), uid, gid, mode, flags: InodeFlags::from_bits(flags), data_len, xattr_count,
+            links: links.max(1), uid, gid, mode, flags: FileFlags::from_bits(flags), data_len, xattr_count,
             xattr_bytes, xattr_names_bytes, compression: Compression::from_code(compression),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! In the order data flows:
 //!
-//! - [`ubifs`]: the filesystem, over any [`Volume`].
+//! - [`fs`]: what all filesystems offer: the [`FileSystem`](fs::FileSystem) trait and its types.
+//! - [`ubifs`]: a filesystem over any [`Volume`].
 //! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
 //!   UBI: in memory, and the bytes of a bare UBIFS image.
 //! - [`store`]: the file or memory behind an image; [`store_flash`]: flash whose contents are in one.
@@ -37,6 +38,7 @@ macro_rules! forward_to_dyn {
     };
 }
 
+pub mod fs;
 pub mod store;
 pub mod store_flash;
 pub mod ubi;

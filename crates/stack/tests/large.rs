@@ -6,7 +6,8 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, NewFile, NewKind, Ubifs};
+use floatgate_stack::fs::{NewFile, NewKind};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use floatgate_stack::{RamVolume, VolumeGeometry};
 
 type Fs = Ubifs<RamVolume>;
@@ -123,7 +124,7 @@ fn a_file_of_a_gibibyte_with_holes() {
         assert!(piece[4096..end].iter().all(|&byte| byte == 0), "MiB {number}");
     }
     assert_eq!(piece.last(), Some(&7));
-    let size = |size| floatgate_stack::ubifs::AttributeChanges { size: Some(size), ..Default::default() };
+    let size = |size| floatgate_stack::fs::AttributeChanges { size: Some(size), ..Default::default() };
     fs.set_attributes(file, &size(512 * MIB + 1)).unwrap();
     fs.set_attributes(file, &size(GIB)).unwrap();
     let mut fs = remount(fs);

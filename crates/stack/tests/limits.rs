@@ -7,11 +7,9 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_media::ubifs::FileType;
-use floatgate_stack::ubifs::{
-    AttributeChanges, Behaviour, FormatOptions, Limits, MountOptions, Name, NewFile, NewKind, Rename,
-    SetXattr, Ubifs,
-};
+use floatgate_media::file::FileType;
+use floatgate_stack::fs::{AttributeChanges, Name, NewFile, NewKind, Rename, SetXattr};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits, MountOptions, Ubifs};
 use floatgate_stack::{RamVolume, VolumeGeometry};
 
 type Fs = Ubifs<RamVolume>;

@@ -6,9 +6,8 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_stack::ubifs::{
-    Behaviour, Error, FormatOptions, MountOptions, NewFile, NewKind, SetXattr, Ubifs,
-};
+use floatgate_stack::fs::{NewFile, NewKind, SetXattr};
+use floatgate_stack::ubifs::{Behaviour, Error, FormatOptions, MountOptions, Ubifs};
 use floatgate_stack::{RamVolume, Volume, VolumeGeometry};
 
 type Fs = Ubifs<RamVolume>;

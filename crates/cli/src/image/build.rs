@@ -6,7 +6,7 @@ use crate::common::{self, Failure, Outcome, count, grouped};
 use crate::output::ReportFormat;
 use floatgate_image::build::{BuildOptions, Built, Container, Overrides, Source, build};
 use floatgate_image::output::Output;
-use floatgate_media::ubifs::Compression;
+use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

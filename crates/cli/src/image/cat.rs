@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn file(args: &Args, path: &OsStr) -> Outcome {
     let mut fs = args.image.mount()?;
-    let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed(error))?;
+    let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed_at(path.as_bytes(), error))?;
     let mut out = Output::stdout()?;
     let mut chunk = vec![0; CHUNK];
     let mut at = 0;

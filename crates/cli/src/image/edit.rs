@@ -9,8 +9,7 @@ use floatgate_image::edit::{
     PutOptions, edit,
 };
 use floatgate_image::extract::Loss;
-use floatgate_media::ubifs::Timestamp;
-use floatgate_stack::ubifs::Rename;
+use floatgate_stack::fs::{Rename, Timestamp};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

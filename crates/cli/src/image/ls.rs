@@ -4,11 +4,10 @@ use super::options::ImageArgs;
 use super::show::{self, FileJson};
 use crate::common::Outcome;
 use crate::output::{ReportFormat, tell};
-use floatgate_image::FileUbifs;
+
 use floatgate_image::extract::{show_name, show_path};
 use floatgate_image::walk::{Walk, WalkError};
-use floatgate_media::ubifs::FileType;
-use floatgate_stack::ubifs::{Attributes, Error};
+use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -44,11 +43,11 @@ struct Listed {
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut fs = args.image.mount()?;
     let path = args.path.as_bytes();
-    let inode = fs.resolve(path).map_err(|error| args.image.failed(error))?;
+    let inode = fs.resolve(path).map_err(|error| args.image.failed_at(path, error))?;
     let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
     let base = parts.map(<[u8]>::to_vec).collect();
     let mut refused = Vec::new();
-    let listed = list(&mut fs, inode, base, args.recursive, &mut refused);
+    let listed = list(&mut *fs, inode, base, args.recursive, &mut refused);
     let listed = listed.map_err(|error| args.image.failed(error))?;
     let files: Vec<FileJson> = listed.iter().map(Listed::json).collect();
     args.format.print(&files, "", || text(&listed))?;
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Lists a file or a directory; with `recursive` all directories below, but for those in `refused`.
 fn list(
-    fs: &mut FileUbifs,
+    fs: &mut dyn FileSystem,
     inode: u32,
     base: Vec<Vec<u8>>,
     recursive: bool,
@@ -91,7 +90,7 @@ fn list(
     Ok(out)
 }
 
-fn listed(fs: &mut FileUbifs, path: &[Vec<u8>], inode: u32) -> Result<Listed, Error> {
+fn listed(fs: &mut dyn FileSystem, path: &[Vec<u8>], inode: u32) -> Result<Listed, Error> {
     let attributes = fs.attributes(inode)?;
     let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
     let target = if readable { Some(fs.read_link(inode)?) } else { None };

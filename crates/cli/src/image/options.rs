@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use floatgate_image::{Access, FileUbifs, Image, ImageError, Selection};
+use floatgate_image::extract::show_name;
+use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.
@@ -55,10 +56,16 @@ impl ImageArgs {
     }
 
     /// Mounts the filesystem without writing anything.
-    pub(super) fn mount(&self) -> Result<FileUbifs, Failure> {
+    pub(super) fn mount(&self) -> Result<ImageFs, Failure> {
         let image = self.open(Access::Read)?;
         let mounted = image.mount(&self.selection(), true, Behaviour::default());
         mounted.map_err(|error| failure(&self.image, &error))
+    }
+
+    /// Failure at a path in the image.
+    pub(super) fn failed_at(&self, path: &[u8], error: floatgate_stack::fs::Error) -> Failure {
+        let error = ImageError::from(error);
+        Failure::new(format!("{}: {}: {error}", self.image.display(), show_name(path)), error.help())
     }
 
     /// Failure with the name of the image.

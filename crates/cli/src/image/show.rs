@@ -1,8 +1,7 @@
 //! Attributes for people.
 
 use floatgate_image::extract::show_name;
-use floatgate_media::ubifs::{FileType, Timestamp};
-use floatgate_stack::ubifs::Attributes;
+use floatgate_stack::fs::{Attributes, FileType, Timestamp};
 use serde::Serialize;
 
 /// A file as JSON has it.

@@ -5,8 +5,7 @@ use super::show::{self, FileJson};
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_image::extract::show_name;
-use floatgate_media::ubifs::{FileType, InodeFlags};
-use floatgate_stack::ubifs::Attributes;
+use floatgate_stack::fs::{Attributes, FileFlags, FileType};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +40,7 @@ struct Stat {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut fs = args.image.mount()?;
-    let failed = |error: floatgate_stack::ubifs::Error| args.image.failed(error);
+    let failed = |error| args.image.failed_at(args.path.as_bytes(), error);
     let inode = fs.resolve(args.path.as_bytes()).map_err(failed)?;
     let attributes = fs.attributes(inode).map_err(failed)?;
     let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
@@ -63,14 +62,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.finish(&stat, "", || text(&stat, &attributes))
 }
 
-fn flag_names(flags: InodeFlags) -> Vec<&'static str> {
+fn flag_names(flags: FileFlags) -> Vec<&'static str> {
     let all = [
-        (InodeFlags::COMPRESS, "compress"),
-        (InodeFlags::SYNC, "sync"),
-        (InodeFlags::IMMUTABLE, "immutable"),
-        (InodeFlags::APPEND, "append-only"),
-        (InodeFlags::DIRSYNC, "dirsync"),
-        (InodeFlags::ENCRYPTED, "encrypted"),
+        (FileFlags::COMPRESS, "compress"),
+        (FileFlags::SYNC, "sync"),
+        (FileFlags::IMMUTABLE, "immutable"),
+        (FileFlags::APPEND, "append-only"),
+        (FileFlags::DIRSYNC, "dirsync"),
+        (FileFlags::ENCRYPTED, "encrypted"),
     ];
     all.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, name)| name).collect()
 }
@@ -102,6 +101,6 @@ fn text(stat: &Stat, attributes: &Attributes) -> String {
     lines.into_iter().map(|(key, value)| format!("{key:<12} {value}\n")).collect()
 }
 
-fn show_time(time: floatgate_media::ubifs::Timestamp) -> String {
+fn show_time(time: floatgate_stack::fs::Timestamp) -> String {
     format!("{}.{:09} UTC", show::date(time), time.nanoseconds)
 }

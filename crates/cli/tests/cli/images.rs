@@ -1,9 +1,10 @@
 //! Images as a user has them, made by floatgate's own UBI and UBIFS in memory.
 
-use floatgate_media::ubifs::{DeviceNumber, ROOT_INODE, Timestamp};
+use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_mtd::{Geometry, RamFlash};
+use floatgate_stack::fs::{DeviceNumber, NewFile, NewKind, SetXattr, Timestamp};
 use floatgate_stack::ubi::{self, AttachOptions, NewVolume, Ubi, UbiVolume};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, NewFile, NewKind, SetXattr, Ubifs};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Ubifs};
 use std::convert::Infallible;
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 use crate::manifest::Manifest;
 use crate::ubifs::Chip;
 use crate::witness::{escaped, hash};
-use floatgate_media::ubifs::{FileType, InodeFlags, Timestamp};
 use floatgate_mtd::{FlashKind, Geometry, PowerCut, RamFlash};
+use floatgate_stack::fs::{Attributes, FileFlags, FileType, Timestamp};
 use floatgate_stack::ubi::{self, AttachOptions, NewVolume, Ubi, UbiVolume};
-use floatgate_stack::ubifs::{Attributes, Behaviour, FormatOptions, MountOptions, Result, Ubifs};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Result, Ubifs};
 use std::collections::BTreeMap;
 
 /// Flash whose power can go away.
@@ -170,13 +170,13 @@ const fn letter(file_type: FileType) -> char {
 }
 
 /// As `FS_IOC_GETFLAGS` has them.
-fn flags(flags: InodeFlags) -> u32 {
+fn flags(flags: FileFlags) -> u32 {
     let linux = [
-        (InodeFlags::COMPRESS, 0x4),
-        (InodeFlags::SYNC, 0x8),
-        (InodeFlags::IMMUTABLE, 0x10),
-        (InodeFlags::APPEND, 0x20),
-        (InodeFlags::DIRSYNC, 0x1_0000),
+        (FileFlags::COMPRESS, 0x4),
+        (FileFlags::SYNC, 0x8),
+        (FileFlags::IMMUTABLE, 0x10),
+        (FileFlags::APPEND, 0x20),
+        (FileFlags::DIRSYNC, 0x1_0000),
     ];
     linux.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, bit)| bit).sum()
 }

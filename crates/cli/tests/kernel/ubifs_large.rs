@@ -6,10 +6,8 @@ use crate::judged::{Judged, Ours};
 use crate::live::{Live, close, format, manifest, mount};
 use crate::manifest::Manifest;
 use crate::ubifs::{CHIPS, Chip, LARGE};
-use floatgate_media::ubifs::Compression;
-use floatgate_stack::ubifs::{
-    Error, FormatOptions, MountOptions, Name, NewFile, NewKind, Rename, Result, SetXattr,
-};
+use floatgate_stack::fs::{Compression, Name, NewFile, NewKind, Rename, SetXattr};
+use floatgate_stack::ubifs::{Error, FormatOptions, MountOptions, Result};
 use std::sync::OnceLock;
 
 const COMPRESSIONS: [Compression; 4] =

@@ -6,8 +6,9 @@ use crate::live::{abandon, close, format, manifest, mount};
 use crate::manifest::Manifest;
 use crate::ubifs::{CHIPS, Chip};
 use crate::workload::Workload;
-use floatgate_media::ubifs::{Compression, KeyHash};
+use floatgate_media::ubifs::KeyHash;
 use floatgate_mtd::{Cut, CutKind};
+use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{FormatOptions, FormatStyle, MountOptions};
 use std::sync::OnceLock;
 

@@ -2,8 +2,11 @@
 
 use crate::flips::Random;
 use crate::live::Live;
-use floatgate_media::ubifs::{Compression, DeviceNumber, InodeFlags, Timestamp};
-use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewFile, NewKind, Rename, Result, SetXattr};
+use floatgate_stack::fs::{
+    AttributeChanges, Compression, DeviceNumber, FileFlags, Name, NewFile, NewKind, Rename, SetXattr,
+    Timestamp,
+};
+use floatgate_stack::ubifs::{Error, Result};
 
 /// A name that exists.
 #[derive(Clone, Debug)]
@@ -271,11 +274,10 @@ impl Workload {
     fn change_flags(&mut self) -> Result<()> {
         let Some(index) = self.pick(|kind| kind != Kind::Other) else { return Ok(()) };
         let Known { inode, kind, .. } = self.names[index];
-        let mut all =
-            vec![InodeFlags::default(), InodeFlags::COMPRESS, InodeFlags::COMPRESS | InodeFlags::SYNC];
+        let mut all = vec![FileFlags::default(), FileFlags::COMPRESS, FileFlags::COMPRESS | FileFlags::SYNC];
         match kind {
-            Kind::Directory => all.push(InodeFlags::DIRSYNC),
-            _ => all.extend([InodeFlags::IMMUTABLE, InodeFlags::APPEND | InodeFlags::COMPRESS]),
+            Kind::Directory => all.push(FileFlags::DIRSYNC),
+            _ => all.extend([FileFlags::IMMUTABLE, FileFlags::APPEND | FileFlags::COMPRESS]),
         }
         let compressions = [Compression::None, Compression::Lzo, Compression::Zlib, Compression::Zstd];
         let flags = Some(all[self.random.below(all.len())]);

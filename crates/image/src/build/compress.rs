@@ -1,7 +1,7 @@
 //! Blocks are compressed on all cores, a batch at a time.
 
 use floatgate_media::crc;
-use floatgate_media::ubifs::Compression;
+use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::compress::Compressor;
 use rayon::prelude::*;
 

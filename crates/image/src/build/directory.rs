@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
+use floatgate_stack::fs::{DeviceNumber, FileFlags, Timestamp};
 use rustix::fs::{IFlags, Mode, OFlags};
 
 use super::BuildError;
@@ -129,7 +129,7 @@ impl Walk<'_> {
             atime: time,
             ctime: time,
             mtime: time,
-            flags: InodeFlags::default(),
+            flags: FileFlags::default(),
             xattrs,
         }
     }
@@ -177,15 +177,15 @@ impl Walk<'_> {
         Ok(Ok(size))
     }
 
-    fn directory_flags(&mut self, place: &Path) -> Result<InodeFlags, BuildError> {
+    fn directory_flags(&mut self, place: &Path) -> Result<FileFlags, BuildError> {
         // One that cannot be opened cannot be listed either, which is a loss of its own.
         let opened =
             rustix::fs::open(place, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        opened.map_or(Ok(InodeFlags::default()), |folder| self.flags(folder))
+        opened.map_or(Ok(FileFlags::default()), |folder| self.flags(folder))
     }
 
     /// Flags that UBIFS has too. A filesystem that has none says so in many ways.
-    fn flags(&mut self, file: impl std::os::fd::AsFd) -> Result<InodeFlags, BuildError> {
+    fn flags(&mut self, file: impl std::os::fd::AsFd) -> Result<FileFlags, BuildError> {
         let flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
         for (flag, name) in [(IFlags::NODUMP, "nodump"), (IFlags::NOATIME, "noatime")] {
             if flags.contains(flag) {
@@ -193,13 +193,13 @@ impl Walk<'_> {
             }
         }
         let known = [
-            (IFlags::SYNC, InodeFlags::SYNC),
-            (IFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
-            (IFlags::APPEND, InodeFlags::APPEND),
-            (IFlags::DIRSYNC, InodeFlags::DIRSYNC),
+            (IFlags::SYNC, FileFlags::SYNC),
+            (IFlags::IMMUTABLE, FileFlags::IMMUTABLE),
+            (IFlags::APPEND, FileFlags::APPEND),
+            (IFlags::DIRSYNC, FileFlags::DIRSYNC),
         ];
         let set = known.into_iter().filter(|(flag, _)| flags.contains(*flag));
-        Ok(set.fold(InodeFlags::default(), |all, (_, flag)| all.with(flag)))
+        Ok(set.fold(FileFlags::default(), |all, (_, flag)| all.with(flag)))
     }
 
     fn xattrs(&mut self, place: &Path) -> Result<Xattrs, BuildError> {

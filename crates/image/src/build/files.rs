@@ -1,11 +1,11 @@
 //! The files of a source as a filesystem, to be read as such.
 
-use floatgate_media::ubifs::Compression;
+use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, FileStore, Volume};
 
 use super::super::extract::Loss;
-use super::super::{FileUbifs, ImageError};
+use super::super::{ImageError, ImageFs};
 use super::{BuildError, BuildOptions, Container, Filled, FlashShape, Overrides, Source, filled, max_lebs};
 
 /// Sizes of a flash that does not matter.
@@ -20,7 +20,7 @@ const SHAPE: FlashShape = FlashShape {
 /// Files of the host in a filesystem of their own.
 pub struct Files {
     /// The filesystem, which is read only.
-    pub fs: FileUbifs,
+    pub fs: ImageFs,
     /// Properties of files that the image cannot hold bit for bit.
     pub losses: Vec<Loss>,
     /// The source has said what the root directory is like: not every tar does.
@@ -52,6 +52,6 @@ pub fn files(source: &Source) -> Result<Files, BuildError> {
     let volume: Box<dyn Volume> = Box::new(volume);
     let read_only = MountOptions { read_only: true, ..MountOptions::default() };
     let fs = Ubifs::mount(volume, &read_only, Behaviour::default());
-    let fs = fs.map_err(|(error, _)| ImageError::from(error))?;
+    let fs = Box::new(fs.map_err(|(error, _)| ImageError::from(error))?);
     Ok(Files { fs, losses: built.losses, has_root })
 }

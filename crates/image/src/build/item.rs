@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, DeviceNumber, InodeFlags, Timestamp};
+use floatgate_media::ubifs::BLOCK_BYTES;
+use floatgate_stack::fs::{DeviceNumber, FileFlags, Timestamp};
 
 use super::super::extract::Loss;
 use super::BuildError;
@@ -51,7 +52,7 @@ pub(super) struct Item {
     pub(super) mtime: Timestamp,
     pub(super) ctime: Timestamp,
     /// Sync, immutable, append-only, dirsync.
-    pub(super) flags: InodeFlags,
+    pub(super) flags: FileFlags,
     /// Sorted by name.
     pub(super) xattrs: Xattrs,
 }

@@ -24,8 +24,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
-use floatgate_media::ubifs::{Superblock, Timestamp};
+use floatgate_media::ubifs::Superblock;
 use floatgate_media::{MediaError, Reason};
+use floatgate_stack::fs::{Compression, FileSystem, Timestamp};
 use floatgate_stack::store::Store;
 use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Volume};
@@ -289,6 +290,45 @@ fn not_formatted(error: ubifs::Error) -> BuildError {
     }
 }
 
+/// Report on a filesystem that was filled with the files of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilledFiles {
+    /// Files, directories and other entries, the root not counted.
+    pub entries: u64,
+    /// Bytes of all files, holes included.
+    pub bytes: u64,
+    /// Properties of files that the filesystem cannot hold bit for bit.
+    pub losses: Vec<Loss>,
+    /// The source has said what the root directory is like: not every tar does.
+    pub has_root: bool,
+    /// A UUID that follows from the contents.
+    pub uuid: [u8; 16],
+    /// An image sequence number that follows from the contents.
+    pub image_seq: u32,
+}
+
+/// Puts the files of a source, and what the device table says, into an empty filesystem. Data are compressed on all cores as
+/// `compression` says before they are handed over.
+///
+/// # Errors
+/// A source that cannot be read, no space, failures of the host. What single files cannot have is listed in
+/// [`FilledFiles::losses`] instead.
+pub fn fill_filesystem(
+    source: &Source,
+    fs: &mut dyn FileSystem,
+    compression: Compression,
+    options: &BuildOptions,
+) -> Result<FilledFiles, BuildError> {
+    let mut writer = Writer::new(fs, options.overrides);
+    run(source, &mut writer, Compressors::new(compression))?;
+    if let Some(table) = &options.device_table {
+        table::apply(table, options.overrides.time(Timestamp::default()), &mut writer)?;
+    }
+    let (uuid, image_seq) = (writer.identity.uuid(), writer.identity.image_seq());
+    let Writer { losses, entries, bytes, has_root, .. } = writer;
+    Ok(FilledFiles { entries, bytes, losses, has_root, uuid, image_seq })
+}
+
 /// A volume with a filesystem that was filled.
 struct Filled<V> {
     built: Built,
@@ -308,20 +348,15 @@ fn filled<V: Volume + 'static>(
 ) -> Result<Filled<V>, BuildError> {
     let fs = Ubifs::format(volume, format, Behaviour::default());
     let mut fs = fs.map_err(|(error, _)| not_formatted(error))?;
-    let mut writer = Writer::new(&mut fs, options.overrides);
-    run(source, &mut writer, Compressors::new(format.compression))?;
-    if let Some(table) = &options.device_table {
-        table::apply(table, options.overrides.time(Timestamp::default()), &mut writer)?;
-    }
-    let (uuid, seq) = (options.uuid.unwrap_or_else(|| writer.identity.uuid()), writer.identity.image_seq());
-    writer.fs.set_uuid(uuid).map_err(ImageError::from)?;
-    let Writer { losses, entries, bytes, has_root, .. } = writer;
+    let files = fill_filesystem(source, &mut fs, format.compression, options)?;
+    fs.set_uuid(options.uuid.unwrap_or(files.uuid)).map_err(ImageError::from)?;
     let mut volume = fs.unmount().map_err(|(error, _)| match error {
         floatgate_stack::ubifs::Error::NoSpace => BuildError::NoSpace,
         error => ImageError::from(error).into(),
     })?;
     let (superblock, _): (Superblock, _) = probe(&mut volume).map_err(ImageError::from)?;
     let (lebs, max_lebs) = (superblock.leb_count, superblock.max_leb_count);
+    let FilledFiles { entries, bytes, losses, has_root, image_seq, .. } = files;
     let built = Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses };
-    Ok(Filled { built, volume, seq, has_root })
+    Ok(Filled { built, volume, seq: image_seq, has_root })
 }

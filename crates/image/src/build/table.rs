@@ -1,6 +1,6 @@
 //! Device tables, as `mkfs.ubifs` and `mkfs.jffs2` read them: files to make without the rights to make them.
 
-use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
+use floatgate_stack::fs::{DeviceNumber, FileFlags, Timestamp};
 
 use super::BuildError;
 use super::item::{Item, ItemKind};
@@ -125,7 +125,7 @@ impl Line {
             atime: time,
             mtime: time,
             ctime: time,
-            flags: InodeFlags::default(),
+            flags: FileFlags::default(),
             xattrs: Vec::new(),
         })
     }

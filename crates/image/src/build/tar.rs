@@ -9,7 +9,7 @@ mod sparse;
 use std::io::Read;
 use std::path::Path;
 
-use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
+use floatgate_stack::fs::{DeviceNumber, FileFlags, Timestamp};
 use tar::{EntryType, Header};
 
 use super::BuildError;
@@ -180,7 +180,7 @@ impl Tar<'_> {
             atime: records.time(b"atime").unwrap_or(mtime),
             mtime,
             ctime: records.time(b"ctime").unwrap_or(mtime),
-            flags: InodeFlags::default(),
+            flags: FileFlags::default(),
             xattrs: records.xattrs(),
         })
     }

@@ -1,9 +1,9 @@
 //! What a source delivers goes into the filesystem.
 
-use floatgate_media::ubifs::{FileType, InodeFlags, MAX_INODE_DATA, MAX_NAME_BYTES, Timestamp};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{
-    AttributeChanges, CompressedBlock, Error, FilledFile, NewFile, NewKind, SetXattr, Ubifs,
+use floatgate_media::ubifs::{MAX_INODE_DATA, MAX_NAME_BYTES};
+use floatgate_stack::fs::{
+    AttributeChanges, CompressedBlock, Error, FileFlags, FileSystem, FileType, FilledFile, NewFile, NewKind,
+    SetXattr, Timestamp,
 };
 
 use super::super::ImageError;
@@ -21,7 +21,7 @@ const MAX_XATTR_LIST: usize = 65536;
 
 /// Fills a filesystem.
 pub(super) struct Writer<'f> {
-    pub(super) fs: &'f mut Ubifs<dyn Volume>,
+    pub(super) fs: &'f mut dyn FileSystem,
     overrides: Overrides,
     pub(super) identity: Identity,
     pub(super) losses: Vec<Loss>,
@@ -36,7 +36,7 @@ pub(super) struct Writer<'f> {
 }
 
 impl<'f> Writer<'f> {
-    pub(super) fn new(fs: &'f mut Ubifs<dyn Volume>, overrides: Overrides) -> Self {
+    pub(super) fn new(fs: &'f mut dyn FileSystem, overrides: Overrides) -> Self {
         let parent = (Vec::new(), fs.root());
         Self {
             fs,
@@ -196,7 +196,7 @@ impl<'f> Writer<'f> {
                         uid: self.overrides.owner.map_or(0, |owner| owner.0),
                         gid: self.overrides.owner.map_or(0, |owner| owner.1),
                     };
-                    let (mtime, flags, xattrs) = (item.mtime, InodeFlags::default(), &[][..]);
+                    let (mtime, flags, xattrs) = (item.mtime, FileFlags::default(), &[][..]);
                     let compression = None;
                     let file = FilledFile {
                         file,
@@ -229,7 +229,7 @@ impl<'f> Writer<'f> {
             atime: Some(item.atime),
             mtime: Some(item.mtime),
             ctime: Some(item.ctime),
-            flags: Some(item.flags.with(InodeFlags::COMPRESS)),
+            flags: Some(item.flags.with(FileFlags::COMPRESS)),
             ..AttributeChanges::default()
         };
         self.fs.fill_attributes(inode, &changes)

@@ -1,6 +1,7 @@
 //! A filesystem and its files.
 
-use floatgate_media::ubifs::{FileType, ROOT_INODE};
+use floatgate_media::ubifs::ROOT_INODE;
+use floatgate_stack::fs::FileType;
 use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 

@@ -5,15 +5,14 @@ mod side;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{FileType, Timestamp};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Attributes, Behaviour, Error, Ubifs};
+use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType, Timestamp};
+use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
 use super::extract::{Loss, show_name};
 use super::open::Selection;
 use super::walk::{DEPTH_MAX, Entered};
-use super::{FileUbifs, Image, ImageError};
+use super::{Image, ImageError};
 pub use raw::diff_raw;
 pub use side::{Side, diff_sides};
 
@@ -113,18 +112,18 @@ pub enum DiffError {
 pub fn diff(images: [(Image, &Selection); 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
     let [first, second] = images.map(|(image, selection)| image.mount(selection, true, Behaviour::default()));
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
-    Ok(compare(&mut first, &mut second, options))
+    Ok(compare(&mut *first, &mut *second, options))
 }
 
 /// As [`diff`], of two mounted filesystems.
-pub fn compare(first: &mut FileUbifs, second: &mut FileUbifs, options: &DiffOptions) -> DiffReport {
+pub fn compare(first: &mut dyn FileSystem, second: &mut dyn FileSystem, options: &DiffOptions) -> DiffReport {
     let mut report = DiffReport::default();
     for (number, fs) in [(1, &*first), (2, &*second)] {
-        let damage = fs
-            .damage()
-            .iter()
-            .map(|error| Loss { path: "/".to_owned(), what: format!("image {number}: {error}") });
-        report.trouble.extend(damage);
+        let what = |error| format!("image {number}: {error}");
+        let damage = fs.damage();
+        report
+            .trouble
+            .extend(damage.into_iter().map(|error| Loss { path: "/".to_owned(), what: what(error) }));
     }
     let roots = (first.root(), second.root());
     let entered = (Entered::new(DEPTH_MAX), Entered::new(DEPTH_MAX));
@@ -134,8 +133,8 @@ pub fn compare(first: &mut FileUbifs, second: &mut FileUbifs, options: &DiffOpti
 }
 
 struct Diff<'d> {
-    first: &'d mut Ubifs<dyn Volume>,
-    second: &'d mut Ubifs<dyn Volume>,
+    first: &'d mut dyn FileSystem,
+    second: &'d mut dyn FileSystem,
     options: &'d DiffOptions,
     report: DiffReport,
     /// Directories of each that were entered.
@@ -350,7 +349,7 @@ fn of_second(error: Error) -> String {
 /// A name and the inodes that it has in the two.
 type EitherEntry = (Vec<u8>, Option<u32>, Option<u32>);
 
-fn xattrs(fs: &mut Ubifs<dyn Volume>, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+fn xattrs(fs: &mut dyn FileSystem, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
     let names = fs.list_xattrs(inode)?;
     names.into_iter().map(|name| fs.get_xattr(inode, &name).map(|value| (name, value))).collect()
 }

@@ -9,7 +9,7 @@ use floatgate_stack::ubifs::Behaviour;
 use super::super::build::{BuildError, Files, Source, files};
 use super::super::extract::Loss;
 use super::super::open::{Access, Selection};
-use super::super::{FileUbifs, Image, ImageError};
+use super::super::{Image, ImageError, ImageFs};
 use super::{DiffError, DiffOptions, DiffReport, compare};
 
 /// Offset of the magic of a tar.
@@ -26,7 +26,7 @@ pub enum Side {
 
 /// A side as a filesystem.
 struct Mounted {
-    fs: FileUbifs,
+    fs: ImageFs,
     losses: Vec<Loss>,
     /// Inodes have flags of UBIFS.
     has_flags: bool,
@@ -83,7 +83,7 @@ pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport,
         root: options.root && first.has_root && second.has_root,
         ..*options
     };
-    let mut report = compare(&mut first.fs, &mut second.fs, &options);
+    let mut report = compare(&mut *first.fs, &mut *second.fs, &options);
     report.trouble.extend(first.losses.into_iter().chain(second.losses));
     Ok(report)
 }

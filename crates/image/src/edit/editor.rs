@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use floatgate_media::ubifs::FileType;
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewFile, NewKind, Rename, SetXattr, Ubifs};
+use floatgate_stack::fs::{
+    AttributeChanges, Error, FileSystem, FileType, Name, NewFile, NewKind, Rename, SetXattr,
+};
 
 use super::{EditError, Edited, ImagePath, Permissions};
 use crate::walk::Walk;
@@ -13,7 +13,7 @@ use crate::walk::Walk;
 const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 /// Changes of an inode, if there are any.
-type Changes<'c> = dyn Fn(&mut Ubifs<dyn Volume>, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
+type Changes<'c> = dyn Fn(&mut dyn FileSystem, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
 
 /// An owner to set; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,16 +37,15 @@ impl std::str::FromStr for Owner {
 }
 
 /// Changes files of a mounted filesystem and keeps count.
-#[derive(Debug)]
 pub struct Editor<'f> {
-    pub(super) fs: &'f mut Ubifs<dyn Volume>,
+    pub(super) fs: &'f mut dyn FileSystem,
     /// Changes made so far.
     pub done: Edited,
 }
 
 impl<'f> Editor<'f> {
     /// For a filesystem that is mounted for writing.
-    pub fn new(fs: &'f mut Ubifs<dyn Volume>) -> Self {
+    pub fn new(fs: &'f mut dyn FileSystem) -> Self {
         Self { fs, done: Edited::default() }
     }
 

@@ -28,7 +28,7 @@ pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
 use floatgate_media::{MediaError, Reason};
-use floatgate_stack::ubifs;
+use floatgate_stack::{fs, ubifs};
 use serde::Serialize;
 
 use super::ImageError;
@@ -47,7 +47,7 @@ pub enum EditError {
         /// The path in the image.
         path: String,
         /// Description of the fault.
-        error: ubifs::Error,
+        error: fs::Error,
     },
     /// All changes together fill the filesystem.
     #[error("the changes do not fit: they leave no space on the filesystem")]
@@ -100,16 +100,16 @@ impl EditError {
                 "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
             }
             Self::Image(error) => return error.help(),
-            Self::Full | Self::Inside { error: ubifs::Error::NoSpace, .. } => {
+            Self::Full | Self::Inside { error: fs::Error::NoSpace, .. } => {
                 "the image is unchanged; remove something first, or let it grow with --grow or --lebs N"
             }
-            Self::Inside { error: ubifs::Error::NotFound | ubifs::Error::NotDirectory, .. } => {
+            Self::Inside { error: fs::Error::NotFound | fs::Error::NotDirectory, .. } => {
                 "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
             }
-            Self::Inside { error: ubifs::Error::IsDirectory | ubifs::Error::NotEmpty, .. } => {
+            Self::Inside { error: fs::Error::IsDirectory | fs::Error::NotEmpty, .. } => {
                 "the image is unchanged; --recursive takes directories with all they hold"
             }
-            Self::Inside { error: ubifs::Error::Exists, .. } => {
+            Self::Inside { error: fs::Error::Exists, .. } => {
                 "the image is unchanged; remove what is there first"
             }
             Self::Lebs { .. } => "the image is unchanged; `floatgate image info` says how far it can grow",
@@ -121,15 +121,17 @@ impl EditError {
 
     /// True when a larger filesystem might help: it is full, or too small to be written to at all.
     fn wants_room(&self) -> bool {
-        let error = match self {
-            Self::Inside { error, .. } | Self::Image(ImageError::Ubifs(error)) => error,
-            Self::TooSmall { .. } | Self::Full => return true,
-            _ => return false,
-        };
-        matches!(
-            error,
-            ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
-        )
+        match self {
+            Self::Inside { error, .. } | Self::Image(ImageError::Filesystem(error)) => {
+                *error == fs::Error::NoSpace
+            }
+            Self::Image(ImageError::Ubifs(error)) => matches!(
+                error,
+                ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
+            ),
+            Self::TooSmall { .. } | Self::Full => true,
+            _ => false,
+        }
     }
 
     /// The failure of a mount for writing.
@@ -145,14 +147,14 @@ impl EditError {
     }
 
     /// The failure of bringing all changes to flash, which no file alone is the reason for.
-    fn of_end(error: ubifs::Error) -> Self {
+    fn of_end(error: fs::Error) -> Self {
         match error {
-            ubifs::Error::NoSpace => Self::Full,
+            fs::Error::NoSpace => Self::Full,
             error => Self::Image(error.into()),
         }
     }
 
-    pub(crate) fn inside(path: &[u8]) -> impl FnOnce(ubifs::Error) -> Self {
+    pub(crate) fn inside(path: &[u8]) -> impl FnOnce(fs::Error) -> Self {
         let path = show_name(path);
         move |error| Self::Inside { path, error }
     }

@@ -1,7 +1,6 @@
 //! Paths in an image: bytes, from the root, links not followed.
 
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Error, Name, Ubifs};
+use floatgate_stack::fs::{Error, FileSystem, Name};
 
 use super::EditError;
 use crate::walk::{Refused, WalkError};
@@ -77,7 +76,7 @@ impl ImagePath {
     }
 
     /// The inode at this path, if there is one.
-    pub(super) fn find(&self, fs: &mut Ubifs<dyn Volume>) -> Result<Option<u32>, EditError> {
+    pub(super) fn find(&self, fs: &mut dyn FileSystem) -> Result<Option<u32>, EditError> {
         match self.walk(fs, &self.parts) {
             Ok(inode) => Ok(Some(inode)),
             Err(Error::NotFound) => Ok(None),
@@ -86,12 +85,12 @@ impl ImagePath {
     }
 
     /// The inode at this path.
-    pub(super) fn inode(&self, fs: &mut Ubifs<dyn Volume>) -> Result<u32, EditError> {
+    pub(super) fn inode(&self, fs: &mut dyn FileSystem) -> Result<u32, EditError> {
         self.walk(fs, &self.parts).map_err(self.failed())
     }
 
     /// The directory that the last name of the path is in, and that name.
-    pub(super) fn name(&self, fs: &mut Ubifs<dyn Volume>) -> Result<Name<'_>, EditError> {
+    pub(super) fn name(&self, fs: &mut dyn FileSystem) -> Result<Name<'_>, EditError> {
         let Some((name, parents)) = self.parts.split_last() else {
             return Err(EditError::refused(&self.bytes, "the root directory has no name"));
         };
@@ -99,7 +98,7 @@ impl ImagePath {
         Ok(Name { directory, name })
     }
 
-    fn walk(&self, fs: &mut Ubifs<dyn Volume>, parts: &[Vec<u8>]) -> Result<u32, Error> {
+    fn walk(&self, fs: &mut dyn FileSystem, parts: &[Vec<u8>]) -> Result<u32, Error> {
         let root = fs.root();
         parts.iter().try_fold(root, |inode, part| fs.lookup(inode, part))
     }

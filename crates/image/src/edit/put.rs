@@ -6,8 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use floatgate_media::ubifs::{DeviceNumber, Timestamp};
-use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewKind, SetXattr};
+use floatgate_stack::fs::{AttributeChanges, DeviceNumber, Error, Name, NewKind, SetXattr, Timestamp};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use floatgate_media::ubifs::Timestamp;
 use floatgate_stack::Store;
+use floatgate_stack::fs::{FileSystem, Timestamp};
 use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::detect::{Content, Found};
 use crate::oob_store::OobPages;
 use crate::open::{FilePending, Growth, store_of};
 use crate::output::{self, Output};
-use crate::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+use crate::{Access, Image, ImageError, ImageFs, Lock, Selection};
 
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
@@ -60,9 +60,7 @@ pub(super) struct Ended {
 
 /// An image that is being changed. Nothing is written before [`commit`](Self::commit).
 pub struct Session {
-    fs: FileUbifs,
-    /// Bytes in use before the change, if the filesystem has a LEB to spare then.
-    used_with_spare: Option<u64>,
+    fs: ImageFs,
     /// The image with the pending changes, to be opened again.
     image: Option<Image>,
     grown: Vec<Grown>,
@@ -121,15 +119,14 @@ impl Session {
         let fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
         let mut fs = fs.map_err(EditError::of_mount)?;
         fs.set_time(options.time);
-        let used_with_spare = fs.has_spare_leb().then(|| fs.used_bytes());
         let (path, output) = (path.to_owned(), options.output.clone());
         let grown = Vec::new();
-        Ok(Self { fs, used_with_spare, image: again, grown, pending, found, oob, path, output, _lock: lock })
+        Ok(Self { fs, image: again, grown, pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
-    pub const fn fs(&mut self) -> &mut FileUbifs {
-        &mut self.fs
+    pub fn fs(&mut self) -> &mut dyn FileSystem {
+        &mut *self.fs
     }
 
     /// Unmounts the filesystem and writes the changes to the file, in the order in which a chip would have seen them. Who stops
@@ -147,17 +144,10 @@ impl Session {
 
     /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
-        let Self { mut fs, used_with_spare, image, grown, pending, found, oob, path, output, _lock: lock } =
-            self;
-        fs.sync().map_err(EditError::of_end)?;
-        // Who fills the image leaves one LEB, without which files could not be removed again.
-        let fills = used_with_spare.is_some_and(|used| fs.used_bytes() >= used);
-        let is_filled = fills && !fs.make_spare_leb().map_err(EditError::of_end)?;
-        if is_filled || !fs.is_mountable() {
-            return Err(EditError::Full);
-        }
+        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock } = self;
+        fs.end_change().map_err(EditError::of_end)?;
         let free_blocks = fs.space().free_blocks;
-        fs.unmount().map_err(|(error, _)| EditError::of_end(error))?;
+        fs.unmount().map_err(EditError::of_end)?;
         let len = pending.size_below();
         let longer = matches!(found.content, Content::Ubi(_)) && end_of_image(&pending, &found)? > len;
         if let Some(image) = image.filter(|_| longer) {

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubi::VolumeFlags;
-use floatgate_media::ubifs::{FileType, Timestamp};
 use floatgate_mtd::Geometry;
+use floatgate_stack::fs::{FileSystem, FileType, NewFile, NewKind, Rename, Timestamp};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi};
-use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, NewFile, NewKind, Rename, Ubifs};
+use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, Store, StoreError, StoreFlash, StoreMode};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use super::*;
 use crate::detect::UbiShape;
 use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
 use crate::open::{Hints, flash_geometry};
-use crate::{Access, FileUbifs, Image, Selection};
+use crate::{Access, Image, ImageFs, Selection};
 
 const PEB: usize = 16 << 10;
 const PEBS: usize = 80;
@@ -114,12 +114,12 @@ fn edit(
     super::edit(image, options, &change).map(|(committed, _)| committed)
 }
 
-fn mount(path: &Path) -> FileUbifs {
+fn mount(path: &Path) -> ImageFs {
     let image = Image::open(path, Access::Read).unwrap();
     image.mount(&Selection::default(), true, Behaviour::default()).unwrap()
 }
 
-fn read(fs: &mut FileUbifs, path: &str) -> Option<Vec<u8>> {
+fn read(fs: &mut ImageFs, path: &str) -> Option<Vec<u8>> {
     let inode = fs.resolve(path.as_bytes()).ok()?;
     let mut bytes = vec![0; usize::try_from(fs.attributes(inode).unwrap().size).unwrap()];
     fs.read(inode, 0, &mut bytes).unwrap();
@@ -224,7 +224,10 @@ fn trees_are_put_with_all_they_have() {
 fn trees_are_removed() {
     let (_folder, file) = folder(&image(Recipe::default()));
     let refused = edit(&file, &options(), |editor| editor.remove(&path("/etc"), false)).unwrap_err();
-    assert!(matches!(refused, EditError::Inside { error: ubifs::Error::IsDirectory, .. }), "{refused}");
+    assert!(
+        matches!(refused, EditError::Inside { error: floatgate_stack::fs::Error::IsDirectory, .. }),
+        "{refused}"
+    );
     edit(&file, &options(), |editor| {
         editor.make_dir(&path("/etc/a/b/c"), true, 0o755, Owner::default())?;
         (0..300).try_for_each(|n| editor.symlink(b"x", &path(&format!("/etc/a/b/{n}")), Owner::default()))
@@ -253,7 +256,10 @@ fn what_fails_changes_nothing() {
         editor.make_dir(&path("/new"), false, 0o755, Owner::default())?;
         editor.remove(&path("/nothing"), false)
     });
-    assert!(matches!(outcome, Err(EditError::Inside { error: ubifs::Error::NotFound, .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(EditError::Inside { error: floatgate_stack::fs::Error::NotFound, .. })),
+        "{outcome:?}"
+    );
     assert_eq!(fs::read(&file).unwrap(), old, "the second change fails");
 }
 
@@ -406,7 +412,7 @@ fn who_stops_half_way_leaves_an_image_to_recover() {
         })
         .unwrap_or_else(|error| panic!("stopped after {stops} writes: {error}"));
         let mut fs = mount(&stopped);
-        assert_eq!(fs.check().unwrap(), [], "stopped after {stops} writes");
+        assert_eq!(fs.check().unwrap(), [""; 0], "stopped after {stops} writes");
         assert_eq!(read(&mut fs, "/data").unwrap(), noise(1, 100_000), "stopped after {stops} writes");
         assert!(!ended || read(&mut fs, "/new").unwrap() == noise(9, 30_000));
         if ended {
@@ -592,7 +598,7 @@ fn an_image_that_was_filled_can_be_emptied() {
         edit(&file, &options(), |editor| editor.remove(&path(name), false))
             .unwrap_or_else(|error| panic!("{name} of {}: {error}", names.len()));
     }
-    assert_eq!(mount(&file).check().unwrap(), []);
+    assert_eq!(mount(&file).check().unwrap(), [""; 0]);
 }
 
 /// Files that are put one by one fill an image as far as files that are put together.
@@ -633,7 +639,7 @@ fn a_filesystem_without_slack_can_be_emptied() {
         }
         assert_eq!(fs::read(&file).unwrap().len(), bare.len());
         let mut fs = mount(&file);
-        assert_eq!(fs.check().unwrap(), []);
+        assert_eq!(fs.check().unwrap(), [""; 0]);
         drop(fs);
 
         let geometry = floatgate_stack::VolumeGeometry { lebs: (bare.len() / LEB) as u32, ..VOLUME };
@@ -646,7 +652,7 @@ fn a_filesystem_without_slack_can_be_emptied() {
             removed.unwrap_or_else(|error| panic!("mounted, files of {len} bytes, {name}: {error}"));
         }
         fs.sync().unwrap();
-        assert_eq!(fs.check().unwrap(), []);
+        assert_eq!(fs.check().unwrap(), [""; 0]);
     }
 }
 
@@ -681,7 +687,7 @@ fn eight_bytes_replace_eight_in_an_image_without_slack() {
             let mut fs = mount(&file);
             assert_eq!(read(&mut fs, "/small").unwrap(), b"abcdefgh");
             assert!(read(&mut fs, "/data").unwrap() == noise(1, 150_000 + more * 1000));
-            assert_eq!(fs.check().unwrap(), []);
+            assert_eq!(fs.check().unwrap(), [""; 0]);
             drop(fs);
             attaches_to_exactly(&new, lebs);
         }

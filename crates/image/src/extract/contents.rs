@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use floatgate_media::ubifs::BLOCK_BYTES;
-use floatgate_stack::ubifs::Place;
+use floatgate_stack::fs::Place;
 
 use super::Source;
 

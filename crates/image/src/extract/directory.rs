@@ -9,8 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
-use floatgate_stack::ubifs::Attributes;
+use floatgate_stack::fs::{Attributes, DeviceNumber, FileType, Timestamp};
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 
 use super::{Contents, Entry, Target};

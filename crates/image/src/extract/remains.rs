@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, ROOT_INODE};
+use floatgate_media::ubifs::{BLOCK_BYTES, ROOT_INODE};
 use floatgate_stack::Volume;
+use floatgate_stack::fs::{self, Attributes, FileFlags, FileType, Place};
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{
-    Attributes, Authenticate, Behaviour, Error, File, MountOptions, Place, Problem, Severity, Structure,
-    Survey, Ubifs,
+    Authenticate, Behaviour, Error, File, MountOptions, Problem, Severity, Structure, Survey, Ubifs,
 };
 
-use super::source::{Name, Source, Xattrs, names_of, without_inode};
+use super::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
 use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
 use crate::detect::Content;
 use crate::{Image, ImageError, Selection};
@@ -220,7 +220,7 @@ impl<V: Volume + 'static> Remains<V> {
             }
             match fs.attributes(inode) {
                 Ok(attributes) => {
-                    let is_value = attributes.flags.contains(InodeFlags::XATTR);
+                    let is_value = attributes.flags.contains(FileFlags::XATTR);
                     if !is_value && attributes.links > 0 {
                         return Ok(true);
                     }
@@ -421,14 +421,14 @@ impl<V: Volume + 'static> Source for Remains<V> {
         ROOT_INODE
     }
 
-    fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
+    fn attributes(&mut self, inode: u32) -> Result<Attributes, fs::Error> {
         if inode == NAMELESS && self.nameless {
             return Ok(without_inode(inode, FileType::Directory, 0));
         }
-        self.read(
+        let read = self.read(
             |fs| match fs.attributes(inode)? {
                 // No name leads to the value of an extended attribute.
-                attributes if attributes.flags.contains(InodeFlags::XATTR) => Err(Error::NotFound),
+                attributes if attributes.flags.contains(FileFlags::XATTR) => Err(Error::NotFound),
                 attributes => Ok(attributes),
             },
             |state| {
@@ -443,7 +443,8 @@ impl<V: Volume + 'static> Source for Remains<V> {
                 }
                 Ok(attributes)
             },
-        )
+        );
+        Ok(read?)
     }
 
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
@@ -487,24 +488,25 @@ impl<V: Volume + 'static> Source for Remains<V> {
 
     fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>) {
         let read = self.read(
-            |fs| fs.readable_xattrs(inode).map(|_| Source::xattrs(fs, inode)),
+            |fs| fs.readable_xattrs(inode).map(|_| readable_xattrs(fs, inode)),
             |state| Ok(state.xattrs(inode)),
         );
         read.unwrap_or_else(|error| (Vec::new(), vec![format!("extended attributes: {error}")]))
     }
 
-    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error> {
-        self.read(
+    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, fs::Error> {
+        let read = self.read(
             |fs| fs.read_link(inode),
             |state| {
                 let file = state.survey.tree().files.get(&inode).filter(|file| file.inode.is_some());
                 file.map(|file| file.attached.clone()).ok_or(Error::NotFound)
             },
-        )
+        );
+        Ok(read?)
     }
 
-    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error> {
-        self.read(|fs| fs.stored_blocks(inode, block, max), |state| Ok(state.blocks(inode, block, max)))
+    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, fs::Error> {
+        Ok(self.read(|fs| fs.stored_blocks(inode, block, max), |state| Ok(state.blocks(inode, block, max)))?)
     }
 
     fn read_block(
@@ -513,11 +515,12 @@ impl<V: Volume + 'static> Source for Remains<V> {
         block: u32,
         place: Place,
         out: &mut [u8; BLOCK_BYTES as usize],
-    ) -> Result<(), Error> {
-        match &mut self.state {
+    ) -> Result<(), fs::Error> {
+        let read = match &mut self.state {
             State::Mounted(fs) => fs.read_stored(inode, block, place, out),
             State::Surveyed(state) => state.survey.read_data(inode, block, place, out),
             State::Lost(error) => Err(error.clone()),
-        }
+        };
+        Ok(read?)
     }
 }

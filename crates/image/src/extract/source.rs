@@ -1,8 +1,8 @@
 //! Where an extraction comes from.
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, Timestamp};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Attributes, DirEntry, Error, Place, Ubifs};
+use floatgate_stack::fs::{
+    Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType, Place, Timestamp,
+};
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,21 +64,24 @@ pub trait Source {
         inode: u32,
         block: u32,
         place: Place,
-        out: &mut [u8; BLOCK_BYTES as usize],
+        out: &mut [u8; BLOCK_BYTES],
     ) -> Result<(), Error>;
 }
 
-impl<V: Volume + 'static> Source for Ubifs<V> {
+/// A mounted filesystem as a source: what is damaged is left out and told.
+pub struct Mounted<'f>(pub &'f mut dyn FileSystem);
+
+impl Source for Mounted<'_> {
     fn root(&self) -> u32 {
-        Ubifs::<dyn Volume>::root(self)
+        self.0.root()
     }
 
     fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
-        Ubifs::<dyn Volume>::attributes(self, inode)
+        self.0.attributes(inode)
     }
 
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
-        match self.readable_entries(directory) {
+        match self.0.readable_entries(directory) {
             Ok((entries, damage)) => {
                 let damage = damage.iter().map(|error| format!("a name in the directory: {error}"));
                 (names_of(entries), damage.collect())
@@ -96,30 +99,15 @@ impl<V: Volume + 'static> Source for Ubifs<V> {
     }
 
     fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>) {
-        let (names, damage) = match self.readable_xattrs(inode) {
-            Ok(found) => found,
-            Err(error) => return (Vec::new(), vec![format!("extended attributes: {error}")]),
-        };
-        let mut lost: Vec<String> =
-            damage.iter().map(|error| format!("the name of an extended attribute: {error}")).collect();
-        let mut xattrs = Vec::with_capacity(names.len());
-        for name in names {
-            match self.get_xattr(inode, &name) {
-                Ok(value) => xattrs.push((name, value)),
-                Err(error) => {
-                    lost.push(format!("extended attribute {}: {error}", super::show_name(&name)));
-                }
-            }
-        }
-        (xattrs, lost)
+        readable_xattrs(self.0, inode)
     }
 
     fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error> {
-        Ubifs::<dyn Volume>::read_link(self, inode)
+        self.0.read_link(inode)
     }
 
     fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error> {
-        self.stored_blocks(inode, block, max)
+        self.0.stored_blocks(inode, block, max)
     }
 
     fn read_block(
@@ -127,10 +115,30 @@ impl<V: Volume + 'static> Source for Ubifs<V> {
         inode: u32,
         block: u32,
         place: Place,
-        out: &mut [u8; BLOCK_BYTES as usize],
+        out: &mut [u8; BLOCK_BYTES],
     ) -> Result<(), Error> {
-        self.read_stored(inode, block, place, out)
+        self.0.read_stored(inode, block, place, out)
     }
+}
+
+/// The extended attributes of a file that can be read, and what is wrong with the others.
+pub(super) fn readable_xattrs(fs: &mut dyn FileSystem, inode: u32) -> (Xattrs, Vec<String>) {
+    let (names, damage) = match fs.readable_xattrs(inode) {
+        Ok(found) => found,
+        Err(error) => return (Vec::new(), vec![format!("extended attributes: {error}")]),
+    };
+    let mut lost: Vec<String> =
+        damage.iter().map(|error| format!("the name of an extended attribute: {error}")).collect();
+    let mut xattrs = Vec::with_capacity(names.len());
+    for name in names {
+        match fs.get_xattr(inode, &name) {
+            Ok(value) => xattrs.push((name, value)),
+            Err(error) => {
+                lost.push(format!("extended attribute {}: {error}", super::show_name(&name)));
+            }
+        }
+    }
+    (xattrs, lost)
 }
 
 /// Entries of a directory as names.
@@ -163,8 +171,8 @@ pub(super) fn without_inode(inode: u32, file_type: FileType, size: u64) -> Attri
         mtime: never,
         ctime: never,
         device: None,
-        flags: InodeFlags::default(),
-        compression: floatgate_media::ubifs::Compression::None,
+        flags: FileFlags::default(),
+        compression: Compression::None,
         xattr_count: 1,
     }
 }

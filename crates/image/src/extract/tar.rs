@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
-use floatgate_media::ubifs::FileType;
+use floatgate_stack::fs::FileType;
 use tar::{Builder, EntryType, Header};
 
 use super::{Contents, Entry, Target};
@@ -150,7 +150,7 @@ fn pax_records(entry: &Entry<'_>, path: &[u8], link: Option<&[u8]>) -> Vec<(Stri
 }
 
 /// Seconds with nine decimals; times before 1970 are negative as a whole.
-fn decimal(time: floatgate_media::ubifs::Timestamp) -> Vec<u8> {
+fn decimal(time: floatgate_stack::fs::Timestamp) -> Vec<u8> {
     let total = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     let sign = if total < 0 { "-" } else { "" };
     let size = total.unsigned_abs();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use floatgate_media::ubifs::FileType;
+use floatgate_stack::fs::FileType;
 
 use super::source::without_inode;
 use super::{

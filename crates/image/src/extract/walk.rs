@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType};
-use floatgate_stack::ubifs::{Attributes, Error};
+use floatgate_media::ubifs::BLOCK_BYTES;
+use floatgate_stack::fs::{Attributes, Error, FileType};
 
 use super::contents::FileContents;
 use super::source::{Xattrs, without_inode};

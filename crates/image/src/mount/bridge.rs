@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
-use floatgate_stack::ubifs::{AttributeChanges, Attributes, SpaceReport};
+use floatgate_stack::fs::{AttributeChanges, Attributes, DeviceNumber, FileType, Space, Timestamp};
 use fuser::{
     BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
     KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -452,7 +451,7 @@ impl Filesystem for Bridge {
 
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
         match self.ask(|fs| Ok(fs.space())) {
-            Ok(SpaceReport { blocks, free_blocks, available_blocks }) => {
+            Ok(Space { blocks, free_blocks, available_blocks }) => {
                 reply.statfs(blocks, free_blocks, available_blocks, 0, 0, BLOCK, 255, BLOCK);
             }
             Err(errno) => reply.error(code(errno)),

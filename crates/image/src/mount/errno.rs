@@ -1,7 +1,6 @@
 //! Errors of the filesystem as numbers of the host.
 
-use floatgate_stack::VolumeFault;
-use floatgate_stack::ubifs::Error;
+use floatgate_stack::fs::Error;
 use rustix::io::Errno;
 
 /// Error number that a program on the host receives.
@@ -20,11 +19,6 @@ pub const fn errno(error: &Error) -> Errno {
         Error::Unsupported(_) => Errno::OPNOTSUPP,
         Error::ReadOnly => Errno::ROFS,
         Error::NoSpace => Errno::NOSPC,
-        Error::Volume(error) => match error.fault {
-            VolumeFault::NoSpace => Errno::NOSPC,
-            VolumeFault::ReadOnly => Errno::ROFS,
-            _ => Errno::IO,
-        },
         _ => Errno::IO,
     }
 }

@@ -17,13 +17,14 @@ pub use handler::{Answer, Handler, Listed, NewNode, Times};
 
 use std::path::{Path, PathBuf};
 
-use floatgate_media::ubifs::Timestamp;
+use floatgate_stack::fs;
+use floatgate_stack::fs::Timestamp;
+use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
-use floatgate_stack::ubifs::{self, Behaviour};
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
 use super::open::Growth;
-use super::{Access, FileUbifs, Image, ImageError, Lock, Selection};
+use super::{Access, Image, ImageError, ImageFs, Lock, Selection};
 use bridge::Bridge;
 use shared::{Served, Worker};
 
@@ -43,7 +44,7 @@ pub struct MountSetup {
     /// Clock that gives the time stamps of changes.
     pub clock: fn() -> Timestamp,
     /// Takes the failure after which nothing can be written any more, when it happens.
-    pub on_failure: fn(&ubifs::Error),
+    pub on_failure: fn(&fs::Error),
 }
 
 /// Reason for which an image cannot be mounted, or the mount did not end well.
@@ -176,6 +177,6 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock), ImageError> {
     let image = Image::open(path, access)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
-    let fs: FileUbifs = image.mount(&setup.selection, recover, behaviour)?;
+    let fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
     Ok((Handler::new(fs, setup.clock), lock))
 }

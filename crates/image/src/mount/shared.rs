@@ -7,8 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::Error;
+use floatgate_stack::fs::Error;
 use rustix::io::Errno;
 
 use super::{Answer, Handler};
@@ -21,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 const PERIODS_MAX: u32 = 6;
 
 /// A filesystem as a mount has it.
-pub(super) type Served = Handler<Box<dyn Volume>>;
+pub(super) type Served = Handler;
 
 /// The filesystem until the mount ends, and how often it was asked.
 struct State {
@@ -37,7 +36,7 @@ impl State {
         if let Some(error) = self.served.as_ref().and_then(Served::failure)
             && let Some(tell) = self.on_failure.take()
         {
-            tell(error);
+            tell(&error);
         }
     }
 }
@@ -129,13 +128,13 @@ impl Worker {
 ///
 /// # Errors
 /// It could not be written, now or before.
-pub(super) fn unmount<V: Volume + 'static>(served: Handler<V>) -> Result<(), ImageError> {
+pub(super) fn unmount(served: Handler) -> Result<(), ImageError> {
     let mut fs = served.into_fs();
     if let Some(error) = fs.failure() {
-        return Err(ImageError::Interrupted(Box::new(error.clone().into())));
+        return Err(ImageError::Interrupted(Box::new(error.into())));
     }
     if !fs.is_read_only() {
         fs.sync()?;
     }
-    fs.unmount().map(drop).map_err(|(error, _)| error.into())
+    Ok(fs.unmount()?)
 }

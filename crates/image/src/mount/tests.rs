@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use floatgate_media::ubifs::{DeviceNumber, FileType, Timestamp};
-use floatgate_stack::ubifs::{AttributeChanges, Behaviour, Error, FormatOptions, Ubifs};
+use floatgate_stack::fs::{AttributeChanges, DeviceNumber, Error, FileType, Timestamp};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, Store, StoreError, Volume, VolumeGeometry};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -24,13 +24,13 @@ const GEOMETRY: VolumeGeometry = VolumeGeometry {
     read_only: false,
 };
 
-fn handler() -> Handler<RamVolume> {
+fn handler() -> Handler {
     handler_of(RamVolume::new(GEOMETRY))
 }
 
-fn handler_of<V: Volume + 'static>(volume: V) -> Handler<V> {
+fn handler_of<V: Volume + 'static>(volume: V) -> Handler {
     let fs = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default());
-    Handler::new(fs.map_err(|(error, _)| error).unwrap(), || NOW)
+    Handler::new(Box::new(fs.map_err(|(error, _)| error).unwrap()), || NOW)
 }
 
 /// A host's disk that is full at some time.
@@ -70,7 +70,7 @@ fn after_a_failure_of_the_host_nothing_seems_to_be_written() {
     assert_eq!(handler.fsync(waiting), Err(Errno::IO), "it is not on flash, and never will be");
     assert_eq!(handler.write(waiting, 0, b"more", false), Err(Errno::ROFS));
     assert_eq!(handler.read(waiting, 0, 100).unwrap(), b"in memory", "what is known can be read");
-    assert!(matches!(handler.failure(), Some(Error::Volume(_))));
+    assert!(matches!(handler.failure(), Some(Error::Failed(_))));
     assert!(
         matches!(shared::unmount(handler), Err(ImageError::Interrupted(_))),
         "the mount did not end well"
@@ -81,7 +81,7 @@ fn node(name: &[u8], mode: u32) -> NewNode<'_> {
     NewNode { directory: ROOT, name, mode, device: 0, uid: 3, gid: 4 }
 }
 
-fn names(handler: &mut Handler<RamVolume>, inode: u32) -> Vec<(Vec<u8>, u32)> {
+fn names(handler: &mut Handler, inode: u32) -> Vec<(Vec<u8>, u32)> {
     let handle = handler.open_dir(inode).unwrap();
     let mut names = Vec::new();
     // Three at a time, as with a small buffer.
@@ -118,7 +118,7 @@ fn files_are_made_written_and_read() {
     assert_eq!(handler.read(file.inode, 5000, 100).unwrap()[..6], *b"hello\0");
     assert_eq!(handler.read(file.inode, 20_000, 100).unwrap(), b"end");
     assert_eq!(handler.read(file.inode, 30_000, 100).unwrap(), b"");
-    let seek = |handler: &mut Handler<_>, at, hole| handler.seek(file.inode, at, hole);
+    let seek = |handler: &mut Handler, at, hole| handler.seek(file.inode, at, hole);
     assert_eq!(seek(&mut handler, 0, false), Ok(4096));
     assert_eq!(seek(&mut handler, 5000, false), Ok(5000));
     assert_eq!(seek(&mut handler, 5000, true), Ok(8192));
@@ -182,7 +182,7 @@ fn a_list_stays_while_names_come_and_go() {
     let mut seen: Vec<Vec<u8>> = Vec::new();
     loop {
         let (from, mut room) = (seen.len(), 4);
-        let mut take = |_: &mut Handler<_>, entry: Listed<'_>| {
+        let mut take = |_: &mut Handler, entry: Listed<'_>| {
             if room > 0 {
                 seen.push(entry.name.to_vec());
             }

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use floatgate_media::ubifs::{
-    BLOCK_BYTES, Compression, DeviceNumber, FileType, Inode, InodeFlags, MAX_INODE_DATA, MAX_NAME_BYTES,
-    ROOT_INODE, Timestamp,
-};
+use floatgate_media::ubifs::{BLOCK_BYTES, Inode, MAX_INODE_DATA, MAX_NAME_BYTES, ROOT_INODE};
 use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{
-    AttributeChanges, Child, CompressedBlock, Error, File, FilledFile, NewFile, NewKind, Place, SetXattr,
-    Survey, Ubifs,
+use floatgate_stack::fs::{
+    AttributeChanges, CompressedBlock, Compression, DeviceNumber, FileFlags, FileType, FilledFile, NewFile,
+    NewKind, Place, SetXattr, Timestamp,
 };
+use floatgate_stack::ubifs::{Child, Error, File, Survey, Ubifs};
 
 use super::super::ImageError;
 use super::super::extract::show_name;
@@ -147,7 +145,7 @@ impl Fill<'_> {
         let old = self.file(inode);
         let file_type = old.inode.and_then(|inode| inode.file_type()).or(file_type);
         self.lose_attributes(&old, file_type, &path);
-        if old.inode.is_some_and(|inode| inode.flags.contains(InodeFlags::ENCRYPTED)) {
+        if old.inode.is_some_and(|inode| inode.flags.contains(FileFlags::ENCRYPTED)) {
             self.saved.lose(&path, "encrypted: it cannot be written anew");
             return Ok(None);
         }
@@ -393,7 +391,7 @@ impl Fill<'_> {
                         atime: never,
                         mtime: never,
                         ctime: never,
-                        flags: InodeFlags::default(),
+                        flags: FileFlags::default(),
                         compression: None,
                         xattrs: &[],
                     };
@@ -447,10 +445,10 @@ fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
 }
 
 /// Flags of a new file like the old one.
-fn flags(inode: &Inode) -> InodeFlags {
+fn flags(inode: &Inode) -> FileFlags {
     let is_directory = inode.file_type() == Some(FileType::Directory);
-    let dirsync = InodeFlags::DIRSYNC.bits();
-    InodeFlags::from_bits(if is_directory { inode.flags.bits() } else { inode.flags.bits() & !dirsync })
+    let dirsync = FileFlags::DIRSYNC.bits();
+    FileFlags::from_bits(if is_directory { inode.flags.bits() } else { inode.flags.bits() & !dirsync })
 }
 
 fn changes(inode: &Inode) -> AttributeChanges {

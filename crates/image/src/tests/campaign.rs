@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::crc;
-use floatgate_media::ubifs::{Compression, Frame, InodeFlags, Node as Body, Timestamp};
-use floatgate_stack::ubifs::{CompressedBlock, FilledFile, NewFile, NewKind, probe};
+use floatgate_media::ubifs::{Frame, Node as Body};
+use floatgate_stack::fs::{CompressedBlock, Compression, FileFlags, FilledFile, NewFile, NewKind, Timestamp};
+use floatgate_stack::ubifs::probe;
 
 use super::tree::{Kept, Random};
 use super::*;
@@ -42,7 +43,7 @@ fn put(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>
         atime: time,
         mtime: time,
         ctime: time,
-        flags: InodeFlags::default(),
+        flags: FileFlags::default(),
         compression: None,
         xattrs: if has_xattr { &xattr } else { &[] },
     };

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use floatgate_media::ubi::LAYOUT_VOLUME;
-use floatgate_stack::ubifs::{MountOptions, NewFile, NewKind, Rename};
+use floatgate_stack::fs::{NewFile, NewKind, Rename};
+use floatgate_stack::ubifs::MountOptions;
 use tempfile::TempDir;
 
 use super::*;
@@ -212,7 +213,7 @@ fn what_was_not_unmounted_is_recoverable() {
         fs.sync().unwrap();
         populate(fs, 1);
         let root = fs.root();
-        let names = [b"tty", b"fee"].map(|name| floatgate_stack::ubifs::Name { directory: root, name });
+        let names = [b"tty", b"fee"].map(|name| floatgate_stack::fs::Name { directory: root, name });
         fs.rename(names[0], names[1], Rename::Replace).unwrap();
         let all = fs.read_dir(root, None, usize::MAX).unwrap();
         all.iter().for_each(|entry| fs.fsync(entry.inode).unwrap());
@@ -555,10 +556,10 @@ fn differences_are_told() {
         let root = fs.root();
         fs.unlink(root, b"pipe").unwrap();
         fs.unlink(root, b"second name").unwrap();
-        let sparse = fs.resolve(b"/sparse").unwrap();
+        let sparse = fs.lookup(1, b"sparse").unwrap();
         fs.write(sparse, 300_003, b"X").unwrap();
-        let file = fs.resolve(b"/dir-1/file-9000").unwrap();
-        fs.set_xattr(file, b"user.size", b"9001", floatgate_stack::ubifs::SetXattr::Any).unwrap();
+        let file = fs.lookup(1, b"dir-1").and_then(|dir| fs.lookup(dir, b"file-9000")).unwrap();
+        fs.set_xattr(file, b"user.size", b"9001", floatgate_stack::fs::SetXattr::Any).unwrap();
         let new = NewFile { kind: NewKind::Fifo, permissions: 0o600, uid: 0, gid: 0 };
         fs.create(root, b"new", &new).unwrap();
     });

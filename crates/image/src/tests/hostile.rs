@@ -94,7 +94,7 @@ fn little(clean: bool) -> Vec<u8> {
 }
 
 fn little_tree(fs: &mut Ubifs<dyn Volume>) {
-    use floatgate_stack::ubifs::{NewFile, NewKind, SetXattr};
+    use floatgate_stack::fs::{NewFile, NewKind, SetXattr};
     let file = |kind| NewFile { kind, permissions: 0o644, uid: 0, gid: 0 };
     let root = fs.root();
     for number in 0..6 {
@@ -210,15 +210,15 @@ fn make(
     fs: &mut Ubifs<dyn Volume>,
     directory: u32,
     name: &[u8],
-    kind: floatgate_stack::ubifs::NewKind<'_>,
+    kind: floatgate_stack::fs::NewKind<'_>,
 ) -> u32 {
-    let file = floatgate_stack::ubifs::NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+    let file = floatgate_stack::fs::NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
     fs.create(directory, name, &file).unwrap()
 }
 
 #[test]
 fn names_that_lead_elsewhere_are_listed_and_not_made() {
-    use floatgate_stack::ubifs::NewKind;
+    use floatgate_stack::fs::NewKind;
     let image = simple(|fs| {
         let root = fs.root();
         for name in [&b"aa"[..], b"b", b"ccc", b"good"] {
@@ -247,7 +247,7 @@ fn names_that_lead_elsewhere_are_listed_and_not_made() {
 
 #[test]
 fn a_name_that_is_there_twice_is_made_once() {
-    use floatgate_stack::ubifs::NewKind;
+    use floatgate_stack::fs::NewKind;
     let image = simple(|fs| {
         let root = fs.root();
         make(fs, root, b"link", NewKind::Symlink(b"/tmp"));
@@ -263,7 +263,7 @@ fn a_name_that_is_there_twice_is_made_once() {
 
 #[test]
 fn links_in_the_target_are_not_followed() {
-    use floatgate_stack::ubifs::NewKind;
+    use floatgate_stack::fs::NewKind;
     let image = simple(|fs| {
         let root = fs.root();
         let directory = make(fs, root, b"dir", NewKind::Directory);
@@ -285,7 +285,7 @@ fn links_in_the_target_are_not_followed() {
 
 #[test]
 fn limits_are_kept_and_said() {
-    use floatgate_stack::ubifs::NewKind;
+    use floatgate_stack::fs::NewKind;
     let image = simple(|fs| {
         let root = fs.root();
         let bomb = make(fs, root, b"bomb", NewKind::Regular);
@@ -310,7 +310,7 @@ fn limits_are_kept_and_said() {
 
 #[test]
 fn a_large_hole_takes_no_room_in_a_directory() {
-    use floatgate_stack::ubifs::NewKind;
+    use floatgate_stack::fs::NewKind;
     let image = simple(|fs| {
         let root = fs.root();
         let bomb = make(fs, root, b"sparse", NewKind::Regular);

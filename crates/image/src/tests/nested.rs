@@ -1,8 +1,8 @@
 //! Images within images: a file as a whole is explained by what begins first, whatever is in its files and volumes.
 
 use floatgate_media::ubi::VolumeType;
-use floatgate_media::ubifs::{Compression, ROOT_INODE};
-use floatgate_stack::ubifs::{NewFile, NewKind};
+use floatgate_media::ubifs::ROOT_INODE;
+use floatgate_stack::fs::{Compression, NewFile, NewKind};
 
 use super::tree::Random;
 use super::*;

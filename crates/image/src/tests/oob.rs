@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use floatgate_stack::ubifs::Rename;
+use floatgate_stack::fs::Rename;
 use tempfile::TempDir;
 
 use super::*;
@@ -81,7 +81,7 @@ fn image(clean: bool) -> Vec<u8> {
         fs.sync().unwrap();
         populate(fs, 1);
         let root = fs.root();
-        let names = [b"tty", b"fee"].map(|name| floatgate_stack::ubifs::Name { directory: root, name });
+        let names = [b"tty", b"fee"].map(|name| floatgate_stack::fs::Name { directory: root, name });
         fs.rename(names[0], names[1], Rename::Replace).unwrap();
         let all = fs.read_dir(root, None, usize::MAX).unwrap();
         all.iter().for_each(|entry| fs.fsync(entry.inode).unwrap());

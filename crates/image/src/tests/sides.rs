@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use floatgate_stack::ubifs::{NewFile, NewKind};
+use floatgate_stack::fs::{NewFile, NewKind};
 use tempfile::TempDir;
 
 use super::*;
@@ -57,7 +57,7 @@ fn what_differs_from_a_tar_is_told() {
     };
     edited(&|fs| {
         let root = fs.root();
-        let file = fs.resolve(b"/dir-1/file-9000").unwrap();
+        let file = fs.lookup(1, b"dir-1").and_then(|dir| fs.lookup(dir, b"file-9000")).unwrap();
         fs.write(file, 5000, b"other words").unwrap();
         fs.unlink(root, b"pipe").unwrap();
         make_new(fs);

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use floatgate_media::ubifs::{Compression, DeviceNumber, Timestamp};
 use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{AttributeChanges, NewFile, NewKind, SetXattr, Ubifs};
+use floatgate_stack::fs::{
+    AttributeChanges, Compression, DeviceNumber, NewFile, NewKind, SetXattr, Timestamp,
+};
+use floatgate_stack::ubifs::Ubifs;
 
 use crate::extract::{Contents, Entry, Target};
 

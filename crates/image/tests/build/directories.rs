@@ -2,8 +2,8 @@
 
 use crate::support::{bytes, mount, options, tree, try_build};
 use floatgate_image::build::{BuildError, Container, Source};
-use floatgate_image::extract::{DirectoryTarget, ExtractLimits, extract};
-use floatgate_media::ubifs::{Compression, DeviceNumber, Timestamp};
+use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Mounted, extract};
+use floatgate_stack::fs::{Compression, DeviceNumber, Timestamp};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// A tree with what needs no rights to be made; the names in this order, or the other way round.
-fn write(root: &Path, reversed: bool) {
+pub(crate) fn write(root: &Path, reversed: bool) {
     let mut names: Vec<String> = (0..300).map(|number| format!("deep/er/file {number}")).collect();
     if reversed {
         names.reverse();
@@ -48,10 +48,10 @@ fn set_times(path: &Path) {
     }
 }
 
-type Metadata = (u32, u64, u64, (i64, i64), Vec<u8>);
+pub(crate) type Metadata = (u32, u64, u64, (i64, i64), Vec<u8>);
 
 /// What is in a directory: mode, links, size, time, contents.
-fn listed(root: &Path, path: &Path, found: &mut BTreeMap<String, Metadata>) {
+pub(crate) fn listed(root: &Path, path: &Path, found: &mut BTreeMap<String, Metadata>) {
     for entry in fs::read_dir(path).unwrap() {
         let path = entry.unwrap().path();
         let status = fs::symlink_metadata(&path).unwrap();
@@ -78,7 +78,7 @@ fn a_directory_comes_back() {
     assert_eq!(built.losses(), [""; 0]);
     let mut target = DirectoryTarget::new(&to, false).unwrap();
     let limits = ExtractLimits::default();
-    let extracted = extract(&mut mount(&built.path()), &mut target, &limits, &|_| {}).unwrap();
+    let extracted = extract(&mut Mounted(&mut *mount(&built.path())), &mut target, &limits, &|_| {}).unwrap();
     assert_eq!(extracted.losses, []);
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     listed(&from, &from, &mut before);

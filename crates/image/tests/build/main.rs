@@ -7,6 +7,8 @@
 )]
 
 mod directories;
+mod foreign;
+mod memory;
 mod support;
 mod tars;
 mod volumes;

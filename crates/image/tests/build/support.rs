@@ -3,8 +3,8 @@
 use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, FlashShape, Overrides, Source, build,
 };
-use floatgate_image::{Access, FileUbifs, Image, Selection};
-use floatgate_media::ubifs::{Compression, DeviceNumber, InodeFlags, Timestamp};
+use floatgate_image::{Access, Image, ImageFs, Selection};
+use floatgate_stack::fs::{Compression, DeviceNumber, FileFlags, Timestamp};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -71,7 +71,7 @@ pub(crate) fn from_tar(tar: &[u8], options: &BuildOptions) -> Result<Built1, Bui
     try_build(&Source::Tar(path), options)
 }
 
-pub(crate) fn mount(path: &Path) -> FileUbifs {
+pub(crate) fn mount(path: &Path) -> ImageFs {
     let image = Image::open(path, Access::Read).unwrap();
     image.mount(&Selection::default(), false, Behaviour::default()).unwrap()
 }
@@ -83,7 +83,7 @@ pub(crate) struct Seen {
     pub(crate) owner: (u32, u32),
     pub(crate) links: u32,
     pub(crate) mtime: Timestamp,
-    pub(crate) flags: InodeFlags,
+    pub(crate) flags: FileFlags,
     pub(crate) device: Option<DeviceNumber>,
     pub(crate) size: u64,
     /// Of a regular file, or the target of a symbolic link.
@@ -96,7 +96,7 @@ pub(crate) struct Seen {
 /// All files of an image by their path; the root's is empty.
 pub(crate) fn tree(path: &Path) -> BTreeMap<Vec<u8>, Seen> {
     let mut fs = mount(path);
-    assert_eq!(fs.check().unwrap(), [], "{}", path.display());
+    assert_eq!(fs.check().unwrap(), [""; 0], "{}", path.display());
     let root = fs.root();
     let mut found = BTreeMap::from([(Vec::new(), seen(&mut fs, root))]);
     let mut open = vec![(Vec::new(), root)];
@@ -113,7 +113,7 @@ pub(crate) fn tree(path: &Path) -> BTreeMap<Vec<u8>, Seen> {
     found
 }
 
-fn seen(fs: &mut FileUbifs, inode: u32) -> Seen {
+fn seen(fs: &mut ImageFs, inode: u32) -> Seen {
     let attributes = fs.attributes(inode).unwrap();
     let mut xattrs: Vec<(Vec<u8>, Vec<u8>)> = fs
         .list_xattrs(inode)

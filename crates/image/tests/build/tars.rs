@@ -2,7 +2,7 @@
 
 use crate::support::{SHAPES, Seen, bytes, from_tar, options, shape, tree};
 use floatgate_image::build::{BuildError, Container};
-use floatgate_media::ubifs::{Compression, DeviceNumber, Timestamp};
+use floatgate_stack::fs::{Compression, DeviceNumber, Timestamp};
 use std::collections::BTreeMap;
 use tar::{EntryType, Header};
 

@@ -4,7 +4,7 @@ use crate::support::{SHAPES, bytes, from_tar, options, shape};
 use floatgate_image::build::Container;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_image::{Access, Image, Selection};
-use floatgate_media::ubifs::Compression;
+use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::Behaviour;
 use std::path::{Path, PathBuf};
 

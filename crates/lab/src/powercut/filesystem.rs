@@ -1,17 +1,17 @@
 //! The filesystem that loses power: made, attached, mounted.
 
-use floatgate_media::ubifs::{Compression, KeyHash};
-use floatgate_stack::Volume;
+use floatgate_media::ubifs::KeyHash;
+use floatgate_stack::fs::{Compression, Error, FileSystem, NewFile, NewKind};
 use floatgate_stack::ubi::{AttachOptions, FastmapUse};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits, NewFile, NewKind};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits};
 
 use super::chip::Powered;
 use super::flash::MAX_BAD_PER_1024;
 use super::random::Random;
-use crate::machine::{self, Layers, OnUbi};
+use crate::machine::{Layers, Mounted};
 
 pub(super) type Device = Box<dyn Powered>;
-pub(super) type Fs = OnUbi<Device>;
+pub(super) type Fs = Box<dyn Mounted<Device>>;
 
 /// The file that fills a small filesystem.
 pub(super) const BALLAST: &[u8] = b"ballast";
@@ -121,7 +121,7 @@ impl Recipe {
         let now = flash.now();
         let mut fs = self.layers().make(flash, now, self.lebs(seed))?;
         if self.variant.small {
-            fill(&mut fs, seed).map_err(|error| error.to_string())?;
+            fill(&mut *fs, seed).map_err(|error| error.to_string())?;
         }
         Ok(fs)
     }
@@ -143,17 +143,17 @@ impl Recipe {
     /// Attaches and mounts, as after power has come back. With the error comes the flash.
     pub(super) fn mount(&self, mut flash: Device) -> Result<Fs, (String, Device)> {
         let now = flash.now();
-        self.layers().mount(flash, now)
+        self.layers().mount(flash, now, &mut |_, _| {})
     }
 
     /// Unmounts, detaches and gives the flash back.
     pub(super) fn unmount(fs: Fs) -> Result<Device, (String, Device)> {
-        machine::unmount(fs).map(|(flash, _)| flash)
+        fs.give_back().map(|(flash, _)| flash)
     }
 }
 
 /// Fills most of the filesystem with files that do not compress, and makes holes in them, so that garbage has to be collected.
-fn fill(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
+fn fill(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     let mut random = Random::of(seed, 2);
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
     let root = fs.root();
@@ -176,17 +176,10 @@ fn fill(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
 
 /// Flash operations so far.
 pub(super) fn operations(fs: &Fs) -> u64 {
-    fs.volume().ubi().mtd().operations()
+    fs.device().operations()
 }
 
-/// Flash of a filesystem that has lost its power.
-pub(super) fn abandon(fs: Fs) -> Device {
-    fs.abandon().into_ubi().into_mtd()
-}
-
-/// Lets UBI do its background work as far as it gets in a second.
+/// Lets the layers do their background work as far as it gets in a second.
 pub(super) fn idle(fs: &mut Fs) {
-    let volume = fs.volume_mut();
-    let later = volume.now() + floatgate_mtd::Nanos::from_ms(1000);
-    volume.wait_until(later);
+    fs.wait_until(fs.now() + floatgate_mtd::Nanos::from_ms(1000));
 }

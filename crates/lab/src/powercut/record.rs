@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::filesystem::{Device, Fs, Recipe, Variant, operations};
 use super::state::{FileNow, FileStates, Tree};
 use super::workload::{self, Durable, Known, Step};
-use floatgate_stack::ubifs::Rename;
+use floatgate_stack::fs::Rename;
 
 /// Reason why a workload cannot be explored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -183,7 +183,7 @@ impl Recorder {
     fn settle_file(&mut self, fs: &mut Fs, inode: u32) -> Result<(), String> {
         match FileNow::read(fs, inode) {
             Ok(now) => Arc::make_mut(self.files.entry(inode).or_default()).settle(&now),
-            Err(floatgate_stack::ubifs::Error::NotFound) => drop(self.files.remove(&inode)),
+            Err(floatgate_stack::fs::Error::NotFound) => drop(self.files.remove(&inode)),
             Err(error) => return Err(error.to_string()),
         }
         Ok(())

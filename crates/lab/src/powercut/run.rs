@@ -3,10 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use floatgate_mtd::power_cut::Cut;
-use floatgate_stack::ubi::PebState;
-use floatgate_stack::ubifs::{Error, Name, NewFile, NewKind, Rename};
+use floatgate_stack::fs::{Error, FileSystem, Name, NewFile, NewKind, Rename};
 
-use super::filesystem::{BALLAST, Device, Fs, Recipe, abandon, operations};
+use super::filesystem::{BALLAST, Device, Fs, Recipe, operations};
 use super::id::{CutAt, End};
 use super::random::Random;
 use super::record::{Moment, Recording};
@@ -76,14 +75,10 @@ fn run_cuts(recording: &Recording, cuts: &[CutAt]) -> Result<Recovered, String> 
 fn cut_step(recording: &Recording, moment: &Moment, cut: CutAt) -> Result<Device, String> {
     let (mut fs, mut known) = (moment.fs.clone(), moment.known.clone());
     let nth = cut.operation - moment.operations.start() + 1;
-    order(
-        fs.volume_mut().ubi_mut().mtd_mut(),
-        CutAt { operation: nth, ..cut },
-        recording.seed ^ cut.operation,
-    );
+    order(fs.device_mut(), CutAt { operation: nth, ..cut }, recording.seed ^ cut.operation);
     let ended = workload::run(fs, &recording.recipe, &mut known, &moment.step, moment.number);
     let (mut flash, what) = match ended {
-        Ok((fs, _)) => (abandon(fs), "without an error".to_owned()),
+        Ok((fs, _)) => (fs.abandon(), "without an error".to_owned()),
         Err((what, flash)) => (flash, what),
     };
     if !flash.is_lost() {
@@ -97,7 +92,7 @@ fn cut_step(recording: &Recording, moment: &Moment, cut: CutAt) -> Result<Device
 fn cut_recovery(recording: &Recording, mut flash: Device, cut: CutAt, number: u64) -> Result<Device, String> {
     order(&mut flash, cut, recording.seed ^ cut.operation.rotate_left(8) ^ number.rotate_left(16));
     match recording.recipe.mount(flash) {
-        Ok(fs) => Ok(abandon(fs)),
+        Ok(fs) => Ok(fs.abandon()),
         Err((what, flash)) if !flash.is_lost() => Err(format!("before cut {}: {what}", number + 1)),
         Err((_, flash)) => Ok(flash),
     }
@@ -189,22 +184,22 @@ impl Everything {
 
 /// The filesystem can be used and mounted again, and all its space is there. Returns how many PEBs are bad.
 fn go_on(recipe: &Recipe, mut fs: Fs, seed: u64, cuts: u64) -> Result<u32, String> {
-    use_it(&mut fs, seed).map_err(|error| format!("using the filesystem: {error}"))?;
+    use_it(&mut *fs, seed).map_err(|error| format!("using the filesystem: {error}"))?;
     adds_up(&mut fs, cuts)?;
     let before = Everything::read(&mut fs)?;
     // As often as not without being unmounted: everything is on flash.
     let flash = if Random::new(seed).once_in(2) {
-        abandon(fs)
+        fs.abandon()
     } else {
         Recipe::unmount(fs).map_err(|(what, _)| what)?
     };
     let mut fs = recipe.mount(flash).map_err(|(what, _)| format!("mounting again: {what}"))?;
     before.require(&mut fs)?;
-    Ok(fs.volume().ubi().info().bad_pebs)
+    Ok(fs.census().bad)
 }
 
 /// A new file can be made, written and moved, an old one removed, and everything be brought to flash.
-fn use_it(fs: &mut Fs, seed: u64) -> floatgate_stack::ubifs::Result<()> {
+fn use_it(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
     let root = fs.root();
     let name = |name| Name { directory: root, name };
@@ -231,15 +226,12 @@ fn adds_up(fs: &mut Fs, cuts: u64) -> Result<(), String> {
     if let Some(first) = found.first() {
         return Err(format!("{first} ({} in all)", found.len()));
     }
-    let pebs = || fs.volume().ubi().pebs();
-    let lost = pebs().find(|peb| matches!(peb.state, PebState::Pending | PebState::Alien));
-    if let Some(peb) = lost {
-        return Err(format!("PEB {} is lost: {:?}", peb.pnum, peb.state));
+    let census = fs.census();
+    if let Some(lost) = census.lost {
+        return Err(lost);
     }
-    let aside =
-        pebs().filter(|peb| matches!(peb.state, PebState::Erroneous | PebState::Corrupted)).count() as u64;
-    if aside > cuts {
-        return Err(format!("PEBs set aside: {aside}, after {}", count(cuts, "cut")));
+    if census.aside > cuts {
+        return Err(format!("PEBs set aside: {}, after {}", census.aside, count(cuts, "cut")));
     }
     Ok(())
 }

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{DeviceNumber, FileType};
-use floatgate_stack::ubifs::{Attributes, Result};
+use floatgate_stack::fs::{Attributes, DeviceNumber, FileType, Result};
 
 use super::filesystem::Fs;
 

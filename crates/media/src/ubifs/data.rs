@@ -4,25 +4,12 @@ use super::BLOCK_BYTES;
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
 use crate::error::{MediaError, require};
-use crate::wire::{Wire, codes, layout, store};
+use crate::file::Compression;
+use crate::wire::{Wire, layout, store};
 
 const KEY_AT: usize = 24;
 const SIZE_AT: usize = 40;
 const COMPRESSION_AT: usize = 44;
-
-codes! {
-    /// Compression of a data node.
-    pub enum Compression(u16) {
-        /// Not at all.
-        None = 0,
-        /// LZO1X.
-        Lzo = 1,
-        /// Raw deflate, without zlib's header.
-        Zlib = 2,
-        /// Zstandard.
-        Zstd = 3,
-    }
-}
 
 layout! {
     /// Fixed fields of a data node.

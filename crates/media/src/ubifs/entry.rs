@@ -1,9 +1,10 @@
 //! Directory entries and names of extended attributes: `docs/spec/ubifs.md#entry-node`.
 
+use super::MAX_NAME_BYTES;
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
-use super::{FileType, MAX_NAME_BYTES};
 use crate::error::{MediaError, Reason, require};
+use crate::file::FileType;
 use crate::wire::{Wire, layout, span, store};
 
 const KEY_AT: usize = 24;

@@ -1,12 +1,12 @@
 //! Inode nodes: `docs/spec/ubifs.md#inode-node`.
 
-use super::data::Compression;
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
 use super::{MAX_FILE_BYTES, MAX_INODE_DATA};
 use crate::error::{MediaError, Reason, require};
-use crate::flags::flags;
-use crate::wire::{Wire, codes, layout, store};
+use crate::file::Compression;
+use crate::file::{FileFlags, FileType, Timestamp};
+use crate::wire::{Wire, layout, store};
 
 const KEY_AT: usize = 24;
 const SIZE_AT: usize = 48;
@@ -17,111 +17,6 @@ const COMPRESSION_AT: usize = 132;
 
 /// Longest list of extended attributes' names, bytes, as `listxattr` returns it (Linux, XATTR_LIST_MAX).
 const MAX_XATTR_LIST: u64 = 65536;
-
-codes! {
-    /// Type of a file.
-    pub enum FileType(u8) {
-        /// A regular file.
-        Regular = 0,
-        /// A directory.
-        Directory = 1,
-        /// A symbolic link.
-        Symlink = 2,
-        /// A block device.
-        BlockDevice = 3,
-        /// A character device.
-        CharacterDevice = 4,
-        /// A named pipe.
-        Fifo = 5,
-        /// A socket.
-        Socket = 6,
-    }
-}
-
-impl FileType {
-    /// The type in the upper bits of a POSIX mode, if there is one.
-    #[must_use]
-    pub const fn from_mode(mode: u32) -> Option<Self> {
-        match mode >> 12 {
-            0o01 => Some(Self::Fifo),
-            0o02 => Some(Self::CharacterDevice),
-            0o04 => Some(Self::Directory),
-            0o06 => Some(Self::BlockDevice),
-            0o10 => Some(Self::Regular),
-            0o12 => Some(Self::Symlink),
-            0o14 => Some(Self::Socket),
-            _ => None,
-        }
-    }
-}
-
-flags! {
-    /// Flags of an inode.
-    pub struct InodeFlags(u32) {
-        /// New data are compressed.
-        COMPRESS = 0,
-        /// Every write waits until it is on flash.
-        SYNC = 1,
-        /// The file cannot be changed.
-        IMMUTABLE = 2,
-        /// Data can only be appended.
-        APPEND = 3,
-        /// Changes of the directory wait until they are on flash.
-        DIRSYNC = 4,
-        /// The inode holds the value of an extended attribute.
-        XATTR = 5,
-        /// Names or data are encrypted.
-        ENCRYPTED = 6,
-    }
-}
-
-/// A point in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
-pub struct Timestamp {
-    /// Seconds since 1970.
-    pub seconds: i64,
-    /// Nanoseconds after that.
-    pub nanoseconds: u32,
-}
-
-/// Major and minor number of a device file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DeviceNumber {
-    /// The driver, 12 bits.
-    pub major: u32,
-    /// The device of that driver, 20 bits.
-    pub minor: u32,
-}
-
-impl DeviceNumber {
-    /// Reads what an inode of a device file has attached: 4 bytes ("new") or 8 ("huge"), with the same bits.
-    #[must_use]
-    pub fn parse(data: &[u8]) -> Option<Self> {
-        let bits = match data.len() {
-            4 => u32::take(data, 0),
-            // Linux drops the upper half.
-            8 => u32::take(data, 0),
-            _ => return None,
-        };
-        Some(Self { major: bits >> 8 & 0xFFF, minor: bits & 0xFF | bits >> 12 & 0xF_FF00 })
-    }
-
-    /// The 4 bytes that Linux attaches; `None` if a number has too many bits.
-    #[must_use]
-    pub fn emit(&self) -> Option<[u8; 4]> {
-        if self.major >> 12 != 0 || self.minor >> 20 != 0 {
-            return None;
-        }
-        Some((self.minor & 0xFF | self.major << 8 | (self.minor & 0xF_FF00) << 12).to_le_bytes())
-    }
-
-    /// The 8-byte form, with the upper half zero; `None` if a number has too many bits.
-    #[must_use]
-    pub fn emit_huge(&self) -> Option<[u8; 8]> {
-        let [a, b, c, d] = self.emit()?;
-        Some([a, b, c, d, 0, 0, 0, 0])
-    }
-}
 
 layout! {
     /// An inode without what is attached to it.
@@ -153,7 +48,7 @@ layout! {
         /// Type and permissions, as in POSIX.
         104 => mode: u32,
         /// Flags of the inode.
-        108 => flags: InodeFlags,
+        108 => flags: FileFlags,
         /// Bytes attached; kept, without the bytes, when the inode is being deleted.
         112 => data_len: u32,
         /// Extended attributes.
@@ -195,7 +90,7 @@ impl Inode {
     /// True when the inode holds the value of an extended attribute.
     #[must_use]
     pub const fn is_xattr(&self) -> bool {
-        self.flags.contains(InodeFlags::XATTR)
+        self.flags.contains(FileFlags::XATTR)
     }
 }
 

@@ -25,11 +25,11 @@ mod padding;
 mod superblock;
 
 pub use auth::{AuthNode, HashAlgorithm, SignatureNode, SignatureType, hmac_parts};
-pub use data::{Block, Compression, DataNode};
+pub use data::{Block, DataNode};
 pub use entry::{Entry, EntryNode};
 pub use header::{Frame, Group, NodeBody, NodeType, Stamp};
 pub use index::{Branch, IndexNode};
-pub use inode::{DeviceNumber, FileType, Inode, InodeFlags, InodeNode, Timestamp};
+pub use inode::{Inode, InodeNode};
 pub use journal::{CommitStart, OrphanNode, Reference, Truncation};
 pub use key::{Key, KeyHash, KeyType};
 pub use limits::Limits;

@@ -2,8 +2,9 @@
 
 use super::header::fixed_nodes;
 use super::{Branch, NON_DATA_HEADS};
-use super::{Compression, FORMAT_VERSION, HashAlgorithm, KeyHash, LOG_LEB, MAX_HASH_BYTES, index::IndexNode};
+use super::{FORMAT_VERSION, HashAlgorithm, KeyHash, LOG_LEB, MAX_HASH_BYTES, index::IndexNode};
 use crate::error::{MediaError, Reason, require};
+use crate::file::Compression;
 use crate::flags::flags;
 use crate::wire::layout;
 

@@ -1,5 +1,6 @@
 //! Sizes and areas of a mounted filesystem. They never change while it is mounted.
 
+pub(crate) use crate::fs::Place;
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::{BLOCK_BYTES, Limits, Superblock, SuperblockFlags};
 
@@ -13,17 +14,6 @@ pub(crate) const MAX_DATA_NODE_BYTES: u32 = 48 + BLOCK_BYTES;
 
 /// Bytes of the smallest node worth room for: a data node with next to nothing in it. Linux: `MIN_WRITE_SZ`.
 pub(crate) const MIN_WRITE_BYTES: u32 = 48 + 8;
-
-/// A node's place in the main area (or the log). `len` is the length without alignment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// LEB number (Linux: lnum).
-    pub lnum: u32,
-    /// Offset in the LEB, bytes (Linux: offs).
-    pub offset: u32,
-    /// Length in bytes; 0 for no node.
-    pub len: u32,
-}
 
 impl Place {
     /// Bytes with the alignment to 8 that follows.

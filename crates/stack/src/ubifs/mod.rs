@@ -7,6 +7,7 @@ pub mod compress;
 mod core;
 mod error;
 mod files;
+mod filesystem;
 mod gc;
 mod io;
 mod journal;
@@ -27,12 +28,8 @@ mod wbuf;
 pub use auth::{AuthKey, Authenticate, Authentication, Checked};
 pub use check::Inconsistency;
 pub use error::{Error, Result};
-pub use files::{
-    AttributeChanges, Attributes, Behaviour, CompressedBlock, DirEntry, FilledFile, Name, NewFile, NewKind,
-    Rename, SetXattr, Ubifs,
-};
-pub use layout::{Head, Place};
+pub use files::{Behaviour, Ubifs};
+pub use layout::Head;
 pub use limits::Limits;
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
-pub use space::SpaceReport;
 pub use survey::{Child, DataBlock, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};

@@ -1,7 +1,8 @@
 //! Samples, and what a mounted filesystem shows.
 
-use floatgate_media::ubifs::FileType;
-use floatgate_stack::ubifs::{Attributes, Authenticate, Behaviour, Error, MountOptions, Result, Ubifs};
+use floatgate_media::file::FileType;
+use floatgate_stack::fs::Attributes;
+use floatgate_stack::ubifs::{Authenticate, Behaviour, Error, MountOptions, Result, Ubifs};
 use floatgate_stack::{RamVolume, Volume, VolumeGeometry};
 use std::collections::BTreeMap;
 

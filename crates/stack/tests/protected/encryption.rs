@@ -1,12 +1,10 @@
 //! Encrypted names and contents: listed as what they are, and preserved.
 
 use super::common::{Tree, unpack, volume, walk};
-use floatgate_media::ubifs::FileType;
+use floatgate_media::file::FileType;
 use floatgate_stack::RamVolume;
-use floatgate_stack::ubifs::{
-    AttributeChanges, Behaviour, Error, MountOptions, Name, NewFile, NewKind, Rename, SetXattr, Severity,
-    Survey, Ubifs,
-};
+use floatgate_stack::fs::{AttributeChanges, Name, NewFile, NewKind, Rename, SetXattr};
+use floatgate_stack::ubifs::{Behaviour, Error, MountOptions, Severity, Survey, Ubifs};
 use std::collections::BTreeMap;
 
 const ENCRYPTED: &[u8] = include_bytes!("../samples/encrypted.ubifs.zst");

@@ -3,10 +3,12 @@
 use super::authentication::{sample, with_key};
 use super::common::{LEB, PAGE, mount, path, walk};
 use super::signer::{Chain, authenticate_masters, chain, chain_hmac, reseal};
+use floatgate_media::file::{Compression, FileType};
 use floatgate_media::ubifs::{
-    AuthNode, Block, Compression, DataNode, Entry, EntryNode, FileType, Group, Inode, InodeNode, Key,
-    KeyHash, NodeBody, ROOT_INODE, Reference, Stamp, pad,
+    AuthNode, Block, DataNode, Entry, EntryNode, Group, Inode, InodeNode, Key, KeyHash, NodeBody, ROOT_INODE,
+    Reference, Stamp, pad,
 };
+use floatgate_stack::fs::FileSystem;
 use floatgate_stack::ubifs::{Authenticate, Error, Result};
 use sha2::Digest;
 

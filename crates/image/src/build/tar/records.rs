@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use floatgate_media::ubifs::Timestamp;
+use floatgate_stack::fs::Timestamp;
 
 use super::super::item::Xattrs;
 

@@ -1,8 +1,6 @@
 //! New files, and what directories hold.
 
-use floatgate_media::ubifs::{DeviceNumber, FileType};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Attributes, DirEntry, Error, NewFile, NewKind};
+use floatgate_stack::fs::{Attributes, DeviceNumber, DirEntry, Error, FileType, NewFile, NewKind};
 use rustix::io::Errno;
 
 use super::{Answer, Handler, named, number};
@@ -53,7 +51,7 @@ pub(in crate::mount) const fn pack_device(device: DeviceNumber) -> u32 {
     device.minor & 0xFF | (device.major & 0xFFF) << 8 | (device.minor & 0xF_FF00) << 12
 }
 
-impl<V: Volume + 'static> Handler<V> {
+impl Handler {
     /// Makes a file of any kind but a symbolic link.
     ///
     /// # Errors

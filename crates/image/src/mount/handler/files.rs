@@ -1,8 +1,6 @@
 //! What files hold.
 
-use floatgate_media::ubifs::{FileType, InodeFlags, Timestamp};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{AttributeChanges, Attributes, Error};
+use floatgate_stack::fs::{AttributeChanges, Attributes, Error, FileFlags, FileType, Timestamp};
 use rustix::io::Errno;
 
 use super::{Answer, Handler, errno, number};
@@ -14,17 +12,17 @@ const BLOCK: u64 = 4096;
 const BATCH: usize = 1024;
 
 /// Flags of `FS_IOC_GETFLAGS` (Linux, `include/uapi/linux/fs.h`) and UBIFS's.
-const FLAGS: [(u32, InodeFlags); 5] = [
-    (0x4, InodeFlags::COMPRESS),
-    (0x8, InodeFlags::SYNC),
-    (0x10, InodeFlags::IMMUTABLE),
-    (0x20, InodeFlags::APPEND),
-    (0x1_0000, InodeFlags::DIRSYNC),
+const FLAGS: [(u32, FileFlags); 5] = [
+    (0x4, FileFlags::COMPRESS),
+    (0x8, FileFlags::SYNC),
+    (0x10, FileFlags::IMMUTABLE),
+    (0x20, FileFlags::APPEND),
+    (0x1_0000, FileFlags::DIRSYNC),
 ];
 
 /// Flags of `FS_IOC_FSGETXATTR`, which has no more of those.
-const XFLAGS: [(u32, InodeFlags); 3] =
-    [(0x8, InodeFlags::IMMUTABLE), (0x10, InodeFlags::APPEND), (0x20, InodeFlags::SYNC)];
+const XFLAGS: [(u32, FileFlags); 3] =
+    [(0x8, FileFlags::IMMUTABLE), (0x10, FileFlags::APPEND), (0x20, FileFlags::SYNC)];
 
 /// Times to set; `None` for those that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +40,7 @@ const fn set_id_bits(mode: u32) -> u32 {
     mode & (0o4000 | group)
 }
 
-impl<V: Volume + 'static> Handler<V> {
+impl Handler {
     /// Changes attributes and times. With its owner a file loses the bits that let it run as another user.
     ///
     /// # Errors
@@ -152,7 +150,7 @@ impl<V: Volume + 'static> Handler<V> {
     /// No space, failures of the volume; with them, also any later time: what waited in memory never gets to flash.
     pub fn fsync(&mut self, inode: u32) -> Answer<()> {
         if let Some(error) = self.fs.failure() {
-            return Err(errno(error));
+            return Err(errno(&error));
         }
         if self.fs.is_read_only() { Ok(()) } else { self.fs.fsync(inode).map_err(number) }
     }
@@ -234,7 +232,7 @@ impl<V: Volume + 'static> Handler<V> {
         }
         let flags =
             FLAGS.iter().filter(|(bit, _)| bits & bit != 0).fold(0, |flags, (_, flag)| flags | flag.bits());
-        let flags = Some(InodeFlags::from_bits(flags));
+        let flags = Some(FileFlags::from_bits(flags));
         let changes = AttributeChanges { flags, ..AttributeChanges::default() };
         match self.changing().set_attributes(inode, &changes) {
             Err(Error::Invalid(_)) => Err(Errno::NOTTY),

@@ -12,12 +12,11 @@ pub use files::Times;
 
 use std::collections::BTreeMap;
 
-use floatgate_media::ubifs::{FileType, Timestamp};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Attributes, DirEntry, Error, Rename, SpaceReport, Ubifs};
+use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType, Rename, Space, Timestamp};
 use rustix::io::Errno;
 
 use super::errno;
+use crate::ImageFs;
 
 /// Result of an operation.
 pub type Answer<T> = Result<T, Errno>;
@@ -30,8 +29,8 @@ const RENAME_EXCHANGE: u32 = 2;
 const RENAME_WHITEOUT: u32 = 4;
 
 /// A filesystem that the kernel asks.
-pub struct Handler<V> {
-    fs: Ubifs<V>,
+pub struct Handler {
+    fs: ImageFs,
     clock: fn() -> Timestamp,
     /// Directories that are open, with what they held when they were last read from the start.
     listings: BTreeMap<u64, Option<Vec<DirEntry>>>,
@@ -42,20 +41,20 @@ pub struct Handler<V> {
     changed: bool,
 }
 
-impl<V: Volume + 'static> Handler<V> {
+impl Handler {
     /// For a mounted filesystem; `clock` says what time changes happen.
-    pub fn new(fs: Ubifs<V>, clock: fn() -> Timestamp) -> Self {
+    pub fn new(fs: ImageFs, clock: fn() -> Timestamp) -> Self {
         let (listings, parents) = (BTreeMap::new(), BTreeMap::new());
         Self { fs, clock, listings, next_handle: 1, parents, changed: false }
     }
 
     /// Ends with the filesystem.
-    pub fn into_fs(self) -> Ubifs<V> {
+    pub fn into_fs(self) -> ImageFs {
         self.fs
     }
 
     /// The failure after which the filesystem cannot be changed any more.
-    pub fn failure(&self) -> Option<&Error> {
+    pub fn failure(&self) -> Option<Error> {
         self.fs.failure()
     }
 
@@ -68,10 +67,10 @@ impl<V: Volume + 'static> Handler<V> {
     }
 
     /// Before a change.
-    fn changing(&mut self) -> &mut Ubifs<V> {
+    fn changing(&mut self) -> &mut dyn FileSystem {
         self.changed = true;
         self.fs.set_time((self.clock)());
-        &mut self.fs
+        &mut *self.fs
     }
 
     /// Attributes of a file.
@@ -148,7 +147,7 @@ impl<V: Volume + 'static> Handler<V> {
             RENAME_WHITEOUT => Rename::Whiteout,
             _ => return Err(Errno::INVAL),
         };
-        let name = |(directory, name)| floatgate_stack::ubifs::Name { directory, name };
+        let name = |(directory, name)| floatgate_stack::fs::Name { directory, name };
         self.changing().rename(name(from), name(to), how).map_err(named(to.1))?;
         for (directory, name) in [from, to] {
             if let Ok(inode) = self.fs.lookup(directory, name)
@@ -161,7 +160,7 @@ impl<V: Volume + 'static> Handler<V> {
     }
 
     /// Sizes of the filesystem (statfs).
-    pub fn space(&self) -> SpaceReport {
+    pub fn space(&self) -> Space {
         self.fs.space()
     }
 }

@@ -1,7 +1,6 @@
 //! Extended attributes.
 
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Error, SetXattr};
+use floatgate_stack::fs::{Error, SetXattr};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
@@ -18,7 +17,7 @@ fn of_xattr(error: Error) -> Errno {
     }
 }
 
-impl<V: Volume + 'static> Handler<V> {
+impl Handler {
     /// Sets an attribute, with the flags of `setxattr`.
     ///
     /// # Errors

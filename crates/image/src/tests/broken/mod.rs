@@ -292,9 +292,9 @@ fn every_walk_of_a_broken_image_ends() {
         };
         let (Some(mut fs), Some(mut other)) = (mount(), mount()) else { continue };
         let mut walk = Walk::new(fs.root());
-        let steps = std::iter::from_fn(|| walk.next(&mut fs)).take(10_000);
+        let steps = std::iter::from_fn(|| walk.next(&mut *fs)).take(10_000);
         let refused = steps.filter(|step| matches!(step, Err((_, WalkError::Refused(_))))).count();
-        let report = compare(&mut fs, &mut other, &DiffOptions::default());
+        let report = compare(&mut *fs, &mut *other, &DiffOptions::default());
         assert!(report.entries < 10_000, "{name}");
         if refused > 0 {
             assert!(refused < 10, "{name}");

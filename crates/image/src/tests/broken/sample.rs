@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use floatgate_media::crc;
 use floatgate_media::ubi::LAYOUT_VOLUME;
 use floatgate_media::ubifs::{Frame, Key, KeyHash, Limits, Node, lpt};
-use floatgate_stack::ubifs::{Name, NewFile, NewKind, SetXattr};
+use floatgate_stack::fs::{Name, NewFile, NewKind, SetXattr};
 
 use super::super::*;
 use crate::dump::{Area, Wanted, dump};
@@ -54,7 +54,7 @@ impl Sample {
             fs.rename(
                 Name { directory: root, name: b"late" },
                 Name { directory: root, name: b"later" },
-                floatgate_stack::ubifs::Rename::Replace,
+                floatgate_stack::fs::Rename::Replace,
             )
             .unwrap();
             fs.fsync(root).unwrap();
@@ -371,11 +371,11 @@ fn fill(fs: &mut Ubifs<dyn Volume>) {
         let file = make(fs, root, name, NewKind::Regular);
         fs.write(file, 0, &text).unwrap();
     }
-    let hard = fs.resolve(b"/hard").unwrap();
+    let hard = fs.lookup(1, b"hard").unwrap();
     fs.link(hard, root, b"other").unwrap();
     make(fs, root, b"link", NewKind::Symlink(b"where the link leads"));
     make(fs, root, b"pipe", NewKind::Fifo);
-    let device = floatgate_media::ubifs::DeviceNumber { major: 4, minor: 64 };
+    let device = floatgate_stack::fs::DeviceNumber { major: 4, minor: 64 };
     make(fs, root, b"tty", NewKind::CharacterDevice(device));
     let file = make(fs, root, b"noted", NewKind::Regular);
     fs.set_xattr(file, b"user.note", b"the value", SetXattr::Any).unwrap();

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use floatgate_media::ubifs::{DeviceNumber, InodeFlags, Timestamp};
-use floatgate_stack::ubifs::{AttributeChanges, Error, Name, NewFile, NewKind, Rename, Result, SetXattr};
+use floatgate_stack::fs::{
+    AttributeChanges, DeviceNumber, Error, FileFlags, Name, NewFile, NewKind, Rename, Result, SetXattr,
+    Timestamp,
+};
 
 use super::{Kind, NAMES, Random, Step, XATTRS};
-use crate::powercut::filesystem::{Device, Fs, Recipe, abandon, idle};
+use crate::powercut::filesystem::{Device, Fs, Recipe, idle};
 
 /// What is there that a step can work on, by inode, in the order it was made.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +90,7 @@ pub(in crate::powercut) fn run(
     match apply(&mut fs, recipe, known, step) {
         Ok(durable) => Ok((fs, Durable { names: durable.names || recipe.variant.sync, ..durable })),
         Err(error) if is_refused(&error) => Ok((fs, Durable::NOTHING)),
-        Err(error) => Err((error.to_string(), abandon(fs))),
+        Err(error) => Err((error.to_string(), fs.abandon())),
     }
 }
 
@@ -110,7 +112,7 @@ const fn is_refused(error: &Error) -> bool {
 fn remount(mut fs: Fs, recipe: &Recipe, known: &mut Known) -> Outcome {
     while let Some(inode) = known.open.pop_front() {
         if let Err(error) = fs.close(inode) {
-            return Err((error.to_string(), abandon(fs)));
+            return Err((error.to_string(), fs.abandon()));
         }
         known.forget_if_gone(&mut fs, inode);
     }
@@ -155,8 +157,8 @@ fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut Known, step: &Step) -> Result
         Step::SetSync { file, directory, sync } => {
             let inode = if directory { known.directory(root, file) } else { known.file(file)? };
             let old = fs.attributes(inode)?.flags.bits();
-            let on = InodeFlags::SYNC.bits();
-            let flags = InodeFlags::from_bits(if sync { old | on } else { old & !on });
+            let on = FileFlags::SYNC.bits();
+            let flags = FileFlags::from_bits(if sync { old | on } else { old & !on });
             set_attributes(
                 fs,
                 recipe,
@@ -254,7 +256,7 @@ fn fsync(fs: &mut Fs, inode: u32) -> Result<Durable> {
 }
 
 fn is_sync(fs: &mut Fs, inode: u32) -> Result<bool> {
-    Ok(fs.attributes(inode)?.flags.contains(InodeFlags::SYNC))
+    Ok(fs.attributes(inode)?.flags.contains(FileFlags::SYNC))
 }
 
 fn inode_if_sync(fs: &mut Fs, recipe: &Recipe, inode: u32) -> Result<Durable> {

@@ -3,7 +3,7 @@
 mod apply;
 
 pub(super) use apply::{Durable, Known, run};
-use floatgate_stack::ubifs::Rename;
+use floatgate_stack::fs::Rename;
 
 use super::random::Random;
 

@@ -9,7 +9,8 @@ mod lzo;
 #[cfg(test)]
 mod tests;
 
-use floatgate_media::ubifs::{BLOCK_BYTES, Compression, MIN_COMPRESS_BYTES, MIN_COMPRESS_GAIN};
+use floatgate_media::file::Compression;
+use floatgate_media::ubifs::{BLOCK_BYTES, MIN_COMPRESS_BYTES, MIN_COMPRESS_GAIN};
 use libdeflater::{CompressionLvl, DecompressionError};
 
 pub use lzo::LzoFault;

@@ -1,19 +1,20 @@
 //! Changing attributes.
 
-use floatgate_media::ubifs::{FileType, Inode, InodeFlags, Timestamp};
+use floatgate_media::file::{FileFlags, FileType, Timestamp};
+use floatgate_media::ubifs::Inode;
 
 use super::super::error::{Error, Result};
 use super::Ubifs;
 use super::inodes::file_type;
-use super::types::AttributeChanges;
+use crate::fs::AttributeChanges;
 use crate::volume::Volume;
 
 /// Flags that callers set; the others belong to the filesystem.
-const SETTABLE: u32 = InodeFlags::COMPRESS.bits()
-    | InodeFlags::SYNC.bits()
-    | InodeFlags::IMMUTABLE.bits()
-    | InodeFlags::APPEND.bits()
-    | InodeFlags::DIRSYNC.bits();
+const SETTABLE: u32 = FileFlags::COMPRESS.bits()
+    | FileFlags::SYNC.bits()
+    | FileFlags::IMMUTABLE.bits()
+    | FileFlags::APPEND.bits()
+    | FileFlags::DIRSYNC.bits();
 
 impl Ubifs<dyn Volume> {
     /// Changes attributes of an inode. As any change it waits in memory, except for a cut.
@@ -30,7 +31,7 @@ impl Ubifs<dyn Volume> {
         let cached = self.mark_dirty(inode)?;
         set_ctime(&mut cached.inode, changes.ctime.unwrap_or(time));
         apply(&mut cached.inode, changes);
-        let sync = self.behaviour.sync || self.inode(inode)?.inode.flags.contains(InodeFlags::SYNC);
+        let sync = self.behaviour.sync || self.inode(inode)?.inode.flags.contains(FileFlags::SYNC);
         if sync { self.fsync(inode) } else { Ok(()) }
     }
 
@@ -38,11 +39,11 @@ impl Ubifs<dyn Volume> {
         let inode = &self.inode(inode)?.inode;
         // Flags are how a file becomes changeable again.
         let only_flags = AttributeChanges { flags: changes.flags, ..AttributeChanges::default() } == *changes;
-        if inode.flags.contains(InodeFlags::IMMUTABLE) && !only_flags {
+        if inode.flags.contains(FileFlags::IMMUTABLE) && !only_flags {
             return Err(Error::NotPermitted);
         }
         let directory = file_type(inode)? == FileType::Directory;
-        let dirsync = changes.flags.is_some_and(|flags| flags.contains(InodeFlags::DIRSYNC));
+        let dirsync = changes.flags.is_some_and(|flags| flags.contains(FileFlags::DIRSYNC));
         if dirsync && !directory {
             return Err(Error::Invalid("dirsync is for directories"));
         }
@@ -64,7 +65,7 @@ fn apply(inode: &mut Inode, changes: &AttributeChanges) {
         (inode.mtime_s, inode.mtime_ns) = (time.seconds, time.nanoseconds);
     }
     if let Some(flags) = changes.flags {
-        inode.flags = InodeFlags::from_bits(inode.flags.bits() & !SETTABLE | flags.bits() & SETTABLE);
+        inode.flags = FileFlags::from_bits(inode.flags.bits() & !SETTABLE | flags.bits() & SETTABLE);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Names: looking up, listing, making and removing files.
 
-use floatgate_media::ubifs::{
-    Compression, Entry, EntryNode, FileType, Frame, Inode, InodeFlags, Key, KeyType, MAX_NAME_BYTES, Node,
-};
+use floatgate_media::file::{Compression, FileFlags, FileType};
+use floatgate_media::ubifs::{Entry, EntryNode, Frame, Inode, Key, KeyType, MAX_NAME_BYTES, Node};
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
@@ -11,7 +10,7 @@ use super::super::space::BudgetRequest;
 use super::Ubifs;
 use super::attributes::set_ctime;
 use super::inodes::{Cached, changed_inodes, file_type};
-use super::types::{DirEntry, NewFile, NewKind};
+use crate::fs::{DirEntry, NewFile, NewKind};
 use crate::volume::Volume;
 
 /// Longest target of a symbolic link: a block without the zero that ends it in Linux.
@@ -41,15 +40,6 @@ impl Ubifs<dyn Volume> {
         self.find_entry(directory, name)?.map(|entry| entry.inode).ok_or(Error::NotFound)
     }
 
-    /// The inode at a path from the root, its parts separated by slashes. Symbolic links are not followed.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    pub fn resolve(&mut self, path: &[u8]) -> Result<u32> {
-        let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
-        parts.into_iter().try_fold(self.root(), |inode, part| self.lookup(inode, part))
-    }
-
     pub(super) fn find_entry(&mut self, directory: u32, name: &[u8]) -> Result<Option<DirEntry>> {
         let key = self.entry_key(directory, name)?;
         let found = self.core.tnc.find_name(&mut self.core.io, key, name, &mut self.node)?;
@@ -66,7 +56,7 @@ impl Ubifs<dyn Volume> {
         node.check().map_err(damaged)?;
         let (inode, file_type) = (u32::try_from(node.entry.inode).unwrap_or(0), node.entry.file_type);
         let (name, key) = (node.name.to_vec(), node.entry.key);
-        Ok(DirEntry { name, inode, file_type, encrypted: false, key })
+        Ok(DirEntry { name, inode, file_type, encrypted: false, position: key.bits() })
     }
 
     pub(super) fn entry_key(&self, directory: u32, name: &[u8]) -> Result<Key> {
@@ -89,7 +79,7 @@ impl Ubifs<dyn Volume> {
         after: Option<&DirEntry>,
         max: usize,
     ) -> Result<Vec<DirEntry>> {
-        let encrypted = self.directory(directory)?.inode.flags.contains(InodeFlags::ENCRYPTED);
+        let encrypted = self.directory(directory)?.inode.flags.contains(FileFlags::ENCRYPTED);
         let mut entries = self.list(directory, KeyType::Entry, after, max)?;
         entries.iter_mut().for_each(|entry| entry.encrypted = encrypted);
         Ok(entries)
@@ -106,7 +96,7 @@ impl Ubifs<dyn Volume> {
         let mut entries: Vec<DirEntry> = Vec::new();
         while entries.len() < max {
             let last = entries.last().or(after);
-            let key = last.map_or(Key::lowest(inode, key_type), |entry| entry.key);
+            let key = last.map_or(Key::lowest(inode, key_type), |entry| Key::from_bits(entry.position));
             let name = last.map(|entry| entry.name.as_slice());
             let next = self.core.tnc.next_name(&mut self.core.io, key, name, &mut self.node)?;
             let Some((key, place)) =
@@ -114,7 +104,7 @@ impl Ubifs<dyn Volume> {
             else {
                 break;
             };
-            entries.push(DirEntry { key, ..self.parse_entry(place)? });
+            entries.push(DirEntry { position: key.bits(), ..self.parse_entry(place)? });
         }
         Ok(entries)
     }
@@ -163,7 +153,7 @@ impl Ubifs<dyn Volume> {
     /// A directory that is there and may be changed, also by new names.
     pub(super) fn changeable_directory(&mut self, directory: u32) -> Result<()> {
         self.reducible_directory(directory)?;
-        if self.directory(directory)?.inode.flags.contains(InodeFlags::ENCRYPTED) {
+        if self.directory(directory)?.inode.flags.contains(FileFlags::ENCRYPTED) {
             return Err(Error::Unsupported("the directory is encrypted"));
         }
         Ok(())
@@ -176,7 +166,7 @@ impl Ubifs<dyn Volume> {
         if cached.inode.links == 0 {
             return Err(Error::NotFound);
         }
-        if cached.inode.flags.contains(InodeFlags::IMMUTABLE) {
+        if cached.inode.flags.contains(FileFlags::IMMUTABLE) {
             return Err(Error::NotPermitted);
         }
         Ok(())
@@ -231,8 +221,7 @@ impl Ubifs<dyn Volume> {
         if file_type == FileType::Directory {
             return Err(Error::IsDirectory);
         }
-        if cached.inode.flags.contains(InodeFlags::IMMUTABLE)
-            || cached.inode.flags.contains(InodeFlags::APPEND)
+        if cached.inode.flags.contains(FileFlags::IMMUTABLE) || cached.inode.flags.contains(FileFlags::APPEND)
         {
             return Err(Error::NotPermitted);
         }
@@ -298,7 +287,7 @@ impl Ubifs<dyn Volume> {
             (false, true) => return Err(Error::NotDirectory),
             _ => {}
         }
-        if flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND) {
+        if flags.contains(FileFlags::IMMUTABLE) || flags.contains(FileFlags::APPEND) {
             return Err(Error::NotPermitted);
         }
         if is_directory && !self.list(inode, KeyType::Entry, None, 1)?.is_empty() {
@@ -355,7 +344,7 @@ pub(super) type NameChange<'a> = (u32, &'a [u8], Option<(u32, FileType)>);
 /// True when an operation in a directory, or on attributes of an inode, ends when it is on flash.
 pub(super) const fn is_dirsync(cached: &Cached) -> bool {
     let flags = cached.inode.flags;
-    flags.contains(InodeFlags::DIRSYNC) || flags.contains(InodeFlags::SYNC)
+    flags.contains(FileFlags::DIRSYNC) || flags.contains(FileFlags::SYNC)
 }
 
 /// The budget for a new file with its entry, in a directory that changes.
@@ -386,11 +375,11 @@ fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
 }
 
 /// Flags that a new file has from its directory.
-fn inherited(parent: InodeFlags, is_directory: bool) -> InodeFlags {
+fn inherited(parent: FileFlags, is_directory: bool) -> FileFlags {
     let mut bits =
-        parent.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits() | InodeFlags::DIRSYNC.bits());
+        parent.bits() & (FileFlags::COMPRESS.bits() | FileFlags::SYNC.bits() | FileFlags::DIRSYNC.bits());
     if !is_directory {
-        bits &= !InodeFlags::DIRSYNC.bits();
+        bits &= !FileFlags::DIRSYNC.bits();
     }
-    InodeFlags::from_bits(bits)
+    FileFlags::from_bits(bits)
 }

@@ -4,50 +4,26 @@
 //! stay together, and no node is written twice: a file goes in complete, directories are written once at the end. Space is not
 //! promised beforehand either, which assumes the worst; the volume is full when it is full.
 
-use floatgate_media::ubifs::{
-    Block, Compression, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, Key, MAX_FILE_BYTES,
-    MAX_NAME_BYTES,
-};
-use floatgate_media::ubifs::{MAX_INODE_DATA, Timestamp};
+use floatgate_media::file::{FileFlags, FileType};
+use floatgate_media::ubifs::MAX_INODE_DATA;
+use floatgate_media::ubifs::{Block, DataNode, Entry, EntryNode, Inode, Key, MAX_FILE_BYTES, MAX_NAME_BYTES};
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::Cost;
+use super::Ubifs;
 use super::directory::{check_name, entry_bytes};
 use super::inodes::Cached;
-use super::types::{AttributeChanges, NewFile};
-use super::write::CompressedBlock;
 use super::xattr::value_bytes;
-use super::{NewKind, Ubifs};
+use crate::fs::{AttributeChanges, CompressedBlock, FilledFile, NewKind};
 use crate::volume::Volume;
 
 /// Flags that a file brings along; whether it is compressed may follow from its directory.
-const FILLED_FLAGS: u32 = InodeFlags::SYNC.bits()
-    | InodeFlags::IMMUTABLE.bits()
-    | InodeFlags::APPEND.bits()
-    | InodeFlags::DIRSYNC.bits();
-
-/// A file that goes into a new filesystem, complete but for its data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilledFile<'a> {
-    /// Type, permissions and owner of the file.
-    pub file: NewFile<'a>,
-    /// Bytes of a regular file. A device with 0 has no size, as `mkfs.ubifs` makes it; others have their own.
-    pub size: u64,
-    /// Last read.
-    pub atime: Timestamp,
-    /// Last change of the data.
-    pub mtime: Timestamp,
-    /// Last change of the inode.
-    pub ctime: Timestamp,
-    /// Sync, immutable, append-only, dirsync, and compressed if `compression` is given.
-    pub flags: InodeFlags,
-    /// Compression of data that are written later, if the flags say that they are compressed; that of its directory unless given.
-    pub compression: Option<Compression>,
-    /// Extended attributes with their prefixes, no name twice.
-    pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
-}
+const FILLED_FLAGS: u32 = FileFlags::SYNC.bits()
+    | FileFlags::IMMUTABLE.bits()
+    | FileFlags::APPEND.bits()
+    | FileFlags::DIRSYNC.bits();
 
 impl Ubifs<dyn Volume> {
     fn require_deferred(&self) -> Result<()> {
@@ -134,7 +110,7 @@ impl Ubifs<dyn Volume> {
             (inode.compression, compress) = (compression, file.flags.bits());
         }
         inode.flags =
-            InodeFlags::from_bits(compress & InodeFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS);
+            FileFlags::from_bits(compress & FileFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS);
         inode.xattr_count = count(file.xattrs.len());
         for (name, value) in file.xattrs {
             let entry = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);

@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use floatgate_media::ubifs::{FileType, Inode, InodeNode, Key, KeyType, NodeType};
+use floatgate_media::file::{DeviceNumber, FileType};
+use floatgate_media::ubifs::{Inode, InodeNode, Key, KeyType, NodeType};
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::{BudgetRequest, Cost};
 use super::Ubifs;
-use super::types::Attributes;
+use crate::fs::Attributes;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Node;
 
@@ -91,7 +92,7 @@ impl Ubifs<dyn Volume> {
     pub fn attributes(&mut self, inode: u32) -> Result<Attributes> {
         let cached = self.inode(inode)?;
         let file_type = file_type(&cached.inode)?;
-        Ok(Attributes::new(&cached.inode, file_type, &cached.data))
+        Ok(attributes_of(&cached.inode, file_type, &cached.data))
     }
 
     /// Numbers of all inodes that the index leads to, in order: those of extended attributes and those without a name are some,
@@ -243,4 +244,25 @@ impl Cached {
 /// The type of a file; [`InodeNode::check`] has made sure that there is one.
 pub(super) fn file_type(inode: &Inode) -> Result<FileType> {
     inode.file_type().ok_or(Error::Invalid("an inode without a type"))
+}
+
+/// Attributes of an inode with what is attached to it.
+pub(in crate::ubifs) fn attributes_of(inode: &Inode, file_type: FileType, data: &[u8]) -> Attributes {
+    let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
+    Attributes {
+        inode: inode.key.inum(),
+        file_type,
+        mode: inode.mode,
+        links: inode.links,
+        uid: inode.uid,
+        gid: inode.gid,
+        size: inode.size,
+        atime: inode.atime(),
+        mtime: inode.mtime(),
+        ctime: inode.ctime(),
+        device: if is_device { DeviceNumber::parse(data) } else { None },
+        flags: inode.flags,
+        compression: inode.compression,
+        xattr_count: inode.xattr_count,
+    }
 }

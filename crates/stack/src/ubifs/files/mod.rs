@@ -11,11 +11,11 @@ mod pages;
 mod piecemeal;
 mod read;
 mod rename;
-mod types;
 mod write;
 mod xattr;
 
-use floatgate_media::ubifs::{Compression, ROOT_INODE, Timestamp};
+use floatgate_media::file::{Compression, Timestamp};
+use floatgate_media::ubifs::ROOT_INODE;
 
 use super::auth::Authentication;
 use super::check::Inconsistency;
@@ -24,15 +24,12 @@ use super::core::Core;
 use super::error::{Error, Result};
 use super::limits::Limits;
 use super::mount::{FormatOptions, MountOptions};
-use super::space::{BudgetRequest, Cost, LebSpace, SpaceReport};
+use super::space::{BudgetRequest, Cost, LebSpace};
+use crate::fs::Space;
 use crate::volume::Volume;
 use inodes::Inodes;
+pub(in crate::ubifs) use inodes::attributes_of;
 use pages::Pages;
-
-pub use fill::FilledFile;
-pub use rename::Name;
-pub use types::{AttributeChanges, Attributes, DirEntry, NewFile, NewKind, Rename, SetXattr};
-pub use write::CompressedBlock;
 
 /// Behaviour of a mounted filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +44,7 @@ pub struct Behaviour {
     pub privileged: bool,
     /// An operation is let in only if there is space for it in the worst case, as in Linux. `false`: whatever finds room is
     /// written. For images that are changed as a whole or not at all: an operation that fails ends the mount, and
-    /// [`is_mountable`](Ubifs::is_mountable) has to be asked in the end.
+    /// it ends with [`end_change`](Ubifs::end_change).
     pub budget: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
     pub bulk_read: bool,
@@ -82,6 +79,8 @@ pub struct Ubifs<V: ?Sized> {
     decompressor: Decompressor,
     /// A node that was read.
     node: Vec<u8>,
+    /// Bytes in use when it was mounted without budget, if it had a LEB to spare then.
+    used_with_spare: Option<u64>,
     core: Core<V>,
 }
 
@@ -118,6 +117,7 @@ impl<V: Volume + 'static> Ubifs<V> {
         if !behaviour.budget {
             core.log.lift_limit();
         }
+        let spares = !behaviour.budget && core.space.lebs_for_index() > 0;
         Self {
             inodes: Inodes::new(behaviour.limits.inodes),
             pages: Pages::default(),
@@ -126,6 +126,7 @@ impl<V: Volume + 'static> Ubifs<V> {
             compressor: Compressor::new(behaviour.effort),
             decompressor: Decompressor::new(),
             node: Vec::new(),
+            used_with_spare: spares.then(|| core.space.totals().used),
             core,
         }
     }
@@ -229,32 +230,8 @@ impl Ubifs<dyn Volume> {
     }
 
     /// Sizes, as `df` shows them.
-    pub fn space(&self) -> SpaceReport {
+    pub fn space(&self) -> Space {
         self.core.space.report()
-    }
-
-    /// True when Linux would mount the filesystem for writing after it is unmounted: it has a LEB for the garbage collector,
-    /// and space for deletions.
-    pub fn is_mountable(&self) -> bool {
-        self.core.gc_lnum.is_some() && self.core.check_space().is_ok()
-    }
-
-    /// True when a LEB is left for the index of later changes. Without one even a removal may find no space.
-    pub fn has_spare_leb(&self) -> bool {
-        self.core.space.lebs_for_index() > 0
-    }
-
-    /// Collects garbage until a LEB is left for the index of later changes, and commits. Returns false if that gains none.
-    ///
-    /// # Errors
-    /// Failures of the volume and damage, after which the filesystem is read-only.
-    pub fn make_spare_leb(&mut self) -> Result<bool> {
-        self.core.make_spare_leb()
-    }
-
-    /// Bytes of the main area that are in use, those that are not written back excluded.
-    pub fn used_bytes(&self) -> u64 {
-        self.core.space.totals().used
     }
 
     /// Everything changed is on flash, and the index too, when this returns (`sync`).
@@ -265,6 +242,20 @@ impl Ubifs<dyn Volume> {
         self.write_back()?;
         self.core.commit()?;
         Ok(self.core.io.volume_mut().flush()?)
+    }
+
+    /// Ends a change of a filesystem that was mounted without [budget](Behaviour::budget): as [`sync`](Self::sync), and makes sure that
+    /// Linux would mount it for writing: it has a LEB for the garbage collector, and space for deletions. A change that fills it
+    /// leaves a LEB for the index, without which even a removal may find no space.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: the change must not be kept. As [`sync`](Self::sync).
+    pub fn end_change(&mut self) -> Result<()> {
+        self.sync()?;
+        let fills = self.used_with_spare.is_some_and(|used| self.core.space.totals().used >= used);
+        let is_filled = fills && !self.core.make_spare_leb()?;
+        let is_mountable = self.core.gc_lnum.is_some() && self.core.check_space().is_ok();
+        if is_filled || !is_mountable { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     /// All that is changed in one inode is on flash when this returns (`fsync`).

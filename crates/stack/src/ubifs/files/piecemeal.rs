@@ -1,12 +1,13 @@
 //! Reading piece by piece, so that what is damaged does not hide what is not.
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType, InodeFlags, Key, KeyType};
+use floatgate_media::file::{FileFlags, FileType};
+use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType};
 
 use super::super::error::{Error, Result};
 use super::super::layout::Place;
 use super::super::scan::scan;
-use super::types::DirEntry;
 use super::{Ubifs, read::LAST_BLOCK};
+use crate::fs::DirEntry;
 use crate::volume::Volume;
 
 impl Ubifs<dyn Volume> {
@@ -107,7 +108,7 @@ impl Ubifs<dyn Volume> {
         let attributes = self.attributes(inode)?;
         let end = attributes.size.div_ceil(u64::from(BLOCK_BYTES));
         let first = match attributes.file_type {
-            FileType::Regular if !attributes.flags.contains(InodeFlags::XATTR) => u32::try_from(end).ok(),
+            FileType::Regular if !attributes.flags.contains(FileFlags::XATTR) => u32::try_from(end).ok(),
             _ => Some(0),
         };
         if let Some(first) = first

@@ -1,6 +1,7 @@
 //! Reading files.
 
-use floatgate_media::ubifs::{Compression, FileType, Frame, InodeFlags, Key, Node, NodeType};
+use floatgate_media::file::{Compression, FileFlags, FileType};
+use floatgate_media::ubifs::{Frame, Key, Node, NodeType};
 
 use super::super::compress::Decompressor;
 use super::super::error::{Error, Result};
@@ -46,7 +47,7 @@ impl Ubifs<dyn Volume> {
             FileType::Directory => return Err(Error::IsDirectory),
             _ => return Err(Error::Invalid("not a regular file")),
         }
-        if cached.inode.flags.contains(InodeFlags::ENCRYPTED) {
+        if cached.inode.flags.contains(FileFlags::ENCRYPTED) {
             return Err(Error::Unsupported("the file is encrypted"));
         }
         Ok(cached.inode.size)
@@ -144,7 +145,7 @@ impl Ubifs<dyn Volume> {
         if file_type(&cached.inode)? != FileType::Symlink {
             return Err(Error::Invalid("not a symbolic link"));
         }
-        if cached.inode.flags.contains(InodeFlags::ENCRYPTED) {
+        if cached.inode.flags.contains(FileFlags::ENCRYPTED) {
             return Err(Error::Unsupported("the link is encrypted"));
         }
         Ok(cached.data.clone())
@@ -205,12 +206,13 @@ pub(super) fn block_of(offset: u64) -> Result<u32> {
 
 /// How a file's new data are compressed.
 pub(super) const fn compression_of(inode: &floatgate_media::ubifs::Inode) -> Compression {
-    if inode.flags.contains(InodeFlags::COMPRESS) { inode.compression } else { Compression::None }
+    if inode.flags.contains(FileFlags::COMPRESS) { inode.compression } else { Compression::None }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::ubifs::files::{Behaviour, NewFile, NewKind};
+    use crate::fs::{NewFile, NewKind};
+    use crate::ubifs::files::Behaviour;
     use crate::ubifs::testing::{Random, TestVolume};
     use crate::ubifs::{FormatOptions, Ubifs};
 

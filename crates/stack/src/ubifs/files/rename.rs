@@ -1,6 +1,6 @@
 //! Renaming.
 
-use floatgate_media::ubifs::{DeviceNumber, FileType};
+use floatgate_media::file::{DeviceNumber, FileType};
 
 use super::super::error::{Error, Result};
 use super::super::space::BudgetRequest;
@@ -8,17 +8,8 @@ use super::Ubifs;
 use super::attributes::set_ctime;
 use super::directory::{check_name, entry_bytes, is_dirsync};
 use super::inodes::{Cached, changed_inodes, file_type};
-use super::types::{NewFile, NewKind, Rename};
+use crate::fs::{Name, NewFile, NewKind, Rename};
 use crate::volume::Volume;
-
-/// A name in a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name<'a> {
-    /// The directory.
-    pub directory: u32,
-    /// The name in it.
-    pub name: &'a [u8],
-}
 
 /// What a rename found.
 struct Found {

@@ -1,6 +1,7 @@
 //! Writing files.
 
-use floatgate_media::ubifs::{Block, Compression, FileType, InodeFlags, Key, MAX_FILE_BYTES, Truncation};
+use floatgate_media::file::{Compression, FileFlags, FileType};
+use floatgate_media::ubifs::{Block, Key, MAX_FILE_BYTES, Truncation};
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
@@ -11,20 +12,8 @@ use super::attributes::set_ctime;
 use super::inodes::file_type;
 use super::pages::{BLOCK, page_budget};
 use super::read::{block_of, compression_of};
+use crate::fs::CompressedBlock;
 use crate::volume::Volume;
-
-/// A block that its owner compressed already, for writing many on several cores.
-#[derive(Clone, Copy, Debug)]
-pub struct CompressedBlock<'a> {
-    /// Block of the file.
-    pub block: u32,
-    /// Bytes before compression, 1 to 4096.
-    pub size: u32,
-    /// Compression of the data.
-    pub compression: Compression,
-    /// The bytes after compression.
-    pub data: &'a [u8],
-}
 
 impl Ubifs<dyn Volume> {
     /// Writes to a regular file. The data wait in the cache; [`fsync`](Self::fsync) brings them to flash.
@@ -58,11 +47,11 @@ impl Ubifs<dyn Volume> {
         if file_type(inode)? != FileType::Regular {
             return Err(Error::Invalid("not a regular file"));
         }
-        if inode.flags.contains(InodeFlags::ENCRYPTED) {
+        if inode.flags.contains(FileFlags::ENCRYPTED) {
             return Err(Error::Unsupported("the file is encrypted"));
         }
-        let appends = !inode.flags.contains(InodeFlags::APPEND) || offset >= inode.size;
-        if inode.flags.contains(InodeFlags::IMMUTABLE) || !appends {
+        let appends = !inode.flags.contains(FileFlags::APPEND) || offset >= inode.size;
+        if inode.flags.contains(FileFlags::IMMUTABLE) || !appends {
             return Err(Error::NotPermitted);
         }
         Ok(())
@@ -102,7 +91,7 @@ impl Ubifs<dyn Volume> {
     }
 
     fn after_write(&mut self, inode: u32) -> Result<()> {
-        if self.behaviour.sync || self.inode(inode)?.inode.flags.contains(InodeFlags::SYNC) {
+        if self.behaviour.sync || self.inode(inode)?.inode.flags.contains(FileFlags::SYNC) {
             return self.fsync(inode);
         }
         while self.pages.bytes() > self.behaviour.limits.page_bytes {

@@ -1,8 +1,7 @@
 //! Extended attributes: each is an inode with the value, under a name that belongs to the file.
 
-use floatgate_media::ubifs::{
-    Compression, Entry, EntryNode, FileType, Inode, InodeFlags, Key, KeyType, MAX_INODE_DATA, MAX_NAME_BYTES,
-};
+use floatgate_media::file::{Compression, FileFlags, FileType};
+use floatgate_media::ubifs::{Entry, EntryNode, Inode, Key, KeyType, MAX_INODE_DATA, MAX_NAME_BYTES};
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
@@ -12,7 +11,7 @@ use super::Ubifs;
 use super::attributes::set_ctime;
 use super::directory::{entry_bytes, is_dirsync};
 use super::inodes::{Cached, changed_inodes};
-use super::types::{DirEntry, SetXattr};
+use crate::fs::{DirEntry, SetXattr};
 use crate::volume::Volume;
 
 /// Most attributes of an inode, so that a list of their names stays below 64 KiB (Linux, MAX_XATTRS_PER_INODE).
@@ -93,7 +92,7 @@ impl Ubifs<dyn Volume> {
             return Err(Error::Unsupported("changing how a file is encrypted"));
         }
         let flags = self.inode(inode)?.inode.flags;
-        let fixed = flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND);
+        let fixed = flags.contains(FileFlags::IMMUTABLE) || flags.contains(FileFlags::APPEND);
         if fixed { Err(Error::NotPermitted) } else { Ok(()) }
     }
 
@@ -129,7 +128,7 @@ impl Ubifs<dyn Volume> {
     pub(super) fn new_xattr_inode(&mut self, host: &Inode, value: &[u8]) -> Result<Cached> {
         let (number, created_sqnum) = self.core.new_inode()?;
         let time = self.time;
-        let inherited = host.flags.bits() & (InodeFlags::COMPRESS.bits() | InodeFlags::SYNC.bits());
+        let inherited = host.flags.bits() & (FileFlags::COMPRESS.bits() | FileFlags::SYNC.bits());
         let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
         let inode = Inode {
             key: Key::inode(number),
@@ -145,7 +144,7 @@ impl Ubifs<dyn Volume> {
             uid: host.uid,
             gid: host.gid,
             mode: XATTR_MODE,
-            flags: InodeFlags::from_bits(inherited | InodeFlags::XATTR.bits()),
+            flags: FileFlags::from_bits(inherited | FileFlags::XATTR.bits()),
             data_len: len,
             compression: Compression::None,
             ..Inode::default()

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use floatgate_media::file::{Compression, FileFlags, Timestamp};
 use floatgate_media::ubifs::{
-    Compression, FIRST_INODE, Inode, InodeFlags, InodeNode, Key, KeyHash, LOG_LEB, Master, MasterFlags,
-    ROOT_INODE, Superblock, Timestamp,
+    FIRST_INODE, Inode, InodeNode, Key, KeyHash, LOG_LEB, Master, MasterFlags, ROOT_INODE, Superblock,
 };
 
 use super::{Damage, Orphans, geometry, superblock};
@@ -243,7 +243,7 @@ fn root_inode(options: &FormatOptions, sqnum: u64) -> Inode {
         uid: options.root_uid,
         gid: options.root_gid,
         mode: 0o040_000 | options.root_mode & 0o7777,
-        flags: if compress { InodeFlags::COMPRESS } else { InodeFlags::default() },
+        flags: if compress { FileFlags::COMPRESS } else { FileFlags::default() },
         compression: options.compression,
         ..Inode::default()
     }

@@ -8,10 +8,11 @@ use floatgate_media::ubifs::{
 };
 
 use super::{Damage, note_sqnum};
+use crate::fs::Place;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::{Layout, Place};
+use crate::ubifs::layout::Layout;
 use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
 use crate::volume::Volume;
 

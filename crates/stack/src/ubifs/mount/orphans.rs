@@ -10,10 +10,11 @@ use floatgate_media::ubifs::{Group, Key, Node, NodeType, OrphanNode};
 
 use super::note_sqnum;
 use super::recover::recover_leb;
+use crate::fs::Place;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::{Layout, Place, align8};
+use crate::ubifs::layout::{Layout, align8};
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
 use crate::volume::Volume;
 

@@ -7,12 +7,12 @@ use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, K
 use super::recover::recover_leb;
 use super::sizes::Sizes;
 use super::{Damage, note_sqnum};
+use crate::fs::Place;
 use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::journal::{Bud, truncated_keys};
-use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
 use crate::ubifs::space::{LebSpace, Space};
 use crate::ubifs::tnc::{IndexSpace, Tnc};

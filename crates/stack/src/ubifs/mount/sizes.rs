@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use floatgate_media::ubifs::{Frame, Inode, InodeNode, Key, Node, NodeBody, NodeType, Stamp};
 
+use crate::fs::Place;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::layout::Place;
 use crate::volume::Volume;
 
 /// Size of a file according to the journal.

@@ -66,17 +66,6 @@ pub(super) struct Budget {
     pub(super) unlimited: bool,
 }
 
-/// Size of a filesystem as it reports it, in blocks of 4 KiB. Linux: `statfs`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpaceReport {
-    /// Blocks in all.
-    pub blocks: u64,
-    /// Free blocks.
-    pub free_blocks: u64,
-    /// Free blocks without those reserved.
-    pub available_blocks: u64,
-}
-
 impl BudgetRequest {
     /// Cost of the request.
     pub(crate) fn cost(&self, layout: &Layout) -> Cost {
@@ -277,7 +266,7 @@ impl Space {
     }
 
     /// Size and free space of the filesystem (`statfs`).
-    pub(crate) fn report(&self) -> SpaceReport {
+    pub(crate) fn report(&self) -> crate::fs::Space {
         let layout = self.layout();
         let block = u64::from(BLOCK_BYTES);
         let kept = 1 + 1 + MIN_INDEX_LEBS + layout.limits.heads;
@@ -285,7 +274,7 @@ impl Space {
         let per_leb = u64::from(layout.leb_bytes() - layout.leb_overhead);
         let free = self.free_bytes();
         let reserved = reported(layout, layout.superblock.reserved_bytes);
-        SpaceReport {
+        crate::fs::Space {
             blocks: reported(layout, u64::from(lebs) * per_leb) / block,
             free_blocks: free / block,
             available_blocks: free.saturating_sub(reserved) / block,

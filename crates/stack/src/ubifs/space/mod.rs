@@ -21,7 +21,6 @@ use lpt::{Damage, Lpt};
 use table::Table;
 
 use budget::Budget;
-pub use budget::SpaceReport;
 pub(crate) use budget::{BudgetRequest, Cost};
 pub(crate) use lpt::{check_lpt, pnode_bytes};
 

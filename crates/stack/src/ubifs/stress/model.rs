@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::{
-    BLOCK_BYTES, Block, DataNode, Entry, EntryNode, FileType, Inode, InodeFlags, InodeNode, Key, Node,
-    NodeType, Truncation,
+    BLOCK_BYTES, Block, DataNode, Entry, EntryNode, Inode, InodeNode, Key, Node, NodeType, Truncation,
 };
 
 use super::super::core::Core;
@@ -333,7 +333,7 @@ impl Model {
             created_sqnum,
             links: 1,
             mode: 0o100_777,
-            flags: InodeFlags::XATTR,
+            flags: FileFlags::XATTR,
             size: value.len() as u64,
             data_len: u32::try_from(value.len()).unwrap(),
             ..Inode::default()

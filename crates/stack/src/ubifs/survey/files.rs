@@ -5,9 +5,9 @@ use core::ops::Range;
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
 
 use super::{Lost, NOT_ITS_SIZE, Only, Survey};
+use crate::fs::{Attributes, Place};
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::files::Attributes;
-use crate::ubifs::layout::Place;
+use crate::ubifs::files::attributes_of;
 use crate::volume::Volume;
 
 impl Lost {
@@ -27,7 +27,7 @@ impl Survey<dyn Volume> {
     pub fn attributes(&self, inode: u32) -> Option<Attributes> {
         let file = self.tree.files.get(&inode)?;
         let node = file.inode.as_ref()?;
-        Some(Attributes::new(node, node.file_type()?, &file.attached))
+        Some(attributes_of(node, node.file_type()?, &file.attached))
     }
 
     /// True when the index does not lead to all that an inode may have: what is known of it was found by a search, and could be older

@@ -6,11 +6,11 @@ use super::names::shown;
 use super::problem::{Problem, Severity, Structure};
 use super::scan::{What, event};
 use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
+use crate::fs::Place;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use crate::ubifs::scan::{ScannedNode, read_to_end};
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
@@ -197,7 +197,7 @@ impl Collector<'_> {
             let file = self.tree.file_mut(key.inum());
             let encrypted = file
                 .inode
-                .is_some_and(|inode| inode.flags.contains(floatgate_media::ubifs::InodeFlags::ENCRYPTED));
+                .is_some_and(|inode| inode.flags.contains(floatgate_media::file::FileFlags::ENCRYPTED));
             if encrypted {
                 continue;
             }

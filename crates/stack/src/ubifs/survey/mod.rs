@@ -20,7 +20,8 @@ mod tree;
 use core::ops::Range;
 use std::collections::BTreeSet;
 
-use floatgate_media::ubifs::{Compression, Frame, Key, Node, NodeType, Superblock};
+use floatgate_media::file::Compression;
+use floatgate_media::ubifs::{Frame, Key, Node, NodeType, Superblock};
 
 use super::auth::Authenticate;
 use super::compress::Decompressor;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{Entry, FileType, Inode, InodeFlags, Key, Node, NodeType, ROOT_INODE};
+use floatgate_media::file::{FileFlags, FileType};
+use floatgate_media::ubifs::{Entry, Inode, Key, Node, NodeType, ROOT_INODE};
 
 use super::problem::{Problem, Severity, Structure};
 use super::scan::{Event, What, find_events, main_lebs};
@@ -150,7 +151,7 @@ impl Survey<dyn Volume> {
 
     /// Reads inodes of which only the place is known.
     pub(super) fn read_inodes(&mut self) -> Result<()> {
-        let places: Vec<(u32, crate::ubifs::Place)> = self
+        let places: Vec<(u32, crate::fs::Place)> = self
             .tree
             .files
             .iter()
@@ -276,7 +277,7 @@ impl Names {
         let mut wrong = Wrong { file, number, found };
         for (name, child) in &file.entries {
             check_child(tree, name, child, false, &mut wrong);
-            if !inode.flags.contains(InodeFlags::ENCRYPTED) && !is_possible(name) {
+            if !inode.flags.contains(FileFlags::ENCRYPTED) && !is_possible(name) {
                 let what = format!("{} is not a name that a file can have", shown(name));
                 wrong.add_at(child, what, "no program can open the file, and some go astray");
             }
@@ -370,7 +371,7 @@ fn is_possible(name: &[u8]) -> bool {
 /// Checks the extended attributes of an inode and its times.
 fn check_inode(inode: &Inode, wrong: &mut Wrong<'_>) {
     let attached = &wrong.file.attached;
-    let is_encrypted = inode.flags.contains(InodeFlags::ENCRYPTED);
+    let is_encrypted = inode.flags.contains(FileFlags::ENCRYPTED);
     if inode.file_type() == Some(FileType::Symlink) && !is_encrypted && !inode.is_xattr() {
         if attached.contains(&0) {
             wrong.add(
@@ -432,7 +433,7 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
         let names: u64 = file.entries.keys().map(|name| entry_bytes(name.len())).sum();
         let expected = Inode::SIZE as u64 + names;
         // `mkfs.ubifs` counts encrypted names as long as they were before.
-        let by_mkfs = inode.flags.contains(InodeFlags::ENCRYPTED) && inode.size < expected;
+        let by_mkfs = inode.flags.contains(FileFlags::ENCRYPTED) && inode.size < expected;
         if inode.size != expected && !by_mkfs {
             let what = format!("the size of the directory is {}, its entries make {expected}", inode.size);
             wrong.add(what, "only the size that is shown is wrong");

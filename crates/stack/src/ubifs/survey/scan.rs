@@ -5,9 +5,9 @@ use core::ops::Range;
 use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
 
 use super::tree::{Child, DataBlock, Tree};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use crate::ubifs::scan::scan_all;
 use crate::volume::{Volume, VolumeError, VolumeFault};
 

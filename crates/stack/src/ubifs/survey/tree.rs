@@ -3,9 +3,10 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubifs::{BLOCK_BYTES, FileType, Inode, InodeFlags, ROOT_INODE};
+use floatgate_media::file::{FileFlags, FileType};
+use floatgate_media::ubifs::{BLOCK_BYTES, Inode, ROOT_INODE};
 
-use crate::ubifs::layout::Place;
+use crate::fs::Place;
 
 /// Target of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl Tree {
             let Some(mut inode) = file.inode else { continue };
             let names = named.get(number);
             if inode.is_xattr() && names.is_some() && !values.contains(number) {
-                inode.flags = InodeFlags::from_bits(inode.flags.bits() & !InodeFlags::XATTR.bits());
+                inode.flags = FileFlags::from_bits(inode.flags.bits() & !FileFlags::XATTR.bits());
             }
             let mode = inode.mode;
             let all_say =

@@ -2,9 +2,9 @@
 
 use super::tree::{Path, Side, Step};
 use super::{IndexSpace, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::Key;
 
 /// An index node as it is found on flash.

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 
 use super::tree::{NodeId, Step};
 use super::{IndexHead, IndexSpace, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::{Layout, Place, align8};
+use crate::ubifs::layout::{Layout, align8};
 use crate::ubifs::space::LebSpace;
 use floatgate_media::ubifs::{Branch, Group, IndexNode};
 

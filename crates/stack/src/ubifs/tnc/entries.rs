@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ubifs::layout::Place;
+use crate::fs::Place;
 
 /// An entry's node and where it stands.
 type Slot = Option<(Place, Arc<[u8]>)>;

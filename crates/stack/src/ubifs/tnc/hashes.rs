@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Tnc;
+use crate::fs::Place;
 use crate::ubifs::auth::Hasher;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::{Frame, IndexNode, Key, NodeType};
 
 /// Hashes by key, LEB and offset, as the branches have them.

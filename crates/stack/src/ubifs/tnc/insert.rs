@@ -5,8 +5,8 @@
 
 use super::tree::{Arena, NodeId, Path, Step, Twig, Znode};
 use super::{IndexSpace, Root, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::{Key, KeyType};
 
 /// Most levels a tree can have on flash.

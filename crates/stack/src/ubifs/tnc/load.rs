@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::hashes::ROOT_KEY;
 use super::tree::{Arena, NodeId, Path, Side, Step, Twig, Znode};
 use super::{Root, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
 
 /// Expectation of the branch to an index node.

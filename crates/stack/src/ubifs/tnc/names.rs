@@ -7,9 +7,9 @@ use core::cmp::Ordering;
 
 use super::tree::{Path, Side, Twig};
 use super::{IndexSpace, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 
 /// Entries with the same key.

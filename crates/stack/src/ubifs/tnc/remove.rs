@@ -2,9 +2,9 @@
 
 use super::tree::{Path, Step};
 use super::{IndexSpace, Root, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::{Key, KeyType};
 
 /// The highest key of an inode's.

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Resolved;
 use super::{IndexSpace, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::{EntryNode, Key};
 
 /// The journal is being replayed.

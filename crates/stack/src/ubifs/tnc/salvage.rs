@@ -2,9 +2,9 @@
 
 use super::Tnc;
 use super::tree::{Path, Side, Step, Twig};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::Place;
 use floatgate_media::ubifs::Key;
 
 /// Keys below an index node that cannot be used. Whether there were any between these is not known.

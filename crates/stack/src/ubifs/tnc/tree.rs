@@ -3,7 +3,8 @@
 use core::num::NonZero;
 use std::sync::Arc;
 
-use crate::ubifs::layout::{Place, align8};
+use crate::fs::Place;
+use crate::ubifs::layout::align8;
 use floatgate_media::ubifs::Key;
 
 /// Bytes of an index node without branches: the common header, the number of children and the level.

@@ -9,9 +9,9 @@ mod remains;
 mod scan;
 mod sizes;
 
+use floatgate_media::file::{Compression, FileType};
 use floatgate_media::ubifs::{
-    Block, Compression, DataNode, Entry, EntryNode, FileType, Group, Inode, InodeNode, Key, KeyHash,
-    ROOT_INODE,
+    Block, DataNode, Entry, EntryNode, Group, Inode, InodeNode, Key, KeyHash, ROOT_INODE,
 };
 
 use super::*;

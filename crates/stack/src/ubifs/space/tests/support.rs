@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use floatgate_media::file::Compression;
 use floatgate_media::ubifs::lpt::{Geometry, Parameters};
-use floatgate_media::ubifs::{Compression, KeyHash, Master, Superblock, SuperblockFlags};
+use floatgate_media::ubifs::{KeyHash, Master, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 
 use crate::ubifs::io::Io;

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use self::space::TestSpace;
 use self::volume::Lebs;
 use super::{IndexHead, IndexSpace, Tnc};
+use crate::fs::Place;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
-use crate::ubifs::layout::{Layout, Place, align8};
+use crate::ubifs::layout::{Layout, align8};
 use crate::ubifs::space::LebSpace;
 use crate::volume::Volume;
-use floatgate_media::ubifs::{
-    Compression, Entry, EntryNode, FileType, Group, Key, KeyHash, KeyType, Superblock,
-};
+use floatgate_media::file::{Compression, FileType};
+use floatgate_media::ubifs::{Entry, EntryNode, Group, Key, KeyHash, KeyType, Superblock};
 
 /// LEBs for leaves, the others of the main area are for the index.
 const LEAF_LEBS: u32 = 12;

@@ -1,6 +1,6 @@
-//! What callers see of files.
+//! Files as callers see them, whatever the filesystem.
 
-use floatgate_media::ubifs::{Compression, DeviceNumber, FileType, Inode, InodeFlags, Key, Timestamp};
+pub use floatgate_media::file::{Compression, DeviceNumber, FileFlags, FileType, Timestamp};
 
 /// The attributes of a file, as `stat` has them and a little more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub struct Attributes {
     pub uid: u32,
     /// Owner: group id.
     pub gid: u32,
-    /// Bytes; of a directory 160 and what its entries take on flash.
+    /// Bytes; those of a directory are counted as the filesystem likes.
     pub size: u64,
-    /// Last read, not kept up by UBIFS.
+    /// Last read; most filesystems of flash do not keep it up.
     pub atime: Timestamp,
     /// Last change of the data.
     pub mtime: Timestamp,
@@ -28,7 +28,7 @@ pub struct Attributes {
     /// Of a device file.
     pub device: Option<DeviceNumber>,
     /// Flags of the inode.
-    pub flags: InodeFlags,
+    pub flags: FileFlags,
     /// Compression of new data, if the flags ask for it.
     pub compression: Compression,
     /// Extended attributes.
@@ -36,30 +36,16 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    pub(crate) fn new(inode: &Inode, file_type: FileType, data: &[u8]) -> Self {
-        let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
-        Self {
-            inode: inode.key.inum(),
-            file_type,
-            mode: inode.mode,
-            links: inode.links,
-            uid: inode.uid,
-            gid: inode.gid,
-            size: inode.size,
-            atime: inode.atime(),
-            mtime: inode.mtime(),
-            ctime: inode.ctime(),
-            device: if is_device { DeviceNumber::parse(data) } else { None },
-            flags: inode.flags,
-            compression: inode.compression,
-            xattr_count: inode.xattr_count,
-        }
+    /// Changes that bring the times of changes back to what they are here.
+    #[must_use]
+    pub fn times(&self) -> AttributeChanges {
+        AttributeChanges { mtime: Some(self.mtime), ctime: Some(self.ctime), ..AttributeChanges::default() }
     }
 
     /// True when names or data are encrypted.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
-        self.flags.contains(InodeFlags::ENCRYPTED)
+        self.flags.contains(FileFlags::ENCRYPTED)
     }
 }
 
@@ -81,7 +67,7 @@ pub struct AttributeChanges {
     /// Last change of the inode; the filesystem's time unless given.
     pub ctime: Option<Timestamp>,
     /// Compression, sync, immutable, append-only, dirsync; other flags stay.
-    pub flags: Option<InodeFlags>,
+    pub flags: Option<FileFlags>,
     /// Compression of new data.
     pub compression: Option<Compression>,
 }
@@ -107,7 +93,8 @@ pub enum NewKind<'a> {
 
 impl NewKind<'_> {
     /// The type in a POSIX mode.
-    pub(super) const fn mode(&self) -> u32 {
+    #[must_use]
+    pub const fn mode(&self) -> u32 {
         match self {
             Self::Regular => 0o100_000,
             Self::Directory => 0o040_000,
@@ -144,7 +131,8 @@ pub struct DirEntry {
     pub file_type: FileType,
     /// The name is encrypted, as all names in its directory.
     pub encrypted: bool,
-    pub(super) key: Key,
+    /// Position of the entry in its directory, as the filesystem counts (POSIX: telldir).
+    pub position: u64,
 }
 
 /// Behaviour when a file is renamed onto an existing name.
@@ -171,4 +159,69 @@ pub enum SetXattr {
     Create,
     /// It must exist.
     Replace,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// The directory.
+    pub directory: u32,
+    /// The name in it.
+    pub name: &'a [u8],
+}
+
+/// A file that goes into a new filesystem, complete but for its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilledFile<'a> {
+    /// Type, permissions and owner of the file.
+    pub file: NewFile<'a>,
+    /// Bytes of a regular file. A device with 0 has no size, as `mkfs.ubifs` makes it; others have their own.
+    pub size: u64,
+    /// Last read.
+    pub atime: Timestamp,
+    /// Last change of the data.
+    pub mtime: Timestamp,
+    /// Last change of the inode.
+    pub ctime: Timestamp,
+    /// Sync, immutable, append-only, dirsync, and compressed if `compression` is given.
+    pub flags: FileFlags,
+    /// Compression of data that are written later, if the flags say that they are compressed; that of its directory unless given.
+    pub compression: Option<Compression>,
+    /// Extended attributes with their prefixes, no name twice.
+    pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
+}
+
+/// A block that its owner compressed already, for writing many on several cores.
+#[derive(Clone, Copy, Debug)]
+pub struct CompressedBlock<'a> {
+    /// Block of the file.
+    pub block: u32,
+    /// Bytes before compression, 1 to 4096.
+    pub size: u32,
+    /// Compression of the data.
+    pub compression: Compression,
+    /// The bytes after compression.
+    pub data: &'a [u8],
+}
+
+/// Size of a filesystem as it reports it, in blocks of 4 KiB. Linux: `statfs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Free blocks without those reserved.
+    pub available_blocks: u64,
+}
+
+/// Position of a node on flash, as the filesystem counts; one that has no such positions leaves it zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// LEB number (Linux: lnum).
+    pub lnum: u32,
+    /// Offset in the LEB, bytes (Linux: offs).
+    pub offset: u32,
+    /// Length in bytes, without alignment; 0 for no node.
+    pub len: u32,
 }
