@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
     kind: Vec<KindArg>,
 
-    /// Take flash in memory of the same size instead of the chip: ten times as fast. What is torn follows no physics then, and no
+    /// Take flash in memory of the same size instead of the chip: four times as fast and more. What is torn follows no physics then, and no
     /// driver, no command and no ECC takes part
     #[arg(long)]
     fast: bool,

@@ -94,6 +94,34 @@ fn unsafe_code_is_where_it_is_known_to_be() {
     assert!(found.iter().all(|path| known.iter().any(|known| path.ends_with(known))), "{found:?}");
 }
 
+/// Source files of a crate that are no tests.
+fn product_sources(name: &str) -> Vec<PathBuf> {
+    let is_test = |path: &Path| {
+        path.iter().any(|part| part.to_str().is_some_and(|part| part.starts_with("test") || part == "stress"))
+            || path.to_str().is_some_and(|path| path.ends_with("tests.rs"))
+    };
+    let sources = crates().join(name).join("src");
+    files(&sources, "rs").into_iter().filter(|path| !is_test(path.strip_prefix(&sources).unwrap())).collect()
+}
+
+/// A magic number stands where its format does.
+#[test]
+fn magic_numbers_of_ubi_and_ubifs_are_in_media_only() {
+    let magics = ["UBI#", "UBI!", "0610_1831", "06101831", "0x31, 0x18, 0x10, 0x06"];
+    let is_one =
+        |line: &str| !line.trim_start().starts_with("//") && magics.iter().any(|magic| line.contains(magic));
+    let mut found = Vec::new();
+    for name in CRATES.iter().filter(|name| **name != "media") {
+        for path in product_sources(name) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.extend(
+                text.lines().filter(|line| is_one(line)).map(|line| format!("{}: {line}", path.display())),
+            );
+        }
+    }
+    assert!(found.is_empty(), "use the constant of floatgate_media:\n{}", found.join("\n"));
+}
+
 #[test]
 fn golden_files_have_one_in_the_singular() {
     assert_eq!(

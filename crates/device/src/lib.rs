@@ -8,6 +8,19 @@
 //! - a chip executes its command set, stricter than silicon ([`violation::Violation`]), on an [`array::Array`].
 //!
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
+//! # Example
+//!
+//! A chip of a setup, with controller and driver, is wired by `floatgate_lab::rig`; here is what they reserve time on.
+//!
+//! ```
+//! use floatgate_device::Timeline;
+//! use floatgate_mtd::{Instant, Nanos};
+//!
+//! let mut bus = Timeline::default();
+//! let (_, first) = bus.reserve(Instant::ZERO, Nanos::from_us(10));
+//! let (start, _) = bus.reserve(Instant::ZERO, Nanos::from_us(5));
+//! assert_eq!(start, first, "one after the other");
+//! ```
 
 pub mod array;
 pub mod cells;

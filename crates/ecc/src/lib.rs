@@ -5,6 +5,20 @@
 //!   Hamming code, or a BCH code ([`Bch`] is the bare one).
 //! - [`erased`]: pages that are erased, but for some bitflips.
 //! - [`layout`]: OOB layouts, bit-compatible with Linux's.
+//! # Example
+//!
+//! ```
+//! use floatgate_ecc::{Codec, Code};
+//!
+//! let codec = Codec::new(Code::Bch { strength: 8, step_bytes: 512 })?;
+//! let mut step = [0xA5; 512];
+//! let mut ecc = vec![0; 13];
+//! codec.encode(&step, &mut ecc);
+//! step[7] ^= 0x81;
+//! assert_eq!(codec.decode(&mut step, &mut ecc), Ok(2));
+//! assert_eq!(step, [0xA5; 512]);
+//! # Ok::<(), floatgate_ecc::CodeError>(())
+//! ```
 #![no_std]
 
 extern crate alloc;

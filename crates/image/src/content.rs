@@ -1,9 +1,6 @@
 //! What a volume or a file begins with: UBIFS, or other formats that boards keep on flash.
 
-use floatgate_media::ubifs::NodeType;
-
-/// The magic number of a UBIFS node (ubifs-media.h, UBIFS_NODE_MAGIC), as it stands on flash.
-pub(super) const UBIFS_MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
+use floatgate_media::ubifs::{NODE_MAGIC, NodeType};
 
 /// Where the type of a node stands in it.
 const TYPE_AT: usize = 20;
@@ -19,12 +16,12 @@ pub(super) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
         _ => &[NodeType::CommitStart, NodeType::Reference],
     };
     let is_one = |code: &u8| types.iter().any(|&node_type| node_type.code() == *code);
-    head.starts_with(&UBIFS_MAGIC) && head.get(TYPE_AT).is_some_and(is_one)
+    head.starts_with(&NODE_MAGIC) && head.get(TYPE_AT).is_some_and(is_one)
 }
 
 /// True when a node of UBIFS begins.
 pub(super) fn is_node(head: &[u8]) -> bool {
-    head.starts_with(&UBIFS_MAGIC)
+    head.starts_with(&NODE_MAGIC)
 }
 
 /// Bytes that are needed to recognise a format.
@@ -72,6 +69,6 @@ mod tests {
         head[1080..1082].copy_from_slice(&[0x53, 0xEF]);
         assert_eq!(format_of(&head), Some("ext2, ext3 or ext4"));
         assert_eq!(format_of(b"hsqs"), Some("squashfs"));
-        assert_eq!(format_of(&UBIFS_MAGIC), None);
+        assert_eq!(format_of(&NODE_MAGIC), None);
     }
 }

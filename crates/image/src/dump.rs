@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Debug};
 
-use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
-use floatgate_media::ubifs::{Frame, LOG_LEB, Node, ROOT_INODE};
+use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VID_MAGIC, VidHeader};
+use floatgate_media::ubifs::{Frame, LOG_LEB, NODE_MAGIC, Node, ROOT_INODE};
 use floatgate_stack::ubifs::{Authenticate, Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub struct Dumped {
 ///
 /// # Errors
 /// The image cannot be read, what is wanted is not there.
-pub fn dump(image: Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+pub fn dump(image: &Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
     if let Wanted::At(at) = *wanted {
         return Ok(vec![at_byte(image, at)?]);
     }
@@ -127,24 +127,24 @@ pub fn dump(image: Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<
 }
 
 /// Structure that begins at a byte of the file.
-fn at_byte(image: Image, at: u64) -> Result<Dumped, ImageError> {
+fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     let in_oob =
         || ImageError::NoNode(format!("byte {at} of the dump is in the OOB, or before its first page"));
     let place = match &image.corrected {
         Some(corrected) => corrected.data_byte(at).ok_or_else(in_oob)?,
         None => at,
     };
-    let mut store = image.into_store();
+    let store = image.store()?;
     if place >= store.size_bytes() {
         return Err(ImageError::NoNode(format!("the file ends before byte {at}")));
     }
     let mut bytes = vec![0; 1 << 17];
     store.read_at(place, &mut bytes).map_err(ImageError::Store)?;
-    let mut dumped = match bytes.get(..4) {
-        Some(b"UBI#") => {
+    let mut dumped = match bytes.first_chunk() {
+        Some(&EC_MAGIC) => {
             of_ec(EcHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))
         }
-        Some(b"UBI!") => {
+        Some(&VID_MAGIC) => {
             of_vid(VidHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))
         }
         _ => of_node(&bytes),
@@ -373,7 +373,7 @@ fn raw_header(bytes: &[u8], dumped: &mut Dumped) {
     };
     let magic = word(0);
     dumped.add(0, "magic", &format_args!("{magic:#010x}"));
-    if magic != 0x0610_1831 {
+    if magic != u32::from_le_bytes(NODE_MAGIC) {
         return;
     }
     let sqnum = bytes.get(8..16).and_then(|field| field.try_into().ok()).map_or(0, u64::from_le_bytes);

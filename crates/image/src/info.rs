@@ -3,7 +3,7 @@
 use std::fmt;
 
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
-use floatgate_media::ubifs::Superblock;
+use floatgate_media::ubifs::{NODE_MAGIC, Superblock};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubi::{PebState, VolumeInfo};
 use floatgate_stack::ubifs::{
@@ -12,7 +12,7 @@ use floatgate_stack::ubifs::{
 use floatgate_stack::{Volume, VolumeError};
 use serde::Serialize;
 
-use super::content::{HEAD_BYTES, UBIFS_MAGIC, format_of};
+use super::content::{HEAD_BYTES, format_of};
 use super::detect::{Content, Found, PageShape};
 use super::extract::show_name;
 use super::{Corrected, FileUbi, Image, ImageError, Selection};
@@ -165,7 +165,7 @@ pub struct AuthenticationInfo {
 ///
 /// # Errors
 /// The file cannot be read. Damage inside is part of the report.
-pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
+pub fn info(image: &Image) -> Result<ImageInfo, ImageError> {
     selected_info(image, &Selection::default())
 }
 
@@ -174,20 +174,14 @@ pub fn info(image: Image) -> Result<ImageInfo, ImageError> {
 ///
 /// # Errors
 /// The file cannot be read; what is meant is not there. What is not authentic is part of the report.
-pub fn selected_info(image: Image, selection: &Selection) -> Result<ImageInfo, ImageError> {
+pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, ImageError> {
     let found = match selection.offset {
         Some(_) => vec![image.choose(selection)?],
         None => image.found.clone(),
     };
     let ecc = image.corrected.clone();
-    let mut images = Vec::with_capacity(found.len());
-    let mut rest = Some(image);
-    for one in &found {
-        let Some(image) = rest.take() else { break };
-        let (described, image) = describe(image, one, &selection.authenticate)?;
-        images.push(described);
-        rest = image;
-    }
+    let describe = |one| describe(image, one, &selection.authenticate);
+    let mut images = found.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
     if let Some(wanted) = &selection.volume {
         keep_volume(&mut images, wanted)?;
     }
@@ -207,15 +201,10 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
     if images.is_empty() { Err(ImageError::NoVolume { wanted: wanted.to_owned(), names }) } else { Ok(()) }
 }
 
-/// One image, and the file for the next one.
-fn describe(
-    image: Image,
-    found: &Found,
-    authenticate: &Authenticate,
-) -> Result<(OneImage, Option<Image>), ImageError> {
+/// Description of one image.
+fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result<OneImage, ImageError> {
     let offset = image.file_byte(found.offset);
     let mut one = OneImage { offset, len: found.len, ubi: None, ubifs: None, bare: false, damage: None };
-    let again = image.reopen();
     match &found.content {
         Content::Ubifs { .. } => {
             let selection = Selection { offset: Some(offset), ..Selection::default() };
@@ -234,7 +223,7 @@ fn describe(
             Err(error) => one.damage = Some(error.to_string()),
         },
     }
-    Ok((one, again))
+    Ok(one)
 }
 
 /// Damage of a device.
@@ -316,7 +305,7 @@ fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     if read.is_err() || bytes.iter().all(|&byte| byte == 0xFF) {
         return None;
     }
-    if bytes.starts_with(&UBIFS_MAGIC) {
+    if bytes.starts_with(&NODE_MAGIC) {
         let why = probe(volume).err().map(|error| error.to_string()).unwrap_or_default();
         return Some(format!("a node of UBIFS, but it cannot be mounted: {why}"));
     }

@@ -12,6 +12,36 @@
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
 //! - [`output`]: the files that commands write, each whole or not at all; [`words`]: numbers with their nouns.
+//! # Example
+//!
+//! ```
+//! use floatgate_image::build::{BuildOptions, Container, FlashShape, Overrides, Source, build};
+//! use floatgate_image::{Access, Image, Selection};
+//! use floatgate_stack::ubifs::{Behaviour, FormatOptions};
+//!
+//! let folder = tempfile::tempdir()?;
+//! std::fs::create_dir(folder.path().join("root"))?;
+//! std::fs::write(folder.path().join("root/greeting"), "hello")?;
+//! let path = folder.path().join("image.ubi");
+//! let options = BuildOptions {
+//!     // Pages of 2 KiB without sub-pages, 64 in an eraseblock.
+//!     shape: FlashShape::of_nand(2048, 64, 1024),
+//!     container: Container::Ubi { name: "rootfs".to_owned(), autoresize: false, image_seq: None },
+//!     format: FormatOptions::default(),
+//!     uuid: None,
+//!     volume_bytes: None,
+//!     overrides: Overrides::default(),
+//!     device_table: None,
+//! };
+//! let out = std::fs::File::options().read(true).write(true).create(true).open(&path)?;
+//! build(&Source::Directory(folder.path().join("root")), out, &options)?;
+//!
+//! let image = Image::open(&path, Access::Read)?;
+//! let mut fs = image.mount(&Selection::default(), false, Behaviour::default())?;
+//! let inode = fs.resolve(b"/greeting")?;
+//! assert_eq!(fs.attributes(inode)?.size, 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod build;
 pub mod check;

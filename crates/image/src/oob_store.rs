@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use floatgate_stack::{FileStore, Store, StoreError};
 
@@ -12,34 +13,26 @@ use super::oob::Corrected;
 use crate::ecc::{Corrector, Form, Scheme, encode_page};
 
 /// A dump whose pages were corrected, and how they are protected.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OobPages {
     scheme: Scheme,
     /// Offset of the first page in the dump.
     offset: u64,
     /// The corrected pages, without OOB.
-    data: File,
+    data: Arc<File>,
 }
 
 impl OobPages {
-    pub(super) fn new(scheme: Scheme, corrected: &Corrected, data: &File) -> Result<Self, ImageError> {
-        let data = data.try_clone().map_err(ImageError::File)?;
-        Ok(Self { scheme, offset: corrected.offset, data })
-    }
-
-    /// The same pages once more.
-    pub(super) fn again(&self) -> Result<Self, ImageError> {
-        let data = self.data.try_clone().map_err(ImageError::File)?;
-        Ok(Self { scheme: self.scheme.clone(), offset: self.offset, data })
+    pub(super) const fn new(scheme: Scheme, corrected: &Corrected, data: Arc<File>) -> Self {
+        Self { scheme, offset: corrected.offset, data }
     }
 
     /// The pages in a file: what is written goes there with its OOB, and to the corrected pages.
-    pub(super) fn store(&self, dump: &File) -> Result<Box<dyn Store>, ImageError> {
-        let data = self.data.try_clone().map_err(ImageError::File)?;
+    pub(super) fn store(&self, dump: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {
         let geometry = self.scheme.geometry();
         Ok(Box::new(OobStore {
-            data: FileStore::new(data).map_err(ImageError::Store)?,
-            dump: dump.try_clone().map_err(ImageError::File)?,
+            data: FileStore::new(Arc::clone(&self.data)).map_err(ImageError::Store)?,
+            dump: Arc::clone(dump),
             offset: self.offset,
             page: vec![0; geometry.page_bytes as usize],
             full_page: vec![0; geometry.full_page() as usize],
@@ -88,7 +81,7 @@ fn is_bad(image: &Found, at: u64) -> bool {
 /// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB; erased ones are erased with it.
 struct OobStore {
     data: FileStore,
-    dump: File,
+    dump: Arc<File>,
     offset: u64,
     scheme: Scheme,
     page: Vec<u8>,
@@ -116,7 +109,7 @@ impl Store for OobStore {
         self.data.size_bytes()
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.data.read_at(offset, buf)
     }
 

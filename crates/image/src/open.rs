@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use floatgate_media::ubi::MAX_ERASE_COUNT;
+use floatgate_media::ubi::{EC_MAGIC, MAX_ERASE_COUNT, VID_MAGIC};
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_stack::fs::FileSystem;
@@ -44,19 +45,38 @@ pub enum Access {
     Write,
 }
 
-/// An opened file, and what is in it.
+/// The bytes in which [`Image::found`] counts.
+#[derive(Clone)]
+enum Bytes {
+    /// A file.
+    File(Arc<File>),
+    /// Corrected pages of a dump with OOB, which is written as well.
+    Pages(OobPages, Arc<File>),
+    /// Either with changes that wait.
+    Pending(FilePending),
+}
+
+impl Bytes {
+    fn open(&self) -> Result<Box<dyn Store>, ImageError> {
+        match self {
+            Self::File(file) => store_of(file),
+            Self::Pages(pages, dump) => pages.store(dump),
+            Self::Pending(pending) => Ok(Box::new(pending.clone())),
+        }
+    }
+}
+
+/// An opened file, and what is in it. Volumes and filesystems opened of it have the file for themselves: one that is written must be
+/// the only one.
+#[derive(Clone)]
 pub struct Image {
     /// Images found in the file, with their positions.
     pub found: Vec<Found>,
-    store: Box<dyn Store>,
-    /// The file with the bytes that `found` counts in.
-    file: File,
+    bytes: Bytes,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
     /// ECC scheme of such a dump.
     scheme: Option<Scheme>,
-    /// Writer of pages with OOB.
-    oob: Option<OobPages>,
     /// LEBs that a volume is to have that can grow.
     lebs: Option<u32>,
     access: Access,
@@ -65,9 +85,9 @@ pub struct Image {
 }
 
 /// A file that changes go to at once, and may make longer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HostRoom {
-    file: File,
+    file: Arc<File>,
     /// Of a dump with OOB.
     oob: Option<OobPages>,
     /// Bytes that the images have room in now.
@@ -75,9 +95,13 @@ struct HostRoom {
 }
 
 impl HostRoom {
-    fn new(file: &File, oob: Option<&OobPages>, store: &dyn Store) -> Result<Self, ImageError> {
-        let file = file.try_clone().map_err(ImageError::File)?;
-        Ok(Self { file, oob: oob.map(OobPages::again).transpose()?, len: store.size_bytes() })
+    fn new(bytes: &Bytes) -> Result<Option<Self>, ImageError> {
+        let len = bytes.open()?.size_bytes();
+        Ok(match bytes {
+            Bytes::File(file) => Some(Self { file: Arc::clone(file), oob: None, len }),
+            Bytes::Pages(pages, dump) => Some(Self { file: Arc::clone(dump), oob: Some(pages.clone()), len }),
+            Bytes::Pending(_) => None,
+        })
     }
 
     /// Reserves what the images need to grow up to the byte `end`, before the file becomes longer.
@@ -151,9 +175,11 @@ impl Image {
     pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
         let mut image = Self::over(file, Access::Write)?;
-        let pending = Pending::new(image.store);
-        image.store = Box::new(pending.clone());
-        let oob = image.oob.take();
+        let pending = Pending::new(image.bytes.open()?);
+        let oob = match std::mem::replace(&mut image.bytes, Bytes::Pending(pending.clone())) {
+            Bytes::Pages(pages, _) => Some(pages),
+            _ => None,
+        };
         image.room = None;
         Ok((image, pending, oob))
     }
@@ -173,6 +199,7 @@ impl Image {
     }
 
     fn over_protected(file: File, access: Access, scheme: Option<&Scheme>) -> Result<Self, ImageError> {
+        let file = Arc::new(file);
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
@@ -182,27 +209,28 @@ impl Image {
         match with_oob {
             Some((found, pages)) => Self::corrected(&file, found, pages, access, scheme),
             None if found.is_empty() => Err(explain(&mut store)?),
-            None => {
-                let room = (access == Access::Write).then(|| HostRoom::new(&file, None, &*store));
-                let room = room.transpose()?;
-                Ok(Self {
-                    found,
-                    store,
-                    file,
-                    corrected: None,
-                    scheme: None,
-                    oob: None,
-                    lebs: None,
-                    access,
-                    room,
-                })
+            None => Self {
+                found,
+                bytes: Bytes::File(file),
+                corrected: None,
+                scheme: None,
+                lebs: None,
+                access,
+                room: None,
             }
+            .with_room(),
         }
+    }
+
+    /// Remembers where changes go that are written at once.
+    fn with_room(self) -> Result<Self, ImageError> {
+        let room = if self.access == Access::Write { HostRoom::new(&self.bytes)? } else { None };
+        Ok(Self { room, ..self })
     }
 
     /// Corrects a dump from its first whole block on.
     fn corrected(
-        file: &File,
+        file: &Arc<File>,
         found: &Found,
         pages: PageShape,
         access: Access,
@@ -210,43 +238,23 @@ impl Image {
     ) -> Result<Self, ImageError> {
         let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
         let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
-        let oob = match (access, &scheme) {
-            (Access::Read, _) => None,
-            (Access::Write, Some(scheme)) => Some(OobPages::new(scheme.clone(), &corrected, &data)?),
+        let data = Arc::new(data);
+        let mut found = detect_in_pages(&mut store_of(&data)?, Some(pages.page_bytes))?;
+        let bytes = match (access, &scheme) {
+            (Access::Read, _) => Bytes::File(data),
+            (Access::Write, Some(scheme)) => {
+                Bytes::Pages(OobPages::new(scheme.clone(), &corrected, data), Arc::clone(file))
+            }
             (Access::Write, None) => return Err(ImageError::OobReadOnly),
         };
-        let mut store = store_of(&data)?;
-        let mut found = detect_in_pages(&mut store, Some(pages.page_bytes))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
         for found in &mut found {
             found.bad_pebs = corrected.bad_pebs(found);
         }
-        let mut room = None;
-        if let Some(oob) = &oob {
-            store = oob.store(file)?;
-            room = Some(HostRoom::new(file, Some(oob), &*store)?);
-        }
         let corrected = Some(corrected);
-        Ok(Self { found, store, file: data, corrected, scheme, oob, lebs: None, access, room })
-    }
-
-    /// The same file once more, for another image in it; `None` if the system has no descriptor left.
-    pub(super) fn reopen(&self) -> Option<Self> {
-        let file = self.file.try_clone().ok()?;
-        let store = store_of(&file).ok()?;
-        Some(Self {
-            found: self.found.clone(),
-            store,
-            file,
-            corrected: self.corrected.clone(),
-            scheme: self.scheme.clone(),
-            oob: None,
-            lebs: None,
-            access: self.access,
-            room: None,
-        })
+        Self { found, bytes, corrected, scheme, lebs: None, access, room: None }.with_room()
     }
 
     /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
@@ -254,41 +262,26 @@ impl Image {
     /// # Errors
     /// The file cannot be read or written.
     pub(super) fn write_corrected(&self, dump: &File) -> Result<u64, ImageError> {
-        let Some(oob) = &self.oob else { return Ok(0) };
+        let Bytes::Pages(oob, _) = &self.bytes else { return Ok(0) };
         self.found.iter().map(|found| oob.write_corrected(dump, found)).sum()
-    }
-
-    /// The same image with changes that wait; `None` if the system has no descriptor left.
-    pub(super) fn with_changes(&self, pending: &FilePending) -> Option<Self> {
-        Some(Self {
-            found: self.found.clone(),
-            store: Box::new(pending.clone()),
-            file: self.file.try_clone().ok()?,
-            corrected: self.corrected.clone(),
-            scheme: self.scheme.clone(),
-            oob: None,
-            lebs: None,
-            access: Access::Write,
-            room: None,
-        })
     }
 
     /// Moves what stands behind the first `end` bytes of a UBI device into free PEBs before, as far as there are any.
     ///
     /// # Errors
     /// The device cannot be attached or written.
-    pub(super) fn vacate(self, found: &Found, end: u64) -> Result<(), ImageError> {
+    pub(super) fn vacate(&self, found: &Found, end: u64) -> Result<(), ImageError> {
         let Content::Ubi(shape) = &found.content else { return Ok(()) };
         let peb = u64::from(shape.peb_bytes);
-        let len = self.store.size_bytes().saturating_sub(found.offset).next_multiple_of(peb);
+        let len = self.store()?.size_bytes().saturating_sub(found.offset).next_multiple_of(peb);
         let (_, mut ubi) = self.attach_for_writing(&Found { len, ..found.clone() }, false)?;
         ubi.vacate(u32::try_from(end / peb).unwrap_or(u32::MAX))?;
         ubi.detach().map(drop).map_err(|(error, _)| error.into())
     }
 
-    /// Gives up the bytes, in which `found` counts.
-    pub(super) fn into_store(self) -> Box<dyn Store> {
-        self.store
+    /// The bytes, in which `found` counts.
+    pub(super) fn store(&self) -> Result<Box<dyn Store>, ImageError> {
+        self.bytes.open()
     }
 
     /// The byte of the file that is a byte of the images: in a dump there is OOB between the pages.
@@ -317,7 +310,7 @@ impl Image {
     /// Several images or volumes and none chosen; a device or a filesystem that is damaged; one that needs recovery, unless
     /// `recover` allows it or nothing is to be written.
     pub fn mount(
-        self,
+        &self,
         selection: &Selection,
         recover: bool,
         behaviour: Behaviour,
@@ -348,14 +341,14 @@ impl Image {
     ///
     /// # Errors
     /// As [`volume`](Self::volume); no filesystem.
-    pub fn growth(mut self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
+    pub fn growth(&self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
-        let is_last = found.offset + found.len >= self.store.size_bytes();
-        self.access = Access::Read;
+        let is_last = found.offset + found.len >= self.store()?.size_bytes();
+        let read = Self { access: Access::Read, ..self.clone() };
         let volume: Option<Box<dyn Volume>> = match found.content {
-            Content::Ubifs { .. } => Some(self.volume(selection)?).filter(|_| is_last),
+            Content::Ubifs { .. } => Some(read.volume(selection)?).filter(|_| is_last),
             _ => {
-                let mut ubi = self.attach(&found, &Hints::default())?;
+                let mut ubi = read.attach(&found, &Hints::default())?;
                 let id = choose_ubifs(&mut ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 Some(Box::new(volume) as Box<dyn Volume>)
@@ -371,12 +364,12 @@ impl Image {
     ///
     /// # Errors
     /// As [`mount`](Self::mount).
-    pub fn volume(self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
+    pub fn volume(&self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
         self.open_volume(selection, false, choose_remains)
     }
 
     fn open_volume(
-        self,
+        &self,
         selection: &Selection,
         recover: bool,
         choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
@@ -388,7 +381,8 @@ impl Image {
                     return Err(ImageError::Truncated("the file ends within a LEB".to_owned()));
                 }
                 let writes = self.access == Access::Write;
-                let is_last = found.offset + found.len >= self.store.size_bytes();
+                let store = self.store()?;
+                let is_last = found.offset + found.len >= store.size_bytes();
                 let held = u32::try_from(found.len.div_ceil(u64::from(leb_bytes))).unwrap_or(u32::MAX);
                 let asked = self.lebs.filter(|_| writes).unwrap_or(0);
                 let geometry = VolumeGeometry {
@@ -399,7 +393,7 @@ impl Image {
                     leb_start: 0,
                     read_only: self.access == Access::Read,
                 };
-                let mut volume = BareVolume::new(Window::new(self.store, found.offset, u64::MAX), geometry);
+                let mut volume = BareVolume::new(Window::new(store, found.offset, u64::MAX), geometry);
                 // The file may end before the filesystem does, which has nothing behind.
                 let lebs = match probe(&mut volume) {
                     Ok((superblock, _)) if writes && is_last => superblock.leb_count.max(geometry.lebs),
@@ -426,7 +420,7 @@ impl Image {
 
     /// As [`volume`](Self::volume) for reading, with what is damaged in the device around it.
     pub(super) fn damaged_volume(
-        self,
+        &self,
         selection: &Selection,
     ) -> Result<(Box<dyn Volume>, Vec<AttachFault>), ImageError> {
         let found = self.choose(selection)?;
@@ -444,7 +438,7 @@ impl Image {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn attach(self, found: &Found, hints: &Hints) -> Result<FileUbi, ImageError> {
+    pub fn attach(&self, found: &Found, hints: &Hints) -> Result<FileUbi, ImageError> {
         self.attach_to_read(found, hints, false)
     }
 
@@ -452,11 +446,11 @@ impl Image {
     ///
     /// # Errors
     /// Nothing of it is left.
-    pub fn attach_remains(self, found: &Found) -> Result<FileUbi, ImageError> {
+    pub fn attach_remains(&self, found: &Found) -> Result<FileUbi, ImageError> {
         self.attach_to_read(found, &Hints::default(), true)
     }
 
-    fn attach_to_read(self, found: &Found, hints: &Hints, forgiving: bool) -> Result<FileUbi, ImageError> {
+    fn attach_to_read(&self, found: &Found, hints: &Hints, forgiving: bool) -> Result<FileUbi, ImageError> {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
@@ -467,23 +461,22 @@ impl Image {
             forgiving,
             ..AttachOptions::default()
         };
-        let window = Window::new(self.store, found.offset, found.len);
+        let window = Window::new(self.store()?, found.offset, found.len);
         let (mode, bad) = (StoreMode::ReadOnly, Vec::new());
         Attaching { geometry, mode, bad, options, lebs_more: 0, room: None }.attach_growing(window)
     }
 
     /// A volume of a UBI device to be written to, larger than it is if that was asked for.
     fn writable_volume(
-        mut self,
+        &self,
         found: &Found,
         selection: &Selection,
         recover: bool,
     ) -> Result<Box<dyn Volume>, ImageError> {
-        let wanted = self.lebs.take();
         let (mut attaching, mut ubi) = self.attach_for_writing(found, recover)?;
         let id = choose_ubifs(&mut ubi, selection)?;
         let volume = ubi.volume(id)?;
-        if let Some(lebs) = wanted.filter(|&lebs| lebs > volume.reserved_lebs) {
+        if let Some(lebs) = self.lebs.filter(|&lebs| lebs > volume.reserved_lebs) {
             attaching.lebs_more = lebs - volume.reserved_lebs;
             ubi = attaching.attach_growing(ubi.into_mtd().into_store())?;
             ubi.resize_volume(id, lebs)?;
@@ -497,7 +490,7 @@ impl Image {
     /// # Errors
     /// It is damaged.
     pub(super) fn attach_as(
-        self,
+        &self,
         found: &Found,
         mode: StoreMode,
         options: AttachOptions,
@@ -507,22 +500,19 @@ impl Image {
         };
         let geometry = flash_geometry(shape, found.len, &Hints::default());
         let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
-        let is_last = found.offset + found.len >= self.store.size_bytes();
+        let store = self.store()?;
+        let is_last = found.offset + found.len >= store.size_bytes();
         let room = if is_last { u64::MAX } else { found.len };
-        let part = Window::new(self.store, found.offset, room);
+        let part = Window::new(store, found.offset, room);
         let bad = found.bad_pebs.clone();
-        Attaching { geometry, mode, bad, options, lebs_more: 0, room: self.room }.attach_growing(part)
+        Attaching { geometry, mode, bad, options, lebs_more: 0, room: self.room.clone() }.attach_growing(part)
     }
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
     ///
     /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
     /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
-    fn attach_for_writing(
-        mut self,
-        found: &Found,
-        recover: bool,
-    ) -> Result<(Attaching, FileUbi), ImageError> {
+    fn attach_for_writing(&self, found: &Found, recover: bool) -> Result<(Attaching, FileUbi), ImageError> {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
@@ -530,7 +520,8 @@ impl Image {
         if let Some(note) = notes.into_iter().next() {
             return Err(ImageError::OobDamaged(note));
         }
-        let pebs = Pebs::read(&mut self.store, found, shape)?;
+        let store = self.store()?;
+        let pebs = Pebs::read(&*store, found, shape)?;
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
@@ -540,14 +531,14 @@ impl Image {
             max_bad_per_1024: 0,
             ..AttachOptions::default()
         };
-        let part = Window::new(self.store, found.offset, u64::MAX);
+        let part = Window::new(store, found.offset, u64::MAX);
         let mut attaching = Attaching {
             geometry: flash_geometry(shape, pebs.bytes, &Hints::default()),
             mode: StoreMode::WriteThrough,
             bad: pebs.blank.iter().chain(&found.bad_pebs).copied().collect(),
             options,
             lebs_more: 0,
-            room: self.room,
+            room: self.room.clone(),
         };
         // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
         let outcome = match attaching.attach(part) {
@@ -570,7 +561,7 @@ struct Pebs {
 }
 
 impl Pebs {
-    fn read(store: &mut dyn Store, found: &Found, shape: &UbiShape) -> Result<Self, ImageError> {
+    fn read(store: &dyn Store, found: &Found, shape: &UbiShape) -> Result<Self, ImageError> {
         let peb = u64::from(shape.peb_bytes);
         if !found.len.is_multiple_of(peb) {
             return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
@@ -582,7 +573,7 @@ impl Pebs {
             for at in [start, start + u64::from(shape.vid_header_offset)] {
                 let mut magic = [0; 4];
                 store.read_at(at, &mut magic).map_err(ImageError::Store)?;
-                has_header |= magic == *b"UBI#" || magic == *b"UBI!";
+                has_header |= magic == EC_MAGIC || magic == VID_MAGIC;
             }
             if has_header {
                 bytes = (pnum + 1) * peb;
@@ -595,9 +586,8 @@ impl Pebs {
     }
 }
 
-pub(super) fn store_of(file: &File) -> Result<Box<dyn Store>, ImageError> {
-    let file = file.try_clone().map_err(ImageError::File)?;
-    Ok(Box::new(CachedStore::new(FileStore::new(file).map_err(ImageError::Store)?)))
+pub(super) fn store_of(file: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {
+    Ok(Box::new(CachedStore::new(FileStore::new(Arc::clone(file)).map_err(ImageError::Store)?)))
 }
 
 /// State of attaching a device.

@@ -29,11 +29,11 @@ pub struct RawVolume {
 ///
 /// # Errors
 /// Several images or volumes and none chosen; a device that cannot be attached, a volume whose update was cut off; the host's.
-pub fn read_raw(image: Image, selection: &Selection, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
+pub fn read_raw(image: &Image, selection: &Selection, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
     let found = image.choose(selection)?;
     let notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
     if let Content::Ubifs { .. } = found.content {
-        let bytes = copy(image.into_store(), found.offset, found.len, out)?;
+        let bytes = copy(image.store()?, found.offset, found.len, out)?;
         return Ok(RawVolume { bytes, notes, ..RawVolume::default() });
     }
     let mut ubi = image.attach_remains(&found)?;
@@ -83,7 +83,7 @@ impl RawVolume {
     }
 }
 
-fn copy(mut store: Box<dyn Store>, start: u64, len: u64, out: &mut dyn Write) -> Result<u64, ImageError> {
+fn copy(store: Box<dyn Store>, start: u64, len: u64, out: &mut dyn Write) -> Result<u64, ImageError> {
     let mut at = 0;
     let mut piece = Vec::new();
     while at < len {

@@ -3,6 +3,7 @@
 //! Nothing comes back: what counts is that each of these ends, without a panic, in time and memory that the length of the bytes
 //! bounds.
 
+use floatgate_media::ubifs::NODE_MAGIC;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -54,7 +55,7 @@ pub fn mend(bytes: &mut [u8]) {
         if let Some(header) = rest.get_mut(..64).filter(|rest| rest.starts_with(b"UBI")) {
             let crc = crc::ubi(&header[..60]);
             header[60..].copy_from_slice(&crc.to_be_bytes());
-        } else if rest.len() >= 24 && rest.starts_with(&0x0610_1831_u32.to_le_bytes()) {
+        } else if rest.len() >= 24 && rest.starts_with(&NODE_MAGIC) {
             let len = u32::from_le_bytes([rest[16], rest[17], rest[18], rest[19]]) as usize;
             if let Some(covered) = rest.get(8..len).filter(|_| len <= NODE_MAX) {
                 let crc = crc::ubi(covered);
@@ -148,19 +149,16 @@ fn read_all(volume: impl Volume + 'static, options: &MountOptions) {
 pub fn image(bytes: &[u8]) {
     let Ok(file) = file_of(bytes) else { return };
     let Ok(image) = Image::over(file, Access::Read) else { return };
-    let open = || image.reopen();
-    let _ = open().map(super::info::info);
+    let _ = super::info::info(&image);
     for one in image.found.iter().take(4) {
         for volume in [None, Some("0".to_owned())] {
             let selection = Selection { offset: Some(one.offset), volume, ..Selection::default() };
-            if let Some(extraction) = open().and_then(|image| Extraction::open(image, &selection).ok()) {
+            if let Ok(extraction) = Extraction::open(&image, &selection) {
                 let _ = extraction.run(&mut Nowhere, &LIMITS, &|_| {});
             }
         }
         let selection = Selection { offset: Some(one.offset), ..Selection::default() };
-        if let Some(image) = open() {
-            let _ = super::raw::read_raw(image, &selection, &mut io::sink());
-        }
+        let _ = super::raw::read_raw(&image, &selection, &mut io::sink());
     }
 }
 

@@ -14,6 +14,23 @@
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
+//! # Example
+//!
+//! ```
+//! use floatgate_lab::config::{Library, Override};
+//! use floatgate_lab::rig::RigOptions;
+//! use floatgate_lab::run::measure;
+//! use floatgate_lab::speed::SpeedOptions;
+//!
+//! let library = Library::built_in();
+//! let sets = Override::parse_all(&["chip=mx30lf1g18ac"])?;
+//! let config = library.resolve(&library.setup("imx6-mx30lf2g18ac")?, &sets)?;
+//! let run = measure(&library, &config, RigOptions::default(), &SpeedOptions::default())?;
+//! for test in &run.report.tests {
+//!     println!("{:<20} {:>8} KiB/s", test.name, test.printed_kib_s);
+//! }
+//! # Ok::<(), floatgate_lab::Error>(())
+//! ```
 
 pub mod advise;
 pub mod certainty;

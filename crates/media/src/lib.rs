@@ -16,6 +16,19 @@
 //! No parser panics, allocates or does I/O; what is wrong comes back as a
 //! [`MediaError`] naming the byte. Struct fields hold the codes stored on the
 //! media; methods turn codes into bytes, microseconds and nanoseconds.
+//! # Example
+//!
+//! ```
+//! use floatgate_media::ubi::{EcHeader, ReadFlips};
+//!
+//! let header = EcHeader { erase_count: 7, ..EcHeader::default() };
+//! let mut bytes = header.emit();
+//! assert_eq!(EcHeader::parse(&bytes, ReadFlips::default())?, header);
+//! bytes[15] ^= 1;
+//! let damaged = EcHeader::parse(&bytes, ReadFlips::default()).unwrap_err();
+//! assert!(damaged.to_string().contains("CRC"), "{damaged}");
+//! # Ok::<(), floatgate_media::MediaError>(())
+//! ```
 #![no_std]
 
 mod bits;

@@ -14,6 +14,20 @@
 //! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
 //!
 //! [`ram`] is a device in memory.
+//! # Example
+//!
+//! ```
+//! use floatgate_mtd::{Cut, CutKind, Geometry, Instant, Mtd, PowerCut, RamFlash, Stage};
+//!
+//! let mut flash = PowerCut::new(RamFlash::new(Geometry::nand_2048(8)));
+//! flash.order(Some(Cut { operation: 1, kind: CutKind::During(Stage::Middle), seed: 1 }));
+//! let lost = flash.write(Instant::ZERO, 0, &[0; 2048]).unwrap_err();
+//! assert_eq!(lost.to_string(), "power lost at 0x0");
+//! flash.power_on();
+//! let mut page = [0; 2048];
+//! let read = flash.read(lost.at, 0, &mut page);
+//! assert!(read.is_err() || page != [0; 2048], "the page is torn");
+//! ```
 #![no_std]
 
 extern crate alloc;

@@ -15,6 +15,36 @@
 //! Time is carried by the handle: a volume has a clock that its operations advance, so that the code above reads like a
 //! filesystem and not like bookkeeping.
 
+//! # Example
+//!
+//! ```
+//! use floatgate_stack::fs::{FileSystem, NewFile, NewKind};
+//! use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
+//! use floatgate_stack::{RamVolume, VolumeGeometry};
+//!
+//! let geometry = VolumeGeometry {
+//!     lebs: 64,
+//!     leb_bytes: 126_976,
+//!     min_io_bytes: 2048,
+//!     max_write_bytes: 2048,
+//!     leb_start: 4096,
+//!     read_only: false,
+//! };
+//! let volume = RamVolume::new(geometry);
+//! let mut fs = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default()).map_err(|(error, _)| error)?;
+//! let file = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+//! let root = fs.root();
+//! let inode = fs.create(root, b"greeting", &file)?;
+//! fs.write(inode, 0, b"hello")?;
+//! let volume = fs.unmount().map_err(|(error, _)| error)?;
+//!
+//! let mut fs = Ubifs::mount(volume, &MountOptions::default(), Behaviour::default()).map_err(|(error, _)| error)?;
+//! let inode = FileSystem::resolve(&mut fs, b"/greeting")?;
+//! let mut text = [0; 5];
+//! assert_eq!(fs.read(inode, 0, &mut text)?, 5);
+//! assert_eq!(&text, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 /// Methods of `$name<dyn $below>` can be called on `$name<T>`.
 ///
 /// What is below (a flash, a volume) has its own type where a device or a filesystem is made and where it is given back. Between, all

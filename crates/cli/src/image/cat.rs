@@ -63,7 +63,7 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
 fn raw(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
     let mut out = Output::stdout()?;
-    let raw = read_raw(image, &args.image.selection(), &mut out);
+    let raw = read_raw(&image, &args.image.selection(), &mut out);
     let raw = raw.map_err(|error| args.image.failed(error))?;
     tell_notes(&raw.notes);
     let lost = |lnum: &u32| Loss { path: format!("LEB {lnum}"), what: "damaged or missing".to_owned() };

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return run_repair(args, out);
     }
     let image = args.image.open(Access::Read)?;
-    let report = check(image, &args.image.selection());
+    let report = check(&image, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "findings", || text(&report))?;
     Ok(exit_code(report.outcome))

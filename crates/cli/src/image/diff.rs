@@ -92,8 +92,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let mut report = diff_sides(sides, &options).map_err(failed)?;
     if args.raw {
-        let images = [(image(&args.first)?, &first), (image(&args.second)?, &second)];
-        report.raw = diff_raw(images).map_err(failed)?;
+        let images = [image(&args.first)?, image(&args.second)?];
+        report.raw = diff_raw([(&images[0], &first), (&images[1], &second)]).map_err(failed)?;
     }
     args.format.print(&report, "differences", || text(&report))?;
     if !args.format.is_for_programs() {

@@ -93,7 +93,7 @@ fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
 pub(crate) fn run(args: &Args) -> Outcome {
     let wanted = args.wanted()?;
     let image = args.image.open(Access::Read)?;
-    let dumped = dump(image, &args.image.selection(), &wanted);
+    let dumped = dump(&image, &args.image.selection(), &wanted);
     let mut dumped = dumped.map_err(|error| options::failure(&args.image.image, &error))?;
     if !args.hex {
         dumped.iter_mut().for_each(|dumped| dumped.payload.clear());

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         })?;
     }
     let image = args.image.open(Access::Read)?;
-    let extraction = Extractions::open(image, &args.image.selection());
+    let extraction = Extractions::open(&image, &args.image.selection());
     let extraction = extraction.map_err(|error| options::failure(&args.image.image, &error))?;
     let extracted = args.extract(extraction, to_stdout)?;
     args.report(&extracted, to_stdout)

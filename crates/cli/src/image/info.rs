@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
-    let info: ImageInfo = selected_info(image, &args.image.selection())
+    let info: ImageInfo = selected_info(&image, &args.image.selection())
         .map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.finish(&info, "images", || info.to_string())
 }

@@ -37,7 +37,7 @@ impl<S: Store> Store for Lebs<S> {
         self.len
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let (mut at, mut rest) = (offset, buf);
         while !rest.is_empty() {
             let (place, room) = self.place(at);

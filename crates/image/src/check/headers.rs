@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use floatgate_media::ubi::{
     EcHeader, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, Flash, Geometry, LAYOUT_VOLUME, ReadFlips,
-    VidHeader, VolumeRecord, VolumeTable, VolumeType,
+    VERSION, VID_MAGIC, VidHeader, VolumeRecord, VolumeTable, VolumeType,
 };
 use floatgate_media::ubifs::{Frame, Node, NodeType, Superblock};
 use floatgate_media::{MediaError, Reason, crc};
@@ -810,7 +810,8 @@ fn correct(bytes: [u8; HEADER]) -> Option<VidHeader> {
         }
     }
     let mut tried = bytes;
-    tried[..5].copy_from_slice(b"UBI!\x01");
+    tried[..4].copy_from_slice(&VID_MAGIC);
+    tried[4] = VERSION;
     let sum = crc::ubi(&tried[..HEADER - 4]);
     tried[HEADER - 4..].copy_from_slice(&sum.to_be_bytes());
     VidHeader::parse(&tried, ReadFlips::default()).ok().filter(|vid| possible(vid) && vid.sqnum > 0)

@@ -28,7 +28,7 @@ use super::{Corrected, Image, ImageError};
 ///
 /// # Errors
 /// The file cannot be read, or what is chosen is not there.
-pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageError> {
+pub fn check(image: &Image, selection: &Selection) -> Result<CheckReport, ImageError> {
     let found = match selection.offset {
         Some(_) => vec![image.choose(selection)?],
         None => image.found.clone(),
@@ -41,7 +41,7 @@ pub fn check(image: Image, selection: &Selection) -> Result<CheckReport, ImageEr
 /// # Errors
 /// The file cannot be read, or the volume that is chosen is not there.
 pub(super) fn check_found(
-    image: Image,
+    image: &Image,
     found: Vec<Found>,
     selection: &Selection,
 ) -> Result<CheckReport, ImageError> {
@@ -50,11 +50,10 @@ pub(super) fn check_found(
         note_ecc(image.corrected.as_ref(), image_of, &mut report);
     }
     for found in found {
-        let again = image.reopen().ok_or(ImageError::Nothing)?;
         let origin = Origin::new(&found, image.corrected.as_ref());
         match &found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
-                let window = Window::new(again.into_store(), found.offset, found.len);
+                let window = Window::new(image.store()?, found.offset, found.len);
                 let volume = MappedVolume::bare(window, found.len, *leb_bytes, *min_io_bytes);
                 note_end(&found, *leb_bytes, &origin, &mut report);
                 let checked = files::check(volume, None, selection, &origin, &mut report)?;
@@ -62,7 +61,7 @@ pub(super) fn check_found(
                     .images
                     .push(ImageCheck { offset: origin.file_byte(0), ..ImageCheck::bare(&found, checked) });
             }
-            _ => check_ubi(again, &found, selection, &origin, &mut report)?,
+            _ => check_ubi(image, &found, selection, &origin, &mut report)?,
         }
     }
     report.settle();
@@ -70,17 +69,16 @@ pub(super) fn check_found(
 }
 
 fn check_ubi(
-    image: Image,
+    image: &Image,
     found: &Found,
     selection: &Selection,
     origin: &Origin,
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
-    let again = image.reopen().ok_or(ImageError::Nothing)?;
-    let mut window = Window::new(image.into_store(), found.offset, found.len);
+    let mut window = Window::new(image.store()?, found.offset, found.len);
     let headers = match Headers::read(&mut window, found) {
         Err(ImageError::Nothing) => {
-            attach(again, found, report);
+            attach(image, found, report);
             let offset = origin.file_byte(0);
             report.images.push(ImageCheck { offset, ..ImageCheck::ubi(found, PebCounts::default()) });
             return Ok(());
@@ -88,7 +86,7 @@ fn check_ubi(
         headers => headers?,
     };
     headers.report(&mut window, origin, report)?;
-    attach(again, found, report);
+    attach(image, found, report);
     let mut checked = ImageCheck { offset: origin.file_byte(0), ..ImageCheck::ubi(found, headers.counts()) };
     let mut store: Box<dyn Store> = Box::new(window);
     for (id, record) in headers.volumes() {
@@ -126,10 +124,10 @@ pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Headers>, Origin)
 ///
 /// # Errors
 /// There is none, or there are several.
-pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened, ImageError> {
+pub(super) fn open_volume(image: &Image, selection: &Selection) -> Result<Opened, ImageError> {
     let found = image.choose(selection)?;
     let origin = Origin::new(&found, image.corrected.as_ref());
-    let mut store: Box<dyn Store> = Box::new(Window::new(image.into_store(), found.offset, found.len));
+    let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
     if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
         return Ok((MappedVolume::bare(store, found.len, leb_bytes, min_io_bytes), None, origin));
     }
@@ -155,7 +153,7 @@ pub(super) fn open_volume(image: Image, selection: &Selection) -> Result<Opened,
 }
 
 /// Attaches the device as Linux does, and says if that fails.
-fn attach(image: Image, found: &Found, report: &mut CheckReport) {
+fn attach(image: &Image, found: &Found, report: &mut CheckReport) {
     let options = AttachOptions { read_only: true, ..AttachOptions::default() };
     let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
     let consequence = "Linux does not attach the device: no volume can be used";

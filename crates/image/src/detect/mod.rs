@@ -4,8 +4,8 @@ mod pages;
 mod ubi;
 
 use floatgate_media::crc;
-use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
-use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, Node, Superblock};
+use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VidHeader};
+use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, NODE_MAGIC, Node, Superblock};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 use serde::Serialize;
@@ -28,12 +28,6 @@ const SUPERBLOCKS: usize = 4096;
 
 /// Largest LEB that is believed, bytes.
 const MAX_LEB_BYTES: u32 = 64 << 20;
-
-/// "UBI#".
-const EC_MAGIC: &[u8] = b"UBI#";
-
-/// The magic of a UBIFS node, little-endian.
-const NODE_MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();
 
 /// Offset of the type in a node, and the type of a superblock.
 const TYPE_AT: usize = 20;
@@ -180,7 +174,7 @@ pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
     let mut magic = [0; 4];
     store.read_at(0, &mut magic).map_err(ImageError::Store)?;
     let impossible = |what, offset, why: &str| ImageError::Impossible { what, offset, why: why.to_owned() };
-    let first = hits.ec.first().map(|&(offset, _)| offset).or((magic == *b"UBI#").then_some(0));
+    let first = hits.ec.first().map(|&(offset, _)| offset).or((magic == EC_MAGIC).then_some(0));
     Ok(match first {
         Some(offset) => impossible("an eraseblock of UBI", offset, "the file ends before it does"),
         None if magic == NODE_MAGIC => impossible("a node of UBIFS", 0, "it is no good superblock"),
@@ -224,7 +218,7 @@ fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
 type Parsers = (fn(&[u8]) -> Option<EcHeader>, fn(&[u8]) -> Option<Superblock>);
 
 fn search(store: &mut dyn Store, size: u64, (ec_header, superblock): Parsers) -> Result<Hits, ImageError> {
-    let (ec, node) = (memmem::Finder::new(EC_MAGIC), memmem::Finder::new(&NODE_MAGIC));
+    let (ec, node) = (memmem::Finder::new(&EC_MAGIC), memmem::Finder::new(&NODE_MAGIC));
     let mut hits = Hits::default();
     let mut buffer = Vec::new();
     let mut start = 0;

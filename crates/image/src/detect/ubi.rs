@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::ubi::{EcHeader, LAYOUT_VOLUME, ReadFlips, VidHeader};
+use floatgate_media::ubi::{EC_MAGIC, EcHeader, LAYOUT_VOLUME, ReadFlips, VidHeader};
 use floatgate_stack::store::Store;
 
 use super::pages::{min_io_bytes, page_shape};
@@ -251,7 +251,7 @@ impl Region {
         let EcHeader { vid_header_offset, data_offset, .. } = self.header;
         let offsets =
             bytes[16..20] == vid_header_offset.to_be_bytes() && bytes[20..24] == data_offset.to_be_bytes();
-        Ok(offsets || bytes.starts_with(b"UBI#"))
+        Ok(offsets || bytes.starts_with(&EC_MAGIC))
     }
 
     /// True when a header, perhaps a damaged one, says that a PEB is the device's.

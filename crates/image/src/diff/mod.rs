@@ -109,7 +109,7 @@ pub enum DiffError {
 ///
 /// # Errors
 /// An image cannot be read or mounted.
-pub fn diff(images: [(Image, &Selection); 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
+pub fn diff(images: [(&Image, &Selection); 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
     let [first, second] = images.map(|(image, selection)| image.mount(selection, true, Behaviour::default()));
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
     Ok(compare(&mut *first, &mut *second, options))

@@ -14,7 +14,7 @@ use super::{Change, DiffError, note};
 ///
 /// # Errors
 /// An image cannot be read; there is no UBI in it.
-pub fn diff_raw(images: [(Image, &Selection); 2]) -> Result<Vec<Change>, DiffError> {
+pub fn diff_raw(images: [(&Image, &Selection); 2]) -> Result<Vec<Change>, DiffError> {
     let [first, second] = images.map(|(image, selection)| Raw::read(image, selection));
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
     let mut changes = Vec::new();
@@ -35,9 +35,9 @@ struct Raw {
 }
 
 impl Raw {
-    fn read(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+    fn read(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        let store = image.into_store();
+        let store = image.store()?;
         let mut store: Box<dyn Store> =
             Box::new(floatgate_stack::store::Window::new(store, found.offset, found.len));
         let headers = Headers::read(&mut store, &found)?;

@@ -195,7 +195,7 @@ impl<S: Store> Store for Pending<S> {
         self.inner().size
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let mut inner = self.inner();
         if inner.pages.is_empty() {
             return inner.below.read_at(offset, buf);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use floatgate_stack::Store;
 use floatgate_stack::fs::{FileSystem, Timestamp};
@@ -62,7 +63,7 @@ pub(super) struct Ended {
 pub struct Session {
     fs: ImageFs,
     /// The image with the pending changes, to be opened again.
-    image: Option<Image>,
+    image: Image,
     grown: Vec<Grown>,
     pending: FilePending,
     found: Found,
@@ -113,15 +114,14 @@ impl Session {
         let lock = Lock::new(path, access)?;
         let (image, pending, oob) = Image::open_pending(path)?;
         let found = image.choose(&options.selection)?;
-        let again = image.with_changes(&pending);
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
-        let fs = image.with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
+        let fs = image.clone().with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
         let mut fs = fs.map_err(EditError::of_mount)?;
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
         let grown = Vec::new();
-        Ok(Self { fs, image: again, grown, pending, found, oob, path, output, _lock: lock })
+        Ok(Self { fs, image, grown, pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
@@ -150,7 +150,7 @@ impl Session {
         fs.unmount().map_err(EditError::of_end)?;
         let len = pending.size_below();
         let longer = matches!(found.content, Content::Ubi(_)) && end_of_image(&pending, &found)? > len;
-        if let Some(image) = image.filter(|_| longer) {
+        if longer {
             image.vacate(&found, len.saturating_sub(found.offset))?;
         }
         Ok(Ended { free_blocks, grown, pending, found, oob, path, output, _lock: lock })
@@ -261,9 +261,10 @@ impl Ended {
 
     fn write_changes(&self, file: &File) -> Result<u64, ImageError> {
         let end = end_of_image(&self.pending, &self.found)?;
+        let shared = Arc::new(file.try_clone().map_err(ImageError::File)?);
         let mut store: Box<dyn Store> = match &self.oob {
-            Some(oob) => oob.store(file)?,
-            None => store_of(file)?,
+            Some(oob) => oob.store(&shared)?,
+            None => store_of(&shared)?,
         };
         let written = self.pending.write_to(&mut store, end).map_err(ImageError::Store)?;
         let len = store.size_bytes();
@@ -278,7 +279,7 @@ impl Ended {
 /// Where the file is to end: an image that was shorter than its flash stays as short as it can, up to its last PEB with data.
 fn end_of_image(pending: &FilePending, found: &Found) -> Result<u64, ImageError> {
     let Content::Ubi(shape) = &found.content else { return Ok(u64::MAX) };
-    let mut pending = pending.clone();
+    let pending = pending.clone();
     let (old, peb) = (pending.size_below(), u64::from(shape.peb_bytes));
     let pebs = pending.size_bytes().saturating_sub(found.offset).div_ceil(peb);
     for pnum in (0..pebs).rev() {

@@ -380,7 +380,7 @@ impl Store for Stopping {
     fn size_bytes(&self) -> u64 {
         self.bytes.size_bytes()
     }
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.bytes.read_at(offset, buf)
     }
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {

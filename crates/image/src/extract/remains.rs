@@ -38,7 +38,7 @@ impl Extraction {
     ///
     /// # Errors
     /// Several images or volumes and none chosen; nothing is left of it; the host's.
-    pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
+    pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
         let mut notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
         let (leb_bytes, is_ubi) = match found.content {

@@ -44,10 +44,10 @@ impl Extractions {
     ///
     /// # Errors
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
-    pub fn open(image: Image, selection: &Selection) -> Result<Self, ImageError> {
-        let volumes = volumes(&image, selection)?;
+    pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
+        let volumes = volumes(image, selection)?;
         let is_raw =
-            |id: u32| is_raw(&image, &Selection { volume: Some(id.to_string()), ..selection.clone() });
+            |id: u32| is_raw(image, &Selection { volume: Some(id.to_string()), ..selection.clone() });
         let is_alone = match volumes.as_slice() {
             [] => true,
             [(only, _)] => !is_raw(*only)?,
@@ -59,12 +59,11 @@ impl Extractions {
         let mut parts: Vec<Part> = Vec::new();
         for (id, name) in volumes {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
-            let again = || image.reopen().ok_or(ImageError::Nothing);
-            let (suffix, content) = match Extraction::open(again()?, &selection) {
+            let (suffix, content) = match Extraction::open(image, &selection) {
                 Ok(extraction) => ("", PartContent::Filesystem(Box::new(extraction))),
                 Err(_) => {
                     let mut file = tempfile::tempfile().map_err(ImageError::File)?;
-                    let raw = read_raw(again()?, &selection, &mut file)?;
+                    let raw = read_raw(image, &selection, &mut file)?;
                     (".img", PartContent::Raw(file, raw))
                 }
             };
@@ -134,7 +133,7 @@ fn volumes(image: &Image, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, 
     if let Content::Ubifs { .. } = found.content {
         return Ok(Vec::new());
     }
-    let ubi = image.reopen().ok_or(ImageError::Nothing)?.attach_remains(&found)?;
+    let ubi = image.attach_remains(&found)?;
     let wanted = selection.volume.as_ref().map(|_| choose_volume(&ubi, selection)).transpose()?;
     let meant = ubi.volumes().filter(|volume| wanted.is_none_or(|wanted| wanted == volume.id));
     Ok(meant.map(|volume| (volume.id, volume.name)).collect())
@@ -142,7 +141,7 @@ fn volumes(image: &Image, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, 
 
 /// True when a volume holds something else than a UBIFS.
 fn is_raw(image: &Image, selection: &Selection) -> Result<bool, ImageError> {
-    match open_volume(image.reopen().ok_or(ImageError::Nothing)?, selection) {
+    match open_volume(image, selection) {
         Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),
         Err(ImageError::NoFilesystem(_)) => Ok(true),
         Err(error) => Err(error),

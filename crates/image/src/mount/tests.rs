@@ -44,7 +44,7 @@ impl Store for Disk {
         self.bytes.size_bytes()
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.bytes.read_at(offset, buf)
     }
 

@@ -240,7 +240,7 @@ impl Store for Roomy {
         self.end + self.room.size_bytes()
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let inside = self.end.saturating_sub(offset).min(buf.len() as u64);
         let (front, rest) = buf.split_at_mut(inside as usize);
         self.space.read_at(offset, front)?;

@@ -145,20 +145,19 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
     if image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none()) {
         return Err(ImageError::OobReadOnly);
     }
-    let again = image.reopen().ok_or(ImageError::Nothing)?;
-    let before = check(image, &Selection::default())?;
-    let corrected_pages = copy(path, output, &again)?;
+    let before = check(&image, &Selection::default())?;
+    let corrected_pages = copy(path, output, &image)?;
     let mut saved = Saved::default();
     let mut method = Method::Copied;
-    for found in &again.found {
-        let outcome = match again.found.as_slice() {
+    for found in &image.found {
+        let outcome = match image.found.as_slice() {
             [_] if corrected_pages == 0 => before.outcome,
-            _ => outcome_of(out, &again, found)?,
+            _ => outcome_of(out, &image, found)?,
         };
-        method = method.max(mend(&again, found, outcome, output, &mut saved)?);
+        method = method.max(mend(&image, found, outcome, output, &mut saved)?);
     }
     let is_checked = method == Method::Copied && corrected_pages == 0;
-    if !is_checked && check_again(out, &again)? != Outcome::Clean {
+    if !is_checked && check_again(out, &image)? != Outcome::Clean {
         return Err(ImageError::NotRepaired);
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
@@ -225,13 +224,13 @@ fn mend(
 fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {
     let now = image.open_like(path, Access::Read)?;
     let found = vec![as_it_is_now(found, image, &now)];
-    check_found(now, found, &Selection::default()).map(|report| report.outcome)
+    check_found(&now, found, &Selection::default()).map(|report| report.outcome)
 }
 
 fn check_again(path: &Path, image: &Image) -> Result<Outcome, ImageError> {
     let now = image.open_like(path, Access::Read)?;
     let found = image.found.iter().map(|found| as_it_is_now(found, image, &now)).collect();
-    check_found(now, found, &Selection::default()).map(|report| report.outcome)
+    check_found(&now, found, &Selection::default()).map(|report| report.outcome)
 }
 
 /// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they
@@ -278,7 +277,7 @@ fn recover(output: &Output, image: &Image, found: &Found) -> Result<(), ImageErr
     let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
     flash.fill_last_block().map_err(ImageError::Store)?;
     let Some(shape) = shape else { return Ok(()) };
-    let source = before.reopen().ok_or(ImageError::Nothing)?.into_store();
+    let source = before.store()?;
     if device::ends_file(&*source, found) { trim(output, found, &shape) } else { Ok(()) }
 }
 
@@ -286,7 +285,7 @@ fn recover(output: &Output, image: &Image, found: &Found) -> Result<(), ImageErr
 fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageError> {
     let file = File::options().read(true).write(true).open(output.temporary()).map_err(ImageError::File)?;
     let size = file.metadata().map_err(ImageError::File)?.len();
-    let mut store = FileStore::new(file).map_err(ImageError::Store)?;
+    let store = FileStore::new(file).map_err(ImageError::Store)?;
     let peb = u64::from(shape.peb_bytes);
     let mut end = found.offset + found.len.next_multiple_of(peb);
     for start in (end..size).step_by(shape.peb_bytes as usize) {
@@ -301,7 +300,7 @@ fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageErr
 
 /// Writes an image in a file anew.
 fn rebuild(image: &Image, found: &Found, output: &Output, saved: &mut Saved) -> Result<(), ImageError> {
-    let source = image.reopen().ok_or(ImageError::Nothing)?.into_store();
+    let source = image.store()?;
     let target = target(image, output.temporary())?;
     match found.content {
         Content::Ubifs { leb_bytes, min_io_bytes } => {
@@ -319,7 +318,7 @@ fn scratch(output: &Output) -> Result<File, ImageError> {
 /// The new image to be written to, with OOB if the old one has some.
 fn target(image: &Image, out: &Path) -> Result<Box<dyn Store>, ImageError> {
     if image.corrected.is_some() {
-        return Ok(image.open_like(out, Access::Write)?.into_store());
+        return Ok(image.open_like(out, Access::Write)?.store()?);
     }
     let file = File::options().read(true).write(true).open(out).map_err(ImageError::File)?;
     Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))

@@ -22,11 +22,11 @@ fn any() -> Selection {
 }
 
 fn checked(bytes: &[u8]) -> CheckReport {
-    check(open(bytes), &any()).unwrap()
+    check(&open(bytes), &any()).unwrap()
 }
 
 fn found(bytes: &[u8], wanted: &Wanted) -> Vec<Dumped> {
-    dump(open(bytes), &any(), wanted).unwrap()
+    dump(&open(bytes), &any(), wanted).unwrap()
 }
 
 /// The byte where something that is there once begins.
@@ -60,7 +60,7 @@ fn repaired(bytes: &[u8]) -> (RepairReport, Vec<u8>) {
 }
 
 fn compared(one: &[u8], other: &[u8]) -> DiffReport {
-    diff([(open(one), &any()), (open(other), &any())], &DiffOptions::default()).unwrap()
+    diff([(&open(one), &any()), (&open(other), &any())], &DiffOptions::default()).unwrap()
 }
 
 /// What is clean in a file stays byte for byte, whatever is done to the rest.
@@ -138,7 +138,7 @@ fn a_repair_keeps_the_volumes_that_are_whole() {
     let bytes = in_order(&format(bytes, &geometry, 1, true, |fs| populate(fs, 2)), &geometry);
     let of = |name: &str| Selection { volume: Some(name.into()), ..Selection::default() };
     let wanted = path("/dir-0/file-14000");
-    let at = dump(open(&bytes), &of("other"), &wanted).unwrap()[0].at.unwrap() as usize;
+    let at = dump(&open(&bytes), &of("other"), &wanted).unwrap()[0].at.unwrap() as usize;
     // As ubinize makes it: the erased PEBs are not in the image.
     let used = bytes.chunks(16 << 10).rposition(|peb| vid_header(peb).is_some()).unwrap() + 1;
     let bytes = hit(&bytes[..used * (16 << 10)], &[at + 60]);
@@ -389,7 +389,7 @@ fn static_volumes_and_others_are_kept() {
     let bytes = format(bytes, &geometry, 1, true, |fs| populate(fs, 1));
     assert_eq!(checked(&bytes).outcome, Outcome::Clean);
     let selection = Selection { volume: Some("root".to_owned()), ..Selection::default() };
-    let inode = dump(open(&bytes), &selection, &path("/dir-0")).unwrap()[0].at.unwrap() as usize;
+    let inode = dump(&open(&bytes), &selection, &path("/dir-0")).unwrap()[0].at.unwrap() as usize;
     let (done, out) = repaired(&hit(&bytes, &[inode + 60]));
     assert_eq!(done.method, Method::Rebuilt, "{:#?}", checked(&out).findings);
     let mut ubi = Ubi::attach(flash(out, &geometry), &AttachOptions::default()).unwrap();
@@ -536,7 +536,7 @@ fn wrong_bytes_anywhere_never_panic() {
             bytes[at] = random.next() as u8;
         }
         let Ok(image) = Image::over(file(&bytes), Access::Read) else { continue };
-        check(image, &any()).unwrap();
+        check(&image, &any()).unwrap();
         let folder = TempDir::new().unwrap();
         let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
         std::fs::write(&from, &bytes).unwrap();
@@ -600,7 +600,7 @@ fn nodes_are_shown_field_by_field() {
     assert_eq!((ec.structure.as_str(), field(ec, "image_seq")), ("EC header", 7));
     assert_eq!(field(vid, "volume_id"), LAYOUT_VOLUME);
     let hole = Wanted::Path { path: "/sparse".into(), block: Some(0), entry: false };
-    let error = dump(open(&whole), &any(), &hole).unwrap_err().to_string();
+    let error = dump(&open(&whole), &any(), &hole).unwrap_err().to_string();
     assert!(error.contains("has no block 0"), "{error}");
     let broken = hit(&whole, &[usize::try_from(inode.at.unwrap()).unwrap() + 60]);
     let place = Wanted::Leb { lnum: inode.leb.unwrap(), offset: inode.leb_offset.unwrap() };

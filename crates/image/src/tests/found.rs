@@ -71,7 +71,7 @@ fn a_volume_that_wants_to_grow_is_read() {
     });
     let grown = format(bytes.clone(), &geometry, 0, true, |fs| populate(fs, 1));
     assert_whole(&grown, &any());
-    let info = crate::info::info(open(&bytes)).unwrap();
+    let info = crate::info::info(&open(&bytes)).unwrap();
     let volumes = &info.images[0].ubi.as_ref().unwrap().volumes;
     assert!(volumes[0].autoresize);
 }

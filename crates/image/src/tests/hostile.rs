@@ -179,7 +179,7 @@ fn renamed(image: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
 }
 
 fn extract_to(bytes: &[u8], folder: &Path, limits: &ExtractLimits) -> Extracted {
-    let extraction = Extraction::open(open(bytes), &Selection::default()).unwrap_or_else(|e| panic!("{e}"));
+    let extraction = Extraction::open(&open(bytes), &Selection::default()).unwrap_or_else(|e| panic!("{e}"));
     let mut target = DirectoryTarget::new(folder, false).unwrap();
     extraction.run(&mut target, limits, &|_| {}).unwrap()
 }
@@ -276,7 +276,7 @@ fn links_in_the_target_are_not_followed() {
     std::fs::create_dir_all(&elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, folder.join("dir")).unwrap();
     std::os::unix::fs::symlink(elsewhere.join("new"), folder.join("plain")).unwrap();
-    let extraction = Extraction::open(open(&image), &Selection::default()).unwrap();
+    let extraction = Extraction::open(&open(&image), &Selection::default()).unwrap();
     let mut target = DirectoryTarget::new(&folder, false).unwrap();
     let outcome = extraction.run(&mut target, &ExtractLimits::default(), &|_| {});
     assert!(outcome.map_or(true, |extracted| !extracted.losses.is_empty()));
@@ -303,7 +303,7 @@ fn limits_are_kept_and_said() {
     let lost: Vec<&str> = extracted.losses.iter().map(|loss| loss.path.as_str()).collect();
     assert_eq!(lost, ["/bomb", &"/d".repeat(11)]);
     assert_eq!(std::fs::read(folder.path().join("small")).unwrap(), b"small");
-    let extraction = Extraction::open(open(&image), &Selection::default()).unwrap();
+    let extraction = Extraction::open(&open(&image), &Selection::default()).unwrap();
     let few = ExtractLimits { entries: 5, ..ExtractLimits::default() };
     assert!(extraction.run(&mut Memory::default(), &few, &|_| {}).is_err());
 }

@@ -139,7 +139,7 @@ fn open(bytes: &[u8]) -> Image {
 
 /// What an image holds, and what could not be read of it.
 fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
-    let extraction = Extraction::open(open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
+    let extraction = Extraction::open(&open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
     let mut memory = Memory::default();
     let extracted = extraction.run(&mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
     (memory, extracted)

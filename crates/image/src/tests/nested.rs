@@ -116,7 +116,7 @@ fn images_in_files_and_volumes_of_every_geometry_do_not_split_the_outer_one() {
         let selection = Selection { volume: Some("root".to_owned()), ..Selection::default() };
         let (whole, extracted) = read(&bytes, &selection);
         assert_eq!((extracted.entries, extracted.losses), (images.len() as u64, Vec::new()), "{what}");
-        let report = check(open(&bytes), &Selection::default()).unwrap();
+        let report = check(&open(&bytes), &Selection::default()).unwrap();
         assert_eq!(report.outcome, Outcome::Clean, "{what}: {:#?}", report.findings);
         let damaged = with_damaged_headers(&bytes, &geometry);
         assert_one(&damaged, &geometry, &what);

@@ -52,7 +52,7 @@ fn place(at: usize) -> usize {
 }
 
 fn checked(bytes: &[u8]) -> CheckReport {
-    check(open(bytes), &any()).unwrap()
+    check(&open(bytes), &any()).unwrap()
 }
 
 fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
@@ -65,7 +65,7 @@ fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
 }
 
 fn compared(one: &[u8], other: &[u8]) -> DiffReport {
-    diff([(open(one), &any()), (open(other), &any())], &DiffOptions::default()).unwrap()
+    diff([(&open(one), &any()), (&open(other), &any())], &DiffOptions::default()).unwrap()
 }
 
 fn geometry() -> Geometry {
@@ -171,8 +171,8 @@ fn a_dump_that_was_cut_off_is_recovered_with_its_oob() {
 fn a_damaged_dump_is_written_anew_with_its_oob() {
     let whole = image(true);
     let (old, bad) = worn(&whole, 3);
-    let master = dump(open(&whole), &any(), &Wanted::Area(Area::Master)).unwrap();
-    let index = dump(open(&whole), &any(), &Wanted::Area(Area::Index)).unwrap();
+    let master = dump(&open(&whole), &any(), &Wanted::Area(Area::Master)).unwrap();
+    let index = dump(&open(&whole), &any(), &Wanted::Area(Area::Index)).unwrap();
     let vid = (0..PEBS).rfind(|pnum| whole[pnum * PEB + VID..][..4] == *b"UBI!").unwrap() * PEB + VID;
     for at in [master[0].at.unwrap() as usize, index[0].at.unwrap() as usize, vid] {
         let mut old = old.clone();

@@ -28,7 +28,7 @@ fn selection(authenticate: Authenticate) -> Selection {
 }
 
 fn described(bytes: &[u8], authenticate: &Authenticate) -> (UbifsInfo, String) {
-    let info = selected_info(open(bytes), &selection(authenticate.clone())).unwrap();
+    let info = selected_info(&open(bytes), &selection(authenticate.clone())).unwrap();
     let shown = info.to_string();
     (info.images[0].ubifs.clone().unwrap(), shown)
 }
@@ -55,7 +55,7 @@ fn every_encrypted_entry_is_a_loss() {
     let others: Vec<_> = extracted.losses.iter().filter(|loss| !loss.what.starts_with("encrypted")).collect();
     assert_eq!(others.len(), 1, "{others:?}");
     assert!(others[0].what.contains("the directory is encrypted"));
-    let report = check(open(&unpack(ENCRYPTED)), &Selection::default()).unwrap();
+    let report = check(&open(&unpack(ENCRYPTED)), &Selection::default()).unwrap();
     assert_eq!(report.outcome, Outcome::Clean, "{:?}", report.findings);
 }
 
@@ -96,11 +96,11 @@ fn what_is_forged_is_not_restored() {
 #[test]
 fn check_verifies_too() {
     let bytes = unpack(AUTHENTICATED);
-    let outcome = |bytes: &[u8], authenticate| check(open(bytes), &selection(authenticate)).unwrap().outcome;
+    let outcome = |bytes: &[u8], authenticate| check(&open(bytes), &selection(authenticate)).unwrap().outcome;
     assert_eq!(outcome(&bytes, right_key()), Outcome::Clean);
     assert_eq!(outcome(&forged(&bytes), Authenticate::No), Outcome::Clean);
     assert_eq!(outcome(&forged(&bytes), Authenticate::Hashes), Outcome::Damaged);
     assert_eq!(outcome(&forged(&bytes), right_key()), Outcome::Damaged);
-    let refused = check(open(&bytes), &selection(key(b"another")));
+    let refused = check(&open(&bytes), &selection(key(b"another")));
     assert!(matches!(refused, Err(ImageError::Ubifs(floatgate_stack::ubifs::Error::WrongAuthKey))));
 }

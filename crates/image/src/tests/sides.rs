@@ -20,7 +20,7 @@ fn image_and_tar(folder: &TempDir) -> [std::path::PathBuf; 2] {
     let bytes = usual(&Geometry::nand_512(220));
     std::fs::write(&image, &bytes).unwrap();
     let mut target = TarTarget::new(Vec::new());
-    let extraction = Extraction::open(open(&bytes), &Selection::default()).unwrap();
+    let extraction = Extraction::open(&open(&bytes), &Selection::default()).unwrap();
     extraction.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
     std::fs::write(&tar, target.finish().unwrap()).unwrap();
     [image, tar]
@@ -115,7 +115,7 @@ fn an_image_is_compared_with_a_directory() {
     });
     std::fs::write(&image, &bytes).unwrap();
     let mut target = DirectoryTarget::new(&tree, false).unwrap();
-    let extraction = Extraction::open(open(&bytes), &Selection::default()).unwrap();
+    let extraction = Extraction::open(&open(&bytes), &Selection::default()).unwrap();
     extraction.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
     let options = DiffOptions { owners: false, ..DiffOptions::default() };
     let report = compared(&image, &tree, &options);

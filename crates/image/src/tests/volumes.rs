@@ -4,7 +4,7 @@ use super::*;
 use crate::extract::Extractions;
 
 fn extracted(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
-    let extractions = Extractions::open(open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
+    let extractions = Extractions::open(&open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
     let mut memory = Memory::default();
     let extracted = extractions.run(&mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
     (memory, extracted)

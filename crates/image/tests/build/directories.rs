@@ -166,7 +166,7 @@ fn a_volume_that_grows_offers_room_that_the_image_does_not_have() {
     assert!(built.report.image_bytes < 4 << 20);
     assert_eq!(built.report.max_lebs, 500);
     let info = floatgate_image::info::info(
-        floatgate_image::Image::open(&built.path(), floatgate_image::Access::Read).unwrap(),
+        &floatgate_image::Image::open(&built.path(), floatgate_image::Access::Read).unwrap(),
     );
     let info = info.unwrap();
     let ubi = info.images[0].ubi.as_ref().unwrap();

@@ -5,8 +5,10 @@ use super::{Geometry, MAX_ERASE_COUNT};
 use crate::error::{MediaError, require};
 use crate::wire::{BigWire, layout};
 
-/// "UBI#".
-const KIND: Kind = Kind { name: "EC header", magic: u32::from_be_bytes(*b"UBI#") };
+/// The four bytes that an EC header begins with (Linux: UBI_EC_HDR_MAGIC).
+pub const EC_MAGIC: [u8; 4] = *b"UBI#";
+
+const KIND: Kind = Kind { name: "EC header", magic: u32::from_be_bytes(EC_MAGIC) };
 
 const ERASE_COUNT_AT: usize = 8;
 const VID_HEADER_OFFSET_AT: usize = 16;

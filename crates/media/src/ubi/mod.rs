@@ -15,14 +15,14 @@ mod header;
 mod vid;
 mod volume_table;
 
-pub use ec::EcHeader;
+pub use ec::{EC_MAGIC, EcHeader};
 pub use fastmap::{
     Fastmap, FastmapCounts, FastmapPool, FastmapSuperblock, FastmapVolume, FastmapVolumeType, FastmapWriter,
     PebEc, PebList, VolumeMap, Volumes,
 };
 pub use geometry::{Flash, Geometry};
 pub use header::ReadFlips;
-pub use vid::{Compat, VidHeader, VolumeType};
+pub use vid::{Compat, VID_MAGIC, VidHeader, VolumeType};
 pub use volume_table::{Copies, VolumeFlags, VolumeRecord, VolumeTable};
 
 /// Version of the format.

@@ -5,8 +5,10 @@ use super::{Geometry, INTERNAL_VOLUMES, MAX_VOLUMES};
 use crate::error::{MediaError, require};
 use crate::wire::{BigWire, codes, layout};
 
-/// "UBI!".
-const KIND: Kind = Kind { name: "VID header", magic: u32::from_be_bytes(*b"UBI!") };
+/// The four bytes that a VID header begins with (Linux: UBI_VID_HDR_MAGIC).
+pub const VID_MAGIC: [u8; 4] = *b"UBI!";
+
+const KIND: Kind = Kind { name: "VID header", magic: u32::from_be_bytes(VID_MAGIC) };
 
 const TYPE_AT: usize = 5;
 const COPY_AT: usize = 6;

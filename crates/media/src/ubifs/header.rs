@@ -11,6 +11,9 @@ use crate::wire::{Wire, codes, layout, room, span};
 /// Number every node begins with.
 const MAGIC: u32 = 0x0610_1831;
 
+/// The four bytes that every node begins with (Linux: UBIFS_NODE_MAGIC).
+pub const NODE_MAGIC: [u8; 4] = MAGIC.to_le_bytes();
+
 /// Where the magic of erased flash stands too.
 const ERASED: u32 = u32::MAX;
 

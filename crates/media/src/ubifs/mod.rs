@@ -27,7 +27,7 @@ mod superblock;
 pub use auth::{AuthNode, HashAlgorithm, SignatureNode, SignatureType, hmac_parts};
 pub use data::{Block, DataNode};
 pub use entry::{Entry, EntryNode};
-pub use header::{Frame, Group, NodeBody, NodeType, Stamp};
+pub use header::{Frame, Group, NODE_MAGIC, NodeBody, NodeType, Stamp};
 pub use index::{Branch, IndexNode};
 pub use inode::{Inode, InodeNode};
 pub use journal::{CommitStart, OrphanNode, Reference, Truncation};

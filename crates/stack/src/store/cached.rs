@@ -1,6 +1,7 @@
 //! A store with the parts read last kept in memory.
 
 use super::{Store, StoreError};
+use std::cell::RefCell;
 
 /// Bytes that are read together.
 const CHUNK: usize = 16 << 10;
@@ -15,7 +16,7 @@ const SLOTS: usize = 64;
 pub struct CachedStore<S> {
     inner: S,
     /// By number modulo [`SLOTS`].
-    slots: Vec<Option<Chunk>>,
+    slots: RefCell<Vec<Option<Chunk>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ struct Chunk {
 impl<S: Store> CachedStore<S> {
     /// Over a store.
     pub fn new(inner: S) -> Self {
-        Self { inner, slots: vec![None; SLOTS] }
+        Self { inner, slots: RefCell::new(vec![None; SLOTS]) }
     }
 
     /// Gives the store back.
@@ -35,17 +36,22 @@ impl<S: Store> CachedStore<S> {
         self.inner
     }
 
-    /// A chunk's bytes, read if they are not kept.
-    fn chunk(&mut self, number: u64) -> Result<&[u8], StoreError> {
-        let slot = &mut self.slots[number as usize % SLOTS];
+    /// Copies bytes of a chunk, from `skip` on. The chunk is read if it is not kept.
+    fn copy(&self, number: u64, skip: usize, out: &mut [u8]) -> Result<(), StoreError> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[number as usize % SLOTS];
         let mut chunk = match slot.take() {
-            Some(kept) if kept.number == number => return Ok(&slot.insert(kept).bytes),
+            Some(kept) if kept.number == number => {
+                out.copy_from_slice(&slot.insert(kept).bytes[skip..skip + out.len()]);
+                return Ok(());
+            }
             Some(other) => other,
             None => Chunk { number, bytes: vec![0; CHUNK].into() },
         };
         chunk.number = number;
         self.inner.read_at(number * CHUNK as u64, &mut chunk.bytes)?;
-        Ok(&slot.insert(chunk).bytes)
+        out.copy_from_slice(&slot.insert(chunk).bytes[skip..skip + out.len()]);
+        Ok(())
     }
 }
 
@@ -54,7 +60,7 @@ impl<S: Store> Store for CachedStore<S> {
         self.inner.size_bytes()
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         if buf.len() >= CHUNK || offset.checked_add(2 * CHUNK as u64).is_none() {
             return self.inner.read_at(offset, buf);
         }
@@ -62,7 +68,7 @@ impl<S: Store> Store for CachedStore<S> {
         while !rest.is_empty() {
             let skip = (at % CHUNK as u64) as usize;
             let (piece, next) = rest.split_at_mut((CHUNK - skip).min(rest.len()));
-            piece.copy_from_slice(&self.chunk(at / CHUNK as u64)?[skip..skip + piece.len()]);
+            self.copy(at / CHUNK as u64, skip, piece)?;
             (at, rest) = (at + piece.len() as u64, next);
         }
         Ok(())
@@ -70,7 +76,7 @@ impl<S: Store> Store for CachedStore<S> {
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         // The store may grow, so that chunks behind its old end change, too.
-        self.slots.fill(None);
+        self.slots.get_mut().fill(None);
         self.inner.write_at(offset, data)
     }
 }

@@ -2,15 +2,15 @@
 
 use super::{Store, StoreError, fill};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-/// A file, or a device node of the host.
+/// A file, or a device node of the host. Several stores may read one file.
 #[derive(Debug)]
 pub struct FileStore {
-    file: File,
+    file: Arc<File>,
     len: u64,
-    /// Position of the file, if it is known.
-    position: Option<u64>,
 }
 
 impl FileStore {
@@ -18,45 +18,21 @@ impl FileStore {
     ///
     /// # Errors
     /// When its end cannot be found: a pipe is not a store.
-    pub fn new(mut file: File) -> Result<Self, StoreError> {
-        let len = file.seek(SeekFrom::End(0)).map_err(failed("looking for the last", 0))?;
-        Ok(Self { file, len, position: Some(len) })
-    }
-
-    /// Gives the file back.
-    pub fn into_inner(self) -> File {
-        self.file
-    }
-
-    /// Moves to `offset`, unless the file is there.
-    fn seek(&mut self, offset: u64, action: &'static str) -> Result<(), StoreError> {
-        if self.position != Some(offset) {
-            self.position = None;
-            self.file.seek(SeekFrom::Start(offset)).map_err(failed(action, offset))?;
-        }
-        Ok(())
-    }
-
-    fn read_held(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        self.seek(offset, "reading")?;
-        self.position = None;
-        self.file.read_exact(buf).map_err(failed("reading", offset))?;
-        self.position = Some(offset + buf.len() as u64);
-        Ok(())
+    pub fn new(file: impl Into<Arc<File>>) -> Result<Self, StoreError> {
+        let file = file.into();
+        let len = (&*file).seek(SeekFrom::End(0)).map_err(failed("looking for the last", 0))?;
+        Ok(Self { file, len })
     }
 
     fn put(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.seek(offset, "writing")?;
-        self.position = None;
-        if let Err(error) = self.file.write_all(data) {
+        let end = offset + data.len() as u64;
+        if let Err(error) = self.file.write_all_at(data, offset) {
             // On a full disk the file keeps the length that it had.
-            if offset + data.len() as u64 > self.len {
+            if end > self.len {
                 let _ = self.file.set_len(self.len);
             }
             return Err(failed("writing", offset)(error));
         }
-        let end = offset + data.len() as u64;
-        self.position = Some(end);
         self.len = self.len.max(end);
         Ok(())
     }
@@ -67,11 +43,14 @@ impl Store for FileStore {
         self.len
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let held = self.len.saturating_sub(offset).min(buf.len() as u64);
         let (front, rest) = buf.split_at_mut(held as usize);
         rest.fill(0xFF);
-        if front.is_empty() { Ok(()) } else { self.read_held(offset, front) }
+        if front.is_empty() {
+            return Ok(());
+        }
+        self.file.read_exact_at(front, offset).map_err(failed("reading", offset))
     }
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {

@@ -36,7 +36,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// Failures of the host.
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError>;
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError>;
 
     /// Writes at `offset`. The store grows as needed, with 0xFF between its old end and `offset`.
     ///
@@ -49,7 +49,7 @@ impl<S: Store + ?Sized> Store for &mut S {
     fn size_bytes(&self) -> u64 {
         (**self).size_bytes()
     }
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         (**self).read_at(offset, buf)
     }
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
@@ -61,7 +61,7 @@ impl<S: Store + ?Sized> Store for Box<S> {
     fn size_bytes(&self) -> u64 {
         (**self).size_bytes()
     }
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         (**self).read_at(offset, buf)
     }
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
@@ -74,7 +74,7 @@ impl Store for Vec<u8> {
         self.len() as u64
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let held = usize::try_from(offset).ok().and_then(|start| self.get(start..)).unwrap_or(&[]);
         let (front, rest) = buf.split_at_mut(held.len().min(buf.len()));
         front.copy_from_slice(&held[..front.len()]);
@@ -123,7 +123,7 @@ pub(crate) fn erase<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> R
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) fn is_erased<S: Store + ?Sized>(store: &mut S, start: u64, len: u64) -> Result<bool, StoreError> {
+pub(crate) fn is_erased<S: Store + ?Sized>(store: &S, start: u64, len: u64) -> Result<bool, StoreError> {
     let mut piece = [0; CHUNK];
     let end = start.saturating_add(len).min(store.size_bytes());
     let mut at = start;

@@ -44,7 +44,7 @@ impl<S: Store> Store for Window<S> {
         self.inner.size_bytes().saturating_sub(self.start).min(self.len)
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let (front, rest) = buf.split_at_mut(self.inside(offset, buf.len()));
         rest.fill(0xFF);
         if front.is_empty() {

@@ -1,6 +1,6 @@
 //! Finding the nodes of a LEB, as garbage collection, replay, recovery and checks need them. Linux: `fs/ubifs/scan.c`.
 
-use floatgate_media::ubifs::{Frame, Key, Node, NodeType, PaddingNode, Stamp, padding_bytes};
+use floatgate_media::ubifs::{Frame, Key, NODE_MAGIC, Node, NodeType, PaddingNode, Stamp, padding_bytes};
 use floatgate_media::{MediaError, Reason};
 
 use super::error::{Error, Result};
@@ -259,7 +259,7 @@ pub(crate) fn scan_all(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<(Sca
 /// Offset of the next good node, from a byte on.
 fn next_node(bytes: &[u8], from: usize, tries: &mut u32) -> Option<usize> {
     let tail = |at: usize| bytes.get(at..).unwrap_or(&[]);
-    let magics = (from..bytes.len()).step_by(8).filter(|&at| tail(at).starts_with(&MAGIC));
+    let magics = (from..bytes.len()).step_by(8).filter(|&at| tail(at).starts_with(&NODE_MAGIC));
     for at in magics {
         *tries = tries.checked_sub(1)?;
         if Frame::parse(tail(at)).is_ok() {
@@ -268,6 +268,3 @@ fn next_node(bytes: &[u8], from: usize, tries: &mut u32) -> Option<usize> {
     }
     None
 }
-
-/// Magic number of a node.
-const MAGIC: [u8; 4] = 0x0610_1831_u32.to_le_bytes();

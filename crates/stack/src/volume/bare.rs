@@ -77,7 +77,7 @@ impl<S: Store> Volume for BareVolume<S> {
         self.geometry.check_write(lnum, offset, data.len())?;
         self.tick();
         let place = self.place(lnum, offset);
-        let erased = store::is_erased(&mut self.store, place, data.len() as u64);
+        let erased = store::is_erased(&self.store, place, data.len() as u64);
         if !Self::host(erased, lnum, offset)? {
             return Err(VolumeFault::NotErased.at(lnum, offset));
         }
@@ -123,7 +123,7 @@ impl<S: Store> Volume for BareVolume<S> {
             return Ok(true);
         }
         let (place, len) = (self.place(lnum, 0), u64::from(self.geometry.leb_bytes));
-        Self::host(store::is_erased(&mut self.store, place, len), lnum, 0).map(|erased| !erased)
+        Self::host(store::is_erased(&self.store, place, len), lnum, 0).map(|erased| !erased)
     }
 
     fn flush(&mut self) -> Result<(), VolumeError> {

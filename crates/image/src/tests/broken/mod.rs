@@ -260,7 +260,7 @@ fn broken_images_are_extracted_into_their_folder_only() {
     let mut losing = 0;
     for (name, _, bytes) in all() {
         let open =
-            || Extraction::open(Image::over(file(&bytes), Access::Read).ok()?, &Selection::default()).ok();
+            || Extraction::open(&Image::over(file(&bytes), Access::Read).ok()?, &Selection::default()).ok();
         let (Some(first), Some(second)) = (open(), open()) else { continue };
         let outer = tempfile::tempdir().unwrap();
         let inner = outer.path().join("inner");

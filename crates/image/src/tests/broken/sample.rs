@@ -158,7 +158,7 @@ impl Sample {
     }
 
     fn find(&self, wanted: &Wanted) -> usize {
-        let found = dump(open(&self.whole), &Selection::default(), wanted).unwrap();
+        let found = dump(&open(&self.whole), &Selection::default(), wanted).unwrap();
         usize::try_from(found[0].at.unwrap()).unwrap()
     }
 
@@ -193,7 +193,7 @@ impl Sample {
 
     /// All nodes of an area.
     pub(super) fn area(&self, area: Area) -> Vec<usize> {
-        let found = dump(open(&self.whole), &Selection::default(), &Wanted::Area(area)).unwrap();
+        let found = dump(&open(&self.whole), &Selection::default(), &Wanted::Area(area)).unwrap();
         found.iter().map(|node| usize::try_from(node.at.unwrap()).unwrap()).collect()
     }
 

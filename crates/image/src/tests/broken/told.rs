@@ -63,7 +63,7 @@ fn changes(whole: &str, broken: &str) -> String {
 }
 
 fn told_by_check(image: Image) -> Result<String, ImageError> {
-    let report = check(image, &Selection::default())?;
+    let report = check(&image, &Selection::default())?;
     let mut text: String = report.images.iter().map(ToString::to_string).collect();
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -92,11 +92,11 @@ fn told_by_repair(bytes: &[u8]) -> String {
 }
 
 fn told_by_info(image: Image) -> Result<String, ImageError> {
-    Ok(info(image)?.to_string())
+    Ok(info(&image)?.to_string())
 }
 
 fn told_by_extract(image: Image) -> Result<String, ImageError> {
-    let extraction = Extraction::open(image, &Selection::default())?;
+    let extraction = Extraction::open(&image, &Selection::default())?;
     let mut listing = Listing::default();
     let extracted = match extraction.run(&mut listing, &ExtractLimits::default(), &|_| {}) {
         Ok(extracted) => extracted,

@@ -4,7 +4,8 @@
 //! then the second. Whatever a power cut interrupts, one of the two ends with a good master node.
 
 use floatgate_media::ubifs::{
-    Frame, INODE_WATERMARK, MASTER_LEB, Master, MasterFlags, Node, NodeBody, NodeType, Stamp, Superblock,
+    Frame, INODE_WATERMARK, MASTER_LEB, Master, MasterFlags, NODE_MAGIC, Node, NodeBody, NodeType, Stamp,
+    Superblock,
 };
 
 use super::{Damage, note_sqnum};
@@ -190,7 +191,7 @@ fn remains(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<Remains> {
 }
 
 fn has_magic(bytes: &[u8]) -> bool {
-    bytes.len() >= Master::SIZE && bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])
+    bytes.len() >= Master::SIZE && bytes.starts_with(&NODE_MAGIC)
 }
 
 /// The last master node of the undamaged one of the two LEBs. Both copies of a node are written before anything changes that the

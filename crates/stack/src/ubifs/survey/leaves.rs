@@ -1,6 +1,6 @@
 //! The nodes that the index leads to.
 
-use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, Node, SuperblockFlags};
+use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, NODE_MAGIC, Node, SuperblockFlags};
 
 use super::names::shown;
 use super::problem::{Problem, Severity, Structure};
@@ -222,5 +222,5 @@ fn stand_in(key: Key, place: Place, bytes: &[u8]) -> Only {
 /// The sequence number in the header of a damaged node.
 fn sqnum_in(bytes: &[u8]) -> Option<u64> {
     let field = bytes.get(8..16).and_then(|field| field.try_into().ok());
-    field.filter(|_| bytes.starts_with(&[0x31, 0x18, 0x10, 0x06])).map(u64::from_le_bytes)
+    field.filter(|_| bytes.starts_with(&NODE_MAGIC)).map(u64::from_le_bytes)
 }

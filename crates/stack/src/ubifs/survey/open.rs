@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::{
-    Key, KeyType, MASTER_LEB, Master, MasterFlags, SUPERBLOCK_LEB, SuperblockFlags,
+    Key, KeyType, MASTER_LEB, Master, MasterFlags, NODE_MAGIC, SUPERBLOCK_LEB, SuperblockFlags,
 };
 
 use super::problem::{Problem, Severity, Structure};
@@ -442,7 +442,7 @@ impl Hit {
             u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
         };
         let key = Key::from_bits(word(24) << 32 | word(28));
-        let is_whole = word(0) == 0x0610_1831 && key.key_type().code() == bytes[20];
+        let is_whole = bytes.starts_with(&NODE_MAGIC) && key.key_type().code() == bytes[20];
         let known = u64::from(key.inum()) <= core.highest_inode && key.inum() > 0;
         (is_whole && known && bytes[20] <= 3).then_some(Self {
             key,
@@ -554,7 +554,7 @@ fn inode_at(
         return None;
     }
     let number = u32::from_le_bytes([head[24], head[25], head[26], head[27]]);
-    let of_a_file = head.starts_with(&[0x31, 0x18, 0x10, 0x06]) && head[20] <= 3;
+    let of_a_file = head.starts_with(&NODE_MAGIC) && head[20] <= 3;
     (of_a_file && u64::from(number) <= core.highest_inode).then_some(number..=number)
 }
 
