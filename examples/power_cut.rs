@@ -17,7 +17,9 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         let now = device.host().now();
         // In the first program from now on, when so much of it is done.
         device.power_mut().order(Some(PowerCut::During { operation: 1, share }));
-        let lost = device.write(now, 0, &vec![0; page_bytes]).expect_err("power goes away");
+        let Err(lost) = device.write(now, 0, &vec![0; page_bytes]) else {
+            return Err("power did not go away".into());
+        };
         device.restart()?;
         let mut page = vec![0xFF; page_bytes];
         let now = device.host().now();

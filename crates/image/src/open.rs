@@ -51,7 +51,7 @@ enum Bytes {
     /// A file.
     File(Arc<File>),
     /// Corrected pages of a dump with OOB, which is written as well.
-    Pages(OobPages, Arc<File>),
+    Pages(Box<OobPages>, Arc<File>),
     /// Either with changes that wait.
     Pending(FilePending),
 }
@@ -99,7 +99,9 @@ impl HostRoom {
         let len = bytes.open()?.size_bytes();
         Ok(match bytes {
             Bytes::File(file) => Some(Self { file: Arc::clone(file), oob: None, len }),
-            Bytes::Pages(pages, dump) => Some(Self { file: Arc::clone(dump), oob: Some(pages.clone()), len }),
+            Bytes::Pages(pages, dump) => {
+                Some(Self { file: Arc::clone(dump), oob: Some((**pages).clone()), len })
+            }
             Bytes::Pending(_) => None,
         })
     }
@@ -177,7 +179,7 @@ impl Image {
         let mut image = Self::over(file, Access::Write)?;
         let pending = Pending::new(image.bytes.open()?);
         let oob = match std::mem::replace(&mut image.bytes, Bytes::Pending(pending.clone())) {
-            Bytes::Pages(pages, _) => Some(pages),
+            Bytes::Pages(pages, _) => Some(*pages),
             _ => None,
         };
         image.room = None;
@@ -243,7 +245,7 @@ impl Image {
         let bytes = match (access, &scheme) {
             (Access::Read, _) => Bytes::File(data),
             (Access::Write, Some(scheme)) => {
-                Bytes::Pages(OobPages::new(scheme.clone(), &corrected, data), Arc::clone(file))
+                Bytes::Pages(Box::new(OobPages::new(scheme.clone(), &corrected, data)), Arc::clone(file))
             }
             (Access::Write, None) => return Err(ImageError::OobReadOnly),
         };

@@ -10,7 +10,7 @@
 //! | [`cfi`] | Common Flash Interface query | JESD68.01, JEP137 |
 //! | [`nand_id`] | raw NAND READ ID bytes | vendors' data sheets |
 //! | [`ubi`] | UBI headers, volume table, fastmap | `docs/spec/ubi.md` |
-//! | [`file`] | types, times, device numbers, flags of files | POSIX, Linux |
+//! | [`file`](mod@file) | types, times, device numbers, flags of files | POSIX, Linux |
 //! | [`ubifs`] | UBIFS nodes, keys, LEB properties tree | `docs/spec/ubifs.md` |
 //!
 //! No parser panics, allocates or does I/O; what is wrong comes back as a

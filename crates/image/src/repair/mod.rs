@@ -318,7 +318,7 @@ fn scratch(output: &Output) -> Result<File, ImageError> {
 /// The new image to be written to, with OOB if the old one has some.
 fn target(image: &Image, out: &Path) -> Result<Box<dyn Store>, ImageError> {
     if image.corrected.is_some() {
-        return Ok(image.open_like(out, Access::Write)?.store()?);
+        return image.open_like(out, Access::Write)?.store();
     }
     let file = File::options().read(true).write(true).open(out).map_err(ImageError::File)?;
     Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
