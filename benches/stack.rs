@@ -4,8 +4,9 @@
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
+use floatgate_device::host::HostProfile;
 use floatgate_device::raw_nand::{
-    ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandSpec,
 };
 use floatgate_lab::config::{Config, Library, Override, sweep};
 use floatgate_lab::corner::Corner;
@@ -101,7 +102,8 @@ fn nearly_full() -> RawNandDriver<NandController<RawNand>> {
     let board: NandBoard = config.extract_or_default("bus").unwrap();
     let ecc = config.extract("ecc").unwrap();
     let bus = NandController::new(profile, board, RawNand::package(&spec, ChipOptions::default()).unwrap());
-    let mut device = RawNandDriver::probe(bus, RawNandRig { ecc, ..RawNandRig::default() }, &[spec]).unwrap();
+    let mut device =
+        RawNandDriver::probe(bus, &[spec], HostProfile::default(), ecc, Default::default()).unwrap();
     let geometry = device.geometry().clone();
     let data = pattern((geometry.size_bytes - u64::from(geometry.write_bytes)) as usize);
     let now = device.ready_at();

@@ -83,6 +83,18 @@ impl Array {
         self.read_with(row, column, out, self.flips(row));
     }
 
+    /// Reads bytes from a byte address, over as many pages as they take.
+    pub(crate) fn read_range(&self, addr: u64, out: &mut [u8]) {
+        let page = self.page_bytes;
+        let (mut row, mut column) = (addr as usize / page, addr as usize % page);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_mut(rest.len().min(page - column));
+            self.read(row, column, now);
+            (row, column, rest) = (row + 1, 0, later);
+        }
+    }
+
     /// As [`Self::read`], with these bits of the page inverted instead of the injected ones.
     pub fn read_with(&self, row: usize, column: usize, out: &mut [u8], wrong: &[u32]) {
         if !self.stores {

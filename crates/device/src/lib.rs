@@ -7,6 +7,8 @@
 //! - a controller ([`spi::SpiController`], [`parallel_nor::NorController`], [`raw_nand::NandController`]) turns operations into time on the bus;
 //! - a chip executes its command set, stricter than silicon ([`violation::Violation`]), on an [`array::Array`].
 //!
+//! Four families: [`raw_nand`] and [`spi_nand`] are command sets over what [`nand`] holds, [`spi_nor`] and [`parallel_nor`] over `nor`.
+//!
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
 //! # Example
 //!
@@ -24,9 +26,11 @@
 
 pub mod array;
 pub mod cells;
-mod cut;
 pub mod ecc_engine;
 pub mod host;
+pub mod nand;
+mod nor;
+pub mod oracle;
 pub mod parallel_nor;
 pub mod power;
 pub mod raw_nand;

@@ -37,6 +37,12 @@ impl Default for Power {
     }
 }
 
+/// Share that is done at `at` of an operation from `start` to `end`, 0 to 1.
+pub(crate) fn share_done(start: Instant, end: Instant, at: Instant) -> f32 {
+    let length = end.since(start).as_ns().max(1) as f64;
+    (at.since(start).as_ns() as f64 / length).min(1.0) as f32
+}
+
 impl Power {
     /// Orders a cut; with `None` power stays. Nothing changes while power is gone.
     pub fn order(&mut self, cut: Option<PowerCut>) {

@@ -2,13 +2,13 @@
 
 use crate::ecc_engine::EccProfile;
 use crate::host::HostProfile;
-use crate::parallel_nor::{self, CfiDriver, CfiOptions, NorController, NorMem};
+use crate::parallel_nor::{self, CfiDriver, NorController, NorMem};
 use crate::power::Power;
 use crate::raw_nand::{
-    ChipInfo, DataInterface, NandBoard, NandController, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    self, ChipInfo, DataInterface, NandBoard, NandController, RawNand, RawNandDriver, RawNandSpec,
 };
 use crate::spi::{Clock, PhyState, SpiChip, SpiController, SpiMem, SpiOp};
-use crate::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use crate::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandSpec};
 use crate::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::{Instant, Mtd, Partition, SlcMode};
@@ -62,12 +62,12 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
 /// As [`SpiNandDriver::probe`].
 pub fn spi_nand(
     controller: SpiController<SpiNand>,
-    database: &[SpiNandSpec],
+    catalogue: &[SpiNandSpec],
     host: HostProfile,
     ecc: EccProfile,
-    options: SpiNandOptions,
+    options: spi_nand::Options,
 ) -> Result<Box<dyn Device>, spi_nand::ProbeError> {
-    Ok(Box::new(SpiNandDriver::probe(controller, database, host, ecc, options)?))
+    Ok(Box::new(SpiNandDriver::probe(controller, catalogue, host, ecc, options)?))
 }
 
 /// The driver of a SPI NOR, which finds its chip on the controller.
@@ -76,11 +76,11 @@ pub fn spi_nand(
 /// As [`SpiNorDriver::probe`].
 pub fn spi_nor(
     controller: SpiController<SpiNor>,
-    database: &[SpiNorSpec],
+    catalogue: &[SpiNorSpec],
     host: HostProfile,
     options: spi_nor::Options,
 ) -> Result<Box<dyn Device>, spi_nor::ProbeError> {
-    Ok(Box::new(SpiNorDriver::probe(controller, database, host, options)?))
+    Ok(Box::new(SpiNorDriver::probe(controller, catalogue, host, options)?))
 }
 
 /// The driver of a raw NAND, which finds its chips on the controller.
@@ -89,10 +89,12 @@ pub fn spi_nor(
 /// As [`RawNandDriver::probe`].
 pub fn raw_nand(
     controller: NandController<RawNand>,
-    rig: RawNandRig,
-    database: &[RawNandSpec],
-) -> Result<Box<dyn Device>, floatgate_mtd::Error> {
-    Ok(Box::new(RawNandDriver::probe(controller, rig, database)?))
+    catalogue: &[RawNandSpec],
+    host: HostProfile,
+    ecc: EccProfile,
+    options: raw_nand::Options,
+) -> Result<Box<dyn Device>, raw_nand::ProbeError> {
+    Ok(Box::new(RawNandDriver::probe(controller, catalogue, host, ecc, options)?))
 }
 
 /// The driver of a parallel NOR, which finds its chip on the controller.
@@ -102,7 +104,7 @@ pub fn raw_nand(
 pub fn parallel_nor(
     controller: NorController,
     host: HostProfile,
-    options: CfiOptions,
+    options: parallel_nor::Options,
 ) -> Result<Box<dyn Device>, parallel_nor::ProbeError> {
     Ok(Box::new(CfiDriver::probe(controller, Instant::ZERO, host, options)?))
 }

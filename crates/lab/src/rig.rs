@@ -7,16 +7,14 @@ use floatgate_device::Span;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
 use floatgate_device::host::HostProfile;
-use floatgate_device::parallel_nor::{
-    CfiOptions, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec,
-};
+use floatgate_device::parallel_nor::{self, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec};
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandRig, RawNandSpec,
+    self, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandSpec,
 };
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiProfile};
-use floatgate_device::spi_nand::{SpiNand, SpiNandOptions, SpiNandSpec};
+use floatgate_device::spi_nand::{self, SpiNand, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorSpec};
 use floatgate_device::wire;
 pub use floatgate_device::wire::{Device, Link};
@@ -310,7 +308,7 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
     let (profile, bus, host) = spi_parts(config)?;
     let ecc = ecc_engine(config, &host)?;
-    let driver: SpiNandOptions = config.extract_or_default("driver")?;
+    let driver: spi_nand::Options = config.extract_or_default("driver")?;
     let limit = spec.sdr_hz;
     let parts = database(&library.digest(Catalogue::read)?.spi_nand, &spec, |s| &s.id);
     let chip_options = floatgate_device::spi_nand::ChipOptions {
@@ -354,22 +352,22 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
             .help(format!("write {hz}e6 or \"{hz} MHz\""))
             .into());
     }
-    let rig =
-        RawNandRig { host, ecc: ecc_engine(config, &host)?, options: config.extract_or_default("driver")? };
+    let ecc = ecc_engine(config, &host)?;
+    let driver: raw_nand::Options = config.extract_or_default("driver")?;
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
     let cells = config.extract_or_default::<CellsProfile>("cells")?;
     let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
     let chips = RawNand::package(&spec, chip_options)
         .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
     let controller = NandController::new(profile, bus, chips);
-    wire::raw_nand(controller, rig, &parts).map_err(|e| probe_error(config, e))
+    wire::raw_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
 }
 
 fn parallel_nor(config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
     let spec: ParallelNorSpec = config.extract("chip")?;
     let (profile, bus): (NorProfile, NorBus) = (config.extract("controller")?, config.extract("bus")?);
     let host: HostProfile = config.extract_or_default("host")?;
-    let driver: CfiOptions = config.extract_or_default("driver")?;
+    let driver: parallel_nor::Options = config.extract_or_default("driver")?;
     let chip = ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.wrong("chip", bad))?;
     let controller = NorController::new(profile, bus, chip);
     wire::parallel_nor(controller, host, driver).map_err(|e| probe_error(config, e))

@@ -13,11 +13,11 @@ use floatgate_device::Host;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::raw_nand::{
-    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandRig, RawNandSpec,
+    NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandSpec,
 };
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiProfile};
-use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandSpec};
 use floatgate_lab::config::Config;
 use floatgate_lab::rig::{Device, RigOptions, wire};
 use floatgate_lab::run;
@@ -159,7 +159,7 @@ fn spi_nand(config: &Config, chip: SpiNand) -> SpiNandDriver<SpiController<SpiNa
     let bus: SpiBus = config.extract("bus").unwrap();
     let spec: SpiNandSpec = config.extract("chip").unwrap();
     let controller = SpiController::new(profile, bus, chip);
-    let (host, options) = (HostProfile::default(), SpiNandOptions::default());
+    let (host, options) = (HostProfile::default(), spi_nand::Options::default());
     SpiNandDriver::probe(controller, &[spec], host, EccProfile::default(), options).unwrap()
 }
 
@@ -170,8 +170,8 @@ fn raw_nand(config: &Config, chips: Vec<RawNand>, options: &str) -> RawNandDrive
     let ecc = config.extract_or_default("ecc").unwrap();
     let controller = NandController::new(profile, board, chips);
     let set = common::config("raw NAND", &[options]);
-    let rig = RawNandRig { ecc, options: set.extract_or_default("driver").unwrap(), ..RawNandRig::default() };
-    RawNandDriver::probe(controller, rig, &[spec]).unwrap()
+    let options = set.extract_or_default("driver").unwrap();
+    RawNandDriver::probe(controller, &[spec], HostProfile::default(), ecc, options).unwrap()
 }
 
 /// Marks block 5 bad; the next driver of the same chip knows.

@@ -3,7 +3,7 @@
 use super::erase_map::{EraseBlock, EraseMap};
 use super::spec::{BadSpec, CommandSet, LockScheme, ParallelNorSpec};
 use crate::array::Array;
-use crate::cut::{Undo, mix};
+use crate::nor::cut::{Undo, mix};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 use std::collections::BTreeSet;
@@ -149,16 +149,8 @@ impl Cells {
         if suspended.into_iter().flatten().any(touches) {
             return Err(Violation::Sequence("read of what a suspended operation is changing"));
         }
-        if !self.array.stores() {
-            return Ok(());
-        }
-        let row_bytes = self.array.page_bytes();
-        let (mut row, mut column) = (addr as usize / row_bytes, addr as usize % row_bytes);
-        let mut rest = out;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(rest.len().min(row_bytes - column));
-            self.array.read(row, column, now);
-            (row, column, rest) = (row + 1, 0, later);
+        if self.array.stores() {
+            self.array.read_range(addr.into(), out);
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ impl NorMem for Empty {
 
 #[test]
 fn an_empty_bus_has_no_chip() {
-    let probed = CfiDriver::probe(Empty, Instant::ZERO, HostProfile::default(), CfiOptions::default());
+    let probed = CfiDriver::probe(Empty, Instant::ZERO, HostProfile::default(), Options::default());
     assert_eq!(probed.err(), Some(ProbeError::NoChip));
 }
 
@@ -119,7 +119,7 @@ fn controllers_cost_what_their_profile_says() {
     let build = |profile: NorProfile, bits| {
         let chip = ParallelNor::new(s29gl128p(), bits, false).unwrap();
         let bus = NorController::new(profile, NorBus { bits }, chip);
-        CfiDriver::probe(bus, Instant::ZERO, HostProfile::default(), CfiOptions::default()).unwrap()
+        CfiDriver::probe(bus, Instant::ZERO, HostProfile::default(), Options::default()).unwrap()
     };
     let mut buf = [0; 64];
     // No page mode: 32 random reads. 60 MHz: 100 ns are 6 clocks, one wait state: 7 clocks of 16.67 ns.
@@ -149,7 +149,7 @@ fn a_buffer_program_follows_the_formula() {
     // Half a buffer takes half the time.
     let spent = cost(&mut chip, |d, t| d.write(t, 64, &[0x5A; 32]).unwrap().at);
     assert_eq!(spent[Phase::Array], us(240));
-    let words = CfiOptions { buffered: false, ..CfiOptions::default() };
+    let words = Options { buffered: false, ..Options::default() };
     let mut chip = driver_with(s29gl128p(), 16, words);
     let spent = cost(&mut chip, |d, t| d.write(t, 0, &[0x5A; 64]).unwrap().at);
     assert_eq!((spent[Phase::Command], spent[Phase::Data]), (ns(32 * 300), ns(32 * 100)));
@@ -164,11 +164,11 @@ fn an_erase_follows_the_formula() {
     assert_eq!(spent[Phase::Array], Nanos::from_ms(500) + us(50));
     let look = 256_000_000 + 62 * 4_000_100;
     assert_eq!(spent[Phase::Polling], ns(look - 500_050_000 + 200));
-    let together = CfiOptions { multi_erase: true, ..CfiOptions::default() };
+    let together = Options { multi_erase: true, ..Options::default() };
     let spent = cost(&mut driver_with(s29gl128p(), 16, together), |d, t| d.erase(t, 0, 0x8_0000).unwrap().at);
     // Each further command re-opens the window: three times 100 ns later.
     assert_eq!(spent[Phase::Array] + spent[Phase::Command], Nanos::from_ms(2000) + us(50) + ns(900));
-    let whole = CfiOptions { chip_erase: true, ..CfiOptions::default() };
+    let whole = Options { chip_erase: true, ..Options::default() };
     let spent = cost(&mut driver_with(s29gl128p(), 16, whole), |d, t| d.erase(t, 0, 1 << 24).unwrap().at);
     assert_eq!((spent[Phase::Array], spent[Phase::Command]), (Nanos::from_ms(64_000), ns(600)));
 }
@@ -196,7 +196,7 @@ fn timing_only_takes_the_same_time_and_leaves_the_buffer() {
             let bus = chip_bus(spec.clone(), 16, stores);
             let profile =
                 HostProfile { call_us: us(3), page_us: us(1), wakeup_us: us(50), ..HostProfile::NONE };
-            let mut d = CfiDriver::probe(bus, Instant::ZERO, profile, CfiOptions::default()).unwrap();
+            let mut d = CfiDriver::probe(bus, Instant::ZERO, profile, Options::default()).unwrap();
             let mut buf = [7; 100];
             let t = d.write(Instant::ZERO, 10, &[0x33; 1000]).unwrap().at;
             let t = d.read(t, 10, &mut buf).unwrap().at;
@@ -243,7 +243,7 @@ fn failures_have_their_kinds() {
 
 #[test]
 fn several_blocks_with_a_protected_one_leave_the_chip_idle() {
-    let together = CfiOptions { multi_erase: true, ..CfiOptions::default() };
+    let together = Options { multi_erase: true, ..Options::default() };
     let mut d = driver_with(small(s29gl128p()), 16, together);
     d.bus_mut().chip_mut().protect(0x2000);
     let refused = d.erase(Instant::ZERO, 0, 0x4000).unwrap_err();
@@ -289,7 +289,7 @@ fn otp_of_both_sets_and_widths() {
 fn a_read_suspends_a_program_and_an_erase() {
     for spec in [s29gl128p(), j3()] {
         let amd = spec.command_set == CommandSet::Amd;
-        let suspend = CfiOptions { suspend: true, ..CfiOptions::default() };
+        let suspend = Options { suspend: true, ..Options::default() };
         let mut d = driver_with(spec, 16, suspend);
         let t = d.write(Instant::ZERO, 0x2_0000, &[0x42; 16]).unwrap().at;
         let plain = d.write(t, 0x4_0000, &[0; 32]).unwrap().at.since(t);

@@ -31,7 +31,7 @@ mod test_parts;
 
 pub use bus::{NorBus, NorController, NorMem, NorProfile};
 pub use chip::ParallelNor;
-pub use driver::{CfiDriver, CfiOptions, Identity, ProbeError};
+pub use driver::{CfiDriver, Identity, Options, ProbeError};
 pub use erase_map::{EraseBlock, EraseMap};
 pub use spec::{
     BadSpec, BootBlocks, CfiCodes, CommandSet, Interface, LockScheme, NorFeatures, NorGeometry, NorOtp,

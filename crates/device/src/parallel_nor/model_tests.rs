@@ -92,7 +92,7 @@ proptest! {
         multi_erase: bool,
     ) {
         let spec = small(if intel { j3() } else { s29gl128p() });
-        let options = CfiOptions { buffered, multi_erase, chip_erase: !multi_erase, ..CfiOptions::default() };
+        let options = Options { buffered, multi_erase, chip_erase: !multi_erase, ..Options::default() };
         let mut device = driver_with(spec, bits, options);
         let mut model = vec![0xFF; SIZE];
         for step in &steps {
@@ -105,7 +105,7 @@ proptest! {
     /// Times in closed form equal the sum over single words.
     #[test]
     fn a_long_read_takes_as_long_as_its_words(at in 0u32..200, words in 1u32..100, bits in prop_oneof![Just(8u8), Just(16)]) {
-        let mut device = driver_with(small(s29gl128p()), bits, CfiOptions::default());
+        let mut device = driver_with(small(s29gl128p()), bits, Options::default());
         let width = u32::from(bits / 8);
         let start = at * width;
         let (mut expected, mut last_page) = (0, None);

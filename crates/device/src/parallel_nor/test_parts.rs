@@ -34,13 +34,13 @@ pub(super) fn chip_bus(spec: ParallelNorSpec, bits: u8, stores: bool) -> NorCont
 }
 
 /// The driver on such a bus, with a host that costs nothing.
-pub(super) fn driver_with(spec: ParallelNorSpec, bits: u8, options: CfiOptions) -> CfiDriver<NorController> {
+pub(super) fn driver_with(spec: ParallelNorSpec, bits: u8, options: Options) -> CfiDriver<NorController> {
     let bus = chip_bus(spec, bits, true);
     CfiDriver::probe(bus, Instant::ZERO, crate::host::HostProfile::default(), options).unwrap()
 }
 
 pub(super) fn driver(spec: ParallelNorSpec, bits: u8) -> CfiDriver<NorController> {
-    driver_with(spec, bits, CfiOptions::default())
+    driver_with(spec, bits, Options::default())
 }
 
 /// When the driver's thread is idle.

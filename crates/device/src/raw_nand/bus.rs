@@ -1,6 +1,7 @@
 //! What a driver sees of a parallel NAND controller, and what the controller sees of a chip.
 
 use super::timing::DataInterface;
+use crate::oracle::PageTruth;
 use crate::timeline::Host;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
@@ -70,7 +71,7 @@ pub enum NandError {
 }
 
 /// A parallel NAND controller with its chips: simulated here, real later.
-pub trait NandBus {
+pub trait NandBus: PageTruth {
     /// Chip enables (CE#) wired.
     fn targets(&self) -> u8;
 
@@ -100,16 +101,6 @@ pub trait NandBus {
     /// # Errors
     /// When controller or chip refuse; what came before the refused step has happened.
     fn exec(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError>;
-
-    /// The wrong bits (offsets in the page, sorted) of the page whose bytes were read last. `None` where nobody knows, as on
-    /// real hardware: bytes are then decoded, which finds the same, only slower.
-    fn wrong_bits(&self) -> Option<&[u32]>;
-
-    /// True when that page is known to hold just what one program wrote.
-    fn is_as_programmed(&self) -> bool;
-
-    /// True when page bytes are stored at all; `false` in timing-only mode.
-    fn keeps_data(&self) -> bool;
 }
 
 /// Work that the memory array does by itself.
@@ -129,7 +120,7 @@ pub struct Work {
 /// start of a data burst. `interface` is what the host drives; a chip refuses cycles faster than it was told to expect.
 ///
 /// Each method's error is the rule of the command set that was broken; the chip's state is then unchanged.
-pub trait NandChip {
+pub trait NandChip: PageTruth {
     /// A command cycle.
     ///
     /// # Errors
@@ -168,13 +159,4 @@ pub trait NandChip {
 
     /// LUNs behind this CE#.
     fn luns(&self) -> u8;
-
-    /// Wrong bits of the page whose bytes were read last.
-    fn wrong_bits(&self) -> &[u32];
-
-    /// True when that page holds just what one program wrote.
-    fn is_as_programmed(&self) -> bool;
-
-    /// True when page bytes are stored.
-    fn keeps_data(&self) -> bool;
 }

@@ -2,6 +2,7 @@
 
 use super::bus::{Address, Instr, NandBus, NandChip, NandError};
 use super::timing::{BusTiming, DataInterface, Modes};
+use crate::oracle::PageTruth;
 use crate::power::Power;
 use crate::spi::profile::{DataPath, OpCost};
 use crate::timeline::{Host, Resource, Span, Timeline};
@@ -488,17 +489,19 @@ impl<C: NandChip> NandBus for NandController<C> {
         host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
         outcome
     }
+}
 
+impl<C: NandChip> PageTruth for NandController<C> {
     #[inline]
     fn wrong_bits(&self) -> Option<&[u32]> {
-        Some(self.chips.get(self.selected).map_or(&[], NandChip::wrong_bits))
+        self.chips.get(self.selected).map_or(Some(&[]), PageTruth::wrong_bits)
     }
 
     fn is_as_programmed(&self) -> bool {
-        self.chips.get(self.selected).is_some_and(NandChip::is_as_programmed)
+        self.chips.get(self.selected).is_some_and(PageTruth::is_as_programmed)
     }
 
     fn keeps_data(&self) -> bool {
-        self.chips.first().is_none_or(NandChip::keeps_data)
+        self.chips.first().is_none_or(PageTruth::keeps_data)
     }
 }

@@ -2,8 +2,9 @@
 
 use super::mlc::MlcSpec;
 use super::timing::Modes;
-use crate::cells::{ErrorSpec, Promise, WearSpec};
+use crate::cells::{ErrorSpec, WearSpec};
 use crate::ecc_engine::EccRequirement;
+use crate::nand::facts::{Marker, NandFacts, check_cells, product};
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::{Nanos, Pairing};
 use serde::Deserialize;
@@ -529,45 +530,35 @@ impl RawNandSpec {
         if let Some((_, field, problem)) = rules.into_iter().find(|rule| !rule.0) {
             return Err(BadSpec { field, problem });
         }
-        self.check_cells()?;
+        check_cells(self.wear.as_ref(), self.errors.as_ref())
+            .map_err(|(field, problem)| BadSpec { field, problem })?;
         self.read_retry.as_ref().map_or(Ok(()), ReadRetry::check)?;
         self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
     }
 
-    fn check_cells(&self) -> Result<(), BadSpec> {
-        let wear = self.wear.map_or(Ok(()), |wear| wear.check());
-        let errors = self.errors.map_or(Ok(()), |errors| errors.check());
-        // Fields of this error begin below `chip`.
-        let below = |key: &'static str| key.strip_prefix("chip.").unwrap_or(key);
-        wear.and(errors).map_err(|(key, problem)| BadSpec { field: below(key), problem })
-    }
-
-    /// Program/erase cycles that blocks are rated for: what the data sheet promises, or where it is silent what chips of as
-    /// many bits a cell promise (Desnoyers, HotStorage 2009, table 1).
-    pub const fn rated_cycles(&self) -> u64 {
-        match (self.endurance_cycles, self.geometry.bits_per_cell) {
-            (0, 1) => 100_000,
-            (0, _) => 10_000,
-            (cycles, _) => cycles,
+    /// Facts about the chip, whatever its bus.
+    pub fn facts(&self) -> NandFacts {
+        let g = &self.geometry;
+        let marker = &self.bad_block_marker;
+        let pages = marker.pages.iter().map(|page| page.page(g.pages_per_block.max(1)));
+        NandFacts {
+            page_bytes: g.page_bytes,
+            oob_bytes: g.oob_bytes,
+            sub_page_bytes: g.sub_page_bytes(self.nop, self.ecc.step_bytes, true),
+            pages_per_block: g.pages_per_block,
+            blocks: product(&[g.blocks_per_lun, g.luns, g.targets]),
+            max_bad_blocks_per_lun: g.max_bad_blocks_per_lun,
+            bits_per_cell: g.bits_per_cell,
+            marker: Marker { byte: marker.byte(g), pages: pages.collect() },
+            ecc: self.ecc.into(),
+            on_die_ecc: self.ecc.on_die,
+            endurance_cycles: self.endurance_cycles,
+            t_r_us: self.timing.t_r_us,
+            t_prog_us: self.timing.t_prog_us,
+            t_bers_us: self.timing.t_bers_us,
+            wear: self.wear,
+            errors: self.errors,
         }
-    }
-
-    /// Wear of the blocks; typical of the kind of cell when nobody measured it.
-    pub fn wear_spec(&self) -> WearSpec {
-        let typical =
-            || WearSpec::typical(self.geometry.bits_per_cell, self.timing.t_prog_us, self.timing.t_bers_us);
-        self.wear.unwrap_or_else(typical)
-    }
-
-    /// Rates of bit errors; derived from the data sheet when nobody measured them.
-    pub fn error_spec(&self) -> ErrorSpec {
-        self.errors.unwrap_or_else(|| {
-            ErrorSpec::typical(Promise {
-                ecc: self.ecc.into(),
-                endurance_cycles: self.rated_cycles(),
-                bits_per_cell: self.geometry.bits_per_cell,
-            })
-        })
     }
 
     /// Pairing scheme of blocks of `pages_per_block`; none where it is not known.

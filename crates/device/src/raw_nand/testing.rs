@@ -1,11 +1,13 @@
 //! Chips, controllers and drivers for tests.
 
+use super::bus::NandBus;
 use super::chip::{ChipOptions, RawNand};
 use super::controller::{NandBoard, NandController, NandProfile};
-use super::driver::{RawNandDriver, RawNandRig};
+use super::driver::{Options, RawNandDriver};
 use super::mlc::MlcSpec;
 use super::spec::RawNandSpec;
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::host::HostProfile;
 use crate::units::TypMaxUs;
 use floatgate_mtd::{Error, Nanos, PairingScheme};
 
@@ -87,10 +89,27 @@ pub(crate) fn ideal_controller() -> NandProfile {
     toml::from_str("sdr_modes = [0, 1, 2, 3, 4, 5]\nnvddr_modes = [0, 1, 2, 3, 4, 5]").unwrap()
 }
 
+/// Costs and engine that a driver runs with.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Rig {
+    pub(crate) host: HostProfile,
+    pub(crate) ecc: EccProfile,
+    pub(crate) options: Options,
+}
+
+/// A driver on any bus.
+pub(crate) fn probe<B: NandBus>(
+    bus: B,
+    rig: Rig,
+    catalogue: &[RawNandSpec],
+) -> Result<RawNandDriver<B>, Error> {
+    RawNandDriver::probe(bus, catalogue, rig.host, rig.ecc, rig.options)
+}
+
 /// A driver whose host costs nothing and whose controller corrects on the fly.
-pub(crate) fn rig() -> RawNandRig {
+pub(crate) fn rig() -> Rig {
     let ecc = EccProfile { engine: EngineKind::Pipelined, ..EccProfile::default() };
-    RawNandRig { ecc, ..RawNandRig::default() }
+    Rig { ecc, ..Rig::default() }
 }
 
 pub(crate) fn wire(spec: &RawNandSpec, stores: bool) -> NandController<RawNand> {
@@ -99,6 +118,6 @@ pub(crate) fn wire(spec: &RawNandSpec, stores: bool) -> NandController<RawNand> 
 }
 
 /// A driver for `spec`, which is in the catalogue too.
-pub(crate) fn driver(spec: &RawNandSpec, rig: RawNandRig) -> Result<Driver, Error> {
-    RawNandDriver::probe(wire(spec, true), rig, std::slice::from_ref(spec))
+pub(crate) fn driver(spec: &RawNandSpec, rig: Rig) -> Result<Driver, Error> {
+    probe(wire(spec, true), rig, std::slice::from_ref(spec))
 }

@@ -5,6 +5,7 @@ use super::mem::{PollPlan, SpiError, SpiMem};
 use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
+use crate::oracle::PageTruth;
 use crate::power::Power;
 use crate::timeline::{Host, Resource, Span, Timeline};
 use floatgate_mtd::{Instant, Nanos, Phase};
@@ -285,6 +286,23 @@ fn clip(hz: u64) -> u32 {
     u32::try_from(hz).unwrap_or(u32::MAX)
 }
 
+impl<C: SpiChip> PageTruth for SpiController<C> {
+    #[inline]
+    fn wrong_bits(&self) -> Option<&[u32]> {
+        if self.garbled { None } else { self.chip.wrong_bits() }
+    }
+
+    #[inline]
+    fn is_as_programmed(&self) -> bool {
+        self.chip.is_as_programmed()
+    }
+
+    #[inline]
+    fn keeps_data(&self) -> bool {
+        self.chip.keeps_data()
+    }
+}
+
 impl<C: SpiChip> SpiMem for SpiController<C> {
     fn supports(&self, mode: Mode) -> bool {
         let widest = |w: Width| w.lanes <= self.profile.lanes && (!w.dtr || self.profile.dtr);
@@ -323,21 +341,6 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             0 => usize::MAX,
             n => usize::try_from(n).unwrap_or(usize::MAX),
         }
-    }
-
-    #[inline]
-    fn wrong_bits(&self) -> Option<&[u32]> {
-        (!self.garbled).then(|| self.chip.wrong_bits())
-    }
-
-    #[inline]
-    fn is_as_programmed(&self) -> bool {
-        self.chip.is_as_programmed()
-    }
-
-    #[inline]
-    fn keeps_data(&self) -> bool {
-        self.chip.keeps_data()
     }
 
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock {

@@ -3,6 +3,7 @@
 use super::Violation;
 use super::op::{Clock, Data, Direction, Mode, SpiOp};
 use super::phy::PhyState;
+use crate::oracle::PageTruth;
 use crate::timeline::Host;
 use floatgate_mtd::Nanos;
 
@@ -50,7 +51,7 @@ pub struct PollPlan {
 }
 
 /// Interface of a controller to its driver (Linux: spi-mem): simulated here, real later.
-pub trait SpiMem {
+pub trait SpiMem: PageTruth {
     /// True when controller and board can do operations of this mode.
     fn supports(&self, mode: Mode) -> bool;
 
@@ -68,16 +69,6 @@ pub trait SpiMem {
 
     /// Most data bytes of one mapped transfer during which CS# stays low.
     fn max_mapped(&self, direction: Direction) -> usize;
-
-    /// The wrong bits (offsets in the page, sorted) of the page read last. `None` where nobody knows, as on real hardware:
-    /// bytes are then decoded, which finds the same, only slower.
-    fn wrong_bits(&self) -> Option<&[u32]>;
-
-    /// True when that page is known to hold just what one program wrote.
-    fn is_as_programmed(&self) -> bool;
-
-    /// True when data is kept at all; `false` in timing-only mode.
-    fn keeps_data(&self) -> bool;
 
     /// The clock at which `op` would run. `mapped` operations may use the PHY's.
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;

@@ -12,6 +12,7 @@ pub use op::{Clock, CmdExt, Data, Direction, Mode, SpiOp, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};
 pub use profile::{SpiBus, SpiProfile};
 
+use crate::oracle::PageTruth;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
@@ -25,7 +26,7 @@ pub struct ReadAhead {
 }
 
 /// A chip on a SPI bus. It sees operations bit by bit, so to speak: it knows nothing of drivers.
-pub trait SpiChip {
+pub trait SpiChip: PageTruth {
     /// Executes one operation. CS# goes low at `start` and high at `end`; the clock runs at `hz`.
     ///
     /// Whatever the chip does by itself (array reads, programs, erases) begins at `end`.
@@ -58,19 +59,6 @@ pub trait SpiChip {
 
     /// What an operation is, for pictures: `PAGE READ 13h`.
     fn command_name(&self, op: &SpiOp) -> &'static str;
-
-    /// The bits of the page read last that are still wrong (bit offsets in the page, sorted).
-    fn wrong_bits(&self) -> &[u32] {
-        &[]
-    }
-
-    /// True when the page read last holds just what one program wrote.
-    fn is_as_programmed(&self) -> bool {
-        false
-    }
-
-    /// True when data is kept; false for timing only.
-    fn keeps_data(&self) -> bool;
 
     /// What the array did while the operation that began at `start` moved data, for pictures.
     fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {

@@ -12,5 +12,5 @@ pub mod spec;
 mod tests;
 
 pub use chip::{ArrayTask, ArrayWork, ChipOptions, SpiNand};
-pub use driver::{ProbeError, SpiNandDriver, SpiNandOptions};
+pub use driver::{Options, ProbeError, SpiNandDriver};
 pub use spec::SpiNandSpec;

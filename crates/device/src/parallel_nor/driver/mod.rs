@@ -25,7 +25,7 @@ use serde::Deserialize;
 /// Options of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct CfiOptions {
+pub struct Options {
     /// Program through the buffer when the chip has one.
     pub buffered: bool,
     /// Suspend a program or an erase for a read from another thread, where the chip can.
@@ -39,7 +39,7 @@ pub struct CfiOptions {
     pub tick_us: Nanos,
 }
 
-impl Default for CfiOptions {
+impl Default for Options {
     fn default() -> Self {
         Self {
             buffered: true,
@@ -70,7 +70,7 @@ pub struct CfiDriver<B> {
     bus: B,
     host: Host,
     profile: HostProfile,
-    options: CfiOptions,
+    options: Options,
     identity: Identity,
     geometry: Geometry,
     map: EraseMap,
@@ -269,7 +269,7 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
         Ok(self.done())
     }
 
-    /// With [`CfiOptions::suspend`] and a chip that can, the first program is suspended for the read; otherwise the read
+    /// With [`Options::suspend`] and a chip that can, the first program is suspended for the read; otherwise the read
     /// follows the write.
     fn read_while_write(
         &mut self,

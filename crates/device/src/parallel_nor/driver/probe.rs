@@ -1,6 +1,6 @@
 //! Discovery, from the query's bytes alone.
 
-use super::{CfiDriver, CfiOptions, Times};
+use super::{CfiDriver, Options, Times};
 use crate::host::HostProfile;
 use crate::parallel_nor::bus::NorMem;
 use crate::parallel_nor::erase_map::EraseMap;
@@ -79,7 +79,7 @@ impl<B: NorMem> CfiDriver<B> {
         mut bus: B,
         now: Instant,
         profile: HostProfile,
-        options: CfiOptions,
+        options: Options,
     ) -> Result<Self, ProbeError> {
         let mut host = Host::default();
         host.resume(now);

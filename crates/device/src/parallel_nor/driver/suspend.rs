@@ -32,7 +32,7 @@ impl<B: NorMem> CfiDriver<B> {
     }
 
     /// Erases the largest-size block at `addr`, which a second thread suspends for a read that it asks for at
-    /// `read_at`. Without [`super::CfiOptions::suspend`], or on a chip that cannot, the read follows the erase.
+    /// `read_at`. Without [`super::Options::suspend`], or on a chip that cannot, the read follows the erase.
     ///
     /// # Errors
     /// As [`Mtd::erase`] and [`Mtd::read`].

@@ -4,14 +4,13 @@ use super::super::spec::RawNandSpec;
 use super::lun::Register;
 use super::{ChipOptions, RawNand};
 use crate::array::Array;
-use crate::cells::random::hash;
-use crate::cells::{Cells, CellsGeometry, Outcome, Wear};
+use crate::cells::{Cells, CellsGeometry, Outcome};
 use floatgate_mtd::{Instant, Nanos};
 
 /// The cells of target number `target` of a package.
 pub(super) fn new(spec: &RawNandSpec, target: u32, options: ChipOptions) -> Cells {
     let g = &spec.geometry;
-    let errors = spec.error_spec();
+    let facts = spec.facts();
     // Blocks used as SLC last so many times longer: their errors grow as much more slowly with the cycles.
     let factor = spec.mlc.map_or(1, |mlc| mlc.slc_endurance_factor.max(1));
     let geometry = CellsGeometry {
@@ -19,14 +18,10 @@ pub(super) fn new(spec: &RawNandSpec, target: u32, options: ChipOptions) -> Cell
         pages_per_block: g.pages_per_block,
         blocks: g.blocks_per_target(),
         pairing: spec.pairing(g.pages_per_block),
-        half_pair: libm::pow(f64::from(factor), -errors.wear.cycles),
+        half_pair: libm::pow(f64::from(factor), -facts.error_spec().wear.cycles),
     };
-    let wear = Wear::new(spec.wear_spec(), spec.rated_cycles());
-    Cells::new(geometry, wear, errors, options.cells, hash(options.seed, u64::from(target), CELLS))
+    facts.cells(geometry, options.cells, (options.seed, target))
 }
-
-/// Marks the seeds of cells.
-const CELLS: u64 = 0x43_45_4C_4C;
 
 /// A page comes from the array: `wrong` becomes the bits that are read wrong, injected ones included.
 #[inline(always)]

@@ -2,6 +2,7 @@
 
 use super::super::spec::RawNandSpec;
 use super::RawNand;
+use crate::cells::random::Stream;
 use std::collections::BTreeMap;
 
 /// Injected faults of a block.
@@ -21,26 +22,17 @@ pub(super) struct Faults {
     factory: Vec<u32>,
 }
 
-/// The next number of a splitmix64 sequence (Steele, Lea, Flood 2014): small, and the same everywhere.
-pub(super) fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
-}
-
 impl Faults {
     /// The factory-bad blocks of target number `target`: they neither program nor erase.
     pub(super) fn new(spec: &RawNandSpec, target: u32) -> Self {
         let g = &spec.geometry;
-        let mut state = spec.factory_bad.seed ^ u64::from(target) << 32;
+        let mut random = Stream::new(spec.factory_bad.seed ^ u64::from(target) << 32);
         let mut factory = Vec::new();
         for lun in 0..g.luns {
             let first = lun * g.blocks_per_lun;
             let wanted = factory.len() + spec.factory_bad.per_lun as usize;
             while factory.len() < wanted {
-                let block = first + (next_random(&mut state) % u64::from(g.blocks_per_lun)) as u32;
+                let block = first + (random.bits() % u64::from(g.blocks_per_lun)) as u32;
                 if block != 0 && !factory.contains(&block) {
                     factory.push(block);
                 }

@@ -1,8 +1,9 @@
 //! What the chip says about itself: READ ID, parameter pages, unique id.
 
 use super::command::Step;
-use super::faults::next_random;
 use super::{Output, RawNand};
+use crate::cells::random::Stream;
+use crate::nand::onfi_endurance;
 use crate::raw_nand::spec::{BadSpec, JedecSpec, OnfiSpec, RawNandSpec};
 use crate::raw_nand::timing::BusTiming;
 use crate::violation::Violation;
@@ -10,7 +11,7 @@ use floatgate_media::jedec::{self, JedecCommands, JedecEcc, JedecFeatures, Jedec
 use floatgate_media::onfi::{
     self, EccInfo, OnfiCommands, OnfiExtendedPage, OnfiFeatures, OnfiPage, OnfiRevision, TimingModes,
 };
-use floatgate_media::{AddressCycles, Endurance, Text};
+use floatgate_media::{AddressCycles, Text};
 use floatgate_mtd::{Instant, Nanos};
 
 /// Address of the ONFI page and signature (ONFI 4.2 section 5.4).
@@ -44,16 +45,6 @@ impl ParameterPages {
 
 fn text<const N: usize>(text: &str, field: &'static str) -> Result<Text<N>, BadSpec> {
     Text::new(text).ok_or(BadSpec { field, problem: "too long, or not printable ASCII" })
-}
-
-/// Cycles as two digits at most times a power of ten, rounded down.
-fn endurance(mut cycles: u64) -> Endurance {
-    let mut exponent = 0;
-    while cycles > 255 || (cycles > 9 && cycles.is_multiple_of(10)) {
-        cycles /= 10;
-        exponent += 1;
-    }
-    Endurance { value: cycles as u8, exponent }
 }
 
 /// Revisions up to the one named, as chips list them.
@@ -117,7 +108,7 @@ fn onfi_page(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<OnfiPage, BadSpec> {
         address_cycles: AddressCycles::new(g.column_cycles(), row_cycles).unwrap_or_default(),
         bits_per_cell: g.bits_per_cell,
         max_bad_blocks_per_lun: g.max_bad_blocks_per_lun as u16,
-        endurance: endurance(spec.endurance_cycles),
+        endurance: onfi_endurance(spec.endurance_cycles),
         guaranteed_blocks: 1,
         programs_per_page: spec.nop,
         ecc_bits: onfi_ecc_bits(spec),
@@ -160,7 +151,7 @@ fn onfi_copies(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<Vec<u8>, BadSpec> 
             bits: u8::try_from(spec.ecc.strength).unwrap_or(u8::MAX),
             codeword_exponent: spec.ecc.step_bytes.ilog2() as u8,
             max_bad_blocks_per_lun: spec.geometry.max_bad_blocks_per_lun as u16,
-            endurance: endurance(spec.endurance_cycles),
+            endurance: onfi_endurance(spec.endurance_cycles),
         };
         OnfiExtendedPage::with_ecc(ecc).emit(&mut page).map_err(|_| bad("no extended page fits"))?;
         bytes.extend(std::iter::repeat_n(page, count).flatten());
@@ -177,7 +168,7 @@ fn jedec_page(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<JedecPage, BadSpe
         bits: if spec.ecc.on_die { 0 } else { u8::try_from(spec.ecc.strength).unwrap_or(u8::MAX) },
         codeword_exponent: spec.ecc.step_bytes.ilog2() as u8,
         max_bad_blocks_per_lun: g.max_bad_blocks_per_lun as u16,
-        endurance: endurance(spec.endurance_cycles),
+        endurance: onfi_endurance(spec.endurance_cycles),
     };
     Ok(JedecPage {
         revision: JedecRevision::V1_0,
@@ -235,9 +226,9 @@ fn jedec_copies(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<Vec<u8>, BadSpe
 
 /// A unique id that follows from the chip's id bytes and its place in the package.
 pub(super) fn unique_id(spec: &RawNandSpec, target: u32) -> [u8; 16] {
-    let mut state =
-        spec.id.iter().fold(u64::from(target), |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
-    let (high, low) = (next_random(&mut state), next_random(&mut state));
+    let seed = spec.id.iter().fold(u64::from(target), |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    let mut random = Stream::new(seed);
+    let (high, low) = (random.bits(), random.bits());
     (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
 }
 

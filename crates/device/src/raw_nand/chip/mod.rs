@@ -31,6 +31,7 @@ use super::spec::{BadSpec, RawNandSpec, RetryKind};
 use super::timing::DataInterface;
 use crate::array::Array;
 use crate::cells::{Cells, CellsProfile};
+use crate::oracle::PageTruth;
 use crate::violation::Violation;
 use command::Step;
 use faults::Faults;
@@ -356,20 +357,22 @@ impl NandChip for RawNand {
         self.luns.len() as u8
     }
 
-    #[inline]
-    fn wrong_bits(&self) -> &[u32] {
-        match self.lun().register() {
-            Register::Page(_) if !self.spec.ecc.on_die => self.lun().wrong(),
-            _ => &[],
-        }
-    }
-
     fn power_cut(&mut self, at: Instant) {
         Self::power_cut(self, at);
     }
 
     fn last_operation(&self) -> Option<(Instant, Instant)> {
         self.last_operation_time()
+    }
+}
+
+impl PageTruth for RawNand {
+    #[inline]
+    fn wrong_bits(&self) -> Option<&[u32]> {
+        Some(match self.lun().register() {
+            Register::Page(_) if !self.spec.ecc.on_die => self.lun().wrong(),
+            _ => &[],
+        })
     }
 
     fn is_as_programmed(&self) -> bool {

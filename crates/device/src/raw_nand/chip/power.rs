@@ -7,6 +7,7 @@ use super::lun::Lun;
 use super::{Output, RawNand, Step};
 use crate::array::BlockContent;
 use crate::cells::BlockState;
+use crate::power::share_done;
 use crate::raw_nand::timing::DataInterface;
 use floatgate_mtd::Instant;
 
@@ -31,14 +32,6 @@ pub(super) struct Before {
     content: BlockContent,
     cells: BlockState,
     next_page: Option<u16>,
-}
-
-impl Operation {
-    /// The share that is done at `at`, of an operation that has begun.
-    fn done(&self, at: Instant) -> f32 {
-        let length = self.end.since(self.start).as_ns().max(1) as f64;
-        (at.since(self.start).as_ns() as f64 / length) as f32
-    }
 }
 
 impl RawNand {
@@ -85,7 +78,7 @@ impl RawNand {
     }
 
     fn cut(&mut self, operation: Operation, at: Instant) {
-        let (begun, done) = (operation.start <= at, operation.done(at));
+        let (begun, done) = (operation.start <= at, share_done(operation.start, operation.end, at));
         match operation.what {
             Cut::Program { row } if begun => self.cells.cut_program(row, done, operation.start),
             Cut::Program { row } => self.undo_program(row),

@@ -1,6 +1,6 @@
 //! Options of the driver that chip, controller and ECC engine allow.
 
-use super::{ChipInfo, RawNandOptions};
+use super::{ChipInfo, Options};
 use crate::ecc_engine::{EccEngine, EngineKind};
 use crate::raw_nand::bus::NandBus;
 
@@ -22,7 +22,7 @@ impl Can {
     }
 
     /// Options that were asked for and are not in force, with the reason.
-    pub(super) fn not_given(&self, options: &RawNandOptions) -> Vec<String> {
+    pub(super) fn not_given(&self, options: &Options) -> Vec<String> {
         let asked = [
             ("driver.continuous", options.continuous == Some(true), self.continuous),
             ("driver.cached_programs", options.cached_programs, self.cached_programs),

@@ -5,7 +5,8 @@
 //! byte 8 of the first page's OOB, a version at byte 12. The higher version wins (Linux: drivers/mtd/nand/raw/nand_bbt.c).
 
 use super::RawNandDriver;
-use super::bbt::BlockState;
+use crate::nand::bbt::BlockState;
+use crate::nand::span;
 use crate::raw_nand::bus::NandBus;
 use floatgate_mtd::{Error, ErrorKind};
 
@@ -31,7 +32,7 @@ pub(super) type Copies = [Option<TableCopy>; 2];
 /// Two bits of a table.
 const fn code(state: BlockState) -> u8 {
     match state {
-        BlockState::Good | BlockState::Reserved => 0b11,
+        BlockState::Unknown | BlockState::Good | BlockState::Reserved => 0b11,
         BlockState::Worn => 0b10,
         BlockState::FactoryBad => 0b00,
     }
@@ -85,7 +86,7 @@ impl<B: NandBus> RawNandDriver<B> {
             return Ok(found);
         }
         for block in self.candidates(target) {
-            let at = self.page_at(self.block_addr(block));
+            let at = self.page_at(span::block_addr(&self.geometry, block));
             self.load_oob(at, &mut oob).map_err(|error| self.failed(error, at.addr))?;
             let which = SIGNATURES.iter().position(|s| oob[SIGNATURE_AT..].starts_with(s));
             if let Some(which) = which.filter(|which| found[*which].is_none()) {
@@ -121,7 +122,7 @@ impl<B: NandBus> RawNandDriver<B> {
 
     fn read_copy(&mut self, target: u32, copy: TableCopy) -> Result<(), Error> {
         let mut bytes = vec![0xFF; self.table_bytes()];
-        self.read_range(self.block_addr(copy.block), &mut bytes)?;
+        self.read_range(span::block_addr(&self.geometry, copy.block), &mut bytes)?;
         let first = target * self.rows.blocks();
         for index in 0..self.rows.blocks() {
             let state = match bytes[index as usize / 4] >> (index % 4 * 2) & 3 {
@@ -158,7 +159,7 @@ impl<B: NandBus> RawNandDriver<B> {
     fn write_copy(&mut self, target: u32, which: usize, version: u8) -> Result<(), Error> {
         loop {
             let Some(block) = self.copy_block(target, which) else {
-                let addr = self.block_addr((target + 1) * self.rows.blocks() - 1);
+                let addr = span::block_addr(&self.geometry, (target + 1) * self.rows.blocks() - 1);
                 return Err(self.error(ErrorKind::BadBlock, addr));
             };
             match self.put_copy(target, which, block, version) {
@@ -186,7 +187,7 @@ impl<B: NandBus> RawNandDriver<B> {
 
     fn put_copy(&mut self, target: u32, which: usize, block: u32, version: u8) -> Result<(), Error> {
         let table = self.table(target);
-        let addr = self.block_addr(block);
+        let addr = span::block_addr(&self.geometry, block);
         self.erase_block(self.page_at(addr))?;
         let mut oob = self.blank_oob.clone();
         oob[SIGNATURE_AT..SIGNATURE_AT + 4].copy_from_slice(&SIGNATURES[which]);

@@ -1,9 +1,9 @@
 //! The raw NAND driver: finds out what the chip is, and speaks only commands to it.
 //!
-//! In order: `discover` reads id and parameter pages, `interface` chooses the fastest common data interface, `bbt` looks
+//! In order: `discover` reads id and parameter pages, `interface` chooses the fastest common data interface, `bad` looks
 //! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
 
-mod bbt;
+mod bad;
 mod can;
 mod discover;
 mod flash_bbt;
@@ -18,7 +18,6 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use bbt::BlockState;
 pub use info::{ChipInfo, FoundBy};
 
 use super::address::RowMap;
@@ -26,11 +25,13 @@ use super::bus::{NandBus, NandChip};
 use super::controller::NandController;
 use super::spec::RawNandSpec;
 use super::timing::DataInterface;
-use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
+use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
 use crate::host::HostProfile;
+use crate::nand::bbt::{BadBlockTable, BlockState};
+use crate::nand::ecc::PageEcc;
+use crate::nand::span;
 use crate::power::Power;
 use crate::timeline::Host;
-use bbt::Table;
 use can::Can;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
@@ -55,7 +56,7 @@ pub enum BadBlocks {
 /// Options of the driver: the `[driver]` table of a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RawNandOptions {
+pub struct Options {
     /// Cached sequential reads, where chip and controller can; used when absent, as Linux does since 6.3.
     pub continuous: Option<bool>,
     /// Cached programs of several pages (Linux does not).
@@ -66,23 +67,15 @@ pub struct RawNandOptions {
     pub bad_blocks: BadBlocks,
 }
 
-impl Default for RawNandOptions {
+impl Default for Options {
     /// Behaviour of Linux.
     fn default() -> Self {
         Self { continuous: None, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
     }
 }
 
-/// Costs and engine that a driver runs with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RawNandRig {
-    /// Costs of the host's software.
-    pub host: HostProfile,
-    /// ECC engine.
-    pub ecc: EccProfile,
-    /// Options of the driver.
-    pub options: RawNandOptions,
-}
+/// Reason why a chip cannot be driven.
+pub type ProbeError = Error;
 
 /// A raw NAND device.
 #[derive(Clone, Debug)]
@@ -90,7 +83,7 @@ pub struct RawNandDriver<B> {
     bus: B,
     host: Host,
     profile: HostProfile,
-    engine: EccEngine,
+    ecc: PageEcc,
     info: ChipInfo,
     interface: DataInterface,
     geometry: Geometry,
@@ -109,15 +102,13 @@ pub struct RawNandDriver<B> {
     not_given: Vec<String>,
     /// Source of the table of bad blocks.
     bad_blocks: BadBlocks,
-    bbt: Table,
+    bbt: BadBlockTable,
     /// Bad block tables on flash, per target; empty when there are none.
     copies: Vec<flash_bbt::Copies>,
     /// A lock that this driver set; the chip cannot be asked.
     otp_locked: bool,
     /// Read retries of the call under way.
     retries: u32,
-    /// Pages that were encoded here and not changed since: what decoding finds in them is known.
-    encoded: PageSet,
     bounce: Vec<u8>,
     oob: Vec<u8>,
     blank_oob: Vec<u8>,
@@ -147,17 +138,25 @@ impl<C: NandChip> RawNandDriver<NandController<C>> {
 }
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// Finds the chip on `bus`, sets it up, and looks for bad blocks. `known` is the catalogue: what drivers know of chips
-    /// beyond what these say. Time starts at 0.
+    /// Finds the chip on `bus`, sets it up, and looks for bad blocks. `catalogue` is what drivers know of chips beyond what these
+    /// say. Time starts at 0.
     ///
     /// # Errors
     /// `DeviceLost` when nothing answers, `Unsupported` for chips or ECC that cannot be, and errors of the bus.
-    pub fn probe(mut bus: B, rig: RawNandRig, known: &[RawNandSpec]) -> Result<Self, Error> {
+    pub fn probe(
+        mut bus: B,
+        catalogue: &[RawNandSpec],
+        profile: HostProfile,
+        ecc: EccProfile,
+        options: Options,
+    ) -> Result<Self, ProbeError> {
         let mut host = Host::default();
-        let info = discover::discover(&mut bus, &mut host, known).map_err(|kind| kind.at(0, host.now()))?;
+        let info =
+            discover::discover(&mut bus, &mut host, catalogue).map_err(|kind| kind.at(0, host.now()))?;
         let interface = interface::choose(&mut bus, &mut host, &info)
             .map_err(|error| discover::kind(error).at(0, host.now()))?;
-        let mut driver = Self::build(bus, host, rig, info, interface)?;
+        let engine = engine(&info, ecc, &profile).map_err(|kind| kind.at(0, host.now()))?;
+        let mut driver = Self::build(bus, (host, profile), engine, options, info, interface);
         driver.look_for_bad_blocks()?;
         Ok(driver)
     }
@@ -175,7 +174,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let chosen = discover::reset_all(&mut self.bus, &mut self.host, self.info.geometry.targets)
             .and_then(|()| interface::choose(&mut self.bus, &mut self.host, &self.info));
         self.interface = chosen.map_err(|error| self.failed(error, 0))?;
-        self.bbt = Table::new(self.geometry.blocks());
+        self.bbt = BadBlockTable::new(self.geometry.blocks(), BlockState::Good);
         self.copies.clear();
         self.otp_locked = false;
         self.look_for_bad_blocks()
@@ -183,38 +182,28 @@ impl<B: NandBus> RawNandDriver<B> {
 
     fn build(
         bus: B,
-        host: Host,
-        rig: RawNandRig,
+        (host, profile): (Host, HostProfile),
+        engine: EccEngine,
+        options: Options,
         info: ChipInfo,
         interface: DataInterface,
-    ) -> Result<Self, Error> {
+    ) -> Self {
         let g = info.geometry;
-        let mut engine = EccEngine::new(rig.ecc, info.requirement());
-        if engine.kind() == EngineKind::OnDie && !info.ecc.on_die {
-            let kind =
-                ErrorKind::Unsupported("this chip does not correct by itself: choose another ECC engine");
-            return Err(kind.at(0, host.now()));
-        }
-        engine
-            .set_up(g.page_bytes, g.oob_bytes, &rig.host)
-            .map_err(|problem| oob::unsupported(problem).at(0, host.now()))?;
         let layout = engine.code().map_or_else(|| OobLayout::no_ecc(g.oob_bytes), |code| *code.layout());
         let geometry = mtd_geometry(&info, &engine, &layout, bus.sub_page_writes());
         let rows = info.rows();
-        let options = rig.options;
         let can = Can::of(&info, &bus, &engine);
-        Ok(Self {
+        Self {
             sequential: options.continuous.unwrap_or(true) && can.continuous.is_ok(),
             cached_programs: options.cached_programs && can.cached_programs.is_ok(),
             multi_plane: options.multi_plane && can.multi_plane.is_ok(),
             not_given: can.not_given(&options),
             ecc_oob: if engine.on_host() { g.oob_bytes as usize } else { 0 },
             bad_blocks: options.bad_blocks,
-            bbt: Table::new(geometry.blocks()),
+            bbt: BadBlockTable::new(geometry.blocks(), BlockState::Good),
             copies: Vec::new(),
             otp_locked: false,
             retries: 0,
-            encoded: PageSet::new(geometry.size_bytes / u64::from(g.page_bytes)),
             bounce: vec![0xFF; g.page_bytes as usize],
             oob: vec![0xFF; g.oob_bytes as usize],
             spare: vec![0xFF; g.oob_bytes as usize],
@@ -223,16 +212,16 @@ impl<B: NandBus> RawNandDriver<B> {
             column_cycles: g.column_cycles(),
             row_cycles: rows.cycles(),
             small_page: g.small_page(),
-            profile: rig.host,
+            profile,
+            ecc: PageEcc::new(engine, geometry.size_bytes / u64::from(g.page_bytes), bus.keeps_data()),
             bus,
             host,
-            engine,
             info,
             interface,
             geometry,
             rows,
             layout,
-        })
+        }
     }
 
     /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
@@ -267,7 +256,7 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// The ECC engine.
     pub const fn ecc_engine(&self) -> &EccEngine {
-        &self.engine
+        &self.ecc.engine
     }
 
     /// The controller, for looking behind the driver.
@@ -278,7 +267,7 @@ impl<B: NandBus> RawNandDriver<B> {
     /// The controller, for breaking things on purpose.
     pub fn bus_mut(&mut self) -> &mut B {
         // Whoever has it may write what they like.
-        self.encoded.clear();
+        self.ecc.forget_all();
         &mut self.bus
     }
 
@@ -312,11 +301,24 @@ impl<B: NandBus> RawNandDriver<B> {
         self.profile.call(&mut self.host);
     }
 
-    /// The call's result so far, when it is over now.
+    /// Success of a call that is over now.
     #[inline]
-    fn clean(&self) -> Done {
+    fn done(&self) -> Done {
         Done::clean(self.host.now())
     }
+}
+
+/// The engine, its code set up for the chip's pages.
+fn engine(info: &ChipInfo, ecc: EccProfile, host: &HostProfile) -> Result<EccEngine, ErrorKind> {
+    if ecc.engine == EngineKind::OnDie && !info.ecc.on_die {
+        return Err(ErrorKind::Unsupported(
+            "this chip does not correct by itself: choose another ECC engine",
+        ));
+    }
+    let mut engine = EccEngine::new(ecc, info.requirement());
+    let g = &info.geometry;
+    engine.set_up(g.page_bytes, g.oob_bytes, host).map_err(oob::unsupported)?;
+    Ok(engine)
 }
 
 /// Sizes as users of the device see them.
@@ -363,7 +365,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         self.profile.copy(&mut self.host, data.len());
         self.check_protection(self.page_at(addr))?;
         self.write_range(addr, data)?;
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
@@ -372,7 +374,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         self.begin(now);
         self.check_protection(self.page_at(addr))?;
         self.erase_range(addr, len)?;
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn read_oob(
@@ -387,12 +389,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_aligned(now, addr, 0, self.geometry.write_bytes)?;
         self.begin(now);
         let corrected = self.read_with_oob(addr, data, oob, mode)?;
-        Ok(Done {
-            at: self.host.now(),
-            bitflips_max: corrected.max,
-            bitflips: corrected.total,
-            retries: self.retries,
-        })
+        Ok(span::done(self.host.now(), corrected, self.retries))
     }
 
     fn write_oob(
@@ -407,21 +404,21 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_aligned(now, addr, 0, self.geometry.write_bytes)?;
         self.begin(now);
         self.write_with_oob(addr, data, oob, mode)?;
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         self.begin(now);
-        Ok((self.bbt.is_bad(self.block_of(addr)), self.host.now()))
+        Ok((self.bbt.is_bad(span::block_of(&self.geometry, addr)), self.host.now()))
     }
 
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         self.begin(now);
-        let block = self.block_of(addr);
+        let block = span::block_of(&self.geometry, addr);
         if self.bbt.is_bad(block) {
-            return Ok(self.clean());
+            return Ok(self.done());
         }
         let marked = self.write_marker(block);
         self.bbt.set(block, BlockState::Worn);
@@ -431,7 +428,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
             // The table on flash is what counts; the mark is a hint for other drivers.
             self.update_flash_table(block / self.rows.blocks())?;
         }
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn otp_regions(&self, area: OtpArea) -> usize {
@@ -452,19 +449,19 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
             return Err(self.error(NO_OTP, addr));
         }
         self.read_otp(addr, buf)?;
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         self.begin(now);
         self.write_otp(addr, data)?;
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         self.begin(now);
         self.lock_otp(addr, len)?;
-        Ok(self.clean())
+        Ok(self.done())
     }
 
     fn breakdown(&self) -> Breakdown {

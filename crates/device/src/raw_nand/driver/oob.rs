@@ -2,6 +2,7 @@
 
 use super::RawNandDriver;
 use crate::ecc_engine::{Corrected, PageCodeError};
+use crate::nand::oob;
 use crate::raw_nand::bus::NandBus;
 use floatgate_mtd::{Error, ErrorKind, OobMode};
 
@@ -20,14 +21,10 @@ pub(super) fn unsupported(problem: PageCodeError) -> ErrorKind {
 }
 
 impl<B: NandBus> RawNandDriver<B> {
-    fn check_lengths(&self, addr: u64, data: usize, oob: usize, mode: OobMode) -> Result<(), Error> {
-        let limit = match mode {
-            OobMode::Auto => self.geometry.oob_free_bytes,
-            OobMode::Raw | OobMode::Place => self.geometry.oob_bytes,
-        };
-        let size = u64::from(limit);
-        if oob as u64 > size {
-            return Err(self.error(ErrorKind::OutOfRange { len: oob as u64, size }, addr));
+    fn check_lengths(&self, addr: u64, data: usize, oob_len: usize, mode: OobMode) -> Result<(), Error> {
+        let size = u64::from(oob::limit(&self.geometry, mode));
+        if oob_len as u64 > size {
+            return Err(self.error(ErrorKind::OutOfRange { len: oob_len as u64, size }, addr));
         }
         if data != 0 && data != 1 << self.page_shift {
             return Err(self.error(ErrorKind::Misaligned { unit: self.geometry.write_bytes }, addr));
@@ -49,10 +46,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let loaded =
             if data.is_empty() { self.load_oob(at, &mut full) } else { self.load_page(at, data, &mut full) };
         if loaded.is_ok() && self.bus.keeps_data() {
-            match mode {
-                OobMode::Auto => self.layout.take_free(&full, oob),
-                OobMode::Raw | OobMode::Place => oob.copy_from_slice(&full[..oob.len()]),
-            }
+            oob::gather(&self.layout, mode, &full, oob);
         }
         self.oob = full;
         loaded.map_err(|error| self.failed(error, addr))?;
@@ -74,10 +68,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let at = self.page_at(addr);
         self.check_protection(at)?;
         let mut full = self.blank_oob.clone();
-        match mode {
-            OobMode::Auto => self.layout.put_free(&mut full, oob),
-            OobMode::Raw | OobMode::Place => full[..oob.len()].copy_from_slice(oob),
-        }
+        oob::scatter(&self.layout, mode, oob, &mut full);
         if data.is_empty() {
             let blank = vec![0xFF; 1 << self.page_shift];
             return self.program_raw(at, &blank, &full);
@@ -91,7 +82,7 @@ impl<B: NandBus> RawNandDriver<B> {
     fn program_raw(&mut self, at: super::page::PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
         self.profile.page(&mut self.host);
         let page = at.addr >> self.page_shift;
-        self.encoded.remove(page..page + 1);
+        self.ecc.forget(page..page + 1);
         let (failed, _) = self.store_page(at, data, oob, 0x10)?;
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }

@@ -4,6 +4,7 @@
 
 use super::RawNandDriver;
 use super::page::PageAt;
+use crate::nand::span::{self, Piece};
 use crate::raw_nand::bus::NandBus;
 use crate::raw_nand::spec::NandOtp;
 use floatgate_mtd::device::check_range;
@@ -21,12 +22,12 @@ impl<B: NandBus> RawNandDriver<B> {
     }
 
     /// Runs `work` for each piece of `[addr, addr + len)` that lies in one OTP page, in OTP mode; the mode is left
-    /// whatever happens. `work` gets the page, the column, and which bytes of the range the piece is.
+    /// whatever happens.
     fn with_otp(
         &mut self,
         addr: u64,
         len: usize,
-        mut work: impl FnMut(&mut Self, PageAt, usize, core::ops::Range<usize>) -> Result<(), Error>,
+        mut work: impl FnMut(&mut Self, PageAt, Piece) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (Some(otp), Some(region)) = (self.otp(), self.otp_region()) else {
             return Err(self.error(ErrorKind::Unsupported("this device has no such OTP area"), addr));
@@ -35,16 +36,13 @@ impl<B: NandBus> RawNandDriver<B> {
         let home = PageAt { addr, target: 0, row: 0 };
         self.set_feature_of(home, otp.feature, otp.value)?;
         let mut result = Ok(());
-        let mut at = 0;
-        while at < len && result.is_ok() {
-            let position = addr + at as u64;
-            let page_bytes = u64::from(otp.page_bytes);
-            let (page, column) = ((position / page_bytes) as u32, (position % page_bytes) as usize);
-            let end = len.min(at + otp.page_bytes as usize - column);
-            let row = PageAt { addr: position, target: 0, row: otp.first_page + page };
+        for piece in span::pieces(addr, len, otp.page_bytes) {
+            let at = addr + piece.range.start as u64;
             self.profile.page(&mut self.host);
-            result = work(self, row, column, at..end);
-            at = end;
+            result = work(self, PageAt { addr: at, target: 0, row: otp.first_page + piece.page }, piece);
+            if result.is_err() {
+                break;
+            }
         }
         self.set_feature_of(home, otp.feature, 0)?;
         result
@@ -53,12 +51,12 @@ impl<B: NandBus> RawNandDriver<B> {
     pub(super) fn read_otp(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let mut page = vec![0xFF; page_bytes + self.info.geometry.oob_bytes as usize];
-        self.with_otp(addr, buf.len(), |driver, at, column, piece| {
+        self.with_otp(addr, buf.len(), |driver, at, Piece { column, range, .. }| {
             let (data, oob) = page.split_at_mut(page_bytes);
             driver.load_page(at, data, oob).map_err(|error| driver.failed(error, at.addr))?;
             if driver.bus.keeps_data() {
-                let len = piece.len();
-                buf[piece].copy_from_slice(&page[column..column + len]);
+                let len = range.len();
+                buf[range].copy_from_slice(&page[column..column + len]);
             }
             Ok(())
         })
@@ -67,9 +65,9 @@ impl<B: NandBus> RawNandDriver<B> {
     pub(super) fn write_otp(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let full = page_bytes + self.info.geometry.oob_bytes as usize;
-        self.with_otp(addr, data.len(), |driver, at, column, piece| {
+        self.with_otp(addr, data.len(), |driver, at, Piece { column, range, .. }| {
             let mut page = vec![0xFF; full];
-            page[column..column + piece.len()].copy_from_slice(&data[piece]);
+            page[column..column + range.len()].copy_from_slice(&data[range]);
             let (body, oob) = page.split_at(page_bytes);
             let (failed, _) = driver.store_page(at, body, oob, 0x10)?;
             if failed { Err(driver.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }

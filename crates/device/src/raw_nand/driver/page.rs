@@ -2,7 +2,8 @@
 
 use super::RawNandDriver;
 use super::discover::kind;
-use crate::ecc_engine::{Corrected, EngineKind, PageRead, Uncorrectable};
+use crate::ecc_engine::{Corrected, EngineKind, Uncorrectable};
+use crate::nand::span;
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
 use crate::timeline::Resource;
 use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
@@ -124,7 +125,7 @@ impl<B: NandBus> RawNandDriver<B> {
         data: &mut [u8],
         oob: &mut [u8],
     ) -> Result<Corrected, Error> {
-        if self.engine.kind() == EngineKind::OnDie {
+        if self.ecc.engine.kind() == EngineKind::OnDie {
             return self.on_die_result(at);
         }
         match self.decode(at, data, oob) {
@@ -133,7 +134,7 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Decodes what was just read. Without wrong bits, a page that was encoded here needs no decoder: there is nothing to find.
+    /// Decodes what was just read.
     #[inline(always)]
     pub(super) fn decode(
         &mut self,
@@ -141,14 +142,7 @@ impl<B: NandBus> RawNandDriver<B> {
         data: &mut [u8],
         oob: &mut [u8],
     ) -> Result<Corrected, Uncorrectable> {
-        let read = match self.bus.wrong_bits() {
-            wrong if !self.bus.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
-            Some([]) if self.encoded.contains(at.addr >> self.page_shift) && self.bus.is_as_programmed() => {
-                PageRead::Clean
-            }
-            _ => PageRead::Bytes,
-        };
-        self.engine.decode(&mut self.host, data, oob, read)
+        self.ecc.decode(&mut self.host, &self.bus, at.addr >> self.page_shift, data, oob)
     }
 
     /// What a chip that corrects by itself says of the page it read last. It does not count bits: when it recommends to
@@ -164,8 +158,7 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// The pages of the block at `addr` will no longer hold what was encoded.
     pub(super) fn forget_block(&mut self, addr: u64) {
-        let first = self.geometry.block_start(addr) >> self.page_shift;
-        self.encoded.remove(first..first + u64::from(self.rows.pages_per_block()));
+        self.ecc.forget(span::pages_of(&self.geometry, span::block_of(&self.geometry, addr)));
     }
 
     /// The status of the target selected last.
@@ -247,17 +240,17 @@ impl<B: NandBus> RawNandDriver<B> {
         oob: &[u8],
         store: impl FnOnce(&mut Self, &[u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.engine.prepare(&mut self.host, data.len() as u32);
-        if self.engine.code().is_none() || !self.bus.keeps_data() {
+        self.ecc.engine.prepare(&mut self.host, data.len() as u32);
+        if self.ecc.engine.code().is_none() || !self.bus.keeps_data() {
             return store(self, oob);
         }
         let mut spare = std::mem::take(&mut self.spare);
         spare.copy_from_slice(oob);
-        self.engine.encode(data, &mut spare);
+        self.ecc.engine.encode(data, &mut spare);
         let result = store(self, &spare);
         // A refused program leaves what was there before.
         if result.is_ok() {
-            self.encoded.insert(at.addr >> self.page_shift);
+            self.ecc.note_encoded(at.addr >> self.page_shift);
         }
         self.spare = spare;
         result

@@ -3,7 +3,7 @@
 
 use super::RawNandDriver;
 use super::page::PageAt;
-use super::range::Outcome;
+use crate::nand::span::{self, ReadSum};
 use crate::raw_nand::bus::{Instr, NandBus};
 use floatgate_mtd::{Error, ErrorKind};
 
@@ -14,8 +14,8 @@ impl<B: NandBus> RawNandDriver<B> {
         if !self.multi_plane || len < 2 * u64::from(self.geometry.erase_bytes) {
             return false;
         }
-        let block = self.block_of(addr);
-        addr == self.block_addr(block)
+        let block = span::block_of(&self.geometry, addr);
+        addr == span::block_addr(&self.geometry, block)
             && (block % self.info.geometry.blocks_per_lun).is_multiple_of(2)
             && !self.bbt.is_bad(block)
             && !self.bbt.is_bad(block + 1)
@@ -28,12 +28,7 @@ impl<B: NandBus> RawNandDriver<B> {
     }
 
     /// Reads both blocks of a pair: 00h-32h, 00h-30h, then each plane's register by 06h-E0h.
-    pub(super) fn read_pair(
-        &mut self,
-        addr: u64,
-        buf: &mut [u8],
-        outcome: &mut Outcome,
-    ) -> Result<(), Error> {
+    pub(super) fn read_pair(&mut self, addr: u64, buf: &mut [u8], sum: &mut ReadSum) -> Result<(), Error> {
         let mut oob = std::mem::take(&mut self.oob);
         let (lower, upper) = buf.split_at_mut(buf.len() / 2);
         let pages =
@@ -41,7 +36,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let mut result = Ok(());
         for (index, (one, two)) in pages.enumerate() {
             let pair = self.page_pair(addr, index);
-            result = self.read_page_pair(pair, [one, two], &mut oob, outcome);
+            result = self.read_page_pair(pair, [one, two], &mut oob, sum);
             if result.is_err() {
                 break;
             }
@@ -55,7 +50,7 @@ impl<B: NandBus> RawNandDriver<B> {
         pair: [PageAt; 2],
         data: [&mut [u8]; 2],
         oob: &mut [u8],
-        outcome: &mut Outcome,
+        sum: &mut ReadSum,
     ) -> Result<(), Error> {
         self.profile.page(&mut self.host);
         self.bus.select(pair[0].target);
@@ -81,7 +76,7 @@ impl<B: NandBus> RawNandDriver<B> {
             let moved = self.bus.exec(&mut self.host, &mut steps);
             moved.map_err(|error| self.failed(error, at.addr))?;
             let page = self.correct(at, data, oob);
-            outcome.take(page)?;
+            sum.add_checked(page)?;
         }
         Ok(())
     }

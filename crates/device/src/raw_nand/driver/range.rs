@@ -3,46 +3,21 @@
 use super::RawNandDriver;
 use super::page::PageAt;
 use crate::ecc_engine::Corrected;
+use crate::nand::span::ReadSum;
 use crate::raw_nand::bus::{Instr, NandBus};
 use floatgate_mtd::{Done, Error, ErrorKind};
-
-/// Intermediate result of a read of several pages.
-#[derive(Default)]
-pub(super) struct Outcome {
-    done: Done,
-    failed: Option<Error>,
-}
-
-impl Outcome {
-    /// A page that cannot be corrected does not end the read: the other pages are read all the same.
-    #[inline]
-    pub(super) fn take(&mut self, page: Result<Corrected, Error>) -> Result<(), Error> {
-        match page {
-            Ok(corrected) => {
-                self.done.bitflips_max = self.done.bitflips_max.max(corrected.max);
-                self.done.bitflips += corrected.total;
-                Ok(())
-            }
-            Err(error) if error.kind == ErrorKind::Uncorrectable => {
-                self.failed.get_or_insert(error);
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
 
 impl<B: NandBus> RawNandDriver<B> {
     /// Reads any range. Stretches of whole pages within a block go as cached sequential reads where both sides can.
     #[inline]
     pub(super) fn read_range(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         let page_bytes = 1usize << self.page_shift;
-        let mut outcome = Outcome::default();
+        let mut sum = ReadSum::default();
         let (mut addr, mut rest) = (addr, buf);
         while !rest.is_empty() {
             if self.covers_pair(addr, rest.len() as u64) {
                 let (now, later) = rest.split_at_mut(2 * self.geometry.erase_bytes as usize);
-                self.read_pair(addr, now, &mut outcome)?;
+                self.read_pair(addr, now, &mut sum)?;
                 addr += now.len() as u64;
                 rest = later;
                 continue;
@@ -56,23 +31,18 @@ impl<B: NandBus> RawNandDriver<B> {
             };
             let (now, later) = rest.split_at_mut(len);
             if len > page_bytes {
-                self.read_sequence(addr, now, &mut outcome)?;
+                self.read_sequence(addr, now, &mut sum)?;
             } else if len == page_bytes {
                 let page = self.read_page(self.page_at(addr), now);
-                outcome.take(page)?;
+                sum.add_checked(page)?;
             } else {
                 let page = self.read_part(addr, column, now);
-                outcome.take(page)?;
+                sum.add_checked(page)?;
             }
             addr += len as u64;
             rest = later;
         }
-        outcome.done.at = self.host.now();
-        outcome.done.retries = self.retries;
-        match outcome.failed {
-            Some(error) => Err(Error { at: self.host.now(), ..error }),
-            None => Ok(outcome.done),
-        }
+        sum.finish(self.host.now(), self.retries)
     }
 
     /// Whole pages from `addr` (a page's start) on, at most to the end of the block.
@@ -96,7 +66,7 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// Cached sequential read of whole pages of one block: 00h-30h, then 31h for each page, 3Fh for the last. The array
     /// reads page n+1 while page n is transferred.
-    fn read_sequence(&mut self, addr: u64, buf: &mut [u8], outcome: &mut Outcome) -> Result<(), Error> {
+    fn read_sequence(&mut self, addr: u64, buf: &mut [u8], sum: &mut ReadSum) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let pages = buf.len() / page_bytes;
         let mut oob = std::mem::take(&mut self.oob);
@@ -111,7 +81,7 @@ impl<B: NandBus> RawNandDriver<B> {
             }
             let page =
                 self.decode(at, data, &mut oob).map_err(|_| self.error(ErrorKind::Uncorrectable, at.addr));
-            result = outcome.take(page);
+            result = sum.add_checked(page);
             at = PageAt { addr: at.addr + page_bytes as u64, row: at.row + 1, ..at };
         }
         self.oob = oob;

@@ -7,10 +7,9 @@ use super::otp;
 use super::work::{ArrayWork, Erasing};
 use super::wrong::{EccResult, Leak};
 use crate::array::Array;
-use crate::cells::Cells;
-use crate::cells::random::hash;
+use crate::cells::{Cells, CellsGeometry};
 use floatgate_ecc::OobLayout;
-use floatgate_mtd::Instant;
+use floatgate_mtd::{Instant, Pairing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,8 +42,19 @@ fn usual_page(spec: &SpiNandSpec) -> Arc<[u8]> {
     Arc::from(page)
 }
 
-/// Marks the seeds of cells.
-const CELLS: u64 = 0x43_45_4C_4C;
+/// The cells of die number `index`.
+fn cells(spec: &SpiNandSpec, options: ChipOptions, index: u32) -> Cells {
+    let g = &spec.geometry;
+    let geometry = CellsGeometry {
+        page_bytes: g.raw_page_bytes(),
+        pages_per_block: g.pages_per_block,
+        blocks: spec.blocks_per_die(),
+        // Nobody makes SPI NAND whose pages share cells and are not hidden behind a translation.
+        pairing: Pairing::NONE,
+        half_pair: 1.0,
+    };
+    spec.facts().cells(geometry, options.cells, (options.seed, index))
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Die {
@@ -99,7 +109,7 @@ impl Die {
         let cache = Cache { bytes: vec![0xFF; raw], loaded: Loaded::Nothing, lazy: false };
         Self {
             array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores),
-            cells: spec.cells(options.cells, hash(options.seed, u64::from(index), CELLS)),
+            cells: cells(spec, options, index),
             usual_page: (!options.stores).then(|| usual_page(spec)),
             otp: otp::factory_pages(spec, options.seed, index),
             otp_locked: false,

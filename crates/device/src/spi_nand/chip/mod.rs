@@ -21,7 +21,9 @@ mod wrong;
 use super::command as c;
 use super::spec::SpiNandSpec;
 use crate::array::Array;
+use crate::cells::random::Stream;
 use crate::cells::{Cells, CellsProfile};
+use crate::oracle::PageTruth;
 use crate::spi::{Data, Mode, ReadAhead, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
@@ -229,6 +231,22 @@ impl SpiNand {
     }
 }
 
+impl PageTruth for SpiNand {
+    #[inline]
+    fn wrong_bits(&self) -> Option<&[u32]> {
+        Some(self.dies[self.active].wrong_bits())
+    }
+
+    fn is_as_programmed(&self) -> bool {
+        self.dies[self.active].is_as_programmed()
+    }
+
+    #[inline]
+    fn keeps_data(&self) -> bool {
+        self.dies[self.active].array.stores()
+    }
+}
+
 impl SpiChip for SpiNand {
     #[inline]
     fn exec(
@@ -273,30 +291,16 @@ impl SpiChip for SpiNand {
         self.power_up();
         self.dies.iter_mut().for_each(|die| die.abort(at, length));
     }
-
-    #[inline]
-    fn wrong_bits(&self) -> &[u32] {
-        self.dies[self.active].wrong_bits()
-    }
-
-    fn is_as_programmed(&self) -> bool {
-        self.dies[self.active].is_as_programmed()
-    }
-
-    #[inline]
-    fn keeps_data(&self) -> bool {
-        self.dies[self.active].array.stores()
-    }
 }
 
 /// Distinct blocks chosen by the seed.
 fn factory_bad_blocks(spec: &SpiNandSpec, options: ChipOptions) -> BTreeSet<u32> {
     let blocks = spec.geometry.blocks();
     let wanted = options.bad_blocks.min(blocks.saturating_sub(1)) as usize;
-    let mut state = options.seed ^ 0xBAD_B10C;
+    let mut random = Stream::new(options.seed ^ 0xBAD_B10C);
     let mut bad = BTreeSet::new();
     while bad.len() < wanted {
-        bad.insert(1 + (otp::next_random(&mut state) % u64::from(blocks - 1)) as u32);
+        bad.insert(1 + (random.bits() % u64::from(blocks - 1)) as u32);
     }
     bad
 }

@@ -6,9 +6,11 @@ use super::die::Loaded;
 use super::work::ArrayTask;
 use super::{Call, SpiNand};
 use crate::array::Array;
+use crate::cells::random::Stream;
+use crate::nand::onfi_endurance;
 use crate::violation::Violation;
 use floatgate_media::onfi::{self, OnfiPage};
-use floatgate_media::{AddressCycles, Endurance, Text};
+use floatgate_media::{AddressCycles, Text};
 use floatgate_mtd::Nanos;
 
 /// Copies of the unique id, each followed by its complement (ONFI 5.10.1.2).
@@ -49,7 +51,7 @@ fn parameter_page(spec: &SpiNandSpec) -> OnfiPage {
         address_cycles: AddressCycles::new(2, 3).unwrap_or_default(),
         bits_per_cell: g.bits_per_cell as u8,
         max_bad_blocks_per_lun: clip(g.max_bad_blocks_per_lun),
-        endurance: endurance(spec.endurance_cycles),
+        endurance: onfi_endurance(spec.endurance_cycles.into()),
         guaranteed_blocks: 1,
         programs_per_page: spec.nop,
         // With the engine on the chip nothing is left for the host to correct.
@@ -62,30 +64,12 @@ fn parameter_page(spec: &SpiNandSpec) -> OnfiPage {
     }
 }
 
-/// `cycles` as a number below 256 times a power of ten.
-fn endurance(cycles: u32) -> Endurance {
-    let (mut value, mut exponent) = (cycles, 0);
-    while value > 0 && (value % 10 == 0 || value > 255) {
-        (value, exponent) = (value / 10, exponent + 1);
-    }
-    Endurance { value: value as u8, exponent }
-}
-
 fn unique_id_page(seed: u64, die: u32) -> Vec<u8> {
-    let mut state = seed ^ u64::from(die) << 56 ^ 0x1D;
-    let halves = [next_random(&mut state), next_random(&mut state)];
+    let mut random = Stream::new(seed ^ u64::from(die) << 56 ^ 0x1D);
+    let halves = [random.bits(), random.bits()];
     let id: Vec<u8> = halves.into_iter().flat_map(u64::to_be_bytes).collect();
     let pair: Vec<u8> = id.iter().copied().chain(id.iter().map(|b| !b)).collect();
     pair.repeat(UNIQUE_ID_COPIES)
-}
-
-/// SplitMix64: enough for serial numbers and places of bad blocks.
-pub(super) fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
 }
 
 impl SpiNand {

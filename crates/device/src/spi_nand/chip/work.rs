@@ -2,6 +2,7 @@
 
 use super::die::Die;
 use crate::cells::Outcome;
+use crate::power::share_done;
 use floatgate_mtd::{Instant, Nanos};
 
 /// Operation of an array.
@@ -50,14 +51,6 @@ pub struct ArrayWork {
     pub end: Instant,
 }
 
-impl ArrayWork {
-    /// The share that is done at `at`, 0 to 1.
-    fn share(&self, at: Instant) -> f32 {
-        let length = self.end.since(self.start).as_ns().max(1);
-        (at.since(self.start).as_ns() as f64 / length as f64).min(1.0) as f32
-    }
-}
-
 /// An erase under way: the array keeps its data until the end, as power may go before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Erasing {
@@ -92,9 +85,10 @@ impl Die {
             self.finish_erase();
             return;
         }
+        let done = share_done(work.start, work.end, at);
         match work.task {
-            ArrayTask::Program => self.cells.cut_program(work.row, work.share(at), at),
-            ArrayTask::Erase => self.cut_erase(work.share(at)),
+            ArrayTask::Program => self.cells.cut_program(work.row, done, at),
+            ArrayTask::Erase => self.cut_erase(done),
             _ => {}
         }
     }

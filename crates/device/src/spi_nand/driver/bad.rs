@@ -1,30 +1,21 @@
-//! Bad blocks: factory markers, looked up when first asked for, and marks of our own.
+//! Bad blocks: the maker's marks, read when a block is first asked for, and marks of the driver's own.
 
 use super::super::command as c;
 use super::SpiNandDriver;
+use crate::nand::bbt::BlockState;
+use crate::nand::span;
 use crate::spi::{SpiError, SpiMem};
 use floatgate_ecc::MARKER;
 use floatgate_mtd::Error;
 
-/// State of a block as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BlockState {
-    /// Nobody looked.
-    Unknown,
-    /// Not marked.
-    Good,
-    /// Marked.
-    Bad,
-}
-
 impl<S: SpiMem> SpiNandDriver<S> {
     pub(super) fn block_is_bad(&mut self, block: u32) -> Result<bool, Error> {
-        if self.blocks[block as usize] == BlockState::Unknown {
-            let at = u64::from(block) * u64::from(self.geometry.erase_bytes);
-            let marked = self.read_marker(at).map_err(|error| self.bus_error(error, at))?;
-            self.blocks[block as usize] = if marked { BlockState::Bad } else { BlockState::Good };
+        if self.bbt.get(block) == BlockState::Unknown {
+            let at = span::block_addr(&self.geometry, block);
+            let marked = self.read_marker(at).map_err(|error| self.failed(error, at))?;
+            self.bbt.set(block, if marked { BlockState::FactoryBad } else { BlockState::Good });
         }
-        Ok(self.blocks[block as usize] == BlockState::Bad)
+        Ok(self.bbt.is_bad(block))
     }
 
     /// True when the first page's marker bytes are not all FFh; read raw, as not every ECC covers them.
@@ -51,10 +42,10 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// Erases the block if that still works, so that its first page may be programmed, and writes the marker.
     pub(super) fn mark_block_bad(&mut self, block: u32) -> Result<(), Error> {
-        let at = u64::from(block) * u64::from(self.geometry.erase_bytes);
-        self.blocks[block as usize] = BlockState::Bad;
+        let at = span::block_addr(&self.geometry, block);
+        self.bbt.set(block, BlockState::Worn);
         // Whether the erase succeeded does not matter: zeros can be programmed over anything.
-        self.erase_row(block).map_err(|error| self.bus_error(error, at))?;
+        self.erase_row(block).map_err(|error| self.failed(error, at))?;
         let data_bytes = self.geometry.write_bytes as usize;
         self.page.fill(0xFF);
         self.page[data_bytes..data_bytes + MARKER as usize].fill(0);

@@ -13,11 +13,13 @@ mod select;
 
 use super::command as c;
 use super::spec::SpiNandSpec;
-use crate::ecc_engine::{Corrected, EccEngine, EngineKind, PageCodeError, PageSet};
+use crate::ecc_engine::{EccEngine, EngineKind, PageCodeError};
 use crate::host::HostProfile;
+use crate::nand::bbt::BadBlockTable;
+use crate::nand::ecc::PageEcc;
+use crate::nand::span;
 use crate::spi::{Data, Mode, PhyTooFast, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
-use bad::BlockState;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{
@@ -30,7 +32,7 @@ use serde::Deserialize;
 /// Options of the driver: the `[driver]` table of a setup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SpiNandOptions {
+pub struct Options {
     /// Use continuous reads where chip and ECC allow.
     pub continuous: bool,
 }
@@ -39,7 +41,7 @@ pub struct SpiNandOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// No chip of the database has these id bytes.
+    /// No chip of the catalogue has these id bytes.
     #[error("no known chip has the id {0:02x?}")]
     UnknownId(Vec<u8>),
     /// The board asks for a bus mode that chip and controller do not have in common.
@@ -111,25 +113,23 @@ pub struct SpiNandDriver<S> {
     geometry: Geometry,
     /// Read retries of the call under way.
     retries: u32,
-    /// Layout of the OOB: bytes of the ECC and of the user.
-    oob: OobLayout,
-    engine: EccEngine,
-    /// Pages that were encoded here and not changed since: what decoding finds in them is known.
-    encoded: PageSet,
+    /// Layout of ECC bytes and free bytes in the OOB.
+    layout: OobLayout,
+    ecc: PageEcc,
     lines: Lines,
     /// Templates: address and length are filled in.
     read_op: SpiOp,
     load_op: SpiOp,
     status_op: SpiOp,
     stream: Result<Stream, NoStream>,
-    options: SpiNandOptions,
+    options: Options,
     /// Selected die.
     die: u32,
     /// Configuration register of each die, as last written.
     config: Vec<u8>,
     /// A page with its OOB, for what is not whole.
     page: Vec<u8>,
-    blocks: Vec<BlockState>,
+    bbt: BadBlockTable,
 }
 
 impl<S: SpiMem> SpiNandDriver<S> {
@@ -138,19 +138,19 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.host.now()
     }
 
-    /// The database entry of the chip that was found.
+    /// The catalogue's entry of the chip that was found.
     pub const fn spec(&self) -> &SpiNandSpec {
         &self.spec
     }
 
     /// Layout of ECC bytes and free bytes in the OOB.
     pub const fn oob_layout(&self) -> &OobLayout {
-        &self.oob
+        &self.layout
     }
 
     /// The ECC engine.
     pub const fn ecc_engine(&self) -> &EccEngine {
-        &self.engine
+        &self.ecc.engine
     }
 
     /// The controller.
@@ -161,7 +161,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     /// The controller, for breaking the chip behind it on purpose.
     pub fn bus_mut(&mut self) -> &mut S {
         // Whoever has it may write what they like.
-        self.encoded.clear();
+        self.ecc.forget_all();
         &mut self.bus
     }
 
@@ -193,9 +193,9 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// An MTD call begins.
+    /// One MTD call begins.
     #[inline]
-    fn enter(&mut self, now: Instant) {
+    fn begin(&mut self, now: Instant) {
         self.retries = 0;
         self.host.resume(now);
         self.profile.call(&mut self.host);
@@ -203,7 +203,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// A bus failure as an MTD error.
     #[cold]
-    fn bus_error(&self, error: SpiError, addr: u64) -> Error {
+    fn failed(&self, error: SpiError, addr: u64) -> Error {
         let kind = match error {
             SpiError::Chip(violation) => violation.kind(),
             SpiError::Timeout => ErrorKind::Timeout,
@@ -214,8 +214,9 @@ impl<S: SpiMem> SpiNandDriver<S> {
         kind.at(addr, self.host.now())
     }
 
-    fn done(&self, bits: Corrected) -> Done {
-        Done { at: self.host.now(), bitflips_max: bits.max, bitflips: bits.total, retries: self.retries }
+    /// Success of a call that is over now.
+    fn done(&self) -> Done {
+        Done::clean(self.host.now())
     }
 
     fn exec(&mut self, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError> {
@@ -275,7 +276,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     }
 
     const fn on_die(&self) -> bool {
-        matches!(self.engine.kind(), EngineKind::OnDie)
+        matches!(self.ecc.engine.kind(), EngineKind::OnDie)
     }
 }
 
@@ -287,28 +288,28 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
     #[inline]
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
-        self.enter(now);
+        self.begin(now);
         self.profile.copy(&mut self.host, buf.len());
-        self.read_span(addr, buf)
+        self.read_range(addr, buf)
     }
 
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.write_bytes)?;
-        self.enter(now);
+        self.begin(now);
         self.profile.copy(&mut self.host, data.len());
-        self.write_span(addr, data)
+        self.write_range(addr, data)
     }
 
     fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         check_range(now, addr, len, self.geometry.size_bytes)?;
         check_aligned(now, addr, len, self.geometry.erase_bytes)?;
-        self.enter(now);
+        self.begin(now);
         let block_bytes = u64::from(self.geometry.erase_bytes);
         for block in addr / block_bytes..(addr + len) / block_bytes {
             self.erase_block(block as u32)?;
         }
-        Ok(Done::clean(self.host.now()))
+        Ok(self.done())
     }
 
     fn read_oob(
@@ -320,7 +321,7 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         self.check_oob(now, addr, data.len(), oob.len(), mode)?;
-        self.enter(now);
+        self.begin(now);
         self.read_page_oob(addr, data, oob, mode)
     }
 
@@ -333,22 +334,22 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         self.check_oob(now, addr, data.len(), oob.len(), mode)?;
-        self.enter(now);
+        self.begin(now);
         self.write_page_oob(addr, data, oob, mode)
     }
 
     fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
         check_range(now, addr, 0, self.geometry.size_bytes)?;
-        self.enter(now);
-        let bad = self.block_is_bad((addr / u64::from(self.geometry.erase_bytes)) as u32)?;
+        self.begin(now);
+        let bad = self.block_is_bad(span::block_of(&self.geometry, addr))?;
         Ok((bad, self.host.now()))
     }
 
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 0, self.geometry.size_bytes)?;
-        self.enter(now);
-        self.mark_block_bad((addr / u64::from(self.geometry.erase_bytes)) as u32)?;
-        Ok(Done::clean(self.host.now()))
+        self.begin(now);
+        self.mark_block_bad(span::block_of(&self.geometry, addr))?;
+        Ok(self.done())
     }
 
     fn otp_regions(&self, _: OtpArea) -> usize {
@@ -356,22 +357,22 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
     }
 
     fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.enter(now);
+        self.begin(now);
         self.otp_region(area, index)
     }
 
     fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.enter(now);
+        self.begin(now);
         self.read_otp(area, addr, buf)
     }
 
     fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.enter(now);
+        self.begin(now);
         self.write_otp(addr, data)
     }
 
     fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.enter(now);
+        self.begin(now);
         self.lock_otp(addr, len)
     }
 

@@ -4,26 +4,10 @@ use super::super::command as c;
 use super::SpiNandDriver;
 use super::page::Outcome;
 use crate::ecc_engine::Corrected;
+use crate::nand::{oob, span};
 use crate::spi::{SpiError, SpiMem};
-use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, OobMode};
-
-/// Copies the user's OOB bytes to their places; without a layout they keep them.
-fn scatter(layout: Option<&OobLayout>, from: &[u8], oob: &mut [u8]) {
-    match layout {
-        None => oob[..from.len()].copy_from_slice(from),
-        Some(layout) => layout.put_free(oob, from),
-    }
-}
-
-/// Copies the user's OOB bytes from their places.
-fn gather(layout: Option<&OobLayout>, oob: &[u8], to: &mut [u8]) {
-    match layout {
-        None => to.copy_from_slice(&oob[..to.len()]),
-        Some(layout) => layout.take_free(oob, to),
-    }
-}
 
 impl<S: SpiMem> SpiNandDriver<S> {
     pub(super) fn check_oob(
@@ -37,7 +21,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let g = &self.geometry;
         check_range(now, addr, u64::from(g.write_bytes), g.size_bytes)?;
         check_aligned(now, addr, data_len as u64, g.write_bytes)?;
-        let most = if mode == OobMode::Auto { g.oob_free_bytes } else { g.oob_bytes };
+        let most = oob::limit(g, mode);
         if data_len > g.write_bytes as usize || oob_len > most as usize {
             let len = data_len.max(oob_len) as u64;
             return Err(ErrorKind::OutOfRange { len, size: u64::from(most) }.at(addr, now));
@@ -53,23 +37,21 @@ impl<S: SpiMem> SpiNandDriver<S> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         self.profile.page(&mut self.host);
-        let layout = (mode == OobMode::Auto).then_some(self.oob);
-        let layout = layout.as_ref();
         let data_bytes = self.geometry.write_bytes as usize;
         let mut page = std::mem::take(&mut self.page);
         // What a timing-only device leaves alone stays the caller's.
         page[..data.len()].copy_from_slice(data);
         page[data_bytes..].fill(0xFF);
-        scatter(layout, oob, &mut page[data_bytes..]);
+        oob::scatter(&self.layout, mode, oob, &mut page[data_bytes..]);
         let outcome = self.read_raw_or_corrected(addr, &mut page, data.is_empty(), mode);
         // Bits that were counted, not corrected, are no longer wrong for the caller.
         if mode == OobMode::Raw || !self.counts() {
             data.copy_from_slice(&page[..data.len()]);
         }
-        gather(layout, &page[data_bytes..], oob);
+        oob::gather(&self.layout, mode, &page[data_bytes..], oob);
         self.page = page;
-        match outcome.map_err(|error| self.bus_error(error, addr))? {
-            Ok(bits) => Ok(self.done(bits)),
+        match outcome.map_err(|error| self.failed(error, addr))? {
+            Ok(bits) => Ok(span::done(self.host.now(), bits, self.retries)),
             Err(_) => Err(ErrorKind::Uncorrectable.at(addr, self.host.now())),
         }
     }
@@ -103,25 +85,23 @@ impl<S: SpiMem> SpiNandDriver<S> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         let data_bytes = self.geometry.write_bytes as usize;
-        let layout = (mode == OobMode::Auto).then_some(self.oob);
-        let layout = layout.as_ref();
         self.page.fill(0xFF);
         self.page[..data.len()].copy_from_slice(data);
-        scatter(layout, oob, &mut self.page[data_bytes..]);
+        oob::scatter(&self.layout, mode, oob, &mut self.page[data_bytes..]);
         if mode == OobMode::Raw {
             self.program_raw(addr)?;
         } else {
             self.program_page(addr, !data.is_empty())?;
         }
-        Ok(Done::clean(self.host.now()))
+        Ok(self.done())
     }
 
     /// Programs the page buffer with the on-die ECC off.
     pub(super) fn program_raw(&mut self, addr: u64) -> Result<(), Error> {
         let off = self.row(addr).and_then(|_| self.update_config(c::ECC_ENABLE, 0));
-        off.map_err(|error| self.bus_error(error, addr))?;
+        off.map_err(|error| self.failed(error, addr))?;
         let outcome = self.program_page(addr, false);
-        self.restore_ecc().map_err(|error| self.bus_error(error, addr))?;
+        self.restore_ecc().map_err(|error| self.failed(error, addr))?;
         outcome
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::command as c;
 use super::SpiNandDriver;
+use crate::nand::span::{self, Piece};
 use crate::spi::{Data, SpiError, SpiMem};
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, OtpArea, OtpRegion};
@@ -45,7 +46,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         };
         let locked = match area {
             OtpArea::Factory => true,
-            OtpArea::User => self.otp_locked().map_err(|error| self.bus_error(error, 0))?,
+            OtpArea::User => self.otp_locked().map_err(|error| self.failed(error, 0))?,
         };
         Ok((OtpRegion { start: 0, len, locked }, self.host.now()))
     }
@@ -53,21 +54,15 @@ impl<S: SpiMem> SpiNandDriver<S> {
     pub(super) fn read_otp(&mut self, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         let first = self.area_for(area, addr, buf.len() as u64)?;
         let outcome = self.with_otp(|driver| driver.read_otp_span(first, addr, buf));
-        outcome.map_err(|error| self.bus_error(error, addr))?;
-        Ok(Done::clean(self.host.now()))
+        outcome.map_err(|error| self.failed(error, addr))?;
+        Ok(self.done())
     }
 
     fn read_otp_span(&mut self, first: u32, addr: u64, buf: &mut [u8]) -> Result<(), SpiError> {
-        let page_bytes = u64::from(self.geometry.write_bytes);
-        let (mut at, mut rest) = (addr, buf);
-        while !rest.is_empty() {
-            let inside = at % page_bytes;
-            let len = ((page_bytes - inside) as usize).min(rest.len());
-            let (part, later) = rest.split_at_mut(len);
+        for Piece { page, column, range } in span::pieces(addr, buf.len(), self.geometry.write_bytes) {
             self.profile.page(&mut self.host);
-            self.page_to_cache(first + (at / page_bytes) as u32)?;
-            self.read_cache(0, inside as u32, part)?;
-            (at, rest) = (at + len as u64, later);
+            self.page_to_cache(first + page)?;
+            self.read_cache(0, column as u32, &mut buf[range])?;
         }
         Ok(())
     }
@@ -76,12 +71,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let first = self.area_for(OtpArea::User, addr, data.len() as u64)?;
         check_aligned(self.host.now(), addr, data.len() as u64, self.geometry.write_bytes)?;
         let outcome = self.with_otp(|driver| driver.write_otp_pages(first, addr, data));
-        let failed = outcome.map_err(|error| self.bus_error(error, addr))?;
-        if failed {
-            Err(ErrorKind::ProgramFailed.at(addr, self.host.now()))
-        } else {
-            Ok(Done::clean(self.host.now()))
-        }
+        let failed = outcome.map_err(|error| self.failed(error, addr))?;
+        if failed { Err(ErrorKind::ProgramFailed.at(addr, self.host.now())) } else { Ok(self.done()) }
     }
 
     /// Writes pages of the OTP area; true when one failed to program.
@@ -122,7 +113,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             driver.exec(&driver.lines.row(c::PROGRAM_EXECUTE, 0), Data::None)?;
             driver.wait(driver.waits.program)
         });
-        locked.map_err(|error| self.bus_error(error, addr))?;
-        Ok(Done::clean(self.host.now()))
+        locked.map_err(|error| self.failed(error, addr))?;
+        Ok(self.done())
     }
 }

@@ -4,39 +4,20 @@ use super::super::command as c;
 use super::super::spec::EccStatus;
 use super::SpiNandDriver;
 use super::select::Stream;
-use crate::ecc_engine::{Corrected, PageRead, Uncorrectable};
+use crate::ecc_engine::{Corrected, Uncorrectable};
+use crate::nand::span::{self, ReadSum};
 use crate::spi::{Data, SpiError, SpiMem, SpiOp};
 use floatgate_mtd::{Done, Error, ErrorKind};
 
 /// Result of the ECC for a page. Bus failures are reported around it.
 pub(super) type Outcome = Result<Corrected, Uncorrectable>;
 
-/// Sums results: most bits of any step, all bits, the address of the first page that was lost.
-#[derive(Default)]
-struct Sum {
-    bits: Corrected,
-    lost: Option<u64>,
-}
-
-impl Sum {
-    #[inline]
-    fn add(&mut self, outcome: Outcome, addr: u64) {
-        match outcome {
-            Ok(bits) => {
-                self.bits.max = self.bits.max.max(bits.max);
-                self.bits.total += bits.total;
-            }
-            Err(Uncorrectable) => self.lost = self.lost.or(Some(addr)),
-        }
-    }
-}
-
 impl<S: SpiMem> SpiNandDriver<S> {
     /// Reads any span. Pages that cannot be corrected do not keep the others from being read.
     #[inline]
-    pub(super) fn read_span(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+    pub(super) fn read_range(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         let page_bytes = self.geometry.write_bytes as usize;
-        let mut sum = Sum::default();
+        let mut sum = ReadSum::default();
         let (mut at, mut rest) = (addr, buf);
         while !rest.is_empty() {
             let inside = (at % page_bytes as u64) as usize;
@@ -47,13 +28,10 @@ impl<S: SpiMem> SpiNandDriver<S> {
                 Some((stream, _)) => self.read_stream(stream, at, part, &mut sum),
                 None => self.read_part(at, inside, part).map(|outcome| sum.add(outcome, at)),
             };
-            outcome.map_err(|error| self.bus_error(error, at))?;
+            outcome.map_err(|error| self.failed(error, at))?;
             (at, rest) = (at + len as u64, later);
         }
-        match sum.lost {
-            None => Ok(self.done(sum.bits)),
-            Some(addr) => Err(ErrorKind::Uncorrectable.at(addr, self.host.now())),
-        }
+        sum.finish(self.host.now(), self.retries)
     }
 
     /// The continuous read and its length, where more than one whole page of a block is wanted.
@@ -95,12 +73,12 @@ impl<S: SpiMem> SpiNandDriver<S> {
     fn read_part(&mut self, at: u64, inside: usize, part: &mut [u8]) -> Result<Outcome, SpiError> {
         let row = self.row(at)?;
         self.profile.page(&mut self.host);
-        if part.len() == self.geometry.write_bytes as usize && !self.engine.on_host() {
+        if part.len() == self.geometry.write_bytes as usize && !self.ecc.engine.on_host() {
             return self.read_page(row, part);
         }
         let mut page = std::mem::take(&mut self.page);
         let data_bytes = self.geometry.write_bytes as usize;
-        let wanted = if self.engine.on_host() { page.len() } else { data_bytes };
+        let wanted = if self.ecc.engine.on_host() { page.len() } else { data_bytes };
         let counts = self.counts();
         if !counts {
             // What a timing-only device leaves alone stays the caller's.
@@ -129,31 +107,24 @@ impl<S: SpiMem> SpiNandDriver<S> {
     fn read_page_once(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
         let status = self.page_to_cache(row)?;
         self.read_cache(row, 0, buf)?;
-        if self.engine.on_host() {
+        if self.ecc.engine.on_host() {
             return Ok(self.decode(row, buf));
         }
         self.judge(status, false)
     }
 
-    /// Has the host's engine correct data and ECC bytes of the page just read. Without wrong bits, a page that was encoded
-    /// here needs no decoder: there is nothing to find.
+    /// Has the host's engine correct data and ECC bytes of the page just read.
     #[inline]
     fn decode(&mut self, row: u32, page: &mut [u8]) -> Outcome {
+        let number = self.page_number(row);
         let (data, oob) = page.split_at_mut(self.geometry.write_bytes as usize);
-        let read = match self.bus.wrong_bits() {
-            wrong if !self.bus.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
-            Some([]) if self.encoded.contains(self.page_number(row)) && self.bus.is_as_programmed() => {
-                PageRead::Clean
-            }
-            _ => PageRead::Bytes,
-        };
-        self.engine.decode(&mut self.host, data, oob, read)
+        self.ecc.decode(&mut self.host, &self.bus, number, data, oob)
     }
 
     /// True when the host's engine only counts wrong bits, because there are no bytes.
     #[inline]
     pub(super) fn counts(&self) -> bool {
-        self.engine.on_host() && !self.bus.keeps_data()
+        self.ecc.engine.on_host() && !self.bus.keeps_data()
     }
 
     /// The number over all dies of page `row` of the selected die.
@@ -236,7 +207,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         stream: Stream,
         at: u64,
         buf: &mut [u8],
-        sum: &mut Sum,
+        sum: &mut ReadSum,
     ) -> Result<(), SpiError> {
         let row = self.row(at)?;
         self.profile.page(&mut self.host);
@@ -265,7 +236,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.judge(status, true)
     }
 
-    pub(super) fn write_span(&mut self, addr: u64, data: &[u8]) -> Result<Done, Error> {
+    pub(super) fn write_range(&mut self, addr: u64, data: &[u8]) -> Result<Done, Error> {
         let page_bytes = self.geometry.write_bytes as usize;
         for (i, bytes) in data.chunks_exact(page_bytes).enumerate() {
             let at = addr + (i * page_bytes) as u64;
@@ -273,7 +244,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             self.page[page_bytes..].fill(0xFF);
             self.program_page(at, true)?;
         }
-        Ok(Done::clean(self.host.now()))
+        Ok(self.done())
     }
 
     /// Programs the page buffer, data and OOB, into the page at `at`; `encode` has the host's engine put in its ECC bytes.
@@ -283,25 +254,25 @@ impl<S: SpiMem> SpiNandDriver<S> {
             self.encode();
         }
         let number = at / u64::from(self.geometry.write_bytes);
-        self.encoded.remove(number..number + 1);
+        self.ecc.forget(number..number + 1);
         let page = std::mem::take(&mut self.page);
         let status = self.row(at).and_then(|row| self.program_row(row, &page));
         self.page = page;
-        if status.map_err(|error| self.bus_error(error, at))? & c::PROGRAM_FAILED != 0 {
+        if status.map_err(|error| self.failed(error, at))? & c::PROGRAM_FAILED != 0 {
             return Err(ErrorKind::ProgramFailed.at(at, self.host.now()));
         }
         if encode {
-            self.encoded.insert(number);
+            self.ecc.note_encoded(number);
         }
         Ok(())
     }
 
     /// Encodes the page buffer's data into its OOB.
     fn encode(&mut self) {
-        self.engine.prepare(&mut self.host, self.geometry.write_bytes);
+        self.ecc.engine.prepare(&mut self.host, self.geometry.write_bytes);
         if self.bus.keeps_data() {
             let (data, oob) = self.page.split_at_mut(self.geometry.write_bytes as usize);
-            self.engine.encode(data, oob);
+            self.ecc.engine.encode(data, oob);
         }
     }
 
@@ -316,12 +287,12 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// Erases a block that is not bad.
     pub(super) fn erase_block(&mut self, block: u32) -> Result<(), Error> {
-        let at = u64::from(block) * u64::from(self.geometry.erase_bytes);
+        let at = span::block_addr(&self.geometry, block);
         self.profile.page(&mut self.host);
         if self.block_is_bad(block)? {
             return Err(ErrorKind::BadBlock.at(at, self.host.now()));
         }
-        let status = self.erase_row(block).map_err(|error| self.bus_error(error, at))?;
+        let status = self.erase_row(block).map_err(|error| self.failed(error, at))?;
         match status & c::ERASE_FAILED {
             0 => Ok(()),
             _ => Err(ErrorKind::EraseFailed.at(at, self.host.now())),
@@ -330,8 +301,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
 
     /// WRITE ENABLE, BLOCK ERASE and polls; returns the status.
     pub(super) fn erase_row(&mut self, block: u32) -> Result<u8, SpiError> {
-        let pages = u64::from(self.spec.geometry.pages_per_block);
-        self.encoded.remove(u64::from(block) * pages..u64::from(block + 1) * pages);
+        self.ecc.forget(span::pages_of(&self.geometry, block));
         let block = self.select(block)?;
         self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
         let row = block * self.spec.geometry.pages_per_block;

@@ -4,9 +4,11 @@ use super::super::command as c;
 use super::super::spec::{ContinuousKind, IdRead, SpiNandSpec};
 use super::lines::Lines;
 use super::select::{Choice, NoStream, choose, operation};
-use super::{BlockState, ProbeError, SpiNandDriver, SpiNandOptions, Waits};
-use crate::ecc_engine::{EccEngine, EccProfile, EngineKind, PageSet};
+use super::{Options, ProbeError, SpiNandDriver, Waits};
+use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
 use crate::host::HostProfile;
+use crate::nand::bbt::{BadBlockTable, BlockState};
+use crate::nand::ecc::PageEcc;
 use crate::power::Power;
 use crate::spi::{Data, Direction, Mode, SpiChip, SpiController, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
@@ -19,14 +21,14 @@ const ID_BYTES: usize = 5;
 /// Bytes of the pattern over which the PHY is calibrated.
 const PATTERN_BYTES: usize = 128;
 
-/// Discovers the chip among `database`, longest matching id first.
+/// Discovers the chip among `catalogue`, longest matching id first.
 ///
 /// # Errors
 /// `UnknownId` with what the last way of asking returned.
 fn discover<'d, S: SpiMem>(
     bus: &mut S,
     host: &mut Host,
-    database: &'d [SpiNandSpec],
+    catalogue: &'d [SpiNandSpec],
 ) -> Result<&'d SpiNandSpec, ProbeError> {
     let mut id = [0; ID_BYTES];
     for way in [IdRead::Opcode, IdRead::Address, IdRead::Dummy] {
@@ -38,7 +40,7 @@ fn discover<'d, S: SpiMem>(
         };
         bus.exec(host, &op, Data::In(&mut id))?;
         let matching = |s: &&SpiNandSpec| s.id_read == way && !s.id.is_empty() && id.starts_with(&s.id);
-        if let Some(found) = database.iter().filter(matching).max_by_key(|s| s.id.len()) {
+        if let Some(found) = catalogue.iter().filter(matching).max_by_key(|s| s.id.len()) {
             return Ok(found);
         }
     }
@@ -77,7 +79,7 @@ fn engine(spec: &SpiNandSpec, ecc: EccProfile, host: &HostProfile) -> Result<Ecc
 }
 
 /// Continuous reads deliver no OOB, without which an engine on the host's side corrects nothing.
-fn may_stream(options: SpiNandOptions, engine: &EccEngine) -> Result<(), NoStream> {
+fn may_stream(options: Options, engine: &EccEngine) -> Result<(), NoStream> {
     match options.continuous {
         false => Err(NoStream::NotAsked),
         true if engine.on_host() => {
@@ -129,38 +131,36 @@ impl<C: SpiChip> SpiNandDriver<SpiController<C>> {
 }
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// Discovers the chip on `bus` among `database`, and sets it up: reset, bus mode, protection off, ECC, PHY.
+    /// Discovers the chip on `bus` among `catalogue`, and sets it up: reset, bus mode, protection off, ECC, PHY.
     ///
     /// # Errors
     /// When the chip is unknown, or chip, controller and board have no way to speak as asked.
     pub fn probe(
         mut bus: S,
-        database: &[SpiNandSpec],
+        catalogue: &[SpiNandSpec],
         profile: HostProfile,
         ecc: EccProfile,
-        options: SpiNandOptions,
+        options: Options,
     ) -> Result<Self, ProbeError> {
         let mut host = Host::default();
         let waits = Waits::new(&profile);
         reset(&mut bus, &mut host, &waits)?;
-        let spec = discover(&mut bus, &mut host, database)?.clone();
+        let spec = discover(&mut bus, &mut host, catalogue)?.clone();
         let engine = engine(&spec, ecc, &profile)?;
         let choice = choose(&bus, &spec, may_stream(options, &engine))?;
-        let oob = oob_layout(&spec, &engine);
+        let layout = oob_layout(&spec, &engine);
         let lines = Lines::single(&spec);
         let g = spec.geometry;
-        let decodes = engine.on_host() && bus.keeps_data();
-        let pages = if decodes { u64::from(g.blocks()) * u64::from(g.pages_per_block) } else { 0 };
+        let (pages, keeps_data) = (u64::from(g.blocks()) * u64::from(g.pages_per_block), bus.keeps_data());
         let mut driver = Self {
             bus,
             host,
             profile,
             waits,
-            geometry: geometry(&spec, &engine, &oob),
+            geometry: geometry(&spec, &engine, &layout),
             retries: 0,
-            oob,
-            encoded: PageSet::new(pages),
-            engine,
+            layout,
+            ecc: PageEcc::new(engine, pages, keeps_data),
             status_op: lines.get_feature(c::STATUS),
             lines,
             read_op: operation(&spec, &choice.read, Direction::In, g.page_bytes),
@@ -170,7 +170,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
             die: 0,
             config: vec![0; spec.selectable_dies() as usize],
             page: vec![0xFF; g.raw_page_bytes() as usize],
-            blocks: vec![BlockState::Unknown; g.blocks() as usize],
+            bbt: BadBlockTable::new(g.blocks(), BlockState::Unknown),
             spec,
         };
         driver.set_up(&choice)?;
@@ -184,8 +184,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.status_op = self.lines.get_feature(c::STATUS);
         self.die = 0;
         self.config.fill(0);
-        self.blocks.fill(BlockState::Unknown);
-        let choice = choose(&self.bus, &self.spec, may_stream(self.options, &self.engine))?;
+        self.bbt = BadBlockTable::new(self.spec.geometry.blocks(), BlockState::Unknown);
+        let choice = choose(&self.bus, &self.spec, may_stream(self.options, &self.ecc.engine))?;
         self.set_up(&choice)
     }
 

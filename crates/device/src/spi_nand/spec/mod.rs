@@ -1,6 +1,5 @@
 //! A SPI NAND as data: the `[chip]` table of a part file.
 
-mod cells;
 mod tables;
 
 pub use tables::{
@@ -9,8 +8,9 @@ pub use tables::{
 };
 
 use crate::cells::{ErrorSpec, WearSpec};
+use crate::nand::facts::{Marker, NandFacts, check_cells, product};
 use crate::spi::{Mode, Variant};
-use crate::units;
+use crate::units::{self, TypMaxUs};
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
@@ -132,6 +132,30 @@ impl SpiNandSpec {
         self.geometry.blocks() / self.selectable_dies()
     }
 
+    /// Facts about the chip, whatever its bus.
+    pub fn facts(&self) -> NandFacts {
+        let g = &self.geometry;
+        NandFacts {
+            page_bytes: g.page_bytes,
+            oob_bytes: g.oob_bytes,
+            // Linux offers no sub-pages on SPI NAND.
+            sub_page_bytes: g.page_bytes,
+            pages_per_block: g.pages_per_block,
+            blocks: product(&[g.blocks_per_lun, g.luns]),
+            max_bad_blocks_per_lun: g.max_bad_blocks_per_lun,
+            bits_per_cell: u8::try_from(g.bits_per_cell).unwrap_or(u8::MAX),
+            marker: Marker { byte: 0, pages: vec![0] },
+            ecc: self.ecc.requirement(),
+            on_die_ecc: self.ecc.on_die,
+            endurance_cycles: u64::from(self.endurance_cycles),
+            t_r_us: TypMaxUs { typ: self.timing.t_rd_us, max: self.timing.t_rd_us },
+            t_prog_us: self.timing.t_prog_us,
+            t_bers_us: self.timing.t_bers_us,
+            wear: self.wear,
+            errors: self.errors,
+        }
+    }
+
     /// Checks what deserialisation cannot.
     ///
     /// # Errors
@@ -177,6 +201,6 @@ impl SpiNandSpec {
         if let Some((key, _, why)) = rules.into_iter().find(|rule| !rule.1) {
             return Err(BadSpec { key, why });
         }
-        self.check_cells().map_err(|(key, why)| BadSpec { key, why })
+        check_cells(self.wear.as_ref(), self.errors.as_ref()).map_err(|(key, why)| BadSpec { key, why })
     }
 }

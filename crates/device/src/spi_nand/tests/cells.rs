@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Errors at this rate, and no other cause.
 fn steady(rate: f64) -> ErrorSpec {
-    let mut errors = spec("mx35lf2ge4ad").error_spec();
+    let mut errors = spec("mx35lf2ge4ad").facts().error_spec();
     errors.floor = rate;
     errors.wear.rate = 0.0;
     errors.retention.rate = 0.0;
@@ -169,8 +169,8 @@ fn retry_modes_may_have_shifts_of_their_own() {
 #[test]
 fn tables_of_the_cells_are_checked() {
     let mut chip = spec("w35n01jw");
-    chip.wear = Some(chip.wear_spec());
-    chip.errors = Some(chip.error_spec());
+    chip.wear = Some(chip.facts().wear_spec());
+    chip.errors = Some(chip.facts().error_spec());
     assert_eq!(chip.check(), Ok(()));
     chip.wear.as_mut().unwrap().life_factor = 0.0;
     assert_eq!(chip.check().unwrap_err().key, "wear.life_factor");
@@ -305,7 +305,7 @@ proptest! {
             if chip.0 == "mx35lf2g14ac" {
                 rig.ecc = EccProfile { engine: EngineKind::Software, ..EccProfile::default() };
             }
-            let errors = ErrorSpec { floor: rate, ..spec(chip.0).error_spec() };
+            let errors = ErrorSpec { floor: rate, ..spec(chip.0).facts().error_spec() };
             rig.custom(SpiNandSpec { errors: Some(errors), ..spec(chip.0) })
         };
         let (mut with, mut without) = (driver(true), driver(false));

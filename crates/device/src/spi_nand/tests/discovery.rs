@@ -4,7 +4,7 @@ use super::rig::{PARTS, Rig, board, controller, database, spec};
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::host::HostProfile;
 use crate::spi::{Mode, SpiController};
-use crate::spi_nand::{ChipOptions, ProbeError, SpiNand, SpiNandDriver, SpiNandOptions};
+use crate::spi_nand::{ChipOptions, Options, ProbeError, SpiNand, SpiNandDriver};
 use floatgate_media::onfi;
 use floatgate_mtd::{Mtd, OtpArea};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn an_unknown_chip_is_named_by_its_bytes() {
         &database(),
         HostProfile::default(),
         EccProfile::default(),
-        SpiNandOptions::default(),
+        Options::default(),
     );
     assert_eq!(found.err(), Some(ProbeError::UnknownId(vec![0xEF, 0xEE, 0x77, 0, 0])));
 }
@@ -54,7 +54,7 @@ fn ids_without_dummy_byte_are_found_too() {
         let mut known = database();
         known.push(chip_spec.clone());
         let (host, ecc) = (HostProfile::default(), EccProfile::default());
-        let d = SpiNandDriver::probe(bus, &known, host, ecc, SpiNandOptions::default()).unwrap();
+        let d = SpiNandDriver::probe(bus, &known, host, ecc, Options::default()).unwrap();
         assert_eq!(*d.spec(), chip_spec, "{way:?}");
     }
 }
@@ -163,7 +163,7 @@ fn a_chip_left_in_octal_mode_is_found_again() {
     let d = Rig::new("8D-8D-8D").driver("w35n01jw");
     let bus = d.bus().clone();
     let (host, ecc) = (HostProfile::default(), EccProfile::default());
-    let again = SpiNandDriver::probe(bus, &database(), host, ecc, SpiNandOptions::default());
+    let again = SpiNandDriver::probe(bus, &database(), host, ecc, Options::default());
     assert_eq!(again.unwrap().read_operation().mode, Mode::OCTAL_DTR);
 }
 

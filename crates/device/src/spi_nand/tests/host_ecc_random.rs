@@ -69,7 +69,7 @@ fn driver(engine: EngineKind, stores: bool, floor: f64) -> Driver {
     let mut rig = rig(engine);
     rig.chip.stores = stores;
     rig.ecc.correct_us_per_bit = Some(floatgate_mtd::Nanos::from_us(3));
-    rig.custom(SpiNandSpec { errors: Some(ErrorSpec { floor, ..chip.error_spec() }), ..chip })
+    rig.custom(SpiNandSpec { errors: Some(ErrorSpec { floor, ..chip.facts().error_spec() }), ..chip })
 }
 
 fn engine() -> impl Strategy<Value = EngineKind> {

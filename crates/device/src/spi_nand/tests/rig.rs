@@ -4,7 +4,7 @@ use crate::ecc_engine::EccProfile;
 use crate::host::HostProfile;
 use crate::spi::profile::{Dirmap, Divider, SpiBus};
 use crate::spi::{SpiController, SpiProfile};
-use crate::spi_nand::{ChipOptions, SpiNand, SpiNandDriver, SpiNandOptions, SpiNandSpec};
+use crate::spi_nand::{ChipOptions, Options, SpiNand, SpiNandDriver, SpiNandSpec};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub(super) struct Rig {
     pub(super) board: SpiBus,
     pub(super) chip: ChipOptions,
     pub(super) ecc: EccProfile,
-    pub(super) options: SpiNandOptions,
+    pub(super) options: Options,
 }
 
 impl Rig {
@@ -85,7 +85,7 @@ impl Rig {
             board: board(25_000_000, Some(mode)),
             chip: ChipOptions { seed: 1, stores: true, ..ChipOptions::default() },
             ecc: EccProfile::default(),
-            options: SpiNandOptions::default(),
+            options: Options::default(),
         }
     }
 

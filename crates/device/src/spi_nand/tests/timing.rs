@@ -3,7 +3,7 @@
 use super::rig::{Driver, Rig, spec};
 use crate::host::HostProfile;
 use crate::spi::{Data, PhyProfile, PollPlan, SpiController, SpiError, SpiMem, SpiOp};
-use crate::spi_nand::{ChipOptions, ProbeError, SpiNand, SpiNandOptions};
+use crate::spi_nand::{ChipOptions, Options, ProbeError, SpiNand};
 use crate::timeline::{Host, Resource};
 use floatgate_mtd::{Breakdown, Mtd, Nanos, Phase};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn a_chip_that_stays_busy_times_out() {
 fn streaming(mode: &str, mhz: u64) -> Rig {
     let mut rig = Rig::new(mode);
     rig.board.clock_hz = mhz * 1_000_000;
-    rig.options = SpiNandOptions { continuous: true };
+    rig.options = Options { continuous: true };
     rig
 }
 

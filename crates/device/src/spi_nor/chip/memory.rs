@@ -2,7 +2,7 @@
 
 use super::SpiNor;
 use super::work::{Kind, Work};
-use crate::cut::{Undo, mix};
+use crate::nor::cut::{Undo, mix};
 use crate::spi::SpiOp;
 use crate::spi_nor::spec::{EraseType, RegisterSet};
 use crate::violation::Violation;
@@ -25,20 +25,9 @@ impl SpiNor {
         }
         self.regs.reset_armed = false;
         if self.array.stores() {
-            self.copy_out(addr, out);
+            self.array.read_range(addr, out);
         }
         Ok(())
-    }
-
-    fn copy_out(&self, addr: u64, out: &mut [u8]) {
-        let page = self.array.page_bytes();
-        let (mut row, mut column) = (addr as usize / page, addr as usize % page);
-        let mut rest = out;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut((page - column).min(rest.len()));
-            self.array.read(row, column, now);
-            (rest, row, column) = (later, row + 1, 0);
-        }
     }
 
     /// The address fits on the wires and the data into the chip.

@@ -18,7 +18,8 @@ mod work;
 use super::check::BadSpec;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
-use crate::cut::Undo;
+use crate::nor::cut::Undo;
+use crate::oracle::PageTruth;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
@@ -165,6 +166,12 @@ impl SpiNor {
     }
 }
 
+impl PageTruth for SpiNor {
+    fn keeps_data(&self) -> bool {
+        self.array.stores()
+    }
+}
+
 impl SpiChip for SpiNor {
     #[inline]
     fn exec(
@@ -202,10 +209,6 @@ impl SpiChip for SpiNor {
 
     fn busy_what(&self) -> &'static str {
         self.work.what
-    }
-
-    fn keeps_data(&self) -> bool {
-        self.array.stores()
     }
 
     fn reset_pin(&mut self, at: Instant) {

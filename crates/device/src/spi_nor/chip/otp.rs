@@ -3,7 +3,7 @@
 use super::SpiNor;
 use super::decode::OtpCmd;
 use super::work::Work;
-use crate::cut::mix;
+use crate::nor::cut::mix;
 use crate::spi::{Data, SpiOp};
 use crate::spi_nor::spec::{OtpSpec, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;

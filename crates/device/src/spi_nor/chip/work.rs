@@ -1,7 +1,7 @@
 //! What the chip does by itself: programs, erases, register writes; suspending, resuming and cutting them short.
 
 use super::SpiNor;
-use crate::cut::{Undo, mix};
+use crate::nor::cut::{Undo, mix};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 

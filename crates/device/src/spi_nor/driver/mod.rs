@@ -64,8 +64,8 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.phy
     }
 
-    /// The clock of the driver's thread: when probing was done, or the last call.
-    pub const fn now(&self) -> Instant {
+    /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
+    pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
 

@@ -107,11 +107,11 @@ impl<S: SpiMem> SpiNorDriver<S> {
     /// When nothing answers, when what answers is unknown, or when it cannot be used as asked.
     pub fn probe(
         bus: S,
-        database: &[SpiNorSpec],
+        catalogue: &[SpiNorSpec],
         profile: HostProfile,
         options: Options,
     ) -> Result<Self, ProbeError> {
-        Self::probe_at(Instant::ZERO, bus, database, profile, options)
+        Self::probe_at(Instant::ZERO, bus, catalogue, profile, options)
     }
 
     /// [`SpiNorDriver::probe`] on a rig that has been running until `now`.
@@ -121,7 +121,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
     pub fn probe_at(
         now: Instant,
         mut bus: S,
-        database: &[SpiNorSpec],
+        catalogue: &[SpiNorSpec],
         profile: HostProfile,
         options: Options,
     ) -> Result<Self, ProbeError> {
@@ -129,7 +129,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         host.resume(now);
         reset(&mut bus, &mut host);
         let id = read_id(&mut bus, &mut host)?;
-        let spec = identify(&mut bus, &mut host, database, &id)?;
+        let spec = identify(&mut bus, &mut host, catalogue, &id)?;
         let choice = choose(&bus, &spec, &options)?;
         let asked = options;
         let options = options.on(&profile);
@@ -201,11 +201,11 @@ fn read_id(bus: &mut impl SpiMem, host: &mut Host) -> Result<[u8; ID_BYTES], Pro
 fn identify(
     bus: &mut impl SpiMem,
     host: &mut Host,
-    database: &[SpiNorSpec],
+    catalogue: &[SpiNorSpec],
     id: &[u8; ID_BYTES],
 ) -> Result<SpiNorSpec, ProbeError> {
     let matches = |spec: &&SpiNorSpec| spec.id.iter().zip(id).all(|(a, b)| a == b);
-    let known = database.iter().rev().filter(matches).max_by_key(|spec| spec.id.len());
+    let known = catalogue.iter().rev().filter(matches).max_by_key(|spec| spec.id.len());
     if let Some(spec) = known.filter(|spec| !spec.sfdp) {
         return Ok(spec.clone());
     }

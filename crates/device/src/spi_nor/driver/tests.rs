@@ -98,7 +98,7 @@ fn every_part_is_found_written_and_read() {
     for part in test_parts::ALL {
         let mut rig = Setup::new(part).ready();
         let data = bytes(1000, 3);
-        let at = rig.now();
+        let at = rig.ready_at();
         let at = rig.write(at, 200, &data).unwrap().at;
         let mut got = vec![0; 1000];
         let at = rig.read(at, 200, &mut got).unwrap().at;

@@ -16,7 +16,7 @@ fn cells(change: impl FnOnce(&mut CellsProfile)) -> CellsProfile {
 
 /// A chip whose pages have 1.5 wrong bits in a thousand.
 fn bad(spec: RawNandSpec) -> RawNandSpec {
-    RawNandSpec { errors: Some(ErrorSpec { floor: 1.5e-3, ..spec.error_spec() }), ..spec }
+    RawNandSpec { errors: Some(ErrorSpec { floor: 1.5e-3, ..spec.facts().error_spec() }), ..spec }
 }
 
 fn wrong(page: &[u8], byte: u8) -> u32 {

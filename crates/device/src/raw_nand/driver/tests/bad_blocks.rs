@@ -1,9 +1,11 @@
 //! Bad blocks: marks, tables, failures.
 
+use crate::nand::BlockState;
 use crate::raw_nand::chip::{BlockFaults, ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController};
-use crate::raw_nand::driver::{BadBlocks, BlockState, RawNandDriver, RawNandRig};
+use crate::raw_nand::driver::BadBlocks;
 use crate::raw_nand::spec::{MarkerPage, RawNandSpec};
+use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, ideal_controller, mx30lf2g18ac, nand128w3a2bn, rig, wire};
 use floatgate_mtd::{ErrorKind, Instant, Mtd};
 
@@ -23,7 +25,7 @@ fn small() -> RawNandSpec {
     spec
 }
 
-fn on_flash() -> RawNandRig {
+fn on_flash() -> Rig {
     let mut rig = rig();
     rig.options.bad_blocks = BadBlocks::OnFlash;
     rig
@@ -35,14 +37,14 @@ fn bad(device: &Driver) -> Vec<u32> {
 }
 
 /// A chip on a new controller, with a new driver.
-pub(super) fn probe_again(chip: RawNand, rig: RawNandRig) -> Driver {
+pub(super) fn probe_again(chip: RawNand, rig: Rig) -> Driver {
     let spec = chip.spec().clone();
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
-    RawNandDriver::probe(bus, rig, &[spec]).unwrap()
+    crate::raw_nand::testing::probe(bus, rig, &[spec]).unwrap()
 }
 
 /// The same chips, on another controller, after a power cycle.
-fn again(device: &Driver, rig: RawNandRig) -> Driver {
+fn again(device: &Driver, rig: Rig) -> Driver {
     probe_again(device.bus().chip(0).unwrap().clone(), rig)
 }
 
@@ -56,7 +58,8 @@ fn a_scan_finds_the_makers_marks() {
     for spec in [small(), odd, tiny] {
         for stores in [true, false] {
             let device =
-                RawNandDriver::probe(wire(&spec, stores), rig(), std::slice::from_ref(&spec)).unwrap();
+                crate::raw_nand::testing::probe(wire(&spec, stores), rig(), std::slice::from_ref(&spec))
+                    .unwrap();
             assert_eq!(bad(&device), device.bus().chip(0).unwrap().factory_bad_blocks());
             assert_eq!(bad(&device).len(), spec.factory_bad.per_lun as usize);
         }
@@ -155,7 +158,7 @@ fn a_failing_table_block_is_left() {
     let mut chip = RawNand::package(&spec, ChipOptions::default()).unwrap().remove(0);
     chip.set_faults(63, BlockFaults { program: false, erase: true });
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
-    let device = RawNandDriver::probe(bus, on_flash(), &[spec]).unwrap();
+    let device = crate::raw_nand::testing::probe(bus, on_flash(), &[spec]).unwrap();
     assert_eq!(device.block_state(63), BlockState::Worn);
     let signature = |block: usize| {
         let page = device.bus().chip(0).unwrap().array().stored(block * 64).unwrap();

@@ -1,12 +1,12 @@
 //! Discovery, and what goes in comes out.
 
-use crate::raw_nand::driver::{ChipInfo, FoundBy, RawNandDriver};
+use crate::raw_nand::driver::{ChipInfo, FoundBy};
 use crate::raw_nand::spec::{JedecSpec, RawNandSpec};
 use crate::raw_nand::testing::{driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig, wire};
 use floatgate_mtd::{ErrorKind, Instant, Mtd};
 
 fn discovered(spec: &RawNandSpec, known: &[RawNandSpec]) -> ChipInfo {
-    RawNandDriver::probe(wire(spec, true), rig(), known).unwrap().info().clone()
+    crate::raw_nand::testing::probe(wire(spec, true), rig(), known).unwrap().info().clone()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn every_target_that_answers_counts() {
 fn an_empty_socket_is_no_device() {
     let mut bus = wire(&mx30lf2g18ac(), true);
     bus = crate::raw_nand::NandController::new(bus.profile().clone(), bus.board().clone(), Vec::new());
-    let error = RawNandDriver::probe(bus, rig(), &[]).unwrap_err();
+    let error = crate::raw_nand::testing::probe(bus, rig(), &[]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::DeviceLost);
 }
 

@@ -1,12 +1,13 @@
 //! What the cells do reaches the user of the driver: wear, errors, retries.
 
-use super::super::{BlockState, RawNandRig};
 use crate::cells::{CellsProfile, ErrorSpec};
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::nand::BlockState;
 use crate::raw_nand::chip::{BlockFaults, ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController};
-use crate::raw_nand::driver::{BadBlocks, RawNandDriver};
+use crate::raw_nand::driver::BadBlocks;
 use crate::raw_nand::spec::{RawNandSpec, ReadRetry, RetryKind};
+use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, ideal_controller, mx30lf2g18ac, nv_ddr, rig};
 use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode};
 use proptest::collection::vec;
@@ -14,10 +15,10 @@ use proptest::prelude::*;
 
 const NOW: Instant = Instant::ZERO;
 
-fn device(spec: &RawNandSpec, rig: RawNandRig, options: ChipOptions) -> Driver {
+fn device(spec: &RawNandSpec, rig: Rig, options: ChipOptions) -> Driver {
     let chips = RawNand::package(spec, options).unwrap();
     let bus = NandController::new(ideal_controller(), NandBoard::default(), chips);
-    RawNandDriver::probe(bus, rig, std::slice::from_ref(spec)).unwrap()
+    crate::raw_nand::testing::probe(bus, rig, std::slice::from_ref(spec)).unwrap()
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -90,13 +91,13 @@ proptest! {
         // Four blocks of eight pages: enough to come back to each.
         (spec.geometry.pages_per_block, spec.geometry.blocks_per_lun) = (8, 4);
         (spec.factory_bad.per_lun, spec.geometry.max_bad_blocks_per_lun) = (0, 1);
-        spec.errors = Some(ErrorSpec { floor, ..spec.error_spec() });
+        spec.errors = Some(ErrorSpec { floor, ..spec.facts().error_spec() });
         // Twice a mean life: some blocks are dead.
-        let cycles = if worn { 2 * 19 * spec.rated_cycles() as u32 } else { 500 };
+        let cycles = if worn { 2 * 19 * spec.facts().rated_cycles() as u32 } else { 500 };
         let cells = CellsProfile { cycles, ..CellsProfile::default() };
         // Eight bits: a step with nine, which is rare, is mistaken for another codeword once in 40 000, and then counting is wrong.
         let ecc = EccProfile { engine: EngineKind::Pipelined, strength: Some(8), ..EccProfile::default() };
-        let mut rig = RawNandRig { ecc, ..rig() };
+        let mut rig = Rig { ecc, ..rig() };
         // A wrong bit in a mark makes a block bad, and without data there are no marks.
         rig.options.bad_blocks = BadBlocks::Ignore;
         let chip = |stores| device(&spec, rig, ChipOptions { stores, seed, cells });
@@ -112,7 +113,7 @@ proptest! {
 /// Pages that lose charge, or whose reads disturb them, and do nothing else.
 fn forgetful(retry: ReadRetry) -> RawNandSpec {
     let mut spec = RawNandSpec { read_retry: Some(retry), ..nv_ddr() };
-    let mut errors = ErrorSpec { floor: 1e-9, program_disturb: 0.0, ..spec.error_spec() };
+    let mut errors = ErrorSpec { floor: 1e-9, program_disturb: 0.0, ..spec.facts().error_spec() };
     errors.wear.rate = 0.0;
     // After a year, and after a hundred reads per page: 5 wrong bits in a thousand.
     (errors.retention.rate, errors.retention.cycles, errors.retention.amount) = (5e-3 / 365.0, 0.0, 1.0);
@@ -181,7 +182,7 @@ fn impossible_retry_tables_are_refused_by_name() {
 #[test]
 fn a_page_that_needs_it_asks_to_be_moved() {
     let spec = mx30lf2g18ac();
-    let spec = RawNandSpec { errors: Some(ErrorSpec { floor: 4e-4, ..spec.error_spec() }), ..spec };
+    let spec = RawNandSpec { errors: Some(ErrorSpec { floor: 4e-4, ..spec.facts().error_spec() }), ..spec };
     let mut device = driver(&spec, rig()).unwrap();
     let g = device.geometry().clone();
     device.write(NOW, 0, &noise(1, 128 << 10)).unwrap();
@@ -241,6 +242,6 @@ fn the_table_on_flash_survives_its_own_blocks() {
     assert!(again.mark_bad(NOW, 7 * block).is_err());
     let chip = again.bus().chip(0).unwrap().clone();
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
-    let last = RawNandDriver::probe(bus, rig, &[spec]);
+    let last = crate::raw_nand::testing::probe(bus, rig, &[spec]);
     assert!(last.is_err() || last.is_ok_and(|device| device.block_state(6) == BlockState::Worn));
 }

@@ -1,9 +1,9 @@
 //! What the driver writes is what the codec says, and what it need not decode is right.
 
-use super::super::RawNandRig;
 use crate::cells::ErrorSpec;
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::raw_nand::spec::RawNandSpec;
+use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
 use floatgate_ecc::{Code, Codec};
 use floatgate_mtd::{ErrorKind, Instant, Mtd, OobMode};
@@ -12,9 +12,9 @@ use proptest::prelude::*;
 
 const NOW: Instant = Instant::ZERO;
 
-fn with_strength(strength: u32) -> RawNandRig {
+fn with_strength(strength: u32) -> Rig {
     let ecc = EccProfile { engine: EngineKind::Software, strength: Some(strength), ..EccProfile::default() };
-    RawNandRig { ecc, ..rig() }
+    Rig { ecc, ..rig() }
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -167,10 +167,10 @@ proptest! {
     #[test]
     fn skipping_the_decoder_changes_nothing(ops in vec(op(), 1..40), floor in prop_oneof![Just(0.0), Just(1e-4)]) {
         let spec = mx30lf2g18ac();
-        let spec = RawNandSpec { errors: Some(ErrorSpec { floor, ..spec.error_spec() }), ..spec };
+        let spec = RawNandSpec { errors: Some(ErrorSpec { floor, ..spec.facts().error_spec() }), ..spec };
         let (mut short, mut long) = (driver(&spec, rig()).unwrap(), driver(&spec, rig()).unwrap());
         for op in &ops {
-            long.encoded.clear();
+            long.ecc.forget_all();
             prop_assert_eq!(run(&mut short, op), run(&mut long, op));
         }
     }

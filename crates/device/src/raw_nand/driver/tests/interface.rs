@@ -2,7 +2,6 @@
 
 use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController, NandProfile};
-use crate::raw_nand::driver::RawNandDriver;
 use crate::raw_nand::spec::{FeatureSpec, RawNandSpec};
 use crate::raw_nand::testing::{Driver, ideal_controller, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
 use crate::raw_nand::timing::{DataInterface, Modes};
@@ -10,7 +9,7 @@ use floatgate_mtd::{Instant, Mtd};
 
 fn probe(spec: &RawNandSpec, profile: NandProfile, board: NandBoard, known: &[RawNandSpec]) -> Driver {
     let bus = NandController::new(profile, board, RawNand::package(spec, ChipOptions::default()).unwrap());
-    let mut device = RawNandDriver::probe(bus, rig(), known).unwrap();
+    let mut device = crate::raw_nand::testing::probe(bus, rig(), known).unwrap();
     // Whatever was agreed on works.
     let page = vec![0xA5; device.geometry().write_bytes as usize];
     let mut back = vec![0; page.len()];

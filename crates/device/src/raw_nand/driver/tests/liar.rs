@@ -1,7 +1,7 @@
 //! A bus that answers nonsense: the driver refuses it, or drives what it was promised, and never panics.
 
+use crate::oracle::PageTruth;
 use crate::raw_nand::bus::{Instr, NandBus, NandError};
-use crate::raw_nand::driver::RawNandDriver;
 use crate::raw_nand::testing::rig;
 use crate::raw_nand::timing::DataInterface;
 use crate::timeline::Host;
@@ -48,12 +48,9 @@ impl NandBus for Liar {
         }
         Ok(())
     }
-    fn wrong_bits(&self) -> Option<&[u32]> {
-        None
-    }
-    fn is_as_programmed(&self) -> bool {
-        false
-    }
+}
+
+impl PageTruth for Liar {
     fn keeps_data(&self) -> bool {
         true
     }
@@ -85,7 +82,7 @@ proptest! {
             page[96..100].copy_from_slice(&32u32.to_le_bytes());
             page[100] = 1;
         }
-        match RawNandDriver::probe(Liar { id, page: sealed(page) }, rig(), &[]) {
+        match crate::raw_nand::testing::probe(Liar { id, page: sealed(page) }, rig(), &[]) {
             Ok(mut device) => {
                 let size = device.geometry().size_bytes;
                 prop_assert!(size > 0);

@@ -67,7 +67,7 @@ fn bit_errors_are_corrected_counted_and_given_up() {
 fn on_die_ecc_reports_by_status() {
     let mut spec = mx30lf2g18ac();
     spec.ecc = crate::raw_nand::spec::NandEcc { strength: 8, step_bytes: 512, on_die: true };
-    let rig = crate::raw_nand::RawNandRig { ecc: EccProfile::default(), ..rig() };
+    let rig = crate::raw_nand::testing::Rig { ecc: EccProfile::default(), ..rig() };
     assert!(driver(&mx30lf2g18ac(), rig).is_err(), "this one does not");
     let mut device = driver(&spec, rig).unwrap();
     assert_eq!((device.geometry().ecc_strength, device.geometry().oob_free_bytes), (8, 62));
@@ -156,6 +156,6 @@ fn rules_of_the_chip_reach_the_caller() {
 #[test]
 fn ecc_that_does_not_fit_is_refused() {
     let ecc = EccProfile { engine: EngineKind::Software, strength: Some(40), ..EccProfile::default() };
-    let error = driver(&mx30lf2g18ac(), crate::raw_nand::RawNandRig { ecc, ..rig() }).unwrap_err();
+    let error = driver(&mx30lf2g18ac(), crate::raw_nand::testing::Rig { ecc, ..rig() }).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Unsupported(_)));
 }

@@ -1,9 +1,9 @@
 //! Power goes away, and a new driver finds what it left.
 
-use super::super::RawNandRig;
 use super::bad_blocks::probe_again;
 use crate::power::PowerCut;
 use crate::raw_nand::spec::RawNandSpec;
+use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, mlc, mx30lf2g18ac, rig};
 use floatgate_mtd::{Error, ErrorKind, Instant, Mtd, Nanos, PairingScheme};
 
@@ -18,7 +18,7 @@ fn cut(device: &mut Driver, operation: u64, share: f64) {
 }
 
 /// The chip after power came back, with a new driver.
-fn revived(device: &mut Driver, rig: RawNandRig) -> Driver {
+fn revived(device: &mut Driver, rig: Rig) -> Driver {
     assert!(device.bus().power().is_lost());
     probe_again(device.bus().chip(0).unwrap().clone(), rig)
 }
@@ -31,7 +31,7 @@ fn page(device: &mut Driver, addr: u64) -> Result<Vec<u8>, ErrorKind> {
 
 /// Writes five pages; power goes in number `operation`. What each then reads: `Some(true)` its data, `Some(false)` erased,
 /// `None` uncorrectable.
-fn write_five(spec: &RawNandSpec, rig: RawNandRig, operation: u64, share: f64) -> [Option<bool>; 5] {
+fn write_five(spec: &RawNandSpec, rig: Rig, operation: u64, share: f64) -> [Option<bool>; 5] {
     let mut device = driver(spec, rig).unwrap();
     let size = device.geometry().write_bytes as usize;
     let data = noise(4, 5 * size);
@@ -73,7 +73,7 @@ fn a_cut_msb_program_takes_the_lsb_page() {
 
 #[test]
 fn the_page_that_was_next_can_still_be_programmed() {
-    let mut device = driver(&mlc(PairingScheme::Dist3), RawNandRig { ..rig() }).unwrap();
+    let mut device = driver(&mlc(PairingScheme::Dist3), Rig { ..rig() }).unwrap();
     let size = device.geometry().write_bytes as usize;
     let mut cached = rig();
     cached.options.cached_programs = true;

@@ -1,7 +1,8 @@
 //! Any valid order of programs, erases and reads agrees with a plain array of bytes.
 
-use crate::raw_nand::driver::{BadBlocks, RawNandRig};
+use crate::raw_nand::driver::BadBlocks;
 use crate::raw_nand::spec::RawNandSpec;
+use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
 use floatgate_mtd::{Instant, Mtd};
 use proptest::collection::vec;
@@ -40,7 +41,7 @@ fn small(mut spec: RawNandSpec) -> RawNandSpec {
     spec
 }
 
-fn run(spec: &RawNandSpec, rig: RawNandRig, ops: &[Op]) {
+fn run(spec: &RawNandSpec, rig: Rig, ops: &[Op]) {
     let mut device = driver(spec, rig).unwrap();
     let g = device.geometry().clone();
     let (unit, block_bytes) = (g.sub_page_bytes as usize, g.erase_bytes as usize);

@@ -3,24 +3,25 @@
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController, NandProfile};
-use crate::raw_nand::driver::{BadBlocks, RawNandDriver, RawNandOptions, RawNandRig};
+use crate::raw_nand::driver::{BadBlocks, Options};
 use crate::raw_nand::spec::RawNandSpec;
+use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, ideal_controller, mx30lf2g18ac, nv_ddr, rig, wire};
 use crate::timeline::{Resource, Span};
 use floatgate_mtd::{Instant, Mtd, Nanos, Phase};
 
-fn device(spec: &RawNandSpec, profile: &str, board: &str, rig: RawNandRig) -> Driver {
+fn device(spec: &RawNandSpec, profile: &str, board: &str, rig: Rig) -> Driver {
     let profile: NandProfile = toml::from_str(profile).unwrap();
     let board: NandBoard = toml::from_str(board).unwrap();
     let bus =
         NandController::new(profile, board, RawNand::package(spec, ChipOptions::timing_only()).unwrap());
-    RawNandDriver::probe(bus, rig, std::slice::from_ref(spec)).unwrap()
+    crate::raw_nand::testing::probe(bus, rig, std::slice::from_ref(spec)).unwrap()
 }
 
-fn no_ecc() -> RawNandRig {
-    let options = RawNandOptions { bad_blocks: BadBlocks::Ignore, ..RawNandOptions::default() };
+fn no_ecc() -> Rig {
+    let options = Options { bad_blocks: BadBlocks::Ignore, ..Options::default() };
     let ecc = EccProfile { engine: EngineKind::None, ..EccProfile::default() };
-    RawNandRig { ecc, options, ..RawNandRig::default() }
+    Rig { ecc, options, ..Rig::default() }
 }
 
 /// Time of one call.
@@ -227,7 +228,7 @@ fn timing_only_chips_take_the_same_time_and_leave_buffers_alone() {
     let mut times = Vec::new();
     for stores in [true, false] {
         let mut device =
-            RawNandDriver::probe(wire(&spec, stores), rig(), std::slice::from_ref(&spec)).unwrap();
+            crate::raw_nand::testing::probe(wire(&spec, stores), rig(), std::slice::from_ref(&spec)).unwrap();
         let mut buf = vec![0x77; 4 * 2048];
         let at = device.write(Instant::ZERO, 0, &buf).unwrap().at;
         let at = device.read(at, 0, &mut buf[..100]).unwrap().at;
@@ -248,6 +249,6 @@ fn an_impossible_wait_times_out() {
         NandBoard::default(),
         RawNand::package(&spec, ChipOptions::default()).unwrap(),
     );
-    let error = RawNandDriver::probe(bus, rig(), &[spec]).unwrap_err();
+    let error = crate::raw_nand::testing::probe(bus, rig(), &[spec]).unwrap_err();
     assert_eq!(error.kind, floatgate_mtd::ErrorKind::Timeout);
 }

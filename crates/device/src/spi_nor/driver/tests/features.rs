@@ -7,10 +7,10 @@ fn failures_have_a_name_a_place_and_a_time() {
     let mut rig = Setup::new(N25Q128A).ready();
     rig.bus_mut().chip_mut().fail_program(0x200, true);
     rig.bus_mut().chip_mut().fail_erase(0x3000, true);
-    let at = rig.now();
+    let at = rig.ready_at();
     let error = rig.write(at, 0, &[0; 1024]).unwrap_err();
     assert_eq!((error.kind, error.addr), (ErrorKind::ProgramFailed, 0x200));
-    let at = rig.now();
+    let at = rig.ready_at();
     assert_eq!(error.at, at);
     // The bits were cleared: the next page is fine.
     let at = rig.write(at, 0x300, &[0; 16]).unwrap().at;
@@ -23,14 +23,14 @@ fn failures_have_a_name_a_place_and_a_time() {
     };
     let mut rig = Setup::new(W25Q128JV).spec(spansion).ready();
     rig.bus_mut().chip_mut().fail_program(0, true);
-    let at = rig.now();
+    let at = rig.ready_at();
     let error = rig.write(at, 0, &[0; 4]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ProgramFailed);
     rig.write(error.at, 256, &[0; 4]).unwrap();
     // Winbond's chips do not tell; the data does.
     let mut silent = Setup::new(W25Q128JV).ready();
     silent.bus_mut().chip_mut().fail_program(0, true);
-    let at = silent.now();
+    let at = silent.ready_at();
     let at = silent.write(at, 0, &[0; 4]).unwrap().at;
     let mut got = [0; 4];
     silent.read(at, 0, &mut got).unwrap();
@@ -44,7 +44,7 @@ fn macronix_failures_are_seen_when_asked_for() {
         let setup = if octal { setup.board("reset_pin = true") } else { setup };
         let mut rig = setup.ready();
         rig.bus_mut().chip_mut().fail_program(0, true);
-        let at = rig.now();
+        let at = rig.ready_at();
         let outcome = rig.write(at, 0, &[0; 4]).map_err(|e| e.kind);
         assert_eq!(outcome.is_err(), look);
         if look {
@@ -56,20 +56,20 @@ fn macronix_failures_are_seen_when_asked_for() {
 #[test]
 fn wrong_arguments_reach_no_chip() {
     let mut rig = Setup::new(W25Q128JV).ready();
-    let (at, size) = (rig.now(), 16 << 20);
+    let (at, size) = (rig.ready_at(), 16 << 20);
     let kind = |r: Result<Done, Error>| r.unwrap_err().kind;
     assert_eq!(kind(rig.read(at, size - 1, &mut [0; 2])), ErrorKind::OutOfRange { len: 2, size });
     assert_eq!(kind(rig.write(at, u64::MAX, &[0; 2])), ErrorKind::OutOfRange { len: 2, size });
     assert_eq!(kind(rig.erase(at, 100, 4096)), ErrorKind::Misaligned { unit: 4096 });
     assert_eq!(kind(rig.erase(at, 0, 100)), ErrorKind::Misaligned { unit: 4096 });
-    assert_eq!(rig.now(), at);
+    assert_eq!(rig.ready_at(), at);
     assert_eq!(rig.read(at, size, &mut []).unwrap().at, at);
 }
 
 #[test]
 fn a_protected_chip_says_so() {
     let mut rig = Setup::new(W25Q128JV).ready();
-    let at = rig.now();
+    let at = rig.ready_at();
     let mut host = Host::default();
     host.resume(at);
     let bus = rig.bus_mut();
@@ -84,7 +84,7 @@ fn a_protected_chip_says_so() {
 #[test]
 fn the_whole_chip_is_erased_by_its_own_command() {
     let mut rig = Setup::new(N25Q128A).spec(|s| *s = test_parts::profile(N25Q128A, Some("measured"))).ready();
-    let at = rig.now();
+    let at = rig.ready_at();
     let done = rig.erase(at, 0, 16 << 20).unwrap().at;
     // Published: 45.907 s.
     let ms = done.since(at).as_ns() / 1_000_000;
@@ -97,7 +97,7 @@ fn otp(part: &str, octal: bool, regions: usize, len: u64, locks_all: bool, erasa
     let mut rig = setup.ready();
     assert_eq!(rig.otp_regions(OtpArea::User), regions);
     let (region, at) = {
-        let at = rig.now();
+        let at = rig.ready_at();
         rig.otp_info(at, OtpArea::User, regions - 1).unwrap()
     };
     assert_eq!(region, OtpRegion { start: (regions as u64 - 1) * len, len, locked: false });
@@ -107,7 +107,7 @@ fn otp(part: &str, octal: bool, regions: usize, len: u64, locks_all: bool, erasa
     at = rig.otp_read(at, OtpArea::User, region.start, &mut got).unwrap().at;
     assert_eq!(got, data);
     assert_eq!(rig.otp_write(at, region.start, &[!data[0]]).unwrap_err().kind, ErrorKind::NotErased);
-    at = rig.now();
+    at = rig.ready_at();
     match rig.otp_erase(at, region.start, len) {
         Ok(done) => {
             assert!(erasable);
@@ -116,17 +116,17 @@ fn otp(part: &str, octal: bool, regions: usize, len: u64, locks_all: bool, erasa
         }
         Err(error) => {
             assert!(!erasable && matches!(error.kind, ErrorKind::Unsupported(_)));
-            at = rig.now();
+            at = rig.ready_at();
         }
     }
     at = rig.otp_lock(at, region.start, len).unwrap().at;
     let (region, at) = rig.otp_info(at, OtpArea::User, regions - 1).unwrap();
     assert!(region.locked);
     assert_eq!(rig.otp_write(at, region.start, &[0]).unwrap_err().kind, ErrorKind::WriteProtected);
-    let at = rig.now();
+    let at = rig.ready_at();
     assert_eq!(rig.otp_write(at, 0, &[0]).is_err(), locks_all);
     // The array is not affected.
-    let at = rig.now();
+    let at = rig.ready_at();
     let at = rig.write(at, 0, &[1]).unwrap().at;
     let mut byte = [0];
     rig.read(at, 0, &mut byte).unwrap();
@@ -149,7 +149,7 @@ fn otp_areas_are_written_and_locked() {
 fn the_factory_area_is_each_chips_own() {
     let mut rig = Setup::new(MX25UW12845G).ready();
     assert_eq!(rig.otp_regions(OtpArea::Factory), 1);
-    let at = rig.now();
+    let at = rig.ready_at();
     let (region, at) = rig.otp_info(at, OtpArea::Factory, 0).unwrap();
     assert_eq!((region.len, region.locked), (512, true));
     let mut number = vec![0; 16];
@@ -157,7 +157,7 @@ fn the_factory_area_is_each_chips_own() {
     assert!(number.iter().any(|&b| b != 0xFF));
     assert!(matches!(rig.otp_read(at, OtpArea::Factory, 512, &mut number), Err(Error { .. })));
     let mut none = Setup::new(N25Q128A).ready();
-    let at = none.now();
+    let at = none.ready_at();
     let error = none.otp_read(at, OtpArea::Factory, 0, &mut number).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Unsupported(_)));
     assert_eq!(none.otp_regions(OtpArea::Factory), 0);
@@ -168,7 +168,7 @@ fn the_factory_area_is_each_chips_own() {
 fn unique_ids_are_read_from_any_byte() {
     for (part, len) in [(W25Q128JV, 8), (test_parts::IS25LP256, 16)] {
         let mut rig = Setup::new(part).ready();
-        let at = rig.now();
+        let at = rig.ready_at();
         let (region, at) = rig.otp_info(at, OtpArea::Factory, 0).unwrap();
         assert_eq!(region, OtpRegion { start: 0, len, locked: true });
         let (mut whole, mut tail) = (vec![0; len as usize], [0; 3]);
@@ -176,7 +176,7 @@ fn unique_ids_are_read_from_any_byte() {
         rig.otp_read(at, OtpArea::Factory, len - 3, &mut tail).unwrap();
         assert_eq!(whole[len as usize - 3..], tail);
         assert!(whole.iter().any(|&b| b != 0xFF));
-        let at = rig.now();
+        let at = rig.ready_at();
         assert!(rig.otp_read(at, OtpArea::Factory, len, &mut tail).is_err());
     }
 }
@@ -195,7 +195,7 @@ fn the_books_agree_with_the_clock_and_with_arithmetic() {
     rig.profile =
         HostProfile { call_us: Nanos::from_us(30), page_us: Nanos::from_us(5), ..HostProfile::default() };
     rig.host_mut().record(true);
-    let (start, before) = (rig.now(), rig.breakdown());
+    let (start, before) = (rig.ready_at(), rig.breakdown());
     let read = rig.read(start, 0, &mut [0; 512]).unwrap().at;
     let cost = rig.breakdown() - before;
     // READ 03h at 20 MHz: command, three address bytes, data, eight cycles of 50 ns each.
@@ -217,7 +217,7 @@ fn two_runs_are_the_same() {
     let run = || {
         let mut rig =
             Setup::new(N25Q128A).spec(|s| *s = test_parts::profile(N25Q128A, Some("measured"))).ready();
-        let mut at = rig.now();
+        let mut at = rig.ready_at();
         for block in 0..64 {
             at = rig.erase(at, block * 4096, 4096).unwrap().at;
         }
@@ -242,7 +242,7 @@ fn pauses_between_status_reads_are_slept_through() {
     let chip = SpiNor::new(test_parts::spec(W25Q128JV), 0, true).unwrap();
     let bus = bus(chip, CONTROLLER, "clock_hz = '20 MHz'");
     let mut rig = SpiNorDriver::probe(bus, &[test_parts::spec(W25Q128JV)], profile, options).unwrap();
-    let (at, before) = (rig.now(), rig.breakdown());
+    let (at, before) = (rig.ready_at(), rig.breakdown());
     let done = rig.erase(at, 0, 4096).unwrap().at;
     let cost = rig.breakdown() - before;
     // 45 ms of erasing are seen by the 43rd pause of 1.05 ms.
@@ -260,7 +260,7 @@ fn controllers_with_short_operations_split_programs() {
     setup.controller.push_str("max_transfer_bytes = 48\n");
     let mut rig = setup.ready();
     let data = bytes(600, 4);
-    let at = rig.now();
+    let at = rig.ready_at();
     let before = rig.breakdown();
     let at = rig.write(at, 100, &data).unwrap().at;
     // 156 bytes to the end of the page, 256, 188: in pieces of 48.

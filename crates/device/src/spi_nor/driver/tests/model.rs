@@ -37,7 +37,7 @@ fn write(model: &mut [u8], addr: usize, data: &[u8]) -> bool {
 
 fn play(rig: &mut Rig, steps: Vec<Step>) {
     let mut model = vec![0xFF; (SPAN + 64 * 1024) as usize];
-    let mut at = rig.now();
+    let mut at = rig.ready_at();
     let before = rig.breakdown();
     let start = at;
     for step in steps {

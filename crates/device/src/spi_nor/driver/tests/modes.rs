@@ -59,7 +59,7 @@ fn dummy_cycles_follow_the_clock() {
 fn octal_transfers_of_any_length_and_place() {
     let mut rig = Setup::new(MX25UW12845G).board("reset_pin = true").ready();
     let data = bytes(9001, 5);
-    let at = rig.now();
+    let at = rig.ready_at();
     let mut at = rig.write(at, 301, &data).unwrap().at;
     for (from, len) in [(301, 9001), (301, 1), (302, 1), (302, 2), (303, 5000), (304, 4096)] {
         let mut got = vec![0; len];
@@ -81,7 +81,7 @@ fn unknown_chips_work_from_sfdp_alone() {
         assert_eq!(rig.geometry(), known.geometry());
         let last = rig.geometry().size_bytes - 4096;
         let data = bytes(777, 9);
-        let at = rig.now();
+        let at = rig.ready_at();
         let at = rig.write(at, last + 100, &data).unwrap().at;
         let mut got = vec![0; 777];
         let at = rig.read(at, last + 100, &mut got).unwrap().at;
@@ -125,7 +125,7 @@ fn large_parts_are_reached_either_way() {
     let mode = Setup::new(MX25UW51245G).spec(by_mode).ready();
     assert_eq!((mode.read_op().opcode, mode.read_op().addr_bytes), (0x03, 4));
     for mut rig in [commands, mode] {
-        let at = rig.now();
+        let at = rig.ready_at();
         let at = rig.write(at, far, b"beyond").unwrap().at;
         let mut got = [0; 6];
         let at = rig.read(at, far, &mut got).unwrap().at;
@@ -163,7 +163,7 @@ fn the_phy_is_calibrated_and_used() {
     let mut rig = phy().ready();
     assert!(matches!(rig.phy(), PhyState::Calibrated { .. }));
     let data = bytes(512, 1);
-    let at = rig.now();
+    let at = rig.ready_at();
     let at = rig.write(at, 0, &data).unwrap().at;
     let mut got = vec![0; 512];
     let done = rig.read(at, 0, &mut got).unwrap().at;
@@ -174,7 +174,7 @@ fn the_phy_is_calibrated_and_used() {
     let mut timing_only = phy();
     timing_only.stores = false;
     let mut fast = timing_only.ready();
-    let start = fast.now();
+    let start = fast.ready_at();
     assert_eq!(fast.read(start, 0, &mut got).unwrap().at.since(start), done.since(at));
     // Nowhere to put the pattern.
     let error = phy().options(|o| o.write_pattern = false).probe().unwrap_err();
@@ -200,7 +200,7 @@ fn every_mode_carries_data() {
             assert_eq!(rig.read_op().mode, limit.parse().unwrap());
             assert_eq!(rig.read_op().addr_bytes, if small && limit != "8D-8D-8D" { 3 } else { 4 });
             let data = bytes(1001, 1);
-            let at = rig.now();
+            let at = rig.ready_at();
             let at = rig.write(at, 0xFF_0001, &data).unwrap().at;
             let mut got = vec![0; 1001];
             let at = rig.read(at, 0xFF_0001, &mut got).unwrap().at;
@@ -215,7 +215,7 @@ fn more_lanes_and_double_rate_are_faster() {
     let time = |mode: &str| {
         let setup = Setup::new(test_parts::EVERY_MODE).board("reset_pin = true");
         let mut rig = setup.board(&format!("mode = '{mode}'")).ready();
-        let at = rig.now();
+        let at = rig.ready_at();
         rig.read(at, 0, &mut [0; 512]).unwrap().at.since(at)
     };
     let ladder = ["1-1-1", "1-1-2", "1-1-4", "1-4-4", "1-1-8", "1-8-8", "8D-8D-8D"].map(time);
@@ -262,14 +262,14 @@ fn a_released_chip_is_found_again_without_its_reset_pin() {
         let setup = Setup::new(part).spec(four_byte_mode).spec(|s| s.soft_reset = soft_reset).board(board);
         let (spec, plain) = (setup.spec.clone(), Setup::new(part).board);
         let mut rig = setup.ready();
-        let at = rig.now();
+        let at = rig.ready_at();
         let at = rig.write(at, 300, b"kept").unwrap().at;
         let (released, at) = rig.release(at).unwrap();
         let bus = bus(released.chip().clone(), CONTROLLER, &plain);
         let (profile, options) = (HostProfile::default(), Options::default());
         let mut again = SpiNorDriver::probe_at(at, bus, &[spec], profile, options).unwrap();
         let mut got = [0; 4];
-        let at = again.now();
+        let at = again.ready_at();
         again.read(at, 300, &mut got).unwrap();
         assert_eq!(&got, b"kept");
     }

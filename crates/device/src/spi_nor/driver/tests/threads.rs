@@ -6,7 +6,7 @@ use super::*;
 const BANK: u64 = 16 << 20;
 
 fn write_and_read(rig: &mut Rig, write: u64, read: u64) -> (Nanos, Nanos) {
-    let (start, before) = (rig.now(), rig.breakdown());
+    let (start, before) = (rig.ready_at(), rig.breakdown());
     let mut buf = vec![0; 4096];
     let (written, got) = rig.read_while_write(start, (write, &[0x5A; 4096]), (read, &mut buf)).unwrap();
     assert_eq!((rig.breakdown() - before).total(), written.at.max(got.at).since(start));
@@ -16,7 +16,7 @@ fn write_and_read(rig: &mut Rig, write: u64, read: u64) -> (Nanos, Nanos) {
 /// The time of a write and of a read alone.
 fn alone(part: &str) -> (Nanos, Nanos) {
     let mut rig = Setup::new(part).ready();
-    let start = rig.now();
+    let start = rig.ready_at();
     let written = rig.write(start, 0, &[0x5A; 4096]).unwrap().at;
     let read = rig.read(written, 0, &mut [0; 4096]).unwrap().at;
     (written.since(start), read.since(written))
@@ -68,7 +68,7 @@ fn another_bank_is_read_in_between() {
 #[test]
 fn both_threads_get_their_data() {
     let mut rig = Setup::new(MX25UW51245G).board("reset_pin = true").ready();
-    let at = rig.now();
+    let at = rig.ready_at();
     let at = rig.write(at, BANK, b"other bank").unwrap().at;
     let mut got = [0; 10];
     let done = rig.read_while_write(at, (0, b"this bank"), (BANK, &mut got)).unwrap();
@@ -80,7 +80,7 @@ fn both_threads_get_their_data() {
 
 fn erase_and_read(setup: Setup, read: u64, after: Nanos) -> (Nanos, Nanos) {
     let mut rig = setup.ready();
-    let at = rig.now();
+    let at = rig.ready_at();
     let start = rig.write(at, read, b"wanted").unwrap().at;
     rig.host_mut().record(true);
     let before = rig.breakdown();

@@ -1,62 +1,12 @@
-//! The bad block table in memory.
+//! Bad blocks: the maker's marks, and marks of the driver's own.
 
 use super::RawNandDriver;
+use crate::nand::bbt::BlockState;
+use crate::nand::span;
 use crate::raw_nand::bus::NandBus;
 use floatgate_mtd::{Error, ErrorKind};
 
-/// State of a block. The numbers are Linux's in-memory codes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BlockState {
-    /// In use.
-    #[default]
-    Good,
-    /// Marked bad while in use.
-    Worn,
-    /// Kept for the bad block table itself.
-    Reserved,
-    /// Marked bad by its maker.
-    FactoryBad,
-}
-
-/// State of every block.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Table {
-    blocks: Vec<BlockState>,
-}
-
-impl Table {
-    pub(super) fn new(blocks: u32) -> Self {
-        Self { blocks: vec![BlockState::Good; blocks as usize] }
-    }
-
-    pub(super) fn get(&self, block: u32) -> BlockState {
-        self.blocks.get(block as usize).copied().unwrap_or_default()
-    }
-
-    pub(super) fn set(&mut self, block: u32, state: BlockState) {
-        if let Some(place) = self.blocks.get_mut(block as usize) {
-            *place = state;
-        }
-    }
-
-    /// True when users must keep off the block: bad, or reserved.
-    #[inline]
-    pub(super) fn is_bad(&self, block: u32) -> bool {
-        self.get(block) != BlockState::Good
-    }
-}
-
 impl<B: NandBus> RawNandDriver<B> {
-    /// Block number of an address.
-    #[inline]
-    pub(super) fn block_of(&self, addr: u64) -> u32 {
-        (addr / u64::from(self.geometry.erase_bytes)) as u32
-    }
-
-    pub(super) fn block_addr(&self, block: u32) -> u64 {
-        u64::from(block) * u64::from(self.geometry.erase_bytes)
-    }
-
     /// State of a block.
     pub fn block_state(&self, block: u32) -> BlockState {
         self.bbt.get(block)
@@ -65,7 +15,11 @@ impl<B: NandBus> RawNandDriver<B> {
     /// Erasing a bad block would destroy its mark.
     #[inline]
     pub(super) fn refuse_bad(&self, addr: u64) -> Result<(), Error> {
-        if self.bbt.is_bad(self.block_of(addr)) { Err(self.error(ErrorKind::BadBlock, addr)) } else { Ok(()) }
+        if self.bbt.is_bad(span::block_of(&self.geometry, addr)) {
+            Err(self.error(ErrorKind::BadBlock, addr))
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads the maker's marks of every block.
@@ -85,7 +39,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let mut found = Ok(false);
         for index in 0..self.info.marker.pages.len() {
             let page = self.info.marker.pages[index].page(self.rows.pages_per_block());
-            let addr = self.block_addr(block) + (u64::from(page) << self.page_shift);
+            let addr = span::block_addr(&self.geometry, block) + (u64::from(page) << self.page_shift);
             // In timing-only mode nothing else fills the buffer.
             oob[marker] = 0xFF;
             let loaded = self.load_oob(self.page_at(addr), &mut oob);
@@ -101,7 +55,7 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// Writes the bad block mark, after an erase that may well fail: the mark must be readable whatever the block held.
     pub(super) fn write_marker(&mut self, block: u32) -> Result<(), Error> {
-        let addr = self.block_addr(block);
+        let addr = span::block_addr(&self.geometry, block);
         let at = self.page_at(addr);
         // The block is given up: an erase failure changes nothing.
         let _ = self.erase_block(at);
