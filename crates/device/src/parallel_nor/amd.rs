@@ -4,6 +4,8 @@
 //! before anything else; while the chip works only status reads, suspend and further blocks of an erase are taken.
 
 use super::cells::{Cells, Work};
+use super::command::amd as c;
+use super::command::{QUERY, QUERY_AT};
 use super::load::Load;
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
@@ -42,12 +44,6 @@ enum Show {
     LockRegister,
 }
 
-/// Status bits on DQ.
-const DQ7: u8 = 0x80;
-const DQ6: u8 = 0x40;
-const DQ5: u8 = 0x20;
-const DQ3: u8 = 0x08;
-
 /// Command interface of set 0002.
 #[derive(Clone, Debug)]
 pub(super) struct Amd {
@@ -74,10 +70,10 @@ impl Amd {
     fn unlock_at(cells: &Cells, second: bool) -> u32 {
         let byte_mode = cells.spec.counts_words() && cells.width == 1;
         match (second, byte_mode) {
-            (false, _) => cells.byte_address(0x555),
+            (false, _) => cells.byte_address(c::UNLOCK_1_AT),
             // In byte mode A-1 is compared too: the pattern goes on alternating.
-            (true, true) => 0x555,
-            (true, false) => cells.byte_address(0x2AA),
+            (true, true) => c::UNLOCK_2_AT_BYTE,
+            (true, false) => cells.byte_address(c::UNLOCK_2_AT),
         }
     }
 
@@ -112,14 +108,14 @@ impl Amd {
         let step = std::mem::take(&mut self.step);
         match step {
             Step::Idle => self.idle(cells, at, addr, command),
-            Step::Unlock1 { erase } if command == 0x55 && Self::is_unlock(cells, addr, true) => {
+            Step::Unlock1 { erase } if command == c::UNLOCK_2 && Self::is_unlock(cells, addr, true) => {
                 self.step = Step::Unlock2 { erase };
                 Ok(())
             }
             Step::Unlock1 { .. } => Err(Violation::Sequence("second unlock cycle missing")),
             Step::Unlock2 { erase: true } => Self::erase(cells, at, addr, command),
             Step::Unlock2 { erase: false } => self.command(cells, addr, command),
-            Step::EraseSetup if command == 0xAA && Self::is_unlock(cells, addr, false) => {
+            Step::EraseSetup if command == c::UNLOCK_1 && Self::is_unlock(cells, addr, false) => {
                 self.step = Step::Unlock1 { erase: true };
                 Ok(())
             }
@@ -128,7 +124,7 @@ impl Amd {
             Step::Count { block } => self.count(cells, addr, block, command),
             Step::Load => self.buffer(cells, at, addr, data),
             Step::LockProgram => self.lock(cells, at, command),
-            Step::Exit if command == 0x00 => {
+            Step::Exit if command == c::EXIT_CONFIRM => {
                 self.show = Show::Array;
                 Ok(())
             }
@@ -139,16 +135,16 @@ impl Amd {
     /// DQ5 stays until reset, or until the write-to-buffer abort reset, which begins with unlock cycles.
     fn after_failure(&mut self, cells: &mut Cells, addr: u32, command: u8) -> Result<(), Violation> {
         match (self.step, command) {
-            (Step::Idle | Step::Unlock2 { .. }, 0xF0) => {
+            (Step::Idle | Step::Unlock2 { .. }, c::RESET) => {
                 cells.failed = None;
                 (self.step, self.show) = (Step::Idle, Show::Array);
                 Ok(())
             }
-            (Step::Idle, 0xAA) if Self::is_unlock(cells, addr, false) => {
+            (Step::Idle, c::UNLOCK_1) if Self::is_unlock(cells, addr, false) => {
                 self.step = Step::Unlock1 { erase: false };
                 Ok(())
             }
-            (Step::Unlock1 { .. }, 0x55) if Self::is_unlock(cells, addr, true) => {
+            (Step::Unlock1 { .. }, c::UNLOCK_2) if Self::is_unlock(cells, addr, true) => {
                 self.step = Step::Unlock2 { erase: false };
                 Ok(())
             }
@@ -159,8 +155,8 @@ impl Amd {
     fn while_busy(cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
         let window = cells.job.as_ref().is_some_and(|job| job.work == Work::Erase && at < job.window);
         match command {
-            0xB0 => cells.suspend(at),
-            0x30 if window => {
+            c::SUSPEND => cells.suspend(at),
+            c::BLOCK_ERASE if window => {
                 let block = cells.block(addr)?;
                 if cells.locked[block.index as usize] {
                     return Err(Violation::Protected);
@@ -175,35 +171,43 @@ impl Amd {
     fn idle(&mut self, cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
         let modal = matches!(self.show, Show::Autoselect | Show::Query);
         match (command, self.show) {
-            (0xF0, Show::SecuredSilicon | Show::LockRegister) => Ok(()),
-            (0xF0, _) => {
+            (c::RESET, Show::SecuredSilicon | Show::LockRegister) => Ok(()),
+            (c::RESET, _) => {
                 self.show = Show::Array;
                 Ok(())
             }
-            (0xB0, _) => cells.suspend(at),
-            (0x30, Show::Array) => cells.resume(at),
-            (0xA0, Show::LockRegister) => {
+            (c::SUSPEND, _) => cells.suspend(at),
+            (c::RESUME, Show::Array) => cells.resume(at),
+            (c::PROGRAM, Show::LockRegister) => {
                 self.step = Step::LockProgram;
                 Ok(())
             }
-            (0x90, Show::LockRegister) => {
+            (c::EXIT, Show::LockRegister) => {
                 self.step = Step::Exit;
                 Ok(())
             }
             (_, Show::LockRegister) => Err(Violation::UnknownCommand(command)),
-            (0x98, Show::Array | Show::Autoselect) if cells.device_address(addr) & 0xFF == 0x55 => {
+            (QUERY, Show::Array | Show::Autoselect) if cells.device_address(addr) & 0xFF == QUERY_AT => {
                 self.show = Show::Query;
                 Ok(())
             }
-            (0xAA, _) if Self::is_unlock(cells, addr, false) => {
+            (c::UNLOCK_1, _) if Self::is_unlock(cells, addr, false) => {
                 if modal {
                     return Err(Violation::Sequence("query and autoselect are left by reset first"));
                 }
                 self.step = Step::Unlock1 { erase: false };
                 Ok(())
             }
-            (0xAA | 0x98, _) => Err(Violation::Sequence("first cycle at the wrong address")),
-            (0x55 | 0xA0 | 0x25 | 0x80 | 0x90 | 0x88, _) => Err(Violation::Sequence("unlock cycles missing")),
+            (c::UNLOCK_1 | QUERY, _) => Err(Violation::Sequence("first cycle at the wrong address")),
+            (
+                c::UNLOCK_2
+                | c::PROGRAM
+                | c::WRITE_TO_BUFFER
+                | c::ERASE_SETUP
+                | c::AUTOSELECT
+                | c::ENTER_SECURED_SILICON,
+                _,
+            ) => Err(Violation::Sequence("unlock cycles missing")),
             _ => Err(Violation::UnknownCommand(command)),
         }
     }
@@ -211,7 +215,7 @@ impl Amd {
     /// The command after both unlock cycles.
     fn command(&mut self, cells: &mut Cells, addr: u32, command: u8) -> Result<(), Violation> {
         let otp = self.show == Show::SecuredSilicon;
-        if command == 0x25 && cells.spec.geometry.buffer_bytes > 0 && !otp {
+        if command == c::WRITE_TO_BUFFER && cells.spec.geometry.buffer_bytes > 0 && !otp {
             let block = cells.block(addr)?;
             self.step = Step::Count { block: block.start };
             return Ok(());
@@ -220,13 +224,17 @@ impl Amd {
             return Err(Violation::Sequence("command cycle at the wrong address"));
         }
         match command {
-            0xA0 => self.step = Step::Program,
-            0xF0 => self.show = Show::Array,
-            0x90 if otp => self.step = Step::Exit,
-            0x90 => self.show = Show::Autoselect,
-            0x80 if !otp => self.step = Step::EraseSetup,
-            0x88 | 0x40 if cells.spec.otp.is_some() && !otp => {
-                self.show = if command == 0x88 { Show::SecuredSilicon } else { Show::LockRegister };
+            c::PROGRAM => self.step = Step::Program,
+            c::RESET => self.show = Show::Array,
+            c::EXIT if otp => self.step = Step::Exit,
+            c::AUTOSELECT => self.show = Show::Autoselect,
+            c::ERASE_SETUP if !otp => self.step = Step::EraseSetup,
+            c::ENTER_SECURED_SILICON | c::ENTER_LOCK_REGISTER if cells.spec.otp.is_some() && !otp => {
+                self.show = if command == c::ENTER_SECURED_SILICON {
+                    Show::SecuredSilicon
+                } else {
+                    Show::LockRegister
+                };
             }
             _ => return Err(Violation::UnknownCommand(command)),
         }
@@ -235,7 +243,7 @@ impl Amd {
 
     fn erase(cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
         match command {
-            0x30 => {
+            c::BLOCK_ERASE => {
                 let block = cells.block(addr)?;
                 cells.may_start(&block, Work::Erase)?;
                 if cells.locked[block.index as usize] {
@@ -244,7 +252,7 @@ impl Amd {
                 cells.erase(at, &block);
                 Ok(())
             }
-            0x10 if Self::is_unlock(cells, addr, false) => {
+            c::CHIP_ERASE if Self::is_unlock(cells, addr, false) => {
                 let whole = cells.block(0)?;
                 cells.may_start(&whole, Work::Erase)?;
                 if cells.locked.contains(&true) {
@@ -259,7 +267,7 @@ impl Amd {
 
     fn program(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
         check_word(cells, addr, data)?;
-        self.last_bit7 = data[0] & DQ7;
+        self.last_bit7 = data[0] & c::DQ7;
         if self.show == Show::SecuredSilicon {
             return cells.program_otp(at, addr as usize, data);
         }
@@ -290,11 +298,11 @@ impl Amd {
         if !self.load.full() {
             check_aligned(cells, addr, data)?;
             self.load.take(addr, data, cells.array.stores())?;
-            self.last_bit7 = data[data.len() - cells.width as usize] & DQ7;
+            self.last_bit7 = data[data.len() - cells.width as usize] & c::DQ7;
             self.step = Step::Load;
             return Ok(());
         }
-        if data[0] != 0x29 || data.len() > cells.width as usize {
+        if data[0] != c::BUFFER_CONFIRM || data.len() > cells.width as usize {
             return Err(Violation::Sequence("29h must follow the announced number of words"));
         }
         cells.may_start(&block, Work::Program)?;
@@ -309,7 +317,7 @@ impl Amd {
         if value & 1 == 0 {
             cells.otp.locked = true;
         }
-        self.last_bit7 = value & DQ7;
+        self.last_bit7 = value & c::DQ7;
         let time = cells.spec.timing.t_word_us.typ;
         cells.start(Work::Lock, at, time, false, 0..0);
         Ok(())
@@ -367,7 +375,7 @@ impl Amd {
             (_, Some(code)) => code,
             (2, _) => cells.locked[block.index as usize].into(),
             // DQ7: locked by the maker.
-            (3, _) => 0x19 | if otp.factory > 0 { u16::from(DQ7) } else { 0 },
+            (3, _) => 0x19 | if otp.factory > 0 { u16::from(c::DQ7) } else { 0 },
             _ => 0,
         })
     }
@@ -376,15 +384,15 @@ impl Amd {
     /// DQ3: the erase takes no further blocks.
     fn status(&mut self, cells: &Cells, at: Instant) -> u8 {
         self.toggle = !self.toggle;
-        let toggle = if self.toggle { DQ6 } else { 0 };
-        let failed = if cells.failed.is_some() { DQ5 } else { 0 };
+        let toggle = if self.toggle { c::DQ6 } else { 0 };
+        let failed = if cells.failed.is_some() { c::DQ5 } else { 0 };
         let work = cells.failed.or_else(|| cells.job.as_ref().map(|job| job.work));
         let rest = match work {
             Some(Work::Erase) => {
                 let open = cells.job.as_ref().is_some_and(|job| at < job.window);
-                if open { 0 } else { DQ3 }
+                if open { 0 } else { c::DQ3 }
             }
-            _ => !self.last_bit7 & DQ7,
+            _ => !self.last_bit7 & c::DQ7,
         };
         toggle | failed | rest
     }

@@ -5,6 +5,8 @@
 
 use super::amd::{check_aligned, check_word};
 use super::cells::{Cells, Work};
+use super::command::QUERY;
+use super::command::intel as c;
 use super::load::Load;
 use super::spec::LockScheme;
 use crate::violation::Violation;
@@ -39,14 +41,6 @@ enum Show {
     Query,
 }
 
-/// Status register bits.
-const READY: u8 = 0x80;
-const ERASE_SUSPENDED: u8 = 0x40;
-const ERASE_ERROR: u8 = 0x20;
-const PROGRAM_ERROR: u8 = 0x10;
-const PROGRAM_SUSPENDED: u8 = 0x04;
-const BLOCK_LOCKED: u8 = 0x02;
-
 /// Command interface of set 0001.
 #[derive(Clone, Debug)]
 pub(super) struct Intel {
@@ -66,8 +60,8 @@ impl Intel {
     /// Moves a failure of the array to the status register.
     pub(super) fn note_failure(&mut self, cells: &mut Cells) {
         match cells.failed.take() {
-            Some(Work::Erase) => self.errors |= ERASE_ERROR,
-            Some(Work::Program | Work::Lock) => self.errors |= PROGRAM_ERROR,
+            Some(Work::Erase) => self.errors |= c::ERASE_ERROR,
+            Some(Work::Program | Work::Lock) => self.errors |= c::PROGRAM_ERROR,
             None => {}
         }
     }
@@ -90,11 +84,11 @@ impl Intel {
         let command = data[0];
         if cells.busy(at) {
             return match command {
-                0x70 => {
+                c::READ_STATUS => {
                     self.show = Show::Status;
                     Ok(())
                 }
-                0xB0 => cells.suspend(at),
+                c::SUSPEND => cells.suspend(at),
                 _ => Err(Violation::Busy),
             };
         }
@@ -111,27 +105,29 @@ impl Intel {
 
     fn first(&mut self, cells: &mut Cells, at: Instant, addr: u32, command: u8) -> Result<(), Violation> {
         let step = match command {
-            0xFF => return self.mode(Show::Array),
-            0x70 => return self.mode(Show::Status),
-            0x90 => return self.mode(Show::Id),
-            0x98 => return self.mode(Show::Query),
-            0x50 => {
+            c::READ_ARRAY => return self.mode(Show::Array),
+            c::READ_STATUS => return self.mode(Show::Status),
+            c::READ_ID => return self.mode(Show::Id),
+            QUERY => return self.mode(Show::Query),
+            c::CLEAR_STATUS => {
                 self.errors = 0;
                 return Ok(());
             }
-            0xB0 => {
+            c::SUSPEND => {
                 self.show = Show::Status;
                 return cells.suspend(at);
             }
-            0xD0 => {
+            c::RESUME => {
                 self.show = Show::Status;
                 return cells.resume(at);
             }
-            0x40 | 0x10 => Step::Program,
-            0xE8 if cells.spec.geometry.buffer_bytes > 0 => Step::Count { block: cells.block(addr)?.start },
-            0x20 => Step::Erase { block: cells.block(addr)?.start },
-            0x60 if cells.spec.lock != LockScheme::None => Step::Lock,
-            0xC0 if cells.spec.otp.is_some() => Step::Protection,
+            c::PROGRAM | c::PROGRAM_OLD => Step::Program,
+            c::BUFFERED_PROGRAM if cells.spec.geometry.buffer_bytes > 0 => {
+                Step::Count { block: cells.block(addr)?.start }
+            }
+            c::BLOCK_ERASE => Step::Erase { block: cells.block(addr)?.start },
+            c::LOCK_SETUP if cells.spec.lock != LockScheme::None => Step::Lock,
+            c::PROGRAM_PROTECTION if cells.spec.otp.is_some() => Step::Protection,
             _ => return Err(Violation::UnknownCommand(command)),
         };
         if self.errors != 0 {
@@ -150,7 +146,7 @@ impl Intel {
     fn blocked(&mut self, cells: &Cells, block: u32, error: u8) -> bool {
         let locked = cells.locked[block as usize];
         if locked {
-            self.errors |= BLOCK_LOCKED | error;
+            self.errors |= c::BLOCK_LOCKED | error;
         }
         locked
     }
@@ -159,7 +155,7 @@ impl Intel {
         check_word(cells, addr, data)?;
         let block = cells.block(addr)?;
         cells.may_start(&block, Work::Program)?;
-        if self.blocked(cells, block.index, PROGRAM_ERROR) {
+        if self.blocked(cells, block.index, c::PROGRAM_ERROR) {
             return Ok(());
         }
         cells.program(at, addr, data, data.len() as u32, false)
@@ -186,11 +182,11 @@ impl Intel {
             self.step = Step::Load;
             return Ok(());
         }
-        if data[0] != 0xD0 || data.len() > cells.width as usize {
+        if data[0] != c::CONFIRM || data.len() > cells.width as usize {
             return Err(Violation::Sequence("D0h must follow the announced number of words"));
         }
         cells.may_start(&block, Work::Program)?;
-        if self.blocked(cells, block.index, PROGRAM_ERROR) {
+        if self.blocked(cells, block.index, c::PROGRAM_ERROR) {
             return Ok(());
         }
         cells.program(at, self.load.start, self.load.data(), self.load.len, true)
@@ -205,11 +201,11 @@ impl Intel {
         command: u8,
     ) -> Result<(), Violation> {
         let block = cells.block(addr)?;
-        if command != 0xD0 || block.start != named {
+        if command != c::CONFIRM || block.start != named {
             return Err(Violation::Sequence("20h must be followed by D0h in the same block"));
         }
         cells.may_start(&block, Work::Erase)?;
-        if !self.blocked(cells, block.index, ERASE_ERROR) {
+        if !self.blocked(cells, block.index, c::ERASE_ERROR) {
             cells.erase(at, &block);
         }
         Ok(())
@@ -221,11 +217,11 @@ impl Intel {
         let legacy = cells.spec.lock == LockScheme::Legacy;
         let timing = &cells.spec.timing;
         let time = match command {
-            0x01 => timing.t_lock_us,
-            0xD0 => timing.t_unlock_us,
+            c::LOCK => timing.t_lock_us,
+            c::CONFIRM => timing.t_unlock_us,
             _ => return Err(Violation::Sequence("60h must be followed by 01h or D0h")),
         };
-        let on = command == 0x01;
+        let on = command == c::LOCK;
         if legacy && !on {
             cells.locked.fill(false);
         } else {
@@ -254,7 +250,7 @@ impl Intel {
     }
 
     fn lock_address(cells: &Cells) -> Result<u32, Violation> {
-        let otp = cells.spec.otp.ok_or(Violation::UnknownCommand(0xC0))?;
+        let otp = cells.spec.otp.ok_or(Violation::UnknownCommand(c::PROGRAM_PROTECTION))?;
         Ok(cells.byte_address(otp.lock_word.into()))
     }
 
@@ -319,9 +315,9 @@ impl Intel {
 
     fn status(&self, cells: &Cells, at: Instant) -> u8 {
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
-        flag(!cells.busy(at), READY)
-            | flag(cells.suspended_erase.is_some(), ERASE_SUSPENDED)
-            | flag(cells.suspended_program.is_some(), PROGRAM_SUSPENDED)
+        flag(!cells.busy(at), c::READY)
+            | flag(cells.suspended_erase.is_some(), c::ERASE_SUSPENDED)
+            | flag(cells.suspended_program.is_some(), c::PROGRAM_SUSPENDED)
             | self.errors
     }
 }

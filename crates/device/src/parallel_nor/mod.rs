@@ -13,6 +13,7 @@ mod amd;
 mod bus;
 mod cells;
 mod chip;
+mod command;
 mod driver;
 mod erase_map;
 mod intel;

@@ -1,6 +1,7 @@
 //! A parallel NAND controller: a profile (data) that turns operations into time, and chips on its wires.
 
 use super::bus::{Address, Instr, NandBus, NandChip, NandError};
+use super::command as c;
 use super::timing::{BusTiming, DataInterface, Modes};
 use crate::oracle::PageTruth;
 use crate::power::Power;
@@ -202,7 +203,7 @@ impl<C: NandChip> NandController<C> {
     /// A command was taken: it may be the one in whose operation power goes.
     #[cold]
     fn count_operation(&mut self, opcode: u8) {
-        if !matches!(opcode, 0x10 | 0x15 | 0xD0) {
+        if !matches!(opcode, c::PROGRAM_CONFIRM | c::PROGRAM_CACHE | c::ERASE_CONFIRM) {
             return;
         }
         if let Some((start, end)) = self.chips.get(self.selected).and_then(NandChip::last_operation) {
@@ -248,7 +249,7 @@ impl<C: NandChip> NandController<C> {
 
     #[inline]
     fn command(&mut self, host: &mut Host, opcode: u8) -> Result<Before, NandError> {
-        self.cycles(host, self.timing.cycle, Phase::Command, command_name(opcode));
+        self.cycles(host, self.timing.cycle, Phase::Command, c::name(opcode));
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.command(host.now(), self.interface, opcode)?;
             self.note_work(host);
@@ -322,18 +323,28 @@ impl<C: NandChip> NandController<C> {
         host.wait_until(last, Resource::Cpu, Phase::Polling, "status polls");
         let mut status = [0];
         self.cycles(host, t.cycle, Phase::Polling, "70h");
-        self.chip_command(host, 0x70)?;
+        self.chip_command(host, c::STATUS)?;
         self.cycles(host, t.whr, Phase::Polling, "tWHR");
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.data_out(host.now(), self.interface, &mut status)?;
         }
         self.cycles(host, t.read(t.register_factor), Phase::Polling, "status");
         // Only reads go on to data; a program or an erase leaves the chip in status output.
-        if matches!(before, Before::Cmd(0x10 | 0x15 | 0x11 | 0xD0 | 0xD1 | 0xFF)) {
+        if matches!(
+            before,
+            Before::Cmd(
+                c::PROGRAM_CONFIRM
+                    | c::PROGRAM_CACHE
+                    | c::PROGRAM_QUEUE
+                    | c::ERASE_CONFIRM
+                    | c::ERASE_QUEUE
+                    | c::RESET
+            )
+        ) {
             return Ok(());
         }
         self.cycles(host, t.cycle, Phase::Polling, "00h");
-        self.chip_command(host, 0x00)
+        self.chip_command(host, c::READ)
     }
 
     fn chip_command(&mut self, host: &Host, opcode: u8) -> Result<(), NandError> {
@@ -354,7 +365,7 @@ impl<C: NandChip> NandController<C> {
         let t = &self.timing;
         let (turn, rule) = match before {
             Before::Ready => (t.rr, "tRR"),
-            Before::Cmd(0xE0) => (t.ccs, "tCCS"),
+            Before::Cmd(c::CHANGE_COLUMN_CONFIRM) => (t.ccs, "tCCS"),
             Before::Cmd(_) | Before::Addr(_) => (t.whr, "tWHR"),
             Before::Start | Before::Data => (Nanos::ZERO, ""),
         };
@@ -412,32 +423,6 @@ impl<C: NandChip> NandController<C> {
             host.spend(Resource::Controller, Phase::Controller, cost * further, "further operations");
         }
         self.bus.hold_until(host.now());
-    }
-}
-
-/// Names of command cycles in pictures.
-const fn command_name(opcode: u8) -> &'static str {
-    match opcode {
-        0x00 => "READ 00h",
-        0x05 => "RANDOM DATA OUT 05h",
-        0x10 => "PROGRAM 10h",
-        0x11 => "MULTI-PLANE 11h",
-        0x15 => "CACHE PROGRAM 15h",
-        0x30 => "READ 30h",
-        0x31 => "CACHE READ 31h",
-        0x3F => "CACHE READ END 3Fh",
-        0x60 => "ERASE 60h",
-        0x70 => "STATUS 70h",
-        0x80 => "PROGRAM 80h",
-        0x85 => "RANDOM DATA IN 85h",
-        0x90 => "READ ID 90h",
-        0xD0 => "ERASE D0h",
-        0xE0 => "RANDOM DATA OUT E0h",
-        0xEC => "READ PARAMETER PAGE ECh",
-        0xEE => "GET FEATURES EEh",
-        0xEF => "SET FEATURES EFh",
-        0xFF => "RESET FFh",
-        _ => "command",
     }
 }
 

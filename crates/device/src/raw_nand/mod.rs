@@ -13,6 +13,7 @@
 pub mod address;
 pub mod bus;
 pub mod chip;
+mod command;
 pub mod controller;
 pub mod driver;
 pub mod mlc;

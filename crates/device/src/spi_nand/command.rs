@@ -34,6 +34,10 @@ pub(super) const ECC_ENABLE: u8 = 1 << 4;
 pub(super) const OTP_ENABLE: u8 = 1 << 6;
 /// Configuration: the user OTP pages are locked, or are to be locked by the next PROGRAM EXECUTE.
 pub(super) const OTP_LOCK: u8 = 1 << 7;
+/// Winbond W25NxxKV: bits corrected, in bits 7:4.
+pub(super) const WINBOND_ECC_STATUS: u8 = 0x30;
+/// GigaDevice Q5: one less than the bits corrected, in bits 5:4.
+pub(super) const GIGADEVICE_ECC_STATUS: u8 = 0xF0;
 /// Status register.
 pub(super) const STATUS: u8 = 0xC0;
 /// Status: operation in progress.

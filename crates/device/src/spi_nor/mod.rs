@@ -4,6 +4,7 @@
 
 pub mod check;
 pub mod chip;
+mod command;
 pub mod driver;
 pub mod sfdp;
 pub mod spec;

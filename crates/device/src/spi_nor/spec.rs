@@ -1,5 +1,6 @@
 //! A SPI NOR part as data: the `[chip]` table of its part file.
 
+use super::command::{issi, winbond};
 use crate::spi::{CmdExt, Mode, Variant};
 use crate::units::{self, TypMaxUs};
 use floatgate_media::sfdp::OctalSequence;
@@ -345,23 +346,21 @@ impl SecurityFamily {
     /// Commands that read, program and erase.
     pub(crate) const fn commands(self) -> [u8; 3] {
         match self {
-            Self::Winbond => [0x48, 0x42, 0x44],
-            Self::Issi => [0x68, 0x62, 0x64],
+            Self::Winbond => [winbond::READ_SECURITY, winbond::PROGRAM_SECURITY, winbond::ERASE_SECURITY],
+            Self::Issi => [issi::READ_ROW, issi::PROGRAM_ROW, issi::ERASE_ROW],
         }
     }
 
     /// Commands that read and write the lock bits.
     pub(crate) const fn lock_commands(self) -> [u8; 2] {
         match self {
-            Self::Winbond => [0x35, 0x31],
-            Self::Issi => [0x48, 0x42],
+            Self::Winbond => [winbond::READ_STATUS_2, winbond::WRITE_STATUS_2],
+            Self::Issi => [issi::READ_FUNCTION, issi::WRITE_FUNCTION],
         }
     }
 }
 
-/// READ UNIQUE ID.
-pub(crate) const UNIQUE_ID: u8 = 0x4B;
-/// Its dummy cycles; in four-byte address mode there are eight more, in place of the fourth address byte.
+/// Dummy cycles of READ UNIQUE ID; in four-byte address mode there are eight more, in place of the fourth address byte.
 pub(crate) const UNIQUE_ID_DUMMY: u8 = 32;
 
 /// Block protection: BP = n protects `unit << (n - 1)` bytes at the end of the chip, or at its start when TB is set.

@@ -2,6 +2,7 @@
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
+use crate::parallel_nor::command::{amd, intel};
 use crate::parallel_nor::erase_map::EraseBlock;
 use crate::spi::PollPlan;
 use floatgate_mtd::device::{check_aligned, check_range};
@@ -35,7 +36,7 @@ impl<B: NorMem> CfiDriver<B> {
         let (mut after, mut blocks) = (addr + u64::from(block.len), 1);
         while after < addr + len {
             let Some(block) = self.map.at(after as u32) else { break };
-            if let Err(refused) = self.command(block.start, 0x30) {
+            if let Err(refused) = self.command(block.start, amd::BLOCK_ERASE) {
                 // The blocks before it are being erased.
                 self.finish(addr as u32, self.erase_plan(blocks), ErrorKind::EraseFailed)?;
                 return Err(refused);
@@ -48,13 +49,13 @@ impl<B: NorMem> CfiDriver<B> {
 
     pub(super) fn start_erase(&mut self, block: &EraseBlock) -> Result<(), Error> {
         if self.is_amd() {
-            self.unlocked(0x80)?;
+            self.unlocked(amd::ERASE_SETUP)?;
             self.unlock()?;
-            return self.command(block.start, 0x30);
+            return self.command(block.start, amd::BLOCK_ERASE);
         }
         self.shows_status = true;
-        self.command(block.start, 0x20)?;
-        self.command(block.start, 0xD0)
+        self.command(block.start, intel::BLOCK_ERASE)?;
+        self.command(block.start, intel::CONFIRM)
     }
 
     /// The first look comes after half the typical time, the others at each tick. (Set 0001 also looks at once, which
@@ -66,8 +67,8 @@ impl<B: NorMem> CfiDriver<B> {
     }
 
     fn erase_chip(&mut self) -> Result<(), Error> {
-        self.unlocked(0x80)?;
-        self.unlocked(0x10)?;
+        self.unlocked(amd::ERASE_SETUP)?;
+        self.unlocked(amd::CHIP_ERASE)?;
         let half = Nanos::from_ns(self.times.erase.0.as_ns() / 2);
         let plan = self.plan(half, self.options.tick_us, self.times.chip_erase.1);
         self.finish(0, plan, ErrorKind::EraseFailed)
@@ -78,7 +79,7 @@ impl<B: NorMem> CfiDriver<B> {
     /// # Errors
     /// `Unsupported` with command set 0002, whose protection is the board's business; `OutOfRange`, `Misaligned`.
     pub fn lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.change_locks(now, addr, len, 0x01)
+        self.change_locks(now, addr, len, intel::LOCK)
     }
 
     /// Unlocks the blocks in `[addr, addr + len)` (command set 0001). Chips with legacy lock bits clear all of them.
@@ -86,7 +87,7 @@ impl<B: NorMem> CfiDriver<B> {
     /// # Errors
     /// As [`CfiDriver::lock`].
     pub fn unlock_blocks(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.change_locks(now, addr, len, 0xD0)
+        self.change_locks(now, addr, len, intel::CONFIRM)
     }
 
     fn change_locks(&mut self, now: Instant, addr: u64, len: u64, command: u8) -> Result<Done, Error> {
@@ -99,7 +100,7 @@ impl<B: NorMem> CfiDriver<B> {
         let mut next = addr;
         while let Some(block) = self.map.at(next as u32).filter(|_| next < addr + len) {
             self.shows_status = true;
-            self.command(block.start, 0x60)?;
+            self.command(block.start, intel::LOCK_SETUP)?;
             self.command(block.start, command)?;
             let plan = self.plan(Nanos::ZERO, Nanos::from_us(1), self.times.erase.1);
             self.finish(block.start, plan, ErrorKind::ProgramFailed)?;

@@ -11,6 +11,7 @@ mod suspend;
 pub use probe::{Identity, ProbeError};
 
 use super::bus::{NorController, NorMem};
+use super::command::{amd, intel};
 use super::erase_map::EraseMap;
 use super::spec::CommandSet;
 use crate::host::HostProfile;
@@ -169,22 +170,26 @@ impl<B: NorMem> CfiDriver<B> {
 
     /// Command set 0002: both unlock cycles, then `command` at the first one's address.
     fn unlocked(&mut self, command: u8) -> Result<(), Error> {
-        let first = self.at(0x555);
+        let first = self.at(amd::UNLOCK_1_AT);
         self.unlock()?;
         self.command(first, command)
     }
 
     fn unlock(&mut self) -> Result<(), Error> {
         // In byte mode the address pattern goes on alternating in A-1: AAAh, 555h.
-        let second = if self.stride == 2 && self.bus.word_bytes() == 1 { 0x555 } else { self.at(0x2AA) };
-        self.command(self.at(0x555), 0xAA)?;
-        self.command(second, 0x55)
+        let second = if self.stride == 2 && self.bus.word_bytes() == 1 {
+            amd::UNLOCK_2_AT_BYTE
+        } else {
+            self.at(amd::UNLOCK_2_AT)
+        };
+        self.command(self.at(amd::UNLOCK_1_AT), amd::UNLOCK_1)?;
+        self.command(second, amd::UNLOCK_2)
     }
 
     /// Makes the chip show its array.
     fn show_array(&mut self) -> Result<(), Error> {
         if self.shows_status {
-            self.command(0, 0xFF)?;
+            self.command(0, intel::READ_ARRAY)?;
             self.shows_status = false;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
+use crate::parallel_nor::command::{amd, intel};
 use floatgate_mtd::device::check_range;
 use floatgate_mtd::{Error, ErrorKind, OtpArea, OtpRegion};
 
@@ -39,7 +40,7 @@ impl<B: NorMem> CfiDriver<B> {
         let mut word = [0; 2];
         let width = self.bus.word_bytes() as usize;
         if self.is_amd() {
-            self.unlocked(0x40)?;
+            self.unlocked(amd::ENTER_LOCK_REGISTER)?;
             self.fetch(0, &mut word[..width])?;
             self.leave_set()?;
             return Ok(word[0] & 1 == 0);
@@ -51,22 +52,26 @@ impl<B: NorMem> CfiDriver<B> {
     }
 
     fn enter_otp(&mut self) -> Result<(), Error> {
-        if self.is_amd() { self.unlocked(0x88) } else { self.command(0, 0x90) }
+        if self.is_amd() {
+            self.unlocked(amd::ENTER_SECURED_SILICON)
+        } else {
+            self.command(0, intel::READ_ID)
+        }
     }
 
     fn leave_otp(&mut self) -> Result<(), Error> {
         if self.is_amd() {
-            self.unlocked(0x90)?;
-            return self.command(0, 0x00);
+            self.unlocked(amd::EXIT)?;
+            return self.command(0, amd::EXIT_CONFIRM);
         }
         self.shows_status = false;
-        self.command(0, 0xFF)
+        self.command(0, intel::READ_ARRAY)
     }
 
     /// Leaves the lock register set of set 0002.
     fn leave_set(&mut self) -> Result<(), Error> {
-        self.command(0, 0x90)?;
-        self.command(0, 0x00)
+        self.command(0, amd::EXIT)?;
+        self.command(0, amd::EXIT_CONFIRM)
     }
 
     pub(super) fn read_otp(&mut self, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
@@ -105,10 +110,10 @@ impl<B: NorMem> CfiDriver<B> {
         let to = self.otp_address(OtpArea::User, addr);
         if self.is_amd() {
             self.enter_otp()?;
-            self.unlocked(0xA0)?;
+            self.unlocked(amd::PROGRAM)?;
         } else {
             self.shows_status = true;
-            self.command(to, 0xC0)?;
+            self.command(to, intel::PROGRAM_PROTECTION)?;
         }
         let outcome = self
             .load(to, word)
@@ -127,15 +132,15 @@ impl<B: NorMem> CfiDriver<B> {
         let width = self.bus.word_bytes() as usize;
         let plan = self.program_plan(false);
         if self.is_amd() {
-            self.unlocked(0x40)?;
-            self.command(0, 0xA0)?;
+            self.unlocked(amd::ENTER_LOCK_REGISTER)?;
+            self.command(0, amd::PROGRAM)?;
             self.load(0, &[0xFE, 0xFF][..width])?;
             self.finish(0, plan, ErrorKind::ProgramFailed)?;
             return self.leave_set();
         }
         let at = self.at(self.identity.otp_lock_word);
         self.shows_status = true;
-        self.command(at, 0xC0)?;
+        self.command(at, intel::PROGRAM_PROTECTION)?;
         self.load(at, &[0xFD, 0xFF][..width])?;
         self.finish(at, plan, ErrorKind::ProgramFailed)?;
         self.leave_otp()

@@ -3,6 +3,7 @@
 use super::{CfiDriver, Options, Times};
 use crate::host::HostProfile;
 use crate::parallel_nor::bus::NorMem;
+use crate::parallel_nor::command::{QUERY, QUERY_AT, amd, intel};
 use crate::parallel_nor::erase_map::EraseMap;
 use crate::parallel_nor::spec::CommandSet;
 use crate::timeline::Host;
@@ -116,10 +117,10 @@ impl<B: NorMem> CfiDriver<B> {
             return Ok(());
         }
         for block in self.map.within(0, self.map.size()) {
-            self.bus.command(&mut self.host, block.start, 0x60)?;
-            self.bus.command(&mut self.host, block.start, 0xD0)?;
+            self.bus.command(&mut self.host, block.start, intel::LOCK_SETUP)?;
+            self.bus.command(&mut self.host, block.start, intel::CONFIRM)?;
         }
-        self.bus.command(&mut self.host, 0, 0xFF)
+        self.bus.command(&mut self.host, 0, intel::READ_ARRAY)
     }
 }
 
@@ -129,10 +130,10 @@ fn read_query<B: NorMem>(bus: &mut B, host: &mut Host) -> Result<(BusView, Vec<u
         if bus.word_bytes() == 2 { &[BusView::X16] } else { &[BusView::X16AsX8, BusView::X8] };
     for &view in views {
         // Without knowing the chip, both resets are tried; one of them it does not know.
-        for reset in [0xF0, 0xFF] {
+        for reset in [amd::RESET, intel::READ_ARRAY] {
             let _ = bus.command(host, 0, reset);
         }
-        if bus.command(host, view.offset(0x55) as u32, 0x98).is_err() {
+        if bus.command(host, view.offset(QUERY_AT as usize) as u32, QUERY).is_err() {
             continue;
         }
         let mut bytes = vec![0; view.offset(QUERY_DEVICE_ADDRESSES)];
@@ -195,9 +196,9 @@ fn identify_intel<B: NorMem>(
     host: &mut Host,
     mut found: Identity,
 ) -> Result<Identity, ProbeError> {
-    bus.command(host, 0, 0x90)?;
+    bus.command(host, 0, intel::READ_ID)?;
     found.id = vec![code(bus, host, found.view, 0)?, code(bus, host, found.view, 1)?];
-    bus.command(host, 0, 0xFF)?;
+    bus.command(host, 0, intel::READ_ARRAY)?;
     found.command_set = CommandSet::Intel;
     if let Some(Extended::Intel { table, protection, .. }) = &found.cfi.extended {
         found.erase_suspend = table.features & 1 << 1 != 0;
@@ -218,9 +219,15 @@ fn identify_amd<B: NorMem>(
     mut found: Identity,
 ) -> Result<Identity, ProbeError> {
     let view = found.view;
-    let first = view.offset(0x555) as u32;
-    let second = if view == BusView::X16AsX8 { 0x555 } else { view.offset(0x2AA) as u32 };
-    for (addr, command) in [(0, 0xF0), (first, 0xAA), (second, 0x55), (first, 0x90)] {
+    let first = view.offset(amd::UNLOCK_1_AT as usize) as u32;
+    let second = if view == BusView::X16AsX8 {
+        amd::UNLOCK_2_AT_BYTE
+    } else {
+        view.offset(amd::UNLOCK_2_AT as usize) as u32
+    };
+    for (addr, command) in
+        [(0, amd::RESET), (first, amd::UNLOCK_1), (second, amd::UNLOCK_2), (first, amd::AUTOSELECT)]
+    {
         bus.command(host, addr, command)?;
     }
     found.id = vec![code(bus, host, view, 0)?, code(bus, host, view, 1)?];
@@ -229,7 +236,7 @@ fn identify_amd<B: NorMem>(
         found.id.extend([code(bus, host, view, 0x0E)?, code(bus, host, view, 0x0F)?]);
     }
     let by_maker = code(bus, host, view, 3)? & 0x80 != 0;
-    bus.command(host, 0, 0xF0)?;
+    bus.command(host, 0, amd::RESET)?;
     if let Some(Extended::Amd { table, .. }) = &found.cfi.extended {
         found.erase_suspend = table.base.erase_suspend > 0;
         found.program_suspend = table.program_suspend.is_some_and(|p| p > 0);

@@ -2,20 +2,9 @@
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
+use crate::parallel_nor::command::{amd, intel};
 use crate::spi::PollPlan;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
-
-/// Command set 0002: toggles while the chip works.
-const DQ6: u8 = 0x40;
-/// Command set 0002: the operation took longer than it may.
-const DQ5: u8 = 0x20;
-
-/// Command set 0001: ready.
-const SR_READY: u8 = 0x80;
-const SR_ERASE_ERROR: u8 = 0x20;
-const SR_PROGRAM_ERROR: u8 = 0x10;
-const SR_VPP_LOW: u8 = 0x08;
-const SR_LOCKED: u8 = 0x02;
 
 impl<B: NorMem> CfiDriver<B> {
     /// Programs `data` in pieces that lie in one buffer line each.
@@ -66,26 +55,26 @@ impl<B: NorMem> CfiDriver<B> {
         let words = data.len() as u32 / word;
         match (self.is_amd(), buffered) {
             (true, false) => {
-                self.unlocked(0xA0)?;
+                self.unlocked(amd::PROGRAM)?;
                 self.load(addr, data)?;
             }
             (true, true) => {
                 self.unlock()?;
-                self.command(addr, 0x25)?;
-                self.load_buffer(addr, words, data, 0x29)?;
+                self.command(addr, amd::WRITE_TO_BUFFER)?;
+                self.load_buffer(addr, words, data, amd::BUFFER_CONFIRM)?;
             }
             (false, false) => {
                 self.shows_status = true;
-                self.command(addr, 0x40)?;
+                self.command(addr, intel::PROGRAM)?;
                 self.load(addr, data)?;
             }
             (false, true) => {
                 self.shows_status = true;
-                self.command(addr, 0xE8)?;
-                if self.status(addr)? & SR_READY == 0 {
+                self.command(addr, intel::BUFFERED_PROGRAM)?;
+                if self.status(addr)? & intel::READY == 0 {
                     return self.fail(ErrorKind::Timeout, addr);
                 }
-                self.load_buffer(addr, words, data, 0xD0)?;
+                self.load_buffer(addr, words, data, intel::CONFIRM)?;
             }
         }
         Ok(self.program_plan(buffered))
@@ -115,12 +104,12 @@ impl<B: NorMem> CfiDriver<B> {
 
     /// Two reads that agree in DQ6: done. If they differ and DQ5 is set, two further ones decide.
     fn verdict_amd(&mut self, addr: u32, failure: ErrorKind) -> Result<(), Error> {
-        let toggles = |a: u8, b: u8| (a ^ b) & DQ6 != 0;
+        let toggles = |a: u8, b: u8| (a ^ b) & amd::DQ6 != 0;
         let (first, second) = (self.status(addr)?, self.status(addr)?);
         if !toggles(first, second) {
             return Ok(());
         }
-        if second & DQ5 == 0 {
+        if second & amd::DQ5 == 0 {
             return self.fail(ErrorKind::Timeout, addr);
         }
         let (third, fourth) = (self.status(addr)?, self.status(addr)?);
@@ -128,20 +117,20 @@ impl<B: NorMem> CfiDriver<B> {
             return Ok(());
         }
         // The write-to-buffer abort reset works after any failure.
-        self.unlocked(0xF0)?;
+        self.unlocked(amd::RESET)?;
         self.fail(failure, addr)
     }
 
     fn verdict_intel(&mut self, addr: u32, failure: ErrorKind) -> Result<(), Error> {
         let status = self.status(addr)?;
-        if status & SR_READY == 0 {
+        if status & intel::READY == 0 {
             return self.fail(ErrorKind::Timeout, addr);
         }
-        if status & (SR_ERASE_ERROR | SR_PROGRAM_ERROR | SR_VPP_LOW | SR_LOCKED) == 0 {
+        if status & (intel::ERASE_ERROR | intel::PROGRAM_ERROR | intel::VPP_LOW | intel::BLOCK_LOCKED) == 0 {
             return Ok(());
         }
-        self.command(addr, 0x50)?;
-        let locked = status & (SR_LOCKED | SR_VPP_LOW) != 0;
+        self.command(addr, intel::CLEAR_STATUS)?;
+        let locked = status & (intel::BLOCK_LOCKED | intel::VPP_LOW) != 0;
         self.fail(if locked { ErrorKind::WriteProtected } else { failure }, addr)
     }
 }

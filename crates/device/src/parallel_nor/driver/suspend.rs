@@ -2,6 +2,7 @@
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
+use crate::parallel_nor::command::{amd, intel};
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, Mtd, Nanos};
 
@@ -91,14 +92,14 @@ impl<B: NorMem> CfiDriver<B> {
     fn suspend_read_resume(&mut self, (addr, buf): (u64, &mut [u8])) -> Result<(), Error> {
         self.profile.call(&mut self.host);
         let at = addr as u32;
-        self.command(at, 0xB0)?;
+        self.command(at, if self.is_amd() { amd::SUSPEND } else { intel::SUSPEND })?;
         self.shows_status = !self.is_amd();
         let plan = self.plan(Nanos::ZERO, Nanos::from_us(1), SUSPEND_TIMEOUT);
         self.finish(at, plan, ErrorKind::Timeout)?;
         self.show_array()?;
         let outcome = self.fetch(at, buf);
         // When the operation had ended before the suspend, the chip takes this for nothing.
-        self.command(at, if self.is_amd() { 0x30 } else { 0xD0 })?;
+        self.command(at, if self.is_amd() { amd::RESUME } else { intel::RESUME })?;
         self.shows_status = !self.is_amd();
         outcome
     }

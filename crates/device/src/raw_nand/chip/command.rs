@@ -3,6 +3,7 @@
 use super::lun::Queue;
 use super::{Output, RawNand};
 use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::command as c;
 use crate::raw_nand::timing::{BusTiming, DataInterface, T_FEAT};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
@@ -83,7 +84,7 @@ impl RawNand {
         interface: DataInterface,
         opcode: u8,
     ) -> Result<(), Violation> {
-        if opcode == 0xFF {
+        if opcode == c::RESET {
             self.reset(at);
             return Ok(());
         }
@@ -95,10 +96,10 @@ impl RawNand {
         match self.step {
             Step::Idle => self.first_command(at, timing, opcode),
             Step::Wants(Wants::Read) => self.after_bare_00(at, timing, opcode),
-            Step::Wants(Wants::Parameter) if opcode == 0x16 => self.apply_parameters(),
+            Step::Wants(Wants::Parameter) if opcode == c::APPLY_PARAMETERS => self.apply_parameters(),
             Step::Wants(_) => Err(Violation::Sequence("address cycles are missing")),
             Step::ReadAt(row, column) => self.confirm_read(at, timing, opcode, row, column),
-            Step::ColumnAt(column) if opcode == 0xE0 => {
+            Step::ColumnAt(column) if opcode == c::CHANGE_COLUMN_CONFIRM => {
                 self.column = column;
                 self.step = Step::Idle;
                 self.hold_data(at + timing.ccs, "data before tCCS was over");
@@ -113,7 +114,7 @@ impl RawNand {
     /// 00h without address ends status output, and on small pages chooses where a program begins; the command after it
     /// begins a sequence of its own.
     fn after_bare_00(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
-        if matches!(opcode, 0x30 | 0x32 | 0x35) {
+        if matches!(opcode, c::READ_CONFIRM | c::READ_QUEUE | c::READ_COPYBACK) {
             return Err(Violation::Sequence("address cycles are missing"));
         }
         self.step = Step::Idle;
@@ -122,16 +123,20 @@ impl RawNand {
 
     fn first_command(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
         match opcode {
-            0x70 => {
+            c::STATUS => {
                 self.show_status();
                 self.hold_data(at + timing.whr, "data before tWHR was over");
                 Ok(())
             }
-            0x78 if self.spec.onfi.is_some() || self.spec.jedec.is_some() || self.luns.len() > 1 => {
+            c::STATUS_ENHANCED
+                if self.spec.onfi.is_some() || self.spec.jedec.is_some() || self.luns.len() > 1 =>
+            {
                 self.step = Step::Wants(Wants::StatusEnhanced);
                 Ok(())
             }
-            0x31 | 0x3F if self.spec.read_cache => self.cached_read(at, timing, opcode == 0x31),
+            c::READ_CACHE | c::READ_CACHE_END if self.spec.read_cache => {
+                self.cached_read(at, timing, opcode == c::READ_CACHE)
+            }
             _ => self.begin(at, opcode),
         }
     }
@@ -140,24 +145,30 @@ impl RawNand {
     fn begin(&mut self, at: Instant, opcode: u8) -> Result<(), Violation> {
         let small = self.spec.geometry.small_page();
         let (wants, kind) = match opcode {
-            0x00 => (Wants::Read, Kind::Read),
-            0x01 | 0x50 if small => (Wants::Read, Kind::Read),
-            0x05 if !small => (Wants::Column, Kind::Read),
-            0x06 if self.spec.multi_plane => (Wants::ColumnOfPlane, Kind::Read),
-            0x80 => (Wants::Program, Kind::Program),
-            0x81 if self.spec.multi_plane => (Wants::Program, Kind::Program),
-            0x85 if self.spec.copyback => (Wants::CopybackProgram, Kind::Program),
-            0x60 => (Wants::Erase, Kind::Erase),
-            0x90 => (Wants::Id, Kind::Other),
-            0xEC if self.spec.onfi.is_some() || self.spec.jedec.is_some() => {
+            c::READ => (Wants::Read, Kind::Read),
+            c::READ_SECOND_HALF | c::READ_OOB if small => (Wants::Read, Kind::Read),
+            c::CHANGE_COLUMN if !small => (Wants::Column, Kind::Read),
+            c::CHANGE_COLUMN_ENHANCED if self.spec.multi_plane => (Wants::ColumnOfPlane, Kind::Read),
+            c::PROGRAM => (Wants::Program, Kind::Program),
+            c::PROGRAM_NEXT_PLANE if self.spec.multi_plane => (Wants::Program, Kind::Program),
+            c::CHANGE_WRITE_COLUMN if self.spec.copyback => (Wants::CopybackProgram, Kind::Program),
+            c::ERASE => (Wants::Erase, Kind::Erase),
+            c::READ_ID => (Wants::Id, Kind::Other),
+            c::READ_PARAMETER_PAGE if self.spec.onfi.is_some() || self.spec.jedec.is_some() => {
                 (Wants::ParameterPage, Kind::Other)
             }
-            0xED if self.spec.onfi.is_some() || self.spec.jedec.is_some() => (Wants::UniqueId, Kind::Other),
-            0xEE if self.spec.features.get => (Wants::GetFeature, Kind::Other),
-            0xEF if self.spec.features.set => (Wants::SetFeature, Kind::Other),
-            0xD4 if self.spec.features.get && self.luns.len() > 1 => (Wants::GetLunFeature, Kind::Other),
-            0xD5 if self.spec.features.set && self.luns.len() > 1 => (Wants::SetLunFeature, Kind::Other),
-            0x36 if self.has_retry_registers() => {
+            c::READ_UNIQUE_ID if self.spec.onfi.is_some() || self.spec.jedec.is_some() => {
+                (Wants::UniqueId, Kind::Other)
+            }
+            c::GET_FEATURES if self.spec.features.get => (Wants::GetFeature, Kind::Other),
+            c::SET_FEATURES if self.spec.features.set => (Wants::SetFeature, Kind::Other),
+            c::LUN_GET_FEATURES if self.spec.features.get && self.luns.len() > 1 => {
+                (Wants::GetLunFeature, Kind::Other)
+            }
+            c::LUN_SET_FEATURES if self.spec.features.set && self.luns.len() > 1 => {
+                (Wants::SetLunFeature, Kind::Other)
+            }
+            c::SET_PARAMETERS if self.has_retry_registers() => {
                 self.begin_parameters();
                 (Wants::Parameter, Kind::Other)
             }
@@ -166,9 +177,9 @@ impl RawNand {
         self.admit(at, kind)?;
         self.step = Step::Wants(wants);
         match opcode {
-            0x00 => self.enter_read(0),
-            0x01 => self.enter_read(self.spec.geometry.page_bytes / 2),
-            0x50 => self.enter_read(self.spec.geometry.page_bytes),
+            c::READ => self.enter_read(0),
+            c::READ_SECOND_HALF => self.enter_read(self.spec.geometry.page_bytes / 2),
+            c::READ_OOB => self.enter_read(self.spec.geometry.page_bytes),
             _ => {}
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::Output;
 use super::RawNand;
 use super::command::{Step, Wants};
-use super::lun::TIMING_MODE;
+use crate::raw_nand::command as c;
 use crate::raw_nand::timing::{BusTiming, DataInterface};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
@@ -71,7 +71,7 @@ impl RawNand {
 
     /// A timing mode that the chip lacks, or cannot set at all, is ignored, as silicon does.
     fn takes_effect(&self, feature: u8, first: u8) -> bool {
-        if feature != TIMING_MODE {
+        if feature != c::TIMING_MODE {
             return true;
         }
         let known = match DataInterface::from_feature(first) {
@@ -83,7 +83,7 @@ impl RawNand {
     }
 
     fn apply(&mut self, feature: u8, first: u8) {
-        if feature == TIMING_MODE {
+        if feature == c::TIMING_MODE {
             self.interface = DataInterface::from_feature(first).unwrap_or(self.interface);
         }
         if self.spec.otp.is_some_and(|otp| otp.feature == feature) {

@@ -4,6 +4,7 @@ use super::command::Step;
 use super::{Output, RawNand};
 use crate::cells::random::Stream;
 use crate::nand::onfi_endurance;
+use crate::raw_nand::command as c;
 use crate::raw_nand::spec::{BadSpec, JedecSpec, OnfiSpec, RawNandSpec};
 use crate::raw_nand::timing::BusTiming;
 use crate::violation::Violation;
@@ -13,12 +14,6 @@ use floatgate_media::onfi::{
 };
 use floatgate_media::{AddressCycles, Text};
 use floatgate_mtd::{Instant, Nanos};
-
-/// Address of the ONFI page and signature (ONFI 4.2 section 5.4).
-const ONFI_PAGE: u8 = 0x00;
-const ONFI_SIGNATURE: u8 = 0x20;
-/// Address of the JEDEC page and signature (JESD230).
-const JEDEC: u8 = 0x40;
 
 /// All copies of the parameter pages, as READ PARAMETER PAGE gives them.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +31,8 @@ impl ParameterPages {
 
     fn at(&self, address: u8) -> &[u8] {
         match address {
-            ONFI_PAGE => &self.onfi,
-            JEDEC => &self.jedec,
+            c::ONFI_PAGE => &self.onfi,
+            c::JEDEC => &self.jedec,
             _ => &[],
         }
     }
@@ -287,9 +282,9 @@ impl RawNand {
     fn byte_at(&self, position: usize) -> u8 {
         let from = |bytes: &[u8]| bytes.get(position).copied().unwrap_or(0);
         match self.output {
-            Output::Id(0) => self.spec.id[position % self.spec.id.len()],
-            Output::Id(ONFI_SIGNATURE) if self.spec.onfi.is_some() => from(b"ONFI"),
-            Output::Id(JEDEC) if self.spec.jedec.is_some() => from(b"JEDEC"),
+            Output::Id(c::MAKER_ID) => self.spec.id[position % self.spec.id.len()],
+            Output::Id(c::ONFI_SIGNATURE) if self.spec.onfi.is_some() => from(b"ONFI"),
+            Output::Id(c::JEDEC) if self.spec.jedec.is_some() => from(b"JEDEC"),
             Output::ParameterPage(address) => from(self.parameter_pages.at(address)),
             // Sixteen copies, each followed by its complement (ONFI 4.2 section 5.8).
             Output::UniqueId => {

@@ -1,5 +1,6 @@
 //! The state of one LUN: registers, busy times, results, features.
 
+use super::super::command as c;
 use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
 use super::power::Operation;
 use floatgate_mtd::Instant;
@@ -99,12 +100,9 @@ impl Load {
 #[derive(Clone, Debug)]
 pub(super) struct Features(Vec<(u8, [u8; 4])>);
 
-/// Feature address of the timing mode (ONFI 4.2 table 5-1).
-pub(super) const TIMING_MODE: u8 = 0x01;
-
 impl Features {
     fn new(spec: &RawNandSpec) -> Self {
-        let mut known = vec![(TIMING_MODE, [0; 4])];
+        let mut known = vec![(c::TIMING_MODE, [0; 4])];
         known.extend(spec.otp.map(|otp| (otp.feature, [0; 4])));
         let retry = spec.read_retry.as_ref().filter(|retry| retry.kind == RetryKind::Feature);
         known.extend(retry.map(|retry| (retry.feature, [0; 4])));

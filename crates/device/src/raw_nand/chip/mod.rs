@@ -26,6 +26,7 @@ pub use faults::BlockFaults;
 
 use super::address::{RowAddress, RowMap};
 use super::bus::{NandChip, Work};
+use super::command as c;
 use super::mlc::ProgramTimes;
 use super::spec::{BadSpec, RawNandSpec, RetryKind};
 use super::timing::DataInterface;
@@ -285,12 +286,15 @@ impl RawNand {
     fn status(&self, at: Instant) -> u8 {
         let lun = self.lun();
         let (ready, idle) = (at >= lun.ready, at >= lun.array_ready);
-        u8::from(lun.fail && idle)
-            | u8::from(lun.fail_before && ready) << 1
-            | u8::from(lun.rewrite && idle) << 3
-            | u8::from(idle) << 5
-            | u8::from(ready) << 6
-            | u8::from(!self.all_locked()) << 7
+        let bits = [
+            (lun.fail && idle, c::FAIL),
+            (lun.fail_before && ready, c::FAIL_BEFORE),
+            (lun.rewrite && idle, c::REWRITE),
+            (idle, c::ARRAY_READY),
+            (ready, c::READY),
+            (!self.all_locked(), c::NOT_PROTECTED),
+        ];
+        bits.iter().fold(0, |status, (is_set, bit)| if *is_set { status | bit } else { status })
     }
 
     fn plane_of(&self, at: RowAddress) -> u8 {

@@ -6,6 +6,7 @@ use super::lun::{Queue, Register};
 use super::power::Cut;
 use crate::cells::Outcome;
 use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::command as c;
 use crate::raw_nand::spec::PLANES_MAX;
 use crate::raw_nand::timing::BusTiming;
 use crate::violation::Violation;
@@ -80,10 +81,14 @@ impl RawNand {
         opcode: u8,
     ) -> Result<(), Violation> {
         match opcode {
-            0x10 => self.program(at, timing, false),
-            0x15 if self.spec.program_cache && !self.otp.visible() => self.program(at, timing, true),
-            0x11 if self.spec.multi_plane && !self.otp.visible() => self.queue_program(at, timing),
-            0x85 if !self.spec.geometry.small_page() => {
+            c::PROGRAM_CONFIRM => self.program(at, timing, false),
+            c::PROGRAM_CACHE if self.spec.program_cache && !self.otp.visible() => {
+                self.program(at, timing, true)
+            }
+            c::PROGRAM_QUEUE if self.spec.multi_plane && !self.otp.visible() => {
+                self.queue_program(at, timing)
+            }
+            c::CHANGE_WRITE_COLUMN if !self.spec.geometry.small_page() => {
                 self.step = Step::Wants(Wants::ColumnIn);
                 return Ok(());
             }
@@ -195,17 +200,17 @@ impl RawNand {
         row: RowAddress,
     ) -> Result<(), Violation> {
         match opcode {
-            0xD0 => {
+            c::ERASE_CONFIRM => {
                 self.queue_row(row, Queue::Erases)?;
                 self.erase(at, timing);
                 self.step = Step::Idle;
             }
             // With D1h (ONFI) or without (the makers' older way).
-            0xD1 | 0x60 if self.spec.multi_plane => {
+            c::ERASE_QUEUE | c::ERASE if self.spec.multi_plane => {
                 self.queue_row(row, Queue::Erases)?;
-                let busy = if opcode == 0xD1 { self.spec.timing.t_dbsy_us } else { Nanos::ZERO };
-                self.step = if opcode == 0xD1 { Step::Idle } else { Step::Wants(Wants::Erase) };
-                self.busy(at + if opcode == 0xD1 { timing.wb } else { Nanos::ZERO }, busy, "tDBSY");
+                let busy = if opcode == c::ERASE_QUEUE { self.spec.timing.t_dbsy_us } else { Nanos::ZERO };
+                self.step = if opcode == c::ERASE_QUEUE { Step::Idle } else { Step::Wants(Wants::Erase) };
+                self.busy(at + if opcode == c::ERASE_QUEUE { timing.wb } else { Nanos::ZERO }, busy, "tDBSY");
             }
             _ => return Err(Violation::Sequence("an erase's row was not followed by its confirm command")),
         }

@@ -4,6 +4,7 @@ use super::command::Step;
 use super::lun::{Queue, Register};
 use super::{Output, RawNand};
 use crate::raw_nand::address::RowAddress;
+use crate::raw_nand::command as c;
 use crate::raw_nand::timing::{BusTiming, DataInterface};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
@@ -18,14 +19,14 @@ impl RawNand {
         row: RowAddress,
         column: usize,
     ) -> Result<(), Violation> {
-        if self.lun().caching && opcode != 0x31 {
+        if self.lun().caching && opcode != c::READ_CACHE {
             return Err(Violation::Sequence("a cached read was not ended with 3Fh"));
         }
         match opcode {
-            0x30 => self.read_page(at, timing, row, column),
-            0x31 if self.spec.read_cache => self.cached_read_at(at, timing, row),
-            0x32 if self.spec.multi_plane => self.queue_read(at, timing, row),
-            0x35 if self.spec.copyback => {
+            c::READ_CONFIRM => self.read_page(at, timing, row, column),
+            c::READ_CACHE if self.spec.read_cache => self.cached_read_at(at, timing, row),
+            c::READ_QUEUE if self.spec.multi_plane => self.queue_read(at, timing, row),
+            c::READ_COPYBACK if self.spec.copyback => {
                 self.read_page(at, timing, row, column)?;
                 let index = self.map.index(row);
                 self.lun_mut().copyback = Some(index);

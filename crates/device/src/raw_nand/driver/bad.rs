@@ -4,6 +4,7 @@ use super::RawNandDriver;
 use crate::nand::bbt::BlockState;
 use crate::nand::span;
 use crate::raw_nand::bus::NandBus;
+use crate::raw_nand::command as c;
 use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
@@ -67,7 +68,7 @@ impl<B: NandBus> RawNandDriver<B> {
         for index in 0..self.info.marker.pages.len() {
             let page = self.info.marker.pages[index].page(self.rows.pages_per_block());
             let at = self.page_at(addr + (u64::from(page) << self.page_shift));
-            let (failed, _) = self.store_page(at, &blank, &oob, 0x10)?;
+            let (failed, _) = self.store_page(at, &blank, &oob, c::PROGRAM_CONFIRM)?;
             // A worn-out block fails every program; what counts is whether its mark can be read.
             if failed && self.bus.keeps_data() && !self.is_marked(block)? {
                 result = Err(self.error(ErrorKind::ProgramFailed, at.addr));

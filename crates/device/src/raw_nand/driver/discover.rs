@@ -2,6 +2,7 @@
 
 use super::info::ChipInfo;
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
+use crate::raw_nand::command as c;
 use crate::raw_nand::spec::{NandEcc, RawNandSpec};
 use crate::raw_nand::timing::{DataInterface, T_FEAT, T_RST_MAX, T_RST_POWER_ON_MAX};
 use crate::timeline::Host;
@@ -17,7 +18,7 @@ const T_R_UNKNOWN: Nanos = Nanos::from_us(200);
 
 /// Resets the selected target.
 pub(super) fn reset<B: NandBus>(bus: &mut B, host: &mut Host, timeout: Nanos) -> Result<(), NandError> {
-    bus.exec(host, &mut [Instr::Cmd(0xFF), Instr::Wait(timeout)])
+    bus.exec(host, &mut [Instr::Cmd(c::RESET), Instr::Wait(timeout)])
 }
 
 /// Resets every target after power-on.
@@ -32,7 +33,7 @@ pub(super) fn reset_all<B: NandBus>(bus: &mut B, host: &mut Host, targets: u32) 
 
 /// READ ID at `address`.
 fn read_id<B: NandBus>(bus: &mut B, host: &mut Host, address: u8, out: &mut [u8]) -> Result<(), NandError> {
-    bus.exec(host, &mut [Instr::Cmd(0x90), Instr::Addr(Address::byte(address)), Instr::RegIn(out)])
+    bus.exec(host, &mut [Instr::Cmd(c::READ_ID), Instr::Addr(Address::byte(address)), Instr::RegIn(out)])
 }
 
 fn read_parameters<B: NandBus>(
@@ -42,7 +43,10 @@ fn read_parameters<B: NandBus>(
     out: &mut [u8],
 ) -> Result<(), NandError> {
     let address = Instr::Addr(Address::byte(address));
-    bus.exec(host, &mut [Instr::Cmd(0xEC), address, Instr::Wait(T_R_UNKNOWN), Instr::RegIn(out)])
+    bus.exec(
+        host,
+        &mut [Instr::Cmd(c::READ_PARAMETER_PAGE), address, Instr::Wait(T_R_UNKNOWN), Instr::RegIn(out)],
+    )
 }
 
 /// GET FEATURES of the selected target.
@@ -53,7 +57,10 @@ pub(super) fn get_feature<B: NandBus>(
 ) -> Result<[u8; 4], NandError> {
     let mut out = [0; 4];
     let address = Instr::Addr(Address::byte(feature));
-    bus.exec(host, &mut [Instr::Cmd(0xEE), address, Instr::Wait(T_FEAT_MAX), Instr::RegIn(&mut out)])?;
+    bus.exec(
+        host,
+        &mut [Instr::Cmd(c::GET_FEATURES), address, Instr::Wait(T_FEAT_MAX), Instr::RegIn(&mut out)],
+    )?;
     Ok(out)
 }
 
@@ -66,7 +73,10 @@ pub(super) fn set_feature<B: NandBus>(
 ) -> Result<(), NandError> {
     let address = Instr::Addr(Address::byte(feature));
     let parameters = [first, 0, 0, 0];
-    bus.exec(host, &mut [Instr::Cmd(0xEF), address, Instr::RegOut(&parameters), Instr::Wait(T_FEAT_MAX)])
+    bus.exec(
+        host,
+        &mut [Instr::Cmd(c::SET_FEATURES), address, Instr::RegOut(&parameters), Instr::Wait(T_FEAT_MAX)],
+    )
 }
 
 /// tFEAT, with room for what the bus itself takes until the wait begins.
@@ -106,8 +116,8 @@ fn first_id<B: NandBus>(bus: &mut B, host: &mut Host) -> Result<[u8; 8], ErrorKi
     bus.select(0);
     reset(bus, host, T_RST_POWER_ON_MAX).map_err(kind)?;
     let (mut first, mut id) = ([0; 2], [0; 8]);
-    read_id(bus, host, 0x00, &mut first).map_err(kind)?;
-    read_id(bus, host, 0x00, &mut id).map_err(kind)?;
+    read_id(bus, host, c::MAKER_ID, &mut first).map_err(kind)?;
+    read_id(bus, host, c::MAKER_ID, &mut id).map_err(kind)?;
     if first != id[..2] || matches!(first, [0, 0] | [0xFF, 0xFF]) {
         return Err(ErrorKind::DeviceLost);
     }
@@ -118,7 +128,7 @@ fn same_chip<B: NandBus>(bus: &mut B, host: &mut Host, target: u8, id: &[u8; 8])
     bus.select(target);
     reset(bus, host, T_RST_POWER_ON_MAX)?;
     let mut other = [0; 2];
-    read_id(bus, host, 0x00, &mut other)?;
+    read_id(bus, host, c::MAKER_ID, &mut other)?;
     Ok(other == id[..2])
 }
 
@@ -154,12 +164,12 @@ fn catalogue_entry<'a>(known: &'a [RawNandSpec], id: &[u8; 8]) -> Option<&'a Raw
 
 fn onfi_info<B: NandBus>(bus: &mut B, host: &mut Host, id: &[u8]) -> Result<Option<ChipInfo>, NandError> {
     let mut signature = [0; 4];
-    read_id(bus, host, 0x20, &mut signature)?;
+    read_id(bus, host, c::ONFI_SIGNATURE, &mut signature)?;
     if &signature != b"ONFI" {
         return Ok(None);
     }
     let mut copies = [0; COPIES * onfi::PAGE_BYTES];
-    read_parameters(bus, host, 0x00, &mut copies)?;
+    read_parameters(bus, host, c::ONFI_PAGE, &mut copies)?;
     let Ok(page) = onfi::parse_copies(&copies) else { return Ok(None) };
     let ecc = if page.ecc_bits == 0xFF { extended_ecc(bus, host, &page)? } else { None };
     Ok(Some(ChipInfo::from_onfi(id, &page, ecc)))
@@ -173,7 +183,7 @@ fn extended_ecc<B: NandBus>(
 ) -> Result<Option<NandEcc>, NandError> {
     let from = usize::from(page.copies) * onfi::PAGE_BYTES;
     let mut bytes = vec![0; from + page.extended_bytes()];
-    read_parameters(bus, host, 0x00, &mut bytes)?;
+    read_parameters(bus, host, c::ONFI_PAGE, &mut bytes)?;
     let extended = OnfiExtendedPage::parse(&bytes[from..]).ok().and_then(|extended| extended.ecc);
     Ok(extended.and_then(|ecc| {
         let step_bytes = ecc.codeword_bytes()?;
@@ -183,12 +193,12 @@ fn extended_ecc<B: NandBus>(
 
 fn jedec_info<B: NandBus>(bus: &mut B, host: &mut Host, id: &[u8]) -> Result<Option<ChipInfo>, NandError> {
     let mut signature = [0; 5];
-    read_id(bus, host, 0x40, &mut signature)?;
+    read_id(bus, host, c::JEDEC, &mut signature)?;
     if &signature != b"JEDEC" {
         return Ok(None);
     }
     let mut copies = [0; COPIES * jedec::PAGE_BYTES];
-    read_parameters(bus, host, 0x40, &mut copies)?;
+    read_parameters(bus, host, c::JEDEC, &mut copies)?;
     let page: Option<JedecPage> = jedec::parse_copies(&copies).ok();
     Ok(page.map(|page| ChipInfo::from_jedec(id, &page)))
 }

@@ -3,11 +3,9 @@
 use super::discover::{T_RST, get_feature, reset, set_feature};
 use super::info::ChipInfo;
 use crate::raw_nand::bus::{NandBus, NandError};
+use crate::raw_nand::command as c;
 use crate::raw_nand::timing::DataInterface;
 use crate::timeline::Host;
-
-/// Feature address of the timing mode.
-const TIMING_MODE: u8 = 0x01;
 
 /// The best common interface: NV-DDR before SDR, higher modes first. NV-DDR has to be switched on by SET FEATURES; SDR
 /// modes may be used without, by chips that promise them and cannot be told.
@@ -48,7 +46,7 @@ fn tell<B: NandBus>(
 ) -> Result<(), NandError> {
     for target in (0..info.geometry.targets).filter(|_| info.timing_feature) {
         bus.select(target as u8);
-        set_feature(bus, host, TIMING_MODE, wanted.feature())?;
+        set_feature(bus, host, c::TIMING_MODE, wanted.feature())?;
     }
     Ok(())
 }
@@ -67,7 +65,7 @@ fn confirmed<B: NandBus>(
     }
     for target in 0..info.geometry.targets {
         bus.select(target as u8);
-        let answer = get_feature(bus, host, TIMING_MODE);
+        let answer = get_feature(bus, host, c::TIMING_MODE);
         if !answer.is_ok_and(|parameters| parameters[0] == wanted.feature()) {
             return Ok(false);
         }

@@ -4,6 +4,7 @@ use super::RawNandDriver;
 use crate::ecc_engine::{Corrected, PageCodeError};
 use crate::nand::oob;
 use crate::raw_nand::bus::NandBus;
+use crate::raw_nand::command as c;
 use floatgate_mtd::{Error, ErrorKind, OobMode};
 
 /// Error for an engine that cannot be used, with those that can.
@@ -83,7 +84,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.profile.page(&mut self.host);
         let page = at.addr >> self.page_shift;
         self.ecc.forget(page..page + 1);
-        let (failed, _) = self.store_page(at, data, oob, 0x10)?;
+        let (failed, _) = self.store_page(at, data, oob, c::PROGRAM_CONFIRM)?;
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }
 }

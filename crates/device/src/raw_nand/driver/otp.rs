@@ -6,6 +6,7 @@ use super::RawNandDriver;
 use super::page::PageAt;
 use crate::nand::span::{self, Piece};
 use crate::raw_nand::bus::NandBus;
+use crate::raw_nand::command as c;
 use crate::raw_nand::spec::NandOtp;
 use floatgate_mtd::device::check_range;
 use floatgate_mtd::{Error, ErrorKind, OtpRegion};
@@ -69,7 +70,7 @@ impl<B: NandBus> RawNandDriver<B> {
             let mut page = vec![0xFF; full];
             page[column..column + range.len()].copy_from_slice(&data[range]);
             let (body, oob) = page.split_at(page_bytes);
-            let (failed, _) = driver.store_page(at, body, oob, 0x10)?;
+            let (failed, _) = driver.store_page(at, body, oob, c::PROGRAM_CONFIRM)?;
             if failed { Err(driver.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
         })
     }
@@ -87,7 +88,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let at = PageAt { addr, target: 0, row: lock.row };
         self.set_feature_of(at, otp.feature, lock.value)?;
         let zeros = vec![0; 1 << self.page_shift];
-        let outcome = self.store_page(at, &zeros, &[], 0x10);
+        let outcome = self.store_page(at, &zeros, &[], c::PROGRAM_CONFIRM);
         self.set_feature_of(at, otp.feature, 0)?;
         self.otp_locked |= outcome.as_ref().is_ok_and(|(failed, _)| !failed);
         outcome.map(drop)

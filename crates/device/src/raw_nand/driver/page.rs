@@ -5,6 +5,7 @@ use super::discover::kind;
 use crate::ecc_engine::{Corrected, EngineKind, Uncorrectable};
 use crate::nand::span;
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
+use crate::raw_nand::command as c;
 use crate::timeline::Resource;
 use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
 
@@ -18,14 +19,6 @@ pub(super) struct PageAt {
     /// Row address.
     pub(super) row: u32,
 }
-
-/// Status bits (ONFI 4.2 section 5.13).
-const FAIL: u8 = 0x01;
-const FAIL_BEFORE: u8 = 0x02;
-/// Toshiba BENAND: so many bits were corrected that the page should be rewritten.
-const REWRITE: u8 = 0x08;
-const ARRAY_READY: u8 = 0x20;
-const NOT_PROTECTED: u8 = 0x80;
 
 /// Pause between status reads that look for ARDY.
 const SETTLE_POLL: Nanos = Nanos::from_us(50);
@@ -69,15 +62,22 @@ impl<B: NandBus> RawNandDriver<B> {
         match (self.small_page, oob.is_empty()) {
             (false, true) => self.bus.exec(
                 &mut self.host,
-                &mut [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(data)],
+                &mut [Instr::Cmd(c::READ), address, Instr::Cmd(c::READ_CONFIRM), wait, Instr::In(data)],
             ),
             (false, false) => self.bus.exec(
                 &mut self.host,
-                &mut [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(data), Instr::In(oob)],
+                &mut [
+                    Instr::Cmd(c::READ),
+                    address,
+                    Instr::Cmd(c::READ_CONFIRM),
+                    wait,
+                    Instr::In(data),
+                    Instr::In(oob),
+                ],
             ),
             (true, _) => self.bus.exec(
                 &mut self.host,
-                &mut [Instr::Cmd(0x00), address, wait, Instr::In(data), Instr::In(oob)],
+                &mut [Instr::Cmd(c::READ), address, wait, Instr::In(data), Instr::In(oob)],
             ),
         }
     }
@@ -88,10 +88,12 @@ impl<B: NandBus> RawNandDriver<B> {
         let wait = Instr::Wait(self.info.t_r_max);
         if self.small_page {
             let address = self.address(0, at.row);
-            return self.bus.exec(&mut self.host, &mut [Instr::Cmd(0x50), address, wait, Instr::In(oob)]);
+            return self
+                .bus
+                .exec(&mut self.host, &mut [Instr::Cmd(c::READ_OOB), address, wait, Instr::In(oob)]);
         }
         let address = self.address(self.info.geometry.page_bytes, at.row);
-        let mut steps = [Instr::Cmd(0x00), address, Instr::Cmd(0x30), wait, Instr::In(oob)];
+        let mut steps = [Instr::Cmd(c::READ), address, Instr::Cmd(c::READ_CONFIRM), wait, Instr::In(oob)];
         self.bus.exec(&mut self.host, &mut steps)
     }
 
@@ -149,10 +151,10 @@ impl<B: NandBus> RawNandDriver<B> {
     /// rewrite the page, the threshold counts as reached (Linux: `toshiba_nand_benand_eccstatus`).
     fn on_die_result(&mut self, at: PageAt) -> Result<Corrected, Error> {
         let status = self.status().map_err(|error| self.failed(error, at.addr))?;
-        if status & FAIL != 0 {
+        if status & c::FAIL != 0 {
             return Err(self.error(ErrorKind::Uncorrectable, at.addr));
         }
-        let bits = if status & REWRITE == 0 { 0 } else { self.geometry.bitflip_threshold.max(1) };
+        let bits = if status & c::REWRITE == 0 { 0 } else { self.geometry.bitflip_threshold.max(1) };
         Ok(Corrected { max: bits, total: bits })
     }
 
@@ -165,13 +167,13 @@ impl<B: NandBus> RawNandDriver<B> {
     #[inline]
     fn status(&mut self) -> Result<u8, NandError> {
         let mut status = [0];
-        self.bus.exec(&mut self.host, &mut [Instr::Cmd(0x70), Instr::RegIn(&mut status)])?;
+        self.bus.exec(&mut self.host, &mut [Instr::Cmd(c::STATUS), Instr::RegIn(&mut status)])?;
         Ok(status[0])
     }
 
     /// True when the status says that the last program or erase succeeded.
     pub(super) fn succeeded(&mut self) -> Result<bool, NandError> {
-        Ok(self.status()? & FAIL == 0)
+        Ok(self.status()? & c::FAIL == 0)
     }
 
     /// One status read before a write or an erase shows whether the chip is write protected (Linux: `nand_check_wp`).
@@ -179,7 +181,7 @@ impl<B: NandBus> RawNandDriver<B> {
     pub(super) fn check_protection(&mut self, at: PageAt) -> Result<(), Error> {
         self.bus.select(at.target);
         match self.status() {
-            Ok(status) if status & NOT_PROTECTED != 0 => Ok(()),
+            Ok(status) if status & c::NOT_PROTECTED != 0 => Ok(()),
             Ok(_) => Err(self.error(ErrorKind::WriteProtected, at.addr)),
             Err(error) => Err(self.failed(error, at.addr)),
         }
@@ -199,8 +201,8 @@ impl<B: NandBus> RawNandDriver<B> {
         let (address, wait) =
             (self.address(0, at.row), Instr::Wait(self.info.t_prog_max + self.info.t_prog_max));
         let mut steps = [
-            Instr::Cmd(0x00),
-            Instr::Cmd(0x80),
+            Instr::Cmd(c::READ),
+            Instr::Cmd(c::PROGRAM),
             address,
             Instr::Out(data),
             Instr::Out(oob),
@@ -211,7 +213,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let from = usize::from(!self.small_page);
         let programmed = self.bus.exec(&mut self.host, &mut steps[from..]).and_then(|()| self.status());
         match programmed {
-            Ok(status) => Ok((status & FAIL != 0, status & FAIL_BEFORE != 0)),
+            Ok(status) => Ok((status & c::FAIL != 0, status & c::FAIL_BEFORE != 0)),
             Err(error) => Err(self.failed(error, at.addr)),
         }
     }
@@ -223,7 +225,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let end = self.host.now() + self.info.t_prog_max + self.info.t_prog_max + pause;
         while self.host.now() < end {
             match self.status() {
-                Ok(status) if status & ARRAY_READY != 0 => return Ok(()),
+                Ok(status) if status & c::ARRAY_READY != 0 => return Ok(()),
                 Ok(_) => self.host.spend(Resource::Cpu, Phase::Polling, pause, "sleep"),
                 Err(error) => return Err(self.failed(error, at.addr)),
             }
@@ -260,7 +262,8 @@ impl<B: NandBus> RawNandDriver<B> {
     #[inline]
     pub(super) fn write_page(&mut self, at: PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
         self.profile.page(&mut self.host);
-        let (failed, _) = self.encode(at, data, oob, |driver, oob| driver.store_page(at, data, oob, 0x10))?;
+        let (failed, _) =
+            self.encode(at, data, oob, |driver, oob| driver.store_page(at, data, oob, c::PROGRAM_CONFIRM))?;
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }
 
@@ -270,7 +273,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.forget_block(at.addr);
         self.bus.select(at.target);
         let (address, wait) = (self.row_address(at.row), Instr::Wait(self.info.t_bers_max));
-        let mut steps = [Instr::Cmd(0x60), address, Instr::Cmd(0xD0), wait];
+        let mut steps = [Instr::Cmd(c::ERASE), address, Instr::Cmd(c::ERASE_CONFIRM), wait];
         let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.succeeded());
         match erased {
             Ok(true) => Ok(()),

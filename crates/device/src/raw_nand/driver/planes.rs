@@ -5,6 +5,7 @@ use super::RawNandDriver;
 use super::page::PageAt;
 use crate::nand::span::{self, ReadSum};
 use crate::raw_nand::bus::{Instr, NandBus};
+use crate::raw_nand::command as c;
 use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
@@ -57,13 +58,13 @@ impl<B: NandBus> RawNandDriver<B> {
         let wait = || Instr::Wait(self.info.t_r_max);
         let [one, two] = pair.map(|at| self.address(0, at.row));
         let mut steps = [
-            Instr::Cmd(0x00),
+            Instr::Cmd(c::READ),
             one,
-            Instr::Cmd(0x32),
+            Instr::Cmd(c::READ_QUEUE),
             wait(),
-            Instr::Cmd(0x00),
+            Instr::Cmd(c::READ),
             two,
-            Instr::Cmd(0x30),
+            Instr::Cmd(c::READ_CONFIRM),
             wait(),
         ];
         let read = self.bus.exec(&mut self.host, &mut steps);
@@ -71,8 +72,13 @@ impl<B: NandBus> RawNandDriver<B> {
         for (at, data) in pair.into_iter().zip(data) {
             let address = self.address(0, at.row);
             let ecc_oob = &mut oob[..self.ecc_oob];
-            let mut steps =
-                [Instr::Cmd(0x06), address, Instr::Cmd(0xE0), Instr::In(data), Instr::In(ecc_oob)];
+            let mut steps = [
+                Instr::Cmd(c::CHANGE_COLUMN_ENHANCED),
+                address,
+                Instr::Cmd(c::CHANGE_COLUMN_CONFIRM),
+                Instr::In(data),
+                Instr::In(ecc_oob),
+            ];
             let moved = self.bus.exec(&mut self.host, &mut steps);
             moved.map_err(|error| self.failed(error, at.addr))?;
             let page = self.correct(at, data, oob);
@@ -89,8 +95,9 @@ impl<B: NandBus> RawNandDriver<B> {
             let pair = self.page_pair(addr, index);
             self.profile.page(&mut self.host);
             self.encode(pair[0], one, blank, |driver, oob| driver.queue_page(pair[0], one, oob))?;
-            let (failed, _) =
-                self.encode(pair[1], two, blank, |driver, oob| driver.store_page(pair[1], two, oob, 0x10))?;
+            let (failed, _) = self.encode(pair[1], two, blank, |driver, oob| {
+                driver.store_page(pair[1], two, oob, c::PROGRAM_CONFIRM)
+            })?;
             if failed {
                 return Err(self.error(ErrorKind::ProgramFailed, pair[0].addr));
             }
@@ -103,8 +110,14 @@ impl<B: NandBus> RawNandDriver<B> {
         self.bus.select(at.target);
         let wait = Instr::Wait(self.info.t_prog_max);
         let address = self.address(0, at.row);
-        let mut steps =
-            [Instr::Cmd(0x80), address, Instr::Out(data), Instr::Out(oob), Instr::Cmd(0x11), wait];
+        let mut steps = [
+            Instr::Cmd(c::PROGRAM),
+            address,
+            Instr::Out(data),
+            Instr::Out(oob),
+            Instr::Cmd(c::PROGRAM_QUEUE),
+            wait,
+        ];
         let queued = self.bus.exec(&mut self.host, &mut steps);
         queued.map_err(|error| self.failed(error, at.addr))
     }
@@ -118,13 +131,13 @@ impl<B: NandBus> RawNandDriver<B> {
         let [one, two] = pair.map(|at| self.row_address(at.row));
         let wait = || Instr::Wait(self.info.t_bers_max);
         let mut steps = [
-            Instr::Cmd(0x60),
+            Instr::Cmd(c::ERASE),
             one,
-            Instr::Cmd(0xD1),
+            Instr::Cmd(c::ERASE_QUEUE),
             wait(),
-            Instr::Cmd(0x60),
+            Instr::Cmd(c::ERASE),
             two,
-            Instr::Cmd(0xD0),
+            Instr::Cmd(c::ERASE_CONFIRM),
             wait(),
         ];
         let erased = self.bus.exec(&mut self.host, &mut steps).and_then(|()| self.succeeded());

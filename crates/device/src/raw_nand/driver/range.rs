@@ -5,6 +5,7 @@ use super::page::PageAt;
 use crate::ecc_engine::Corrected;
 use crate::nand::span::ReadSum;
 use crate::raw_nand::bus::{Instr, NandBus};
+use crate::raw_nand::command as c;
 use floatgate_mtd::{Done, Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
@@ -99,11 +100,11 @@ impl<B: NandBus> RawNandDriver<B> {
     ) -> Result<(), Error> {
         let wait = || Instr::Wait(self.info.t_r_max);
         let mut steps = [
-            Instr::Cmd(0x00),
+            Instr::Cmd(c::READ),
             self.address(0, at.row),
-            Instr::Cmd(0x30),
+            Instr::Cmd(c::READ_CONFIRM),
             wait(),
-            Instr::Cmd(if last { 0x3F } else { 0x31 }),
+            Instr::Cmd(if last { c::READ_CACHE_END } else { c::READ_CACHE }),
             wait(),
             Instr::In(data),
             Instr::In(oob),
@@ -184,7 +185,7 @@ impl<B: NandBus> RawNandDriver<B> {
             let at = self.page_at(addr + (index * page_bytes) as u64);
             let last = index + 1 == pages;
             self.profile.page(&mut self.host);
-            let confirm = if last { 0x10 } else { 0x15 };
+            let confirm = if last { c::PROGRAM_CONFIRM } else { c::PROGRAM_CACHE };
             let (failed, before) =
                 self.encode(at, page, blank, |driver, oob| driver.store_page(at, page, oob, confirm))?;
             if before {

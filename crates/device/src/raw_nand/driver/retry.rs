@@ -5,13 +5,9 @@ use super::discover::set_feature;
 use super::page::PageAt;
 use crate::ecc_engine::Corrected;
 use crate::raw_nand::bus::{Address, Instr, NandBus};
+use crate::raw_nand::command as c;
 use crate::raw_nand::spec::{ReadRetry, RetryKind};
 use floatgate_mtd::{Error, ErrorKind};
-
-/// Hynix: the registers of the read thresholds are about to be set (Linux: nand_hynix.c).
-const SET_PARAMETERS: u8 = 0x36;
-/// Hynix: what they were set to holds from now on.
-const APPLY_PARAMETERS: u8 = 0x16;
 
 impl<B: NandBus> RawNandDriver<B> {
     /// Steps through the read retry modes, and back to the normal one (Linux: `nand_do_read_ops`).
@@ -42,11 +38,11 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Each register by its address and value, between two commands.
+    /// Hynix: each register by its address and value, between two commands (Linux: nand_hynix.c).
     fn set_registers(&mut self, at: PageAt, retry: &ReadRetry, mode: u8) -> Result<(), Error> {
         self.bus.select(at.target);
         let values = retry.values.get(usize::from(mode)).map_or(&[][..], Vec::as_slice);
-        let mut result = self.bus.exec(&mut self.host, &mut [Instr::Cmd(SET_PARAMETERS)]);
+        let mut result = self.bus.exec(&mut self.host, &mut [Instr::Cmd(c::SET_PARAMETERS)]);
         for (register, value) in retry.registers.iter().zip(values) {
             let address = Instr::Addr(Address::byte(*register));
             let value = [*value];
@@ -54,7 +50,7 @@ impl<B: NandBus> RawNandDriver<B> {
                 result.and_then(|()| self.bus.exec(&mut self.host, &mut [address, Instr::RegOut(&value)]));
         }
         let applied =
-            result.and_then(|()| self.bus.exec(&mut self.host, &mut [Instr::Cmd(APPLY_PARAMETERS)]));
+            result.and_then(|()| self.bus.exec(&mut self.host, &mut [Instr::Cmd(c::APPLY_PARAMETERS)]));
         applied.map_err(|error| self.failed(error, at.addr))
     }
 

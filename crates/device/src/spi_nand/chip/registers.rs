@@ -101,8 +101,10 @@ impl SpiNand {
             c::CONFIG => die.config,
             r if spec.read_retry.as_ref().is_some_and(|retry| retry.feature == r) => die.retry,
             r if spec.high_speed.is_some_and(|speed| speed.feature == r) => die.mode,
-            0x30 if spec.ecc_status == EccStatus::WinbondDetail => (die.ecc.last as u8) << 4,
-            0xF0 if spec.ecc_status == EccStatus::Gigadevice => (die.ecc.last.clamp(1, 4) as u8 - 1) << 4,
+            c::WINBOND_ECC_STATUS if spec.ecc_status == EccStatus::WinbondDetail => (die.ecc.last as u8) << 4,
+            c::GIGADEVICE_ECC_STATUS if spec.ecc_status == EccStatus::Gigadevice => {
+                (die.ecc.last.clamp(1, 4) as u8 - 1) << 4
+            }
             _ => return Err(NO_REGISTER),
         })
     }

@@ -176,8 +176,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
                 self.exec(&op, Data::In(&mut detail))?;
                 u32::from(if continuous { detail[0] >> 4 } else { detail[0] & 15 })
             }
-            EccStatus::WinbondDetail => u32::from(self.get_feature(0x30)? >> 4),
-            EccStatus::Gigadevice => u32::from(self.get_feature(0xF0)? >> 4 & 3) + 1,
+            EccStatus::WinbondDetail => u32::from(self.get_feature(c::WINBOND_ECC_STATUS)? >> 4),
+            EccStatus::Gigadevice => u32::from(self.get_feature(c::GIGADEVICE_ECC_STATUS)? >> 4 & 3) + 1,
         };
         Ok(if bits == 0 || bits > strength { strength } else { bits })
     }

@@ -2,9 +2,8 @@
 
 use super::SpiNor;
 use crate::spi::{Direction, Mode, SpiOp, Variant};
-use crate::spi_nor::spec::{
-    OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID, UNIQUE_ID_DUMMY,
-};
+use crate::spi_nor::command::{self as c, macronix, micron, spansion, winbond};
+use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID_DUMMY};
 use crate::violation::Violation;
 
 /// A command of this chip.
@@ -199,26 +198,26 @@ impl Commands {
     }
 
     fn add_common(&mut self) {
-        self.register(0x06, RegisterCmd::WriteEnable);
-        self.register(0x04, RegisterCmd::WriteDisable);
-        self.register(0x05, RegisterCmd::ReadStatus);
-        self.register(0x01, RegisterCmd::WriteStatus);
-        self.set(0x9F, Cmd::ReadId);
-        self.set(0xC7, Cmd::ChipErase);
-        self.set(0x60, Cmd::ChipErase);
+        self.register(c::WRITE_ENABLE, RegisterCmd::WriteEnable);
+        self.register(c::WRITE_DISABLE, RegisterCmd::WriteDisable);
+        self.register(c::READ_STATUS, RegisterCmd::ReadStatus);
+        self.register(c::WRITE_STATUS, RegisterCmd::WriteStatus);
+        self.set(c::READ_ID, Cmd::ReadId);
+        self.set(c::CHIP_ERASE, Cmd::ChipErase);
+        self.set(c::CHIP_ERASE_OLD, Cmd::ChipErase);
     }
 
     fn add_optional(&mut self, spec: &SpiNorSpec) {
         if spec.sfdp {
-            self.set(0x5A, Cmd::ReadSfdp);
+            self.set(c::READ_SFDP, Cmd::ReadSfdp);
         }
         if spec.soft_reset {
-            self.set(0x66, Cmd::ResetEnable);
-            self.set(0x99, Cmd::Reset);
+            self.set(c::RESET_ENABLE, Cmd::ResetEnable);
+            self.set(c::RESET, Cmd::Reset);
         }
         if spec.addressing != crate::spi_nor::spec::Addressing::Fixed {
-            self.register(0xB7, RegisterCmd::Enter4b);
-            self.register(0xE9, RegisterCmd::Exit4b);
+            self.register(c::ENTER_4B, RegisterCmd::Enter4b);
+            self.register(c::EXIT_4B, RegisterCmd::Exit4b);
         }
         if let Some(suspend) = spec.suspend {
             self.set(suspend.suspend, Cmd::Suspend);
@@ -231,23 +230,25 @@ impl Commands {
         let more: &[(u8, R)] = match set {
             RegisterSet::Plain => &[],
             RegisterSet::Winbond => &[
-                (0x35, R::ReadStatus2),
-                (0x31, R::WriteStatus2),
-                (0x15, R::ReadStatus3),
-                (0x11, R::WriteStatus3),
+                (winbond::READ_STATUS_2, R::ReadStatus2),
+                (winbond::WRITE_STATUS_2, R::WriteStatus2),
+                (winbond::READ_STATUS_3, R::ReadStatus3),
+                (winbond::WRITE_STATUS_3, R::WriteStatus3),
             ],
             RegisterSet::Macronix => &[
-                (0x15, R::ReadStatus2),
-                (0x2B, R::ReadSecurity),
-                (0x71, R::ReadConfig2),
-                (0x72, R::WriteConfig2),
+                (macronix::READ_CONFIG, R::ReadStatus2),
+                (macronix::READ_SECURITY, R::ReadSecurity),
+                (macronix::READ_CONFIG_2, R::ReadConfig2),
+                (macronix::WRITE_CONFIG_2, R::WriteConfig2),
             ],
-            RegisterSet::Spansion => &[(0x35, R::ReadStatus2), (0x30, R::ClearFlagStatus)],
+            RegisterSet::Spansion => {
+                &[(winbond::READ_STATUS_2, R::ReadStatus2), (spansion::CLEAR_STATUS, R::ClearFlagStatus)]
+            }
             RegisterSet::Micron => &[
-                (0x70, R::ReadFlagStatus),
-                (0x50, R::ClearFlagStatus),
-                (0x85, R::ReadConfig2),
-                (0x81, R::WriteConfig2),
+                (micron::READ_FLAG_STATUS, R::ReadFlagStatus),
+                (micron::CLEAR_FLAG_STATUS, R::ClearFlagStatus),
+                (micron::READ_VCR, R::ReadConfig2),
+                (micron::WRITE_VCR, R::WriteConfig2),
             ],
         };
         for &(opcode, cmd) in more {
@@ -261,10 +262,14 @@ impl Commands {
             Some(OtpSpec::SecurityRegisters { family, unique_id_bytes, .. }) => {
                 return self.add_security(family, unique_id_bytes > 0);
             }
-            Some(OtpSpec::Secured { .. }) => {
-                &[(0xB1, OtpCmd::Enter), (0xC1, OtpCmd::Exit), (0x2F, OtpCmd::Lock)]
+            Some(OtpSpec::Secured { .. }) => &[
+                (macronix::ENTER_OTP, OtpCmd::Enter),
+                (macronix::EXIT_OTP, OtpCmd::Exit),
+                (macronix::WRITE_SECURITY, OtpCmd::Lock),
+            ],
+            Some(OtpSpec::ControlByte { .. }) => {
+                &[(micron::READ_OTP, OtpCmd::Read), (micron::PROGRAM_OTP, OtpCmd::Program)]
             }
-            Some(OtpSpec::ControlByte { .. }) => &[(0x4B, OtpCmd::Read), (0x42, OtpCmd::Program)],
         };
         for &(opcode, cmd) in commands {
             self.set(opcode, Cmd::Otp(cmd));
@@ -282,7 +287,7 @@ impl Commands {
             self.register(write, RegisterCmd::WriteFunction);
         }
         if unique_id {
-            self.set(UNIQUE_ID, Cmd::Otp(OtpCmd::UniqueId));
+            self.set(c::READ_UNIQUE_ID, Cmd::Otp(OtpCmd::UniqueId));
         }
     }
 

@@ -5,6 +5,7 @@ use super::decode::RegisterCmd;
 use super::otp::Otp;
 use super::work::{Kind, Work};
 use crate::spi::{Data, SpiOp};
+use crate::spi_nor::command::{macronix, micron};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, RegisterSet, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
@@ -217,10 +218,10 @@ impl SpiNor {
     /// Register values that leave and enter 8D-8D-8D.
     fn mode_values(&self) -> (u8, u8) {
         match self.spec.octal.map(|o| o.switch) {
-            Some(OctalSwitch::MicronVcr) => (0xFF, 0xE7),
-            Some(OctalSwitch::MacronixCr2) => (0x00, 0x02),
+            Some(OctalSwitch::MicronVcr) => (micron::VCR_RESET, micron::VCR_OCTAL_DTR),
+            Some(OctalSwitch::MacronixCr2) => (0, macronix::CONFIG_2_OCTAL_DTR),
             // Without octal modes the register switches nothing; it reads as on the Micron parts that have it.
-            Some(OctalSwitch::Sequence(_)) | None => (0xFF, 0xFF),
+            Some(OctalSwitch::Sequence(_)) | None => (micron::VCR_RESET, micron::VCR_RESET),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::options::Options;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
+use crate::spi_nor::command::{self as c, macronix, micron, spansion};
 use crate::spi_nor::spec::{RegisterSet, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
@@ -109,21 +110,22 @@ impl Failures {
         let register = |opcode| Ops::register_read(spec, opcode, octal);
         match spec.registers {
             RegisterSet::Micron => Some(Self {
-                read: register(0x70),
-                clear: Some(Ops::command(spec, 0x50, octal)),
+                read: register(micron::READ_FLAG_STATUS),
+                clear: Some(Ops::command(spec, micron::CLEAR_FLAG_STATUS, octal)),
                 program: 1 << 4,
                 erase: 1 << 5,
                 protected: FSR_PROTECTED,
             }),
             RegisterSet::Spansion => Some(Self {
-                read: register(0x05),
-                clear: Some(Ops::command(spec, 0x30, octal)),
+                read: register(c::READ_STATUS),
+                clear: Some(Ops::command(spec, spansion::CLEAR_STATUS, octal)),
                 program: 1 << 6,
                 erase: 1 << 5,
                 protected: 0,
             }),
             RegisterSet::Macronix if options.check_security_register => {
-                Some(Self { read: register(0x2B), clear: None, program: 1 << 5, erase: 1 << 6, protected: 0 })
+                let read = register(macronix::READ_SECURITY);
+                Some(Self { read, clear: None, program: 1 << 5, erase: 1 << 6, protected: 0 })
             }
             _ => None,
         }

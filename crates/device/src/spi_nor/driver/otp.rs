@@ -2,7 +2,8 @@
 
 use super::engine::{Engine, Job, Ops, Path};
 use crate::spi::{Data, SpiMem, SpiOp};
-use crate::spi_nor::spec::{OtpSpec, SecurityFamily, UNIQUE_ID, UNIQUE_ID_DUMMY};
+use crate::spi_nor::command::{self as c, macronix, micron};
+use crate::spi_nor::spec::{OtpSpec, SecurityFamily, UNIQUE_ID_DUMMY};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos, OtpArea, OtpRegion};
 
@@ -58,7 +59,7 @@ impl<S: SpiMem> Engine<S> {
             Some(OtpSpec::SecurityRegisters { family, .. }) => {
                 (family.lock_commands()[0], family.lock_bit(index))
             }
-            Some(OtpSpec::Secured { .. }) => (0x2B, 1 << 1),
+            Some(OtpSpec::Secured { .. }) => (macronix::READ_SECURITY, 1 << 1),
             Some(OtpSpec::ControlByte { bytes }) => {
                 let mut control = [0xFF];
                 self.otp_transfer(host, bytes, &mut control)?;
@@ -123,7 +124,7 @@ impl<S: SpiMem> Engine<S> {
         let skip = addr as usize;
         let mut id = vec![0; skip + buf.len()];
         let dummy = UNIQUE_ID_DUMMY + if self.ops.current_addr_bytes == 4 { 8 } else { 0 };
-        let op = Ops::command(&self.spec, UNIQUE_ID, false).dummy(dummy).read(id.len() as u32);
+        let op = Ops::command(&self.spec, c::READ_UNIQUE_ID, false).dummy(dummy).read(id.len() as u32);
         self.exec(host, &op, Data::In(&mut id), addr)?;
         buf.copy_from_slice(&id[skip..]);
         Ok(())
@@ -141,7 +142,7 @@ impl<S: SpiMem> Engine<S> {
         if self.is_secured() {
             return self.read(host, u64::from(at), buf);
         }
-        let opcode = self.security().map_or(0x4B, |family| family.commands()[0]);
+        let opcode = self.security().map_or(micron::READ_OTP, |family| family.commands()[0]);
         let dummy = self.spec.octal.filter(|_| self.ops.octal).map_or(8, |o| o.status_dummy);
         let template = self.otp_op(opcode, at).dummy(dummy).read(0);
         self.read_plain(host, &template, u64::from(at), buf)
@@ -180,9 +181,9 @@ impl<S: SpiMem> Engine<S> {
         if !self.is_secured() {
             return work(self, host);
         }
-        self.otp_command(host, 0xB1)?;
+        self.otp_command(host, macronix::ENTER_OTP)?;
         let outcome = work(self, host);
-        self.otp_command(host, 0xC1)?;
+        self.otp_command(host, macronix::EXIT_OTP)?;
         outcome
     }
 
@@ -205,7 +206,7 @@ impl<S: SpiMem> Engine<S> {
         if self.is_secured() {
             return self.program(host, u64::from(at), data);
         }
-        let opcode = self.security().map_or(0x42, |family| family.commands()[1]);
+        let opcode = self.security().map_or(micron::PROGRAM_OTP, |family| family.commands()[1]);
         let template = self.otp_op(opcode, at).write(0);
         self.start_write(host, &template, Path::Plain, u64::from(at), data)?;
         self.wait(host, u64::from(at), Job::Program, TIMEOUT)
@@ -249,7 +250,7 @@ impl<S: SpiMem> Engine<S> {
             Some(OtpSpec::ControlByte { bytes }) => self.otp_program(host, bytes, &[0x00]),
             Some(OtpSpec::Secured { .. }) => {
                 self.enable(host)?;
-                self.otp_command(host, 0x2F)?;
+                self.otp_command(host, macronix::WRITE_SECURITY)?;
                 self.wait_ready(host, addr, TIMEOUT)
             }
             None => Err(NO_REGION.at(addr, host.now())),

@@ -9,6 +9,7 @@ use crate::power::Power;
 use crate::spi::{
     Data, Direction, Mode, PhyState, PhyTooFast, PollPlan, SpiChip, SpiController, SpiError, SpiMem, SpiOp,
 };
+use crate::spi_nor::command::{self as c, macronix, micron, winbond};
 use crate::spi_nor::sfdp::{NotEnough, learn, merge};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
@@ -191,7 +192,7 @@ fn reset(bus: &mut impl SpiMem, host: &mut Host) {
 
 fn read_id(bus: &mut impl SpiMem, host: &mut Host) -> Result<[u8; ID_BYTES], ProbeError> {
     let mut id = [0; ID_BYTES];
-    let op = SpiOp { max_hz: SFDP_MAX_HZ, ..SpiOp::command(0x9F).read(ID_BYTES as u32) };
+    let op = SpiOp { max_hz: SFDP_MAX_HZ, ..SpiOp::command(c::READ_ID).read(ID_BYTES as u32) };
     bus.exec(host, &op, Data::In(&mut id))?;
     let dead = |byte| id.iter().all(|&b| b == byte);
     if dead(0x00) || dead(0xFF) { Err(ProbeError::NoChip) } else { Ok(id) }
@@ -239,7 +240,7 @@ fn read_sfdp(bus: &mut impl SpiMem, host: &mut Host) -> Option<Vec<u8>> {
 
 fn sfdp_bytes(bus: &mut impl SpiMem, host: &mut Host, len: usize) -> Option<Vec<u8>> {
     let mut area = vec![0xFF; len];
-    let op = SpiOp::command(0x5A).address(0, 3).dummy(8).read(len as u32);
+    let op = SpiOp::command(c::READ_SFDP).address(0, 3).dummy(8).read(len as u32);
     let op = SpiOp { max_hz: SFDP_MAX_HZ, ..op };
     // A chip that does not know the command leaves the lines alone, or refuses.
     bus.exec(host, &op, Data::In(&mut area)).ok()?;
@@ -273,10 +274,10 @@ impl Ops {
             read: choice.read,
             program: choice.program,
             erase: command(choice.erase_opcode).address(0, erase_addr),
-            chip_erase: command(0xC7),
-            write_enable: command(0x06),
-            write_disable: command(0x04),
-            status: Self::register_read(spec, 0x05, octal),
+            chip_erase: command(c::CHIP_ERASE),
+            write_enable: command(c::WRITE_ENABLE),
+            write_disable: command(c::WRITE_DISABLE),
+            status: Self::register_read(spec, c::READ_STATUS, octal),
             failures: Failures::of(spec, options, octal),
             octal,
             current_addr_bytes: if four { 4 } else { 3 },
@@ -305,7 +306,7 @@ impl<S: SpiMem> Engine<S> {
         let four = self.ops.current_addr_bytes == 4;
         let command = |engine: &Self, opcode| Ops::command(&engine.spec, opcode, engine.ops.octal);
         if (self.ops.octal || four) && self.spec.soft_reset {
-            for opcode in [0x66, 0x99] {
+            for opcode in [c::RESET_ENABLE, c::RESET] {
                 let op = command(self, opcode);
                 self.exec(host, &op, Data::None, 0)?;
             }
@@ -313,10 +314,10 @@ impl<S: SpiMem> Engine<S> {
             self.bus.pulse_reset(host);
         } else if four {
             if self.spec.addressing == Addressing::WrenEn4b {
-                let op = command(self, 0x06);
+                let op = command(self, c::WRITE_ENABLE);
                 self.exec(host, &op, Data::None, 0)?;
             }
-            let op = command(self, 0xE9);
+            let op = command(self, c::EXIT_4B);
             return self.exec(host, &op, Data::None, 0);
         }
         host.spend(Resource::Cpu, Phase::Polling, RESET_PAUSE, "after reset");
@@ -324,7 +325,7 @@ impl<S: SpiMem> Engine<S> {
     }
 
     fn enter_4b(&mut self, host: &mut Host) -> Result<(), ProbeError> {
-        let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, 0xB7, false));
+        let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, c::ENTER_4B, false));
         // Chips that need no write enable before B7h do not mind it (Linux does the same for all of Micron's).
         if self.spec.addressing == Addressing::WrenEn4b {
             self.bus.exec(host, &enable, Data::None)?;
@@ -337,20 +338,22 @@ impl<S: SpiMem> Engine<S> {
     fn enable_quad(&mut self, host: &mut Host) -> Result<(), ProbeError> {
         let (read, bit) = match self.spec.quad_enable {
             QuadEnable::None => return Ok(()),
-            QuadEnable::Sr1Bit6 => (0x05, 1 << 6),
-            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => (0x35, 1 << 1),
+            QuadEnable::Sr1Bit6 => (c::READ_STATUS, 1 << 6),
+            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => (winbond::READ_STATUS_2, 1 << 1),
         };
         let value = self.register(host, read)?;
         if value & bit != 0 {
             return Ok(());
         }
         match self.spec.quad_enable {
-            QuadEnable::Sr2Bit1 => self.write_register(host, 0x31, &[value | bit])?,
+            QuadEnable::Sr2Bit1 => self.write_register(host, winbond::WRITE_STATUS_2, &[value | bit])?,
             QuadEnable::Sr2Bit1By01 => {
-                let first = self.register(host, 0x05)?;
-                self.write_register(host, 0x01, &[first, value | bit])?;
+                let first = self.register(host, c::READ_STATUS)?;
+                self.write_register(host, c::WRITE_STATUS, &[first, value | bit])?;
             }
-            QuadEnable::Sr1Bit6 | QuadEnable::None => self.write_register(host, 0x01, &[value | bit])?,
+            QuadEnable::Sr1Bit6 | QuadEnable::None => {
+                self.write_register(host, c::WRITE_STATUS, &[value | bit])?
+            }
         }
         if self.register(host, read)? & bit == 0 { Err(ProbeError::QuadEnableFailed) } else { Ok(()) }
     }
@@ -385,9 +388,9 @@ impl<S: SpiMem> Engine<S> {
         let switch = self.spec.octal.map(|o| o.switch);
         let (opcode, bytes) = match (switch, self.spec.registers) {
             (Some(OctalSwitch::MicronVcr), _) | (None, RegisterSet::Micron) => {
-                (0x81, self.ops.current_addr_bytes)
+                (micron::WRITE_VCR, self.ops.current_addr_bytes)
             }
-            _ => (0x72, 4),
+            _ => (macronix::WRITE_CONFIG_2, 4),
         };
         let enable = self.ops.write_enable;
         self.bus.exec(host, &enable, Data::None)?;
@@ -434,12 +437,12 @@ impl<S: SpiMem> Engine<S> {
         let Some(octal) = self.spec.octal else { return Err(ProbeError::NoCommand("octal switch")) };
         self.set_dummy(host, choice)?;
         match octal.switch {
-            OctalSwitch::MacronixCr2 => self.write_config(host, 0, 0x02)?,
-            OctalSwitch::MicronVcr => self.write_config(host, 0, 0xE7)?,
+            OctalSwitch::MacronixCr2 => self.write_config(host, 0, macronix::CONFIG_2_OCTAL_DTR)?,
+            OctalSwitch::MicronVcr => self.write_config(host, 0, micron::VCR_OCTAL_DTR)?,
             OctalSwitch::Sequence(sequence) => self.run_sequence(host, &sequence)?,
         }
         self.ops = Ops::of(&self.spec, &self.options, choice, true);
-        let mut op = Ops::register_read(&self.spec, 0x9F, true);
+        let mut op = Ops::register_read(&self.spec, c::READ_ID, true);
         op.len = 2 * ID_BYTES as u32;
         let mut got = [0; 2 * ID_BYTES];
         self.bus.exec(host, &op, Data::In(&mut got))?;

@@ -2,6 +2,7 @@
 
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};
+use crate::spi_nor::command::{self as c, macronix, micron};
 use crate::spi_nor::spec::{Addressing, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::units::TypMaxUs;
 use floatgate_media::error::MediaError;
@@ -220,8 +221,8 @@ fn four_byte(spec: &SpiNorSpec) -> Option<FourByte> {
             commands = commands.with(bit);
         }
     };
-    add(reads(Mode::SINGLE, 0x13), FourByteCommands::READ);
-    add(reads(Mode::SINGLE, 0x0C), FourByteCommands::FAST_READ);
+    add(reads(Mode::SINGLE, c::READ_4B), FourByteCommands::READ);
+    add(reads(Mode::SINGLE, c::FAST_READ_4B), FourByteCommands::FAST_READ);
     for fast in &FAST {
         add(reads(fast.mode, fast.opcode_4b), fast.bit);
     }
@@ -280,13 +281,16 @@ fn profile1(spec: &SpiNorSpec, octal: &Octal) -> Profile1 {
 /// Commands that read and write the register with the octal switch.
 const fn config_opcodes(switch: OctalSwitch) -> (u8, u8) {
     match switch {
-        OctalSwitch::MicronVcr => (0x85, 0x81),
-        OctalSwitch::MacronixCr2 | OctalSwitch::Sequence(_) => (0x71, 0x72),
+        OctalSwitch::MicronVcr => (micron::READ_VCR, micron::WRITE_VCR),
+        OctalSwitch::MacronixCr2 | OctalSwitch::Sequence(_) => {
+            (macronix::READ_CONFIG_2, macronix::WRITE_CONFIG_2)
+        }
     }
 }
 
 fn sccr(spec: &SpiNorSpec, octal: &Octal) -> Sccr {
-    let status = |bit: u8| RegisterBit { read_opcode: 0x05, bit, available: true, ..RegisterBit::default() };
+    let status =
+        |bit: u8| RegisterBit { read_opcode: c::READ_STATUS, bit, available: true, ..RegisterBit::default() };
     let (read_opcode, write_opcode) = config_opcodes(octal.switch);
     let at_zero = RegisterBit { read_opcode, write_opcode, addressed: true, ..RegisterBit::default() };
     let dummy_volatile = spec.dummy.as_ref().map_or_else(DummyField::default, |d| DummyField {
@@ -324,12 +328,16 @@ fn sequence(switch: OctalSwitch) -> OctalSequence {
         CommandSequence { length: sent.len() as u8, bytes }
     };
     let none = CommandSequence::default();
-    let enable = step(&[0x06]);
+    let enable = step(&[c::WRITE_ENABLE]);
     match switch {
         OctalSwitch::MacronixCr2 => {
-            OctalSequence { steps: [enable, step(&[0x72, 0, 0, 0, 0, 0x02]), none, none] }
+            let write = [macronix::WRITE_CONFIG_2, 0, 0, 0, 0, macronix::CONFIG_2_OCTAL_DTR];
+            OctalSequence { steps: [enable, step(&write), none, none] }
         }
-        OctalSwitch::MicronVcr => OctalSequence { steps: [enable, step(&[0x81, 0, 0, 0, 0xE7]), none, none] },
+        OctalSwitch::MicronVcr => {
+            let write = [micron::WRITE_VCR, 0, 0, 0, micron::VCR_OCTAL_DTR];
+            OctalSequence { steps: [enable, step(&write), none, none] }
+        }
         OctalSwitch::Sequence(sequence) => sequence,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};
+use crate::spi_nor::command as c;
 use crate::spi_nor::spec::{
     Addressing, EraseType, NorGeometry, NorTiming, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec,
     Suspend,
@@ -56,7 +57,7 @@ pub fn learn(area: &[u8], id: &[u8]) -> Result<SpiNorSpec, NotEnough> {
         erase,
         reads: reads(bfpt),
         reads_4b: four.map_or_else(Vec::new, |f| reads_4b(bfpt, f)),
-        programs: vec![variant(Mode::SINGLE, 0x02, 0, 0)],
+        programs: vec![variant(Mode::SINGLE, c::PAGE_PROGRAM, 0, 0)],
         programs_4b: four.map_or_else(Vec::new, programs_4b),
         max_sdr_hz: 0,
         max_dtr_hz: bfpt
@@ -95,7 +96,7 @@ fn fast(mode: Mode, read: FastRead) -> Variant {
 
 /// READ and FAST READ are not in the tables: every chip has them.
 fn reads(bfpt: &Bfpt) -> Vec<Variant> {
-    let common = [variant(Mode::SINGLE, 0x03, 0, READ_MAX_HZ), variant(Mode::SINGLE, 0x0B, 8, 0)];
+    let common = [variant(Mode::SINGLE, c::READ, 0, READ_MAX_HZ), variant(Mode::SINGLE, c::FAST_READ, 8, 0)];
     let more = FAST.iter().filter_map(|f| Some(fast(f.mode, bfpt.fast_read(f.lines)?)));
     common.into_iter().chain(more).collect()
 }
@@ -103,8 +104,8 @@ fn reads(bfpt: &Bfpt) -> Vec<Variant> {
 /// Four-byte twins have the dummy cycles of the command with three.
 fn reads_4b(bfpt: &Bfpt, four: &FourByte) -> Vec<Variant> {
     let has = |bit| four.commands.contains(bit);
-    let read = has(FourByteCommands::READ).then_some(variant(Mode::SINGLE, 0x13, 0, READ_MAX_HZ));
-    let fast_read = has(FourByteCommands::FAST_READ).then_some(variant(Mode::SINGLE, 0x0C, 8, 0));
+    let read = has(FourByteCommands::READ).then_some(variant(Mode::SINGLE, c::READ_4B, 0, READ_MAX_HZ));
+    let fast_read = has(FourByteCommands::FAST_READ).then_some(variant(Mode::SINGLE, c::FAST_READ_4B, 8, 0));
     let more = FAST.iter().filter(|f| has(f.bit)).filter_map(|f| {
         let twin = fast(f.mode, bfpt.fast_read(f.lines)?);
         Some(Variant { opcode: f.opcode_4b, ..twin })
@@ -227,5 +228,5 @@ fn add_octal(spec: &mut SpiNorSpec, profile: &Profile1) {
     let reached = settings.iter().flatten().filter(|s| s.clocks <= dummy).map(|s| s.mhz).max();
     let max_hz = reached.map_or(0, |mhz| u64::from(mhz) * 1_000_000);
     spec.reads_4b.push(variant(Mode::OCTAL_DTR, profile.commands.read_opcode, dummy, max_hz));
-    spec.programs_4b.push(variant(Mode::OCTAL_DTR, 0x12, 0, 0));
+    spec.programs_4b.push(variant(Mode::OCTAL_DTR, c::PAGE_PROGRAM_4B, 0, 0));
 }

@@ -72,7 +72,7 @@ const FAST: [Fast; 9] = {
 
 /// Programs in 4BAIT.
 const PROGRAMS: [(Mode, FourByteCommands, u8); 5] = [
-    (Mode::SINGLE, FourByteCommands::PROGRAM, 0x12),
+    (Mode::SINGLE, FourByteCommands::PROGRAM, super::command::PAGE_PROGRAM_4B),
     (mode([1, 1, 4], false), FourByteCommands::PROGRAM_114, 0x34),
     (mode([1, 4, 4], false), FourByteCommands::PROGRAM_144, 0x3E),
     (mode([1, 1, 8], false), FourByteCommands::PROGRAM_118, 0x84),
