@@ -34,6 +34,7 @@ pub mod oracle;
 pub mod parallel_nor;
 pub mod power;
 pub mod raw_nand;
+pub mod spec;
 pub mod spi;
 pub mod spi_nand;
 pub mod spi_nor;

@@ -8,6 +8,7 @@
 use crate::config::{Config, ConfigError, Problem};
 use crate::error::Error;
 use floatgate_device::Violation;
+use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_mtd::{Instant, Nanos};
@@ -163,9 +164,9 @@ pub fn run<C: SpiChip>(
 /// # Errors
 /// When the setup has neither, or the firmware meets a fault.
 pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error> {
-    if config.part().kind != "spi-nor" {
-        let error = config
-            .wrong("chip", format!("the keystore test needs a SPI NOR, and this is {}", config.part().kind));
+    let kind = config.chip_kind()?;
+    if kind != ChipKind::SpiNor {
+        let error = config.wrong("chip", format!("the keystore test needs a SPI NOR, and this is {kind}"));
         return Err(error.help("`floatgate parts --kind spi-nor` lists them").into());
     }
     if config.tree().get("firmware").is_none() {
@@ -181,7 +182,7 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
             .wrong("chip", format!("the keystore test sends 3-byte addresses, and this chip has {mib} MiB"));
         return Err(error.help("choose a chip of at most 16 MiB").into());
     }
-    let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.wrong("chip", bad))?;
+    let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.impossible(&bad))?;
     run(&mut chip, size, &firmware, driver).map_err(|fault| {
         Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
     })

@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use floatgate_device::raw_nand::RawNandSpec;
-use floatgate_device::raw_nand::spec::MarkerPage;
-use floatgate_device::spi_nand::SpiNandSpec;
+use floatgate_device::spec::ChipSpec;
 use floatgate_image::build::FlashShape;
 use floatgate_image::ecc::{Marker, PageGeometry};
 
-use crate::config::{Kind, Library, Part};
+use crate::config::{Kind, Library};
 use crate::rig::{self, RigOptions};
 
 /// The sizes of a NAND part: a name of the catalogue, or the path of a TOML file. Sub-pages are those that Linux has with the
@@ -17,27 +15,15 @@ use crate::rig::{self, RigOptions};
 /// # Errors
 /// No such part; one whose block size is a matter of choice; a file that is wrong.
 pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashShape, crate::Error> {
-    let loaded = library.load(Kind::Part, &name)?;
-    let head: Part = loaded.head.extract("")?;
-    match head.kind.as_str() {
-        "raw-nand" => {
-            let spec: RawNandSpec = loaded.table.extract("")?;
-            let g = &spec.geometry;
-            let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.targets);
-            let sub_page_bytes = g.sub_page_bytes(spec.nop, spec.ecc.step_bytes, true);
-            Ok(FlashShape { sub_page_bytes, ..FlashShape::of_nand(g.page_bytes, g.pages_per_block, blocks) })
-        }
-        "spi-nand" => {
-            let spec: SpiNandSpec = loaded.table.extract("")?;
-            let g = &spec.geometry;
-            let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns);
-            Ok(FlashShape::of_nand(g.page_bytes, g.pages_per_block, blocks))
-        }
-        kind => Err(crate::Error::asked(
-            format!("{} is a {kind}: the size of its erase blocks is a choice", name.as_ref().display()),
+    let chip = library.load(Kind::Part, &name)?.chip()?;
+    let Some(facts) = chip.facts().nand else {
+        return Err(crate::Error::asked(
+            format!("{} is a {}: the size of its erase blocks is a choice", name.as_ref().display(), chip.kind()),
             "give the sizes: --page-size 1 --peb-size 64KiB",
-        )),
-    }
+        ));
+    };
+    let shape = FlashShape::of_nand(facts.page_bytes, facts.pages_per_block, facts.blocks);
+    Ok(FlashShape { sub_page_bytes: facts.sub_page_bytes, ..shape })
 }
 
 /// The same flash in slc-mode (Linux: `slc-mode` partitions): of each pair of MLC pages only one is used, so that PEBs have half
@@ -50,9 +36,9 @@ pub fn in_slc_mode(
     library: &Library,
     name: impl AsRef<Path>,
 ) -> Result<FlashShape, crate::Error> {
-    let loaded = library.load(Kind::Part, &name)?;
-    let spec = loaded.table.extract::<RawNandSpec>("").ok();
-    if spec.is_none_or(|spec| spec.mlc.is_none()) {
+    let chip = library.load(Kind::Part, &name)?.chip()?;
+    let is_paired = matches!(&chip, ChipSpec::RawNand(spec) if spec.mlc.is_some());
+    if !is_paired {
         return Err(crate::Error::asked(
             format!(
                 "{} is no MLC NAND whose pairing scheme is known: there is no slc-mode",
@@ -94,50 +80,21 @@ pub struct DumpPart {
 /// # Errors
 /// No such part; one without pages and OOB; a file that is wrong.
 pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::Error> {
-    let loaded = library.load(Kind::Part, name)?;
-    let head: Part = loaded.head.extract("")?;
-    let part = match head.kind.as_str() {
-        "raw-nand" => raw(&loaded.table.extract("")?),
-        "spi-nand" => spi(&loaded.table.extract("")?),
-        kind => {
-            return Err(crate::Error::asked(
-                format!("{name} is a {kind}: it has no pages with OOB"),
-                "name a NAND: `floatgate parts --kind raw-nand` or `--kind spi-nand` lists them",
-            ));
-        }
+    let chip = library.load(Kind::Part, name)?.chip()?;
+    let Some(facts) = chip.facts().nand else {
+        return Err(crate::Error::asked(
+            format!("{name} is a {}: it has no pages with OOB", chip.kind()),
+            "name a NAND: `floatgate parts --kind raw-nand` or `--kind spi-nand` lists them",
+        ));
     };
-    let checked = part.geometry.checked();
+    let geometry = PageGeometry {
+        page_bytes: facts.page_bytes,
+        oob_bytes: facts.oob_bytes,
+        pages_per_block: Some(facts.pages_per_block),
+        pages: Some(facts.blocks.saturating_mul(facts.pages_per_block.into())),
+        marker: Marker { byte: facts.marker.byte, pages: facts.marker.pages },
+    };
+    let checked = geometry.checked();
     let geometry = checked.map_err(|error| crate::Error::asked(format!("{name}: {error}"), error.help()))?;
-    Ok(DumpPart { geometry, requires: part.requires })
-}
-
-/// Numbers of a user's file may be anything.
-fn product(factors: [u32; 4]) -> u64 {
-    factors.into_iter().fold(1, |all: u64, factor| all.saturating_mul(factor.into()))
-}
-
-fn raw(spec: &RawNandSpec) -> DumpPart {
-    let g = &spec.geometry;
-    let marker = &spec.bad_block_marker;
-    let page = |page: &MarkerPage| page.page(g.pages_per_block.max(1));
-    let geometry = PageGeometry {
-        page_bytes: g.page_bytes,
-        oob_bytes: g.oob_bytes,
-        pages_per_block: Some(g.pages_per_block),
-        pages: Some(product([g.blocks_per_lun, g.luns, g.targets, g.pages_per_block])),
-        marker: Marker { byte: marker.byte(g), pages: marker.pages.iter().map(page).collect() },
-    };
-    DumpPart { geometry, requires: (spec.ecc.strength, spec.ecc.step_bytes) }
-}
-
-fn spi(spec: &SpiNandSpec) -> DumpPart {
-    let g = &spec.geometry;
-    let geometry = PageGeometry {
-        page_bytes: g.page_bytes,
-        oob_bytes: g.oob_bytes,
-        pages_per_block: Some(g.pages_per_block),
-        pages: Some(product([g.blocks_per_lun, g.luns, 1, g.pages_per_block])),
-        marker: Marker { byte: 0, pages: vec![0] },
-    };
-    DumpPart { geometry, requires: (spec.ecc.strength, spec.ecc.step_bytes) }
+    Ok(DumpPart { geometry, requires: (facts.ecc.strength, facts.ecc.step_bytes) })
 }

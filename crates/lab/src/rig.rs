@@ -12,6 +12,7 @@ use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
     self, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandSpec,
 };
+use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiProfile};
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandSpec};
@@ -99,9 +100,6 @@ const KEYS: [&str; 13] = [
     "cells",
 ];
 
-/// The kinds of chip.
-const KINDS: [&str; 4] = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"];
-
 /// Wires a rig from a setup. The driver's database is the library's parts, with the setup's own chip in place of the
 /// part that has its id.
 ///
@@ -111,32 +109,30 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     config.only_keys(&KEYS)?;
     check_controller(config)?;
     keystore::check_firmware(config)?;
-    check_bad_blocks(config, options.bad_blocks)?;
     check_cells(config)?;
-    let device = match config.part().kind.as_str() {
-        "spi-nand" => spi_nand(library, config, options)?,
-        "spi-nor" => spi_nor(library, config, options)?,
-        "raw-nand" => raw_nand(library, config, options)?,
-        "parallel-nor" => parallel_nor(config, options)?,
-        other => {
-            let message = format!("unknown kind of chip `{other}`; there are {}", KINDS.join(", "));
-            return Err(config.wrong("part.kind", message).into());
-        }
+    let chip = config.chip()?;
+    check_bad_blocks(config, &chip, options.bad_blocks)?;
+    let device = match chip {
+        ChipSpec::SpiNand(spec) => spi_nand(library, config, *spec, options)?,
+        ChipSpec::SpiNor(spec) => spi_nor(library, config, *spec, options)?,
+        ChipSpec::RawNand(spec) => raw_nand(library, config, *spec, options)?,
+        ChipSpec::ParallelNor(spec) => parallel_nor(config, *spec, options)?,
     };
     let device = partition::apply(config, device)?;
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
 }
 
 /// Refuses more factory bad blocks than the maker allows.
-fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
-    let most = config.extract_or_default::<u32>("chip.geometry.max_bad_blocks_per_lun")?;
+fn check_bad_blocks(config: &Config, chip: &ChipSpec, wanted: u32) -> Result<(), ConfigError> {
+    let most = chip.facts().max_bad_blocks_per_lun();
     if wanted <= most {
         return Ok(());
     }
     let name = &config.part().name;
-    let message = match config.part().kind.as_str() {
-        "spi-nor" | "parallel-nor" => format!("{name} is a NOR: it has no bad blocks"),
-        _ => format!("{wanted} bad blocks per LUN, and {name} leaves the factory with at most {most}"),
+    let message = if chip.kind().is_nand() {
+        format!("{wanted} bad blocks per LUN, and {name} leaves the factory with at most {most}")
+    } else {
+        format!("{name} is a NOR: it has no bad blocks")
     };
     let help = "lower --bad-blocks, or raise chip.geometry.max_bad_blocks_per_lun";
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
@@ -144,8 +140,7 @@ fn check_bad_blocks(config: &Config, wanted: u32) -> Result<(), ConfigError> {
 
 /// Only NANDs have cells that wear and forget, at temperatures at which chips work or are baked.
 fn check_cells(config: &Config) -> Result<(), ConfigError> {
-    let nor = matches!(config.part().kind.as_str(), "spi-nor" | "parallel-nor");
-    if nor && config.tree().get("cells").is_some() {
+    if !config.chip_kind()?.is_nand() && config.tree().get("cells").is_some() {
         let message = format!("{} is a NOR: its cells neither wear nor forget here", config.part().name);
         return Err(config.wrong("cells", message));
     }
@@ -167,12 +162,10 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
     let has = |field: &str| config.tree().get(&format!("controller.{field}")).is_some();
     let (part, spi, nand) = (config.part(), has("reference_hz"), has("sdr_modes"));
     let drives = if spi { "SPI" } else { "raw NAND" };
-    let wrong = match part.kind.as_str() {
-        "spi-nand" | "spi-nor" => nand,
-        "raw-nand" => spi,
-        "parallel-nor" => spi || nand,
-        // An unknown kind has a message of its own.
-        _ => false,
+    let wrong = match config.chip_kind()? {
+        ChipKind::SpiNand | ChipKind::SpiNor => nand,
+        ChipKind::RawNand => spi,
+        ChipKind::ParallelNor => spi || nand,
     };
     if !wrong {
         return Ok(());
@@ -195,11 +188,12 @@ impl Catalogue {
         let mut all = Self::default();
         for name in library.names(Kind::Part) {
             let part = library.load(Kind::Part, name)?;
-            match part.head.get("kind").and_then(|kind| kind.as_text()) {
-                Some("spi-nand") => all.spi_nand.push(part.table.extract("")?),
-                Some("spi-nor") => all.spi_nor.push(part.table.extract("")?),
-                Some("raw-nand") => all.raw_nand.push(part.table.extract("")?),
-                _ => {}
+            match part.chip()? {
+                ChipSpec::SpiNand(spec) => all.spi_nand.push(*spec),
+                ChipSpec::SpiNor(spec) => all.spi_nor.push(*spec),
+                ChipSpec::RawNand(spec) => all.raw_nand.push(*spec),
+                // The CFI query says all that a driver needs.
+                ChipSpec::ParallelNor(_) => {}
             }
         }
         Ok(all)
@@ -303,9 +297,13 @@ fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigE
     Ok(ecc)
 }
 
-fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
-    let spec: SpiNandSpec = config.extract("chip")?;
-    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.key), bad.why))?;
+fn spi_nand(
+    library: &Library,
+    config: &Config,
+    spec: SpiNandSpec,
+    options: RigOptions,
+) -> Result<Box<dyn Device>, RigError> {
+    spec.check().map_err(|bad| config.impossible(&bad))?;
     let (profile, bus, host) = spi_parts(config)?;
     let ecc = ecc_engine(config, &host)?;
     let driver: spi_nand::Options = config.extract_or_default("driver")?;
@@ -323,20 +321,28 @@ fn spi_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     wire::spi_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
 }
 
-fn spi_nor(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
-    let spec: SpiNorSpec = config.extract("chip")?;
+fn spi_nor(
+    library: &Library,
+    config: &Config,
+    spec: SpiNorSpec,
+    options: RigOptions,
+) -> Result<Box<dyn Device>, RigError> {
     let (profile, bus, host) = spi_parts(config)?;
     let driver: spi_nor::Options = config.extract_or_default("driver")?;
     let limit = spec.max_sdr_hz;
     let parts = database(&library.digest(Catalogue::read)?.spi_nor, &spec, |s| &s.id);
-    let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.wrong("chip", bad))?;
+    let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.impossible(&bad))?;
     let controller = SpiController::new(profile, bus, chip);
     check_clock(config, &controller, limit)?;
     wire::spi_nor(controller, &parts, host, driver).map_err(|e| probe_error(config, e))
 }
 
-fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
-    let mut spec: RawNandSpec = config.extract("chip")?;
+fn raw_nand(
+    library: &Library,
+    config: &Config,
+    mut spec: RawNandSpec,
+    options: RigOptions,
+) -> Result<Box<dyn Device>, RigError> {
     if options.bad_blocks > 0 {
         spec.factory_bad = FactoryBad { per_lun: options.bad_blocks, seed: options.seed };
     }
@@ -357,18 +363,20 @@ fn raw_nand(library: &Library, config: &Config, options: RigOptions) -> Result<B
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
     let cells = config.extract_or_default::<CellsProfile>("cells")?;
     let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
-    let chips = RawNand::package(&spec, chip_options)
-        .map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
+    let chips = RawNand::package(&spec, chip_options).map_err(|bad| config.impossible(&bad))?;
     let controller = NandController::new(profile, bus, chips);
     wire::raw_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
 }
 
-fn parallel_nor(config: &Config, options: RigOptions) -> Result<Box<dyn Device>, RigError> {
-    let spec: ParallelNorSpec = config.extract("chip")?;
+fn parallel_nor(
+    config: &Config,
+    spec: ParallelNorSpec,
+    options: RigOptions,
+) -> Result<Box<dyn Device>, RigError> {
     let (profile, bus): (NorProfile, NorBus) = (config.extract("controller")?, config.extract("bus")?);
     let host: HostProfile = config.extract_or_default("host")?;
     let driver: parallel_nor::Options = config.extract_or_default("driver")?;
-    let chip = ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.wrong("chip", bad))?;
+    let chip = ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.impossible(&bad))?;
     let controller = NorController::new(profile, bus, chip);
     wire::parallel_nor(controller, host, driver).map_err(|e| probe_error(config, e))
 }

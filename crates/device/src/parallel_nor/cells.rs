@@ -1,9 +1,10 @@
 //! What both command sets share: the array, one-time-programmable bytes, and the work under way.
 
 use super::erase_map::{EraseBlock, EraseMap};
-use super::spec::{BadSpec, CommandSet, LockScheme, ParallelNorSpec};
+use super::spec::{CommandSet, LockScheme, ParallelNorSpec, impossible};
 use crate::array::Array;
 use crate::nor::cut::{Undo, mix};
+use crate::spec::BadSpec;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 use std::collections::BTreeSet;
@@ -102,7 +103,7 @@ impl Cells {
         use super::spec::Interface::{X8, X8X16, X16};
         match (spec.geometry.interface, bits) {
             (X8 | X8X16, 8) | (X16 | X8X16, 16) => Ok(()),
-            _ => Err(BadSpec::Width { bits }),
+            _ => Err(impossible(format!("the chip does not offer a {bits}-bit bus"))),
         }
     }
 

@@ -4,8 +4,9 @@ use super::amd::Amd;
 use super::cells::{Cells, Work};
 use super::intel::Intel;
 use super::query::query_bytes;
-use super::spec::{BadSpec, ParallelNorSpec};
+use super::spec::{ParallelNorSpec, impossible};
 use crate::array::Array;
+use crate::spec::BadSpec;
 use crate::violation::Violation;
 use floatgate_media::cfi::BusView;
 use floatgate_mtd::Instant;
@@ -49,7 +50,8 @@ impl ParallelNor {
             (_, true) => BusView::X16AsX8,
             (_, false) => BusView::X8,
         };
-        let query = query_bytes(&spec, view)?;
+        let query = query_bytes(&spec, view)
+            .map_err(|error| impossible(format!("the CFI query cannot express this chip: {error}")))?;
         let cells = Cells::new(spec, u32::from(bits / 8), stores);
         Ok(Self { commands: Commands::new(&cells), cells, query })
     }

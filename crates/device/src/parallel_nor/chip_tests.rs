@@ -368,12 +368,19 @@ fn impossible_chips_are_named() {
         change(&mut spec);
         ParallelNor::new(spec, 16, false).unwrap_err()
     };
-    assert_eq!(bad(|s| s.geometry.size_bytes = 3), BadSpec::NotPowerOfTwo { what: "`size_bytes`" });
-    assert!(matches!(bad(|s| s.geometry.regions[0].blocks = 7), BadSpec::Regions { .. }));
-    assert_eq!(bad(|s| s.geometry.regions[0].block_bytes = 1000), BadSpec::Block);
-    assert_eq!(bad(|s| s.timing.t_buffer_us = None), BadSpec::Buffer);
-    assert_eq!(bad(|s| s.geometry.interface = Interface::X8), BadSpec::Width { bits: 16 });
-    assert_eq!(bad(|s| s.id.truncate(2)), BadSpec::Id);
-    assert!(matches!(bad(|s| s.cfi_version = "x".into()), BadSpec::Cfi(_)));
-    assert_eq!(bad(|s| s.otp.as_mut().unwrap().factory_bytes = 8), BadSpec::Otp);
+    type Break = fn(&mut ParallelNorSpec);
+    let cases: [(Break, &str); 8] = [
+        (|s| s.geometry.size_bytes = 3, "`size_bytes` must be a power of two"),
+        (|s| s.geometry.regions[0].blocks = 7, "the erase regions hold"),
+        (|s| s.geometry.regions[0].block_bytes = 1000, "erase blocks must be"),
+        (|s| s.timing.t_buffer_us = None, "a program buffer needs"),
+        (|s| s.geometry.interface = Interface::X8, "the chip does not offer a 16-bit bus"),
+        (|s| s.id.truncate(2), "`id` holds"),
+        (|s| s.cfi_version = "x".into(), "the CFI query cannot express"),
+        (|s| s.otp.as_mut().unwrap().factory_bytes = 8, "`otp` sizes"),
+    ];
+    for (change, problem) in cases {
+        let bad = bad(change);
+        assert!(bad.key.is_empty() && bad.problem.starts_with(problem), "{bad}");
+    }
 }

@@ -35,6 +35,6 @@ pub use chip::ParallelNor;
 pub use driver::{CfiDriver, Identity, Options, ProbeError};
 pub use erase_map::{EraseBlock, EraseMap};
 pub use spec::{
-    BadSpec, BootBlocks, CfiCodes, CommandSet, Interface, LockScheme, NorFeatures, NorGeometry, NorOtp,
-    NorRegion, NorTiming, ParallelNorSpec,
+    BootBlocks, CfiCodes, CommandSet, Interface, LockScheme, NorFeatures, NorGeometry, NorOtp, NorRegion,
+    NorTiming, ParallelNorSpec,
 };

@@ -1,9 +1,11 @@
 //! A parallel NOR chip as data.
 
 use super::erase_map::EraseMap;
+use crate::spec::BadSpec;
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
+use std::borrow::Cow;
 
 /// The language of a chip (CFI primary algorithm, JEP137).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -197,52 +199,20 @@ pub struct ParallelNorSpec {
     pub retention_years: Option<u32>,
 }
 
-/// Reason for which a specification describes no possible chip.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadSpec {
-    /// A size is not a power of two between 1 byte and 1 GiB.
-    #[error("{what} must be a power of two, at most 1 GiB")]
-    NotPowerOfTwo {
-        /// Name of the size.
-        what: &'static str,
-    },
-    /// The erase regions do not fill the chip.
-    #[error("the erase regions hold {regions} bytes, the chip {size}")]
-    Regions {
-        /// Bytes in all regions.
-        regions: u64,
-        /// Size of the chip.
-        size: u64,
-    },
-    /// A block size that CFI cannot express: not a multiple of 256 bytes, or too large; or too many or no blocks.
-    #[error(
-        "erase blocks must be multiples of 256 bytes below 16 MiB, 1 to 65536 in a region, at most 8 regions"
-    )]
-    Block,
-    /// The program buffer is larger than the smallest erase block, or has no time.
-    #[error("a program buffer needs `t_buffer_us`, and fits the smallest erase block and 1024 bytes")]
-    Buffer,
-    /// The bus width on the board is not one that the chip offers.
-    #[error("the chip does not offer a {bits}-bit bus")]
-    Width {
-        /// Bits asked for.
-        bits: u8,
-    },
-    /// The id has too few or too many codes.
-    #[error("`id` holds the maker's and the device code, and two more where the device code ends in 7Eh")]
-    Id,
-    /// One-time-programmable sizes that the command set cannot express.
-    #[error("`otp` sizes must be powers of two, and with command set amd exactly one of them not zero")]
-    Otp,
-    /// The CFI query cannot be written.
-    #[error("the CFI query cannot express this chip: {0}")]
-    Cfi(#[from] floatgate_media::MediaError),
+/// A specification that is impossible as a whole.
+pub(super) fn impossible(why: impl Into<Cow<'static, str>>) -> BadSpec {
+    BadSpec::new("", why)
 }
 
-fn power_of_two(what: &'static str, bytes: u64) -> Result<(), BadSpec> {
+const BLOCK: &str =
+    "erase blocks must be multiples of 256 bytes below 16 MiB, 1 to 65536 in a region, at most 8 regions";
+const BUFFER: &str = "a program buffer needs `t_buffer_us`, and fits the smallest erase block and 1024 bytes";
+const ID: &str = "`id` holds the maker's and the device code, and two more where the device code ends in 7Eh";
+const OTP: &str = "`otp` sizes must be powers of two, and with command set amd exactly one of them not zero";
+
+fn power_of_two(what: &str, bytes: u64) -> Result<(), BadSpec> {
     let ok = bytes == 0 || (bytes.is_power_of_two() && bytes <= 1 << 30);
-    if ok { Ok(()) } else { Err(BadSpec::NotPowerOfTwo { what }) }
+    if ok { Ok(()) } else { Err(impossible(format!("{what} must be a power of two, at most 1 GiB"))) }
 }
 
 impl ParallelNorSpec {
@@ -269,11 +239,11 @@ impl ParallelNorSpec {
         self.check_regions()?;
         let has_time = geometry.buffer_bytes == 0 || self.timing.t_buffer_us.is_some();
         if !has_time || geometry.buffer_bytes > self.row_bytes() {
-            return Err(BadSpec::Buffer);
+            return Err(impossible(BUFFER));
         }
         let extended = self.id.get(1).is_some_and(|id| id & 0xFF == 0x7E);
         if self.id.len() != if extended { 4 } else { 2 } {
-            return Err(BadSpec::Id);
+            return Err(impossible(ID));
         }
         self.check_otp()
     }
@@ -287,17 +257,17 @@ impl ParallelNorSpec {
                 && (1..=0x1_0000).contains(&r.blocks)
         };
         if regions.len() > 8 || !regions.iter().all(fits) {
-            return Err(BadSpec::Block);
+            return Err(impossible(BLOCK));
         }
-        let sum = regions.iter().map(|r| u64::from(r.blocks) * r.block_bytes).sum();
+        let sum: u64 = regions.iter().map(|r| u64::from(r.blocks) * r.block_bytes).sum();
         if sum != size || size == 0 {
-            return Err(BadSpec::Regions { regions: sum, size });
+            return Err(impossible(format!("the erase regions hold {sum} bytes, the chip {size}")));
         }
         // The array is made of blocks of the smallest size.
         let smallest = regions.iter().map(|r| r.block_bytes).min().unwrap_or(1);
         let even =
             regions.iter().all(|r| r.block_bytes.is_multiple_of(smallest)) && smallest.is_power_of_two();
-        if even { Ok(()) } else { Err(BadSpec::Block) }
+        if even { Ok(()) } else { Err(impossible(BLOCK)) }
     }
 
     fn check_otp(&self) -> Result<(), BadSpec> {
@@ -305,7 +275,7 @@ impl ParallelNorSpec {
         let power = |n: u64| n == 0 || (n.is_power_of_two() && n <= 4096);
         let (factory, user) = (otp.factory_bytes, otp.user_bytes);
         let one = self.command_set == CommandSet::Intel || (factory == 0) != (user == 0);
-        if power(factory) && power(user) && one { Ok(()) } else { Err(BadSpec::Otp) }
+        if power(factory) && power(user) && one { Ok(()) } else { Err(impossible(OTP)) }
     }
 
     /// The chip's erase blocks.

@@ -1,6 +1,7 @@
 //! Two bits a cell as data: the `[chip.mlc]` table of a part file, and what follows from it for each page.
 
-use super::spec::{BadSpec, NandGeometry, NandTiming};
+use super::spec::{NandGeometry, NandTiming};
+use crate::spec::BadSpec;
 use crate::units::TypMaxUs;
 use floatgate_mtd::{Nanos, Pairing, PairingScheme};
 use serde::de::{Deserializer, Error};
@@ -55,7 +56,7 @@ impl MlcSpec {
             ),
         ];
         match rules.into_iter().find(|rule| !rule.0) {
-            Some((_, field, problem)) => Err(BadSpec { field, problem }),
+            Some((_, field, problem)) => Err(BadSpec::new(field, problem)),
             None => Ok(()),
         }
     }
@@ -115,7 +116,7 @@ mod tests {
         for (field, change) in breaks {
             let mut spec = mlc(PairingScheme::Dist6);
             spec.mlc.as_mut().map(change);
-            assert_eq!(spec.check().unwrap_err().field, field);
+            assert_eq!(spec.check().unwrap_err().key, field);
         }
         let mut edge = mlc(PairingScheme::Dist6);
         edge.mlc.as_mut().unwrap().t_prog_msb_us.typ = us(900);
@@ -126,12 +127,9 @@ mod tests {
     fn the_scheme_must_fit_the_block_and_the_cells() {
         let mut odd = mlc(PairingScheme::Dist6);
         odd.geometry.pages_per_block = 10;
-        assert_eq!(odd.check().unwrap_err().field, "mlc.pairing");
+        assert_eq!(odd.check().unwrap_err().key, "mlc.pairing");
         let slc = RawNandSpec { mlc: mlc(PairingScheme::Dist3).mlc, ..mx30lf2g18ac() };
-        assert_eq!(
-            slc.check().unwrap_err(),
-            BadSpec { field: "mlc", problem: "only where a cell holds two bits" }
-        );
+        assert_eq!(slc.check().unwrap_err(), BadSpec::new("mlc", "only where a cell holds two bits"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::timing::Modes;
 use crate::cells::{ErrorSpec, WearSpec};
 use crate::ecc_engine::EccRequirement;
 use crate::nand::facts::{Marker, NandFacts, check_cells, product};
+use crate::spec::BadSpec;
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::{Nanos, Pairing};
 use serde::Deserialize;
@@ -402,7 +403,7 @@ impl ReadRetry {
             ),
         ];
         let broken = rules.into_iter().find(|rule| !rule.0);
-        broken.map_or(Ok(()), |(_, field, problem)| Err(BadSpec { field, problem }))
+        broken.map_or(Ok(()), |(_, field, problem)| Err(BadSpec::new(field, problem)))
     }
 }
 
@@ -466,16 +467,6 @@ pub struct FactoryBad {
     pub seed: u64,
 }
 
-/// A specification that no chip can have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("chip.{field}: {problem}")]
-pub struct BadSpec {
-    /// Key in the file.
-    pub field: &'static str,
-    /// Reason for which the specification is impossible.
-    pub problem: &'static str,
-}
-
 impl RawNandSpec {
     /// Checks what the types cannot.
     ///
@@ -528,10 +519,10 @@ impl RawNandSpec {
             ),
         ];
         if let Some((_, field, problem)) = rules.into_iter().find(|rule| !rule.0) {
-            return Err(BadSpec { field, problem });
+            return Err(BadSpec::new(field, problem));
         }
         check_cells(self.wear.as_ref(), self.errors.as_ref())
-            .map_err(|(field, problem)| BadSpec { field, problem })?;
+            .map_err(|(field, problem)| BadSpec::new(field, problem))?;
         self.read_retry.as_ref().map_or(Ok(()), ReadRetry::check)?;
         self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
     }
@@ -610,7 +601,7 @@ mod tests {
         for (field, change) in breaks {
             let mut spec = mx30lf2g18ac();
             change(&mut spec);
-            assert_eq!(spec.check().unwrap_err().field, field);
+            assert_eq!(spec.check().unwrap_err().key, field);
             assert!(crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).is_err());
         }
     }
@@ -621,7 +612,7 @@ mod tests {
         let mut try_onfi = |change: fn(&mut OnfiSpec)| {
             spec.onfi = mx30lf2g18ac().onfi;
             spec.onfi.as_mut().map(change);
-            crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).unwrap_err().field
+            crate::raw_nand::RawNand::package(&spec, ChipOptions::timing_only()).unwrap_err().key
         };
         assert_eq!(try_onfi(|onfi| onfi.revision = "1.7".into()), "onfi.revision");
         assert_eq!(try_onfi(|onfi| onfi.manufacturer = "a name too long".into()), "onfi.manufacturer");

@@ -2,6 +2,8 @@
 
 use super::sfdp::AREA_BYTES_MAX;
 use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SfdpPiece, SpiNorSpec};
+use crate::spec::BadSpec;
+use std::fmt;
 
 /// Largest program buffer.
 const PAGE_BYTES_MAX: u32 = 4096;
@@ -20,16 +22,9 @@ impl OtpSpec {
     }
 }
 
-/// Reason for which a specification describes no possible chip.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("impossible SPI NOR: {0}")]
-pub struct BadSpec(String);
-
-impl BadSpec {
-    /// A specification that another part of the house refuses.
-    pub(super) fn new(why: &dyn std::error::Error) -> Self {
-        Self(why.to_string())
-    }
+/// A specification that is impossible as a whole.
+pub(super) fn impossible(why: impl fmt::Display) -> BadSpec {
+    BadSpec::new("", format!("impossible SPI NOR: {why}"))
 }
 
 impl SpiNorSpec {
@@ -38,7 +33,7 @@ impl SpiNorSpec {
     /// # Errors
     /// The first impossible value, with the reason.
     pub fn check(&self) -> Result<(), BadSpec> {
-        let bad = |why: &str| Err(BadSpec(why.to_owned()));
+        let bad = |why: &str| Err(impossible(why));
         let size = self.geometry.size_bytes;
         if !(3..=20).contains(&self.id.len()) {
             return bad("an id has 3 to 20 bytes");
@@ -71,7 +66,7 @@ impl SpiNorSpec {
     }
 
     fn check_registers(&self) -> Result<(), BadSpec> {
-        let bad = |why: &str| Err(BadSpec(why.to_owned()));
+        let bad = |why: &str| Err(impossible(why));
         let home = match self.octal.map(|o| o.switch) {
             None => None,
             Some(OctalSwitch::MacronixCr2) => Some(RegisterSet::Macronix),
@@ -116,12 +111,12 @@ impl SpiNorSpec {
         for (name, erase) in &self.erase {
             let fits = erase.bytes.is_power_of_two() && u64::from(erase.bytes) <= largest;
             if !fits || erase.bytes < self.geometry.page_bytes {
-                return Err(BadSpec(format!(
+                return Err(impossible(format!(
                     "erase.{name}.bytes must be a power of two between a page and a bank"
                 )));
             }
             if erase.tail.is_some_and(|t| !(0.0..=1.0).contains(&t.p)) {
-                return Err(BadSpec(format!("erase.{name}.tail.p must lie between 0 and 1")));
+                return Err(impossible(format!("erase.{name}.tail.p must lie between 0 and 1")));
             }
         }
         Ok(())

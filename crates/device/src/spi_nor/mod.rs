@@ -12,7 +12,6 @@ pub mod spec;
 #[cfg(test)]
 mod test_parts;
 
-pub use check::BadSpec;
 pub use chip::SpiNor;
 pub use driver::{Options, ProbeError, SpiNorDriver};
 pub use spec::SpiNorSpec;

@@ -12,9 +12,7 @@ pub use table::{Point, Series};
 use crate::config::{Config, ConfigError, Library, Override, Provenance, Source};
 use crate::error::Error;
 use floatgate_device::cells::{Conditions, ErrorSpec, Promise, tail};
-use floatgate_device::ecc_engine::EccRequirement;
-use floatgate_device::raw_nand::RawNandSpec;
-use floatgate_device::spi_nand::SpiNandSpec;
+use floatgate_device::nand::NandFacts;
 use floatgate_ecc::Code;
 use serde::Serialize;
 
@@ -208,16 +206,13 @@ impl Chip {
     fn of(config: &Config) -> Result<Self, Error> {
         let errors = config.extract_or_default::<Option<ErrorSpec>>("chip.errors")?;
         let part = config.part();
-        let mut chip = match part.kind.as_str() {
-            "raw-nand" => Self::raw(&config.extract("chip")?),
-            "spi-nand" => Self::spi(&config.extract("chip")?),
-            _ => {
-                return Err(Error::Asked {
-                    message: format!("{} is a NOR: its cells are read without ECC", part.name),
-                    help: "name a NAND; `floatgate parts --kind raw-nand` lists some".into(),
-                });
-            }
+        let Some(facts) = config.chip()?.facts().nand else {
+            return Err(Error::Asked {
+                message: format!("{} is a NOR: its cells are read without ECC", part.name),
+                help: "name a NAND; `floatgate parts --kind raw-nand` lists some".into(),
+            });
         };
+        let mut chip = Self::with(&facts);
         chip.chip = format!("{} {}", part.maker, part.name).trim().to_owned();
         chip.title.clone_from(&part.title);
         if let Some(errors) = errors {
@@ -230,28 +225,11 @@ impl Chip {
         Ok(chip)
     }
 
-    fn raw(spec: &RawNandSpec) -> Self {
-        let g = &spec.geometry;
-        let sizes = (g.page_bytes, g.oob_bytes, g.pages_per_block, g.bits_per_cell);
-        Self::with(sizes, spec.endurance_cycles, spec.ecc.into(), spec.ecc.on_die)
-    }
-
-    fn spi(spec: &SpiNandSpec) -> Self {
-        let g = &spec.geometry;
-        let requirement = EccRequirement { strength: spec.ecc.strength, step_bytes: spec.ecc.step_bytes };
-        Self::with(
-            (g.page_bytes, g.oob_bytes, g.pages_per_block, 1),
-            spec.endurance_cycles.into(),
-            requirement,
-            spec.ecc.on_die,
-        )
-    }
-
-    fn with(sizes: (u32, u32, u32, u8), endurance_cycles: u64, ecc: EccRequirement, on_die: bool) -> Self {
-        let (page_bytes, oob_bytes, pages_per_block, bits_per_cell) = sizes;
+    fn with(facts: &NandFacts) -> Self {
+        let NandFacts { page_bytes, oob_bytes, pages_per_block, bits_per_cell, ecc, .. } = *facts;
         // Most data sheets of SLC NAND promise 1e5 cycles, of MLC 3000.
         let usual = if bits_per_cell == 1 { 100_000 } else { 3_000 };
-        let endurance_cycles = if endurance_cycles == 0 { usual } else { endurance_cycles };
+        let endurance_cycles = if facts.endurance_cycles == 0 { usual } else { facts.endurance_cycles };
         Self {
             chip: String::new(),
             title: String::new(),
@@ -262,7 +240,7 @@ impl Chip {
             endurance_cycles,
             strength: ecc.strength,
             step_bytes: ecc.step_bytes,
-            on_die,
+            on_die: facts.on_die_ecc,
             measured: false,
             sources: Vec::new(),
             errors: ErrorSpec::typical(Promise { ecc, endurance_cycles, bits_per_cell }),

@@ -10,6 +10,7 @@ use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
     VariantAccess, Visitor,
 };
+use std::marker::PhantomData;
 use std::vec;
 
 impl Node {
@@ -18,8 +19,19 @@ impl Node {
     /// # Errors
     /// Values that the type refuses, with the place of the key or value; a missing path.
     pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
+        self.extract_seed(path, PhantomData)
+    }
+
+    /// The value at a dotted path (empty: this node) that a seed reads.
+    ///
+    /// # Errors
+    /// As [`Self::extract`].
+    pub fn extract_seed<'de, S>(&'de self, path: &str, seed: S) -> Result<S::Value, ConfigError>
+    where
+        S: DeserializeSeed<'de>,
+    {
         let node = self.get(path).ok_or_else(|| self.missing(path))?;
-        T::deserialize(Typed(node)).map_err(|error| error.at(node, Spot::Value).into_config(path))
+        seed.deserialize(Typed(node)).map_err(|error| error.at(node, Spot::Value).into_config(path))
     }
 
     /// The typed value at a dotted path, or the type's default where there is none.

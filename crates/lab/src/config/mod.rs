@@ -57,6 +57,7 @@ pub use set::Override;
 pub use source::{MAX_BYTES, Origin, Place, Source};
 pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
 
+use floatgate_device::spec::{BadSpec, ChipKind, ChipSpec};
 use serde::Deserialize;
 
 /// A setup as written, laid over the setups it is based on; what it names is not read yet.
@@ -95,6 +96,37 @@ impl Config {
         &self.part
     }
 
+    /// Family of the chip.
+    ///
+    /// # Errors
+    /// A family that does not exist.
+    pub fn chip_kind(&self) -> Result<ChipKind, ConfigError> {
+        ChipKind::named(&self.part.kind).ok_or_else(|| self.wrong("part.kind", unknown_kind(&self.part.kind)))
+    }
+
+    /// Specification of the chip, not checked.
+    ///
+    /// # Errors
+    /// A family that does not exist; values that its specification refuses.
+    pub fn chip(&self) -> Result<ChipSpec, ConfigError> {
+        self.tree.extract_seed("chip", self.chip_kind()?)
+    }
+
+    /// Specification of the chip, checked.
+    ///
+    /// # Errors
+    /// As [`Self::chip`]; one that no chip can have.
+    pub fn checked_chip(&self) -> Result<ChipSpec, ConfigError> {
+        let chip = self.chip()?;
+        chip.check().map_err(|bad| self.impossible(&bad))?;
+        Ok(chip)
+    }
+
+    /// The error for a chip that is impossible.
+    pub(crate) fn impossible(&self, bad: &BadSpec) -> ConfigError {
+        self.wrong(&bad.path(), &bad.problem)
+    }
+
     /// The typed value at a dotted path.
     ///
     /// # Errors
@@ -131,4 +163,9 @@ impl Config {
         }
         node.wrong(path, message)
     }
+}
+
+/// Message for a name that is no family of chips.
+fn unknown_kind(name: &str) -> String {
+    format!("unknown kind of chip `{name}`; there are {}", ChipKind::ALL.map(ChipKind::name).join(", "))
 }

@@ -10,7 +10,8 @@ use super::node::{Node, Table, Value};
 use super::part::{About, Part};
 use super::set::Override;
 use super::source::{Origin, Source};
-use super::{Config, Setup};
+use super::{Config, Setup, unknown_kind};
+use floatgate_device::spec::{ChipKind, ChipSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +27,18 @@ pub struct Loaded {
     pub head: Node,
     /// Profiles by name.
     pub profiles: Node,
+}
+
+impl Loaded {
+    /// Specification of a part, not checked.
+    ///
+    /// # Errors
+    /// A family that does not exist; values that its specification refuses.
+    pub fn chip(&self) -> Result<ChipSpec, ConfigError> {
+        let name = self.head.get("kind").and_then(Node::as_text).unwrap_or_default();
+        let kind = ChipKind::named(name).ok_or_else(|| self.head.wrong("kind", unknown_kind(name)))?;
+        self.table.extract_seed("", kind)
+    }
 }
 
 /// Longest chain of files that name each other as base.

@@ -6,6 +6,7 @@ use super::nearest::did_you_mean;
 use super::part::Part;
 use super::set::{Override, split, trimmed};
 use super::source::{Place, Source};
+use floatgate_device::spec::ChipKind;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, Conf
         };
         match (item.strip_prefix('@'), Range64::parse(item)) {
             (Some(kind), _) => all.extend(chips(library, kind)?.ok_or_else(|| {
-                let near = did_you_mean(kind, ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"]);
+                let near = did_you_mean(kind, ChipKind::ALL.map(ChipKind::name));
                 let help =
                     format!("{near}kinds of chips are @spi-nand, @spi-nor, @raw-nand and @parallel-nor");
                 refused(format!("`{kind}` is not a kind of chip")).help(help)

@@ -3,11 +3,10 @@
 use crate::config::{Config, Kind, Library, Override, Part, Source};
 use crate::corner::Corner;
 use crate::error::Error;
-use floatgate_device::cells::{Wear, WearSpec};
-use floatgate_device::raw_nand::RawNandSpec;
-use floatgate_device::spi_nand::SpiNandSpec;
+use floatgate_device::cells::Wear;
+use floatgate_device::nand::NandFacts;
+use floatgate_device::spec::ChipKind;
 use floatgate_device::units::TypMaxUs;
-use floatgate_mtd::Nanos;
 
 /// The chips of Desnoyers, HotStorage 2009, table 1, in its order.
 pub const PAPER_CHIPS: [&str; 8] = [
@@ -62,17 +61,6 @@ pub struct Subject {
     pub evidence: Evidence,
 }
 
-/// Facts that the kinds of NAND have in common.
-struct Facts {
-    bits_per_cell: u8,
-    pages_per_block: u32,
-    nominal_cycles: u64,
-    read: TypMaxUs,
-    program: TypMaxUs,
-    erase: TypMaxUs,
-    wear: Option<WearSpec>,
-}
-
 impl Subject {
     /// The NAND of a part's name or path, changed by `sets`.
     ///
@@ -100,7 +88,7 @@ impl Subject {
         let config = library.resolve(&setup, &sets)?;
         config.only_keys(&["chip"])?;
         let facts = facts(&config)?;
-        if facts.nominal_cycles == 0 {
+        if facts.endurance_cycles == 0 {
             return Err(Error::asked(
                 format!("{}: how many cycles its data sheet promises is not known", config.part().name),
                 "say it: --set chip.endurance_cycles=100000",
@@ -109,8 +97,7 @@ impl Subject {
         Ok(Self::from_facts(part, config.part(), &facts))
     }
 
-    fn from_facts(part: &str, head: &Part, facts: &Facts) -> Self {
-        let typical = || WearSpec::typical(facts.bits_per_cell, facts.program, facts.erase);
+    fn from_facts(part: &str, head: &Part, facts: &NandFacts) -> Self {
         Self {
             part: part.to_owned(),
             name: head.name.clone(),
@@ -118,11 +105,11 @@ impl Subject {
             title: head.title.clone(),
             bits_per_cell: facts.bits_per_cell,
             pages_per_block: facts.pages_per_block,
-            nominal_cycles: facts.nominal_cycles,
-            read: facts.read,
-            program: facts.program,
-            erase: facts.erase,
-            wear: Wear::new(facts.wear.unwrap_or_else(typical), facts.nominal_cycles),
+            nominal_cycles: facts.endurance_cycles,
+            read: facts.t_r_us,
+            program: facts.t_prog_us,
+            erase: facts.t_bers_us,
+            wear: Wear::new(facts.wear_spec(), facts.endurance_cycles),
             evidence: facts.wear.map_or(Evidence::Typical, |_| evidence(head)),
         }
     }
@@ -139,42 +126,17 @@ fn evidence(head: &Part) -> Evidence {
     Evidence::Measured { confidence: about.map(|s| s.confidence).fold(1.0, f64::min) }
 }
 
-fn facts(config: &Config) -> Result<Facts, Error> {
-    match config.part().kind.as_str() {
-        "raw-nand" => raw_nand(config),
-        "spi-nand" => spi_nand(config),
-        kind => Err(Error::asked(
-            format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
-            "`floatgate parts --kind raw-nand` and `--kind spi-nand` list the chips that can be tested",
-        )),
+fn facts(config: &Config) -> Result<NandFacts, Error> {
+    let kind = config.chip_kind()?;
+    if !kind.is_nand() {
+        return Err(not_nand(config, kind));
     }
+    config.checked_chip()?.facts().nand.ok_or_else(|| not_nand(config, kind))
 }
 
-fn raw_nand(config: &Config) -> Result<Facts, Error> {
-    let spec: RawNandSpec = config.extract("chip")?;
-    spec.check().map_err(|bad| config.wrong(&format!("chip.{}", bad.field), bad.problem))?;
-    Ok(Facts {
-        bits_per_cell: spec.geometry.bits_per_cell,
-        pages_per_block: spec.geometry.pages_per_block,
-        nominal_cycles: spec.endurance_cycles,
-        read: spec.timing.t_r_us,
-        program: spec.timing.t_prog_us,
-        erase: spec.timing.t_bers_us,
-        wear: spec.wear,
-    })
-}
-
-fn spi_nand(config: &Config) -> Result<Facts, Error> {
-    let spec: SpiNandSpec = config.extract("chip")?;
-    spec.check().map_err(|bad| config.wrong(bad.key, bad.why))?;
-    let always = |time: Nanos| TypMaxUs { typ: time, max: time };
-    Ok(Facts {
-        bits_per_cell: u8::try_from(spec.geometry.bits_per_cell).unwrap_or(u8::MAX),
-        pages_per_block: spec.geometry.pages_per_block,
-        nominal_cycles: u64::from(spec.endurance_cycles),
-        read: always(spec.timing.t_rd_us),
-        program: spec.timing.t_prog_us,
-        erase: spec.timing.t_bers_us,
-        wear: spec.wear,
-    })
+fn not_nand(config: &Config, kind: ChipKind) -> Error {
+    Error::asked(
+        format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
+        "`floatgate parts --kind raw-nand` and `--kind spi-nand` list the chips that can be tested",
+    )
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use floatgate_device::spec::ChipKind;
 use floatgate_media::crc;
 use floatgate_media::ubi;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
@@ -134,7 +135,7 @@ impl SetupFlash {
         let config = library.resolve(&setup, sets)?;
         let own = geometry_of(library, &config)?;
         let given = config.tree().get("driver.erase_bytes").is_some();
-        let spi_nor = config.part().kind == "spi-nor";
+        let spi_nor = config.chip_kind()? == ChipKind::SpiNor;
         let (config, geometry, too_small_bytes) = if spi_nor && !given && !holds_ubifs(&own) {
             let sets = [sets, &[Override::parse(SECTORS, sets.len())?]].concat();
             let config = library.resolve(&setup, &sets)?;
@@ -167,8 +168,8 @@ impl SetupFlash {
         if faults && self.geometry.kind == FlashKind::Nor {
             return Err(NOR_HAS_NO_FAULTS.to_owned());
         }
-        let most = self.config.extract_or_default::<u32>("chip.geometry.max_bad_blocks_per_lun");
-        let bad_blocks = if faults { most.map_err(|error| error.to_string())? } else { 0 };
+        let chip = self.config.chip().map_err(|error| error.to_string())?;
+        let bad_blocks = if faults { chip.facts().max_bad_blocks_per_lun() } else { 0 };
         wired(library, &self.config, self.geometry.size_bytes, (seed, bad_blocks))
     }
 }

@@ -5,8 +5,9 @@ use super::{Output, RawNand};
 use crate::cells::random::Stream;
 use crate::nand::onfi_endurance;
 use crate::raw_nand::command as c;
-use crate::raw_nand::spec::{BadSpec, JedecSpec, OnfiSpec, RawNandSpec};
+use crate::raw_nand::spec::{JedecSpec, OnfiSpec, RawNandSpec};
 use crate::raw_nand::timing::BusTiming;
+use crate::spec::BadSpec;
 use crate::violation::Violation;
 use floatgate_media::jedec::{self, JedecCommands, JedecEcc, JedecFeatures, JedecPage, JedecRevision};
 use floatgate_media::onfi::{
@@ -39,7 +40,7 @@ impl ParameterPages {
 }
 
 fn text<const N: usize>(text: &str, field: &'static str) -> Result<Text<N>, BadSpec> {
-    Text::new(text).ok_or(BadSpec { field, problem: "too long, or not printable ASCII" })
+    Text::new(text).ok_or_else(|| BadSpec::new(field, "too long, or not printable ASCII"))
 }
 
 /// Revisions up to the one named, as chips list them.
@@ -47,7 +48,7 @@ fn revision(name: &str) -> Result<OnfiRevision, BadSpec> {
     const NAMES: [&str; 11] = ["1.0", "2.0", "2.1", "2.2", "2.3", "3.0", "3.1", "3.2", "4.0", "4.1", "4.2"];
     match NAMES.iter().position(|known| *known == name) {
         Some(last) => Ok(OnfiRevision::from_bits(((1u16 << (last + 1)) - 1) << 1)),
-        None => Err(BadSpec { field: "onfi.revision", problem: "not a revision between 1.0 and 4.2" }),
+        None => Err(BadSpec::new("onfi.revision", "not a revision between 1.0 and 4.2")),
     }
 }
 
@@ -132,7 +133,7 @@ fn onfi_ecc_bits(spec: &RawNandSpec) -> u8 {
 const EXTENDED_UNITS: u16 = 3;
 
 fn onfi_copies(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<Vec<u8>, BadSpec> {
-    let bad = |problem| BadSpec { field: "onfi", problem };
+    let bad = |problem| BadSpec::new("onfi", problem);
     if onfi.copies < 3 {
         return Err(bad("a chip has at least three copies of its parameter page"));
     }
@@ -214,7 +215,7 @@ fn jedec_commands(spec: &RawNandSpec) -> u32 {
 fn jedec_copies(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<Vec<u8>, BadSpec> {
     if jedec.copies < 3 {
         let problem = "a chip has at least three copies of its parameter page";
-        return Err(BadSpec { field: "jedec.copies", problem });
+        return Err(BadSpec::new("jedec.copies", problem));
     }
     Ok(jedec::emit(&jedec_page(spec, jedec)?).repeat(usize::from(jedec.copies)))
 }

@@ -9,6 +9,7 @@ pub use tables::{
 
 use crate::cells::{ErrorSpec, WearSpec};
 use crate::nand::facts::{Marker, NandFacts, check_cells, product};
+use crate::spec::BadSpec;
 use crate::spi::{Mode, Variant};
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::Nanos;
@@ -88,16 +89,6 @@ pub struct SpiNandSpec {
 
 const fn four() -> u8 {
     4
-}
-
-/// A spec that describes no possible chip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {why}")]
-pub struct BadSpec {
-    /// Field, as in the part file's `[chip]` table.
-    pub key: &'static str,
-    /// Reason why the specification is impossible.
-    pub why: &'static str,
 }
 
 impl SpiNandSpec {
@@ -199,8 +190,8 @@ impl SpiNandSpec {
             ("octal", self.octal.as_ref().is_none_or(octal_ok), "needs an I/O mode and 2 to 4 row bytes"),
         ];
         if let Some((key, _, why)) = rules.into_iter().find(|rule| !rule.1) {
-            return Err(BadSpec { key, why });
+            return Err(BadSpec::new(key, why));
         }
-        check_cells(self.wear.as_ref(), self.errors.as_ref()).map_err(|(key, why)| BadSpec { key, why })
+        check_cells(self.wear.as_ref(), self.errors.as_ref()).map_err(|(key, why)| BadSpec::new(key, why))
     }
 }

@@ -15,11 +15,11 @@ mod otp;
 mod registers;
 mod work;
 
-use super::check::BadSpec;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
 use crate::nor::cut::Undo;
 use crate::oracle::PageTruth;
+use crate::spec::BadSpec;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
@@ -66,7 +66,7 @@ impl SpiNor {
         Ok(Self {
             commands: Arc::new(Commands::new(&spec)),
             erase_types,
-            sfdp: super::sfdp::area(&spec).map_err(|e| BadSpec::new(&e))?.into(),
+            sfdp: super::sfdp::area(&spec).map_err(super::check::impossible)?.into(),
             array,
             seed,
             regs: Registers::new(&spec),

@@ -175,7 +175,7 @@ fn impossible_retry_tables_are_refused_by_name() {
         let mut retry = hynix.clone();
         change(&mut retry);
         let spec = RawNandSpec { read_retry: Some(retry), ..nv_ddr() };
-        assert_eq!(spec.check().unwrap_err().field, field);
+        assert_eq!(spec.check().unwrap_err().key, field);
     }
 }
 

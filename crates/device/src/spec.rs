@@ -1,0 +1,188 @@
+//! A chip as data, whatever its family: the `[chip]` table of a part file, read once.
+
+use crate::nand::NandFacts;
+use crate::parallel_nor::ParallelNorSpec;
+use crate::raw_nand::RawNandSpec;
+use crate::spi_nand::SpiNandSpec;
+use crate::spi_nor::SpiNorSpec;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Family of a chip. As a [`DeserializeSeed`] it reads the family's specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChipKind {
+    /// NAND behind a serial command set.
+    SpiNand,
+    /// Serial NOR.
+    SpiNor,
+    /// NAND on a parallel bus.
+    RawNand,
+    /// NOR with an address bus.
+    ParallelNor,
+}
+
+impl ChipKind {
+    /// All families.
+    pub const ALL: [Self; 4] = [Self::SpiNand, Self::SpiNor, Self::RawNand, Self::ParallelNor];
+
+    /// Name of the family in part files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SpiNand => "spi-nand",
+            Self::SpiNor => "spi-nor",
+            Self::RawNand => "raw-nand",
+            Self::ParallelNor => "parallel-nor",
+        }
+    }
+
+    /// The family of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// True for NAND, whose cells wear and forget and whose blocks may be bad.
+    pub const fn is_nand(self) -> bool {
+        matches!(self, Self::SpiNand | Self::RawNand)
+    }
+
+    /// True for chips on a SPI bus.
+    pub const fn is_spi(self) -> bool {
+        matches!(self, Self::SpiNand | Self::SpiNor)
+    }
+}
+
+impl fmt::Display for ChipKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ChipKind {
+    type Value = ChipSpec;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ChipSpec, D::Error> {
+        Ok(match self {
+            Self::SpiNand => ChipSpec::SpiNand(Box::deserialize(deserializer)?),
+            Self::SpiNor => ChipSpec::SpiNor(Box::deserialize(deserializer)?),
+            Self::RawNand => ChipSpec::RawNand(Box::deserialize(deserializer)?),
+            Self::ParallelNor => ChipSpec::ParallelNor(Box::deserialize(deserializer)?),
+        })
+    }
+}
+
+/// Specification of a chip.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChipSpec {
+    /// NAND behind a serial command set.
+    SpiNand(Box<SpiNandSpec>),
+    /// Serial NOR.
+    SpiNor(Box<SpiNorSpec>),
+    /// NAND on a parallel bus.
+    RawNand(Box<RawNandSpec>),
+    /// NOR with an address bus.
+    ParallelNor(Box<ParallelNorSpec>),
+}
+
+/// Facts about a chip that do not depend on its family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChipFacts {
+    /// Data bytes of the chip.
+    pub size_bytes: u64,
+    /// Pages, OOB, blocks, cells and ECC of a NAND.
+    pub nand: Option<NandFacts>,
+}
+
+impl ChipFacts {
+    fn of_nand(nand: NandFacts) -> Self {
+        let block_bytes = u64::from(nand.page_bytes) * u64::from(nand.pages_per_block);
+        Self { size_bytes: block_bytes.saturating_mul(nand.blocks), nand: Some(nand) }
+    }
+
+    /// Blocks per LUN that may be bad when the chip leaves the factory; 0 for NOR.
+    pub fn max_bad_blocks_per_lun(&self) -> u32 {
+        self.nand.as_ref().map_or(0, |nand| nand.max_bad_blocks_per_lun)
+    }
+}
+
+impl ChipSpec {
+    /// Family of the chip.
+    pub const fn kind(&self) -> ChipKind {
+        match self {
+            Self::SpiNand(_) => ChipKind::SpiNand,
+            Self::SpiNor(_) => ChipKind::SpiNor,
+            Self::RawNand(_) => ChipKind::RawNand,
+            Self::ParallelNor(_) => ChipKind::ParallelNor,
+        }
+    }
+
+    /// Facts that do not depend on the family. The specification need not be possible.
+    pub fn facts(&self) -> ChipFacts {
+        match self {
+            Self::SpiNand(spec) => ChipFacts::of_nand(spec.facts()),
+            Self::RawNand(spec) => ChipFacts::of_nand(spec.facts()),
+            Self::SpiNor(spec) => ChipFacts { size_bytes: spec.geometry.size_bytes, nand: None },
+            Self::ParallelNor(spec) => ChipFacts { size_bytes: spec.geometry.size_bytes, nand: None },
+        }
+    }
+
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// The first impossible value.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        match self {
+            Self::SpiNand(spec) => spec.check(),
+            Self::SpiNor(spec) => spec.check(),
+            Self::RawNand(spec) => spec.check(),
+            Self::ParallelNor(spec) => spec.check(),
+        }
+    }
+}
+
+/// A specification that no chip can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", self.path())]
+pub struct BadSpec {
+    /// Key below `chip`; empty when several values do not fit each other.
+    pub key: &'static str,
+    /// Reason for which the specification is impossible.
+    pub problem: Cow<'static, str>,
+}
+
+impl BadSpec {
+    /// A value that is impossible.
+    pub(crate) fn new(key: &'static str, problem: impl Into<Cow<'static, str>>) -> Self {
+        Self { key, problem: problem.into() }
+    }
+
+    /// Dotted path of the value in a setup.
+    pub fn path(&self) -> String {
+        if self.key.is_empty() { "chip".to_owned() } else { format!("chip.{}", self.key) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_reads_its_own_parts() {
+        let nand =
+            toml::Value::Table(toml::from_str(include_str!("../../../parts/mx30lf2g18ac.toml")).unwrap());
+        let spec = ChipKind::RawNand.deserialize(nand["chip"].clone()).unwrap();
+        let facts = spec.facts();
+        assert_eq!((spec.kind(), spec.check(), facts.size_bytes), (ChipKind::RawNand, Ok(()), 256 << 20));
+        assert_eq!(facts.nand.unwrap().page_bytes, 2048);
+        assert!(ChipKind::SpiNand.deserialize(nand["chip"].clone()).is_err());
+        let nor = toml::Value::Table(toml::from_str(include_str!("../../../parts/w25q128jv.toml")).unwrap());
+        let spec = ChipKind::SpiNor.deserialize(nor["chip"].clone()).unwrap();
+        assert_eq!((spec.facts().size_bytes, spec.facts().max_bad_blocks_per_lun()), (16 << 20, 0));
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        assert!(ChipKind::ALL.iter().all(|kind| ChipKind::named(kind.name()) == Some(*kind)));
+        assert_eq!(ChipKind::named("emmc"), None);
+    }
+}
