@@ -9,6 +9,8 @@
 //!
 //! Four families: [`raw_nand`] and [`spi_nand`] are command sets over what [`nand`] holds, [`spi_nor`] and [`parallel_nor`] over `nor`.
 //!
+//! What only a simulator knows, and does to a chip, is [`oracle`]; a driver never sees it, but for what [`oracle::PageTruth`] says.
+//!
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
 //! # Example
 //!

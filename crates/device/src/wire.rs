@@ -2,6 +2,7 @@
 
 use crate::ecc_engine::EccProfile;
 use crate::host::HostProfile;
+use crate::oracle::Oracle;
 use crate::parallel_nor::{self, CfiDriver, NorController, NorMem};
 use crate::power::Power;
 use crate::raw_nand::{
@@ -45,6 +46,9 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
 
     /// The supply, for cutting it.
     fn power_mut(&mut self) -> &mut Power;
+
+    /// The chip as the driver does not see it: to look at its cells, age them, and make blocks fail.
+    fn oracle(&mut self) -> &mut dyn Oracle;
 
     /// Power is back: the driver sets the chip up again, as after power-on. Its time goes on.
     ///
@@ -115,7 +119,7 @@ impl Clone for Box<dyn Device> {
     }
 }
 
-/// All but [`Device::link`] of a driver, which has methods of the same names.
+/// All but [`Device::link`] and [`Device::oracle`] of a driver, which has methods of the same names.
 macro_rules! driver_device {
     () => {
         fn host(&mut self) -> &mut Host {
@@ -143,6 +147,10 @@ macro_rules! driver_device {
 /// Forwards all but [`Device::link`] to the device under a layer.
 macro_rules! forward_device {
     () => {
+        fn oracle(&mut self) -> &mut dyn Oracle {
+            self.inner_mut().oracle()
+        }
+
         fn host(&mut self) -> &mut Host {
             self.inner_mut().host()
         }
@@ -218,6 +226,10 @@ fn calibrated(state: PhyState) -> Option<String> {
 impl Device for SpiNandDriver<SpiController<SpiNand>> {
     driver_device!();
 
+    fn oracle(&mut self) -> &mut dyn Oracle {
+        self.bus_mut().chip_mut()
+    }
+
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
         if let Some(stream) = self.continuous_operation() {
@@ -235,6 +247,10 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
 impl Device for SpiNorDriver<SpiController<SpiNor>> {
     driver_device!();
 
+    fn oracle(&mut self) -> &mut dyn Oracle {
+        self.bus_mut().chip_mut()
+    }
+
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), self.read_op(), self.program_op());
         link.notes.extend(calibrated(self.phy()));
@@ -244,6 +260,10 @@ impl Device for SpiNorDriver<SpiController<SpiNor>> {
 
 impl Device for RawNandDriver<NandController<RawNand>> {
     driver_device!();
+
+    fn oracle(&mut self) -> &mut dyn Oracle {
+        self.bus_mut()
+    }
 
     fn link(&self) -> Link {
         let what = self.interface().to_string();
@@ -290,6 +310,10 @@ fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> 
 
 impl Device for CfiDriver<NorController> {
     driver_device!();
+
+    fn oracle(&mut self) -> &mut dyn Oracle {
+        self.bus_mut().chip_mut()
+    }
 
     fn link(&self) -> Link {
         let word = self.bus().word_bytes() * 8;

@@ -4,10 +4,10 @@ use super::erase_map::{EraseBlock, EraseMap};
 use super::spec::{CommandSet, LockScheme, ParallelNorSpec, impossible};
 use crate::array::Array;
 use crate::nor::cut::{Undo, mix};
+use crate::oracle::BlockFaults;
 use crate::spec::BadSpec;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Operation that the chip carries out by itself.
@@ -67,8 +67,8 @@ pub(super) struct Cells {
     pub(super) otp: Otp,
     /// Blocks that a lock protects.
     pub(super) locked: Vec<bool>,
-    /// Blocks that wear has broken: programs and erases fail.
-    pub(super) broken: BTreeSet<u32>,
+    /// Blocks that wear has broken.
+    pub(super) faults: BlockFaults,
 }
 
 impl Cells {
@@ -94,7 +94,7 @@ impl Cells {
             failed: None,
             otp,
             locked,
-            broken: BTreeSet::new(),
+            faults: BlockFaults::default(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Cells {
         buffered: bool,
     ) -> Result<(), Violation> {
         let block = self.block(addr)?;
-        let failed = self.broken.contains(&block.index);
+        let failed = self.faults.of(block.index).program;
         let mut undo = Undo::Nothing;
         if self.array.stores() {
             let row = addr as usize / self.array.page_bytes();
@@ -218,7 +218,7 @@ impl Cells {
 
     /// Starts to erase a block, or adds it to the erase whose window is open.
     pub(super) fn erase(&mut self, at: Instant, block: &EraseBlock) {
-        let failed = self.broken.contains(&block.index);
+        let failed = self.faults.of(block.index).erase;
         let time = self.spec.block_erase(block.region);
         let mut range = block.start..block.start + block.len;
         let window = self.spec.timing.t_erase_window_us;
@@ -246,14 +246,14 @@ impl Cells {
         let (mut total, mut undo) = (Nanos::ZERO, Undo::Nothing);
         for block in &blocks {
             let time = self.spec.block_erase(block.region);
-            let failed = self.broken.contains(&block.index);
+            let failed = self.faults.of(block.index).erase;
             total += if failed { time.max } else { time.typ };
             if !failed {
                 undo = undo.and(self.clear(block));
             }
         }
         let size = self.map.size() as u32;
-        self.start(Work::Erase, at, total, !self.broken.is_empty(), 0..size);
+        self.start(Work::Erase, at, total, self.faults.any_erase(), 0..size);
         self.keep(undo);
     }
 

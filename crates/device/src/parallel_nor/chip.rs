@@ -6,6 +6,7 @@ use super::intel::Intel;
 use super::query::query_bytes;
 use super::spec::{ParallelNorSpec, impossible};
 use crate::array::Array;
+use crate::oracle::{Faults, Oracle};
 use crate::spec::BadSpec;
 use crate::violation::Violation;
 use floatgate_media::cfi::BusView;
@@ -27,7 +28,7 @@ impl Commands {
 /// A simulated parallel NOR chip. It knows bus cycles and nothing of drivers.
 ///
 /// Array contents change when an operation begins, and cannot be read before it ends; a power cut takes back what was not
-/// done. A block that wear has broken ([`ParallelNor::break_block`]) keeps its
+/// done. A block that wear has broken ([`Oracle::set_faults`]) keeps its
 /// contents; the operation takes its maximum time and then reports failure.
 #[derive(Clone, Debug)]
 pub struct ParallelNor {
@@ -61,27 +62,10 @@ impl ParallelNor {
         &self.cells.spec
     }
 
-    /// The memory array, for looking at what drivers cannot see.
-    pub const fn array(&self) -> &Array {
-        &self.cells.array
-    }
-
-    /// The memory array, for breaking it on purpose.
-    pub const fn array_mut(&mut self) -> &mut Array {
-        &mut self.cells.array
-    }
-
     /// Power goes away at `at` and comes back: what was under way is left half done, and the chip reads as an array.
     pub fn power_cut(&mut self, at: Instant) {
         self.cells.power_cut(at);
         self.commands = Commands::new(&self.cells);
-    }
-
-    /// Makes every further program and erase of the block at byte address `addr` fail, as wear does.
-    pub fn break_block(&mut self, addr: u32) {
-        if let Some(block) = self.cells.map.at(addr) {
-            self.cells.broken.insert(block.index);
-        }
     }
 
     /// Protects the block at byte address `addr`, as WP# or persistent protection bits do.
@@ -167,6 +151,22 @@ impl ParallelNor {
     fn show_query(&self, addr: u32, out: &mut [u8]) {
         for (byte, at) in out.iter_mut().zip(addr as usize..) {
             *byte = self.query.get(at).copied().unwrap_or(0);
+        }
+    }
+}
+
+impl Oracle for ParallelNor {
+    fn array(&self, part: usize) -> Option<&Array> {
+        (part == 0).then_some(&self.cells.array)
+    }
+
+    fn array_mut(&mut self, part: usize) -> Option<&mut Array> {
+        (part == 0).then_some(&mut self.cells.array)
+    }
+
+    fn set_faults(&mut self, addr: u64, faults: Faults) {
+        if let Some(block) = self.cells.map.at(addr as u32) {
+            self.cells.faults.set(block.index, faults);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::test_parts::{j3, s29gl128p, small, us};
 use super::*;
+use crate::oracle::{Faults, Oracle};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
@@ -181,7 +182,7 @@ fn chip_erase_takes_as_long_as_all_blocks() {
 #[test]
 fn amd_failures_show_dq5_until_reset() {
     let mut bench = amd();
-    bench.chip.break_block(0);
+    bench.chip.set_faults(0, Faults::BOTH);
     bench.all(&program(0, 0)).unwrap();
     assert_eq!(bench.chip.busy_until(), bench.now + us(512));
     bench.wait();
@@ -284,7 +285,7 @@ fn intel_sequences_that_are_refused() {
 #[test]
 fn intel_status_and_failures() {
     let mut bench = Bench::new(small(j3()), 16);
-    bench.chip.break_block(0x1000);
+    bench.chip.set_faults(0x1000, Faults::BOTH);
     bench.all(&[(0, 0x40), (0, 0x1234)]).unwrap();
     assert_eq!(bench.status(), 0);
     assert!(bench.chip.read(bench.now, 0, &mut [0; 4]).is_err());

@@ -3,6 +3,7 @@
 use super::test_parts::{chip_bus, driver, driver_with, j3, now, s29gl128p, small, us};
 use super::*;
 use crate::host::HostProfile;
+use crate::oracle::{Faults, Oracle};
 use crate::spi::PollPlan;
 use crate::timeline::Host;
 use crate::violation::Violation;
@@ -201,7 +202,7 @@ fn timing_only_takes_the_same_time_and_leaves_the_buffer() {
             let t = d.write(Instant::ZERO, 10, &[0x33; 1000]).unwrap().at;
             let t = d.read(t, 10, &mut buf).unwrap().at;
             let t = d.erase(t, 0, 0x4_0000).unwrap().at;
-            (t, d.breakdown(), buf[50], d.bus().chip().array().held_bytes())
+            (t, d.breakdown(), buf[50], d.bus().chip().array(0).unwrap().held_bytes())
         };
         let (with, without) = (run(true), run(false));
         assert_eq!((with.0, with.1), (without.0, without.1));
@@ -214,7 +215,7 @@ fn failures_have_their_kinds() {
     for spec in [small(s29gl128p()), small(j3())] {
         let amd = spec.command_set == CommandSet::Amd;
         let mut d = driver(spec, 16);
-        d.bus_mut().chip_mut().break_block(0x1000);
+        d.bus_mut().chip_mut().set_faults(0x1000, Faults::BOTH);
         d.bus_mut().chip_mut().protect(0x2000);
         let t = now(&mut d);
         let programmed = d.write(t, 0x1040, &[0; 4]).unwrap_err();

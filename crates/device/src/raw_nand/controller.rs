@@ -1,9 +1,12 @@
 //! A parallel NAND controller: a profile (data) that turns operations into time, and chips on its wires.
 
 use super::bus::{Address, Instr, NandBus, NandChip, NandError};
+use super::chip::RawNand;
 use super::command as c;
 use super::timing::{BusTiming, DataInterface, Modes};
-use crate::oracle::PageTruth;
+use crate::array::Array;
+use crate::cells::Cells;
+use crate::oracle::{Faults, Oracle, PageTruth};
 use crate::power::Power;
 use crate::spi::profile::{DataPath, OpCost};
 use crate::timeline::{Host, Resource, Span, Timeline};
@@ -488,5 +491,38 @@ impl<C: NandChip> PageTruth for NandController<C> {
 
     fn keeps_data(&self) -> bool {
         self.chips.first().is_none_or(PageTruth::keeps_data)
+    }
+}
+
+impl Oracle for NandController<RawNand> {
+    fn array(&self, part: usize) -> Option<&Array> {
+        self.chips.get(part)?.array(0)
+    }
+
+    fn array_mut(&mut self, part: usize) -> Option<&mut Array> {
+        self.chips.get_mut(part)?.array_mut(0)
+    }
+
+    fn cells(&self, part: usize) -> Option<&Cells> {
+        self.chips.get(part)?.cells(0)
+    }
+
+    fn cells_mut(&mut self, part: usize) -> Option<&mut Cells> {
+        self.chips.get_mut(part)?.cells_mut(0)
+    }
+
+    fn factory_bad(&self) -> Vec<u32> {
+        let blocks = self.chips.first().map_or(0, |chip| chip.spec().geometry.blocks_per_target());
+        let of = |(target, chip): (u32, &RawNand)| {
+            chip.factory_bad().into_iter().map(move |block| target * blocks + block)
+        };
+        (0..).zip(&self.chips).flat_map(of).collect()
+    }
+
+    fn set_faults(&mut self, addr: u64, faults: Faults) {
+        let size = self.chips.first().map_or(1, |chip| chip.spec().geometry.target_bytes());
+        if let Some(chip) = self.chips.get_mut((addr / size) as usize) {
+            chip.set_faults(addr % size, faults);
+        }
     }
 }

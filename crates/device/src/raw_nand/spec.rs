@@ -155,6 +155,11 @@ impl NandGeometry {
         self.blocks_per_lun * self.luns
     }
 
+    /// Data bytes behind one CE#.
+    pub const fn target_bytes(&self) -> u64 {
+        self.blocks_per_target() as u64 * self.pages_per_block as u64 * self.page_bytes as u64
+    }
+
     /// True when commands 00h, 01h and 50h choose a third of the page, as chips with 512-byte pages do.
     pub const fn small_page(&self) -> bool {
         self.page_bytes <= 512

@@ -3,21 +3,12 @@
 use super::super::spec::RawNandSpec;
 use super::RawNand;
 use crate::cells::random::Stream;
-use std::collections::BTreeMap;
-
-/// Injected faults of a block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockFaults {
-    /// Programs report failure and leave the page undefined (here: unchanged).
-    pub program: bool,
-    /// Erases report failure and leave the block unchanged.
-    pub erase: bool,
-}
+use crate::oracle::{self, BlockFaults};
 
 /// Faults of one target, by block index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
-    blocks: BTreeMap<u32, BlockFaults>,
+    blocks: BlockFaults,
     /// Factory-bad blocks, sorted.
     factory: Vec<u32>,
 }
@@ -39,16 +30,24 @@ impl Faults {
             }
         }
         factory.sort_unstable();
-        let dead = BlockFaults { program: true, erase: true };
-        Self { blocks: factory.iter().map(|block| (*block, dead)).collect(), factory }
+        let mut blocks = BlockFaults::default();
+        factory.iter().for_each(|block| blocks.set(*block, oracle::Faults::BOTH));
+        Self { blocks, factory }
     }
 
+    /// A failed program leaves the page undefined (here: unchanged), a failed erase leaves the block unchanged.
     #[inline]
-    pub(super) fn of(&self, block: u32) -> BlockFaults {
-        if self.blocks.is_empty() {
-            return BlockFaults::default();
-        }
-        self.blocks.get(&block).copied().unwrap_or_default()
+    pub(super) fn of(&self, block: u32) -> oracle::Faults {
+        self.blocks.of(block)
+    }
+
+    pub(super) fn set(&mut self, block: u32, faults: oracle::Faults) {
+        self.blocks.set(block, faults);
+    }
+
+    /// The blocks that were bad from the start, sorted.
+    pub(super) fn factory(&self) -> &[u32] {
+        &self.factory
     }
 
     #[inline]
@@ -58,20 +57,6 @@ impl Faults {
 }
 
 impl RawNand {
-    /// Makes a block (counted over all LUNs of the target) fail from now on, or work again.
-    pub fn set_faults(&mut self, block: u32, faults: BlockFaults) {
-        if faults == BlockFaults::default() {
-            self.faults.blocks.remove(&block);
-        } else {
-            self.faults.blocks.insert(block, faults);
-        }
-    }
-
-    /// The blocks that were bad from the start, sorted.
-    pub fn factory_bad_blocks(&self) -> &[u32] {
-        &self.faults.factory
-    }
-
     /// Writes the maker's marks.
     pub(super) fn mark_factory_bad(&mut self) {
         let g = self.spec.geometry;

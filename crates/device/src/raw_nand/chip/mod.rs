@@ -22,8 +22,6 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use faults::BlockFaults;
-
 use super::address::{RowAddress, RowMap};
 use super::bus::{NandChip, Work};
 use super::command as c;
@@ -32,7 +30,7 @@ use super::spec::{RawNandSpec, RetryKind};
 use super::timing::DataInterface;
 use crate::array::Array;
 use crate::cells::{Cells, CellsProfile};
-use crate::oracle::PageTruth;
+use crate::oracle::{self, Oracle, PageTruth};
 use crate::spec::BadSpec;
 use crate::violation::Violation;
 use command::Step;
@@ -181,26 +179,6 @@ impl RawNand {
         };
         chip.mark_factory_bad();
         chip
-    }
-
-    /// The array, for looking at what drivers cannot see. Rows are counted over all LUNs, OOB follows the data.
-    pub const fn array(&self) -> &Array {
-        &self.array
-    }
-
-    /// The array, for injecting bit errors.
-    pub const fn array_mut(&mut self) -> &mut Array {
-        &mut self.array
-    }
-
-    /// The cells, for looking at what drivers cannot see.
-    pub const fn cells(&self) -> &Cells {
-        &self.cells
-    }
-
-    /// The cells, for an oven.
-    pub const fn cells_mut(&mut self) -> &mut Cells {
-        &mut self.cells
     }
 
     /// Specification that the chip was built from.
@@ -386,5 +364,33 @@ impl PageTruth for RawNand {
 
     fn keeps_data(&self) -> bool {
         self.array.stores()
+    }
+}
+
+impl Oracle for RawNand {
+    fn array(&self, part: usize) -> Option<&Array> {
+        (part == 0).then_some(&self.array)
+    }
+
+    fn array_mut(&mut self, part: usize) -> Option<&mut Array> {
+        (part == 0).then_some(&mut self.array)
+    }
+
+    fn cells(&self, part: usize) -> Option<&Cells> {
+        (part == 0).then_some(&self.cells)
+    }
+
+    fn cells_mut(&mut self, part: usize) -> Option<&mut Cells> {
+        (part == 0).then_some(&mut self.cells)
+    }
+
+    fn factory_bad(&self) -> Vec<u32> {
+        self.faults.factory().to_vec()
+    }
+
+    fn set_faults(&mut self, addr: u64, faults: oracle::Faults) {
+        let g = &self.spec.geometry;
+        let block_bytes = u64::from(g.page_bytes) * u64::from(g.pages_per_block);
+        self.faults.set((addr / block_bytes) as u32, faults);
     }
 }

@@ -23,7 +23,7 @@ use super::spec::SpiNandSpec;
 use crate::array::Array;
 use crate::cells::random::Stream;
 use crate::cells::{Cells, CellsProfile};
-use crate::oracle::PageTruth;
+use crate::oracle::{BlockFaults, Faults, Oracle, PageTruth};
 use crate::spi::{Data, Mode, ReadAhead, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
@@ -65,15 +65,8 @@ pub struct SpiNand {
     checked: Option<Checked>,
     /// The continuous read that ran last: when it began, and what the array did behind it.
     streamed: Option<(Instant, ReadAhead)>,
-    /// Blocks that will fail, numbered over all dies.
-    failing: Failing,
-}
-
-/// Failures injected on purpose.
-#[derive(Clone, Debug, Default)]
-struct Failing {
-    program: BTreeSet<u32>,
-    erase: BTreeSet<u32>,
+    /// Faults of blocks, numbered over all dies.
+    faults: BlockFaults,
 }
 
 /// State besides the registers that decides whether a read from cache is allowed.
@@ -117,7 +110,7 @@ impl SpiNand {
             reset_armed: false,
             checked: None,
             streamed: None,
-            failing: Failing::default(),
+            faults: BlockFaults::default(),
         };
         chip.power_up();
         chip
@@ -128,39 +121,9 @@ impl SpiNand {
         &self.spec
     }
 
-    /// The array of a die, to look at.
-    pub fn array(&self, die: usize) -> Option<&Array> {
-        self.dies.get(die).map(|d| &d.array)
-    }
-
-    /// The cells of a die, to look at.
-    pub fn cells(&self, die: usize) -> Option<&Cells> {
-        self.dies.get(die).map(|d| &d.cells)
-    }
-
-    /// The cells of a die, to age them.
-    pub fn cells_mut(&mut self, die: usize) -> Option<&mut Cells> {
-        self.dies.get_mut(die).map(|d| &mut d.cells)
-    }
-
     /// Last or running operation of a die's array.
     pub fn last_work(&self, die: usize) -> Option<ArrayWork> {
         self.dies.get(die).map(|d| *d.work())
-    }
-
-    /// The factory-bad blocks whose marker has not been erased, numbered over all dies.
-    pub fn factory_bad(&self) -> impl Iterator<Item = u32> + '_ {
-        let per_die = self.spec.blocks_per_die();
-        (0..).zip(&self.dies).flat_map(move |(i, d)| d.factory_bad().map(move |b| i * per_die + b))
-    }
-
-    /// Inverts bit `bit` (byte * 8 + bit number, OOB after data) of page `page` of the whole chip until its block is
-    /// erased.
-    pub fn inject(&mut self, page: u32, bit: u32) {
-        if let Some((die, row)) = self.locate(page) {
-            die.settle();
-            die.array.inject(row, bit);
-        }
     }
 
     /// Charge has leaked: these bits of page `page` read wrong unless read retry mode `cured_by` is set.
@@ -168,16 +131,6 @@ impl SpiNand {
         if let Some((die, row)) = self.locate(page) {
             die.leak(row, bits, cured_by);
         }
-    }
-
-    /// The next program in block `block` fails.
-    pub fn fail_next_program(&mut self, block: u32) {
-        self.failing.program.insert(block);
-    }
-
-    /// The next erase of block `block` fails.
-    pub fn fail_next_erase(&mut self, block: u32) {
-        self.failing.erase.insert(block);
     }
 
     /// Die and row of a page that is numbered over the whole chip.
@@ -244,6 +197,36 @@ impl PageTruth for SpiNand {
     #[inline]
     fn keeps_data(&self) -> bool {
         self.dies[self.active].array.stores()
+    }
+}
+
+impl Oracle for SpiNand {
+    fn array(&self, part: usize) -> Option<&Array> {
+        self.dies.get(part).map(|die| &die.array)
+    }
+
+    fn array_mut(&mut self, part: usize) -> Option<&mut Array> {
+        let die = self.dies.get_mut(part)?;
+        die.settle();
+        Some(&mut die.array)
+    }
+
+    fn cells(&self, part: usize) -> Option<&Cells> {
+        self.dies.get(part).map(|die| &die.cells)
+    }
+
+    fn cells_mut(&mut self, part: usize) -> Option<&mut Cells> {
+        self.dies.get_mut(part).map(|die| &mut die.cells)
+    }
+
+    /// Those whose marker has not been erased.
+    fn factory_bad(&self) -> Vec<u32> {
+        let per_die = self.spec.blocks_per_die();
+        (0..).zip(&self.dies).flat_map(|(i, die)| die.factory_bad().map(move |b| i * per_die + b)).collect()
+    }
+
+    fn set_faults(&mut self, addr: u64, faults: Faults) {
+        self.faults.set((addr / u64::from(self.spec.geometry.block_bytes())) as u32, faults);
     }
 }
 

@@ -7,6 +7,7 @@ use super::shape::clock;
 use super::work::{ArrayTask, Erasing};
 use super::wrong::{EccResult, PageCode};
 use super::{Call, Checked, SpiNand};
+use crate::oracle::Faults;
 use crate::spi::{ReadAhead, SpiOp};
 use crate::units::TypMaxUs;
 use crate::violation::Violation;
@@ -223,7 +224,7 @@ impl SpiNand {
             let spec = std::sync::Arc::clone(&self.spec);
             self.die().blank_ecc_bytes(plane, &spec);
         }
-        let broken = self.takes_failure(place.block, true);
+        let broken = self.faults(place.block).program;
         let most = longest(self.spec.timing.t_prog_us);
         let die = self.die();
         die.program(place.block, place.page, place.row, plane);
@@ -244,7 +245,7 @@ impl SpiNand {
         if self.die().config & c::OTP_ENABLE != 0 {
             return Err(Violation::Sequence("OTP pages cannot be erased"));
         }
-        let broken = self.takes_failure(place.block, false);
+        let broken = self.faults(place.block).erase;
         let most = longest(self.spec.timing.t_bers_us);
         let die = self.die();
         let outcome = die.prepare_erase(Erasing { block: place.block, broken });
@@ -257,8 +258,8 @@ impl SpiNand {
         if self.die().protection & c::BLOCK_PROTECT != 0 { Err(Violation::Protected) } else { Ok(()) }
     }
 
-    fn takes_failure(&mut self, block: u32, program: bool) -> bool {
-        let set = if program { &mut self.failing.program } else { &mut self.failing.erase };
-        !set.is_empty() && set.remove(&(self.active as u32 * self.spec.blocks_per_die() + block))
+    /// Faults of a block of the selected die.
+    fn faults(&self, block: u32) -> Faults {
+        self.faults.of(self.active as u32 * self.spec.blocks_per_die() + block)
     }
 }

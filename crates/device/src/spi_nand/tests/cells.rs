@@ -3,6 +3,7 @@
 use super::rig::{Driver, Rig, spec};
 use crate::cells::{CellsProfile, ErrorSpec};
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::oracle::Oracle;
 use crate::spi_nand::{ArrayTask, SpiNandSpec};
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Mtd, Nanos, OobMode};
 use proptest::prelude::*;

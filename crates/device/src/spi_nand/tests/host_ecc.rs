@@ -2,6 +2,7 @@
 
 use super::rig::{Driver, PARTS, Rig, spec};
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::oracle::Oracle;
 use crate::spi_nand::ProbeError;
 use floatgate_ecc::{Code, Codec, OobLayout};
 use floatgate_mtd::{ErrorKind, Mtd, OobMode};

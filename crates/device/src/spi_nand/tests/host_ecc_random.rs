@@ -4,6 +4,7 @@ use super::host_ecc::{noise, rig};
 use super::rig::{Driver, spec};
 use crate::cells::ErrorSpec;
 use crate::ecc_engine::EngineKind;
+use crate::oracle::Oracle;
 use crate::spi_nand::SpiNandSpec;
 use floatgate_mtd::{Breakdown, ErrorKind, Instant, Mtd, OobMode};
 use proptest::collection::vec;

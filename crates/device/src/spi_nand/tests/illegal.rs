@@ -1,6 +1,7 @@
 //! What the chip refuses, operation by operation, without a driver.
 
 use super::rig::spec;
+use crate::oracle::Oracle;
 use crate::spi::{Data, Mode, SpiChip, SpiOp};
 use crate::spi_nand::{ChipOptions, SpiNand};
 use crate::violation::Violation;
@@ -222,7 +223,7 @@ fn erasing_a_factory_bad_block_loses_its_marker() {
     let options = ChipOptions { seed: 3, stores: true, bad_blocks: 1, ..ChipOptions::default() };
     b.chip = SpiNand::new(b.chip.spec().clone(), options);
     b.set(0xA0, 0).unwrap();
-    let block = b.chip.factory_bad().next().unwrap();
+    let block = b.chip.factory_bad()[0];
     assert!(block > 0);
     b.row(0x13, block * 64).unwrap();
     assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 4095), Ok([0xFF, 0x00, 0xFF, 0xFF]));
@@ -230,7 +231,7 @@ fn erasing_a_factory_bad_block_loses_its_marker() {
     b.row(0xD8, block * 64).unwrap();
     b.row(0x13, block * 64).unwrap();
     assert_eq!(b.read(0x0B, "1S-1S-1S", 8, 4095), Ok([0xFF; 4]));
-    assert_eq!(b.chip.factory_bad().count(), 0);
+    assert_eq!(b.chip.factory_bad().len(), 0);
 }
 
 /// Facts 5.1: HFREQ from 90 MHz in octal DTR.

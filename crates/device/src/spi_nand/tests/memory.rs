@@ -1,6 +1,7 @@
 //! What a device holds in memory.
 
 use super::rig::{Driver, Rig};
+use crate::oracle::Oracle;
 use floatgate_mtd::{Instant, Mtd};
 
 fn array(device: &Driver) -> &crate::array::Array {

@@ -1,6 +1,7 @@
 //! Random operations against a model that is a few vectors.
 
 use super::rig::{Driver, Rig};
+use crate::oracle::{Faults, Oracle};
 use floatgate_mtd::{ErrorKind, Mtd};
 use proptest::prelude::*;
 
@@ -79,15 +80,20 @@ impl Model {
                 let b = block as usize;
                 // The marker's own program may fail; then the block is bad all the same.
                 let _ = d.mark_bad(now, self.addr(b));
-                (self.bad[b], self.failing[b]) = (true, false);
+                self.bad[b] = true;
+                self.set_faults(d, b, Faults::NONE);
                 self.data[b].fill(0xFF);
                 self.next_page[b] = 1;
             }
             Op::FailProgram { block } => {
-                d.bus_mut().chip_mut().fail_next_program(self.blocks[block as usize]);
-                self.failing[block as usize] = true;
+                self.set_faults(d, block as usize, Faults::PROGRAM);
             }
         }
+    }
+
+    fn set_faults(&mut self, d: &mut Driver, b: usize, faults: Faults) {
+        d.bus_mut().chip_mut().set_faults(self.addr(b), faults);
+        self.failing[b] = faults.program;
     }
 
     fn write(&mut self, d: &mut Driver, b: usize, pages: usize, fill: u8) {
@@ -101,6 +107,7 @@ impl Model {
             assert_eq!(error.kind, ErrorKind::ProgramFailed);
             // The array holds what was sent, though the chip does not vouch for it.
             written = 1;
+            self.set_faults(d, b, Faults::NONE);
         } else {
             got.unwrap();
             self.failing[b] &= pages == 0;

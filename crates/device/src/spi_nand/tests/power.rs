@@ -2,6 +2,7 @@
 
 use super::rig::{Driver, Rig, database};
 use crate::host::HostProfile;
+use crate::oracle::Oracle;
 use crate::power::PowerCut;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::spi_nand::{ArrayTask, ArrayWork, SpiNandDriver};

@@ -2,6 +2,7 @@
 
 use super::rig::{Driver, Rig, spec};
 use crate::host::HostProfile;
+use crate::oracle::Oracle;
 use crate::spi::{Data, PhyProfile, PollPlan, SpiController, SpiError, SpiMem, SpiOp};
 use crate::spi_nand::{ChipOptions, Options, ProbeError, SpiNand};
 use crate::timeline::{Host, Resource};

@@ -18,7 +18,7 @@ mod work;
 use super::spec::{EraseType, SpiNorSpec};
 use crate::array::Array;
 use crate::nor::cut::Undo;
-use crate::oracle::PageTruth;
+use crate::oracle::{Faults, Oracle, PageTruth};
 use crate::spec::BadSpec;
 use crate::spi::{Data, SpiChip, SpiOp};
 use crate::violation::Violation;
@@ -85,36 +85,6 @@ impl SpiNor {
         &self.spec
     }
 
-    /// The array, for looking at what drivers cannot see.
-    pub const fn array(&self) -> &Array {
-        &self.array
-    }
-
-    /// The array, for injecting bit errors.
-    pub const fn array_mut(&mut self) -> &mut Array {
-        &mut self.array
-    }
-
-    /// Programs of the page at `addr` fail from now on, or work again.
-    pub fn fail_program(&mut self, addr: u64, fails: bool) {
-        let page = addr - addr % u64::from(self.spec.geometry.page_bytes);
-        if fails {
-            self.bad_pages.insert(page)
-        } else {
-            self.bad_pages.remove(&page)
-        };
-    }
-
-    /// Erases that cover `addr` fail from now on, or work again.
-    pub fn fail_erase(&mut self, addr: u64, fails: bool) {
-        let block = addr - addr % self.block_bytes();
-        if fails {
-            self.bad_blocks.insert(block)
-        } else {
-            self.bad_blocks.remove(&block)
-        };
-    }
-
     /// Power goes away and comes back at `at`: as a reset by pin, on any package.
     pub fn power_cycle(&mut self, at: Instant) {
         self.reset(at);
@@ -169,6 +139,30 @@ impl SpiNor {
 impl PageTruth for SpiNor {
     fn keeps_data(&self) -> bool {
         self.array.stores()
+    }
+}
+
+impl Oracle for SpiNor {
+    fn array(&self, part: usize) -> Option<&Array> {
+        (part == 0).then_some(&self.array)
+    }
+
+    fn array_mut(&mut self, part: usize) -> Option<&mut Array> {
+        (part == 0).then_some(&mut self.array)
+    }
+
+    fn set_faults(&mut self, addr: u64, faults: Faults) {
+        let page = addr - addr % u64::from(self.spec.geometry.page_bytes);
+        let block = addr - addr % self.block_bytes();
+        for (set, at, fails) in
+            [(&mut self.bad_pages, page, faults.program), (&mut self.bad_blocks, block, faults.erase)]
+        {
+            if fails {
+                set.insert(at)
+            } else {
+                set.remove(&at)
+            };
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::oracle::{Faults, Oracle};
 use crate::spi::{CmdExt, Mode};
 use crate::spi_nor::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25Q128JV};
 use floatgate_mtd::Nanos;
@@ -235,7 +236,7 @@ fn suspended_work_goes_on_where_it_was() {
 #[test]
 fn a_failing_page_and_block_are_told_in_the_flag_status_register() {
     let mut b = Bench::new(N25Q128A);
-    b.chip.fail_program(0x1080, true);
+    b.chip.set_faults(0x1080, Faults::PROGRAM);
     b.program(0x1000, &[0; 4]).unwrap();
     assert_eq!(b.register(0x70), 0);
     b.wait();
@@ -247,7 +248,7 @@ fn a_failing_page_and_block_are_told_in_the_flag_status_register() {
     assert_eq!(b.register(0x70), 1 << 7 | 1 << 4);
     b.cmd(0x50).unwrap();
     assert_eq!(b.register(0x70), 1 << 7);
-    b.chip.fail_erase(0x1_2345, true);
+    b.chip.set_faults(0x1_2345, Faults::ERASE);
     b.erase(0xD8, 0x1_0000).unwrap();
     b.wait();
     assert_eq!(b.register(0x70), 1 << 7 | 1 << 5);

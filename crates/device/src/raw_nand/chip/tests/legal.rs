@@ -1,7 +1,7 @@
 //! What the command set does.
 
 use super::Bench;
-use crate::raw_nand::chip::BlockFaults;
+use crate::oracle::{Faults, Oracle};
 use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
 use crate::raw_nand::timing::DataInterface;
 use floatgate_media::onfi;
@@ -143,12 +143,12 @@ fn a_random_cached_read_goes_anywhere() {
 #[test]
 fn cached_programs_overlap_the_bus_and_report_late() {
     let mut bench = Bench::new(&mx30lf2g18ac());
-    bench.chip.set_faults(0, BlockFaults { program: true, erase: false });
+    bench.chip.set_faults(0, Faults::PROGRAM);
     bench.load(0, 0, &[0]).unwrap();
     bench.cmd(0x15).unwrap();
     assert!(bench.wait() < Nanos::from_us(6));
     assert_eq!(bench.status() & 0x61, 0x40, "ready, array busy, result not known");
-    bench.chip.set_faults(0, BlockFaults::default());
+    bench.chip.set_faults(0, Faults::NONE);
     bench.load(0, 1, &[1]).unwrap();
     bench.cmd(0x10).unwrap();
     assert!(bench.wait() > Nanos::from_us(590), "the rest of the first program and all of the second");
@@ -195,7 +195,7 @@ fn two_planes_at_once() {
 fn copyback_carries_bit_errors_along() {
     let mut bench = Bench::new(&mx30lf2g18ac());
     bench.program(0, 0, &[0xF0, 0x0F]).unwrap();
-    bench.chip.array_mut().inject(0, 8 + 7);
+    bench.chip.array_mut(0).unwrap().inject(0, 8 + 7);
     bench.cmd(0x00).unwrap();
     bench.at(0, 0).unwrap();
     bench.cmd(0x35).unwrap();
@@ -206,7 +206,7 @@ fn copyback_carries_bit_errors_along() {
     bench.cmd(0x10).unwrap();
     bench.wait();
     assert_eq!(bench.read(0, 128, 3).unwrap(), [0xA0, 0x8F, 0xFF]);
-    assert!(bench.chip.array().flips(128).is_empty());
+    assert!(bench.chip.array(0).unwrap().flips(128).is_empty());
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn luns_work_at_the_same_time() {
 #[test]
 fn failures_on_purpose_show_in_the_status() {
     let mut bench = Bench::new(&mx30lf2g18ac());
-    bench.chip.set_faults(1, BlockFaults { program: true, erase: true });
+    bench.chip.set_faults(131_072, Faults::BOTH);
     bench.program(0, 64, &[0]).unwrap();
     assert_eq!(bench.status(), READY | 1);
     bench.erase(64).unwrap();
@@ -294,14 +294,14 @@ fn factory_bad_blocks_are_marked_and_repeat() {
     spec.factory_bad.per_lun = 12;
     spec.factory_bad.seed = 7;
     let mut bench = Bench::new(&spec);
-    let bad = bench.chip.factory_bad_blocks().to_vec();
+    let bad = bench.chip.factory_bad();
     assert_eq!((bad.len(), bad.contains(&0)), (12, false));
     for block in bad.clone() {
         assert_eq!(bench.read(2048, block * 64, 1).unwrap(), [0]);
         bench.erase(block * 64).unwrap();
         assert_eq!(bench.status(), READY | 1);
     }
-    assert_eq!(bad, Bench::new(&spec).chip.factory_bad_blocks());
+    assert_eq!(bad, Bench::new(&spec).chip.factory_bad());
     spec.factory_bad.seed = 8;
-    assert_ne!(bad, Bench::new(&spec).chip.factory_bad_blocks());
+    assert_ne!(bad, Bench::new(&spec).chip.factory_bad());
 }

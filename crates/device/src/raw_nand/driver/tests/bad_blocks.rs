@@ -1,7 +1,8 @@
 //! Bad blocks: marks, tables, failures.
 
 use crate::nand::BlockState;
-use crate::raw_nand::chip::{BlockFaults, ChipOptions, RawNand};
+use crate::oracle::{Faults, Oracle};
+use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController};
 use crate::raw_nand::driver::BadBlocks;
 use crate::raw_nand::spec::{MarkerPage, RawNandSpec};
@@ -16,9 +17,8 @@ fn small() -> RawNandSpec {
     spec.geometry.blocks_per_lun = 64;
     spec.factory_bad.per_lun = 5;
     // A seed that leaves the blocks of the table alone.
-    let bad = |spec: &RawNandSpec| {
-        RawNand::package(spec, ChipOptions::timing_only()).unwrap()[0].factory_bad_blocks().to_vec()
-    };
+    let bad =
+        |spec: &RawNandSpec| RawNand::package(spec, ChipOptions::timing_only()).unwrap()[0].factory_bad();
     while bad(&spec).iter().any(|block| *block >= 60 || [5, 7, 9, 11].contains(block)) {
         spec.factory_bad.seed += 1;
     }
@@ -60,7 +60,7 @@ fn a_scan_finds_the_makers_marks() {
             let device =
                 crate::raw_nand::testing::probe(wire(&spec, stores), rig(), std::slice::from_ref(&spec))
                     .unwrap();
-            assert_eq!(bad(&device), device.bus().chip(0).unwrap().factory_bad_blocks());
+            assert_eq!(bad(&device), device.bus().factory_bad());
             assert_eq!(bad(&device).len(), spec.factory_bad.per_lun as usize);
         }
     }
@@ -101,12 +101,12 @@ fn a_table_on_flash_survives() {
     let mut wiped = again(&device, on_flash());
     let chip = wiped.bus_mut().chip_mut(0).unwrap();
     for block in &expected {
-        chip.array_mut().erase(*block as usize);
+        chip.array_mut(0).unwrap().erase(*block as usize);
     }
     let next = again(&wiped, on_flash());
     assert_eq!(bad(&next), expected);
     assert_eq!(next.block_state(11), BlockState::Worn);
-    let factory = device.bus().chip(0).unwrap().factory_bad_blocks()[0];
+    let factory = device.bus().factory_bad()[0];
     assert_eq!(next.block_state(factory), BlockState::FactoryBad);
     assert_eq!(next.block_state(63), BlockState::Reserved);
     let mut next = next;
@@ -122,7 +122,7 @@ fn the_table_has_linuxs_format() {
     let size = u64::from(device.geometry().erase_bytes);
     device.mark_bad(NOW, 5 * size).unwrap();
     for (block, signature) in [(63, b"Bbt0"), (62, b"1tbB")] {
-        let page = device.bus().chip(0).unwrap().array().stored(block * 64).unwrap();
+        let page = device.bus().array(0).unwrap().stored(block * 64).unwrap();
         assert_eq!(&page[2048 + 8..2048 + 12], signature);
         assert_eq!((page[2048 + 12], page[2048]), (2, 0xFF));
         assert_eq!(page[..4], [0xFF, 0b1111_1011, 0xFF, 0xFF]);
@@ -132,23 +132,23 @@ fn the_table_has_linuxs_format() {
 #[test]
 fn the_newer_copy_wins_and_a_lost_one_is_replaced() {
     let mut device = driver(&small(), on_flash()).unwrap();
-    let old = device.bus().chip(0).unwrap().array().stored(63 * 64).unwrap().to_vec();
+    let old = device.bus().array(0).unwrap().stored(63 * 64).unwrap().to_vec();
     let size = u64::from(device.geometry().erase_bytes);
     device.mark_bad(NOW, 9 * size).unwrap();
     // Power failed between the two copies: the first one still has the old version.
-    let array = device.bus_mut().chip_mut(0).unwrap().array_mut();
+    let array = device.bus_mut().array_mut(0).unwrap();
     array.erase(63);
     array.program(63 * 64, 0, &old);
     let next = again(&device, on_flash());
     assert!(bad(&next).contains(&9));
-    let page = next.bus().chip(0).unwrap().array().stored(63 * 64).unwrap();
+    let page = next.bus().array(0).unwrap().stored(63 * 64).unwrap();
     assert_eq!(page[2048 + 12], 2, "the older copy was written again");
     // And with one copy gone altogether.
     let mut next = next;
-    next.bus_mut().chip_mut(0).unwrap().array_mut().erase(63);
+    next.bus_mut().array_mut(0).unwrap().erase(63);
     let last = again(&next, on_flash());
     assert_eq!(bad(&last), bad(&next));
-    assert!(last.bus().chip(0).unwrap().array().stored(63 * 64).is_some());
+    assert!(last.bus().array(0).unwrap().stored(63 * 64).is_some());
 }
 
 #[test]
@@ -156,12 +156,12 @@ fn a_failing_table_block_is_left() {
     let mut spec = small();
     spec.factory_bad.per_lun = 0;
     let mut chip = RawNand::package(&spec, ChipOptions::default()).unwrap().remove(0);
-    chip.set_faults(63, BlockFaults { program: false, erase: true });
+    chip.set_faults(63 * 131_072, Faults::ERASE);
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
     let device = crate::raw_nand::testing::probe(bus, on_flash(), &[spec]).unwrap();
     assert_eq!(device.block_state(63), BlockState::Worn);
     let signature = |block: usize| {
-        let page = device.bus().chip(0).unwrap().array().stored(block * 64).unwrap();
+        let page = device.bus().array(0).unwrap().stored(block * 64).unwrap();
         page[2048 + 8..2048 + 12].to_vec()
     };
     assert_eq!((signature(62), signature(61)), (b"Bbt0".to_vec(), b"1tbB".to_vec()));
@@ -175,8 +175,8 @@ fn failures_are_reported_where_they_happen() {
         rig.options.multi_plane = true;
         let mut device = driver(&mx30lf2g18ac(), rig).unwrap();
         let size = u64::from(device.geometry().erase_bytes);
-        let faults = BlockFaults { program: true, erase: true };
-        device.bus_mut().chip_mut(0).unwrap().set_faults(3, faults);
+        let faults = Faults::BOTH;
+        device.bus_mut().chip_mut(0).unwrap().set_faults(3 * size, faults);
         let error = device.write(NOW, 3 * size, &[0; 3 * 2048]).unwrap_err();
         assert_eq!((error.kind, error.addr), (ErrorKind::ProgramFailed, 3 * size));
         let error = device.erase(NOW, 2 * size, 2 * size).unwrap_err();

@@ -1,8 +1,10 @@
 //! Discovery, and what goes in comes out.
 
+use crate::oracle::{Faults, Oracle};
 use crate::raw_nand::driver::{ChipInfo, FoundBy};
 use crate::raw_nand::spec::{JedecSpec, RawNandSpec};
 use crate::raw_nand::testing::{driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig, wire};
+use crate::wire::Device;
 use floatgate_mtd::{ErrorKind, Instant, Mtd};
 
 fn discovered(spec: &RawNandSpec, known: &[RawNandSpec]) -> ChipInfo {
@@ -83,8 +85,26 @@ fn written_pages_read_back_and_erase() {
 #[test]
 fn one_page_written_holds_one_page() {
     let mut device = driver(&mx30lf2g18ac(), rig()).unwrap();
-    let held = |device: &crate::raw_nand::testing::Driver| device.bus().chip(0).unwrap().array().held_bytes();
+    let held = |device: &crate::raw_nand::testing::Driver| device.bus().array(0).unwrap().held_bytes();
     assert_eq!(held(&device), 0);
     device.write(Instant::ZERO, 0, &[0x5A; 2048]).unwrap();
     assert_eq!(held(&device), 2048 + 64);
+}
+
+#[test]
+fn the_oracle_looks_past_the_command_set_and_breaks_blocks() {
+    let mut device: Box<dyn Device> = Box::new(driver(&mx30lf2g18ac(), rig()).unwrap());
+    let block = u64::from(device.geometry().erase_bytes);
+    let at = device.write(Instant::ZERO, 0, &[0; 2048]).unwrap().at;
+    let oracle = device.oracle();
+    assert_eq!(oracle.array(0).unwrap().stored(0).unwrap()[..2048], [0; 2048]);
+    assert!(oracle.array(1).is_none() && oracle.factory_bad().is_empty());
+    oracle.set_faults(block, Faults::ERASE);
+    let fresh = oracle.cells(0).unwrap().rber(0, at).total();
+    oracle.cells_mut(0).unwrap().bake(365.0, 85.0);
+    assert!(oracle.cells(0).unwrap().rber(0, at).total() > fresh);
+    let error = device.erase(at, 0, 2 * block).unwrap_err();
+    assert_eq!((error.kind, error.addr), (ErrorKind::EraseFailed, block));
+    device.oracle().set_faults(block, Faults::NONE);
+    assert!(device.erase(error.at, block, block).is_ok());
 }

@@ -3,7 +3,8 @@
 use crate::cells::{CellsProfile, ErrorSpec};
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::nand::BlockState;
-use crate::raw_nand::chip::{BlockFaults, ChipOptions, RawNand};
+use crate::oracle::{Faults, Oracle};
+use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController};
 use crate::raw_nand::driver::BadBlocks;
 use crate::raw_nand::spec::{RawNandSpec, ReadRetry, RetryKind};
@@ -68,7 +69,7 @@ fn run(device: &mut Driver, next: &mut [u32; 4], op: &Op) -> Seen {
             device.read(now + Nanos::from_ns(days * 86_400_000_000_000), 0, &mut vec![0; 2048])
         }
         Op::Bake(days) => {
-            device.bus_mut().chip_mut(0).unwrap().cells_mut().bake(days.into(), 55.0);
+            device.bus_mut().cells_mut(0).unwrap().bake(days.into(), 55.0);
             return (Ok((0, 0)), now);
         }
     };
@@ -146,10 +147,10 @@ fn read_retry_helps_against_lost_charge_and_not_against_disturb() {
         device.write(NOW, block, &data).unwrap();
         let mut back = vec![0; page];
         assert!(device.read(NOW, 0, &mut back).unwrap().bitflips < 8);
-        device.bus_mut().chip_mut(0).unwrap().cells_mut().bake(365.0, 55.0);
+        device.bus_mut().cells_mut(0).unwrap().bake(365.0, 55.0);
         let done = device.read(NOW, 0, &mut back).unwrap();
         assert!(back == data && done.bitflips > 10, "{done:?}");
-        assert!(device.bus().chip(0).unwrap().cells().rber(0, NOW).total() > 4e-3, "retry was needed");
+        assert!(device.bus().cells(0).unwrap().rber(0, NOW).total() > 4e-3, "retry was needed");
         // The other block is read until it has as many wrong bits.
         device.erase(NOW, block, block).unwrap();
         device.write(NOW, block, &data).unwrap();
@@ -229,15 +230,15 @@ fn the_table_on_flash_survives_its_own_blocks() {
     device.mark_bad(NOW, 5 * block).unwrap();
     // Table and mirror lie in blocks 63 and 62; both wear out.
     let chip = device.bus_mut().chip_mut(0).unwrap();
-    chip.set_faults(63, BlockFaults { program: false, erase: true });
-    chip.set_faults(62, BlockFaults { program: true, erase: false });
+    chip.set_faults(63 * block, Faults::ERASE);
+    chip.set_faults(62 * block, Faults::PROGRAM);
     device.mark_bad(NOW, 6 * block).unwrap();
     let chip = device.bus().chip(0).unwrap().clone();
     let mut again = super::bad_blocks::probe_again(chip, rig);
     for worn in [5, 6, 62, 63] {
         assert_eq!(again.block_state(worn), BlockState::Worn, "block {worn}");
     }
-    again.bus_mut().chip_mut(0).unwrap().set_faults(61, BlockFaults { program: true, erase: true });
+    again.bus_mut().chip_mut(0).unwrap().set_faults(61 * block, Faults::BOTH);
     // No second place is left: that is an error, and one copy still has all.
     assert!(again.mark_bad(NOW, 7 * block).is_err());
     let chip = again.bus().chip(0).unwrap().clone();

@@ -2,6 +2,7 @@
 
 use crate::cells::ErrorSpec;
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::oracle::Oracle;
 use crate::raw_nand::spec::RawNandSpec;
 use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
@@ -42,7 +43,7 @@ fn pages_on_flash_are_codewords() {
             let codec = Codec::new(code).unwrap();
             let mut ecc = vec![0; page / code.step_bytes() as usize * code.ecc_bytes() as usize];
             for (row, data) in data.chunks(page).enumerate() {
-                let stored = device.bus().chip(0).unwrap().array().stored(row).unwrap();
+                let stored = device.bus().array(0).unwrap().stored(row).unwrap();
                 codec.encode_page(data, &mut ecc);
                 let oob = &stored[page..];
                 assert!(stored[..page] == *data && oob[first..first + ecc.len()] == ecc[..], "{code} {row}");
@@ -149,7 +150,7 @@ fn run(device: &mut Driver, op: &Op) -> Option<ReadResult> {
         Op::Erase => _ = device.erase(NOW, 0, 128 << 10),
         Op::Inject(page, bit) => {
             // Behind the driver's back: it must find out all the same.
-            device.bus.chip_mut(0).unwrap().array_mut().inject(page.into(), bit);
+            device.bus.array_mut(0).unwrap().inject(page.into(), bit);
         }
         Op::Read(page) => {
             let mut out = vec![0; 2048];

@@ -1,13 +1,14 @@
 //! OOB, OTP, protection, correction.
 
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::oracle::Oracle;
 use crate::raw_nand::testing::{Driver, driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
 use floatgate_mtd::{ErrorKind, Instant, Mtd, OobMode, OtpArea};
 
 const NOW: Instant = Instant::ZERO;
 
 fn inject(device: &mut Driver, row: usize, bits: &[u32]) {
-    let array = device.bus_mut().chip_mut(0).unwrap().array_mut();
+    let array = device.bus_mut().array_mut(0).unwrap();
     bits.iter().for_each(|bit| array.inject(row, *bit));
 }
 

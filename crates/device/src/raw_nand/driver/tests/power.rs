@@ -1,6 +1,7 @@
 //! Power goes away, and a new driver finds what it left.
 
 use super::bad_blocks::probe_again;
+use crate::oracle::Oracle;
 use crate::power::PowerCut;
 use crate::raw_nand::spec::RawNandSpec;
 use crate::raw_nand::testing::Rig;
@@ -105,7 +106,7 @@ fn an_erase_cut_short_leaves_data_a_mess_or_a_weak_block() {
     assert_eq!(page(&mut early, 0), Ok(data));
     let (mut middle, _) = erase_cut(0.5);
     assert_eq!(page(&mut middle, 0), Err(ErrorKind::Uncorrectable));
-    let rate = |device: &Driver| device.bus().chip(0).unwrap().cells().rber(0, NOW).total();
+    let rate = |device: &Driver| device.bus().cells(0).unwrap().rber(0, NOW).total();
     let (mut late, data) = erase_cut(0.9);
     let mut oob = [0; 64];
     late.read_oob(NOW, 0, &mut [], &mut oob, floatgate_mtd::OobMode::Raw).unwrap();

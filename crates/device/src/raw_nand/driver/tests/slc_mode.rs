@@ -1,5 +1,6 @@
 //! Paired pages as users of the device see them, and the device that leaves MSB pages out.
 
+use crate::oracle::Oracle;
 use crate::raw_nand::RawNandSpec;
 use crate::raw_nand::driver::FoundBy;
 use crate::raw_nand::spec::MarkerPage;
@@ -50,14 +51,14 @@ fn blocks_in_slc_mode_hold_half_and_read_back() {
         assert!(back == data[5..]);
         // What lies where: LSB pages programmed once each, MSB pages still erased.
         let pairing = device.inner().geometry().pairing;
-        let array = device.inner().bus().chip(0).unwrap().array();
+        let array = device.inner().bus().array(0).unwrap();
         for row in 36..60 {
             assert_eq!(array.programs(row) == 1, pairing.is_lsb(row as u32 % 12), "{scheme} row {row}");
         }
         let at = device.erase(at, addr, block as u64).unwrap().at;
         device.read(at, addr, &mut back[..page]).unwrap();
         assert!(back[..page].iter().all(|&byte| byte == 0xFF));
-        let array = device.inner().bus().chip(0).unwrap().array();
+        let array = device.inner().bus().array(0).unwrap();
         assert_eq!((array.programs(36), array.programs(48)), (0, 1));
     }
 }
@@ -90,11 +91,7 @@ fn bad_blocks_and_oob_go_through() {
     let (mut data, mut oob) = (vec![0; page as usize], [0; 8]);
     device.read_oob(NOW, addr, &mut data, &mut oob, OobMode::Auto).unwrap();
     assert!(data == pattern(page as usize) && oob == [3; 8]);
-    assert_eq!(
-        device.inner().bus().chip(0).unwrap().array().programs(12 + 7),
-        1,
-        "the sixth LSB page is page 7"
-    );
+    assert_eq!(device.inner().bus().array(0).unwrap().programs(12 + 7), 1, "the sixth LSB page is page 7");
     device.mark_bad(NOW, addr).unwrap();
     assert!(device.is_bad(NOW, block).unwrap().0 && !device.is_bad(NOW, 2 * block).unwrap().0);
     let error = device.erase(NOW, 0, 3 * block).unwrap_err();
@@ -108,7 +105,7 @@ fn an_uncorrectable_page_does_not_hide_the_others() {
     let data = pattern(4 * page);
     device.write(NOW, 0, &data).unwrap();
     // Pages 1 and 2 of the half are pages 1 and 2 of the block.
-    let array = device.inner_mut().bus_mut().chip_mut(0).unwrap().array_mut();
+    let array = device.inner_mut().bus_mut().array_mut(0).unwrap();
     for bit in 0..100 {
         array.inject(1, bit * 3);
     }

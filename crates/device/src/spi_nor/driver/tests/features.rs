@@ -1,12 +1,13 @@
 //! Errors, OTP, accounting.
 
 use super::*;
+use crate::oracle::{Faults, Oracle};
 
 #[test]
 fn failures_have_a_name_a_place_and_a_time() {
     let mut rig = Setup::new(N25Q128A).ready();
-    rig.bus_mut().chip_mut().fail_program(0x200, true);
-    rig.bus_mut().chip_mut().fail_erase(0x3000, true);
+    rig.bus_mut().chip_mut().set_faults(0x200, Faults::PROGRAM);
+    rig.bus_mut().chip_mut().set_faults(0x3000, Faults::ERASE);
     let at = rig.ready_at();
     let error = rig.write(at, 0, &[0; 1024]).unwrap_err();
     assert_eq!((error.kind, error.addr), (ErrorKind::ProgramFailed, 0x200));
@@ -22,14 +23,14 @@ fn failures_have_a_name_a_place_and_a_time() {
         s.quad_enable = crate::spi_nor::spec::QuadEnable::Sr2Bit1By01;
     };
     let mut rig = Setup::new(W25Q128JV).spec(spansion).ready();
-    rig.bus_mut().chip_mut().fail_program(0, true);
+    rig.bus_mut().chip_mut().set_faults(0, Faults::PROGRAM);
     let at = rig.ready_at();
     let error = rig.write(at, 0, &[0; 4]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ProgramFailed);
     rig.write(error.at, 256, &[0; 4]).unwrap();
     // Winbond's chips do not tell; the data does.
     let mut silent = Setup::new(W25Q128JV).ready();
-    silent.bus_mut().chip_mut().fail_program(0, true);
+    silent.bus_mut().chip_mut().set_faults(0, Faults::PROGRAM);
     let at = silent.ready_at();
     let at = silent.write(at, 0, &[0; 4]).unwrap().at;
     let mut got = [0; 4];
@@ -43,7 +44,7 @@ fn macronix_failures_are_seen_when_asked_for() {
         let setup = Setup::new(MX25UW12845G).options(|o| o.check_security_register = look);
         let setup = if octal { setup.board("reset_pin = true") } else { setup };
         let mut rig = setup.ready();
-        rig.bus_mut().chip_mut().fail_program(0, true);
+        rig.bus_mut().chip_mut().set_faults(0, Faults::PROGRAM);
         let at = rig.ready_at();
         let outcome = rig.write(at, 0, &[0; 4]).map_err(|e| e.kind);
         assert_eq!(outcome.is_err(), look);
