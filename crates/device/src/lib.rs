@@ -9,7 +9,7 @@
 //!
 //! Four families: [`raw_nand`] and [`spi_nand`] are command sets over what [`nand`] holds, [`spi_nor`] and [`parallel_nor`] over `nor`.
 //!
-//! What only a simulator knows, and does to a chip, is [`oracle`]; a driver never sees it, but for what [`oracle::PageTruth`] says.
+//! [`oracle`] holds the knowledge that only a simulator has of a chip; of it a driver sees [`oracle::PageTruth`] alone.
 //!
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
 //! # Example

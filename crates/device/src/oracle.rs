@@ -1,4 +1,4 @@
-//! What only a simulator can know of a chip, and do to it.
+//! Knowledge and faults of a chip that only a simulator has.
 //!
 //! [`PageTruth`] is what a driver may ask in the middle of a read. [`Oracle`] is for tests and experiments: it looks past the command
 //! set, and breaks things on purpose. Nothing that a driver finds out comes from there.

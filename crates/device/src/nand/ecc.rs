@@ -13,7 +13,7 @@ pub(crate) struct PageEcc {
 }
 
 impl PageEcc {
-    /// For a device of so many pages. Only an engine on the host's side of a bus that keeps data encodes any.
+    /// An engine of a device of `pages` pages. Only one on the host's side of a bus that keeps data encodes any.
     pub(crate) fn new(engine: EccEngine, pages: u64, keeps_data: bool) -> Self {
         let pages = if engine.on_host() && keeps_data { pages } else { 0 };
         Self { engine, encoded: PageSet::new(pages) }

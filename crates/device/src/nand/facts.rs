@@ -1,4 +1,4 @@
-//! What a specification says of a NAND, whatever its bus; and the cells that follow from it.
+//! Facts of a NAND's specification that do not depend on its bus, and the cells that follow from them.
 
 use crate::cells::random::hash;
 use crate::cells::{Cells, CellsGeometry, CellsProfile, ErrorSpec, Promise, Wear, WearSpec};

@@ -1,4 +1,4 @@
-//! What raw NAND and SPI NAND have in common.
+//! The common ground of raw NAND and SPI NAND.
 //!
 //! In the order a read travels:
 //!

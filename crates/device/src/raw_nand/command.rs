@@ -69,7 +69,7 @@ pub(super) const RESET: u8 = 0xFF;
 pub(super) const FAIL: u8 = 1 << 0;
 /// Status: the cached program before it failed.
 pub(super) const FAIL_BEFORE: u8 = 1 << 1;
-/// Status of a Toshiba BENAND: so many bits were corrected that the page should be rewritten.
+/// Status of a Toshiba BENAND: the page should be rewritten, as the ECC corrected many bits of it.
 pub(super) const REWRITE: u8 = 1 << 3;
 /// Status: the array is idle (ARDY).
 pub(super) const ARRAY_READY: u8 = 1 << 5;
