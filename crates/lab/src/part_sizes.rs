@@ -18,7 +18,11 @@ pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashS
     let chip = library.load(Kind::Part, &name)?.chip()?;
     let Some(facts) = chip.facts().nand else {
         return Err(crate::Error::asked(
-            format!("{} is a {}: the size of its erase blocks is a choice", name.as_ref().display(), chip.kind()),
+            format!(
+                "{} is a {}: the size of its erase blocks is a choice",
+                name.as_ref().display(),
+                chip.kind()
+            ),
             "give the sizes: --page-size 1 --peb-size 64KiB",
         ));
     };

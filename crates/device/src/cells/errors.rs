@@ -94,16 +94,17 @@ impl Damage {
             let cell = hash(page, u64::from(bit), 0);
             let is_zero = stored
                 .map_or(cell & 1 == 0, |s| s.get(bit as usize / 8).is_some_and(|b| b >> (bit % 8) & 1 == 0));
-            if self.is_wrong(is_zero, unit(cell), cell & 2 == 0, flickers(page, bit, read)) {
+            if self.is_wrong(is_zero, unit(cell), cell & 2 == 0, || flickers(page, bit, read)) {
                 out.push(bit);
             }
         }
     }
 
-    fn is_wrong(self, is_zero: bool, cell: f64, moves: bool, flicker: bool) -> bool {
+    /// `flickers` is a hash, which only few cells need.
+    fn is_wrong(self, is_zero: bool, cell: f64, moves: bool, flickers: impl Fn() -> bool) -> bool {
         let beyond = |done: f32, at: f64| {
             let distance = f64::from(done) - at;
-            distance > EDGE || distance > -EDGE && flicker
+            distance > EDGE || distance > -EDGE && flickers()
         };
         match self {
             Self::HalfProgrammed { done } => is_zero && !beyond(done, 0.3 + 0.7 * cell),
