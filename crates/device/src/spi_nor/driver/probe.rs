@@ -102,7 +102,7 @@ fn list(modes: &[Mode]) -> String {
 }
 
 impl<S: SpiMem> SpiNorDriver<S> {
-    /// Finds out what chip is on the bus, sets it up, and is ready for use at [`SpiNorDriver::now`].
+    /// Finds out what chip is on the bus, sets it up, and is ready for use when its host's clock says so.
     ///
     /// # Errors
     /// When nothing answers, when what answers is unknown, or when it cannot be used as asked.
