@@ -122,6 +122,25 @@ fn magic_numbers_of_ubi_and_ubifs_are_in_media_only() {
     assert!(found.is_empty(), "use the constant of floatgate_media:\n{}", found.join("\n"));
 }
 
+/// The tests at the end of a file do not count.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+}
+
+/// A command has the name that its data sheet gives it.
+#[test]
+fn commands_of_chips_are_named_constants() {
+    let naked = ["command(0x", "Command(0x", "opcode: 0x", "opcode(0x", "with_opcode(0x"];
+    let mut found = Vec::new();
+    for path in product_sources("device").into_iter().filter(|path| !path.ends_with("command.rs")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines =
+            without_tests(&text).lines().filter(|line| naked.iter().any(|naked| line.contains(naked)));
+        found.extend(lines.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(found.is_empty(), "name it in the family's command module:\n{}", found.join("\n"));
+}
+
 #[test]
 fn golden_files_have_one_in_the_singular() {
     assert_eq!(

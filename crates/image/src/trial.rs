@@ -13,7 +13,9 @@ use floatgate_stack::ubi::{AttachOptions, FastmapUse, Ubi, VolumeInfo};
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
-use super::extract::{Contents, Entry, ExtractLimits, Extraction, Mounted, Remains, Target, extract};
+use super::extract::{
+    Contents, Entry, ExtractLimits, Extraction, FileSystemSource, Remains, Target, extract,
+};
 use super::{Access, Image, Selection};
 
 /// What a trial takes at most.
@@ -140,7 +142,7 @@ pub fn mount(bytes: &[u8]) {
 
 fn read_all(volume: impl Volume + 'static, options: &MountOptions) {
     let Ok(mut fs) = Ubifs::mount(volume, options, Behaviour::default()) else { return };
-    let _ = extract(&mut Mounted(&mut fs), &mut Nowhere, &LIMITS, &|_| {});
+    let _ = extract(&mut FileSystemSource(&mut fs), &mut Nowhere, &LIMITS, &|_| {});
     let _ = fs.check();
     let _ = fs.unmount();
 }

@@ -2,7 +2,7 @@
 //! time. What the flash and its driver take is counted; the time that the CPU needs for compression and checksums is not.
 
 use crate::error::Error;
-use crate::machine::{self, Layers, Mounted, failed};
+use crate::machine::{self, Layers, OnDevice, failed};
 use crate::rig::{Device, Rig};
 use crate::speed::{Corrections, Measured, pattern, printed_kib_s};
 use floatgate_device::Span;
@@ -12,7 +12,7 @@ use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Result as FsResult};
 use serde::Serialize;
 
 /// A filesystem on the simulated flash.
-type Fs = Box<dyn Mounted<Box<dyn Device>>>;
+type Fs = Box<dyn OnDevice<Box<dyn Device>>>;
 
 /// Sizes of the pieces in which files are written and read, bytes.
 const PIECES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];

@@ -18,9 +18,9 @@ pub trait Below: Mtd + Clone + fmt::Debug + Send + Sync + 'static {}
 impl<D: Mtd + Clone + fmt::Debug + Send + Sync + 'static> Below for D {}
 
 /// A filesystem mounted on a device, with all layers between.
-pub trait Mounted<D>: FileSystem + fmt::Debug + Sync {
+pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     /// A copy that goes its own way. Blocks of the device that neither changes are shared.
-    fn fork(&self) -> Box<dyn Mounted<D>>;
+    fn fork(&self) -> Box<dyn OnDevice<D>>;
 
     /// The device.
     fn device(&self) -> &D;
@@ -50,7 +50,7 @@ pub trait Mounted<D>: FileSystem + fmt::Debug + Sync {
     fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
 }
 
-impl<D: 'static> Clone for Box<dyn Mounted<D>> {
+impl<D: 'static> Clone for Box<dyn OnDevice<D>> {
     fn clone(&self) -> Self {
         (**self).fork()
     }
@@ -70,8 +70,8 @@ pub struct Census {
 /// UBIFS on UBI on a device.
 type OnUbi<D> = Ubifs<UbiVolume<D>>;
 
-impl<D: Below> Mounted<D> for OnUbi<D> {
-    fn fork(&self) -> Box<dyn Mounted<D>> {
+impl<D: Below> OnDevice<D> for OnUbi<D> {
+    fn fork(&self) -> Box<dyn OnDevice<D>> {
         Box::new(self.clone())
     }
 
@@ -213,7 +213,7 @@ impl Layers {
     ///
     /// # Errors
     /// Reason why there can be none, in words.
-    pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn Mounted<D>>, String> {
+    pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
         let format = UbiFormat { now, ..UbiFormat::default() };
         let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
         let attach = AttachOptions { now, ..self.attach.clone() };
@@ -237,7 +237,7 @@ impl Layers {
         mtd: D,
         now: Instant,
         attached: &mut dyn FnMut(&mut D, Instant),
-    ) -> Result<Box<dyn Mounted<D>>, (String, D)> {
+    ) -> Result<Box<dyn OnDevice<D>>, (String, D)> {
         let mut ubi = Ubi::attach(mtd, &AttachOptions { now, ..self.attach.clone() })
             .map_err(|error| (format!("UBI does not attach: {}", error.fault), error.mtd))?;
         let now = ubi.now();
@@ -261,7 +261,7 @@ impl Layers {
 ///
 /// # Errors
 /// Reason why there can be none.
-pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn Mounted<Box<dyn Device>>>, Error> {
+pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device>>>, Error> {
     let Rig { mut device, chip, .. } = rig;
     let (now, bytes) = (device.host().now(), device.geometry().erase_bytes);
     if bytes < MIN_LEB_BYTES {

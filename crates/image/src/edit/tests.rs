@@ -601,6 +601,39 @@ fn an_image_that_was_filled_can_be_emptied() {
     assert_eq!(mount(&file).check().unwrap(), [""; 0]);
 }
 
+/// Garbage in every eraseblock and hardly an empty one: what is small still goes in, as collecting makes more room than the index of
+/// what moves takes. Seen with an image that Linux had written.
+#[test]
+fn an_image_full_of_garbage_takes_small_files() {
+    let (folder, file) = folder(&image(Recipe::default()));
+    let source = folder.path().join("new");
+    fs::write(&source, b"ten bytes!").unwrap();
+    let new = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
+    for round in 0..40_u64 {
+        let image = Image::open(&file, Access::Write).unwrap();
+        let mut filesystem = image.mount(&Selection::default(), true, Behaviour::default()).unwrap();
+        let root = filesystem.root();
+        for n in 0..60_u64 {
+            let name = format!("old-{}", (n * 7 + round) % 150);
+            let inode = filesystem.lookup(root, name.as_bytes());
+            let inode = inode.or_else(|_| filesystem.create(root, name.as_bytes(), &new)).unwrap();
+            filesystem.write(inode, 0, &noise(round * 100 + n, 1500)).unwrap();
+            filesystem.fsync(inode).unwrap();
+        }
+        let space = filesystem.space();
+        filesystem.unmount().unwrap();
+        if space.available_blocks > space.blocks / 4 {
+            let copy = folder.path().join("copy");
+            fs::copy(&file, &copy).unwrap();
+            edit(&copy, &options(), |editor| {
+                editor.put(std::slice::from_ref(&source), &path("/small"), PutOptions::default())
+            })
+            .unwrap_or_else(|error| panic!("round {round}, {space:?}: {error}"));
+            assert_eq!(mount(&copy).check().unwrap(), [""; 0]);
+        }
+    }
+}
+
 /// Files that are put one by one fill an image as far as files that are put together.
 #[test]
 fn files_put_one_by_one_take_no_more_room() {

@@ -14,7 +14,7 @@ mod walk;
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
 pub use remains::{Extraction, Remains};
-pub use source::{Mounted, Name, Source, Xattrs};
+pub use source::{FileSystemSource, Name, Source, Xattrs};
 pub use tar::TarTarget;
 pub use volumes::Extractions;
 pub use walk::{Entry, walk};

@@ -69,9 +69,9 @@ pub trait Source {
 }
 
 /// A mounted filesystem as a source: what is damaged is left out and told.
-pub struct Mounted<'f>(pub &'f mut dyn FileSystem);
+pub struct FileSystemSource<'f>(pub &'f mut dyn FileSystem);
 
-impl Source for Mounted<'_> {
+impl Source for FileSystemSource<'_> {
     fn root(&self) -> u32 {
         self.0.root()
     }

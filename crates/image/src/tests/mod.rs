@@ -22,7 +22,7 @@ use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, FormatOptions, Ubifs};
 use floatgate_stack::{BareVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
-use super::extract::{ExtractLimits, Extracted, Extraction, Mounted, extract};
+use super::extract::{ExtractLimits, Extracted, Extraction, FileSystemSource, extract};
 use super::{Access, Image, Selection};
 pub(super) use tree::{Memory, populate};
 
@@ -161,7 +161,8 @@ fn expected(seed: u64) -> Memory {
     let mut fs = fs.unwrap_or_else(|(error, _)| panic!("{error}"));
     populate(&mut fs, seed);
     fs.sync().unwrap();
-    let extracted = extract(&mut Mounted(&mut fs), &mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
+    let extracted =
+        extract(&mut FileSystemSource(&mut fs), &mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
     assert_eq!(extracted.losses, []);
     memory
 }

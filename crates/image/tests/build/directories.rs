@@ -2,7 +2,7 @@
 
 use crate::support::{bytes, mount, options, tree, try_build};
 use floatgate_image::build::{BuildError, Container, Source};
-use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Mounted, extract};
+use floatgate_image::extract::{DirectoryTarget, ExtractLimits, FileSystemSource, extract};
 use floatgate_stack::fs::{Compression, DeviceNumber, Timestamp};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -78,7 +78,8 @@ fn a_directory_comes_back() {
     assert_eq!(built.losses(), [""; 0]);
     let mut target = DirectoryTarget::new(&to, false).unwrap();
     let limits = ExtractLimits::default();
-    let extracted = extract(&mut Mounted(&mut *mount(&built.path())), &mut target, &limits, &|_| {}).unwrap();
+    let extracted =
+        extract(&mut FileSystemSource(&mut *mount(&built.path())), &mut target, &limits, &|_| {}).unwrap();
     assert_eq!(extracted.losses, []);
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     listed(&from, &from, &mut before);

@@ -6,7 +6,7 @@ use crate::support::{bytes, mount, options, try_build};
 use floatgate_image::build::{BuildOptions, FilledFiles, Source, fill_filesystem};
 use floatgate_image::diff::{DiffOptions, compare};
 use floatgate_image::edit::{Editor, ImagePath, Owner, PutOptions};
-use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Mounted, TarTarget, extract};
+use floatgate_image::extract::{DirectoryTarget, ExtractLimits, FileSystemSource, TarTarget, extract};
 use floatgate_image::walk::Walk;
 use floatgate_stack::fs::{Compression, FileSystem, Rename};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ fn the_same_files_are_built_compared_and_extracted() {
     let out = tempfile::tempdir().unwrap();
     let mut target = DirectoryTarget::new(&out.path().join("out"), false).unwrap();
     let limits = ExtractLimits::default();
-    let extracted = extract(&mut Mounted(&mut memory), &mut target, &limits, &|_| {}).unwrap();
+    let extracted = extract(&mut FileSystemSource(&mut memory), &mut target, &limits, &|_| {}).unwrap();
     assert_eq!(extracted.losses, []);
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     listed(folder.path(), folder.path(), &mut before);
@@ -55,7 +55,7 @@ fn the_same_files_are_built_compared_and_extracted() {
         .into_iter()
         .map(|fs| {
             let mut tar = TarTarget::new(Vec::new());
-            extract(&mut Mounted(fs), &mut tar, &limits, &|_| {}).unwrap();
+            extract(&mut FileSystemSource(fs), &mut tar, &limits, &|_| {}).unwrap();
             tar.finish().unwrap()
         })
         .collect();

@@ -8,10 +8,10 @@ use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits};
 use super::chip::Powered;
 use super::flash::MAX_BAD_PER_1024;
 use super::random::Random;
-use crate::machine::{Layers, Mounted};
+use crate::machine::{Layers, OnDevice};
 
 pub(super) type Device = Box<dyn Powered>;
-pub(super) type Fs = Box<dyn Mounted<Device>>;
+pub(super) type Fs = Box<dyn OnDevice<Device>>;
 
 /// The file that fills a small filesystem.
 pub(super) const BALLAST: &[u8] = b"ballast";

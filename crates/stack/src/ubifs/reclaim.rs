@@ -35,17 +35,38 @@ impl Core<dyn Volume> {
 
     /// Collects garbage and commits until a LEB is left for the index; returns whether one is.
     ///
+    /// What moves changes the index, and the commit that writes it takes LEBs for it: so more and more are collected before.
+    ///
     /// # Errors
     /// Failures of the volume and damage.
     pub(crate) fn make_spare_leb(&mut self) -> Result<bool> {
+        let mut wanted = 1;
+        loop {
+            let has_collected = self.collect_for_index(wanted)?;
+            self.commit()?;
+            if self.space.lebs_for_index() > 0 {
+                return Ok(true);
+            }
+            if !has_collected {
+                return Ok(false);
+            }
+            wanted *= 2;
+        }
+    }
+
+    /// Collects garbage until there are so many LEBs for the index; returns whether there are.
+    fn collect_for_index(&mut self, wanted: usize) -> Result<bool> {
         let mut commits = 0;
-        while self.space.lebs_for_index() == 0 {
+        // The bound is for filesystems in which collecting gains nothing.
+        for _ in 0..=self.io.layout().limits.main_lebs() {
+            if self.space.lebs_for_index() >= wanted {
+                return Ok(true);
+            }
             if !self.make_space(&mut commits)? {
                 break;
             }
         }
-        self.commit()?;
-        Ok(self.space.lebs_for_index() > 0)
+        Ok(self.space.lebs_for_index() >= wanted)
     }
 
     /// Makes space; whether there may be more now.
