@@ -2,14 +2,18 @@
 
 use std::fmt::{self, Debug};
 
+use floatgate_media::MediaError;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VID_MAGIC, VidHeader};
 use floatgate_media::ubifs::{Frame, LOG_LEB, NODE_MAGIC, Node, ROOT_INODE};
+use floatgate_stack::ubi::HeaderState;
 use floatgate_stack::ubifs::{Authenticate, Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
-use super::check::{ERASED, Headers, MappedVolume, Origin, open_volume};
+use super::check::{Origin, open_volume};
 use super::extract::show_name;
+use super::format::mapped::MappedVolume;
+use super::format::ubi::Device;
 use super::open::Selection;
 use super::{Image, ImageError};
 
@@ -103,10 +107,10 @@ pub fn dump(image: &Image, selection: &Selection, wanted: &Wanted) -> Result<Vec
     if let Wanted::At(at) = *wanted {
         return Ok(vec![at_byte(image, at)?]);
     }
-    let (mut volume, headers, origin) = open_volume(image, selection)?;
+    let (mut volume, device, origin) = open_volume(image, selection)?;
     let places = match wanted {
         Wanted::At(_) => Vec::new(),
-        Wanted::Peb(pnum) => return of_peb(headers.as_ref(), *pnum, &origin),
+        Wanted::Peb(pnum) => return of_peb(device.as_ref(), *pnum, &origin),
         Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
         Wanted::Area(area) => places_of(&mut volume, *area)?,
         Wanted::Inode { inode, block } => {
@@ -141,26 +145,23 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     let mut bytes = vec![0; 1 << 17];
     store.read_at(place, &mut bytes).map_err(ImageError::Store)?;
     let mut dumped = match bytes.first_chunk() {
-        Some(&EC_MAGIC) => {
-            of_ec(EcHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))
-        }
-        Some(&VID_MAGIC) => {
-            of_vid(VidHeader::parse(&bytes, ReadFlips::default()).map_err(|error| error.to_string()))
-        }
+        Some(&EC_MAGIC) => of_ec(&state(EcHeader::parse(&bytes, ReadFlips::default()))),
+        Some(&VID_MAGIC) => of_vid(&state(VidHeader::parse(&bytes, ReadFlips::default()))),
         _ => of_node(&bytes),
     };
     dumped.at = Some(at);
     Ok(dumped)
 }
 
-fn of_peb(headers: Option<&Headers>, pnum: u32, origin: &Origin) -> Result<Vec<Dumped>, ImageError> {
+fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Result<Vec<Dumped>, ImageError> {
     let none = || ImageError::NoNode(format!("there is no PEB {pnum}"));
-    let headers =
-        headers.ok_or_else(|| ImageError::NoNode("there is no UBI around the filesystem".to_owned()))?;
-    let (start, ec, vid) = headers.of_peb(pnum).ok_or_else(none)?;
-    let (mut ec, mut vid) = (of_ec(ec), of_vid(vid));
+    let device =
+        device.ok_or_else(|| ImageError::NoNode("there is no UBI around the filesystem".to_owned()))?;
+    let peb = device.survey.pebs().get(pnum as usize).ok_or_else(none)?;
+    let start = device.peb_start(pnum);
+    let (mut ec, mut vid) = (of_ec(&peb.ec), of_vid(&peb.vid));
     ec.at = Some(origin.file_byte(start));
-    vid.at = Some(origin.file_byte(start + u64::from(headers.geometry().vid_header_offset())));
+    vid.at = Some(origin.file_byte(start + u64::from(device.survey.geometry().vid_header_offset())));
     Ok(vec![ec, vid])
 }
 
@@ -302,13 +303,18 @@ impl Dumped {
 }
 
 impl Dumped {
-    /// Records that something else than a header is there: nothing, or something damaged.
-    fn set_state(&mut self, state: String) {
-        if state == ERASED {
-            self.fields.push(Field { offset: 0, name: "state".to_owned(), value: state });
-        } else {
-            self.damage = Some(state);
+    /// The same with what is there instead of a header: nothing, or something damaged.
+    fn with_state<T>(mut self, header: &HeaderState<T>) -> Self {
+        let erased = || Field { offset: 0, name: "state".to_owned(), value: "erased".to_owned() };
+        match header {
+            HeaderState::Good(_) => {}
+            HeaderState::Erased => self.fields.push(erased()),
+            HeaderState::Damaged(error) => self.damage = Some(error.to_string()),
+            HeaderState::BadBlock => {
+                self.damage = Some("not looked at: the block is marked bad".to_owned());
+            }
         }
+        self
     }
 }
 
@@ -328,22 +334,25 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn of_ec(header: Result<EcHeader, String>) -> Dumped {
-    let mut dumped = Dumped::new("EC header", EcHeader::SIZE);
-    match header {
-        Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
-        Err(damage) => dumped.set_state(damage),
-    }
-    dumped
+/// A header that was parsed on its own.
+fn state<T>(parsed: Result<T, MediaError>) -> HeaderState<T> {
+    parsed.map_or_else(HeaderState::Damaged, HeaderState::Good)
 }
 
-fn of_vid(header: Result<VidHeader, String>) -> Dumped {
-    let mut dumped = Dumped::new("VID header", VidHeader::SIZE);
-    match header {
-        Ok(header) => header.each_field(&mut |offset, name, value| dumped.add(offset, name, value)),
-        Err(damage) => dumped.set_state(damage),
+fn of_ec(header: &HeaderState<EcHeader>) -> Dumped {
+    let mut dumped = Dumped::new("EC header", EcHeader::SIZE);
+    if let HeaderState::Good(header) = header {
+        header.each_field(&mut |offset, name, value| dumped.add(offset, name, value));
     }
-    dumped
+    dumped.with_state(header)
+}
+
+fn of_vid(header: &HeaderState<VidHeader>) -> Dumped {
+    let mut dumped = Dumped::new("VID header", VidHeader::SIZE);
+    if let HeaderState::Good(header) = header {
+        header.each_field(&mut |offset, name, value| dumped.add(offset, name, value));
+    }
+    dumped.with_state(header)
 }
 
 fn of_node(bytes: &[u8]) -> Dumped {

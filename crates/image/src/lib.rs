@@ -53,6 +53,7 @@ pub mod ecc;
 pub mod edit;
 mod error;
 pub mod extract;
+mod format;
 pub mod info;
 mod lock;
 #[cfg(feature = "mount")]

@@ -1,26 +1,21 @@
 //! What is wrong in an image: UBI, UBIFS, the data of files. Nothing is written.
 //!
-//! - `headers`: the headers of all PEBs and the volume table, read one by one, so that damage does not end it;
-//! - `mapped`: LEBs as these headers have them, as a volume;
-//! - `files`: a filesystem with its files, over such a volume.
+//! The formats find what is wrong (`format`); here it is brought together in one report.
 
-mod files;
-mod headers;
-mod mapped;
 mod report;
 
-pub(super) use files::{check_volume, has_filesystem};
-pub(super) use headers::{ERASED, Headers, Mapping};
-pub(super) use mapped::MappedVolume;
 pub use report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, VolumeCheck};
 
 use floatgate_stack::store::{Store, Window};
-use floatgate_stack::ubi::AttachOptions;
+use floatgate_stack::ubi::{AttachOptions, Mapping};
 use floatgate_stack::ubifs::Severity;
 use floatgate_stack::{StoreMode, Volume};
 
 use super::content::HEAD_BYTES;
 use super::detect::{Content, Found};
+use super::format::mapped::MappedVolume;
+use super::format::ubi::Device;
+use super::format::ubifs::check as files;
 use super::open::{Selection, choose_filesystem};
 use super::{Corrected, Image, ImageError};
 
@@ -76,26 +71,26 @@ fn check_ubi(
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
     let mut window = Window::new(image.store()?, found.offset, found.len);
-    let headers = match Headers::read(&mut window, found) {
+    let device = match Device::read(&mut window, found) {
         Err(ImageError::Nothing) => {
             attach(image, found, report);
             let offset = origin.file_byte(0);
             report.images.push(ImageCheck { offset, ..ImageCheck::ubi(found, PebCounts::default()) });
             return Ok(());
         }
-        headers => headers?,
+        device => device?,
     };
-    headers.report(&mut window, origin, report)?;
+    device.report(&mut window, origin, report)?;
     attach(image, found, report);
-    let mut checked = ImageCheck { offset: origin.file_byte(0), ..ImageCheck::ubi(found, headers.counts()) };
+    let mut checked = ImageCheck { offset: origin.file_byte(0), ..ImageCheck::ubi(found, device.counts()) };
     let mut store: Box<dyn Store> = Box::new(window);
-    for (id, record) in headers.volumes() {
+    for (id, record) in device.survey.volumes() {
         let name = super::extract::show_name(record.name());
         let wanted = selection.volume.as_ref();
         if wanted.is_some_and(|wanted| *wanted != name && wanted.parse() != Ok(id)) {
             continue;
         }
-        let mut volume = headers.volume(store, id, Mapping::Linux);
+        let mut volume = device.volume(store, id, Mapping::Linux);
         let has_files = files::has_filesystem(&mut volume);
         if has_files {
             let (described, volume) =
@@ -110,7 +105,8 @@ fn check_ubi(
     if let Some(wanted) = &selection.volume
         && checked.volumes.is_empty()
     {
-        let names = headers.volumes().map(|(_, record)| super::extract::show_name(record.name())).collect();
+        let names =
+            device.survey.volumes().map(|(_, record)| super::extract::show_name(record.name())).collect();
         return Err(ImageError::NoVolume { wanted: wanted.clone(), names });
     }
     report.images.push(checked);
@@ -118,7 +114,7 @@ fn check_ubi(
 }
 
 /// A volume of an image as LEBs, and its headers if there is UBI.
-pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Headers>, Origin);
+pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Device>, Origin);
 
 /// Opens the volume that is meant, whatever is wrong with it: the one that was named, or the only one.
 ///
@@ -131,25 +127,25 @@ pub(super) fn open_volume(image: &Image, selection: &Selection) -> Result<Opened
     if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
         return Ok((MappedVolume::bare(store, found.len, leb_bytes, min_io_bytes), None, origin));
     }
-    let headers = Headers::read(&mut store, &found)?;
+    let device = Device::read(&mut store, &found)?;
     let volumes: Vec<(u32, String)> =
-        headers.volumes().map(|(id, record)| (id, super::extract::show_name(record.name()))).collect();
+        device.survey.volumes().map(|(id, record)| (id, super::extract::show_name(record.name()))).collect();
     let mut last: Option<(u32, MappedVolume<Vec<u8>>)> = None;
     let id = choose_filesystem(&volumes, selection, &mut |id, lnum| {
         // Looked up once: a volume can have many LEBs.
         let known = last.take().filter(|(known, _)| *known == id);
         let (_, volume) =
-            last.insert(known.unwrap_or_else(|| (id, headers.volume(Vec::new(), id, Mapping::Linux))));
+            last.insert(known.unwrap_or_else(|| (id, device.volume(Vec::new(), id, Mapping::Linux))));
         let geometry = volume.geometry();
         let mut head = vec![0xFF; HEAD_BYTES.min(geometry.leb_bytes as usize)];
         let is_read = match volume.place(lnum) {
             Some(place) => store.read_at(place, &mut head).is_ok(),
-            None => headers.tell_all(id),
+            None => device.survey.tell_all(id),
         };
         (lnum < geometry.lebs).then(|| if is_read { head } else { Vec::new() })
     })?;
-    let volume = headers.volume(store, id, Mapping::Linux);
-    Ok((volume, Some(headers), origin))
+    let volume = device.volume(store, id, Mapping::Linux);
+    Ok((volume, Some(device), origin))
 }
 
 /// Attaches the device as Linux does, and says if that fails.

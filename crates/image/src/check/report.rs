@@ -67,7 +67,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(
+    pub(crate) fn new(
         layer: Layer,
         severity: Severity,
         structure: &'static str,
@@ -90,7 +90,7 @@ impl Finding {
         }
     }
 
-    pub(super) fn name_paths(&mut self, paths: impl Iterator<Item = String>) {
+    pub(crate) fn name_paths(&mut self, paths: impl Iterator<Item = String>) {
         for path in paths {
             if self.paths.len() < PATHS_MAX {
                 self.paths.push(path);
@@ -121,7 +121,7 @@ impl Outcome {
 
 impl Layer {
     /// The layer of a structure of UBIFS.
-    pub(super) const fn of(structure: Structure) -> Self {
+    pub(crate) const fn of(structure: Structure) -> Self {
         match structure {
             Structure::Data => Self::Data,
             _ => Self::Ubifs,
@@ -171,7 +171,7 @@ pub struct VolumeCheck {
 
 impl VolumeCheck {
     /// A volume without a filesystem.
-    pub(super) const fn other(id: u32, name: String) -> Self {
+    pub(crate) const fn other(id: u32, name: String) -> Self {
         Self {
             id: Some(id),
             name: Some(name),
@@ -199,11 +199,11 @@ pub struct ImageCheck {
 }
 
 impl ImageCheck {
-    pub(super) fn bare(found: &Found, volume: VolumeCheck) -> Self {
+    pub(crate) fn bare(found: &Found, volume: VolumeCheck) -> Self {
         Self { offset: found.offset, len: found.len, pebs: None, volumes: vec![volume] }
     }
 
-    pub(super) const fn ubi(found: &Found, pebs: PebCounts) -> Self {
+    pub(crate) const fn ubi(found: &Found, pebs: PebCounts) -> Self {
         Self { offset: found.offset, len: found.len, pebs: Some(pebs), volumes: Vec::new() }
     }
 }
@@ -222,12 +222,12 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(crate) fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
 
     /// The outcome is that of the worst finding.
-    pub(in super::super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let worst = self.findings.iter().map(|finding| finding.severity).max();
         self.outcome = worst.unwrap_or_default();
         if self.unlisted > 0 {

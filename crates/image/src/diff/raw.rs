@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use floatgate_stack::ubi::{HeaderState, Mapping};
 use floatgate_stack::ubifs::Error;
 use floatgate_stack::{Store, Volume};
 
-use super::super::check::{Headers, Mapping};
 use super::super::extract::show_name;
+use super::super::format::ubi::Device;
 use super::super::{Image, ImageError, Selection};
 use super::{Change, DiffError, note};
 
@@ -30,7 +31,7 @@ pub fn diff_raw(images: [(&Image, &Selection); 2]) -> Result<Vec<Change>, DiffEr
 
 /// A UBI device as its headers have it.
 struct Raw {
-    headers: Headers,
+    device: Device,
     store: Box<dyn Store>,
 }
 
@@ -40,15 +41,17 @@ impl Raw {
         let store = image.store()?;
         let mut store: Box<dyn Store> =
             Box::new(floatgate_stack::store::Window::new(store, found.offset, found.len));
-        let headers = Headers::read(&mut store, &found)?;
-        Ok(Self { headers, store })
+        let device = Device::read(&mut store, &found)?;
+        Ok(Self { device, store })
     }
 
     fn numbers(&self) -> Vec<(&'static str, String)> {
-        let geometry = self.headers.geometry();
+        let geometry = self.device.survey.geometry();
         let flash = geometry.flash();
-        let pebs = 0..self.headers.peb_count();
-        let counts = pebs.filter_map(|pnum| Some(self.headers.of_peb(pnum)?.1.ok()?.erase_count));
+        let counts = self.device.survey.pebs().iter().filter_map(|peb| match peb.ec {
+            HeaderState::Good(ec) => Some(ec.erase_count),
+            _ => None,
+        });
         let counts: Vec<u64> = counts.collect();
         let mean = counts.iter().sum::<u64>().checked_div(counts.len() as u64).unwrap_or(0);
         vec![
@@ -56,15 +59,15 @@ impl Raw {
             ("smallest write", flash.min_io_bytes.to_string()),
             ("VID header at", geometry.vid_header_offset().to_string()),
             ("data at", geometry.data_offset().to_string()),
-            ("PEBs", self.headers.peb_count().to_string()),
-            ("image sequence number", self.headers.image_seq().to_string()),
+            ("PEBs", self.device.survey.peb_count().to_string()),
+            ("image sequence number", self.device.survey.image_seq().to_string()),
             ("mean erase counter", mean.to_string()),
             ("highest erase counter", counts.iter().max().copied().unwrap_or(0).to_string()),
         ]
     }
 
     fn volumes(&self) -> BTreeMap<String, u32> {
-        self.headers.volumes().map(|(id, record)| (show_name(record.name()), id)).collect()
+        self.device.survey.volumes().map(|(id, record)| (show_name(record.name()), id)).collect()
     }
 
     fn compare_volume(
@@ -79,10 +82,8 @@ impl Raw {
             note(changes, &format!("volume {name}"), &shown(one), &shown(two));
             return Ok(());
         };
-        let records = [(&*self, one), (&*other, two)].map(|(raw, id)| {
-            let record = raw.headers.volumes().find(|(other, _)| *other == id).map(|(_, record)| *record);
-            record.unwrap_or_default()
-        });
+        let records = [(&*self, one), (&*other, two)]
+            .map(|(raw, id)| raw.device.survey.volume(id).copied().unwrap_or_default());
         let [a, b] = records;
         note(changes, &format!("volume {name}: number"), &one.to_string(), &two.to_string());
         let lebs = |record: &floatgate_media::ubi::VolumeRecord| record.reserved_pebs.to_string();
@@ -90,8 +91,8 @@ impl Raw {
         let kind =
             |record: &floatgate_media::ubi::VolumeRecord| format!("{:?}", record.volume_type).to_lowercase();
         note(changes, &format!("volume {name}: type"), &kind(&a), &kind(&b));
-        let mut first = self.headers.volume(&mut self.store, one, Mapping::Linux);
-        let mut second = other.headers.volume(&mut other.store, two, Mapping::Linux);
+        let mut first = self.device.volume(&mut self.store, one, Mapping::Linux);
+        let mut second = other.device.volume(&mut other.store, two, Mapping::Linux);
         let bytes = first.geometry().leb_bytes.min(second.geometry().leb_bytes) as usize;
         let lebs = first.geometry().lebs.max(second.geometry().lebs);
         let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);

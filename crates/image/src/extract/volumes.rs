@@ -10,8 +10,9 @@ use super::source::without_inode;
 use super::{
     Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, show_name, show_path,
 };
-use crate::check::{has_filesystem, open_volume};
+use crate::check::open_volume;
 use crate::detect::Content;
+use crate::format::ubifs::check::has_filesystem;
 use crate::open::choose_volume;
 use crate::raw::{RawVolume, read_raw};
 use crate::{Image, ImageError, Selection};

@@ -1,4 +1,4 @@
-//! A device written anew: headers, volumes, what is in them.
+//! A device written anew: device, volumes, what is in them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
 use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
-use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi};
+use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, LebId, Mapping, NewVolume, Ubi};
 use floatgate_stack::ubifs::{
     Authenticate, Behaviour, Error, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs,
     probe,
@@ -17,11 +17,12 @@ use floatgate_stack::{
 };
 
 use super::super::ImageError;
-use super::super::check::{
-    CheckReport, Headers, MappedVolume, Mapping, Origin, Outcome, check_volume, has_filesystem,
-};
+use super::super::check::{CheckReport, Origin, Outcome};
 use super::super::detect::{Content, Found};
 use super::super::extract::{Loss, show_name, show_path};
+use super::super::format::mapped::MappedVolume;
+use super::super::format::ubi::Device;
+use super::super::format::ubifs::check::{check_volume, has_filesystem};
 use super::super::open::Selection;
 use super::fill::{fill, time};
 use super::{Grown, Saved, scratch};
@@ -52,24 +53,24 @@ pub(super) fn rebuild(
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut window = Window::new(source, found.offset, found.len);
-    let headers = Headers::read(&mut window, found)?;
-    if headers.table_lost() {
+    let device = Device::read(&mut window, found)?;
+    if device.survey.table().lost {
         saved.lose("/", "the volume table: names and sizes of volumes may differ");
     }
     let mut source: Box<dyn Store> = Box::new(window);
     let mut filesystems = BTreeMap::new();
-    for (id, record) in headers.volumes() {
-        let mut volume = headers.volume(source, id, Mapping::Salvage);
+    for (id, record) in device.survey.volumes() {
+        let mut volume = device.volume(source, id, Mapping::Salvage);
         // What an update was cut off in is no whole filesystem, even if it looks like one.
         if has_filesystem(&mut volume) {
             let name = show_name(record.name());
             let (is_clean, back) = is_clean(volume, (id, &name), found)?;
             volume = back;
-            if !is_clean || record.update_marker != 0 || !headers.tell_all(id) {
+            if !is_clean || record.update_marker != 0 || !device.survey.tell_all(id) {
                 let known = saved.losses.len();
                 let (rebuilt, back) =
                     Rebuilt::new(volume, record.reserved_pebs, Some(name.clone()), output, saved)?;
-                if headers.volumes().count() > 1 {
+                if device.survey.volumes().count() > 1 {
                     saved.place_losses(known, &format!("volume {name}"));
                 }
                 filesystems.insert(id, rebuilt);
@@ -82,33 +83,33 @@ pub(super) fn rebuild(
         let needed = filesystems.get(&id).map_or(0, |rebuilt: &Rebuilt| rebuilt.lebs);
         (id, record.reserved_pebs.max(needed))
     };
-    let lebs: BTreeMap<u32, u32> = headers.volumes().map(lebs).collect();
+    let lebs: BTreeMap<u32, u32> = device.survey.volumes().map(lebs).collect();
     let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
     let is_last = ends_file(&*target, found);
-    let space = Roomy::over(target, &headers, found, is_last, output)?;
-    let mut ubi = format(&headers, space, found, reserved)?;
-    for (id, record) in headers.volumes() {
+    let space = Roomy::over(target, &device, found, is_last, output)?;
+    let mut ubi = format(&device, space, found, reserved)?;
+    for (id, record) in device.survey.volumes() {
         let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
         create(&mut ubi, id, record, lebs, saved)?;
         if let Some(rebuilt) = filesystems.get_mut(&id) {
             copy_lebs(&mut rebuilt.volume, 0..rebuilt.lebs, &mut ubi, id)?;
             continue;
         }
-        let mut volume = headers.volume(source, id, Mapping::Salvage);
+        let mut volume = device.volume(source, id, Mapping::Salvage);
         if record.update_marker != 0 {
             saved.lose("/", format!("volume {}: an update was not finished", show_name(record.name())));
         } else if record.volume_type == VolumeType::Static {
-            copy_static(&headers, &mut volume, &mut ubi, (id, record), saved)?;
+            copy_static(&device, &mut volume, &mut ubi, (id, record), saved)?;
         } else {
             copy_lebs(&mut volume, 0..record.reserved_pebs, &mut ubi, id)?;
         }
         source = volume.into_store();
     }
-    ubi.vacate(headers.peb_count())?;
+    ubi.vacate(device.survey.peb_count())?;
     let (flash, _) = ubi.detach().map_err(|(error, _)| error)?;
     let mut space = flash.into_store();
-    let end = space.end_of_lebs(&headers)?;
-    match end.saturating_sub(space.end) / u64::from(headers.flash().erase_bytes) {
+    let end = space.end_of_lebs(&device)?;
+    match end.saturating_sub(space.end) / u64::from(device.survey.flash().erase_bytes) {
         pebs if pebs > 0 && !is_last => Err(ImageError::Occupied { pebs, offset: found.offset + found.len }),
         _ => space.keep(end).map_err(ImageError::Store),
     }
@@ -135,17 +136,17 @@ pub(super) fn ends_file(store: &dyn Store, found: &Found) -> bool {
 }
 
 /// An empty device in this space, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
-fn format(headers: &Headers, space: Roomy, found: &Found, reserved: u64) -> Result<Ubi<Flash>, ImageError> {
-    let mut geometry = headers.flash().clone();
+fn format(device: &Device, space: Roomy, found: &Found, reserved: u64) -> Result<Ubi<Flash>, ImageError> {
+    let mut geometry = device.survey.flash().clone();
     let peb = u64::from(geometry.erase_bytes);
     let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * peb;
     geometry.size_bytes = geometry.size_bytes.max(needed);
     let flash = StoreFlash::new(space, geometry, StoreMode::WriteThrough);
     let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
-    let vid_header_offset = Some(headers.geometry().vid_header_offset());
+    let vid_header_offset = Some(device.survey.geometry().vid_header_offset());
     let options = UbiFormat {
         now: Instant::ZERO,
-        image_seq: headers.image_seq(),
+        image_seq: device.survey.image_seq(),
         vid_header_offset,
         erase_count: None,
     };
@@ -195,21 +196,21 @@ struct Roomy {
 impl Roomy {
     fn over(
         target: Box<dyn Store>,
-        headers: &Headers,
+        device: &Device,
         found: &Found,
         is_last: bool,
         output: &Output,
     ) -> Result<Self, ImageError> {
         let room = FileStore::new(scratch(output)?).map_err(ImageError::Store)?;
-        let end = u64::from(headers.peb_count()) * u64::from(headers.flash().erase_bytes);
+        let end = u64::from(device.survey.peb_count()) * u64::from(device.survey.flash().erase_bytes);
         let len = if is_last { u64::MAX } else { found.len };
         Ok(Self { space: Window::new(target, found.offset, len), room, end })
     }
 
     /// Byte behind the last PEB with a LEB, or behind the last that the device had.
-    fn end_of_lebs(&mut self, headers: &Headers) -> Result<u64, ImageError> {
-        let peb = u64::from(headers.flash().erase_bytes);
-        let vid_header_offset = u64::from(headers.geometry().vid_header_offset());
+    fn end_of_lebs(&mut self, device: &Device) -> Result<u64, ImageError> {
+        let peb = u64::from(device.survey.flash().erase_bytes);
+        let vid_header_offset = u64::from(device.survey.geometry().vid_header_offset());
         let mut end = self.end;
         for start in (self.end..self.size_bytes()).step_by(peb as usize) {
             let mut magic = [0; 4];
@@ -259,14 +260,14 @@ impl Store for Roomy {
 
 /// Copies a static volume up to its last LEB that is there. Lost ones before read as erased.
 fn copy_static(
-    headers: &Headers,
+    device: &Device,
     volume: &mut MappedVolume<Box<dyn Store>>,
     ubi: &mut Ubi<Flash>,
     (id, record): (u32, &VolumeRecord),
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut lebs: Vec<Option<VidHeader>> =
-        (0..record.reserved_pebs).map(|lnum| headers.header_of(id, lnum)).collect();
+        (0..record.reserved_pebs).map(|lnum| device.survey.header_of(LebId { volume: id, lnum })).collect();
     let wanted = lebs.iter().flatten().map(|vid| vid.used_lebs).max().unwrap_or(0).min(record.reserved_pebs);
     lebs.truncate(wanted as usize);
     lose_lebs(&lebs, &show_name(record.name()), saved);

@@ -11,8 +11,8 @@ use super::{
     AttachError, AttachFault, AttachKind, AttachOptions, Counts, FastmapUse, ReadOnlyReason, Ubi, UbiError,
 };
 use floatgate_media::ubi::{
-    FASTMAP_ANCHOR_PEBS, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeFlags,
-    VolumeRecord, VolumeTable, VolumeType,
+    FASTMAP_ANCHOR_PEBS, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VidHeader,
+    VolumeFlags, VolumeRecord, VolumeTable, VolumeType,
 };
 use floatgate_mtd::Mtd;
 
@@ -70,11 +70,12 @@ impl<M: Mtd + 'static> Ubi<M> {
 impl Ubi<dyn Mtd> {
     /// Finds out what is where, by a fastmap if there is a good one that may be used, else by reading all headers.
     fn find_all(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
-        let forgiving = options.forgiving && options.read_only;
+        if options.forgiving && options.read_only {
+            return self.attach_remains(options);
+        }
         let mut scan = Scan::new(self.io.pebs);
-        scan.forgiving = forgiving;
         let mut read = 0;
-        if options.fastmap != FastmapUse::Never && !forgiving && self.io.pebs > FASTMAP_ANCHOR_PEBS {
+        if options.fastmap != FastmapUse::Never && self.io.pebs > FASTMAP_ANCHOR_PEBS {
             read = FASTMAP_ANCHOR_PEBS;
             scan.read(&mut self.io, 0..read)?;
             if !scan.doubtful && self.load_fastmap(&scan, options)? {
@@ -85,7 +86,7 @@ impl Ubi<dyn Mtd> {
         scan.read(&mut self.io, read..pebs)?;
         // A fastmap that does not count may still say in which PEBs a write may have begun.
         let begun = match fastmap::read(&mut self.io, &scan)? {
-            Some((_, layout)) if options.after_power_cut && !forgiving => layout.pool,
+            Some((_, layout)) if options.after_power_cut => layout.pool,
             _ => Vec::new(),
         };
         scan.settle(&mut self.io)?;
@@ -133,35 +134,34 @@ impl Ubi<dyn Mtd> {
 
     /// Takes over what was found, without writing; returns the copies of the volume table as they are.
     fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<TableCopies, AttachFault> {
-        self.counts =
-            Counts { bad: scan.bad, corrupted: scan.corrupted, alien: scan.alien, ..Counts::default() };
-        self.sqnum = scan.max_sqnum.saturating_add(1);
+        self.counts = Counts::of(scan);
         let copies = self.read_table(scan)?;
-        let records = if scan.forgiving {
-            self.salvage_table(scan, &copies)?
-        } else {
-            self.parse_table(scan, &copies, options)?
-        };
-        self.add_volumes(scan, &records)?;
+        let records = self.parse_table(scan, &copies, options)?;
+        self.take_over(scan, &records, options)?;
+        Ok(copies)
+    }
+
+    /// Takes over these volumes and what was found of them.
+    pub(super) fn take_over(
+        &mut self,
+        scan: &mut Scan,
+        records: &[(u32, VolumeRecord)],
+        options: &AttachOptions,
+    ) -> Result<(), AttachFault> {
+        self.sqnum = scan.max_sqnum.saturating_add(1);
+        self.add_volumes(scan, records)?;
         self.reserve_pebs(options)?;
         self.take_pebs(scan);
-        self.damage = std::mem::take(&mut scan.damage);
-        Ok(copies)
+        Ok(())
     }
 
     /// Reads both copies of the volume table, empty where there is none.
     fn read_table(&mut self, scan: &mut Scan) -> Result<TableCopies, AttachFault> {
         let mut copies = [None, None];
-        let forgiving = scan.forgiving;
         for found in scan.found.iter_mut().filter(|found| found.header.volume_id == LAYOUT_VOLUME) {
             let (pnum, lnum) = (found.pnum, found.header.lnum);
             let Some(place) = copies.get_mut(lnum as usize) else {
-                let fault = inconsistent(found, "number of LEBs");
-                if forgiving {
-                    scan.damage.push(fault);
-                    continue;
-                }
-                return Err(fault);
+                return Err(inconsistent(found, "number of LEBs"));
             };
             let mut bytes = vec![0; self.io.geometry.volume_table_bytes()];
             let quality = self.io.read_data(pnum, 0, &mut bytes)?;
@@ -220,8 +220,9 @@ impl Ubi<dyn Mtd> {
         let leb_bytes = self.io.leb_bytes();
         let Some(volume) = self.volumes.get_mut(&first.header.volume_id) else { return Ok(()) };
         for found in lebs {
-            if scan.pass(check_found(found, first, &volume.record))?.is_some() {
-                volume.eba[found.header.lnum as usize] = found.pnum;
+            match check_found(found, first, &volume.record) {
+                Ok(()) => volume.eba[found.header.lnum as usize] = found.pnum,
+                Err(fault) => scan.refuse(fault)?,
             }
         }
         if volume.is_static() {
@@ -355,23 +356,27 @@ fn refusal(scan: &Scan, error: Option<floatgate_media::MediaError>) -> AttachFau
     }
 }
 
-pub(super) fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
+fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
     let LebId { volume: id, .. } = found.leb();
     AttachFault::Inconsistent { pnum: found.pnum, id, field }
 }
 
 /// Checks a VID header against the first of its volume and against the volume table.
 fn check_found(found: &Found, first: &Found, record: &VolumeRecord) -> Result<(), AttachFault> {
-    let (header, same) = (&found.header, &first.header);
     let fixed = record.volume_type == VolumeType::Static;
+    let same = !fixed || found.header.used_lebs == first.header.used_lebs;
+    let differs = (!same || found.header.used_lebs > record.reserved_pebs).then_some("number of used LEBs");
+    misfit(&found.header, record).or(differs).map_or(Ok(()), |field| Err(inconsistent(found, field)))
+}
+
+/// Name of the first field of a VID header that contradicts the record of its volume.
+pub(super) fn misfit(header: &VidHeader, record: &VolumeRecord) -> Option<&'static str> {
     let checks = [
         (header.volume_type == record.volume_type, "type"),
         (header.data_pad == record.data_pad, "data padding"),
         (header.lnum < record.reserved_pebs, "number of LEBs"),
-        (!fixed || header.used_lebs == same.used_lebs, "number of used LEBs"),
-        (header.used_lebs <= record.reserved_pebs, "number of used LEBs"),
     ];
-    checks.iter().find(|check| !check.0).map_or(Ok(()), |check| Err(inconsistent(found, check.1)))
+    checks.iter().find(|check| !check.0).map(|check| check.1)
 }
 
 /// Bad PEBs expected among `pebs`, rounded up.

@@ -3,7 +3,7 @@
 //! What a fastmap says is not believed: every PEB is named once, counters and volumes are in range, all PEBs are
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
-use super::io::{DynIo, Header, Quality};
+use super::io::{DynIo, Header, Quality, impossible};
 use super::pebs::{Doubt, Entry, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::wear::Work;
@@ -260,8 +260,9 @@ impl Ubi<dyn Mtd> {
                 self.io.give_up();
                 return Err(UbiError::FastmapLies { pnum, id: leb.volume, lnum: leb.lnum });
             }
-            Header::Erased | Header::Corrupt => false,
-            Header::ErasedFlips | Header::CorruptFlips => true,
+            Header::Erased | Header::Corrupt(_) => false,
+            Header::ErasedFlips | Header::CorruptFlips(_) => true,
+            Header::Impossible(error) => return Err(impossible(pnum, "VID header", error)),
         };
         self.set_mapping(leb, None);
         self.put_peb(pnum, leb, torture);

@@ -2,6 +2,7 @@
 //!
 //! Erased, erased with bitflips, corrupt, and corrupt with ECC errors are told apart as in Linux (`io.c`).
 
+use super::verdict::HeaderState;
 use super::{ReadOnlyReason, UbiError};
 use floatgate_media::ubi::{EcHeader, Flash, Geometry, MAX_ERASE_COUNT, ReadFlips, VidHeader};
 use floatgate_media::{MediaError, Reason};
@@ -11,7 +12,7 @@ use floatgate_mtd::{ErrorKind, FlashKind, Instant, Mtd};
 pub(super) const RETRIES: u32 = 3;
 
 /// Bytes of a header.
-const HEADER: usize = 64;
+pub(super) const HEADER: usize = 64;
 
 /// Patterns that a PEB is filled with when it is tested.
 const PATTERNS: [u8; 3] = [0xA5, 0x5A, 0x00];
@@ -43,9 +44,24 @@ pub(super) enum Header<T> {
     /// Ones only, after bits were corrected.
     ErasedFlips,
     /// Something else.
-    Corrupt,
+    Corrupt(MediaError),
     /// Something else, with wrong bits.
-    CorruptFlips,
+    CorruptFlips(MediaError),
+    /// A whole header whose values cannot be.
+    Impossible(MediaError),
+}
+
+impl<T: Copy> Header<T> {
+    /// The verdict on it.
+    pub(super) const fn state(&self) -> HeaderState<T> {
+        match self {
+            Self::Found(header, _) => HeaderState::Good(*header),
+            Self::Erased | Self::ErasedFlips => HeaderState::Erased,
+            Self::Corrupt(error) | Self::CorruptFlips(error) | Self::Impossible(error) => {
+                HeaderState::Damaged(*error)
+            }
+        }
+    }
 }
 
 /// The device below: its clock, its geometry, and whether it may be written.
@@ -240,7 +256,7 @@ impl DynIo<'_> {
 
     pub(super) fn read_ec(&mut self, pnum: u32) -> Result<Header<EcHeader>, UbiError> {
         let geometry = self.geometry;
-        self.read_header(pnum, 0, "EC header", |bytes, flips| {
+        self.read_header(pnum, 0, |bytes, flips| {
             let header = EcHeader::parse(bytes, flips)?;
             header.check(&geometry).map(|()| header)
         })
@@ -248,34 +264,23 @@ impl DynIo<'_> {
 
     pub(super) fn read_vid(&mut self, pnum: u32) -> Result<Header<VidHeader>, UbiError> {
         let geometry = self.geometry;
-        self.read_header(pnum, geometry.vid_header_offset(), "VID header", |bytes, flips| {
+        self.read_header(pnum, geometry.vid_header_offset(), |bytes, flips| {
             let header = VidHeader::parse(bytes, flips)?;
             header.check(&geometry).map(|()| header)
         })
     }
 
-    /// The VID header that differs in one bit from what is there, if there is one.
-    pub(super) fn repaired_vid(&mut self, pnum: u32) -> Result<Option<VidHeader>, UbiError> {
+    /// The bytes where a VID header is.
+    pub(super) fn vid_bytes(&mut self, pnum: u32) -> Result<[u8; HEADER], UbiError> {
         let mut bytes = [0; HEADER];
         self.read(pnum, self.geometry.vid_header_offset(), &mut bytes)?;
-        let parse = |bytes: &[u8]| {
-            let header = VidHeader::parse(bytes, ReadFlips::default()).ok()?;
-            header.check(&self.geometry).ok().map(|()| header)
-        };
-        let flipped = (0..HEADER * 8).find_map(|bit| {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            let header = parse(&bytes);
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            header
-        });
-        Ok(flipped)
+        Ok(bytes)
     }
 
     fn read_header<T>(
         &mut self,
         pnum: u32,
         offset: u32,
-        what: &'static str,
         parse: impl FnOnce(&[u8], ReadFlips) -> Result<T, MediaError>,
     ) -> Result<Header<T>, UbiError> {
         // Not what an erased or a failed read leaves behind.
@@ -284,7 +289,7 @@ impl DynIo<'_> {
         let corrected = if let Quality::Flips(bits) = quality { bits } else { 0 };
         match parse(&bytes, ReadFlips { corrected, tolerated: 0 }) {
             Ok(header) => Ok(Header::Found(header, !quality.is_good())),
-            Err(error) => unparsed(error, quality).ok_or(UbiError::Media { pnum, what, error }),
+            Err(error) => Ok(unparsed(error, quality)),
         }
     }
 
@@ -431,17 +436,22 @@ impl DynIo<'_> {
     }
 }
 
-/// What a header is that the parser refused; `None` if it is whole, but impossible.
-fn unparsed<T>(error: MediaError, quality: Quality) -> Option<Header<T>> {
+/// Error for a whole header whose values cannot be: Linux refuses the device.
+pub(super) const fn impossible(pnum: u32, what: &'static str, error: MediaError) -> UbiError {
+    UbiError::Media { pnum, what, error }
+}
+
+/// State of a header that the parser refused.
+fn unparsed<T>(error: MediaError, quality: Quality) -> Header<T> {
     match error.reason {
-        Reason::Erased if quality == Quality::Damaged => Some(Header::CorruptFlips),
-        Reason::Erased => Some(Header::Erased),
-        Reason::ErasedBitflips { .. } => Some(Header::ErasedFlips),
-        Reason::BadMagic { .. } if quality == Quality::Damaged => Some(Header::CorruptFlips),
-        Reason::BadMagic { .. } => Some(Header::Corrupt),
-        Reason::BadCrc32 { .. } if quality.is_good() => Some(Header::Corrupt),
-        Reason::BadCrc32 { .. } => Some(Header::CorruptFlips),
-        _ => None,
+        Reason::Erased if quality == Quality::Damaged => Header::CorruptFlips(error),
+        Reason::Erased => Header::Erased,
+        Reason::ErasedBitflips { .. } => Header::ErasedFlips,
+        Reason::BadMagic { .. } if quality == Quality::Damaged => Header::CorruptFlips(error),
+        Reason::BadMagic { .. } => Header::Corrupt(error),
+        Reason::BadCrc32 { .. } if quality.is_good() => Header::Corrupt(error),
+        Reason::BadCrc32 { .. } => Header::CorruptFlips(error),
+        _ => Header::Impossible(error),
     }
 }
 

@@ -4,7 +4,8 @@
 //! each of them is (`scan`), reads the volume table and builds the map from LEBs to PEBs (`attach`). Then
 //! LEBs are read, written, changed (`leb`), which takes free PEBs and gives used ones back to be erased (`wear`); LEBs
 //! are moved because of wear or bitflips (`relocate`). Volumes are made and changed (`volumes`, `table`) and
-//! rewritten as a whole (`update`). Of a damaged device `salvage` attaches what is left. Below all is the flash with its clock (`io`).
+//! rewritten as a whole (`update`). Of a damaged device [`Survey`] keeps the verdict on every PEB (`verdict`, `survey`), and `salvage`
+//! attaches what is left. Below all is the flash with its clock (`io`).
 //!
 //! Facts are from Linux 6.12, `drivers/mtd/ubi`; the bytes are in `docs/spec/ubi.md`. Where this code differs:
 //!
@@ -28,8 +29,10 @@ mod power_cut;
 mod relocate;
 mod salvage;
 mod scan;
+mod survey;
 mod table;
 mod update;
+mod verdict;
 mod volumes;
 mod wear;
 
@@ -39,7 +42,10 @@ pub use options::{
     AttachKind, AttachOptions, DeviceInfo, FastmapUse, FormatOptions, NewVolume, PebInfo, VolumeInfo,
 };
 pub use pebs::{LebId, PebState};
+pub use salvage::MISSING_LEBS_MAX;
+pub use survey::{Mapping, Survey, TableVerdict};
 pub use update::VolumeUpdate;
+pub use verdict::{Claim, GuessedVid, HeaderState, PebVerdict};
 
 use fastmap_write::FastmapState;
 use floatgate_media::ubi::LAYOUT_VOLUME;
@@ -91,6 +97,12 @@ struct Counts {
     reserve: u32,
     /// Bad ones expected.
     bad_limit: u32,
+}
+
+impl Counts {
+    fn of(scan: &scan::Scan) -> Self {
+        Self { bad: scan.bad, corrupted: scan.corrupted, alien: scan.alien, ..Self::default() }
+    }
 }
 
 impl Ubi<dyn Mtd> {

@@ -1,6 +1,6 @@
 //! Moving LEBs to other PEBs: wear levelling and scrubbing (Linux: the second half of `wl.c`).
 
-use super::io::{Header, Quality, data_len};
+use super::io::{Header, Quality, data_len, impossible};
 use super::pebs::{Entry, LebId, PebState};
 use super::wear::Work;
 use super::{Ubi, UbiError};
@@ -123,7 +123,8 @@ impl Ubi<dyn Mtd> {
         let header = match self.io.read_vid(from)? {
             Header::Found(header, _) => header,
             Header::Erased | Header::ErasedFlips => return Ok(Moved::NotWritten),
-            Header::Corrupt | Header::CorruptFlips => return Ok(Moved::BadSource),
+            Header::Corrupt(_) | Header::CorruptFlips(_) => return Ok(Moved::BadSource),
+            Header::Impossible(error) => return Err(impossible(from, "VID header", error)),
         };
         let leb = LebId { volume: header.volume_id, lnum: header.lnum };
         if self.mapping(leb) != Some(from) {

@@ -1,17 +1,23 @@
-//! Attaching what is left of a damaged device, to read it.
+//! What is left of a damaged device: VID headers, records of volumes, and an attach that takes them to read the rest.
 
-use super::attach::TableCopies;
-use super::scan::Scan;
-use super::{AttachFault, Ubi, UbiError};
-use floatgate_media::ubi::{INTERNAL_VOLUMES, VolumeRecord};
+use super::io::{DynIo, HEADER};
+use super::scan::{Found, Scan};
+use super::survey::Survey;
+use super::verdict::GuessedVid;
+use super::{AttachFault, AttachOptions, Counts, Ubi, UbiError};
+use floatgate_media::ubi::{
+    FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, Geometry, LAYOUT_VOLUME, ReadFlips, VERSION, VID_MAGIC,
+    VidHeader, VolumeRecord, VolumeTable,
+};
+use floatgate_media::{MediaError, crc};
 use floatgate_mtd::Mtd;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// LEBs that volumes can have beyond the PEBs of the flash: images end early, and made-up sizes must not take memory.
-const MISSING_LEBS_MAX: u32 = 1 << 16;
+pub const MISSING_LEBS_MAX: u32 = 1 << 16;
 
-/// Bytes of a record of the volume table.
-const RECORD_BYTES: usize = 172;
+/// Bytes of a record of the volume table, with its CRC at the end.
+const RECORD: usize = 172;
 
 impl Ubi<dyn Mtd> {
     /// Damage that a forgiving attach has passed over, in the order in which it was found.
@@ -19,72 +25,168 @@ impl Ubi<dyn Mtd> {
         &self.damage
     }
 
-    /// The volumes, each from the first copy of the table that has a good record of it. Those that LEBs belong to, but no good
-    /// table knows, are made up from what the LEBs say.
-    pub(super) fn salvage_table(
-        &self,
-        scan: &mut Scan,
-        copies: &TableCopies,
-    ) -> Result<Vec<(u32, VolumeRecord)>, AttachFault> {
-        let users = scan.found.iter().any(|found| found.header.volume_id < INTERNAL_VOLUMES);
-        if copies.iter().all(Option::is_none) {
-            let fault = if scan.found.is_empty() { AttachFault::Empty } else { AttachFault::NoVolumeTable };
-            if !users {
-                return Err(fault);
-            }
-            scan.damage.push(fault);
+    /// Attaches what is left.
+    pub(super) fn attach_remains(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
+        let mut scan = Scan::forgiving(self.io.pebs);
+        let pebs = self.io.pebs;
+        scan.read(&mut self.io, 0..pebs)?;
+        let nothing = if scan.found.is_empty() { AttachFault::Empty } else { AttachFault::NoVolumeTable };
+        let survey = Survey::of(&mut scan, &mut self.io)?;
+        if survey.volumes().next().is_none() && survey.faults.contains(&AttachFault::NoVolumeTable) {
+            return Err(nothing);
         }
-        let (mut records, lost) = self.good_records(copies);
-        for (id, record) in traces(scan) {
-            if lost.contains(&id) && !records.contains_key(&id) {
-                scan.damage.push(AttachFault::LostRecord { id });
-                records.insert(id, record);
-            }
-        }
-        for (&id, _) in records.iter().filter(|(_, record)| record.update_marker != 0) {
-            scan.damage.push(UbiError::UpdateMarker { id }.into());
-        }
+        self.counts = Counts::of(&scan);
         let mut room = u64::from(self.good_pebs().saturating_add(MISSING_LEBS_MAX));
-        records.retain(|_, record| {
+        let has_room = |&(_, record): &(u32, &VolumeRecord)| {
             let left = room.checked_sub(u64::from(record.reserved_pebs));
             room = left.unwrap_or(room);
             left.is_some()
-        });
-        Ok(records.into_iter().collect())
-    }
-
-    /// Good records by volume, and the volumes of which no copy has a good one, be it an empty one.
-    fn good_records(&self, copies: &TableCopies) -> (BTreeMap<u32, VolumeRecord>, Vec<u32>) {
-        let geometry = &self.io.geometry;
-        let most = self.good_pebs().saturating_add(MISSING_LEBS_MAX);
-        let mut records = BTreeMap::new();
-        let mut lost = Vec::new();
-        for id in 0..geometry.volume_slots() {
-            let at = id as usize * RECORD_BYTES;
-            let held = copies.iter().flatten().filter_map(|copy| copy.get(at..at + RECORD_BYTES));
-            let good = held.filter_map(|bytes| VolumeRecord::parse(bytes, geometry, most).ok()).next();
-            match good {
-                Some(Some(record)) => drop(records.insert(id, record)),
-                Some(None) => {}
-                None => lost.push(id),
-            }
-        }
-        (records, lost)
+        };
+        let records: Vec<(u32, VolumeRecord)> =
+            survey.volumes().filter(has_room).map(|(id, record)| (id, *record)).collect();
+        self.take_over(&mut scan, &records, options)?;
+        self.damage = survey.faults;
+        self.damage.append(&mut scan.faults);
+        Ok(())
     }
 }
 
-/// What LEBs say of their volumes.
-fn traces(scan: &Scan) -> BTreeMap<u32, VolumeRecord> {
+/// What is left of the volume table.
+pub(super) struct SalvagedTable {
+    pub(super) volumes: BTreeMap<u32, VolumeRecord>,
+    /// Damage of both copies.
+    pub(super) damage: [Option<MediaError>; 2],
+    /// Linux finds no good copy.
+    pub(super) lost: bool,
+    pub(super) faults: Vec<AttachFault>,
+}
+
+impl SalvagedTable {
+    /// The volumes: from the first good copy, or else each from the first copy with a good record of it. Those that LEBs belong to,
+    /// but no good record tells, are made up from what the LEBs say. A copy without a PEB in `seen` was found by a guess.
+    pub(super) fn read(
+        copies: &[Option<Vec<u8>>; 2],
+        geometry: &Geometry,
+        good_pebs: u32,
+        seen: [Option<u32>; 2],
+        users: &[&Found],
+    ) -> Self {
+        let most = good_pebs.saturating_add(MISSING_LEBS_MAX);
+        let parse = |copy: &Option<Vec<u8>>| {
+            let table = VolumeTable::parse(copy.as_deref().unwrap_or_default(), geometry, most)?;
+            Ok(table.volumes().collect())
+        };
+        let [first, second]: [Result<BTreeMap<u32, VolumeRecord>, MediaError>; 2] =
+            copies.each_ref().map(parse);
+        let damage = [first.as_ref().err().copied(), second.as_ref().err().copied()];
+        let counts = |copy: usize| damage[copy].is_none() && seen[copy].is_some();
+        let lost = !counts(0) && !counts(1);
+        let good = if counts(1) && !counts(0) { second.or(first) } else { first.or(second) };
+        let mut table = Self { volumes: BTreeMap::new(), damage, lost, faults: Vec::new() };
+        if copies.iter().all(Option::is_none) {
+            table.faults.push(AttachFault::NoVolumeTable);
+        }
+        match good {
+            Ok(volumes) => table.volumes = volumes,
+            Err(_) => table.put_together(copies, geometry, most, users),
+        }
+        let marked = table.volumes.iter().filter(|(_, record)| record.update_marker != 0);
+        table.faults.extend(marked.map(|(&id, _)| UbiError::UpdateMarker { id }.into()));
+        table
+    }
+
+    fn put_together(
+        &mut self,
+        copies: &[Option<Vec<u8>>; 2],
+        geometry: &Geometry,
+        most: u32,
+        users: &[&Found],
+    ) {
+        let mut lost = BTreeSet::new();
+        for id in 0..geometry.volume_slots() {
+            match record_of(copies, id, |bytes| VolumeRecord::parse(bytes, geometry, most).ok()) {
+                Some(record) => self.volumes.extend(record.map(|record| (id, record))),
+                None => drop(lost.insert(id)),
+            }
+        }
+        for (id, record) in made_up(users, &lost, most) {
+            self.faults.push(AttachFault::LostRecord { id });
+            self.volumes.insert(id, record);
+        }
+    }
+}
+
+/// The first good record of a volume in any copy, or else the first that is good with one byte corrected by its CRC; the record of no
+/// volume is one, too.
+fn record_of(
+    copies: &[Option<Vec<u8>>; 2],
+    id: u32,
+    parse: impl Fn(&[u8]) -> Option<Option<VolumeRecord>>,
+) -> Option<Option<VolumeRecord>> {
+    let at = id as usize * RECORD;
+    let held = || copies.iter().flatten().filter_map(|copy| copy.get(at..)?.first_chunk::<RECORD>());
+    let good = held().find_map(|bytes| parse(bytes));
+    good.or_else(|| held().find_map(|bytes| parse(&correct_record(*bytes)?)))
+}
+
+/// Volumes of lost records, as LEBs tell of them.
+fn made_up(users: &[&Found], lost: &BTreeSet<u32>, most: u32) -> BTreeMap<u32, VolumeRecord> {
     let mut all: BTreeMap<u32, VolumeRecord> = BTreeMap::new();
-    let most = u32::try_from(scan.pebs.len()).unwrap_or(u32::MAX).saturating_add(MISSING_LEBS_MAX);
-    for found in scan.found.iter().filter(|found| found.header.volume_id < INTERNAL_VOLUMES) {
+    for found in users.iter().filter(|found| lost.contains(&found.header.volume_id)) {
         let header = &found.header;
         let lebs = header.lnum.saturating_add(1).max(header.used_lebs);
         let name = format!("volume-{}", header.volume_id);
         let record = VolumeRecord::new(name.as_bytes(), header.volume_type, lebs, header.data_pad);
         let Ok(record) = record else { continue };
-        let traced = all.entry(header.volume_id).or_insert(record);
-        traced.reserved_pebs = traced.reserved_pebs.max(lebs).min(most);
+        let record_of = all.entry(header.volume_id).or_insert(record);
+        record_of.reserved_pebs = record_of.reserved_pebs.max(lebs).min(most);
     }
     all
+}
+
+/// A record with one wrong byte, corrected by its CRC.
+fn correct_record(bytes: [u8; RECORD]) -> Option<[u8; RECORD]> {
+    let is_good = |bytes: &[u8; RECORD]| {
+        let (body, sum) = bytes.split_at(RECORD - 4);
+        crc::ubi(body).to_be_bytes() == *sum
+    };
+    for at in 0..RECORD {
+        let mut tried = bytes;
+        for value in 0..=u8::MAX {
+            tried[at] = value;
+            if is_good(&tried) {
+                return Some(tried);
+            }
+        }
+    }
+    None
+}
+
+/// A damaged VID header as it most likely was: with one wrong byte, corrected by its CRC; else its fields as they are, if they are
+/// possible.
+pub(super) fn guess_vid(io: &mut DynIo<'_>, pnum: u32) -> Result<Option<GuessedVid>, UbiError> {
+    let guess = correct_vid(io.vid_bytes(pnum)?);
+    Ok(guess.filter(|guess| guess.header.check(&io.geometry).is_ok()))
+}
+
+fn correct_vid(bytes: [u8; HEADER]) -> Option<GuessedVid> {
+    let known = [LAYOUT_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, FASTMAP_DATA_VOLUME];
+    let is_possible = |header: &VidHeader| !header.is_internal() || known.contains(&header.volume_id);
+    let parse = |bytes: &[u8]| VidHeader::parse(bytes, ReadFlips::default()).ok();
+    for at in 0..HEADER {
+        let mut tried = bytes;
+        for value in 0..=u8::MAX {
+            tried[at] = value;
+            if let Some(header) = parse(&tried) {
+                return Some(GuessedVid { header, by_crc: true }).filter(|_| is_possible(&header));
+            }
+        }
+    }
+    let mut tried = bytes;
+    tried[..4].copy_from_slice(&VID_MAGIC);
+    tried[4] = VERSION;
+    let sum = crc::ubi(&tried[..HEADER - 4]);
+    tried[HEADER - 4..].copy_from_slice(&sum.to_be_bytes());
+    let header = parse(&tried).filter(|header| is_possible(header) && header.sqnum > 0)?;
+    Some(GuessedVid { header, by_crc: false })
 }

@@ -1,15 +1,21 @@
 //! Reading the headers of all PEBs, and deciding what each PEB is (Linux: the first half of `attach.c`).
 
-use super::io::{DynIo, Header, Quality, is_filled};
+use super::io::{DynIo, Header, Quality, impossible, is_filled};
 use super::pebs::{LebId, NO_PEB, Peb, PebState};
-use super::{AttachFault, ReadOnlyReason, UbiError};
+use super::verdict::{Claim, GuessedVid, HeaderState, PebVerdict};
+use super::{AttachFault, ReadOnlyReason, UbiError, salvage};
 use floatgate_media::crc;
 use floatgate_media::ubi::{
-    Compat, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, VidHeader,
+    Compat, EcHeader, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, VidHeader,
 };
+
+use std::borrow::Borrow;
 
 /// Number of times that a corrupt header is read again before its PEB is set aside.
 const PATIENCE: u32 = 8;
+
+/// Damaged VID headers that are guessed in one scan.
+const GUESSES_MAX: u32 = 1024;
 
 /// A PEB that claims a LEB.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +63,12 @@ pub(super) struct Scan {
     unknown: Vec<u32>,
     /// A header in doubt: a fastmap is not to be trusted.
     pub(super) doubtful: bool,
-    /// What is damaged is passed over, and noted.
+    /// Nothing refuses the device: faults are noted, and a verdict is kept on every PEB.
     pub(super) forgiving: bool,
-    pub(super) damage: Vec<AttachFault>,
+    pub(super) faults: Vec<AttachFault>,
+    pub(super) verdicts: Vec<PebVerdict>,
+    /// Damaged VID headers that may still be guessed: more tell nothing new, and it takes time.
+    guesses_left: u32,
 }
 
 /// What an EC header tells of its PEB.
@@ -77,91 +86,167 @@ impl Scan {
         Self { pebs: vec![NO_PEB; pebs as usize], ..Self::default() }
     }
 
+    /// A scan that refuses nothing.
+    pub(super) fn forgiving(pebs: u32) -> Self {
+        let verdicts = Vec::with_capacity(pebs as usize);
+        Self { forgiving: true, guesses_left: GUESSES_MAX, verdicts, ..Self::new(pebs) }
+    }
+
     /// Reads the headers of these PEBs.
     pub(super) fn read(&mut self, io: &mut DynIo<'_>, pebs: std::ops::Range<u32>) -> Result<(), AttachFault> {
         for pnum in pebs {
-            let outcome = self.read_peb(io, pnum);
-            if self.pass(outcome)?.is_none() {
-                self.pebs[pnum as usize].state = PebState::Alien;
-                self.alien += 1;
-            }
+            self.read_peb(io, pnum)?;
         }
         Ok(())
     }
 
-    /// An outcome, or `None` if it is a fault that is forgiven.
-    pub(super) fn pass<T>(&mut self, outcome: Result<T, AttachFault>) -> Result<Option<T>, AttachFault> {
-        match outcome {
-            Ok(value) => Ok(Some(value)),
-            Err(fault @ AttachFault::Ubi(UbiError::PowerLost)) => Err(fault),
-            Err(fault) if self.forgiving => {
-                self.damage.push(fault);
-                Ok(None)
-            }
-            Err(fault) => Err(fault),
+    /// Refuses the device, or notes the fault if nothing is to refuse it.
+    pub(super) fn refuse(&mut self, fault: AttachFault) -> Result<(), AttachFault> {
+        if !self.forgiving {
+            return Err(fault);
         }
+        self.faults.push(fault);
+        Ok(())
     }
 
     /// Reads the headers of a PEB.
     pub(super) fn read_peb(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(), AttachFault> {
         if io.is_bad(pnum)? {
             self.bad += 1;
+            return if self.forgiving { self.note_bad(io, pnum) } else { Ok(()) };
+        }
+        let found = io.read_ec(pnum)?;
+        let is_erased = matches!(found, Header::Erased | Header::ErasedFlips);
+        let ec = self.judge_ec(io, pnum, &found)?;
+        if is_erased && !self.forgiving {
             return Ok(());
         }
-        let ec = self.read_ec(io, pnum);
-        let ec = match self.pass(ec)? {
-            Some(Some(ec)) => ec,
-            Some(None) => return Ok(()),
-            None => Ec { erase_count: None, scrub: true, flips: false, doubtful: true },
+        let vid = io.read_vid(pnum)?;
+        if self.forgiving {
+            self.note(io, pnum, &found, &vid)?;
+        }
+        if is_erased {
+            return Ok(());
+        }
+        self.judge_vid(io, pnum, &ec, vid)
+    }
+
+    /// Keeps a verdict on a PEB.
+    fn note(
+        &mut self,
+        io: &mut DynIo<'_>,
+        pnum: u32,
+        ec: &Header<EcHeader>,
+        vid: &Header<VidHeader>,
+    ) -> Result<(), AttachFault> {
+        let (ec, vid) = (ec.state(), vid.state());
+        let damaged_vid = matches!(vid, HeaderState::Damaged(_));
+        let in_doubt = damaged_vid || matches!((ec, vid), (HeaderState::Damaged(_), HeaderState::Erased));
+        let has_data = in_doubt && holds_data(io, pnum)?;
+        let mut guess = None;
+        if damaged_vid && has_data && self.guesses_left > 0 {
+            self.guesses_left -= 1;
+            guess = salvage::guess_vid(io, pnum)?;
+        }
+        self.verdicts.push(PebVerdict { ec, vid, guess, has_data, claim: Claim::None });
+        Ok(())
+    }
+
+    /// Keeps a verdict on a PEB that is marked bad: it may still hold the only copy of a LEB.
+    fn note_bad(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(), AttachFault> {
+        let guess = match io.read_vid(pnum)? {
+            Header::Found(header, _) => Some(GuessedVid { header, by_crc: false }),
+            _ => None,
         };
-        if let Some(count) = ec.erase_count {
-            self.know(count);
-        } else {
-            self.unknown.push(pnum);
+        let (ec, vid) = (HeaderState::BadBlock, HeaderState::BadBlock);
+        self.verdicts.push(PebVerdict { ec, vid, guess, has_data: false, claim: Claim::None });
+        Ok(())
+    }
+
+    /// Judges an EC header, and books the erase counter.
+    fn judge_ec(
+        &mut self,
+        io: &mut DynIo<'_>,
+        pnum: u32,
+        found: &Header<EcHeader>,
+    ) -> Result<Ec, AttachFault> {
+        let mut ec = Ec { erase_count: None, scrub: true, flips: false, doubtful: false };
+        match *found {
+            Header::Found(header, flips) => {
+                ec.scrub = flips;
+                ec.doubtful = !self.is_of_image(io, pnum, header.image_seq)?;
+                // The parser refused what is above MAX_ERASE_COUNT.
+                ec.erase_count = Some(header.erase_count as u32).filter(|_| !ec.doubtful);
+            }
+            Header::Erased => {
+                self.add_empty(pnum);
+                self.erase.push(pnum);
+                return Ok(ec);
+            }
+            Header::ErasedFlips => {
+                self.add_empty(pnum);
+                self.urgent.push(pnum);
+                return Ok(ec);
+            }
+            Header::Corrupt(_) => {}
+            Header::CorruptFlips(_) => ec.flips = true,
+            Header::Impossible(error) => {
+                self.refuse(impossible(pnum, "EC header", error).into())?;
+                ec.doubtful = true;
+            }
+        }
+        match ec.erase_count {
+            Some(count) => self.know(count),
+            None => self.unknown.push(pnum),
         }
         self.pebs[pnum as usize].erase_count = ec.erase_count.unwrap_or(0);
-        match io.read_vid(pnum)? {
+        Ok(ec)
+    }
+
+    /// True when an image sequence number is that of the device, or any.
+    fn is_of_image(&mut self, io: &mut DynIo<'_>, pnum: u32, found: u32) -> Result<bool, AttachFault> {
+        let expected = io.image_seq;
+        if expected == 0 {
+            io.image_seq = found;
+        } else if found != 0 && found != expected {
+            self.refuse(AttachFault::ImageSeq { pnum, found, expected })?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Judges a VID header behind an EC header that is not erased.
+    fn judge_vid(
+        &mut self,
+        io: &mut DynIo<'_>,
+        pnum: u32,
+        ec: &Ec,
+        vid: Header<VidHeader>,
+    ) -> Result<(), AttachFault> {
+        let flips = match vid {
             Header::Found(mut header, flips) => {
                 let scrub = ec.scrub || flips;
                 if ec.doubtful {
                     header.sqnum = 0;
                 }
-                self.add(io, Found { pnum, header, scrub })?;
+                return self.add(io, Found { pnum, header, scrub });
             }
-            Header::Erased if !ec.scrub => self.pebs[pnum as usize].state = PebState::Free,
-            Header::Erased | Header::ErasedFlips => self.erase_first(pnum),
-            bad => self.add_corrupt(io, pnum, &ec, bad == Header::CorruptFlips)?,
-        }
-        Ok(())
-    }
-
-    /// Reads an EC header; `None` if the PEB is erased and has none.
-    fn read_ec(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<Option<Ec>, AttachFault> {
-        let (header, scrub) = match io.read_ec(pnum)? {
-            Header::Found(header, flips) => (header, flips),
-            Header::Erased => {
-                self.add_empty(pnum);
-                self.erase.push(pnum);
-                return Ok(None);
+            Header::Erased if !ec.scrub => {
+                self.pebs[pnum as usize].state = PebState::Free;
+                return Ok(());
             }
-            Header::ErasedFlips => {
-                self.add_empty(pnum);
-                self.urgent.push(pnum);
-                return Ok(None);
+            Header::Erased | Header::ErasedFlips => {
+                self.erase_first(pnum);
+                return Ok(());
             }
-            bad => {
-                let flips = bad == Header::CorruptFlips;
-                return Ok(Some(Ec { erase_count: None, scrub: true, flips, doubtful: false }));
+            Header::Impossible(error) => {
+                self.refuse(impossible(pnum, "VID header", error).into())?;
+                false
             }
+            Header::Corrupt(_) => false,
+            Header::CorruptFlips(_) => true,
         };
-        let (found, expected) = (header.image_seq, io.image_seq);
-        if expected == 0 {
-            io.image_seq = found;
-        } else if found != 0 && found != expected {
-            return Err(AttachFault::ImageSeq { pnum, found, expected });
-        }
-        // The parser refused what is above MAX_ERASE_COUNT.
-        Ok(Some(Ec { erase_count: Some(header.erase_count as u32), scrub, flips: false, doubtful: false }))
+        self.add_corrupt(io, pnum, ec, flips)
     }
 
     fn add_empty(&mut self, pnum: u32) {
@@ -171,12 +256,12 @@ impl Scan {
     }
 
     /// A PEB to erase before others.
-    fn erase_first(&mut self, pnum: u32) {
+    pub(super) fn erase_first(&mut self, pnum: u32) {
         self.pebs[pnum as usize].state = PebState::Pending;
         self.urgent.push(pnum);
     }
 
-    fn erase_last(&mut self, pnum: u32) {
+    pub(super) fn erase_last(&mut self, pnum: u32) {
         self.pebs[pnum as usize].state = PebState::Pending;
         self.erase.push(pnum);
     }
@@ -190,12 +275,13 @@ impl Scan {
         flips: bool,
     ) -> Result<(), AttachFault> {
         self.doubtful = true;
-        if self.forgiving {
-            if let Some(header) = io.repaired_vid(pnum)? {
-                return self.add(io, Found { pnum, header, scrub: true });
-            }
-            if holds_data(io, pnum)? {
-                self.damage.push(AttachFault::DamagedHeaders { pnum });
+        if let Some(verdict) = self.verdicts.last() {
+            match verdict.guess {
+                Some(GuessedVid { header, by_crc: true }) => {
+                    return self.add(io, Found { pnum, header, scrub: true });
+                }
+                _ if verdict.has_data => self.faults.push(AttachFault::DamagedHeaders { pnum }),
+                _ => {}
             }
         }
         if ec.erase_count.is_none() {
@@ -238,7 +324,13 @@ impl Scan {
                 Compat::ReadOnly => {
                     io.read_only.get_or_insert(ReadOnlyReason::InternalVolume(id));
                 }
-                _ => return Err(AttachFault::UnknownInternalVolume { id, pnum }),
+                _ => {
+                    self.refuse(AttachFault::UnknownInternalVolume { id, pnum })?;
+                    let peb = &mut self.pebs[pnum as usize];
+                    peb.state = PebState::Alien;
+                    self.alien += 1;
+                    return Ok(());
+                }
             }
         }
         if id == FASTMAP_SUPERBLOCK_VOLUME || id == FASTMAP_DATA_VOLUME {
@@ -260,19 +352,25 @@ impl Scan {
         self.found.push(found);
     }
 
-    /// Decides which PEB holds each LEB, and gives PEBs of unknown wear the mean of the others.
+    /// Decides which PEB holds each LEB.
     pub(super) fn settle(&mut self, io: &mut DynIo<'_>) -> Result<(), AttachFault> {
         self.check_corrupted(io.pebs)?;
+        let found = self.sorted_claims();
+        for claims in found.chunk_by(|a, b| a.leb() == b.leb()) {
+            self.resolve(io, claims)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out the PEBs that claim LEBs, by LEB, the newest first. PEBs of unknown wear get the mean of the others.
+    pub(super) fn sorted_claims(&mut self) -> Vec<Found> {
         let mean = self.mean_erase_count();
         for pnum in std::mem::take(&mut self.unknown) {
             self.pebs[pnum as usize].erase_count = mean;
         }
         let mut found = std::mem::take(&mut self.found);
         found.sort_unstable_by_key(|found| (found.leb(), u64::MAX - found.header.sqnum, found.pnum));
-        for claims in found.chunk_by(|a, b| a.leb() == b.leb()) {
-            self.resolve(io, claims)?;
-        }
-        Ok(())
+        found
     }
 
     /// Adds an erase counter to the mean.
@@ -289,7 +387,7 @@ impl Scan {
     fn check_corrupted(&self, pebs: u32) -> Result<(), AttachFault> {
         let usable = pebs.saturating_sub(self.bad + self.alien);
         let max = if usable < 20 { 8 } else { usable / 20 };
-        if self.corrupted >= max && !self.forgiving {
+        if self.corrupted >= max {
             return Err(AttachFault::TooManyCorrupted { count: self.corrupted, max });
         }
         Ok(())
@@ -297,7 +395,7 @@ impl Scan {
 
     /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
     fn resolve(&mut self, io: &mut DynIo<'_>, claims: &[Found]) -> Result<(), AttachFault> {
-        self.pass(check_sequence(claims))?;
+        check_sequence(claims)?;
         for (index, &claim) in claims.iter().enumerate() {
             let older = &claims[index + 1..];
             if older.is_empty() || !claim.header.is_copy() {
@@ -334,11 +432,12 @@ impl Scan {
 }
 
 /// Two PEBs with one sequence number were never written by one device.
-fn check_sequence(claims: &[Found]) -> Result<(), AttachFault> {
-    match claims.windows(2).find(|pair| pair[0].header.sqnum == pair[1].header.sqnum) {
-        Some(pair) => {
-            let LebId { volume: id, lnum } = pair[0].leb();
-            Err(AttachFault::SameSequence { first: pair[0].pnum, second: pair[1].pnum, id, lnum })
+pub(super) fn check_sequence(claims: &[impl Borrow<Found>]) -> Result<(), AttachFault> {
+    let mut pairs = claims.windows(2).map(|pair| (pair[0].borrow(), pair[1].borrow()));
+    match pairs.find(|(one, other)| one.header.sqnum == other.header.sqnum) {
+        Some((one, other)) => {
+            let LebId { volume: id, lnum } = one.leb();
+            Err(AttachFault::SameSequence { first: one.pnum, second: other.pnum, id, lnum })
         }
         None => Ok(()),
     }
@@ -346,7 +445,7 @@ fn check_sequence(claims: &[Found]) -> Result<(), AttachFault> {
 
 /// The data of a copy, if all of them are there for good. Linux reads them once; but who takes a page that can be read only now and
 /// then for a whole copy erases the PEB it was copied from.
-fn read_copy(io: &mut DynIo<'_>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
+pub(super) fn read_copy(io: &mut DynIo<'_>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
     let mut data = vec![0; copy.header.data_size as usize];
     let quality = io.read_steady(copy.pnum, 0, &mut data)?;
     if quality == Quality::Damaged || crc::ubi(&data) != copy.header.data_crc {

@@ -5,17 +5,17 @@ use floatgate_stack::fs::FileType;
 use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
-use super::super::content::{FIRST_LEBS, begins_ubifs};
-use super::super::extract::show_path;
-use super::super::{ImageError, Selection};
-use super::report::{CheckReport, Finding, Layer, VolumeCheck};
-use super::{MappedVolume, Origin};
+use crate::check::{CheckReport, Finding, Layer, Origin, VolumeCheck};
+use crate::content::{FIRST_LEBS, begins_ubifs};
+use crate::extract::show_path;
+use crate::format::mapped::MappedVolume;
+use crate::{ImageError, Selection};
 
 /// Message about a node at an erased place.
 const ERASED: &str = "byte 0x0: nothing is written there";
 
 /// True when a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
-pub(in super::super) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
+pub(crate) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
     (0..FIRST_LEBS).any(|lnum| {
         let mut head = [0; 24];
         volume.read(lnum, 0, &mut head).is_ok() && begins_ubifs(lnum, &head)
@@ -23,7 +23,7 @@ pub(in super::super) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVo
 }
 
 /// Checks the filesystem of a volume; `name` is its number and name within UBI.
-pub(super) fn check<S: Store + 'static>(
+pub(crate) fn check<S: Store + 'static>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
     selection: &Selection,
@@ -34,7 +34,7 @@ pub(super) fn check<S: Store + 'static>(
 }
 
 /// As [`check`], and gives the volume back.
-pub(in super::super) fn check_volume<S: Store + 'static>(
+pub(crate) fn check_volume<S: Store + 'static>(
     volume: MappedVolume<S>,
     name: Option<(u32, String)>,
     selection: &Selection,

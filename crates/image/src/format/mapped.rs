@@ -3,11 +3,11 @@
 use floatgate_mtd::Instant;
 use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
 
-use super::super::open::max_write_bytes;
+use crate::open::max_write_bytes;
 
 /// LEBs, each at a byte of a store. A LEB without a place, or behind the last, reads as erased.
 #[derive(Clone, Debug)]
-pub(in super::super) struct MappedVolume<S> {
+pub(crate) struct MappedVolume<S> {
     store: S,
     geometry: VolumeGeometry,
     places: Vec<Option<u64>>,
@@ -15,12 +15,12 @@ pub(in super::super) struct MappedVolume<S> {
 }
 
 impl<S: Store> MappedVolume<S> {
-    pub(super) const fn new(store: S, geometry: VolumeGeometry, places: Vec<Option<u64>>) -> Self {
+    pub(crate) const fn new(store: S, geometry: VolumeGeometry, places: Vec<Option<u64>>) -> Self {
         Self { store, geometry, places, now: Instant::ZERO }
     }
 
     /// An image without UBI.
-    pub(in super::super) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(crate) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
         let lebs = u32::try_from(len.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
         let geometry = VolumeGeometry {
             lebs,
@@ -35,18 +35,18 @@ impl<S: Store> MappedVolume<S> {
     }
 
     /// The byte of the store where a LEB is.
-    pub(in super::super) fn place(&self, lnum: u32) -> Option<u64> {
+    pub(crate) fn place(&self, lnum: u32) -> Option<u64> {
         self.places.get(lnum as usize).copied().flatten()
     }
 
     /// LEBs behind the end: such whose number is not known.
-    pub(in super::super) fn nameless(&self) -> std::ops::Range<u32> {
+    pub(crate) fn nameless(&self) -> std::ops::Range<u32> {
         let end = self.geometry.lebs;
         end..end.max(u32::try_from(self.places.len()).unwrap_or(end))
     }
 
     /// Gives the store back.
-    pub(in super::super) fn into_store(self) -> S {
+    pub(crate) fn into_store(self) -> S {
         self.store
     }
 }

@@ -1,0 +1,273 @@
+//! Findings of a check about a UBI device: headers of PEBs, the volume table, static volumes.
+
+use floatgate_media::ubi::{VidHeader, VolumeType};
+use floatgate_media::{MediaError, Reason, crc};
+use floatgate_stack::StoreError;
+use floatgate_stack::store::Store;
+use floatgate_stack::ubi::{Claim, HeaderState, LebId, Mapping, PebVerdict};
+use floatgate_stack::ubifs::Severity;
+
+use super::Device;
+use crate::ImageError;
+use crate::check::{CheckReport, Finding, Layer, Origin, PebCounts};
+use crate::extract::show_name;
+
+/// Bytes of a record of the volume table.
+const RECORD: usize = 172;
+
+impl Device {
+    /// PEBs by what they are.
+    pub(crate) fn counts(&self) -> PebCounts {
+        let mut counts = PebCounts { total: self.survey.peb_count(), ..PebCounts::default() };
+        for peb in self.survey.pebs() {
+            let count = match (peb.ec, peb.vid, peb.claim) {
+                (HeaderState::BadBlock, ..) => &mut counts.bad,
+                (HeaderState::Damaged(_), ..) | (_, HeaderState::Damaged(_), _) => &mut counts.damaged,
+                (_, _, Claim::Current) => &mut counts.mapped,
+                (HeaderState::Erased, HeaderState::Erased, _) => &mut counts.erased,
+                (_, HeaderState::Erased, _) => &mut counts.free,
+                _ => &mut counts.outdated,
+            };
+            *count += 1;
+        }
+        counts
+    }
+
+    /// Says what is wrong.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn report(
+        &self,
+        store: &mut impl Store,
+        origin: &Origin,
+        report: &mut CheckReport,
+    ) -> Result<(), ImageError> {
+        let image_seq = self.survey.image_seq();
+        for (pnum, peb) in (0..).zip(self.survey.pebs()) {
+            for mut finding in self.judge(peb, image_seq) {
+                let at = u64::from(finding.leb_offset.take().unwrap_or(0));
+                finding.offset = Some(origin.file_byte(self.peb_start(pnum) + at));
+                finding.peb = Some(pnum);
+                report.add(finding);
+            }
+        }
+        self.report_end(origin, report);
+        self.report_table(origin, report);
+        self.report_static(store, origin, report).map_err(ImageError::Store)?;
+        for (_, record) in self.survey.volumes().filter(|(_, record)| record.update_marker != 0) {
+            let what = "an update of the volume was not finished";
+            let consequence = "Linux does not read the volume until it is written anew";
+            let mut finding = ubi(Severity::Damaged, "volume table", what, consequence);
+            finding.volume = Some(show_name(record.name()));
+            report.add(finding);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a PEB. `leb_offset` has the byte in the PEB.
+    fn judge(&self, peb: &PebVerdict, image_seq: u32) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        match peb.ec {
+            HeaderState::Damaged(error) => findings.push(judge_ec(&error)),
+            HeaderState::Good(ec) if ec.image_seq != image_seq && ec.image_seq != 0 && image_seq != 0 => {
+                let what = format!("image sequence number {}, others have {image_seq}", ec.image_seq);
+                findings.push(ubi(Severity::Damaged, "EC header", what, "Linux does not attach the device"));
+            }
+            HeaderState::Erased => findings.extend(self.judge_without_ec(peb)),
+            HeaderState::Good(_) | HeaderState::BadBlock => {}
+        }
+        let vid_at = self.survey.geometry().vid_header_offset();
+        if let HeaderState::Damaged(error) = peb.vid {
+            let mut finding = self.judge_vid(peb, &error);
+            finding.leb_offset = Some(vid_at);
+            findings.push(finding);
+        }
+        if let Some(mut finding) = self.judge_claim(peb) {
+            finding.leb_offset = Some(vid_at);
+            findings.push(finding);
+        }
+        findings
+    }
+
+    /// A PEB without EC header: Linux erases it, whatever else is in it.
+    fn judge_without_ec(&self, peb: &PebVerdict) -> Option<Finding> {
+        let HeaderState::Good(vid) = peb.vid else { return None };
+        let kept = self.is_mapped(&vid);
+        let (severity, consequence) = if kept {
+            (Severity::Recoverable, "Linux erases the PEB; another one has the LEB".to_owned())
+        } else {
+            (Severity::Damaged, format!("Linux erases the PEB: {} is lost", self.leb_name(&vid)))
+        };
+        Some(ubi(severity, "EC header", "it is erased, and a VID header follows", consequence))
+    }
+
+    fn judge_vid(&self, peb: &PebVerdict, error: &MediaError) -> Finding {
+        let (severity, consequence) = match (peb.has_data, peb.ec) {
+            (false, _) => {
+                (Severity::Recoverable, "nothing was written behind it: Linux erases the PEB".to_owned())
+            }
+            (true, ec) => {
+                let does = match ec {
+                    HeaderState::Good(_) => "sets the PEB aside",
+                    _ => "erases the PEB",
+                };
+                match peb.guess.map(|guess| guess.header) {
+                    Some(vid) if self.is_mapped(&vid) => {
+                        (Severity::Recoverable, format!("Linux {does}; another one has the LEB"))
+                    }
+                    Some(vid) => {
+                        (Severity::Damaged, format!("Linux {does}: {} is lost", self.leb_name(&vid)))
+                    }
+                    None => (Severity::Damaged, format!("Linux {does}: the LEB it has is lost")),
+                }
+            }
+        };
+        let mut finding = ubi(severity, "VID header", error.to_string(), consequence);
+        if let Some(vid) = peb.guess.map(|guess| guess.header) {
+            (finding.leb, finding.volume) = (Some(vid.lnum), self.volume_name(vid.volume_id));
+        }
+        finding
+    }
+
+    fn judge_claim(&self, peb: &PebVerdict) -> Option<Finding> {
+        let HeaderState::Good(vid) = peb.vid else { return None };
+        let (severity, what, consequence) = match peb.claim {
+            Claim::CutOff => (
+                Severity::Recoverable,
+                "the copy of a LEB was cut off".to_owned(),
+                "the PEB it was copied from counts",
+            ),
+            Claim::Misfit => (Severity::Damaged, self.misfit(&vid), "Linux does not attach the device"),
+            Claim::Removed => (
+                Severity::Recoverable,
+                format!("LEB {} of volume {}, which the volume table does not have", vid.lnum, vid.volume_id),
+                "Linux erases the PEB, as it does when the removal of a volume was cut off",
+            ),
+            Claim::Twin => (
+                Severity::Damaged,
+                "another PEB has the same LEB with the same sequence number".to_owned(),
+                "Linux does not attach the device",
+            ),
+            _ => return None,
+        };
+        Some(ubi(severity, "VID header", what, consequence))
+    }
+
+    /// Contradiction between a VID header and the volume table.
+    fn misfit(&self, vid: &VidHeader) -> String {
+        let record = self.survey.volume(vid.volume_id).copied().unwrap_or_default();
+        if vid.lnum >= record.reserved_pebs {
+            return format!("{}, which has {} LEBs", self.leb_name(vid), record.reserved_pebs);
+        }
+        let field = if vid.data_pad == record.data_pad { "type" } else { "alignment" };
+        format!("{} says that its volume is of another {field}", self.leb_name(vid))
+    }
+
+    fn volume_name(&self, id: u32) -> Option<String> {
+        self.survey.volume(id).map(|record| show_name(record.name()))
+    }
+
+    /// True when Linux finds the LEB that a VID header claims, there or elsewhere.
+    fn is_mapped(&self, vid: &VidHeader) -> bool {
+        let leb = LebId { volume: vid.volume_id, lnum: vid.lnum };
+        self.survey.peb_of(leb, Mapping::Linux).is_some()
+    }
+
+    fn leb_name(&self, vid: &VidHeader) -> String {
+        let name = self.volume_name(vid.volume_id).unwrap_or_else(|| vid.volume_id.to_string());
+        format!("LEB {} of volume {name}", vid.lnum)
+    }
+
+    fn report_end(&self, origin: &Origin, report: &mut CheckReport) {
+        let Some((bytes, pnum)) = self.cut_off.zip(self.survey.peb_count().checked_sub(1)) else { return };
+        let what =
+            format!("the image ends {bytes} bytes into its last PEB, of {}", self.survey.flash().erase_bytes);
+        let consequence = "what is missing reads as erased; flash has whole PEBs only";
+        let mut finding = ubi(Severity::Recoverable, "device", what, consequence);
+        (finding.peb, finding.offset) = (Some(pnum), Some(origin.file_byte(self.peb_start(pnum) + bytes)));
+        report.add(finding);
+    }
+
+    fn report_table(&self, origin: &Origin, report: &mut CheckReport) {
+        let table = self.survey.table();
+        let (severity, consequence) = if table.lost {
+            (Severity::Damaged, "Linux does not attach the device: no volume can be used")
+        } else {
+            (Severity::Recoverable, "the other copy is good: Linux writes this one anew")
+        };
+        for (lnum, (error, pnum)) in (0u32..).zip(table.damage.iter().zip(table.pebs)) {
+            let what = match (error, pnum) {
+                (_, None) => "there is no such copy".to_owned(),
+                (Some(error), _) => error.to_string(),
+                (None, _) => continue,
+            };
+            let what = format!("copy {}: {what}", lnum + 1);
+            let mut finding = ubi(severity, "volume table", what, consequence);
+            let record = error.as_ref().map_or(0, |error| error.offset / RECORD * RECORD);
+            finding.peb = pnum;
+            finding.offset = pnum.map(|pnum| origin.file_byte(self.data_start(pnum) + record as u64));
+            report.add(finding);
+        }
+        if table.differ {
+            let consequence = "a change was cut off: Linux takes the first copy and writes the second anew";
+            let what = "the two copies differ";
+            report.add(ubi(Severity::Recoverable, "volume table", what, consequence));
+        }
+    }
+
+    /// Checks the CRCs of static volumes.
+    fn report_static(
+        &self,
+        store: &mut impl Store,
+        origin: &Origin,
+        report: &mut CheckReport,
+    ) -> Result<(), StoreError> {
+        let fixed = self.survey.volumes().filter(|(_, record)| record.volume_type == VolumeType::Static);
+        for (volume, _) in fixed {
+            let mapped = self.survey.mapped_lebs(volume);
+            let used = mapped.filter_map(|leb| self.survey.header_of(leb).map(|vid| vid.used_lebs)).max();
+            for lnum in 0..used.unwrap_or(0).min(self.survey.last_lnum(volume).saturating_add(2)) {
+                let leb = LebId { volume, lnum };
+                let pnum = self.survey.peb_of(leb, Mapping::Linux);
+                let what = match pnum.zip(self.survey.header_of(leb)) {
+                    Some((pnum, vid)) if self.is_whole(store, pnum, &vid)? => continue,
+                    Some(_) => "the data fail their CRC",
+                    None => "the LEB is missing",
+                };
+                let consequence = "the data of this volume are not whole";
+                let mut finding = ubi(Severity::Damaged, "static volume", what, consequence);
+                (finding.peb, finding.leb) = (pnum, Some(lnum));
+                finding.volume = self.volume_name(volume);
+                finding.offset = pnum.map(|pnum| origin.file_byte(self.data_start(pnum)));
+                report.add(finding);
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the CRC over the data of a PEB is right.
+    fn is_whole(&self, store: &mut impl Store, pnum: u32, vid: &VidHeader) -> Result<bool, StoreError> {
+        let mut data = vec![0; vid.data_size as usize];
+        store.read_at(self.data_start(pnum), &mut data)?;
+        Ok(crc::ubi(&data) == vid.data_crc)
+    }
+}
+
+fn ubi(
+    severity: Severity,
+    structure: &'static str,
+    what: impl Into<String>,
+    consequence: impl Into<String>,
+) -> Finding {
+    Finding::new(Layer::Ubi, severity, structure, what, consequence)
+}
+
+fn judge_ec(error: &MediaError) -> Finding {
+    let misfit = matches!(error.reason, Reason::OutOfRange { .. } | Reason::WrongVersion { .. });
+    if misfit {
+        return ubi(Severity::Damaged, "EC header", error.to_string(), "Linux does not attach the device");
+    }
+    let consequence = "the erase counter is lost: Linux takes the mean of the others and writes the PEB anew";
+    ubi(Severity::Recoverable, "EC header", error.to_string(), consequence)
+}

@@ -1,0 +1,3 @@
+//! UBIFS: its own structures in an image.
+
+pub(crate) mod check;
