@@ -30,9 +30,6 @@ const NOR_BUFFER: u32 = 256;
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
 
-/// Name of a volume's PEBs in errors of the volume table's parser.
-const RESERVED_FIELD: &str = "reserved PEBs";
-
 /// Most PEBs of a flash that an image is believed to be made for.
 const MOST_PEBS: u64 = 1 << 16;
 
@@ -654,10 +651,10 @@ fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
             Some(need.saturating_sub(u64::from(*available)))
         }
         // One volume alone is larger than what there is. The number is not to be believed without limit.
-        AttachFault::VolumeTable(MediaError { reason: Reason::OutOfRange { field, value }, .. })
-            if *field == RESERVED_FIELD && *value <= MOST_PEBS =>
+        AttachFault::VolumeTable(MediaError { reason: Reason::TooFewPebs { reserved }, .. })
+            if u64::from(*reserved) <= MOST_PEBS =>
         {
-            Some(value.saturating_sub(u64::from(pebs)))
+            Some(u64::from(reserved.saturating_sub(pebs)))
         }
         _ => None,
     }

@@ -90,6 +90,12 @@ pub enum Reason {
         /// The value it holds.
         value: u64,
     },
+    /// A volume has more PEBs than the device has good ones.
+    #[error("reserved PEBs out of range: {reserved}")]
+    TooFewPebs {
+        /// PEBs of the volume.
+        reserved: u32,
+    },
     /// A table of a major version with another layout.
     #[error("unsupported {what} version {major}.{minor}")]
     UnsupportedVersion {

@@ -114,8 +114,8 @@ fn describe_torn(error: &Error) -> String {
 fn describe(problem: &Problem) -> String {
     let name = problem.structure.name();
     match problem.place {
-        Some((lnum, offset)) => format!("{name} at LEB {lnum}, offset {offset:#x}: {}", problem.what),
-        None => format!("{name}: {}", problem.what),
+        Some((lnum, offset)) => format!("{name} at LEB {lnum}, offset {offset:#x}: {}", problem.told()),
+        None => format!("{name}: {}", problem.told()),
     }
 }
 
@@ -173,7 +173,9 @@ impl<V: Volume + 'static> Remains<V> {
             ..MountOptions::default()
         };
         let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
-            Ok(fs) if fs.damage().is_empty() && !fs.has_doubtful_replay() => State::Mounted(Box::new(fs)),
+            Ok(fs) if fs.damage().next().is_none() && !fs.has_doubtful_replay() => {
+                State::Mounted(Box::new(fs))
+            }
             Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
             Err((_, volume)) => State::survey(volume, &options.authenticate),
         };

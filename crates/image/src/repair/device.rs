@@ -477,7 +477,8 @@ fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
     }
     for problem in survey.problems().iter().filter(|problem| is_structural(problem)) {
         let structure = problem.structure.name();
-        saved.lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.what));
+        saved
+            .lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.told()));
     }
     saved.losses.extend(damaged_names(survey, Structure::XattrEntry));
 }
@@ -494,7 +495,7 @@ fn damaged_names(survey: &Survey<dyn Volume>, structure: Structure) -> Vec<Loss>
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
         let path =
             survey.tree().path(inode).map_or_else(|| format!("inode {inode}"), |path| show_path(&path));
-        Loss { path, what: format!("{}: {}", problem.structure.name(), problem.what) }
+        Loss { path, what: format!("{}: {}", problem.structure.name(), problem.told()) }
     };
     survey.problems().iter().filter(is_one).map(loss).collect()
 }

@@ -126,7 +126,9 @@ impl VolumeRecord {
         self.check_alignment(geometry)?;
         self.volume_type.known("volume type", TYPE_AT)?;
         require(self.update_marker <= 1, MARKER_AT, "update marker", self.update_marker)?;
-        require(self.reserved_pebs <= good_pebs, 0, "reserved PEBs", self.reserved_pebs)?;
+        if self.reserved_pebs > good_pebs {
+            return Err(Reason::TooFewPebs { reserved: self.reserved_pebs }.at(0));
+        }
         self.check_name()
     }
 

@@ -83,8 +83,10 @@ impl SalvagedTable {
         let lost = !counts(0) && !counts(1);
         let good = if counts(1) && !counts(0) { second.or(first) } else { first.or(second) };
         let mut table = Self { volumes: BTreeMap::new(), damage, lost, faults: Vec::new() };
-        if copies.iter().all(Option::is_none) {
-            table.faults.push(AttachFault::NoVolumeTable);
+        if lost {
+            let of_seen =
+                seen.iter().zip(damage).find_map(|(seen, damage)| damage.filter(|_| seen.is_some()));
+            table.faults.push(of_seen.map_or(AttachFault::NoVolumeTable, AttachFault::VolumeTable));
         }
         match good {
             Ok(volumes) => table.volumes = volumes,

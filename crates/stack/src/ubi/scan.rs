@@ -223,7 +223,7 @@ impl Scan {
         ec: &Ec,
         vid: Header<VidHeader>,
     ) -> Result<(), AttachFault> {
-        let flips = match vid {
+        let (flips, is_impossible) = match vid {
             Header::Found(mut header, flips) => {
                 let scrub = ec.scrub || flips;
                 if ec.doubtful {
@@ -241,11 +241,12 @@ impl Scan {
             }
             Header::Impossible(error) => {
                 self.refuse(impossible(pnum, "VID header", error).into())?;
-                false
+                (false, true)
             }
-            Header::Corrupt(_) => false,
-            Header::CorruptFlips(_) => true,
+            Header::Corrupt(_) => (false, false),
+            Header::CorruptFlips(_) => (true, false),
         };
+        self.note_nameless(pnum, is_impossible);
         self.add_corrupt(io, pnum, ec, flips)
     }
 
@@ -266,6 +267,14 @@ impl Scan {
         self.erase.push(pnum);
     }
 
+    /// Notes a PEB with data whose LEB cannot be told. Of a whole header, though impossible, the fault is known already.
+    fn note_nameless(&mut self, pnum: u32, is_impossible: bool) {
+        let corrected = |peb: &PebVerdict| peb.guess.is_some_and(|guess| guess.by_crc);
+        if self.verdicts.last().is_some_and(|peb| peb.has_data && !corrected(peb)) && !is_impossible {
+            self.faults.push(AttachFault::DamagedHeaders { pnum });
+        }
+    }
+
     /// A corrupt VID header: a power cut's work is erased, anything else is kept.
     fn add_corrupt(
         &mut self,
@@ -275,14 +284,8 @@ impl Scan {
         flips: bool,
     ) -> Result<(), AttachFault> {
         self.doubtful = true;
-        if let Some(verdict) = self.verdicts.last() {
-            match verdict.guess {
-                Some(GuessedVid { header, by_crc: true }) => {
-                    return self.add(io, Found { pnum, header, scrub: true });
-                }
-                _ if verdict.has_data => self.faults.push(AttachFault::DamagedHeaders { pnum }),
-                _ => {}
-            }
+        if let Some(GuessedVid { header, by_crc: true }) = self.verdicts.last().and_then(|peb| peb.guess) {
+            return self.add(io, Found { pnum, header, scrub: true });
         }
         if ec.erase_count.is_none() {
             let both = flips && ec.flips;

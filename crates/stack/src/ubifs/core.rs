@@ -5,7 +5,7 @@ use super::error::{Error, Result};
 use super::io::Io;
 use super::journal::Log;
 use super::limits::Limits;
-use super::mount::{Damage, Orphans};
+use super::mount::{Findings, Orphans};
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
@@ -41,7 +41,7 @@ pub(crate) struct Core<V: ?Sized> {
     /// Verifies hashes, if the mount is to.
     pub(crate) verifier: Option<Verifier>,
     /// What a forgiving mount has found damaged.
-    pub(crate) damage: Damage,
+    pub(crate) findings: Findings,
     /// How often space is looked for; of caches the index has its own.
     pub(crate) limits: Limits,
     /// Volume, write buffers, sequence numbers.

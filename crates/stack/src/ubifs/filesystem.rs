@@ -57,7 +57,7 @@ impl<V: Volume + 'static> FileSystem for Ubifs<V> {
     }
 
     fn damage(&self) -> Vec<fs::Error> {
-        neutral((**self).damage().to_vec())
+        neutral((**self).damage().cloned().collect())
     }
 
     fn space(&self) -> Space {

@@ -19,6 +19,7 @@ mod scan;
 mod space;
 #[cfg(test)]
 mod stress;
+mod structure;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -32,4 +33,5 @@ pub use files::{Behaviour, Ubifs};
 pub use layout::Head;
 pub use limits::Limits;
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
-pub use survey::{Child, DataBlock, File, Problem, Severity, StoredBlock, Structure, Survey, Tree};
+pub use structure::Structure;
+pub use survey::{Child, DataBlock, File, Problem, Severity, StoredBlock, Survey, Tree};

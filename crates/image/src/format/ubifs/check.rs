@@ -11,9 +11,6 @@ use crate::extract::show_path;
 use crate::format::mapped::MappedVolume;
 use crate::{ImageError, Selection};
 
-/// Message about a node at an erased place.
-const ERASED: &str = "byte 0x0: nothing is written there";
-
 /// True when a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
 pub(crate) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
     (0..FIRST_LEBS).any(|lnum| {
@@ -44,8 +41,15 @@ pub(crate) fn check_volume<S: Store + 'static>(
     let survey = Survey::authenticated(volume, &selection.authenticate).map_err(|(error, _)| error)?;
     let mut checked = describe(&survey, name.clone());
     report.unlisted += survey.dropped_problems();
-    let mut findings: Vec<(Finding, Option<(u32, u32)>)> =
-        survey.problems().iter().map(|problem| (finding(problem, survey.tree()), problem.place)).collect();
+    let mapped = survey.volume();
+    let finding_of = |problem: &Problem| {
+        let mut problem = problem.clone();
+        if problem.is_erased && problem.place.is_some_and(|(lnum, _)| mapped.place(lnum).is_none()) {
+            problem.what = "no PEB has this LEB".to_owned();
+        }
+        (finding(&problem, survey.tree()), problem.place)
+    };
+    let mut findings: Vec<(Finding, Option<(u32, u32)>)> = survey.problems().iter().map(finding_of).collect();
     let needed = survey.superblock().map_or(0, |superblock| superblock.leb_count);
     let volume = survey.into_volume();
     // Without UBI the volume is yet to be made.
@@ -58,10 +62,6 @@ pub(crate) fn check_volume<S: Store + 'static>(
         finding.volume = name.as_ref().map(|(_, name)| name.clone());
         let at = place.and_then(|(lnum, offset)| Some((volume.place(lnum)?, offset)));
         finding.offset = at.map(|(place, offset)| origin.file_byte(place + u64::from(offset)));
-        let is_missing = place.is_some_and(|(lnum, _)| volume.place(lnum).is_none());
-        if let Some(what) = finding.what.strip_suffix(ERASED).filter(|_| is_missing) {
-            finding.what = format!("{what}no PEB has this LEB");
-        }
     }
     findings.into_iter().for_each(|(finding, _)| report.add(finding));
     Ok((checked, volume))
@@ -78,8 +78,7 @@ fn too_small(what: String) -> Finding {
 fn finding(problem: &Problem, tree: &Tree) -> Finding {
     let layer = Layer::of(problem.structure);
     let structure = problem.structure.name();
-    let mut finding =
-        Finding::new(layer, problem.severity, structure, problem.what.clone(), problem.consequence);
+    let mut finding = Finding::new(layer, problem.severity, structure, problem.told(), problem.consequence);
     (finding.leb, finding.leb_offset) =
         problem.place.map_or((None, None), |(lnum, offset)| (Some(lnum), Some(offset)));
     if let Some(inodes) = &problem.inodes {

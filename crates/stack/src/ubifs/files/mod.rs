@@ -187,8 +187,8 @@ impl Ubifs<dyn Volume> {
     }
 
     /// Damage that a forgiving mount has found and left out.
-    pub fn damage(&self) -> &[Error] {
-        &self.core.damage.notes
+    pub fn damage(&self) -> impl Iterator<Item = &Error> {
+        self.core.findings.errors()
     }
 
     /// True when the filesystem was unmounted, so that no journal was replayed and nothing was written since the last commit.
@@ -199,7 +199,7 @@ impl Ubifs<dyn Volume> {
     /// True when the journal was replayed past directory entries that may have been damaged: after names with one hash, an entry that
     /// cannot be read is one that the journal deletes, and Linux does not look closer.
     pub const fn has_doubtful_replay(&self) -> bool {
-        self.core.damage.in_replay
+        self.core.findings.in_replay
     }
 
     /// Compares what is believed of space, index and journal with what is on flash. Reads every node in use; what names and

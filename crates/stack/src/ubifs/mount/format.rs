@@ -8,7 +8,7 @@ use floatgate_media::ubifs::{
     FIRST_INODE, Inode, InodeNode, Key, KeyHash, LOG_LEB, Master, MasterFlags, ROOT_INODE, Superblock,
 };
 
-use super::{Damage, Orphans, geometry, superblock};
+use super::{Findings, Orphans, geometry, superblock};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
@@ -159,7 +159,7 @@ impl<V: Volume + 'static> Core<V> {
             room_behind_data: None,
             authentication: None,
             verifier: None,
-            damage: Damage::default(),
+            findings: Findings::default(),
             limits: Limits::default(),
         }
     }

@@ -3,7 +3,7 @@
 use floatgate_media::ubifs::{Node, NodeType, Reference};
 
 use super::recover::recover_leb;
-use super::{Damage, note_sqnum};
+use super::{Findings, note_sqnum};
 use crate::ubifs::auth::LogChain;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
@@ -37,21 +37,21 @@ pub(super) fn read_log(
     commit: u64,
     recovering: bool,
     chain: &mut LogChain,
-    damage: &mut Damage,
+    findings: &mut Findings,
 ) -> Result<Vec<(u32, Bud)>> {
     let tail = log.tail();
     let layout = io.layout().clone();
     let mut reader =
         Reader { log, buds: Vec::new(), start_sqnum: None, commit, recovering, chain, last: None };
     let mut lnum = tail;
-    while damage.pass(reader.read_leb(io, lnum))? == Some(true) {
+    while findings.pass(reader.read_leb(io, lnum))? == Some(true) {
         lnum = next_leb(&layout, lnum);
         if lnum == tail {
             break;
         }
     }
     if reader.start_sqnum.is_none() {
-        damage.pass(Err::<(), _>(Error::corrupt(tail, 0, "no node where the log begins")))?;
+        findings.pass(Err::<(), _>(Error::corrupt(tail, 0, "no node where the log begins")))?;
     }
     if recovering && !io.is_read_only() {
         reader.settle_end(io)?;

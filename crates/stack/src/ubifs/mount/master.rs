@@ -8,13 +8,14 @@ use floatgate_media::ubifs::{
     Superblock,
 };
 
-use super::{Damage, note_sqnum};
+use super::{Findings, MasterState, note_sqnum};
 use crate::fs::Place;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
+use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
 /// No sequence number reaches this one: the filesystem's life ends. Linux: `SQNUM_WATERMARK`.
@@ -27,18 +28,24 @@ pub(crate) struct Found {
     pub(crate) master: Master,
     /// Offset of the next master node.
     pub(crate) next_offset: u32,
-    /// Choice between the two copies.
-    pub(crate) choice: Choice,
     /// Its byte in the master LEBs.
     pub(crate) offset: u32,
     /// Its bytes, as they are on flash.
     pub(crate) bytes: Vec<u8>,
 }
 
+impl Found {
+    /// The state that the node tells.
+    pub(crate) const fn state(&self) -> MasterState {
+        MasterState { commit: self.master.commit, dirty: self.master.flags.contains(MasterFlags::DIRTY) }
+    }
+}
+
 /// Choice of a master node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Both LEBs end with it.
+    #[default]
     Both,
     /// The LEBs differ as a power cut leaves them.
     PowerCut,
@@ -62,20 +69,21 @@ struct Located {
 ///
 /// # Errors
 /// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
-pub(crate) fn read(io: &mut DynIo<'_>, damage: &mut Damage) -> Result<Found> {
+pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Found> {
     let step = step(io.layout());
     let (located, choice) = match find_clean(io)? {
         Some(located) => (located, Choice::Both),
-        None => match damage.pass(recover_or_repair(io, step))? {
+        None => match findings.pass(recover_or_repair(io, step))? {
             Some(found) => found,
             None => (newest(io, step)?, Choice::Newest),
         },
     };
+    findings.choice = choice;
     let recovered = choice != Choice::Both;
     saw(io, &located)?;
     let next_offset = located.offset.saturating_add(step);
     let (offset, bytes) = (located.offset, located.bytes.clone());
-    let mut found = Found { master: located.master, next_offset, choice, offset, bytes };
+    let mut found = Found { master: located.master, next_offset, offset, bytes };
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
@@ -88,8 +96,10 @@ pub(crate) fn read(io: &mut DynIo<'_>, damage: &mut Damage) -> Result<Found> {
     grow(&mut found.master, io.layout())?;
     match check(&found.master, (located.sqnum, offset), io.layout()) {
         // The files can be read without sums and LEB properties.
-        Err(error) if damage.is_forgiving() && found.master.check_index(&io.layout().limits).is_ok() => {
-            damage.note(error);
+        Err(error) if findings.is_forgiving() && found.master.check_index(&io.layout().limits).is_ok() => {
+            // The sums and the LEB properties are not where the error is told.
+            let of_lpt = found.master.check_lpt(&io.layout().limits).is_err();
+            findings.note(error, Some(if of_lpt { Structure::Lpt } else { Structure::Space }));
             found.master.highest_inode = found.master.highest_inode.min(INODE_WATERMARK - 1);
             Ok(found)
         }

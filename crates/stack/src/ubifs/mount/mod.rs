@@ -5,7 +5,7 @@
 //! the power cut has left is cleaned on the way: the ends of the last LEBs that were written, inodes that nobody has open any
 //! more, sizes of files. Mounted read-only, all of this happens in memory.
 
-mod damage;
+mod findings;
 mod fixup;
 mod format;
 pub(crate) mod geometry;
@@ -36,7 +36,7 @@ use super::limits::Limits;
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
-pub(crate) use damage::Damage;
+pub(crate) use findings::Findings;
 pub use format::{FormatOptions, FormatStyle};
 use log::read_log;
 use master::SQNUM_WATERMARK;
@@ -74,7 +74,7 @@ struct Opened {
     master: master::Found,
     space: Space,
     verifier: Option<Verifier>,
-    damage: Damage,
+    findings: Findings,
 }
 
 impl<V: Volume + 'static> Core<V> {
@@ -142,7 +142,7 @@ impl<V: Volume + 'static> Core<V> {
             room_behind_data: None,
             authentication: None,
             verifier: opened.verifier.clone(),
-            damage: opened.damage.clone(),
+            findings: opened.findings.clone(),
             limits: Limits::default(),
             io,
         }
@@ -165,10 +165,10 @@ impl Core<dyn Volume> {
         }
         if !self.master.flags.contains(MasterFlags::NO_ORPHANS) {
             let outcome = self.kill_orphans(&mut needed);
-            self.damage.pass(outcome)?;
+            self.findings.pass(outcome)?;
         }
         let outcome = self.recover_sizes(sizes);
-        self.damage.pass(outcome)?;
+        self.findings.pass(outcome)?;
         if self.io.is_read_only() { Ok(()) } else { self.end_recovery(needed) }
     }
 
@@ -182,9 +182,10 @@ impl Core<dyn Volume> {
 fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
     // Recovering the master node writes already.
     io.set_read_only(options.read_only || !options.recover);
-    let mut damage = Damage::new(options.forgiving && options.read_only);
-    let master = master::read(io, &mut damage)?;
+    let mut findings = Findings::new(options.forgiving && options.read_only);
+    let master = master::read(io, &mut findings)?;
     io.set_read_only(options.read_only);
+    findings.state = Some(master.state());
     let dirty = master.master.flags.contains(MasterFlags::DIRTY);
     if dirty && !options.read_only && !options.recover {
         return Err(Error::NeedsRecovery);
@@ -192,22 +193,22 @@ fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) 
     if let Some(verifier) = &verifier {
         verifier.check_master(&master)?;
         let outcome = verifier.check_lpt(io, &master.master);
-        damage.pass(outcome)?;
+        findings.pass(outcome)?;
     }
-    let space = load_space(io, &master.master, &mut damage)?;
+    let space = load_space(io, &master.master, &mut findings)?;
     if dirty && !options.read_only {
         // What an interrupted commit has written behind the index and the LPT.
         recover::recover_head(io, master.master.index_head_lnum, master.master.index_head_offset)?;
         recover::recover_head(io, master.master.lpt_head_lnum, master.master.lpt_head_offset)?;
     }
-    Ok(Opened { master, space, verifier, damage })
+    Ok(Opened { master, space, verifier, findings })
 }
 
-fn load_space(io: &mut DynIo<'_>, master: &Master, damage: &mut Damage) -> Result<Space> {
-    if !damage.is_forgiving() {
+fn load_space(io: &mut DynIo<'_>, master: &Master, findings: &mut Findings) -> Result<Space> {
+    if !findings.is_forgiving() {
         return Space::load(io, master);
     }
     let (space, notes) = Space::load_damaged(io, master)?;
-    notes.into_iter().for_each(|error| damage.note(error));
+    notes.into_iter().for_each(|error| findings.note(error, None));
     Ok(space)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{MasterFlags, Superblock};
+use floatgate_media::ubifs::Superblock;
 
-use super::{Damage, master, superblock};
+use super::{Findings, master, superblock};
 use crate::ubifs::error::Result;
 use crate::ubifs::io::{DynIo, Io};
 use crate::volume::Volume;
@@ -26,9 +26,6 @@ pub fn probe(volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>
     let found = superblock::read(volume, true)?;
     let layout = superblock::layout(&found.superblock, found.volume)?;
     let io: &mut DynIo<'_> = &mut Io::new(volume, Arc::new(layout), true);
-    let master = master::read(io, &mut Damage::default()).ok().map(|found| MasterState {
-        commit: found.master.commit,
-        dirty: found.master.flags.contains(MasterFlags::DIRTY),
-    });
+    let master = master::read(io, &mut Findings::default()).ok().map(|found| found.state());
     Ok((found.stored, master))
 }

@@ -6,7 +6,7 @@ use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, K
 
 use super::recover::recover_leb;
 use super::sizes::Sizes;
-use super::{Damage, note_sqnum};
+use super::{Findings, note_sqnum};
 use crate::fs::Place;
 use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;
@@ -86,10 +86,10 @@ impl Core<dyn Volume> {
         for (index, &(lnum, bud)) in buds.iter().enumerate() {
             let later = buds.get(index + 1..).unwrap_or(&[]);
             let last = (recovering || chain.verifies()) && is_last(&mut self.io, later, bud)?;
-            let mut leb = read_bud(&mut self.io, lnum, bud, recovering && last, &mut self.damage)?;
+            let mut leb = read_bud(&mut self.io, lnum, bud, recovering && last, &mut self.findings)?;
             self.authenticate_bud(&mut leb, chain, last)?;
             let outcome = replay.add_bud(&mut self.io, bud, &leb);
-            self.damage.pass(outcome)?;
+            self.findings.pass(outcome)?;
         }
         self.highest_inode = self.highest_inode.max(replay.highest_inode);
         replay.changes.sort_by_key(|change| change.sqnum);
@@ -97,10 +97,10 @@ impl Core<dyn Volume> {
         // Nodes that are deleted later in the journal can be gone already.
         self.tnc.start_replay(buds.iter().rev().map(|&(lnum, bud)| (lnum, bud.start)).collect());
         let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
-        self.damage.in_replay = self.tnc.end_replay();
+        self.findings.in_replay = self.tnc.end_replay();
         for bud in &replay.buds {
             let outcome = self.set_bud_space(bud, dirt.get(&bud.lnum).copied().unwrap_or(0));
-            self.damage.pass(outcome)?;
+            self.findings.pass(outcome)?;
         }
         self.space.replayed(self.tnc.dirty_nodes());
         Ok(sizes)
@@ -111,7 +111,7 @@ impl Core<dyn Volume> {
     fn authenticate_bud(&mut self, leb: &mut ScannedLeb, chain: &LogChain, last: bool) -> Result<()> {
         let Some(verifier) = self.verifier.as_ref().filter(|_| chain.verifies()) else { return Ok(()) };
         let outcome = chain.authenticate(verifier, leb, last);
-        let dropped = self.damage.pass(outcome)?.unwrap_or(0);
+        let dropped = self.findings.pass(outcome)?.unwrap_or(0);
         if let Some(authentication) = &mut self.authentication {
             authentication.dropped_nodes = authentication.dropped_nodes.saturating_add(dropped);
         }
@@ -130,10 +130,10 @@ impl Core<dyn Volume> {
         for change in changes {
             if matches!(change.what, What::InodeDeletion) {
                 let outcome = self.note_attributes(change.key.inum(), needed);
-                self.damage.pass(outcome)?;
+                self.findings.pass(outcome)?;
             }
             let outcome = self.replay_one(change, &last, dirt);
-            self.damage.pass(outcome)?;
+            self.findings.pass(outcome)?;
             if recovering {
                 note_size(&mut sizes, change);
             }
@@ -276,15 +276,21 @@ fn is_last(io: &mut DynIo<'_>, later: &[(u32, Bud)], bud: Bud) -> Result<bool> {
 }
 
 /// The nodes of a bud; of a damaged one, if that is forgiven, those before the damage.
-fn read_bud(io: &mut DynIo<'_>, lnum: u32, bud: Bud, last: bool, damage: &mut Damage) -> Result<ScannedLeb> {
+fn read_bud(
+    io: &mut DynIo<'_>,
+    lnum: u32,
+    bud: Bud,
+    last: bool,
+    findings: &mut Findings,
+) -> Result<ScannedLeb> {
     let outcome =
         if last { recover_leb(io, lnum, bud.start, Some(bud.head)) } else { scan(io, lnum, bud.start) };
-    if let Some(leb) = damage.pass(outcome)? {
+    if let Some(leb) = findings.pass(outcome)? {
         return Ok(leb);
     }
     // Only the damaged nodes are left out.
     let (mut leb, errors) = scan_all(io, lnum, bud.start)?;
-    errors.into_iter().for_each(|error| damage.note(error));
+    errors.into_iter().for_each(|error| findings.note(error, None));
     leb.end = io.layout().leb_bytes();
     Ok(leb)
 }

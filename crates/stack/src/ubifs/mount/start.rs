@@ -14,6 +14,7 @@ use crate::ubifs::gc::Collected;
 use crate::ubifs::journal::{Bud, Room};
 use crate::ubifs::layout::Head;
 use crate::ubifs::space::LebSpace;
+use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
 impl Core<dyn Volume> {
@@ -35,18 +36,19 @@ impl Core<dyn Volume> {
         let space = self.space.get(lnum)?;
         if self.io.layout().leb_bytes() - space.free != offset {
             let error = Error::corrupt(lnum, offset, "the index head is not where its free space begins");
-            self.damage.pass(Err::<(), _>(error))?;
+            // The index head has its free space from the LEB properties.
+            self.findings.pass_of(Structure::Lpt, Err::<(), _>(error))?;
         }
         self.space.set(lnum, LebSpace { taken: true, ..space })?;
-        let Self { io, log, master, damage, .. } = self;
-        read_log(io, log, master.commit, recovering, chain, damage)
+        let Self { io, log, master, findings, .. } = self;
+        read_log(io, log, master.commit, recovering, chain, findings)
     }
 
     /// Ends the mount of a filesystem that was unmounted.
     pub(super) fn end_clean_mount(&mut self) -> Result<()> {
         let gc_lnum =
             self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"));
-        let Some(gc_lnum) = self.damage.pass(gc_lnum)? else { return Ok(()) };
+        let Some(gc_lnum) = self.findings.pass(gc_lnum)? else { return Ok(()) };
         let free = self.io.layout().leb_bytes();
         if self.io.is_read_only() {
             self.space.set(gc_lnum, LebSpace { free, dirty: 0, index: false, taken: true })?;

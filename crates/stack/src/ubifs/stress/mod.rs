@@ -16,7 +16,7 @@ use super::io::Io;
 use super::journal::{Change, Log};
 use super::layout::Head;
 use super::limits::Limits;
-use super::mount::{Damage, Orphans};
+use super::mount::{Findings, Orphans};
 use super::space::Space;
 use super::testing::{TestVolume, blank_with};
 use super::tnc::Tnc;
@@ -78,7 +78,7 @@ pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
         room_behind_data: None,
         authentication: None,
         verifier: None,
-        damage: Damage::default(),
+        findings: Findings::default(),
         limits: Limits::default(),
     };
     core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();

@@ -3,7 +3,7 @@
 use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, NODE_MAGIC, Node, SuperblockFlags};
 
 use super::names::shown;
-use super::problem::{Problem, Severity, Structure};
+use super::problem::{Problem, Severity};
 use super::scan::{What, event};
 use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
 use crate::fs::Place;
@@ -12,6 +12,7 @@ use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::scan::{ScannedNode, read_to_end};
+use crate::ubifs::structure::Structure;
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
 
@@ -183,7 +184,7 @@ impl Collector<'_> {
         let mut problem = Problem::of(Severity::Damaged, structure, error, consequence).inode(key.inum());
         if key.key_type() == KeyType::Data {
             let start = u64::from(key.block()) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
-            problem.what = format!("bytes of the file from {start} on: {}", problem.what);
+            problem = problem.of_part(format!("bytes of the file from {start} on"));
             self.tree.file_mut(key.inum()).lost_blocks.insert(key.block());
         }
         self.problems.add(problem);

@@ -2,13 +2,14 @@
 //!
 //! A survey only reads. In the order it goes:
 //!
-//! - `open`: the superblock, the master nodes, a mount as Linux would do it, and one that goes on behind damage;
+//! - `open`: the superblock, and a mount that goes on behind damage and notes it; `journal`: what damage there costs;
 //! - `leaves`: the nodes that the index leads to, each read and checked, into a [`Tree`] of files;
 //! - `scan`: a search of all LEBs for what the index does not lead to any more, if something is missing;
 //! - `names`: what names and inodes say of each other;
 //! - `space`: LEB properties and free space.
 
 mod files;
+mod journal;
 mod leaves;
 mod names;
 mod open;
@@ -29,8 +30,9 @@ use super::error::{Error, Result};
 use super::io::Io;
 use super::layout::Place;
 use super::mount::MasterState;
+use super::structure::Structure;
 use crate::volume::Volume;
-pub use problem::{Problem, Severity, Structure};
+pub use problem::{Problem, Severity};
 pub use tree::{Child, DataBlock, File, Tree};
 
 /// Problems that are kept; a hostile image could have very many.
@@ -56,7 +58,7 @@ impl Problems {
             return;
         }
         let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
-        let said = format!("{inode}: {}", problem.what);
+        let said = format!("{inode}: {}", problem.told());
         if self.seen.insert((problem.structure, problem.place, said)) {
             self.list.push(problem);
         }

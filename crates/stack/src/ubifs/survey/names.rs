@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::{Entry, Inode, Key, Node, NodeType, ROOT_INODE};
 
-use super::problem::{Problem, Severity, Structure};
+use super::problem::{Problem, Severity};
 use super::scan::{Event, What, find_events, main_lebs};
 use super::tree::{Child, File};
 use super::{Only, Survey, Tree};
 use crate::ubifs::error::Result;
 use crate::ubifs::scan::scan_all;
+use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
 /// A name of an inode: whether the index leads to it, its sequence number, directory and name.

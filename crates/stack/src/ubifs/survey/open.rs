@@ -3,11 +3,10 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{
-    Key, KeyType, MASTER_LEB, Master, MasterFlags, NODE_MAGIC, SUPERBLOCK_LEB, SuperblockFlags,
-};
+use floatgate_media::ubifs::{Limits, MASTER_LEB, SUPERBLOCK_LEB, SuperblockFlags};
 
-use super::problem::{Problem, Severity, Structure};
+use super::journal::{DamagedNode, inode_at, structure_at};
+use super::problem::{Problem, Severity};
 use super::scan::main_lebs;
 use super::{Lost, Problems, Survey, Tree};
 use crate::ubifs::auth::Authenticate;
@@ -18,8 +17,9 @@ use crate::ubifs::io::{DynIo, Io};
 use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
 use crate::ubifs::mount::superblock::{self, Found};
-use crate::ubifs::mount::{Damage, FormatOptions, MasterState, MountOptions, geometry, master};
-use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
+use crate::ubifs::mount::{Findings, FormatOptions, MasterState, MountOptions, geometry, master};
+use crate::ubifs::scan::{ScannedNode, scan, scan_all};
+use crate::ubifs::structure::Structure;
 use crate::volume::{Volume, VolumeGeometry};
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
@@ -33,7 +33,13 @@ pub(super) fn survey<V: Volume + 'static>(
     let authenticate = authenticate.clone();
     // What a search finds nothing vouches for.
     let searches = authenticate == Authenticate::No;
-    let read = MountOptions { read_only: true, recover: true, authenticate, ..MountOptions::default() };
+    let options = MountOptions {
+        read_only: true,
+        recover: true,
+        forgiving: true,
+        authenticate,
+        ..MountOptions::default()
+    };
     let mut problems = Problems::default();
     let found = match superblock_of(&mut volume, &mut problems) {
         Ok(found) => found,
@@ -45,23 +51,10 @@ pub(super) fn survey<V: Volume + 'static>(
         }
         return Err((Error::unauthentic(SUPERBLOCK_LEB, 0, "there is no superblock"), volume));
     };
-    let (state, rolled_back) = match master_of(&mut volume, &found, &mut problems) {
-        Ok(found) => found,
-        Err(error) => return Err((error, volume)),
-    };
-    let (strict, volume) = match Core::mount_as(volume, &found, &read) {
-        Ok(core) => (Ok(()), core.into_volume()),
-        Err((error, volume)) => (Err(error), volume),
-    };
-    if let Err(error) = &strict
-        && is_fatal(error)
-    {
-        return Err((error.clone(), volume));
-    }
-    let outcome = match Core::mount_as(volume, &found, &MountOptions { forgiving: true, ..read }) {
-        Ok(core) => mounted(core, &found, (state, rolled_back), nameless, strict.err(), problems),
+    let outcome = match Core::mount_as(volume, &found, &options) {
+        Ok(core) => mounted(core, &found, nameless, problems),
         Err((error, volume)) if is_fatal(&error) || !searches => Err((error, volume)),
-        Err((error, volume)) => unmountable(volume, &found, state, nameless, &error, problems),
+        Err((error, volume)) => unmountable(volume, &found, nameless, &error, problems),
     };
     outcome.map(|mut survey| {
         if !is_whole {
@@ -115,45 +108,6 @@ fn note_sizes(found: &Found, problems: &mut Problems) -> bool {
     false
 }
 
-/// The state in the master node, and whether there was a newer one; what is wrong with its copies.
-fn master_of(
-    volume: &mut dyn Volume,
-    found: &Found,
-    problems: &mut Problems,
-) -> Result<(Option<MasterState>, bool)> {
-    let layout = superblock::layout(&found.superblock, found.volume)?;
-    let io: &mut DynIo<'_> = &mut Io::new(volume, Arc::new(layout), true);
-    let (severity, what, consequence) = match master::read(io, &mut Damage::default()) {
-        Ok(found) => {
-            let flags = found.master.flags;
-            let state =
-                MasterState { commit: found.master.commit, dirty: flags.contains(MasterFlags::DIRTY) };
-            let rolled_back = note_choice(io, found.choice, problems)?;
-            return Ok((Some(state), rolled_back));
-        }
-        Err(error) if is_fatal(&error) => return Err(error),
-        Err(error) => (Severity::Damaged, error, NOT_MOUNTED),
-    };
-    let bad = damaged_copies(io)?;
-    if bad.is_empty() {
-        let forgiven = master::read(io, &mut Damage::new(true)).map(|found| found.master).ok();
-        let structure = forgiven.as_ref().map_or(Structure::Master, |master| wrong_part(master, io.layout()));
-        problems.add(Problem::of(severity, structure, &what, consequence));
-        let dirty = |master: &Master| master.flags.contains(MasterFlags::DIRTY);
-        let state = forgiven.map(|master| MasterState { commit: master.commit, dirty: dirty(&master) });
-        return Ok((state, state.is_none()));
-    }
-    for error in bad {
-        problems.add(Problem::of(severity, Structure::Master, &error, consequence));
-    }
-    Ok((None, true))
-}
-
-/// Faults of a master node that leads to the files.
-fn wrong_part(master: &Master, layout: &Layout) -> Structure {
-    if master.check_lpt(&layout.limits).is_err() { Structure::Lpt } else { Structure::Space }
-}
-
 /// Damage in the two LEBs of master nodes.
 fn damaged_copies(io: &mut DynIo<'_>) -> Result<Vec<Error>> {
     let mut bad = Vec::new();
@@ -172,9 +126,10 @@ fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> R
     let (severity, consequence) = match choice {
         Choice::Both => return Ok(false),
         Choice::PowerCut => (Severity::Recoverable, "the other copy of the master node counts"),
-        Choice::Undamaged | Choice::Newest => {
+        Choice::Undamaged => {
             (Severity::Damaged, "Linux does not mount the filesystem, although the other copy is good")
         }
+        Choice::Newest => (Severity::Damaged, NOT_MOUNTED),
     };
     let bad = damaged_copies(io)?;
     let both = |lnum: u32| bad.iter().any(|error| error.place().is_some_and(|place| place.0 == lnum));
@@ -188,10 +143,16 @@ fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> R
         let what = "the two copies differ";
         problems.add(Problem::new(severity, Structure::Master, what, consequence).at(MASTER_LEB, 0));
     }
+    let rolled_back = rolled_back || choice == Choice::Newest && !bad.is_empty();
     for error in bad {
         problems.add(Problem::of(severity, Structure::Master, &error, consequence));
     }
     Ok(rolled_back)
+}
+
+/// The state that the master node tells; `None` if it is only the newest that is left.
+fn believed(state: Option<MasterState>, choice: Choice, rolled_back: bool) -> Option<MasterState> {
+    state.filter(|_| choice != Choice::Newest || !rolled_back)
 }
 
 fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
@@ -220,7 +181,7 @@ fn without_superblock<V: Volume + 'static>(
     let layout = geometry::superblock(whole, &FormatOptions::default())
         .and_then(|superblock| superblock::layout(&superblock, whole));
     // What is wrong with the superblock says more than that no other fits, or that there is nothing.
-    let first = problems.list.first().map(|problem| Error::Superblock(problem.what.clone()));
+    let first = problems.list.first().map(|problem| Error::Superblock(problem.told()));
     let layout = match layout {
         Ok(layout) => layout,
         Err(error) => return Err((first.unwrap_or(error), volume)),
@@ -237,7 +198,6 @@ fn without_superblock<V: Volume + 'static>(
 fn unmountable<V: Volume + 'static>(
     volume: V,
     found: &Found,
-    state: Option<MasterState>,
     nameless: Range<u32>,
     error: &Error,
     mut problems: Problems,
@@ -246,12 +206,18 @@ fn unmountable<V: Volume + 'static>(
         Ok(layout) => layout,
         Err(error) => return Err((error, volume)),
     };
+    let limits = layout.limits.clone();
+    let mut io = Io::new(volume, Arc::new(layout), true);
+    let state = match note_master(&mut io, &mut problems) {
+        Ok(state) => state,
+        Err(error) => return Err((error, io.into_volume())),
+    };
     let known = problems.list.iter().any(|problem| problem.severity == Severity::Damaged);
     if state.is_some() || !known {
-        let structure = error.place().map_or(Structure::Superblock, |(lnum, _)| area(&layout, lnum));
+        let structure = error.place().map_or(Structure::Superblock, |(lnum, _)| area(&limits, lnum));
         problems.add(Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED));
     }
-    let mut survey = blank(Io::new(volume, Arc::new(layout), true), nameless, problems);
+    let mut survey = blank(io, nameless, problems);
     (survey.superblock, survey.master) = (Some(found.stored), state);
     let main = main_lebs(&mut survey.io);
     match survey.rebuild(main) {
@@ -260,9 +226,26 @@ fn unmountable<V: Volume + 'static>(
     }
 }
 
+/// Says what is wrong with the master nodes of a filesystem that cannot be mounted; the state that they tell.
+fn note_master(io: &mut DynIo<'_>, problems: &mut Problems) -> Result<Option<MasterState>> {
+    let mut findings = Findings::new(true);
+    match master::read(io, &mut findings) {
+        Ok(found) => {
+            let rolled_back = note_choice(io, findings.choice, problems)?;
+            Ok(believed(Some(found.state()), findings.choice, rolled_back))
+        }
+        Err(error) if is_fatal(&error) => Err(error),
+        Err(_) => {
+            for error in damaged_copies(io)? {
+                problems.add(Problem::of(Severity::Damaged, Structure::Master, &error, NOT_MOUNTED));
+            }
+            Ok(None)
+        }
+    }
+}
+
 /// The area a LEB belongs to; [`Structure::Index`] for the main area.
-pub(super) fn area(layout: &Layout, lnum: u32) -> Structure {
-    let limits = &layout.limits;
+pub(super) fn area(limits: &Limits, lnum: u32) -> Structure {
     match lnum {
         SUPERBLOCK_LEB => Structure::Superblock,
         _ if lnum < limits.log.start => Structure::Master,
@@ -276,12 +259,19 @@ pub(super) fn area(layout: &Layout, lnum: u32) -> Structure {
 fn mounted<V: Volume + 'static>(
     mut core: Core<V>,
     found: &Found,
-    (state, rolled_back): (Option<MasterState>, bool),
     nameless: Range<u32>,
-    refused: Option<Error>,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
-    let layout = core.io.layout().clone();
+    let choice = core.findings.choice;
+    let rolled_back = match core.findings.errors().find(|error| is_fatal(error)).cloned() {
+        Some(error) => Err(error),
+        None => note_choice(&mut core.io, choice, &mut problems),
+    };
+    let rolled_back = match rolled_back {
+        Ok(rolled_back) => rolled_back,
+        Err(error) => return Err((error, core.into_volume())),
+    };
+    let state = believed(core.findings.state, choice, rolled_back);
     if found.stored.has(SuperblockFlags::SPACE_FIXUP) {
         let what = "the free space has to be erased properly";
         let consequence = "the first mount for writing does so, as is usual for a new image";
@@ -289,43 +279,8 @@ fn mounted<V: Volume + 'static>(
             Problem::new(Severity::Note, Structure::Superblock, what, consequence).at(SUPERBLOCK_LEB, 0),
         );
     }
-    let mounts = refused.is_none();
-    let mut notes = core.damage.notes.clone();
-    if let Some(error) = &refused
-        && !notes.contains(error)
-    {
-        notes.insert(0, error.clone());
-    }
-    let of_master =
-        |problem: &Problem| problem.place.is_some_and(|(lnum, _)| area(&layout, lnum) == Structure::Master);
-    let has_master = problems.list.iter().any(of_master);
-    let mut hits = Vec::new();
-    let lpt = layout.limits.lpt.clone();
-    let has_lpt = notes.iter().any(|error| error.place().is_some_and(|(lnum, _)| lpt.contains(&lnum)));
-    for error in &notes {
-        let structure = error
-            .place()
-            .map_or(Structure::Superblock, |(lnum, offset)| structure_at(&mut core, &layout, lnum, offset));
-        // The index head has its free space from the LEB properties.
-        let structure = if *error == head_error(&core) { Structure::Lpt } else { structure };
-        // What follows from a damaged LPT says nothing new.
-        let follows = has_lpt && *error == head_error(&core);
-        if structure == Structure::Master && has_master || follows {
-            continue;
-        }
-        let consequence = if refused.is_some() { NOT_MOUNTED } else { "it is left out" };
-        let mut problem = Problem::of(Severity::Damaged, structure, error, consequence);
-        problem.inodes = error.place().and_then(|(lnum, offset)| inode_at(&mut core, &layout, lnum, offset));
-        match error.place().and_then(|(lnum, offset)| Hit::at(&mut core, lnum, offset)) {
-            Some(hit) => {
-                problems.add(hit.name(problem));
-                let more = hit.more_is_lost(&mut core, error, consequence);
-                more.into_iter().for_each(|problem| problems.add(problem));
-                hits.push(hit);
-            }
-            None => problems.add(problem),
-        }
-    }
+    let mounts = core.findings.notes.is_empty();
+    let hits = note_damage(&mut core, &mut problems);
     let outcome = note_state(&mut core, state, mounts, &mut problems)
         .and_then(|unlogged| Ok((unlogged, super::leaves::collect(&mut core, &mut problems)?)));
     let (unlogged, (tree, lost, decompressor)) = match outcome {
@@ -344,7 +299,7 @@ fn mounted<V: Volume + 'static>(
     let whole = nameless.is_empty() && !problems.list.iter().any(of_journal);
     let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
     // LEBs of an older index can have been written anew: then the nodes themselves tell more.
-    let is_stale = rolled_back && (refused.is_some() || !lost.is_empty());
+    let is_stale = rolled_back && (!mounts || !lost.is_empty());
     let verifies = core.verifier.is_some();
     let mut survey = Survey {
         io: core.io,
@@ -380,6 +335,40 @@ fn mounted<V: Volume + 'static>(
     }
 }
 
+/// Says what the mount found damaged; the damaged nodes of the journal.
+fn note_damage(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Vec<DamagedNode> {
+    let limits = core.io.layout().limits.clone();
+    let is_in = |error: &Error, structure: Structure| {
+        error.place().is_some_and(|(lnum, _)| area(&limits, lnum) == structure)
+    };
+    let has_master = problems.list.iter().any(|problem| problem.structure == Structure::Master);
+    let has_lpt = core.findings.errors().any(|error| is_in(error, Structure::Lpt));
+    let mut hits = Vec::new();
+    for note in core.findings.notes.clone() {
+        let (error, place) = (&note.error, note.error.place());
+        let at_place =
+            place.map_or(Structure::Superblock, |(lnum, offset)| structure_at(core, &limits, lnum, offset));
+        let structure = note.structure.unwrap_or(at_place);
+        // What follows from a damaged LPT elsewhere says nothing new.
+        let follows = has_lpt && note.structure == Some(Structure::Lpt) && is_in(error, Structure::Index);
+        if structure == Structure::Master && has_master || follows {
+            continue;
+        }
+        let mut problem = Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED);
+        problem.inodes = place.and_then(|(lnum, offset)| inode_at(core, lnum, offset));
+        match place.and_then(|(lnum, offset)| DamagedNode::at(core, lnum, offset)) {
+            Some(hit) => {
+                problems.add(hit.name(problem));
+                let more = hit.more_is_lost(core, error, NOT_MOUNTED);
+                more.into_iter().for_each(|problem| problems.add(problem));
+                hits.push(hit);
+            }
+            None => problems.add(problem),
+        }
+    }
+    hits
+}
+
 /// New files get numbers behind the highest that the filesystem knows.
 fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
     let Some(&highest) = tree.files.keys().next_back().filter(|&&highest| u64::from(highest) > known) else {
@@ -388,12 +377,6 @@ fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
     let what = format!("the highest inode is said to be {known}, but there is inode {highest}");
     let consequence = "new files take the numbers of others, and overwrite them";
     problems.add(Problem::new(Severity::Damaged, Structure::Master, what, consequence));
-}
-
-/// Error of a mount whose LEB properties are wrong about the index head.
-fn head_error(core: &Core<dyn Volume>) -> Error {
-    let (lnum, offset) = (core.master.index_head_lnum, core.master.index_head_offset);
-    Error::corrupt(lnum, offset, "the index head is not where its free space begins")
 }
 
 impl<V: Volume + 'static> Survey<V> {
@@ -419,143 +402,6 @@ impl Survey<dyn Volume> {
         self.check_names();
         Ok(())
     }
-}
-
-/// A damaged node of the journal whose header and key can be read.
-struct Hit {
-    key: Key,
-    sqnum: u64,
-    /// Bytes of the node, as its header has it.
-    len: u32,
-}
-
-impl Hit {
-    /// Reads the structure at a place of a LEB of the journal.
-    fn at(core: &mut Core<dyn Volume>, lnum: u32, offset: u32) -> Option<Self> {
-        let mut bytes = [0; 32];
-        let inside = u64::from(offset) + 32 <= u64::from(core.io.layout().leb_bytes());
-        if !inside || !core.log.buds().contains_key(&lnum) {
-            return None;
-        }
-        core.io.volume_mut().read(lnum, offset, &mut bytes).ok()?;
-        let word = |at: usize| {
-            u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
-        };
-        let key = Key::from_bits(word(24) << 32 | word(28));
-        let is_whole = bytes.starts_with(&NODE_MAGIC) && key.key_type().code() == bytes[20];
-        let known = u64::from(key.inum()) <= core.highest_inode && key.inum() > 0;
-        (is_whole && known && bytes[20] <= 3).then_some(Self {
-            key,
-            sqnum: word(12) << 32 | word(8),
-            len: word(16) as u32,
-        })
-    }
-
-    /// Nobody knows what the journal held where nothing good follows in the LEB, as a dump can be cut off, nor between this node and
-    /// the next good one if that does not follow at once.
-    fn more_is_lost(
-        &self,
-        core: &mut Core<dyn Volume>,
-        error: &Error,
-        consequence: &'static str,
-    ) -> Option<Problem> {
-        let (lnum, offset) = error.place()?;
-        let (rest, _) = scan_all(&mut core.io, lnum, offset).ok()?;
-        let what = if rest.nodes.iter().all(|node| node.key == Some(self.key)) {
-            "nothing good follows in this LEB of the journal: more may be missing"
-        } else if self.next_is_good(core, lnum, offset) {
-            return None;
-        } else {
-            "more than this node is damaged here: what else the journal held is lost"
-        };
-        Some(Problem::new(Severity::Damaged, Structure::Journal, what, consequence).at(lnum, offset))
-    }
-
-    /// A node or padding begins where this node ends.
-    fn next_is_good(&self, core: &mut Core<dyn Volume>, lnum: u32, offset: u32) -> bool {
-        let next = u64::from(offset) + u64::from(self.len).next_multiple_of(8);
-        let Some(next) = u32::try_from(next).ok().filter(|next| *next < core.io.layout().leb_bytes()) else {
-            return false;
-        };
-        let Ok(mut leb) = ScannedLeb::read(&mut core.io, lnum, next) else { return false };
-        // What stops the scan later is another node's.
-        let _ = leb.scan();
-        leb.end > next
-    }
-
-    /// Says in a problem which file is hit.
-    fn name(&self, problem: Problem) -> Problem {
-        let mut problem = problem.inode(self.key.inum());
-        problem.structure = match self.key.key_type() {
-            KeyType::Data => Structure::Data,
-            KeyType::Inode => Structure::Inode,
-            KeyType::Entry => Structure::Entry,
-            _ => Structure::XattrEntry,
-        };
-        problem.what = format!("in the journal: {}", problem.what);
-        problem
-    }
-}
-
-impl Survey<dyn Volume> {
-    /// What a damaged node of the journal has taken, unless a newer one has it.
-    fn lose(&mut self, hit: &Hit) -> Result<()> {
-        let (inode, block) = (hit.key.inum(), hit.key.block());
-        if hit.key.key_type() != KeyType::Data {
-            let file = self.tree.file_mut(inode);
-            file.incomplete |= file.sqnum < hit.sqnum;
-            file.outdated |= file.sqnum < hit.sqnum && hit.key.key_type() == KeyType::Inode;
-            return Ok(());
-        }
-        let known = self.tree.files.get(&inode).and_then(|file| file.blocks.get(&block));
-        if known.is_some_and(|known| known.sqnum > hit.sqnum) {
-            return Ok(());
-        }
-        let file = self.tree.file_mut(inode);
-        file.blocks.remove(&block);
-        file.lost_blocks.insert(block);
-        Ok(())
-    }
-}
-
-/// Structure at a place of the main area, as far as its header tells.
-fn structure_at(core: &mut Core<dyn Volume>, layout: &Layout, lnum: u32, offset: u32) -> Structure {
-    let area = area(layout, lnum);
-    if area != Structure::Index {
-        return area;
-    }
-    let mut header = [0xFF; 24];
-    if u64::from(offset) + 24 <= u64::from(layout.leb_bytes()) {
-        // What cannot be read tells nothing.
-        let _ = core.io.volume_mut().read(lnum, offset, &mut header);
-    }
-    match header[20] {
-        9 => Structure::Index,
-        0 if core.log.buds().contains_key(&lnum) => Structure::Journal,
-        0 => Structure::Inode,
-        _ if core.log.buds().contains_key(&lnum) => Structure::Journal,
-        _ => Structure::Index,
-    }
-}
-
-/// The inode that a damaged node of the journal belongs to, as far as its header and key tell.
-fn inode_at(
-    core: &mut Core<dyn Volume>,
-    layout: &Layout,
-    lnum: u32,
-    offset: u32,
-) -> Option<core::ops::RangeInclusive<u32>> {
-    let mut head = [0xFF; 32];
-    let inside = offset.checked_add(32).is_some_and(|end| end <= layout.leb_bytes());
-    if !inside
-        || !core.log.buds().contains_key(&lnum)
-        || core.io.volume_mut().read(lnum, offset, &mut head).is_err()
-    {
-        return None;
-    }
-    let number = u32::from_le_bytes([head[24], head[25], head[26], head[27]]);
-    let of_a_file = head.starts_with(&NODE_MAGIC) && head[20] <= 3;
-    (of_a_file && u64::from(number) <= core.highest_inode).then_some(number..=number)
 }
 
 /// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not
@@ -594,7 +440,7 @@ fn note_state(
 
 /// Notes what a power cut has left at the ends of LEBs, each from a byte on; how many there are.
 fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mut Problems) -> Result<usize> {
-    let layout = core.io.layout().clone();
+    let limits = core.io.layout().limits.clone();
     let mut ends = 0;
     for (lnum, start) in starts {
         let error = match scan(&mut core.io, lnum, start) {
@@ -603,7 +449,7 @@ fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mu
             Err(error) => return Err(error),
         };
         ends += 1;
-        let structure = match area(&layout, lnum) {
+        let structure = match area(&limits, lnum) {
             Structure::Index => Structure::Journal,
             area => area,
         };

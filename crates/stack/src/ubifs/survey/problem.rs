@@ -2,7 +2,10 @@
 
 use core::ops::RangeInclusive;
 
+use floatgate_media::Reason;
+
 use crate::ubifs::error::Error;
+use crate::ubifs::structure::Structure;
 
 /// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,56 +18,6 @@ pub enum Severity {
     Damaged,
 }
 
-/// The structure that something is wrong with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Structure {
-    /// The superblock.
-    Superblock,
-    /// A master node.
-    Master,
-    /// The log.
-    Log,
-    /// The tree of LEB properties.
-    Lpt,
-    /// The orphan area.
-    Orphans,
-    /// A LEB of the journal.
-    Journal,
-    /// A node of the index.
-    Index,
-    /// Space of a LEB of the main area, or a sum of it.
-    Space,
-    /// An inode.
-    Inode,
-    /// A directory entry.
-    Entry,
-    /// The name of an extended attribute.
-    XattrEntry,
-    /// A block of a file.
-    Data,
-}
-
-impl Structure {
-    /// Name of the structure, for people.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Superblock => "superblock",
-            Self::Master => "master node",
-            Self::Log => "log",
-            Self::Lpt => "LPT",
-            Self::Orphans => "orphan area",
-            Self::Journal => "journal",
-            Self::Index => "index",
-            Self::Space => "space",
-            Self::Inode => "inode",
-            Self::Entry => "directory entry",
-            Self::XattrEntry => "attribute entry",
-            Self::Data => "data node",
-        }
-    }
-}
-
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -74,8 +27,12 @@ pub struct Problem {
     pub structure: Structure,
     /// LEB and byte in it, if it has a place.
     pub place: Option<(u32, u32)>,
+    /// Part of the structure that is meant, if it is not all of it.
+    pub part: Option<String>,
     /// Description of the problem.
     pub what: String,
+    /// Nothing is written where the structure should be.
+    pub is_erased: bool,
     /// Consequence for who uses the filesystem.
     pub consequence: &'static str,
     /// Inodes that are hit, or may be.
@@ -83,6 +40,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Description of the problem, with the part that is meant.
+    #[must_use]
+    pub fn told(&self) -> String {
+        self.part.as_ref().map_or_else(|| self.what.clone(), |part| format!("{part}: {}", self.what))
+    }
+
     /// A problem without a place.
     pub(crate) fn new(
         severity: Severity,
@@ -90,7 +53,17 @@ impl Problem {
         what: impl Into<String>,
         consequence: &'static str,
     ) -> Self {
-        Self { severity, structure, place: None, what: what.into(), consequence, inodes: None }
+        let what = what.into();
+        Self {
+            severity,
+            structure,
+            place: None,
+            part: None,
+            what,
+            is_erased: false,
+            consequence,
+            inodes: None,
+        }
     }
 
     /// From an error, with its place.
@@ -100,7 +73,17 @@ impl Problem {
         error: &Error,
         consequence: &'static str,
     ) -> Self {
-        Self { place: error.place(), ..Self::new(severity, structure, error.reason(), consequence) }
+        let is_erased = matches!(error, Error::Node { source, .. } if source.reason == Reason::Erased);
+        Self {
+            place: error.place(),
+            is_erased,
+            ..Self::new(severity, structure, error.reason(), consequence)
+        }
+    }
+
+    /// The problem of a part of the structure.
+    pub(crate) fn of_part(self, part: impl Into<String>) -> Self {
+        Self { part: Some(part.into()), ..self }
     }
 
     /// The problem at a place.

@@ -1,10 +1,11 @@
 //! LEB properties and free space.
 
 use super::Problems;
-use super::problem::{Problem, Severity, Structure};
+use super::problem::{Problem, Severity};
 use crate::ubifs::check::Inconsistency;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::Result;
+use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
 const WASTED: &str = "space is lost, or data are overwritten when it is used; Linux may refuse to write";

@@ -32,7 +32,7 @@ fn found(mut volume: TestVolume, read_only: bool) -> Result<(u64, u32, bool)> {
     let superblock = superblock::read(&mut volume, read_only)?;
     let layout = superblock::layout(&superblock.superblock, superblock.volume)?;
     let mut io = Io::new(volume, Arc::new(layout), read_only);
-    let found = master::read(&mut io, &mut Damage::default())?;
+    let found = master::read(&mut io, &mut Findings::default())?;
     let dirty = found.master.flags.contains(MasterFlags::DIRTY);
     Ok((found.master.commit, found.next_offset, dirty))
 }
@@ -140,7 +140,7 @@ fn decay_of_both_lebs_is_refused_but_can_be_forgiven() {
     replace(&mut volume, MASTER_LEB + 1, 6 * STEP, Some(2 * STEP));
     assert!(found(volume.clone(), false).unwrap_err().is_damage());
     let core = mount(volume, &MountOptions { forgiving: true, ..READ });
-    assert_eq!(core.damage.notes.len(), 1);
+    assert_eq!(core.findings.notes.len(), 1);
     assert_eq!(core.master.commit, 1);
 }
 

@@ -173,5 +173,5 @@ fn the_end_of_the_log_may_be_damaged() {
     volume.damage(log, 30, 1);
     assert!(refused(volume.clone(), &RECOVER).is_damage());
     let core = mount(volume, &MountOptions { forgiving: true, ..READ });
-    assert!(!core.damage.notes.is_empty());
+    assert!(!core.findings.notes.is_empty());
 }
