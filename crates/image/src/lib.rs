@@ -11,6 +11,7 @@
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
+//! - `format`: what those parts know of UBI and UBIFS.
 //! - [`output`]: the files that commands write, each whole or not at all; [`words`]: numbers with their nouns.
 //! # Example
 //!

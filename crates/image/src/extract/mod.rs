@@ -5,15 +5,14 @@
 
 mod contents;
 mod directory;
-mod remains;
-mod source;
+pub(crate) mod source;
 mod tar;
 mod volumes;
 mod walk;
 
+pub use crate::format::ubifs::remains::{Extraction, Remains};
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
-pub use remains::{Extraction, Remains};
 pub use source::{FileSystemSource, Name, Source, Xattrs};
 pub use tar::TarTarget;
 pub use volumes::Extractions;

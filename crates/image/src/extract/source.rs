@@ -122,7 +122,7 @@ impl Source for FileSystemSource<'_> {
 }
 
 /// The extended attributes of a file that can be read, and what is wrong with the others.
-pub(super) fn readable_xattrs(fs: &mut dyn FileSystem, inode: u32) -> (Xattrs, Vec<String>) {
+pub(crate) fn readable_xattrs(fs: &mut dyn FileSystem, inode: u32) -> (Xattrs, Vec<String>) {
     let (names, damage) = match fs.readable_xattrs(inode) {
         Ok(found) => found,
         Err(error) => return (Vec::new(), vec![format!("extended attributes: {error}")]),
@@ -142,7 +142,7 @@ pub(super) fn readable_xattrs(fs: &mut dyn FileSystem, inode: u32) -> (Xattrs, V
 }
 
 /// Entries of a directory as names.
-pub(super) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
+pub(crate) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
     let name = |entry: DirEntry| Name {
         name: entry.name,
         inode: entry.inode,
@@ -153,7 +153,7 @@ pub(super) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
 }
 
 /// Attributes of a file whose inode is lost: readable by everybody, and as long as its data.
-pub(super) fn without_inode(inode: u32, file_type: FileType, size: u64) -> Attributes {
+pub(crate) fn without_inode(inode: u32, file_type: FileType, size: u64) -> Attributes {
     let (kind, permissions) = match file_type {
         FileType::Directory => (0o040_000, 0o755),
         _ => (0o100_000, 0o644),

@@ -1,4 +1,7 @@
-//! The part of the formats that no filesystem shares: UBI devices, and the structures of filesystems.
+//! Knowledge of single formats: how each is detected, described, checked, repaired and dumped, and what is left of a damaged one.
+//!
+//! What works for any filesystem is written against `stack::fs` and stands beside this folder. A new format gets a folder here; its
+//! parts are called by `detect`, `info`, `check`, `repair` and `dump`.
 
 pub(crate) mod mapped;
 pub(crate) mod ubi;

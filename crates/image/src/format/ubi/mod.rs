@@ -1,6 +1,11 @@
 //! A UBI device in an image, as [`Survey`] has it, with the places of its LEBs.
 
+pub(crate) mod detect;
+pub(crate) mod dump;
 mod findings;
+pub(crate) mod info;
+mod pages;
+pub(crate) mod repair;
 
 use floatgate_media::ubi::VolumeRecord;
 use floatgate_media::ubifs::{Frame, Node, NodeType, Superblock};

@@ -2,7 +2,7 @@
 
 use floatgate_media::ubi::EcHeader;
 
-use super::PageShape;
+use crate::detect::PageShape;
 
 /// Pages a block has with most chips, by page size.
 const USUAL_BLOCKS: [(u32, u32); 5] = [(512, 32), (2048, 64), (4096, 64), (8192, 128), (16384, 256)];
@@ -11,7 +11,7 @@ const USUAL_BLOCKS: [(u32, u32); 5] = [(512, 32), (2048, 64), (4096, 64), (8192,
 const PAGE_BYTES: [u32; 5] = [512, 2048, 4096, 8192, 16384];
 
 /// Pages and OOB that make up a block of so many bytes. Where several do, the one whose block most chips have.
-pub(super) fn page_shape(stride: u64, data_offset: u32) -> Option<PageShape> {
+pub(crate) fn page_shape(stride: u64, data_offset: u32) -> Option<PageShape> {
     let shapes = USUAL_BLOCKS.into_iter().flat_map(|(page_bytes, usual)| {
         [16, 32, 64, 128, 256, 512].into_iter().filter_map(move |pages_per_block| {
             let full = stride
@@ -33,7 +33,7 @@ pub(super) fn page_shape(stride: u64, data_offset: u32) -> Option<PageShape> {
 ///
 /// Data begin with the first page behind the VID header. NOR has no pages: there the headers follow each other. Where data begin at
 /// twice the VID header's place, that header stands in a page of its own, or in a sub-page where no chip has such pages.
-pub(super) fn min_io_bytes(header: &EcHeader, ubifs: Option<u32>) -> u32 {
+pub(crate) fn min_io_bytes(header: &EcHeader, ubifs: Option<u32>) -> u32 {
     let (vid, data) = (header.vid_header_offset, header.data_offset);
     match ubifs {
         // UBIFS takes smaller units for units of 8.

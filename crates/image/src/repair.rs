@@ -4,9 +4,6 @@
 //! that can still be read is written anew with the live filesystem, into a device of the same geometry that keeps its erase
 //! counters, volumes and names.
 
-mod device;
-mod fill;
-
 use std::fs::File;
 use std::io::Seek;
 use std::path::Path;
@@ -19,6 +16,8 @@ use serde::Serialize;
 use super::check::{CheckReport, Outcome, check, check_found};
 use super::detect::{Content, Found, UbiShape};
 use super::extract::Loss;
+use super::format::ubi::repair as ubi_repair;
+use super::format::ubifs::repair as ubifs_repair;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::{Output, copy_sparse};
@@ -83,44 +82,54 @@ pub struct Grown {
     pub lebs: u32,
 }
 
-/// What writing anew did.
+/// Loss of a file to which no name leads.
+const NAMELESS: &str = "its name, and where it was";
+
+/// Files and losses of a device or a filesystem that was written anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Saved {
-    entries: u64,
-    nameless: u64,
-    losses: Vec<Loss>,
-    grown: Vec<Grown>,
+pub(crate) struct Saved {
+    pub(crate) entries: u64,
+    pub(crate) losses: Vec<Loss>,
+    /// Those among the losses that are names of files.
+    nameless: Vec<usize>,
+    pub(crate) grown: Vec<Grown>,
 }
 
 impl Saved {
     fn add(&mut self, other: Self) {
         self.entries += other.entries;
-        self.nameless += other.nameless;
+        let known = self.losses.len();
+        self.nameless.extend(other.nameless.iter().map(|at| known + at));
         self.losses.extend(other.losses);
         self.grown.extend(other.grown);
     }
 
     /// Takes in what was written of a filesystem, and the names that are damaged in it. Where one name is damaged and one file has none,
     /// that is one loss.
-    fn add_with_names(&mut self, mut filled: Self, names: Vec<Loss>) {
-        let mut nameless = filled.losses.iter_mut().filter(|loss| loss.what == fill::NAMELESS);
-        match (names.as_slice(), nameless.next(), nameless.next()) {
-            ([name], Some(file), None) => {
-                file.what = format!("{}: perhaps {}: {}", fill::NAMELESS, name.path, name.what);
+    pub(crate) fn add_with_names(&mut self, mut filled: Self, names: Vec<Loss>) {
+        match (names.as_slice(), filled.nameless.as_slice()) {
+            ([name], &[file]) => {
+                filled.losses[file].what = format!("{NAMELESS}: perhaps {}: {}", name.path, name.what);
             }
             _ => self.losses.extend(names),
         }
         self.add(filled);
     }
 
+    /// A file was saved to which no name leads.
+    pub(crate) fn lose_name(&mut self, path: &str) {
+        self.nameless.push(self.losses.len());
+        self.lose(path, NAMELESS);
+    }
+
     /// Says where the losses behind the first `known` are.
-    fn place_losses(&mut self, known: usize, place: &str) {
+    pub(crate) fn place_losses(&mut self, known: usize, place: &str) {
         for loss in &mut self.losses[known..] {
             loss.what = format!("{place}: {}", loss.what);
         }
     }
 
-    fn lose(&mut self, path: &str, what: impl Into<String>) {
+    pub(crate) fn lose(&mut self, path: &str, what: impl Into<String>) {
         self.losses.push(Loss { path: path.to_owned(), what: what.into() });
     }
 }
@@ -168,7 +177,7 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
         method,
         corrected_pages,
         entries,
-        nameless,
+        nameless: nameless.len() as u64,
         losses,
         grown,
         bytes_before: bytes_before?,
@@ -278,7 +287,7 @@ fn recover(output: &Output, image: &Image, found: &Found) -> Result<(), ImageErr
     flash.fill_last_block().map_err(ImageError::Store)?;
     let Some(shape) = shape else { return Ok(()) };
     let source = before.store()?;
-    if device::ends_file(&*source, found) { trim(output, found, &shape) } else { Ok(()) }
+    if ubi_repair::ends_file(&*source, found) { trim(output, found, &shape) } else { Ok(()) }
 }
 
 /// Cuts off what UBI has formatted behind the last device of a file and not used.
@@ -304,14 +313,14 @@ fn rebuild(image: &Image, found: &Found, output: &Output, saved: &mut Saved) -> 
     let target = target(image, output.temporary())?;
     match found.content {
         Content::Ubifs { leb_bytes, min_io_bytes } => {
-            device::rebuild_bare(source, target, found, (leb_bytes, min_io_bytes), output, saved)
+            ubifs_repair::rebuild_bare(source, target, found, (leb_bytes, min_io_bytes), output, saved)
         }
-        _ => device::rebuild(source, target, found, output, saved),
+        _ => ubi_repair::rebuild(source, target, found, output, saved),
     }
 }
 
 /// A file without a name for what is written before the output. Beside it there is room.
-fn scratch(output: &Output) -> Result<File, ImageError> {
+pub(crate) fn scratch(output: &Output) -> Result<File, ImageError> {
     Ok(tempfile::tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
 }
 

@@ -11,16 +11,13 @@ use floatgate_stack::fs::{
 };
 use floatgate_stack::ubifs::{Child, Error, File, Survey, Ubifs};
 
-use super::super::ImageError;
-use super::super::extract::show_name;
-use super::Saved;
+use crate::ImageError;
+use crate::extract::show_name;
+use crate::repair::Saved;
 use crate::words::count;
 
 /// Directory for files without a name.
 const LOST_AND_FOUND: &str = "lost+found";
-
-/// The loss of a file to which no name leads.
-pub(super) const NAMELESS: &str = "its name, and where it was";
 
 /// Permissions of files and directories whose inode is lost.
 const FILE_MODE: u32 = 0o600;
@@ -57,7 +54,7 @@ struct Level {
 ///
 /// # Errors
 /// No room, failures of the volumes.
-pub(super) fn fill(
+pub(crate) fn fill(
     survey: &mut Survey<dyn Volume>,
     fs: &mut Ubifs<dyn Volume>,
     saved: &mut Saved,
@@ -365,8 +362,7 @@ impl Fill<'_> {
             };
             let name = format!("#{inode}");
             let path = format!("/{LOST_AND_FOUND}/{name}");
-            self.saved.nameless += 1;
-            self.saved.lose(&path, NAMELESS);
+            self.saved.lose_name(&path);
             if let Some(level) = self.write(directory, name.as_bytes(), inode, None, path)? {
                 self.descend(level)?;
             }
@@ -420,7 +416,7 @@ fn target(old: &File) -> &[u8] {
 }
 
 /// A time that can be; what is behind the second is wrong otherwise.
-pub(super) const fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
+pub(crate) const fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
     Timestamp { seconds, nanoseconds: if nanoseconds < 1_000_000_000 { nanoseconds } else { 0 } }
 }
 

@@ -1,8 +1,5 @@
 //! What is in a file: UBI, a bare UBIFS, with OOB between the pages or without, at its start or somewhere inside.
 
-mod pages;
-mod ubi;
-
 use floatgate_media::crc;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VidHeader};
 use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, NODE_MAGIC, Node, Superblock};
@@ -104,9 +101,9 @@ impl PageShape {
 
 /// Headers that a search found, with their offsets in the file.
 #[derive(Default)]
-struct Hits {
-    ec: Vec<(u64, EcHeader)>,
-    superblocks: Vec<(u64, Superblock)>,
+pub(crate) struct Hits {
+    pub(crate) ec: Vec<(u64, EcHeader)>,
+    pub(crate) superblocks: Vec<(u64, Superblock)>,
 }
 
 /// Looks through a whole file for images. Those that begin first come first; none lies inside another.
@@ -118,7 +115,7 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
 }
 
 /// As [`detect`], with the page size if it is known.
-pub(super) fn detect_in_pages(
+pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
     page_bytes: Option<u32>,
 ) -> Result<Vec<Found>, ImageError> {
@@ -134,7 +131,7 @@ pub(super) fn detect_in_pages(
 
 fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let mut found = ubi::find(store, hits, page_bytes)?;
+    let mut found = crate::format::ubi::detect::find(store, hits, page_bytes)?;
     for (offset, superblock) in &hits.superblocks {
         let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
         if !inside && is_possible(superblock) {
@@ -157,7 +154,7 @@ fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<V
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
+pub(crate) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
     let size = store.size_bytes();
     if size == 0 {
         return Ok(ImageError::Empty);

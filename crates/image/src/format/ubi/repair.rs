@@ -1,39 +1,29 @@
-//! A device written anew: device, volumes, what is in them.
+//! A UBI device written anew, with its volumes and what is in them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
-use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, LebId, Mapping, NewVolume, Ubi};
-use floatgate_stack::ubifs::{
-    Authenticate, Behaviour, Error, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs,
-    probe,
-};
-use floatgate_stack::{
-    BareVolume, FileStore, Store, StoreError, StoreFlash, StoreMode, Volume, VolumeGeometry,
-};
+use floatgate_stack::ubifs::Error;
+use floatgate_stack::{FileStore, Store, StoreError, StoreFlash, StoreMode, Volume};
 
-use super::super::ImageError;
-use super::super::check::{CheckReport, Origin, Outcome};
-use super::super::detect::{Content, Found};
-use super::super::extract::{Loss, show_name, show_path};
-use super::super::format::mapped::MappedVolume;
-use super::super::format::ubi::Device;
-use super::super::format::ubifs::check::{check_volume, has_filesystem};
-use super::super::open::Selection;
-use super::fill::{fill, time};
-use super::{Grown, Saved, scratch};
+use crate::ImageError;
+use crate::check::{CheckReport, Origin, Outcome};
+use crate::detect::{Content, Found};
+use crate::extract::show_name;
+use crate::format::mapped::MappedVolume;
+use crate::format::ubi::Device;
+use crate::format::ubifs::check::{check_volume, has_filesystem};
+use crate::format::ubifs::repair::Rebuilt;
+use crate::open::Selection;
 use crate::output::Output;
+use crate::repair::{Saved, scratch};
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
-
-/// LEBs beyond twice as many as there were that a filesystem may need when it is written anew: what it holds was there before, so
-/// that more than a second copy of it is not needed, but for heads and areas of a small one.
-const GROWTH_LEBS: u32 = 64;
 
 type Flash = StoreFlash<Roomy>;
 
@@ -45,7 +35,7 @@ type Salvaged = MappedVolume<Box<dyn Store>>;
 ///
 /// # Errors
 /// No room, failures of the files.
-pub(super) fn rebuild(
+pub(crate) fn rebuild(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
     found: &Found,
@@ -130,7 +120,7 @@ fn is_clean(
 }
 
 /// True when less than a PEB follows a device, as where a dump was cut off.
-pub(super) fn ends_file(store: &dyn Store, found: &Found) -> bool {
+pub(crate) fn ends_file(store: &dyn Store, found: &Found) -> bool {
     let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else { return false };
     found.offset + found.len + u64::from(shape.peb_bytes) > store.size_bytes()
 }
@@ -333,212 +323,4 @@ fn copy_lebs<V: Volume>(
         }
     }
     Ok(())
-}
-
-/// Writes a filesystem without UBI anew.
-///
-/// # Errors
-/// No room, failures of the files.
-pub(super) fn rebuild_bare(
-    source: Box<dyn Store>,
-    target: Box<dyn Store>,
-    found: &Found,
-    (leb_bytes, min_io_bytes): (u32, u32),
-    output: &Output,
-    saved: &mut Saved,
-) -> Result<(), ImageError> {
-    let window = Window::new(source, found.offset, found.len);
-    let volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
-    let old = volume.geometry();
-    let (mut rebuilt, _) = Rebuilt::new(volume, old.lebs, None, output, saved)?;
-    let is_last = found.offset + found.len >= target.size_bytes();
-    if rebuilt.lebs > old.lebs && !is_last {
-        let (pebs, offset) = (u64::from(rebuilt.lebs - old.lebs), found.offset + found.len);
-        return Err(ImageError::Occupied { pebs, offset });
-    }
-    let room = if is_last { u64::MAX } else { found.len };
-    let lebs = rebuilt.lebs.max(old.lebs);
-    let geometry = VolumeGeometry { read_only: false, lebs, ..old };
-    let mut target = BareVolume::new(Window::new(target, found.offset, room), geometry);
-    let mut data = vec![0; leb_bytes as usize];
-    for lnum in 0..lebs {
-        if lnum < rebuilt.lebs && rebuilt.volume.is_mapped(lnum).map_err(Error::from)? {
-            rebuilt.volume.read(lnum, 0, &mut data).map_err(Error::from)?;
-            target.change(lnum, &data).map_err(Error::from)?;
-        } else {
-            target.unmap(lnum).map_err(Error::from)?;
-        }
-    }
-    Ok(target.flush().map_err(Error::from)?)
-}
-
-/// A filesystem written anew with everything that can be saved, in a file of its own. The image ends behind its data.
-struct Rebuilt {
-    volume: BareVolume<FileStore>,
-    /// LEBs that the filesystem has.
-    lebs: u32,
-}
-
-impl Rebuilt {
-    /// Writes a filesystem anew, whose volume has `lebs` LEBs; `name` is that of the volume. The old volume comes back.
-    ///
-    /// Where it does not fit into as many LEBs as it could grow to, it is one that can grow further.
-    fn new<S: Store + 'static>(
-        volume: MappedVolume<S>,
-        lebs: u32,
-        name: Option<String>,
-        output: &Output,
-        saved: &mut Saved,
-    ) -> Result<(Self, MappedVolume<S>), ImageError> {
-        let nameless = volume.nameless();
-        let mut survey =
-            Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
-        lose_structures(&survey, saved);
-        let names = lost_names(&survey);
-        let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
-        let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
-        let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output);
-        let mut lebs_max = most;
-        let (rebuilt, filled) = loop {
-            let why = match fill(lebs_max) {
-                Err(ImageError::Ubifs(why @ (Error::NoSpace | Error::Superblock(_)))) => why,
-                rebuilt => break rebuilt?,
-            };
-            if lebs_max > most {
-                // The index and the LEB properties of a small filesystem can need more than those of a large one.
-                lebs_max += 1 + lebs_max / 64;
-            } else {
-                lebs_max = fill(growth(most))?.0.lebs.max(most + 1);
-            }
-            if lebs_max > growth(most) {
-                return Err(why.into());
-            }
-        };
-        saved.add_with_names(filled, names);
-        // Without UBI an image may end behind its data, in front of the end of its filesystem.
-        let in_filesystem = superblock.filter(|_| name.is_none()).map_or(0, |old| old.leb_count);
-        let lebs_before = lebs.max(in_filesystem);
-        if rebuilt.lebs > lebs_before {
-            saved.grown.push(Grown { volume: name, lebs_before, lebs: rebuilt.lebs });
-        }
-        Ok((rebuilt, survey.into_volume()))
-    }
-}
-
-/// LEBs of a filesystem that has room for all that one of `lebs` LEBs held.
-const fn growth(lebs: u32) -> u32 {
-    lebs.saturating_mul(2).saturating_add(GROWTH_LEBS)
-}
-
-/// Fills a new filesystem, which can grow to `most` LEBs.
-fn fill_new<S: Volume + 'static>(
-    survey: &mut Survey<S>,
-    old: Option<&Superblock>,
-    lebs: u32,
-    most: u32,
-    output: &Output,
-) -> Result<(Rebuilt, Saved), ImageError> {
-    let geometry = survey.volume().geometry();
-    // A hostile superblock can allow more than a host has memory for.
-    let room = most.min(lebs.saturating_mul(4).saturating_add(GROWTH_LEBS));
-    let geometry = VolumeGeometry { read_only: false, lebs: room, ..geometry };
-    let volume = || -> Result<_, ImageError> {
-        let file = scratch(output)?;
-        Ok(BareVolume::new(FileStore::new(file).map_err(ImageError::Store)?, geometry))
-    };
-    let root = survey.tree().files.get(&ROOT_INODE).and_then(|file| file.inode);
-    let mut attempt = Saved::default();
-    let options = format_options(old, most, root.as_ref());
-    let mut fs = match Ubifs::format(volume()?, &options, Behaviour::default()) {
-        Ok(fs) => fs,
-        // The volume is smaller than the one that the parameters were for.
-        Err(_) => {
-            attempt.lose("/", "parameters of the filesystem do not fit: they are the usual ones now");
-            let usual = format_options(None, most, root.as_ref());
-            Ubifs::format(volume()?, &usual, Behaviour::default()).map_err(|(error, _)| error)?
-        }
-    };
-    fill(survey, &mut fs, &mut attempt)?;
-    let mut volume = fs.unmount().map_err(|(error, _)| error)?;
-    let (superblock, _) = probe(&mut volume)?;
-    Ok((Rebuilt { volume, lebs: superblock.leb_count }, attempt))
-}
-
-/// Says which structures of a filesystem are lost.
-fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
-    if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
-        saved.lose("/", "the authentication: nothing vouches for the new filesystem");
-    }
-    if !survey.superblock().is_some_and(is_possible) {
-        let what = "the superblock: parameters of the filesystem are the usual ones now";
-        let index =
-            if survey.has_index() { "" } else { "; what only the index told may be missing or older" };
-        saved.lose("/", format!("{what}{index}"));
-    }
-    for problem in survey.problems().iter().filter(|problem| is_structural(problem)) {
-        let structure = problem.structure.name();
-        saved
-            .lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.told()));
-    }
-    saved.losses.extend(damaged_names(survey, Structure::XattrEntry));
-}
-
-/// The names of files that are damaged.
-fn lost_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
-    damaged_names(survey, Structure::Entry)
-}
-
-/// Names of files or attributes that are damaged, each at the directory or the file that it was in.
-fn damaged_names(survey: &Survey<dyn Volume>, structure: Structure) -> Vec<Loss> {
-    let is_one = |problem: &&Problem| problem.severity == Severity::Damaged && problem.structure == structure;
-    let loss = |problem: &Problem| {
-        let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
-        let path =
-            survey.tree().path(inode).map_or_else(|| format!("inode {inode}"), |path| show_path(&path));
-        Loss { path, what: format!("{}: {}", problem.structure.name(), problem.told()) }
-    };
-    survey.problems().iter().filter(is_one).map(loss).collect()
-}
-
-/// True when something is damaged that tells which nodes count.
-fn is_structural(problem: &Problem) -> bool {
-    let tells = [Structure::Master, Structure::Log, Structure::Journal, Structure::Index];
-    problem.severity == Severity::Damaged && tells.contains(&problem.structure)
-}
-
-/// True when a filesystem can have these parameters, on a volume as large as it can use.
-fn is_possible(superblock: &Superblock) -> bool {
-    superblock.grown(superblock.max_leb_count).check().is_ok()
-}
-
-/// Parameters of a filesystem like the one that was.
-fn format_options(superblock: Option<&Superblock>, most: u32, root: Option<&Inode>) -> FormatOptions {
-    let default = FormatOptions { max_lebs: Some(most), ..FormatOptions::default() };
-    let mut options = match superblock {
-        Some(old) => FormatOptions {
-            style: FormatStyle::Mkfs,
-            journal_bytes: Some(old.max_journal_bytes),
-            log_lebs: Some(old.log_lebs),
-            orphan_lebs: Some(old.orphan_lebs),
-            fanout: old.fanout,
-            key_hash: old.key_hash,
-            format_version: old.format_version.clamp(4, 5),
-            compression: old.compression,
-            reserved_bytes: Some(old.reserved_bytes),
-            reserved_uid: old.reserved_uid,
-            reserved_gid: old.reserved_gid,
-            time_granularity_ns: old.time_granularity_ns,
-            space_fixup: old.has(SuperblockFlags::SPACE_FIXUP),
-            uuid: old.uuid,
-            ..default
-        },
-        None => default,
-    };
-    options.deferred = true;
-    if let Some(root) = root {
-        options.root_mode = root.mode & 0o7777;
-        (options.root_uid, options.root_gid) = (root.uid, root.gid);
-        options.time = time(root.mtime_s, root.mtime_ns);
-    }
-    options
 }

@@ -10,9 +10,9 @@ use floatgate_stack::ubifs::{
     Authenticate, Behaviour, Error, File, MountOptions, Problem, Severity, Structure, Survey, Ubifs,
 };
 
-use super::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
-use super::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
 use crate::detect::Content;
+use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
+use crate::extract::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
 use crate::{Image, ImageError, Selection};
 
 /// The number of no inode: the directory of files whose names are lost.
@@ -393,7 +393,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         for (name, child) in tree.files.get(&inode).into_iter().flat_map(|file| &file.xattrs) {
             match tree.files.get(&child.inode).filter(|value| value.is_xattr()) {
                 Some(value) => xattrs.push((name.clone(), value.attached.clone())),
-                None => lost.push(format!("extended attribute {}", super::show_name(name))),
+                None => lost.push(format!("extended attribute {}", crate::extract::show_name(name))),
             }
         }
         (xattrs, lost)

@@ -6,8 +6,8 @@ use floatgate_media::ubi::{EC_MAGIC, EcHeader, LAYOUT_VOLUME, ReadFlips, VidHead
 use floatgate_stack::store::Store;
 
 use super::pages::{min_io_bytes, page_shape};
-use super::{Content, Found, Hits, UbiShape};
 use crate::ImageError;
+use crate::detect::{Content, Found, Hits, UbiShape};
 
 /// Smallest and largest eraseblock that is believed, bytes of pages.
 const PEB_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
@@ -53,7 +53,7 @@ struct Region {
 }
 
 /// The UBI devices of a file, in order. What looks like one within the LEBs of another is data of a file or a volume there.
-pub(super) fn find(
+pub(crate) fn find(
     store: &mut dyn Store,
     hits: &Hits,
     page_bytes: Option<u32>,

@@ -1,0 +1,242 @@
+//! A filesystem, for people and programs.
+
+use std::fmt;
+
+use floatgate_media::ubifs::Superblock;
+use floatgate_stack::Volume;
+use floatgate_stack::fs::Compression;
+use floatgate_stack::ubifs::{
+    Authenticate, Authentication, Behaviour, Inconsistency, MasterState, MountOptions, Ubifs, probe,
+};
+use serde::Serialize;
+
+use crate::info::size;
+use crate::words::count;
+
+/// A filesystem.
+#[derive(Clone, Debug, Serialize)]
+pub struct UbifsInfo {
+    /// Version of the format.
+    pub format: u32,
+    /// Smallest write, bytes.
+    pub min_io_bytes: u32,
+    /// Bytes of a LEB.
+    pub leb_bytes: u32,
+    /// LEBs it has.
+    pub lebs: u32,
+    /// LEBs it can grow to.
+    pub max_lebs: u32,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
+    /// LEBs of the log, the LPT and the orphan area.
+    pub area_lebs: [u32; 3],
+    /// Most children of an index node.
+    pub fanout: u32,
+    /// Compression of new files.
+    pub compression: &'static str,
+    /// Names carry a second hash.
+    pub double_hash: bool,
+    /// Some files are encrypted.
+    pub encrypted: bool,
+    /// Nodes are authenticated.
+    pub authenticated: bool,
+    /// Authentication of the filesystem, if it has one.
+    pub authentication: Option<AuthenticationInfo>,
+    /// UUID of the filesystem.
+    pub uuid: String,
+    /// Number of the last commit.
+    pub commit: Option<u64>,
+    /// It was not unmounted: reading it replays the journal.
+    pub needs_recovery: Option<bool>,
+}
+
+/// The authentication of a filesystem.
+#[derive(Clone, Debug, Serialize)]
+pub struct AuthenticationInfo {
+    /// The hash function.
+    pub algorithm: String,
+    /// The superblock is signed; without a signature it has an HMAC, which a key verifies.
+    pub signed: bool,
+    /// True when everything is authentic, as far as hashes tell without a key; `None` if that was not looked at.
+    pub verified: Option<bool>,
+    /// It was verified by the key, and not by hashes only.
+    pub by_key: bool,
+    /// Nodes at the end of the journal that power was cut from before anything authenticated them: they do not count.
+    pub dropped_nodes: Option<u32>,
+    /// The first thing that is not authentic.
+    pub problem: Option<String>,
+}
+
+/// The filesystem on a volume, and the volume back.
+pub(crate) fn ubifs_info<V: Volume + 'static>(
+    mut volume: V,
+    authenticate: &Authenticate,
+) -> (Option<UbifsInfo>, V) {
+    let Ok((superblock, master)) = probe(&mut volume) else { return (None, volume) };
+    let mut info = UbifsInfo::new(&superblock, master);
+    if let Some(authentication) = &mut info.authentication
+        && *authenticate != Authenticate::No
+    {
+        volume = authentication.verify(volume, authenticate);
+    }
+    (Some(info), volume)
+}
+
+impl AuthenticationInfo {
+    fn new(superblock: &Superblock) -> Option<Self> {
+        let known = Authentication::of(superblock)?;
+        Some(Self {
+            algorithm: known.algorithm.name().unwrap_or("an unknown hash function").to_owned(),
+            signed: known.is_signed,
+            verified: None,
+            by_key: false,
+            dropped_nodes: None,
+            problem: None,
+        })
+    }
+
+    /// Reads everything there is, and gives the volume back.
+    fn verify<V: Volume + 'static>(&mut self, volume: V, authenticate: &Authenticate) -> V {
+        let options = MountOptions {
+            read_only: true,
+            recover: true,
+            authenticate: authenticate.clone(),
+            ..MountOptions::default()
+        };
+        let (outcome, volume) = match Ubifs::mount(volume, &options, Behaviour::default()) {
+            Ok(mut fs) => (read_all(&mut fs), fs.abandon()),
+            Err((error, volume)) => (Err(error.to_string()), volume),
+        };
+        self.by_key = matches!(authenticate, Authenticate::Key(_));
+        self.verified = Some(outcome.is_ok());
+        match outcome {
+            Ok(dropped) => self.dropped_nodes = Some(dropped),
+            Err(problem) => self.problem = Some(problem),
+        }
+        volume
+    }
+}
+
+/// Reads all nodes of a filesystem, and returns how many the journal has that do not count; or the first error.
+pub(crate) fn read_all(fs: &mut Ubifs<dyn Volume>) -> Result<u32, String> {
+    let found = fs.check().map_err(|error| error.to_string())?;
+    let damaged = found.into_iter().find_map(|found| match found {
+        Inconsistency::Node { error, .. } => Some(error.to_string()),
+        _ => None,
+    });
+    match damaged {
+        Some(problem) => Err(problem),
+        None => Ok(fs.authentication().map_or(0, |found| found.dropped_nodes)),
+    }
+}
+
+impl fmt::Display for AuthenticationInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.signed { "signed, with hashes by" } else { "authenticated with" };
+        write!(f, "{how} {}, ", self.algorithm)?;
+        match (self.verified, &self.problem) {
+            (Some(true), _) if self.by_key => write!(f, "verified")?,
+            (Some(true), _) => {
+                write!(f, "hashes verified, but not by a key: damage would show, forgery would not")?
+            }
+            (_, Some(problem)) => write!(f, "NOT VERIFIED: {problem}")?,
+            _ => write!(f, "not verified")?,
+        }
+        match self.dropped_nodes {
+            Some(nodes @ 1..) => {
+                write!(
+                    f,
+                    "; {} left out that a power cut left without authentication",
+                    count(nodes.into(), "node")
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl UbifsInfo {
+    fn new(superblock: &Superblock, master: Option<MasterState>) -> Self {
+        use floatgate_media::ubifs::SuperblockFlags as Flags;
+        Self {
+            format: superblock.format_version,
+            min_io_bytes: superblock.min_io_bytes,
+            leb_bytes: superblock.leb_bytes,
+            lebs: superblock.leb_count,
+            max_lebs: superblock.max_leb_count,
+            journal_bytes: superblock.max_journal_bytes,
+            area_lebs: [superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs],
+            fanout: superblock.fanout,
+            compression: compression_name(superblock.compression),
+            double_hash: superblock.has(Flags::DOUBLE_HASH),
+            encrypted: superblock.has(Flags::ENCRYPTION),
+            authenticated: superblock.has(Flags::AUTHENTICATION),
+            authentication: AuthenticationInfo::new(superblock),
+            uuid: uuid(&superblock.uuid),
+            commit: master.map(|master| master.commit),
+            needs_recovery: master.map(|master| master.dirty),
+        }
+    }
+}
+
+/// The name that mkfs.ubifs has for a compression.
+pub fn compression_name(compression: Compression) -> &'static str {
+    match compression {
+        Compression::None => "none",
+        Compression::Lzo => "lzo",
+        Compression::Zlib => "zlib",
+        Compression::Zstd => "zstd",
+        Compression::Other(_) => "unknown",
+    }
+}
+
+pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+impl UbifsInfo {
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        let state = match self.needs_recovery {
+            Some(true) => "was not unmounted: its journal is replayed when it is read",
+            Some(false) => "clean",
+            None => "its master node cannot be read",
+        };
+        writeln!(
+            f,
+            "{indent}UBIFS format {}, {} of {} bytes, at most {}, {}; {state}",
+            self.format,
+            count(self.lebs.into(), "LEB"),
+            self.leb_bytes,
+            self.max_lebs,
+            self.compression
+        )?;
+        let [log, lpt, orphans] = self.area_lebs;
+        let journal = size(self.journal_bytes);
+        write!(
+            f,
+            "{indent}journal {journal}, log {}, LPT {lpt}, orphans {orphans}, fanout {}",
+            count(log.into(), "LEB"),
+            self.fanout
+        )?;
+        let features = [(self.double_hash, "double hash"), (self.encrypted, "encrypted")];
+        for (_, feature) in features.into_iter().filter(|(has, _)| *has) {
+            write!(f, ", {feature}")?;
+        }
+        if let Some(authentication) = &self.authentication {
+            write!(f, "\n{indent}{authentication}")?;
+        }
+        writeln!(f, "\n{indent}UUID {}", self.uuid)
+    }
+
+    /// The command that makes such a filesystem.
+    pub(crate) fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str, file: &str) -> fmt::Result {
+        let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
+        let [log, _, orphans] = self.area_lebs;
+        let (j, fanout) = (self.journal_bytes, self.fanout);
+        writeln!(
+            f,
+            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout} -r DIRECTORY -o {file}"
+        )
+    }
+}
