@@ -13,7 +13,7 @@ use floatgate_lab::corner::Corner;
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
 use floatgate_lab::rig::{self, Rig, RigOptions};
 use floatgate_lab::speed::SpeedOptions;
-use floatgate_lab::{papers, run};
+use floatgate_lab::{papers, speed_run};
 use floatgate_mtd::{Instant, Mtd};
 
 /// The allocator of the `floatgate` command.
@@ -144,7 +144,8 @@ fn sweep_of_1000_combinations() -> usize {
     let combinations = sweep(&library, &axes).unwrap();
     let tests = SpeedOptions::default();
     let rows =
-        run::sweep(&library, &setup, (&[], Corner::Typical), options, &tests, &combinations, false).unwrap();
+        speed_run::sweep(&library, &setup, (&[], Corner::Typical), options, &tests, &combinations, false)
+            .unwrap();
     rows.into_iter().filter(|row| row.is_ok()).count()
 }
 

@@ -1,12 +1,12 @@
 //! Flash with any contents is attached, read and written.
 #![no_main]
 
-use floatgate_image::trial;
+use floatgate_image::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    trial::attach(bytes);
+    fuzzing::attach(bytes);
     let mut mended = bytes.to_vec();
-    trial::mend(mended.get_mut(1..).unwrap_or(&mut []));
-    trial::attach(&mended);
+    fuzzing::mend(mended.get_mut(1..).unwrap_or(&mut []));
+    fuzzing::attach(&mended);
 });

@@ -1,12 +1,12 @@
 //! A file with any contents is searched for images, which are described and extracted.
 #![no_main]
 
-use floatgate_image::trial;
+use floatgate_image::fuzzing;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    trial::image(bytes);
+    fuzzing::image(bytes);
     let mut mended = bytes.to_vec();
-    trial::mend(&mut mended);
-    trial::image(&mended);
+    fuzzing::mend(&mut mended);
+    fuzzing::image(&mended);
 });

@@ -1,5 +1,6 @@
 //! What the subcommands share: options, failures, files.
 
+use crate::help::Help;
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_image::output::{Output, OutputError, is_stdout, reader_left};

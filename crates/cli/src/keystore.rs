@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let named = setup.open()?;
     let config = named.config()?;
     let both = Both {
-        title: floatgate_lab::run::title(&config),
+        title: floatgate_lab::speed_run::title(&config),
         chip: format!("{} {}", config.part().maker, config.part().name).trim().to_owned(),
         with_delays: keystore::on(&config, Driver::WithDelays, args.seed)?,
         without_delays: keystore::on(&config, Driver::WithoutDelays, args.seed)?,

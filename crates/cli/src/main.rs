@@ -7,6 +7,7 @@ mod common;
 mod completions;
 mod ecc;
 mod endurance;
+mod help;
 mod image;
 mod keystore;
 mod otp;

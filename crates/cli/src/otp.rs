@@ -1,6 +1,7 @@
 //! `floatgate otp`.
 
 use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_image::output::Output;

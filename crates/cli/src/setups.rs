@@ -99,7 +99,7 @@ fn list(library: &Library, format: ReportFormat) -> Outcome {
         let config = library.resolve(&library.setup(name)?, &[])?;
         rows.push(Row {
             name: name.to_owned(),
-            title: floatgate_lab::run::title(&config),
+            title: floatgate_lab::speed_run::title(&config),
             chip: config.part().name.clone(),
             kind: config.part().kind.clone(),
         });

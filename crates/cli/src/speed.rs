@@ -4,8 +4,8 @@ use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::plot::{self, BarRow};
-use floatgate_lab::run::{self, Advice, SpeedRun, explain};
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
+use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
 use floatgate_mtd::{Nanos, Phase};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -111,13 +111,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return crate::sweep::run(args);
     }
     let named = args.setup.open()?;
-    let run =
-        run::measure_with_advice(&named.library, &named.setup, &named.sets, named.options, &args.tests())?;
+    let run = speed_run::measure_with_advice(
+        &named.library,
+        &named.setup,
+        &named.sets,
+        named.options,
+        &args.tests(),
+    )?;
     if let Some(path) = &args.plot {
         draw(path, &run)?;
     }
     let tests = args.tests();
-    let basis = named.basis(|config| run::times_of_a_block(&named.library, config, named.options, &tests))?;
+    let basis =
+        named.basis(|config| speed_run::times_of_a_block(&named.library, config, named.options, &tests))?;
     if args.format.csv {
         return args.format.finish(&lines(&run), "", String::new);
     }

@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 use floatgate_lab::certainty::Certainty;
 use floatgate_lab::config::{Combination, sweep};
 use floatgate_lab::plot;
-use floatgate_lab::run::{self, SpeedRun, Swept};
 use floatgate_lab::speed::{Latency, Measured};
+use floatgate_lab::speed_run::{self, SpeedRun, Swept};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             format!("sort by {names}"),
         ));
     }
-    let outcomes = run::sweep(
+    let outcomes = speed_run::sweep(
         &named.library,
         &named.setup,
         (&named.own_sets, named.corner),
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         args.keep_going,
     )
     .map_err(|error| {
-        let others = run::refuses_a_value(&error) && !args.keep_going && combinations.len() > 1;
+        let others = speed_run::refuses_a_value(&error) && !args.keep_going && combinations.len() > 1;
         let failure = Failure::from(error);
         if others { failure.and("--keep-going measures the other combinations") } else { failure }
     })?;

@@ -3,8 +3,8 @@
 use crate::common::{self, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
-use floatgate_lab::operation::{self, Operation, Traced};
 use floatgate_lab::plot;
+use floatgate_lab::trace::{self, Operation, Traced};
 use floatgate_mtd::Nanos;
 use std::path::PathBuf;
 
@@ -37,14 +37,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let wanted = Operation::ALL.into_iter().find(|(name, _)| *name == args.operation);
     let operation = wanted.map_or(Operation::ReadPage, |(_, operation)| operation);
     let named = args.setup.open()?;
-    let traced = operation::trace(&named.library, &named.config()?, named.options, operation)?;
+    let traced = trace::trace(&named.library, &named.config()?, named.options, operation)?;
     if let Some(path) = &args.plot {
         let subtitle = format!("{}: {}", traced.chip, traced.link.read);
         let title = format!("{} on {}", traced.operation, traced.title);
         common::write_picture(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
     }
     let basis = named.basis(|config| {
-        let traced = operation::trace(&named.library, config, named.options, operation).ok()?;
+        let traced = trace::trace(&named.library, config, named.options, operation).ok()?;
         Some(traced.ns)
     })?;
     let answer = Grounded { answer: &traced, basis };

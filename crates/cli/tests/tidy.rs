@@ -189,3 +189,38 @@ fn every_help_text_has_examples() {
     }
     assert!(checked > 30, "only {checked} help texts were found");
 }
+
+/// Files below `cli` that write command lines: the names of texts in errors, and the commands of published tables.
+const WRITES_COMMANDS: [&str; 3] =
+    ["lab/src/config/set.rs", "lab/src/config/sweep.rs", "lab/src/papers/job.rs"];
+
+/// True for a line of code with an option of the command line in it.
+fn names_an_option(line: &str) -> bool {
+    let code = line.trim_start();
+    let is_option = |at: usize| {
+        let (before, after) = (&code[..at], &code[at + 2..]);
+        let begins = !before.ends_with(|c: char| c == '-' || c == '!' || c.is_alphanumeric());
+        begins && after.starts_with(|c: char| c.is_ascii_lowercase())
+    };
+    !code.starts_with("//")
+        && !code.starts_with("#[")
+        && code.match_indices("--").any(|(at, _)| is_option(at))
+}
+
+/// The other crates are libraries too: what their errors advise is put into options of a command by `cli`.
+#[test]
+fn options_of_the_command_line_are_named_in_cli_only() {
+    let mut wrong = Vec::new();
+    for name in CRATES.into_iter().filter(|&name| name != "cli") {
+        for path in files(&crates().join(name).join("src"), "rs") {
+            let shown = path.display().to_string();
+            let is_test =
+                shown.contains("/tests") || WRITES_COMMANDS.iter().any(|file| shown.ends_with(file));
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            let lines = (1..).zip(code.lines()).filter(|(_, line)| !is_test && names_an_option(line));
+            wrong.extend(lines.map(|(number, line)| format!("{shown}:{number}: {}", line.trim())));
+        }
+    }
+    assert!(wrong.is_empty(), "options below cli:\n{}", wrong.join("\n"));
+}

@@ -1,6 +1,5 @@
 //! Why an image cannot be worked with.
 
-use floatgate_media::{MediaError, Reason};
 use floatgate_stack::{StoreError, fs, ubi, ubifs};
 
 use crate::ecc::EccError;
@@ -9,7 +8,6 @@ use crate::words::count;
 
 /// Reason for which an image cannot be worked with.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ImageError {
     /// The file cannot be opened.
     #[error("{0}")]
@@ -124,90 +122,5 @@ fn no_filesystem(volumes: &[(String, &'static str)]) -> String {
     match all.as_slice() {
         [only] => format!("the volume holds no UBIFS: {only}"),
         all => format!("no volume holds a UBIFS: {}", all.join(", ")),
-    }
-}
-
-impl ImageError {
-    /// Advice to the user.
-    pub fn help(&self) -> String {
-        let text = match self {
-            Self::File(_) | Self::Store(_) => {
-                "name a file that can be read, and written if it is to be changed"
-            }
-            Self::Output(error) => error.help(),
-            Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",
-            Self::HostFull(_) => {
-                "the image is unchanged: make room on the disk, or put the image where there is more"
-            }
-            Self::Write(_) => "nothing more can be written to the output",
-            Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
-            Self::Nothing => {
-                "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
-            }
-            Self::Empty => "name a file with an image or a dump in it",
-            Self::Blank(0xFF) => "this is erased flash: take a dump of another partition",
-            Self::Blank(_) => "this is no flash: take the dump again",
-            Self::Impossible { .. } => {
-                "take the dump again, whole; `floatgate image dump --at` shows the header"
-            }
-            Self::Several(_) | Self::NotThere(_) => {
-                "`floatgate image info` lists them; choose one with --offset"
-            }
-            Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
-                "the image is cut off, or made for a larger flash; `floatgate image check` says more"
-            }
-            Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume, by name or number",
-            Self::Ubifs(ubifs::Error::NeedsRecovery) => {
-                "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
-            }
-            Self::Ubifs(ubifs::Error::WrongAuthKey) => {
-                "--auth-key takes the bytes of the key as they were given to the kernel's keyring, without a newline that an editor adds"
-            }
-            Self::Ubifs(ubifs::Error::NotAuthenticated) => "leave --auth-key and --auth-hashes out",
-            Self::Ubifs(ubifs::Error::SignedSuperblock) => {
-                "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
-            }
-            Self::Filesystem(fs::Error::NotFound) => "`floatgate image ls` lists what is there",
-            // Linux refuses these only when it mounts for writing.
-            Self::Ubifs(ubifs::Error::Node {
-                lnum: 0,
-                source: MediaError { reason: Reason::OutOfRange { field: "LEBs", .. }, .. },
-                ..
-            }) => {
-                "the filesystem has too few LEBs to be written to: `floatgate image put --lebs N` gives it more"
-            }
-            Self::Ubifs(ubifs::Error::Node {
-                lnum: 0,
-                source: MediaError { reason: Reason::OutOfRange { field: "journal size", .. }, .. },
-                ..
-            }) => {
-                "the journal does not fit the LEBs that the filesystem has: `floatgate image put --lebs N` gives it more, `mkfs.ubifs -j` another journal"
-            }
-            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) | Self::Filesystem(_) => {
-                "`floatgate image check` says what is wrong"
-            }
-            Self::NoFilesystem(volumes) => {
-                let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
-                return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
-            }
-            Self::OtherFormat("squashfs") => "`unsquashfs` extracts it",
-            Self::OtherFormat(_) => "name a file with a UBI or UBIFS image in it",
-            Self::Ecc(error) => return error.help().to_owned(),
-            Self::Truncated(_) => {
-                "`floatgate image extract` saves what is there; only a whole image can be changed"
-            }
-            Self::Occupied { .. } => "give the device a file of its own, or one where more room follows it",
-            Self::NotRepaired => {
-                "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
-            }
-            Self::Locked => "wait until the other floatgate has ended, or unmount the image",
-            Self::OobReadOnly => {
-                "`floatgate ecc check` finds out more; make an image without OOB with `floatgate ecc decode`, and change that"
-            }
-            Self::OobDamaged(_) => {
-                "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"
-            }
-        };
-        text.to_owned()
     }
 }

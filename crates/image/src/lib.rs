@@ -55,6 +55,7 @@ pub mod edit;
 mod error;
 pub mod extract;
 mod format;
+pub mod fuzzing;
 pub mod info;
 mod lock;
 #[cfg(feature = "mount")]
@@ -67,7 +68,6 @@ pub mod raw;
 pub mod repair;
 #[cfg(test)]
 mod tests;
-pub mod trial;
 pub mod ubinize;
 pub mod walk;
 pub mod words;

@@ -25,7 +25,6 @@ static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Reason why an output cannot be written. The file of that name is as it was.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum OutputError {
     /// Output and input are the same file.
     #[error("{} would be written over {}", .output.display(), .input.display())]
@@ -76,24 +75,6 @@ fn shown(path: &Path) -> String {
 }
 
 impl OutputError {
-    /// Advice to the user.
-    pub fn help(&self) -> &'static str {
-        match self {
-            Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => "name another file for the output",
-            Self::InUse(_) => {
-                "wait until it has ended, unmount the image, or name another file for the output"
-            }
-            Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
-            Self::NoStream => "name a file; ./- is one with that name",
-            Self::Terminal => "name a file, or pipe the output into a command",
-            Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
-                "the disk is full: a file that had this name before is unchanged; name a place with more room"
-            }
-            Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
-            Self::Host { .. } => "name a file in a folder that you can write to",
-        }
-    }
-
     fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |error| Self::Host { path, error }

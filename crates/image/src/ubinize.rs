@@ -43,7 +43,6 @@ pub struct VolumeSource {
 
 /// Reason for which volumes make no image.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum UbinizeError {
     /// The ini file says what cannot be.
     #[error("{}:{line}: {what}", .path.display())]
@@ -74,20 +73,6 @@ pub enum UbinizeError {
     /// The image cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-impl UbinizeError {
-    /// Advice to the user.
-    #[must_use]
-    pub const fn help(&self) -> &'static str {
-        match self {
-            Self::Ini { .. } | Self::Volume { .. } => {
-                "each volume is a section: [name], mode=ubi, image=FILE, vol_id=0, vol_type=dynamic, vol_name=rootfs, vol_size=16MiB"
-            }
-            Self::Read { .. } => "paths of images count from the folder of the ini file",
-            Self::Store(_) => "name a place with room with -o",
-        }
-    }
 }
 
 /// Fields that all headers of an image share.

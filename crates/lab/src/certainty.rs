@@ -100,8 +100,8 @@ fn changed(node: &Node) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::{Operation, trace};
     use crate::rig::RigOptions;
+    use crate::trace::{Operation, trace};
 
     fn least(setup: &str, sets: &[&str], operation: Operation) -> Certainty {
         let library = Library::built_in();

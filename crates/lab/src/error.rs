@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// Something asked for does not exist or makes no sense.
     #[error("{message}")]
-    Asked {
+    Request {
         /// Description of the fault.
         message: String,
         /// Advice.
@@ -61,7 +61,7 @@ impl Error {
 
     /// Something asked for makes no sense.
     pub fn asked(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Asked { message: message.into(), help: help.into() }
+        Self::Request { message: message.into(), help: help.into() }
     }
 
     /// Says what met it.
@@ -75,13 +75,13 @@ impl Error {
         match self {
             Self::Config(error) => error.advice().or_else(|| example_of(error)),
             Self::Within { error, .. } => error.help(),
-            Self::Probe { .. } => {
-                Some("change the bus, controller or chip with --set, or see `floatgate setups`".to_owned())
-            }
+            Self::Probe { .. } => Some(
+                "set another bus, controller or chip (`chip=NAME`), or see `floatgate setups`".to_owned(),
+            ),
             Self::Flash { .. } => {
-                Some("--seed and --set change the chip; -b and -c choose other blocks".to_owned())
+                Some("take another seed, set another chip (`chip=NAME`), or choose other blocks".to_owned())
             }
-            Self::Asked { help, .. } => Some(help.clone()),
+            Self::Request { help, .. } => Some(help.clone()),
         }
     }
 
@@ -101,7 +101,7 @@ fn example_of(error: &ConfigError) -> Option<String> {
         return None;
     }
     let help = match error.report().path.split('.').next() {
-        Some("chip") => "`floatgate parts NAME --toml` prints a part that has it",
+        Some("chip") => "`floatgate parts NAME` tells which parts have it",
         Some("paper" | "table" | "fit" | "prediction") => {
             "the files in papers/ of floatgate's sources have it"
         }

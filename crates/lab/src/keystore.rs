@@ -167,7 +167,7 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
     let kind = config.chip_kind()?;
     if kind != ChipKind::SpiNor {
         let error = config.wrong("chip", format!("the keystore test needs a SPI NOR, and this is {kind}"));
-        return Err(error.help("`floatgate parts --kind spi-nor` lists them").into());
+        return Err(error.help("name a part of kind `spi-nor`: `floatgate parts` lists them").into());
     }
     if config.tree().get("firmware").is_none() {
         let error = config.wrong("", "the keystore test needs a [firmware] table, and this setup has none");

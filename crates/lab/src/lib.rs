@@ -2,11 +2,11 @@
 //!
 //! - [`advise`]: which ECC a chip needs.
 //! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
-//! - [`run`]: `speed` on a named setup, with advice on what would be faster.
+//! - [`speed_run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
-//! - [`operation`]: one operation, recorded.
+//! - [`trace`]: one operation, recorded.
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
 //! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
@@ -19,7 +19,7 @@
 //! ```
 //! use floatgate_lab::config::{Library, Override};
 //! use floatgate_lab::rig::RigOptions;
-//! use floatgate_lab::run::measure;
+//! use floatgate_lab::speed_run::measure;
 //! use floatgate_lab::speed::SpeedOptions;
 //!
 //! let library = Library::built_in();
@@ -41,7 +41,6 @@ pub mod error;
 pub mod fs_speed;
 pub mod keystore;
 pub mod machine;
-pub mod operation;
 pub mod otp;
 pub mod papers;
 pub mod part_sizes;
@@ -49,7 +48,8 @@ pub mod partition;
 pub mod plot;
 pub mod powercut;
 pub mod rig;
-pub mod run;
 pub mod speed;
+pub mod speed_run;
+pub mod trace;
 
 pub use error::Error;

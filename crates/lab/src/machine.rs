@@ -274,11 +274,11 @@ pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device
 }
 
 /// Advice where eraseblocks are too small.
-const TOO_SMALL: &str = "on SPI NOR add --set driver.erase_bytes=64KiB: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
+const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
 
 /// Advice where there can be no filesystem for another reason.
 const OTHER_FLASH: &str =
-    "choose another chip with --set chip=NAME, a larger partition, or on MLC --set partition.slc=true";
+    "set another chip (`chip=NAME`), a larger partition, or on MLC `partition.slc=true`";
 
 /// A failure of the filesystem while something was done.
 pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {

@@ -137,7 +137,7 @@ impl Device {
         if AREAS.into_iter().all(|(_, area)| device.rig.device.otp_regions(area) == 0) {
             return Err(Error::asked(
                 format!("{} has no OTP area, or none that its driver can use", device.rig.chip),
-                "choose another chip with --set chip=NAME",
+                "set another chip: `chip=NAME`",
             ));
         }
         for (number, step) in (1..).zip(steps) {

@@ -23,7 +23,7 @@ pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashS
                 name.as_ref().display(),
                 chip.kind()
             ),
-            "give the sizes: --page-size 1 --peb-size 64KiB",
+            "give the sizes instead of a part: pages of 1 byte, PEBs of 64 KiB",
         ));
     };
     let shape = FlashShape::of_nand(facts.page_bytes, facts.pages_per_block, facts.blocks);
@@ -48,7 +48,7 @@ pub fn in_slc_mode(
                 "{} is no MLC NAND whose pairing scheme is known: there is no slc-mode",
                 name.as_ref().display()
             ),
-            "leave --slc out, or take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
+            "take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
         ));
     }
     Ok(FlashShape { peb_bytes: shape.peb_bytes / 2, ..shape })
@@ -88,7 +88,7 @@ pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::E
     let Some(facts) = chip.facts().nand else {
         return Err(crate::Error::asked(
             format!("{name} is a {}: it has no pages with OOB", chip.kind()),
-            "name a NAND: `floatgate parts --kind raw-nand` or `--kind spi-nand` lists them",
+            "name a chip of kind `raw-nand` or `spi-nand`: `floatgate parts` lists them",
         ));
     };
     let geometry = PageGeometry {
@@ -99,6 +99,8 @@ pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::E
         marker: Marker { byte: facts.marker.byte, pages: facts.marker.pages },
     };
     let checked = geometry.checked();
-    let geometry = checked.map_err(|error| crate::Error::asked(format!("{name}: {error}"), error.help()))?;
+    let geometry = checked.map_err(|error| {
+        crate::Error::asked(format!("{name}: {error}"), "correct the sizes in the part's [chip.geometry]")
+    })?;
     Ok(DumpPart { geometry, requires: (facts.ecc.strength, facts.ecc.step_bytes) })
 }

@@ -134,7 +134,7 @@ fn check_bad_blocks(config: &Config, chip: &ChipSpec, wanted: u32) -> Result<(),
     } else {
         format!("{name} is a NOR: it has no bad blocks")
     };
-    let help = "lower --bad-blocks, or raise chip.geometry.max_bad_blocks_per_lun";
+    let help = "ask for fewer bad blocks, or raise `chip.geometry.max_bad_blocks_per_lun`";
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
 }
 
@@ -172,7 +172,9 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
     }
     let message =
         format!("this setup's controller drives {drives} chips, and {} is a {} chip", part.name, part.kind);
-    Err(config.wrong("controller", message).help("name a controller of the right kind too: --set controller=NAME, or take another setup (`floatgate setups`)"))
+    Err(config
+        .wrong("controller", message)
+        .help("set a controller of the right kind too (`controller=NAME`), or take another setup (`floatgate setups`)"))
 }
 
 /// What drivers know of chips beyond what these say: the specifications of all parts of a library.
@@ -291,7 +293,7 @@ fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigE
     let given = ecc.encode_ns_per_kb.is_some() || ecc.decode_ns_per_kb.is_some();
     if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && !given {
         let message = "the software engine takes CPU time, and this setup does not say how fast its CPU is";
-        let help = "add --set host.instruction_ps=N or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base";
+        let help = "set `host.instruction_ps=N`, or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base";
         return Err(config.wrong("ecc.engine", message).help(help));
     }
     Ok(ecc)

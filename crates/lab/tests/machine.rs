@@ -8,10 +8,10 @@
 
 use floatgate_lab::config::{Library, Override, Source};
 use floatgate_lab::machine::FilesystemKind;
-use floatgate_lab::operation::{self, Operation};
 use floatgate_lab::rig::{self, RigOptions};
-use floatgate_lab::run::measure;
 use floatgate_lab::speed::SpeedOptions;
+use floatgate_lab::speed_run::measure;
+use floatgate_lab::trace::{self, Operation};
 use std::collections::BTreeMap;
 
 const SETUP: &str = "imx6-mx30lf2g18ac";
@@ -82,7 +82,7 @@ fn every_file_operation_is_traced() {
     let config = library.resolve(&library.setup(SETUP).unwrap(), &[]).unwrap();
     for (name, operation) in Operation::ALL {
         if let Operation::File(_) = operation {
-            let traced = operation::trace(&library, &config, RigOptions::default(), operation).unwrap();
+            let traced = trace::trace(&library, &config, RigOptions::default(), operation).unwrap();
             let end = traced.spans.iter().map(|span| span.end.as_ns()).max().unwrap();
             assert!(traced.ns > 0 && end <= traced.ns, "{name}: {end} of {}", traced.ns);
             assert_eq!(traced.breakdown_ns.total().as_ns(), traced.ns, "{name}");

@@ -12,9 +12,9 @@ use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
 use floatgate_device::{Resource, Span};
 use floatgate_lab::config::Kind;
 use floatgate_lab::corner::Corner;
-use floatgate_lab::operation::{Operation, Traced, trace};
 use floatgate_lab::papers;
 use floatgate_lab::rig::{Rig, RigOptions};
+use floatgate_lab::trace::{Operation, Traced, trace};
 use floatgate_mtd::{FlashKind, Mtd, OtpArea, Phase};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -441,7 +441,7 @@ fn every_setup_works_in_its_slowest_corner() {
         let setup = library().setup(name).unwrap();
         let (sets, slowest) = Corner::Slowest.over(library(), &setup, &[]).unwrap();
         let config = library().resolve(&setup, &sets).unwrap();
-        let run = floatgate_lab::run::measure(library(), &config, TIMING_ONLY, &tests);
+        let run = floatgate_lab::speed_run::measure(library(), &config, TIMING_ONLY, &tests);
         assert!(run.is_ok() && !slowest.unwrap().sets.is_empty(), "{name}: {}", run.err().unwrap());
     }
 }
@@ -451,7 +451,8 @@ fn every_setup_works_in_its_slowest_corner() {
 fn advice_names_clocks_that_exist() {
     let (library, setup) = (library(), library().setup("ma35d1-w25n02jw").unwrap());
     let tests = floatgate_lab::speed::SpeedOptions { blocks: 1, ..Default::default() };
-    let run = floatgate_lab::run::measure_with_advice(library, &setup, &[], TIMING_ONLY, &tests).unwrap();
+    let run =
+        floatgate_lab::speed_run::measure_with_advice(library, &setup, &[], TIMING_ONLY, &tests).unwrap();
     let sets: Vec<String> = run.advice.into_iter().filter_map(|a| a.next).map(|next| next.set).collect();
     let clocks: Vec<u64> =
         sets.iter().filter_map(|set| set.strip_prefix("bus.clock_hz=")?.parse().ok()).collect();

@@ -20,8 +20,8 @@ use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiPro
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandSpec};
 use floatgate_lab::config::Config;
 use floatgate_lab::rig::{Device, RigOptions, wire};
-use floatgate_lab::run;
 use floatgate_lab::speed::{self, SpeedOptions, Test};
+use floatgate_lab::speed_run;
 use floatgate_mtd::{ErrorKind, Instant, Mtd, OtpArea, Partition};
 use std::sync::Arc;
 
@@ -296,7 +296,7 @@ fn block_read(setup: &str, chip: &str, cells: [&str; 3]) -> (u64, u64) {
     let sets: Vec<&str> = cells.into_iter().chain([chip.as_str()]).collect();
     let options = SpeedOptions { blocks: 2, ..SpeedOptions::default() };
     let report =
-        run::measure(library(), &config(setup, &sets), RigOptions::default(), &options).unwrap().report;
+        speed_run::measure(library(), &config(setup, &sets), RigOptions::default(), &options).unwrap().report;
     let test = report.tests.iter().find(|test| test.name == "eraseblock read").unwrap();
     (test.corrected.retries, test.ns)
 }

@@ -7,7 +7,7 @@ mod common;
 use common::mangle;
 use floatgate_media::Reason;
 use floatgate_media::ubifs::lpt::{
-    Geometry, Kind, LebProperties, LebSpace, Lsave, Ltab, Nnode, Parameters, Place, Pnode, nnode_number,
+    Geometry, Kind, LebProperties, LebSpace, Lsave, Ltab, Nnode, NodePos, Parameters, Pnode, nnode_number,
 };
 use floatgate_media::ubifs::{Frame, Limits, Master, Node, Superblock};
 use proptest::prelude::*;
@@ -93,12 +93,12 @@ fn pnodes_of_mkfs() {
 #[test]
 fn nnodes_of_mkfs() {
     let node = Nnode::parse(sample!("small_nnode"), &small()).unwrap();
-    assert_eq!(node.children, [Some(Place { lnum: 7, offset: 14 }), None, None, None]);
+    assert_eq!(node.children, [Some(NodePos { lnum: 7, offset: 14 }), None, None, None]);
     assert_eq!(node.check(&small(), 2, 1), Ok(()));
     reemits(sample!("small_nnode"), |out| node.emit(&small(), out).unwrap());
     let node = Nnode::parse(sample!("big_nnode"), &big()).unwrap();
     assert_eq!((node.check(&big(), 6, 1), node.number), (Ok(()), 1));
-    assert_eq!(node.children, [Some(Place { lnum: 24, offset: 72 }), None, None, None]);
+    assert_eq!(node.children, [Some(NodePos { lnum: 24, offset: 72 }), None, None, None]);
     reemits(sample!("big_nnode"), |out| node.emit(&big(), out).unwrap());
 }
 
@@ -135,7 +135,7 @@ fn kernel() -> (Superblock, Master) {
 }
 
 /// The leaves under a node, in order; `path` is its level and column.
-fn leaves(leb: &[u8], geometry: &Geometry, place: Place, path: (u32, u32), out: &mut Vec<Pnode>) {
+fn leaves(leb: &[u8], geometry: &Geometry, place: NodePos, path: (u32, u32), out: &mut Vec<Pnode>) {
     let (level, column) = path;
     let bytes = &leb[place.offset as usize..];
     if level == 0 {
@@ -159,7 +159,7 @@ fn tree_of_the_kernel_adds_up_to_what_its_master_node_says() {
     let limits = Limits::new(&superblock).unwrap();
     assert_eq!(master.check(&limits), Ok(()));
     let geometry = &limits.lpt_geometry;
-    let root = Place { lnum: master.lpt_lnum, offset: master.lpt_offset };
+    let root = NodePos { lnum: master.lpt_lnum, offset: master.lpt_offset };
     let mut pnodes = Vec::new();
     leaves(leb, geometry, root, (geometry.height(), 0), &mut pnodes);
     assert_eq!(pnodes.len(), geometry.pnode_count() as usize);
@@ -201,7 +201,7 @@ fn values_that_do_not_fit_are_refused() {
     let number = pnode(Pnode { number: 4096, ..Pnode::default() });
     assert_eq!(number, "byte 0x2: pnode number out of range: 4096");
     for lnum in [23, 40] {
-        let nnode = Nnode { number: 1, children: [Some(Place { lnum, offset: 0 }), None, None, None] };
+        let nnode = Nnode { number: 1, children: [Some(NodePos { lnum, offset: 0 }), None, None, None] };
         assert_eq!(
             nnode.emit(&geometry, &mut out).unwrap_err().to_string(),
             format!("byte 0x0: LPT LEB out of range: {lnum}")
@@ -224,7 +224,7 @@ fn impossible_properties_are_refused() {
     assert_eq!(check(free(15_872)), Ok(()));
     assert!(check(free(256)).is_err());
     assert!(check(LebProperties { free: 15_360, dirty: 520, index: false }).is_err());
-    let place = Some(Place { lnum: 24, offset: 15_857 });
+    let place = Some(NodePos { lnum: 24, offset: 15_857 });
     let nnode = Nnode { number: 1, children: [place; 4] };
     assert!(nnode.check(&geometry, 1, 1).is_err());
     assert_eq!(nnode.check(&geometry, 2, 1), Ok(()));
@@ -282,7 +282,7 @@ proptest! {
         let from = geometry.parameters();
         let lnums: Vec<_> = below(from.lebs, &seeds).collect();
         let offsets: Vec<_> = below(from.leb_bytes, &seeds).collect();
-        let place = |i: usize| Place { lnum: from.first_lnum + lnums[i], offset: offsets[i + 4] };
+        let place = |i: usize| NodePos { lnum: from.first_lnum + lnums[i], offset: offsets[i + 4] };
         let children = std::array::from_fn(|i| some[i].then(|| place(i)));
         let node = Nnode { number: u32::from(geometry.is_big()), children };
         let mut out = [0xAA; 64];

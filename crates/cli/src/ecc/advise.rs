@@ -1,6 +1,7 @@
 //! `floatgate ecc advise`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::help::Help;
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_image::ecc::{Code, EccError};

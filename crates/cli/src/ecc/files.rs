@@ -1,6 +1,7 @@
 //! Files and pipes that are read once.
 
 use crate::common::Failure;
+use crate::help::Help;
 use floatgate_image::ecc::EccError;
 use floatgate_image::output::is_stdout;
 use indicatif::{ProgressBar, ProgressStyle};

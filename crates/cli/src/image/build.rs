@@ -3,6 +3,7 @@
 use super::extract::tell_losses;
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped};
+use crate::help::Help;
 use crate::output::ReportFormat;
 use floatgate_image::build::{BuildOptions, Built, Container, Overrides, Source, build};
 use floatgate_image::output::Output;

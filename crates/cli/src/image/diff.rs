@@ -2,6 +2,7 @@
 
 use super::options;
 use crate::common::{Failure, Outcome, count};
+use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use floatgate_image::diff::{
     Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,

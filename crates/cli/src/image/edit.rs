@@ -3,6 +3,7 @@
 
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome, count};
+use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use floatgate_image::edit::{
     Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,

@@ -3,6 +3,7 @@
 use super::edit::now;
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
+use crate::help::Help;
 use crate::output;
 use floatgate_image::mount::{MountError, MountSetup, Mounted, Unmounter};
 use nix::sys::signal::{SigSet, Signal};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
+use crate::help::Help;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::extract::show_name;
 use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};

@@ -2,6 +2,7 @@
 
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
+use crate::help::Help;
 use crate::output::ReportFormat;
 use floatgate_image::output::Output;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use super::super::ImageError;
 use super::super::ubinize::UbinizeError;
-use floatgate_stack::ubifs;
 
 /// Reason for which an image cannot be built.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BuildError {
     /// The source cannot be read.
     #[error("{}: {error}", .path.display())]
@@ -71,46 +69,4 @@ pub enum BuildError {
     /// The other side of the pipeline has ended; that one says why.
     #[error("the work was stopped")]
     Stopped,
-}
-
-impl BuildError {
-    /// Advice to the user.
-    pub fn help(&self) -> String {
-        let text = match self {
-            Self::Source { .. } => "name a directory or a tar that can be read",
-            Self::Tar { .. } => "`tar --format=pax` writes what is read here",
-            Self::Table { .. } => {
-                "a line is: name type mode uid gid major minor start increment count, - for what is not given"
-            }
-            Self::Shape(_) => {
-                "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
-            }
-            Self::SizeUnknown => {
-                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
-            }
-            Self::Parameter { field: "fanout", .. } => {
-                "--fanout takes 3 and more, as many children as a LEB holds"
-            }
-            Self::Parameter { .. } => {
-                "leave it to its default, or give the filesystem more LEBs with --volume-size or --max-lebs"
-            }
-            Self::Sizes(_) => {
-                "give more LEBs with --volume-size or --max-lebs, or leave them to their defaults"
-            }
-            Self::NoSpace => "a larger --volume-size or --max-lebs has more room, and zstd or zlib need less",
-            Self::VolumeTooSmall { .. } => {
-                "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
-            }
-            Self::Image(ImageError::Ubifs(ubifs::Error::Volume(_))) => {
-                "name an output in a folder that can be written to, with room for the image"
-            }
-            Self::Image(ImageError::Ubifs(_)) => {
-                "leave what the message names to its default; journal, log and orphans may need a larger --volume-size"
-            }
-            Self::Image(error) => return error.help(),
-            Self::Ubi(error) => error.help(),
-            Self::Stopped => "this is a bug in floatgate: please report it",
-        };
-        text.to_owned()
-    }
 }

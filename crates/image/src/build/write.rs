@@ -91,11 +91,11 @@ impl<'f> Writer<'f> {
         };
         self.has_root |= item.path.is_empty();
         self.entries += u64::from(!item.path.is_empty());
-        self.settle(&item.path, outcome)
+        self.keep_loss(&item.path, outcome)
     }
 
     /// What one file cannot have is a loss; the volume's failures end it all.
-    fn settle(&mut self, path: &[Vec<u8>], outcome: Result<(), Error>) -> Result<(), BuildError> {
+    fn keep_loss(&mut self, path: &[Vec<u8>], outcome: Result<(), Error>) -> Result<(), BuildError> {
         let Err(error) = outcome else { return Ok(()) };
         match error {
             Error::BadName
@@ -252,7 +252,7 @@ impl<'f> Writer<'f> {
             ..AttributeChanges::default()
         };
         let outcome = self.fs.fill_attributes(inode, &changes);
-        self.settle(&item.path, outcome).map(|()| true)
+        self.keep_loss(&item.path, outcome).map(|()| true)
     }
 
     /// Attributes that UBIFS cannot have are losses.

@@ -59,7 +59,7 @@ pub(super) fn check_found(
             _ => check_ubi(image, &found, selection, &origin, &mut report)?,
         }
     }
-    report.settle();
+    report.set_outcome();
     Ok(report)
 }
 

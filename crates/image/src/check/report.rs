@@ -227,7 +227,7 @@ impl CheckReport {
     }
 
     /// The outcome is that of the worst finding.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn set_outcome(&mut self) {
         let worst = self.findings.iter().map(|finding| finding.severity).max();
         self.outcome = worst.unwrap_or_default();
         if self.unlisted > 0 {

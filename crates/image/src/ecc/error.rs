@@ -4,7 +4,6 @@ use floatgate_ecc::{CodeError, LayoutError};
 
 /// Reason for which an image cannot be encoded, decoded or checked.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EccError {
     /// A size that no chip has.
     #[error("{what} of {value} is not between {least} and {most}")]
@@ -103,38 +102,4 @@ pub enum EccError {
         /// Error of the operating system.
         error: std::io::Error,
     },
-}
-
-impl EccError {
-    /// Advice to the user.
-    pub const fn help(&self) -> &'static str {
-        match self {
-            Self::Size { .. } => {
-                "--part NAME takes the sizes of a chip; `floatgate parts --kind raw-nand` lists them"
-            }
-            Self::Code(CodeError::Degree { .. } | CodeError::NotPrimitive { .. }) => {
-                "usual polynomials are 8219 for steps of 512 bytes, 16427 (Linux's default) and 17475 for 1024"
-            }
-            Self::Code(_) => "usual codes are hamming/256, bch4/512, bch8/512, bch24/1024 and bch40/1024",
-            Self::Layout { .. } => "a weaker code has fewer ECC bytes; --layout names another place for them",
-            Self::Hidden { .. } => "name another --layout: in this one the chip itself writes and hides them",
-            Self::Steps { .. } => "the number after the slash in --code divides the page",
-            Self::Empty => "was it written completely?",
-            Self::Short { .. } => {
-                "is it a dump with OOB of this chip? --page-size and --oob-size, or --part, say how large a page is"
-            }
-            Self::TooLarge { .. } => {
-                "name a larger chip with --part, or give --page-size and --oob-size alone"
-            }
-            Self::Apart { .. } => {
-                "--oob-size is what each page has there; with --ecc-only it is the code's bytes alone"
-            }
-            Self::PartOfPage { .. } => {
-                "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB"
-            }
-            Self::AllErased => "give the code with --code",
-            Self::Read { .. } => "name a file that can be read",
-            Self::Write { .. } => "name a file in a folder that you can write to, with room for it",
-        }
-    }
 }

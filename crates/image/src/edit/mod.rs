@@ -36,7 +36,6 @@ use super::extract::{Loss, show_name};
 
 /// Reason for which a change was not made. The image is as it was.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EditError {
     /// The image.
     #[error(transparent)]
@@ -90,37 +89,8 @@ pub enum EditError {
 }
 
 impl EditError {
-    /// Advice to the user.
-    pub fn help(&self) -> String {
-        let text = match self {
-            Self::TooSmall { .. } => {
-                "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
-            }
-            Self::Image(_) if self.wants_room() => {
-                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
-            }
-            Self::Image(error) => return error.help(),
-            Self::Full | Self::Inside { error: fs::Error::NoSpace, .. } => {
-                "the image is unchanged; remove something first, or let it grow with --grow or --lebs N"
-            }
-            Self::Inside { error: fs::Error::NotFound | fs::Error::NotDirectory, .. } => {
-                "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
-            }
-            Self::Inside { error: fs::Error::IsDirectory | fs::Error::NotEmpty, .. } => {
-                "the image is unchanged; --recursive takes directories with all they hold"
-            }
-            Self::Inside { error: fs::Error::Exists, .. } => {
-                "the image is unchanged; remove what is there first"
-            }
-            Self::Lebs { .. } => "the image is unchanged; `floatgate image info` says how far it can grow",
-            Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => "the image is unchanged",
-            Self::Host { .. } => "the image is unchanged; name files that can be read",
-        };
-        text.to_owned()
-    }
-
     /// True when a larger filesystem might help: it is full, or too small to be written to at all.
-    fn wants_room(&self) -> bool {
+    pub fn wants_room(&self) -> bool {
         match self {
             Self::Inside { error, .. } | Self::Image(ImageError::Filesystem(error)) => {
                 *error == fs::Error::NoSpace

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use floatgate_media::ubifs::BLOCK_BYTES;
-use floatgate_stack::fs::Place;
+use floatgate_stack::fs::NodePos;
 
 use super::Source;
 
@@ -39,7 +39,7 @@ pub(super) struct FileContents<'f> {
     inode: u32,
     size: u64,
     /// Blocks with data that were found and not read yet, last first.
-    blocks: Vec<(u32, Place)>,
+    blocks: Vec<(u32, NodePos)>,
     next_block: u32,
     ended: bool,
     buffer: Vec<u8>,
@@ -95,7 +95,7 @@ impl<'f> FileContents<'f> {
         Some(first)
     }
 
-    fn read_block(&mut self, block: u32, place: Place) {
+    fn read_block(&mut self, block: u32, place: NodePos) {
         let mut bytes = [0; BLOCK_BYTES as usize];
         if let Err(error) = self.source.read_block(self.inode, block, place, &mut bytes) {
             bytes.fill(0);

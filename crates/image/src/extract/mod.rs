@@ -10,7 +10,7 @@ mod tar;
 mod volumes;
 mod walk;
 
-pub use crate::format::ubifs::remains::{Extraction, Remains};
+pub use crate::format::ubifs::damaged::{DamagedUbifs, Extraction};
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
 pub use source::{FileSystemSource, Name, Source, Xattrs};

@@ -1,7 +1,8 @@
 //! Where an extraction comes from.
 
 use floatgate_stack::fs::{
-    Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType, Place, Timestamp,
+    Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType, NodePos,
+    Timestamp,
 };
 
 /// A name in a directory.
@@ -53,7 +54,7 @@ pub trait Source {
     ///
     /// # Errors
     /// It is not known where they are.
-    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error>;
+    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>, Error>;
 
     /// Reads a block; what lies behind its end is zeros.
     ///
@@ -63,7 +64,7 @@ pub trait Source {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK_BYTES],
     ) -> Result<(), Error>;
 }
@@ -106,7 +107,7 @@ impl Source for FileSystemSource<'_> {
         self.0.read_link(inode)
     }
 
-    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, Error> {
+    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>, Error> {
         self.0.stored_blocks(inode, block, max)
     }
 
@@ -114,7 +115,7 @@ impl Source for FileSystemSource<'_> {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK_BYTES],
     ) -> Result<(), Error> {
         self.0.read_stored(inode, block, place, out)

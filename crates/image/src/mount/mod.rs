@@ -49,7 +49,6 @@ pub struct MountSetup {
 
 /// Reason for which an image cannot be mounted, or the mount did not end well.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum MountError {
     /// The image.
     #[error(transparent)]
@@ -62,20 +61,6 @@ pub enum MountError {
         /// Reason.
         error: std::io::Error,
     },
-}
-
-impl MountError {
-    /// Advice to the user.
-    pub fn help(&self) -> String {
-        match self {
-            Self::Image(error) => error.help(),
-            Self::Host { .. } => {
-                "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 \
-                                  (package fuse3)"
-                    .to_owned()
-            }
-        }
-    }
 }
 
 /// An image that is mounted.

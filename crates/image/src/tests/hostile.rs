@@ -8,7 +8,7 @@ use floatgate_media::ubifs::Frame;
 
 use super::*;
 use crate::extract::DirectoryTarget;
-use crate::trial;
+use crate::fuzzing;
 
 /// A structure with a CRC of its own: first byte, bytes that the CRC covers, place of the CRC, whether that is big-endian.
 #[derive(Clone)]
@@ -121,8 +121,8 @@ fn mutations(image: &[u8], seed: u64, cases: u32, what: fn(&[u8])) {
 
 #[test]
 fn mutated_images_are_read_without_a_panic() {
-    mutations(&little(true), 1, 150, trial::image);
-    mutations(&little(false), 2, 150, trial::image);
+    mutations(&little(true), 1, 150, fuzzing::image);
+    mutations(&little(false), 2, 150, fuzzing::image);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn mutated_devices_are_attached_without_a_panic() {
     let with_choice = |bytes: &[u8]| {
         let mut chosen = vec![0];
         chosen.extend_from_slice(bytes);
-        trial::attach(&chosen);
+        fuzzing::attach(&chosen);
     };
     mutations(&little(true), 3, 200, with_choice);
 }
@@ -138,7 +138,7 @@ fn mutated_devices_are_attached_without_a_panic() {
 #[test]
 fn mutated_filesystems_are_mounted_without_a_panic() {
     let bare = bare(120);
-    mutations(&bare, 4, 150, trial::mount);
+    mutations(&bare, 4, 150, fuzzing::mount);
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn broken_images_that_were_trouble_once_are_read() {
         }
         let bytes = std::fs::read(&path).unwrap();
         match path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('-')) {
-            Some(("attach", _)) => trial::attach(&bytes),
-            Some(("mount", _)) => trial::mount(&bytes),
-            Some(("image", _)) => trial::image(&bytes),
+            Some(("attach", _)) => fuzzing::attach(&bytes),
+            Some(("mount", _)) => fuzzing::mount(&bytes),
+            Some(("image", _)) => fuzzing::image(&bytes),
             _ => {}
         }
     }

@@ -207,9 +207,9 @@ impl Chip {
         let errors = config.extract_or_default::<Option<ErrorSpec>>("chip.errors")?;
         let part = config.part();
         let Some(facts) = config.chip()?.facts().nand else {
-            return Err(Error::Asked {
+            return Err(Error::Request {
                 message: format!("{} is a NOR: its cells are read without ECC", part.name),
-                help: "name a NAND; `floatgate parts --kind raw-nand` lists some".into(),
+                help: "name a chip of kind `raw-nand` or `spi-nand`: `floatgate parts` lists them".into(),
             });
         };
         let mut chip = Self::with(&facts);

@@ -91,7 +91,7 @@ impl Subject {
         if facts.endurance_cycles == 0 {
             return Err(Error::asked(
                 format!("{}: how many cycles its data sheet promises is not known", config.part().name),
-                "say it: --set chip.endurance_cycles=100000",
+                "set it: `chip.endurance_cycles=100000`",
             ));
         }
         Ok(Self::from_facts(part, config.part(), &facts))
@@ -137,6 +137,6 @@ fn facts(config: &Config) -> Result<NandFacts, Error> {
 fn not_nand(config: &Config, kind: ChipKind) -> Error {
     Error::asked(
         format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
-        "`floatgate parts --kind raw-nand` and `--kind spi-nand` list the chips that can be tested",
+        "chips of kind `raw-nand` and `spi-nand` can be tested: `floatgate parts` lists them",
     )
 }

@@ -132,7 +132,7 @@ fn unknown_measure(name: &str) -> Error {
 }
 
 fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<Outcome, Error> {
-    let run = crate::run::measure(library, config, RigOptions::default(), options)?;
+    let run = crate::speed_run::measure(library, config, RigOptions::default(), options)?;
     let test = run
         .report
         .tests
@@ -148,7 +148,7 @@ fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<
 
 fn latency(library: &Library, config: &Config, options: &SpeedOptions) -> Result<Outcome, Error> {
     let only = Some(Test::Erase(1));
-    let run = crate::run::measure(
+    let run = crate::speed_run::measure(
         library,
         config,
         RigOptions::default(),

@@ -6,13 +6,13 @@ use floatgate_mtd::power_cut::CutKind;
 use rayon::prelude::*;
 
 use super::chip::Powered;
+use super::cut_run::run;
 use super::flash::erased;
 use super::id::{CutAt, End, FlashId, RunId, kind_index};
 use super::options::{Mode, Options, SecondCut};
 use super::random::Random;
 use super::record::{Recording, WorkloadError, record};
 use super::report::{Failure, Report};
-use super::run::run;
 
 /// Runs at random of one workload before the next one begins.
 const RUNS_PER_WORKLOAD: u64 = 2000;

@@ -88,7 +88,7 @@ const MIN_BLOCKS: u64 = 64;
 pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, String> {
     if device.pairing != Pairing::NONE {
         return Err(
-            "pages of MLC NAND lose what is in their pair when power is cut: use `--set partition.slc=true`"
+            "pages of MLC NAND lose what is in their pair when power is cut: set `partition.slc=true`"
                 .to_owned(),
         );
     }
@@ -147,7 +147,7 @@ impl SetupFlash {
         let geometry = shrunk(&geometry, size_bytes).map_err(|what| {
             Error::asked(
                 format!("{}: {what}", config.part().name),
-                "choose another --size, or another chip with --set chip=NAME",
+                "choose another size, or set another chip (`chip=NAME`)",
             )
         })?;
         Ok(Self { config, geometry, too_small_bytes })

@@ -9,6 +9,8 @@
 //! replays it alone, on any machine with any number of threads.
 
 mod chip;
+mod cut_run;
+mod expected;
 mod explore;
 mod filesystem;
 mod flash;
@@ -17,8 +19,6 @@ mod options;
 mod random;
 mod record;
 mod report;
-mod run;
-mod state;
 mod workload;
 
 pub use chip::Powered;

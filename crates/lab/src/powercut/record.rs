@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::expected::{FileNow, FileStates, Tree};
 use super::filesystem::{Device, Fs, Recipe, Variant, operations};
-use super::state::{FileNow, FileStates, Tree};
-use super::workload::{self, Durable, Known, Step};
+use super::workload::{self, Durable, KnownFiles, Step};
 use floatgate_stack::fs::Rename;
 
 /// Reason why a workload cannot be explored.
@@ -46,14 +46,14 @@ pub(super) struct Recording {
     pub(super) operations: u64,
     /// The filesystem after the last step.
     pub(super) last: Fs,
-    pub(super) last_known: Known,
+    pub(super) last_known: KnownFiles,
 }
 
 /// The filesystem before a step, and what may be found when power goes away during it.
 #[derive(Debug)]
 pub(super) struct Moment {
     pub(super) fs: Fs,
-    pub(super) known: Known,
+    pub(super) known: KnownFiles,
     pub(super) step: Step,
     pub(super) number: usize,
     /// Flash operations of the step, counted from the start of the workload.
@@ -75,7 +75,7 @@ pub(super) fn record(
     let mut fs = recipe.make(flash, seed).map_err(WorkloadError::at_start)?;
     let mut recorder = Recorder::new(&mut fs).map_err(WorkloadError::at_start)?;
     let start = operations(&fs);
-    let mut known = Known::default();
+    let mut known = KnownFiles::default();
     let mut moments = Vec::with_capacity(steps);
     for (number, step) in workload::steps(seed, steps).into_iter().enumerate() {
         let wrong = |what: String| WorkloadError::Failed { step: number, what };
@@ -87,7 +87,7 @@ pub(super) fn record(
         recorder.note(&mut fs, &known, &step).map_err(wrong)?;
         let operations = first..=operations(&fs) - start;
         moments.push(recorder.moment(before, step, number, operations));
-        recorder.settle(&mut fs, durable).map_err(wrong)?;
+        recorder.note_durable(&mut fs, durable).map_err(wrong)?;
     }
     let operations = operations(&fs) - start;
     Ok(Recording { recipe, seed, moments, operations, last: fs, last_known: known })
@@ -101,7 +101,7 @@ impl Recording {
     }
 
     /// The filesystem after a step.
-    pub(super) fn after(&self, step: usize) -> (&Fs, &Known) {
+    pub(super) fn after(&self, step: usize) -> (&Fs, &KnownFiles) {
         self.moments
             .get(step + 1)
             .map_or((&self.last, &self.last_known), |moment| (&moment.fs, &moment.known))
@@ -125,14 +125,14 @@ impl Recorder {
         let mut recorder =
             Self { trees: Vec::new(), base: 0, changed_at: BTreeMap::new(), files: BTreeMap::new() };
         for inode in tree.files() {
-            recorder.settle_file(fs, inode)?;
+            recorder.note_durable_file(fs, inode)?;
         }
         recorder.trees.push(Arc::new(tree));
         Ok(recorder)
     }
 
     /// What is there after a step may be found from now on.
-    fn note(&mut self, fs: &mut Fs, known: &Known, step: &Step) -> Result<(), String> {
+    fn note(&mut self, fs: &mut Fs, known: &KnownFiles, step: &Step) -> Result<(), String> {
         let now = Tree::read(fs).map_err(|error| error.to_string())?;
         let exchange = matches!(step, Step::Rename { how: Rename::Exchange, .. });
         let number = self.base + self.trees.len();
@@ -154,7 +154,7 @@ impl Recorder {
 
     fn moment(
         &self,
-        before: (Fs, Known),
+        before: (Fs, KnownFiles),
         step: Step,
         number: usize,
         operations: RangeInclusive<u64>,
@@ -165,7 +165,7 @@ impl Recorder {
     }
 
     /// What was brought to flash cannot be found as it was before.
-    fn settle(&mut self, fs: &mut Fs, durable: Durable) -> Result<(), String> {
+    fn note_durable(&mut self, fs: &mut Fs, durable: Durable) -> Result<(), String> {
         let last = self.base + self.trees.len() - 1;
         let of_inode = durable.inode.and_then(|inode| self.changed_at.get(&inode).copied());
         let names = if durable.all || durable.names { last } else { of_inode.unwrap_or(self.base) };
@@ -177,12 +177,12 @@ impl Recorder {
             self.trees.drain(..names - self.base);
             self.base = names;
         }
-        files.into_iter().try_for_each(|inode| self.settle_file(fs, inode))
+        files.into_iter().try_for_each(|inode| self.note_durable_file(fs, inode))
     }
 
-    fn settle_file(&mut self, fs: &mut Fs, inode: u32) -> Result<(), String> {
+    fn note_durable_file(&mut self, fs: &mut Fs, inode: u32) -> Result<(), String> {
         match FileNow::read(fs, inode) {
-            Ok(now) => Arc::make_mut(self.files.entry(inode).or_default()).settle(&now),
+            Ok(now) => Arc::make_mut(self.files.entry(inode).or_default()).set_durable(&now),
             Err(floatgate_stack::fs::Error::NotFound) => drop(self.files.remove(&inode)),
             Err(error) => return Err(error.to_string()),
         }

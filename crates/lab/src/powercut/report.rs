@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use floatgate_mtd::power_cut::CutKind;
 use serde::Serialize;
 
+use super::cut_run::{Found, Recovered};
 use super::id::{kind_index, kind_name};
-use super::run::{Found, Recovered};
 
 /// Failures that are kept.
 const FAILURES: usize = 100;

@@ -6,7 +6,7 @@ mod types;
 pub use error::{Error, Result};
 pub use types::{
     AttributeChanges, Attributes, CompressedBlock, Compression, DeviceNumber, DirEntry, FileFlags, FileType,
-    FilledFile, Name, NewFile, NewKind, Place, Rename, SetXattr, Space, Timestamp,
+    FilledFile, Name, NewFile, NewKind, NodePos, Rename, SetXattr, Space, Timestamp,
 };
 
 /// Bytes of a block of a file: blocks are what holes and compression are counted in.
@@ -131,9 +131,9 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// It is not known where they are.
-    fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>> {
+    fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>> {
         let blocks = self.data_blocks(inode, block, max)?;
-        Ok(blocks.into_iter().map(|block| (block, Place::default())).collect())
+        Ok(blocks.into_iter().map(|block| (block, NodePos::default())).collect())
     }
 
     /// Reads a block that [`stored_blocks`](Self::stored_blocks) has found; what lies behind its end is zeros.
@@ -144,7 +144,7 @@ pub trait FileSystem: Send {
         &mut self,
         inode: u32,
         block: u32,
-        _place: Place,
+        _place: NodePos,
         out: &mut [u8; BLOCK_BYTES],
     ) -> Result<()> {
         out.fill(0);

@@ -217,7 +217,7 @@ pub struct Space {
 
 /// Position of a node on flash, as the filesystem counts; one that has no such positions leaves it zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct NodePos {
     /// LEB number (Linux: lnum).
     pub lnum: u32,
     /// Offset in the LEB, bytes (Linux: offs).

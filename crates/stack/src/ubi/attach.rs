@@ -3,7 +3,7 @@
 use super::fastmap::{self, Layout};
 use super::fastmap_write::FastmapState;
 use super::io::Io;
-use super::pebs::{Doubt, Entry, LebId, PebSet, PebState};
+use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::table::VolumeState;
 use super::wear::Work;
@@ -34,7 +34,7 @@ impl<M: Mtd + 'static> Ubi<M> {
             Err((error, mtd)) => return Err(AttachError { fault: error.into(), mtd, now: options.now }),
         };
         if options.read_only {
-            io.read_only = Some(ReadOnlyReason::Asked);
+            io.read_only = Some(ReadOnlyReason::Requested);
         }
         let mut ubi = Self::empty(io, options);
         match ubi.find_all(options) {
@@ -89,7 +89,7 @@ impl Ubi<dyn Mtd> {
             Some((_, layout)) if options.after_power_cut => layout.pool,
             _ => Vec::new(),
         };
-        scan.settle(&mut self.io)?;
+        scan.resolve_lebs(&mut self.io)?;
         let copies = self.load(&mut scan, options)?;
         self.keep_fastmap(options, None);
         let stale = std::mem::take(&mut scan.fastmap);
@@ -99,7 +99,7 @@ impl Ubi<dyn Mtd> {
     /// Attaches by a fastmap; `false` if there is none that fits what else is on the flash.
     fn load_fastmap(&mut self, first: &Scan, options: &AttachOptions) -> Result<bool, AttachFault> {
         let Some((mut scan, layout)) = fastmap::read(&mut self.io, first)? else { return Ok(false) };
-        let loaded = scan.settle(&mut self.io).and_then(|()| self.load(&mut scan, options));
+        let loaded = scan.resolve_lebs(&mut self.io).and_then(|()| self.load(&mut scan, options));
         let copies = match loaded {
             Ok(copies) => copies,
             Err(fault @ AttachFault::Ubi(UbiError::PowerLost)) => return Err(fault),
@@ -115,7 +115,7 @@ impl Ubi<dyn Mtd> {
         let mut begun = layout.pool.clone();
         if keep {
             let pool = begun.drain(..).filter(|_| options.after_power_cut);
-            pool.for_each(|pnum| self.pebs[pnum as usize].doubt = Doubt::Begun);
+            pool.for_each(|pnum| self.pebs[pnum as usize].erasure = Erasure::WriteMayHaveBegun);
         } else {
             stale.append(&mut scan.fastmap);
         }

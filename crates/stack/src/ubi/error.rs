@@ -153,7 +153,7 @@ pub enum UbiError {
 pub enum ReadOnlyReason {
     /// It was attached so.
     #[error("it was attached so")]
-    Asked,
+    Requested,
     /// EC and VID header share a unit that can be written once.
     #[error("both headers of a PEB share a page")]
     HeadersShareUnit,

@@ -4,7 +4,7 @@
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
 use super::io::{DynIo, Header, Quality, impossible};
-use super::pebs::{Doubt, Entry, LebId, PebSet, PebState};
+use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
 use super::scan::{Found, Scan};
 use super::wear::Work;
 use super::{AttachFault, Ubi, UbiError};
@@ -135,7 +135,7 @@ impl Scan {
     fn fill(&mut self, io: &mut DynIo<'_>, map: &Fastmap<'_>) -> Result<(), Miss> {
         for peb in map.pebs(PebList::Free) {
             self.place(peb, PebState::Free)?;
-            self.pebs[peb.pnum as usize].doubt = Doubt::Hearsay;
+            self.pebs[peb.pnum as usize].erasure = Erasure::ByFastmap;
         }
         map.pebs(PebList::Used).try_for_each(|peb| self.place(peb, PebState::Used))?;
         map.pebs(PebList::Scrub).try_for_each(|peb| self.place(peb, PebState::Scrub))?;
@@ -227,15 +227,15 @@ impl Ubi<dyn Mtd> {
     ) -> Result<Option<Entry>, UbiError> {
         while let Some(entry) = choose(&self.free) {
             let pnum = entry.pnum;
-            match std::mem::replace(&mut self.peb_mut(pnum).doubt, Doubt::None) {
-                Doubt::None => return Ok(Some(entry)),
-                Doubt::Unproven => {
-                    self.peb_mut(pnum).doubt = Doubt::Unproven;
+            match std::mem::replace(&mut self.peb_mut(pnum).erasure, Erasure::Known) {
+                Erasure::Known => return Ok(Some(entry)),
+                Erasure::Unverified => {
+                    self.peb_mut(pnum).erasure = Erasure::Unverified;
                     return Ok(Some(entry));
                 }
-                Doubt::Begun => self.erase_out_of_turn(pnum)?,
-                Doubt::Hearsay if matches!(self.io.read_ec(pnum)?, Header::Found(..)) => {}
-                Doubt::Hearsay => {
+                Erasure::WriteMayHaveBegun => self.erase_out_of_turn(pnum)?,
+                Erasure::ByFastmap if matches!(self.io.read_ec(pnum)?, Header::Found(..)) => {}
+                Erasure::ByFastmap => {
                     self.set_state(pnum, PebState::Pending);
                     self.works.push_back(Work::Erase { pnum, torture: false });
                 }

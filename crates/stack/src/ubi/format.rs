@@ -95,11 +95,11 @@ fn erase_peb(io: &mut DynIo<'_>, pnum: u32, start: Option<u32>, count: u32) -> R
         Some(count) => io.erase(pnum, &mut false).and_then(|_| io.write_ec(pnum, count)),
         None => erase_and_count(io, pnum, count, &mut false).map(drop),
     };
-    settle(io, pnum, erased)
+    mark_bad_if_failed(io, pnum, erased)
 }
 
 /// What failed is marked bad.
-fn settle(io: &mut DynIo<'_>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
+fn mark_bad_if_failed(io: &mut DynIo<'_>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.is_flash_failure() && io.bad_allowed => io.mark_bad(pnum).map(|()| false),
@@ -119,7 +119,7 @@ fn write_table(io: &mut DynIo<'_>, pnum: u32, lnum: u32) -> Result<bool, UbiErro
     };
     let table = empty_table(&io.geometry)?;
     let written = io.write_vid(pnum, &header).and_then(|()| io.write_data(pnum, 0, &table));
-    settle(io, pnum, written)
+    mark_bad_if_failed(io, pnum, written)
 }
 
 fn empty_table(geometry: &Geometry) -> Result<Vec<u8>, UbiError> {

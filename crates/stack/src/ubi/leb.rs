@@ -1,7 +1,7 @@
 //! LEBs: reading, writing, atomic change, mapping (Linux: `eba.c`).
 
 use super::io::{Header, Quality, RETRIES};
-use super::pebs::{Doubt, LebId};
+use super::pebs::{Erasure, LebId};
 use super::table::{UNMAPPED, VolumeState};
 use super::{Ubi, UbiError};
 use crate::volume::VolumeFault;
@@ -126,11 +126,11 @@ impl Ubi<dyn Mtd> {
             Some(pnum) => self.write_mapped(leb, pnum, offset, data),
             None => self.write_new(leb, self.dynamic_header(leb), offset, data),
         };
-        self.settle_write(result)
+        self.fail_to_read_only(result)
     }
 
     /// A write that failed and could not be saved: nothing more is written (Linux: `ubi_ro_mode`).
-    pub(super) fn settle_write(&mut self, result: Result<(), UbiError>) -> Result<(), UbiError> {
+    pub(super) fn fail_to_read_only(&mut self, result: Result<(), UbiError>) -> Result<(), UbiError> {
         match &result {
             Ok(()) | Err(UbiError::Access(_) | UbiError::NoFreePeb) => {}
             Err(_) => self.io.give_up(),
@@ -237,7 +237,8 @@ impl Ubi<dyn Mtd> {
         data: &[u8],
     ) -> Result<bool, UbiError> {
         self.io.write_vid(pnum, header)?;
-        let unproven = std::mem::replace(&mut self.peb_mut(pnum).doubt, Doubt::None) == Doubt::Unproven;
+        let unproven =
+            std::mem::replace(&mut self.peb_mut(pnum).erasure, Erasure::Known) == Erasure::Unverified;
         if unproven && self.io.read_vid(pnum)? != Header::Found(*header, false) {
             return Ok(false);
         }
@@ -278,7 +279,7 @@ impl Ubi<dyn Mtd> {
         if result.is_ok() && !data.is_empty() {
             result = self.write_new(leb, copy_header(empty, data), 0, data);
         }
-        self.settle_write(result)
+        self.fail_to_read_only(result)
     }
 
     /// Maps a LEB of a dynamic volume to an erased PEB.
@@ -293,7 +294,7 @@ impl Ubi<dyn Mtd> {
             return Err(access(VolumeFault::NotErased));
         }
         let result = self.write_new(leb, self.dynamic_header(leb), 0, &[]);
-        self.settle_write(result)
+        self.fail_to_read_only(result)
     }
 
     /// Unmaps a LEB of a dynamic volume; its PEB is erased later.

@@ -42,24 +42,25 @@ pub(super) struct Peb {
     pub(super) erase_count: u32,
     pub(super) state: PebState,
     pub(super) leb: Option<LebId>,
-    pub(super) doubt: Doubt,
+    pub(super) erasure: Erasure,
 }
 
-/// What may be wrong with a free PEB.
+/// Certainty that a free PEB is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
-    /// Nothing.
-    None,
+pub(super) enum Erasure {
+    /// It is erased.
+    Known,
     /// Only a fastmap says that it is free.
-    Hearsay,
+    ByFastmap,
     /// A write may have begun in it.
-    Begun,
+    WriteMayHaveBegun,
     /// It was free when the device was attached: what is written to it first is read again.
-    Unproven,
+    Unverified,
 }
 
 /// A PEB that is bad or not known yet.
-pub(super) const NO_PEB: Peb = Peb { erase_count: 0, state: PebState::Bad, leb: None, doubt: Doubt::None };
+pub(super) const NO_PEB: Peb =
+    Peb { erase_count: 0, state: PebState::Bad, leb: None, erasure: Erasure::Known };
 
 /// PEBs in the order of erase counter and number.
 ///

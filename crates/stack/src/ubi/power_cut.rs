@@ -17,7 +17,7 @@
 //! What is appended to a LEB is not looked at: whoever wrote it knows what may have been cut off.
 
 use super::io::is_filled;
-use super::pebs::{Doubt, Entry, PebState};
+use super::pebs::{Entry, Erasure, PebState};
 use super::scan::{Found, Scan};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VolumeType};
@@ -38,8 +38,9 @@ impl Ubi<dyn Mtd> {
 
     /// A write may have begun in any free PEB, as far as is known.
     pub(super) fn doubt_free(&mut self) {
-        let free = self.pebs.iter_mut().filter(|peb| peb.state == PebState::Free && peb.doubt == Doubt::None);
-        free.for_each(|peb| peb.doubt = Doubt::Unproven);
+        let free =
+            self.pebs.iter_mut().filter(|peb| peb.state == PebState::Free && peb.erasure == Erasure::Known);
+        free.for_each(|peb| peb.erasure = Erasure::Unverified);
     }
 
     /// Erases the free PEBs that a write may have begun in: data or, where a fastmap did not count, a move; with `anchors`

@@ -36,7 +36,7 @@ impl Found {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
     pub(super) pebs: Vec<Peb>,
-    /// PEBs that hold LEBs; after [`settle`](Self::settle) one per LEB, by volume and LEB.
+    /// PEBs that hold LEBs; after [`resolve_lebs`](Self::resolve_lebs) one per LEB, by volume and LEB.
     pub(super) found: Vec<Found>,
     /// PEBs to erase before anything is written: what they hold may read otherwise next time.
     pub(super) urgent: Vec<u32>,
@@ -61,7 +61,7 @@ pub(super) struct Scan {
     /// PEBs whose erase counters are known: how many, and their sum.
     known: (u64, u64),
     unknown: Vec<u32>,
-    /// A header in doubt: a fastmap is not to be trusted.
+    /// A header in erasure: a fastmap is not to be trusted.
     pub(super) doubtful: bool,
     /// Nothing refuses the device: faults are noted, and a verdict is kept on every PEB.
     pub(super) forgiving: bool,
@@ -356,11 +356,11 @@ impl Scan {
     }
 
     /// Decides which PEB holds each LEB.
-    pub(super) fn settle(&mut self, io: &mut DynIo<'_>) -> Result<(), AttachFault> {
+    pub(super) fn resolve_lebs(&mut self, io: &mut DynIo<'_>) -> Result<(), AttachFault> {
         self.check_corrupted(io.pebs)?;
         let found = self.sorted_claims();
         for claims in found.chunk_by(|a, b| a.leb() == b.leb()) {
-            self.resolve(io, claims)?;
+            self.resolve_leb(io, claims)?;
         }
         Ok(())
     }
@@ -397,7 +397,7 @@ impl Scan {
     }
 
     /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
-    fn resolve(&mut self, io: &mut DynIo<'_>, claims: &[Found]) -> Result<(), AttachFault> {
+    fn resolve_leb(&mut self, io: &mut DynIo<'_>, claims: &[Found]) -> Result<(), AttachFault> {
         check_sequence(claims)?;
         for (index, &claim) in claims.iter().enumerate() {
             let older = &claims[index + 1..];

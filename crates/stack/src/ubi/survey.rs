@@ -81,9 +81,9 @@ impl Survey {
         let claims = scan.sorted_claims();
         let is_layout = |found: &&Found| found.header.volume_id == LAYOUT_VOLUME;
         let (layout, others): (Vec<&Found>, Vec<&Found>) = claims.iter().partition(is_layout);
-        survey.settle_all(scan, io, &layout)?;
+        survey.resolve_all(scan, io, &layout)?;
         survey.read_table(scan, io, &others)?;
-        survey.settle_all(scan, io, &others)?;
+        survey.resolve_all(scan, io, &others)?;
         survey.faults = std::mem::take(&mut scan.faults);
         Ok(survey)
     }
@@ -99,17 +99,22 @@ impl Survey {
         self.guessed = newest.into_iter().map(|(leb, (_, pnum))| (leb, pnum)).collect();
     }
 
-    fn settle_all(
+    fn resolve_all(
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
         claims: &[&Found],
     ) -> Result<(), AttachFault> {
-        claims.chunk_by(|a, b| a.leb() == b.leb()).try_for_each(|claims| self.settle(scan, io, claims))
+        claims.chunk_by(|a, b| a.leb() == b.leb()).try_for_each(|claims| self.resolve_leb(scan, io, claims))
     }
 
     /// Decides which of the PEBs that claim a LEB holds it, for Linux and for a salvage.
-    fn settle(&mut self, scan: &mut Scan, io: &mut DynIo<'_>, claims: &[&Found]) -> Result<(), AttachFault> {
+    fn resolve_leb(
+        &mut self,
+        scan: &mut Scan,
+        io: &mut DynIo<'_>,
+        claims: &[&Found],
+    ) -> Result<(), AttachFault> {
         let Some(leb) = claims.first().map(|found| found.leb()) else { return Ok(()) };
         scan.faults.extend(check_sequence(claims).err());
         let is_good = |found: &Found| matches!(self.verdicts[found.pnum as usize].vid, HeaderState::Good(_));
@@ -143,7 +148,7 @@ impl Survey {
     /// The outcome for each of the PEBs that claim a LEB, newest first.
     fn judge(&self, io: &mut DynIo<'_>, claims: &[&Found]) -> Result<Vec<Claim>, UbiError> {
         let mut judged = Vec::with_capacity(claims.len());
-        let mut is_settled = false;
+        let mut is_resolved = false;
         for (index, &found) in claims.iter().enumerate() {
             let before = index.checked_sub(1).and_then(|before| claims.get(before));
             let near = [before, claims.get(index + 1)];
@@ -151,14 +156,14 @@ impl Survey {
             let is_last = index + 1 == claims.len();
             judged.push(if !self.is_known(leb_of(&found.header)) {
                 Claim::Removed
-            } else if is_settled {
+            } else if is_resolved {
                 if is_twin { Claim::Twin } else { Claim::Older }
             } else if self.misfit(&found.header).is_some() {
                 Claim::Misfit
             } else if !is_last && found.header.is_copy() && read_copy(io, &mut found.clone())?.is_none() {
                 Claim::CutOff
             } else {
-                is_settled = true;
+                is_resolved = true;
                 Claim::Current
             });
         }

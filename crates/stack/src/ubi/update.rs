@@ -163,7 +163,7 @@ impl Ubi<dyn Mtd> {
         };
         data.resize(data.len().next_multiple_of(self.io.min_io() as usize), 0);
         let result = self.write_new(LebId { volume: id, lnum }, header, 0, data);
-        self.settle_write(result)
+        self.fail_to_read_only(result)
     }
 
     /// Writes a LEB of a dynamic volume, without the erased bytes at its end.

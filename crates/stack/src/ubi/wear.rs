@@ -4,7 +4,7 @@
 //! write that finds as many PEBs waiting as there are free ones.
 
 use super::io::DynIo;
-use super::pebs::{Doubt, Entry, LebId, Peb, PebState};
+use super::pebs::{Entry, Erasure, LebId, Peb, PebState};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_mtd::Mtd;
@@ -139,7 +139,7 @@ impl Ubi<dyn Mtd> {
             Ok(()) => {
                 self.set_state(pnum, PebState::Free);
                 let peb = self.peb_mut(pnum);
-                (peb.leb, peb.doubt) = (None, Doubt::None);
+                (peb.leb, peb.erasure) = (None, Erasure::Known);
                 self.erased_one_more();
                 Ok(())
             }

@@ -6,7 +6,7 @@ use floatgate_media::ubifs::{Key, Node, NodeType};
 
 use super::core::Core;
 use super::error::{Error, Result};
-use super::layout::{Head, Place};
+use super::layout::{Head, NodePos};
 use super::scan::scan;
 use super::space::{LebSpace, SpaceTotals, check_lpt};
 use crate::volume::Volume;
@@ -72,11 +72,11 @@ pub enum Inconsistency {
 /// Nodes in use, by LEB.
 #[derive(Default)]
 struct Usage {
-    lebs: BTreeMap<u32, Vec<Place>>,
+    lebs: BTreeMap<u32, Vec<NodePos>>,
 }
 
 impl Usage {
-    fn add(&mut self, place: Place) {
+    fn add(&mut self, place: NodePos) {
         self.lebs.entry(place.lnum).or_default().push(place);
     }
 
@@ -170,7 +170,7 @@ impl Core<dyn Volume> {
         Ok(usage)
     }
 
-    fn key_at(&mut self, key: Key, place: Place, out: &mut Vec<u8>) -> Result<Option<Key>> {
+    fn key_at(&mut self, key: Key, place: NodePos, out: &mut Vec<u8>) -> Result<Option<Key>> {
         let Self { tnc, io, .. } = self;
         let frame = tnc.read_leaf(io, key, place, None, out)?;
         let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
@@ -184,8 +184,11 @@ impl Core<dyn Volume> {
 
     /// Nodes of the index on flash.
     fn index_usage(&mut self) -> Result<Usage> {
-        let root =
-            Place { lnum: self.master.root_lnum, offset: self.master.root_offset, len: self.master.root_len };
+        let root = NodePos {
+            lnum: self.master.root_lnum,
+            offset: self.master.root_offset,
+            len: self.master.root_len,
+        };
         let mut usage = Usage::default();
         let mut level = vec![root];
         let mut out = Vec::new();
@@ -197,7 +200,7 @@ impl Core<dyn Volume> {
                 let node = frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))?;
                 let Node::Index(node) = node else { continue };
                 if node.level() > 0 {
-                    below.extend(node.branches().map(|branch| Place {
+                    below.extend(node.branches().map(|branch| NodePos {
                         lnum: branch.lnum,
                         offset: branch.offset,
                         len: branch.len,

@@ -4,7 +4,7 @@ use super::error::Error;
 use super::files::Ubifs;
 use crate::fs::{
     self, AttributeChanges, Attributes, BLOCK_BYTES, CompressedBlock, DirEntry, FileSystem, FilledFile, Name,
-    NewFile, Place, Rename, Result, SetXattr, Space, Timestamp,
+    NewFile, NodePos, Rename, Result, SetXattr, Space, Timestamp,
 };
 use crate::volume::{Volume, VolumeFault};
 
@@ -114,7 +114,7 @@ impl<V: Volume + 'static> FileSystem for Ubifs<V> {
         Ok((names, neutral(damage)))
     }
 
-    fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>> {
+    fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>> {
         Ok((**self).stored_blocks(inode, block, max)?)
     }
 
@@ -122,7 +122,7 @@ impl<V: Volume + 'static> FileSystem for Ubifs<V> {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK_BYTES],
     ) -> Result<()> {
         Ok((**self).read_stored(inode, block, place, out)?)

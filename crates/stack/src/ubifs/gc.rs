@@ -11,7 +11,7 @@ use floatgate_media::ubifs::{Key, Node, NodeType};
 use super::core::Core;
 use super::error::{Error, Result};
 use super::journal::Room;
-use super::layout::{Head, Place};
+use super::layout::{Head, NodePos};
 use super::scan::{ScannedLeb, ScannedNode, scan};
 use super::space::LebSpace;
 use crate::volume::Volume;
@@ -188,7 +188,7 @@ impl Core<dyn Volume> {
 
     fn collect_index(&mut self, leb: &ScannedLeb) -> Result<Collected> {
         for scanned in &leb.nodes {
-            let Place { lnum, offset, .. } = scanned.place;
+            let NodePos { lnum, offset, .. } = scanned.place;
             let node = leb.frame(scanned)?.node().map_err(|source| Error::node(lnum, offset, source))?;
             let Node::Index(node) = node else {
                 return Err(Error::corrupt(lnum, offset, "not a node of the index, but in its LEB"));
@@ -224,7 +224,7 @@ impl Core<dyn Volume> {
     fn live_nodes(&mut self, leb: &ScannedLeb) -> Result<Live> {
         let mut live = Vec::new();
         for node in &leb.nodes {
-            let Place { lnum, offset, .. } = node.place;
+            let NodePos { lnum, offset, .. } = node.place;
             match (node.node_type, node.key) {
                 // They are of no use once the journal has been replayed.
                 (NodeType::Truncation | NodeType::Auth, _) => {}
@@ -263,7 +263,7 @@ impl Core<dyn Volume> {
         bytes.resize(len.next_multiple_of(8), 0);
         floatgate_media::ubifs::pad(bytes.get_mut(len..).unwrap_or(&mut []));
         let (lnum, offset) = self.io.write_head(&mut self.space, Head::Gc, &bytes, &[])?;
-        let to = Place { lnum, offset, len: node.place.len };
+        let to = NodePos { lnum, offset, len: node.place.len };
         self.tnc.relocate(&mut self.io, &mut self.space, key_of(node), node.place, to).map(drop)
     }
 

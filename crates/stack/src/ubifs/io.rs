@@ -5,7 +5,7 @@ use std::sync::Arc;
 use floatgate_media::ubifs::{Frame, Group, NodeBody, NodeType, Stamp, pad};
 
 use super::error::{Error, Result};
-use super::layout::{Head, Layout, Place};
+use super::layout::{Head, Layout, NodePos};
 use super::wbuf::WriteBuffer;
 use crate::volume::Volume;
 
@@ -170,11 +170,11 @@ impl DynIo<'_> {
     /// A damaged node, another one than expected, failures of the volume.
     pub(crate) fn read_node<'o>(
         &mut self,
-        place: Place,
+        place: NodePos,
         expected: Option<NodeType>,
         out: &'o mut Vec<u8>,
     ) -> Result<Frame<'o>> {
-        let Place { lnum, offset, len } = place;
+        let NodePos { lnum, offset, len } = place;
         if u64::from(offset) + u64::from(len) > u64::from(self.layout.leb_bytes()) {
             return Err(Error::corrupt(lnum, offset, "a node reaches past the end of its LEB"));
         }
@@ -268,8 +268,8 @@ impl DynIo<'_> {
 ///
 /// # Errors
 /// A damaged node, or another one than expected.
-pub(crate) fn frame_of(place: Place, expected: Option<NodeType>, bytes: &[u8]) -> Result<Frame<'_>> {
-    let Place { lnum, offset, len } = place;
+pub(crate) fn frame_of(place: NodePos, expected: Option<NodeType>, bytes: &[u8]) -> Result<Frame<'_>> {
+    let NodePos { lnum, offset, len } = place;
     let frame = Frame::parse(bytes).map_err(|source| Error::node(lnum, offset, source))?;
     if frame.as_bytes().len() != len as usize {
         return Err(Error::corrupt(lnum, offset, "a node has another length than the index says"));

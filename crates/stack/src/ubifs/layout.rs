@@ -1,6 +1,6 @@
 //! Sizes and areas of a mounted filesystem. They never change while it is mounted.
 
-pub(crate) use crate::fs::Place;
+pub(crate) use crate::fs::NodePos;
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::{BLOCK_BYTES, Limits, Superblock, SuperblockFlags};
 
@@ -15,7 +15,7 @@ pub(crate) const MAX_DATA_NODE_BYTES: u32 = 48 + BLOCK_BYTES;
 /// Bytes of the smallest node worth room for: a data node with next to nothing in it. Linux: `MIN_WRITE_SZ`.
 pub(crate) const MIN_WRITE_BYTES: u32 = 48 + 8;
 
-impl Place {
+impl NodePos {
     /// Bytes with the alignment to 8 that follows.
     pub const fn aligned_len(self) -> u32 {
         align8(self.len)

@@ -5,7 +5,7 @@ use floatgate_media::{MediaError, Reason};
 
 use super::error::{Error, Result};
 use super::io::DynIo;
-use super::layout::{Place, align8};
+use super::layout::{NodePos, align8};
 use crate::volume::VolumeFault;
 
 /// Content of a place at which a node could begin.
@@ -80,7 +80,7 @@ pub(crate) struct ScannedNode {
     /// Its key, if nodes of its type have one.
     pub(crate) key: Option<Key>,
     /// Position of the node.
-    pub(crate) place: Place,
+    pub(crate) place: NodePos,
 }
 
 impl ScannedNode {
@@ -93,7 +93,7 @@ impl ScannedNode {
             Node::Entry(node) => Some(node.entry.key),
             _ => None,
         };
-        let place = Place { lnum, offset, len };
+        let place = NodePos { lnum, offset, len };
         Ok(Self { stamp: frame.stamp, node_type: frame.node_type, key, place })
     }
 }
@@ -131,7 +131,7 @@ impl ScannedLeb {
     /// # Errors
     /// A place that is not of this LEB.
     pub(crate) fn frame(&self, node: &ScannedNode) -> Result<Frame<'_>> {
-        let Place { lnum, offset, .. } = node.place;
+        let NodePos { lnum, offset, .. } = node.place;
         Frame::parse(self.from(offset)).map_err(|source| Error::node(lnum, offset, source))
     }
 

@@ -71,7 +71,7 @@ impl Case {
         let op = run(&mut model, &mut ubi, &mut random, self.turns).unwrap();
         let mut ubi = attach(ubi.into_mtd(), second, self.fastmap, &name);
         assert_eq!(ubi.info().read_only, None, "{name}");
-        model.settle_volumes(&op, &ubi);
+        model.note_volumes(&op, &ubi);
         model.check(&mut ubi, Some(&op), &name);
         model.clean(&mut ubi, Some(&op)).unwrap();
         // Life goes on, and nothing is lost later.

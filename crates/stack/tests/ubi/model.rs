@@ -177,7 +177,7 @@ impl Model {
     }
 
     /// Takes the volumes from a device after a cut in `op`: as they were or as they were to be.
-    pub(crate) fn settle_volumes(&mut self, op: &Op, ubi: &Ubi<dyn Mtd>) {
+    pub(crate) fn note_volumes(&mut self, op: &Op, ubi: &Ubi<dyn Mtd>) {
         let found: BTreeMap<u32, (Vec<u8>, u32)> =
             ubi.volumes().map(|v| (v.id, (v.name, v.reserved_lebs))).collect();
         let names = |model: &Self| -> BTreeMap<u32, (Vec<u8>, u32)> {

@@ -115,7 +115,7 @@ fn is_clean(
     let volume_of = Some((id, name.to_owned()));
     let (_, volume) =
         check_volume(volume, volume_of, &Selection::default(), &Origin::new(found, None), &mut report)?;
-    report.settle();
+    report.set_outcome();
     Ok((report.outcome == Outcome::Clean, volume))
 }
 

@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{BLOCK_BYTES, Inode, MAX_INODE_DATA, MAX_NAME_BYTES,
 use floatgate_stack::Volume;
 use floatgate_stack::fs::{
     AttributeChanges, CompressedBlock, Compression, DeviceNumber, FileFlags, FileType, FilledFile, NewFile,
-    NewKind, Place, SetXattr, Timestamp,
+    NewKind, NodePos, SetXattr, Timestamp,
 };
 use floatgate_stack::ubifs::{Child, Error, File, Survey, Ubifs};
 
@@ -282,7 +282,7 @@ impl Fill<'_> {
         number: u32,
         old: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         bytes: u64,
     ) -> Result<(), Error> {
         let mut whole = [0; BLOCK_BYTES as usize];

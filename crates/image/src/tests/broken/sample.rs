@@ -308,10 +308,10 @@ impl Sample {
     }
 
     /// The root of the LPT.
-    pub(super) fn nnode(&mut self, change: fn(&mut lpt::Nnode, lpt::Place)) {
+    pub(super) fn nnode(&mut self, change: fn(&mut lpt::Nnode, lpt::NodePos)) {
         let geometry = self.limits().lpt_geometry;
         let master = self.master();
-        let place = lpt::Place { lnum: self.word(master + 120), offset: self.word(master + 124) };
+        let place = lpt::NodePos { lnum: self.word(master + 120), offset: self.word(master + 124) };
         let at = self.leb(place.lnum, place.offset);
         let mut node = lpt::Nnode::parse(&self.whole[at..], &geometry).unwrap();
         change(&mut node, place);

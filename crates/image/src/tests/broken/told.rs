@@ -26,7 +26,7 @@ impl Told {
     pub(super) fn of(bytes: &[u8]) -> Self {
         let [check, info, extract] = [told_by_check, told_by_info, told_by_extract].map(|told| {
             let image = Image::over(file(bytes), Access::Read);
-            image.and_then(told).unwrap_or_else(|error| format!("exit 2: {error}\n    {}\n", error.help()))
+            image.and_then(told).unwrap_or_else(|error| format!("exit 2: {error}\n"))
         });
         Self { check, info, extract, repair: told_by_repair(bytes) }
     }
@@ -87,7 +87,7 @@ fn told_by_repair(bytes: &[u8]) -> String {
                 done.losses.iter().map(|loss| format!("lost: {}: {}\n", loss.path, loss.what)).collect();
             format!("{losses}{:?}: {} files, {:?}\n", done.method, done.entries, done.outcome)
         }
-        Err(error) => format!("exit 2: {error}\n    {}\n", error.help()),
+        Err(error) => format!("exit 2: {error}\n"),
     }
 }
 

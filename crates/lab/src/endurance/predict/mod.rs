@@ -77,7 +77,7 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
     let unlikely = || {
         Error::asked(
             format!("no block of {} has these times at these cycles", subject.name),
-            "check the chip's name, the unit (us) and --pages and --temperature",
+            "check the chip's name, the unit (us), the pages and the temperature",
         )
     };
     let (used, remaining, by_count) = match last.cycle {

@@ -12,7 +12,7 @@ use crate::powercut::filesystem::{Device, Fs, Recipe, idle};
 
 /// What is there that a step can work on, by inode, in the order it was made.
 #[derive(Clone, Debug, Default)]
-pub(in crate::powercut) struct Known {
+pub(in crate::powercut) struct KnownFiles {
     directories: Vec<u32>,
     /// Regular files, those included that are open and have no name any more.
     files: Vec<u32>,
@@ -44,7 +44,7 @@ impl Durable {
 /// What came of a step: the filesystem and what is on flash, or why not, and the flash.
 pub(in crate::powercut) type Outcome = std::result::Result<(Fs, Durable), (String, Device)>;
 
-impl Known {
+impl KnownFiles {
     fn directory(&self, root: u32, index: usize) -> u32 {
         if index == 0 { root } else { self.directories.get(index - 1).copied().unwrap_or(root) }
     }
@@ -79,7 +79,7 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
 pub(in crate::powercut) fn run(
     mut fs: Fs,
     recipe: &Recipe,
-    known: &mut Known,
+    known: &mut KnownFiles,
     step: &Step,
     number: usize,
 ) -> Outcome {
@@ -109,7 +109,7 @@ const fn is_refused(error: &Error) -> bool {
     )
 }
 
-fn remount(mut fs: Fs, recipe: &Recipe, known: &mut Known) -> Outcome {
+fn remount(mut fs: Fs, recipe: &Recipe, known: &mut KnownFiles) -> Outcome {
     while let Some(inode) = known.open.pop_front() {
         if let Err(error) = fs.close(inode) {
             return Err((error.to_string(), fs.abandon()));
@@ -120,7 +120,7 @@ fn remount(mut fs: Fs, recipe: &Recipe, known: &mut Known) -> Outcome {
     recipe.mount(flash).map(|fs| (fs, Durable::ALL))
 }
 
-fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut Known, step: &Step) -> Result<Durable> {
+fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut KnownFiles, step: &Step) -> Result<Durable> {
     let root = fs.root();
     match *step {
         Step::Create { directory, name, kind } => {
@@ -179,7 +179,7 @@ fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut Known, step: &Step) -> Result
     }
 }
 
-fn apply_to_names(fs: &mut Fs, known: &mut Known, step: &Step) -> Result<Durable> {
+fn apply_to_names(fs: &mut Fs, known: &mut KnownFiles, step: &Step) -> Result<Durable> {
     let root = fs.root();
     match *step {
         Step::Link { file, directory, name } => {
@@ -231,7 +231,7 @@ fn new_file(kind: Kind, number: usize) -> NewFile<'static> {
     NewFile { kind, permissions: 0o640, uid: 1000, gid: 100 }
 }
 
-fn create(fs: &mut Fs, known: &mut Known, directory: u32, name: &[u8], kind: Kind) -> Result<Durable> {
+fn create(fs: &mut Fs, known: &mut KnownFiles, directory: u32, name: &[u8], kind: Kind) -> Result<Durable> {
     let inode = fs.create(directory, name, &new_file(kind, name.len()))?;
     match kind {
         Kind::Directory => known.directories.push(inode),
@@ -272,7 +272,7 @@ fn names_if_sync(fs: &mut Fs, inodes: &[u32]) -> Result<Durable> {
     Ok(Durable::NOTHING)
 }
 
-fn unlink(fs: &mut Fs, known: &mut Known, directory: u32, name: &[u8]) -> Result<Durable> {
+fn unlink(fs: &mut Fs, known: &mut KnownFiles, directory: u32, name: &[u8]) -> Result<Durable> {
     let inode = fs.lookup(directory, name)?;
     match fs.unlink(directory, name) {
         Err(Error::IsDirectory) => fs.remove_dir(directory, name)?,
@@ -282,7 +282,7 @@ fn unlink(fs: &mut Fs, known: &mut Known, directory: u32, name: &[u8]) -> Result
     names_if_sync(fs, &[directory])
 }
 
-fn rename(fs: &mut Fs, known: &mut Known, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<Durable> {
+fn rename(fs: &mut Fs, known: &mut KnownFiles, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<Durable> {
     let (moved, replaced) = (fs.lookup(from.directory, from.name), fs.lookup(to.directory, to.name));
     fs.rename(from, to, how)?;
     if moved == replaced {

@@ -2,7 +2,7 @@
 
 mod apply;
 
-pub(super) use apply::{Durable, Known, run};
+pub(super) use apply::{Durable, KnownFiles, run};
 use floatgate_stack::fs::Rename;
 
 use super::random::Random;

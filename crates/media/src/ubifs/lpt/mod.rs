@@ -12,7 +12,7 @@ mod pack;
 mod tables;
 
 pub use geometry::{Geometry, Parameters};
-pub use node::{Kind, LebProperties, Nnode, Place, Pnode};
+pub use node::{Kind, LebProperties, Nnode, NodePos, Pnode};
 pub use tables::{LebSpace, Lsave, Ltab};
 
 /// Children of an nnode, and LEBs of a pnode.

@@ -134,7 +134,7 @@ fn eighth(field: &'static str, bytes: u32) -> Result<u32, MediaError> {
 
 /// Position of an LPT node on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct NodePos {
     /// LEB, counted from the start of the volume.
     pub lnum: u32,
     /// Offset in the LEB, bytes.
@@ -147,7 +147,7 @@ pub struct Nnode {
     /// Number of the node, see [`nnode_number`](super::nnode_number); stored in the big model only, else 0.
     pub number: u32,
     /// Positions of the children; `None` past the end of the main area.
-    pub children: [Option<Place>; FANOUT as usize],
+    pub children: [Option<NodePos>; FANOUT as usize],
 }
 
 impl Nnode {
@@ -169,7 +169,7 @@ impl Nnode {
                 require(offset == 0, at, "offset of no child", offset)?;
             } else {
                 let lnum = geometry.from.first_lnum.saturating_add(leb);
-                *child = Some(Place { lnum, offset });
+                *child = Some(NodePos { lnum, offset });
             }
         }
         Ok(Self { number, children })
@@ -216,7 +216,7 @@ impl Nnode {
 }
 
 /// The LEB of a place, counted from the start of the LPT area.
-fn leb_in_area(place: Place, geometry: &Geometry) -> Result<u32, MediaError> {
+fn leb_in_area(place: NodePos, geometry: &Geometry) -> Result<u32, MediaError> {
     let leb = place.lnum.checked_sub(geometry.from.first_lnum).filter(|&leb| leb < geometry.from.lebs);
     leb.ok_or_else(|| Reason::OutOfRange { field: "LPT LEB", value: u64::from(place.lnum) }.at(0))
 }

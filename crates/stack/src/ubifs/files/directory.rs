@@ -5,7 +5,7 @@ use floatgate_media::ubifs::{Entry, EntryNode, Frame, Inode, Key, KeyType, MAX_N
 
 use super::super::error::{Error, Result};
 use super::super::journal::Change;
-use super::super::layout::{Head, Place};
+use super::super::layout::{Head, NodePos};
 use super::super::space::BudgetRequest;
 use super::Ubifs;
 use super::attributes::set_ctime;
@@ -47,7 +47,7 @@ impl Ubifs<dyn Volume> {
     }
 
     /// The entry in the node that was read last, from this place.
-    pub(super) fn parse_entry(&self, place: Place) -> Result<DirEntry> {
+    pub(super) fn parse_entry(&self, place: NodePos) -> Result<DirEntry> {
         let damaged = |source| Error::node(place.lnum, place.offset, source);
         let frame = Frame::parse(&self.node).map_err(damaged)?;
         let Node::Entry(node) = frame.node().map_err(damaged)? else {
@@ -127,7 +127,7 @@ impl Ubifs<dyn Volume> {
         parent.inode.links += u32::from(file_type == FileType::Directory);
         let sync = is_dirsync(&parent);
         let outcome = self.write_names(&[(directory, name, Some((inode, file_type)))], vec![cached, parent]);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.sync_if(sync)?;
         Ok(inode)
     }
@@ -144,7 +144,7 @@ impl Ubifs<dyn Volume> {
         cached.open = 1;
         let inode = cached.inode.key.inum();
         let outcome = self.core.apply(Head::Base, &[Change::Inode(cached.node())]);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.inodes.insert(cached);
         self.sync_if(false)?;
         Ok(inode)
@@ -240,7 +240,7 @@ impl Ubifs<dyn Volume> {
         parent.inode.size += entry_bytes(name.len());
         let sync = is_dirsync(&parent);
         let outcome = self.write_names(&[(directory, name, Some((inode, file_type)))], vec![linked, parent]);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.sync_if(sync)
     }
 
@@ -273,7 +273,7 @@ impl Ubifs<dyn Volume> {
         parent.inode.links -= u32::from(is_directory && parent.inode.links > 0);
         let sync = is_dirsync(&parent);
         let outcome = self.write_names(&[(directory, name, None)], vec![removed, parent]);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.delete_if_gone(entry.inode)?;
         self.sync_if(sync)
     }

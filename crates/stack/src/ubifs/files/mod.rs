@@ -295,7 +295,7 @@ impl Ubifs<dyn Volume> {
     }
 
     /// What an operation wrote is in the journal, or it did not write: the promise for it ends.
-    fn settle<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
+    fn end_budget<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
         match outcome {
             Ok(_) => self.core.space.give_back(cost),
             Err(_) => self.core.space.withdraw(cost),

@@ -4,7 +4,7 @@ use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType};
 
 use super::super::error::{Error, Result};
-use super::super::layout::Place;
+use super::super::layout::NodePos;
 use super::super::scan::scan;
 use super::{Ubifs, read::LAST_BLOCK};
 use crate::fs::DirEntry;
@@ -68,7 +68,7 @@ impl Ubifs<dyn Volume> {
         Ok((entries, damage))
     }
 
-    fn read_entry(&mut self, key: Key, place: Place) -> Result<DirEntry> {
+    fn read_entry(&mut self, key: Key, place: NodePos) -> Result<DirEntry> {
         self.core.tnc.read_entry(&mut self.core.io, key, place, &mut self.node)?;
         self.parse_entry(place)
     }
@@ -152,7 +152,7 @@ impl Ubifs<dyn Volume> {
     ///
     /// # Errors
     /// A damaged index, failures of the volume.
-    pub fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>> {
+    pub fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>> {
         let (Some(from), Some(to)) = (Key::data(inode, block), Key::data(inode, LAST_BLOCK)) else {
             return Ok(Vec::new());
         };
@@ -169,7 +169,7 @@ impl Ubifs<dyn Volume> {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK_BYTES as usize],
     ) -> Result<()> {
         self.read_block(inode, block, place, out)

@@ -6,7 +6,7 @@ use floatgate_media::ubifs::{Frame, Key, Node, NodeType};
 use super::super::compress::Decompressor;
 use super::super::error::{Error, Result};
 use super::super::io::frame_of;
-use super::super::layout::{Place, align8};
+use super::super::layout::{NodePos, align8};
 use super::Ubifs;
 use super::inodes::file_type;
 use super::pages::BLOCK;
@@ -73,7 +73,7 @@ impl Ubifs<dyn Volume> {
     }
 
     /// Where a block of a file stands; `None` for a hole.
-    pub(super) fn find_block(&mut self, inode: u32, block: u32) -> Result<Option<Place>> {
+    pub(super) fn find_block(&mut self, inode: u32, block: u32) -> Result<Option<NodePos>> {
         let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
         self.core.tnc.find(&mut self.core.io, key)
     }
@@ -83,7 +83,7 @@ impl Ubifs<dyn Volume> {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK],
     ) -> Result<()> {
         let Self { core, node, .. } = self;
@@ -115,7 +115,7 @@ impl Ubifs<dyn Volume> {
     }
 
     /// Where blocks stand that follow each other in file and LEB.
-    fn run(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<Place>> {
+    fn run(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<NodePos>> {
         let most = max.min(self.behaviour.limits.bulk_read_blocks);
         let last = block.saturating_add(most as u32).saturating_sub(1).min(LAST_BLOCK);
         let (Some(from), Some(to)) = (Key::data(inode, block), Key::data(inode, last)) else {
@@ -125,7 +125,7 @@ impl Ubifs<dyn Volume> {
         if most > 1 {
             self.core.tnc.leaves(&mut self.core.io, from, to, most, &mut leaves)?;
         }
-        let mut run: Vec<Place> = Vec::new();
+        let mut run: Vec<NodePos> = Vec::new();
         for ((key, place), wanted) in leaves.into_iter().zip(block..) {
             let behind = run.last().is_none_or(|before| follows(*before, place));
             if key.block() != wanted || !behind || self.pages.get(inode, wanted).is_some() {
@@ -166,7 +166,7 @@ impl Ubifs<dyn Volume> {
 }
 
 /// Whether a node stands right behind another one.
-const fn follows(before: Place, place: Place) -> bool {
+const fn follows(before: NodePos, place: NodePos) -> bool {
     before.lnum == place.lnum && align8(before.offset + before.len) == place.offset
 }
 
@@ -174,7 +174,7 @@ const fn follows(before: Place, place: Place) -> bool {
 fn unpack(
     decompressor: &mut Decompressor,
     key: Option<Key>,
-    place: Place,
+    place: NodePos,
     frame: &Frame<'_>,
     out: &mut [u8; BLOCK],
 ) -> Result<()> {

@@ -113,7 +113,7 @@ impl Ubifs<dyn Volume> {
         };
         let cost = self.acquire(&request)?;
         let outcome = self.write_move(from, to, found, whiteout);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         if let Some((target, _)) = found.target {
             self.delete_if_gone(target)?;
         }
@@ -198,7 +198,7 @@ impl Ubifs<dyn Volume> {
         let cost =
             self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
         let outcome = self.write_exchange(from, to, found, &back);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.sync_names(from, to, found.inode)
     }
 

@@ -155,7 +155,7 @@ impl Ubifs<dyn Volume> {
             let change = data_change(inode, block.block, block.size as usize, block.compression, block.data)?;
             let cost = self.acquire(&page_budget(true))?;
             let written = self.core.apply(Head::Data, &[change]);
-            self.settle(cost, written)?;
+            self.end_budget(cost, written)?;
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Ubifs<dyn Volume> {
         // Cutting to nothing frees space: it is always allowed.
         let cost = if new_size == 0 { self.acquire_if_possible(&request)? } else { self.acquire(&request)? };
         let outcome = self.cut_blocks(inode, old_size, new_size, tail);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.sync_if(false)
     }
 

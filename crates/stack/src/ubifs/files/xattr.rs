@@ -121,7 +121,7 @@ impl Ubifs<dyn Volume> {
         owner.xattr_names_bytes += u32::try_from(name.len()).unwrap_or(0);
         let sync = is_dirsync(&changed);
         let outcome = self.write_xattr(Some((name, Some(inode))), cached, changed);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.sync_if(sync)
     }
 
@@ -168,7 +168,7 @@ impl Ubifs<dyn Volume> {
             owner.xattr_bytes.saturating_sub(value_bytes(old)).saturating_add(value_bytes(value.len()));
         let sync = is_dirsync(&changed);
         let outcome = self.write_xattr(None, cached, changed);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.sync_if(sync)
     }
 
@@ -195,7 +195,7 @@ impl Ubifs<dyn Volume> {
             owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
         let sync = is_dirsync(&changed);
         let outcome = self.write_xattr(Some((name, None)), cached, changed);
-        self.settle(cost, outcome)?;
+        self.end_budget(cost, outcome)?;
         self.inodes.remove(entry.inode);
         self.sync_if(sync)
     }

@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{
 
 use super::super::core::Core;
 use super::super::error::{Error, Result};
-use super::super::layout::{Head, Place};
+use super::super::layout::{Head, NodePos};
 use crate::volume::Volume;
 
 /// A node to be written, with what it does to the index.
@@ -116,14 +116,14 @@ impl Core<dyn Volume> {
     }
 
     /// Writes the nodes; there is room for them.
-    fn write_group(&mut self, head: Head, changes: &[Change<'_>]) -> Result<Vec<Place>> {
+    fn write_group(&mut self, head: Head, changes: &[Change<'_>]) -> Result<Vec<NodePos>> {
         let mut nodes = Vec::new();
         let mut places = Vec::with_capacity(changes.len());
         for (index, change) in changes.iter().enumerate() {
             let offset = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
             let group = group_mark(head, index + 1 == changes.len());
             let len = self.io.append_node(&change.written(), group, &mut nodes)?;
-            places.push(Place { lnum: 0, offset, len });
+            places.push(NodePos { lnum: 0, offset, len });
         }
         self.add_orphans(changes)?;
         let inodes: Vec<u32> = changes.iter().map(Change::inode).collect();
@@ -144,7 +144,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    fn index(&mut self, change: &Change<'_>, place: Place) -> Result<()> {
+    fn index(&mut self, change: &Change<'_>, place: NodePos) -> Result<()> {
         match change {
             Change::Inode(node) => self.index_inode(&node.inode, place),
             Change::Entry(node) => self.index_entry(node, place),
@@ -158,7 +158,7 @@ impl Core<dyn Volume> {
         }
     }
 
-    fn index_inode(&mut self, inode: &Inode, place: Place) -> Result<()> {
+    fn index_inode(&mut self, inode: &Inode, place: NodePos) -> Result<()> {
         let number = inode.key.inum();
         match (inode.links, inode.is_xattr()) {
             (0, true) => {
@@ -176,7 +176,7 @@ impl Core<dyn Volume> {
         self.tnc.insert(&mut self.io, &mut self.space, inode.key, place)
     }
 
-    fn index_entry(&mut self, node: &EntryNode<'_>, place: Place) -> Result<()> {
+    fn index_entry(&mut self, node: &EntryNode<'_>, place: NodePos) -> Result<()> {
         let (key, name) = (node.entry.key, node.name);
         if !node.is_deletion() {
             return self.tnc.insert_name(&mut self.io, &mut self.space, key, name, place);
@@ -185,7 +185,7 @@ impl Core<dyn Volume> {
         self.tnc.remove_name(&mut self.io, &mut self.space, key, name)
     }
 
-    fn index_truncation(&mut self, node: &Truncation, place: Place) -> Result<()> {
+    fn index_truncation(&mut self, node: &Truncation, place: NodePos) -> Result<()> {
         self.space.add_dirt(place.lnum, place.aligned_len())?;
         match truncated_keys(node) {
             Some((from, to)) => self.tnc.remove_range(&mut self.io, &mut self.space, from, to),
@@ -282,8 +282,8 @@ const fn group_mark(head: Head, last: bool) -> Group {
 }
 
 /// Inode and name of an entry.
-fn named_inode(node: &[u8], place: Place) -> Result<(u32, Vec<u8>)> {
-    let Place { lnum, offset, .. } = place;
+fn named_inode(node: &[u8], place: NodePos) -> Result<(u32, Vec<u8>)> {
+    let NodePos { lnum, offset, .. } = place;
     let parsed = Frame::parse(node).and_then(|frame| frame.node());
     match parsed.map_err(|source| Error::node(lnum, offset, source))? {
         Node::Entry(entry) => {

@@ -54,7 +54,7 @@ pub(super) fn read_log(
         findings.pass(Err::<(), _>(Error::corrupt(tail, 0, "no node where the log begins")))?;
     }
     if recovering && !io.is_read_only() {
-        reader.settle_end(io)?;
+        reader.check_end(io)?;
     }
     Ok(reader.buds)
 }
@@ -91,7 +91,7 @@ impl Reader<'_> {
     /// What was read of the log stays so, which Linux does not see to: the write that power was cut from can read well and not
     /// hold, and LEBs that are not of the log any more can be back and not hold, for power was cut from their erasure. So the
     /// last LEB is written anew, and the others are unmapped.
-    fn settle_end(&self, io: &mut DynIo<'_>) -> Result<()> {
+    fn check_end(&self, io: &mut DynIo<'_>) -> Result<()> {
         let (layout, tail) = (io.layout().clone(), self.log.tail());
         let head = self.log.head().lnum;
         if let Some(bytes) = &self.last {

@@ -9,7 +9,7 @@ use floatgate_media::ubifs::{
 };
 
 use super::{Findings, MasterState, note_sqnum};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
@@ -144,7 +144,7 @@ fn last_in(io: &mut DynIo<'_>, lnum: u32) -> Result<Option<(Located, usize)>> {
 }
 
 fn saw(io: &mut DynIo<'_>, located: &Located) -> Result<()> {
-    note_sqnum(io, Place { lnum: MASTER_LEB, offset: located.offset, len: 0 }, located.sqnum)
+    note_sqnum(io, NodePos { lnum: MASTER_LEB, offset: located.offset, len: 0 }, located.sqnum)
 }
 
 fn locate(frame: &Frame<'_>, offset: u32) -> Option<Located> {

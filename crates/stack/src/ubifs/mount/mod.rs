@@ -31,7 +31,7 @@ use super::core::Core;
 use super::error::{Error, Result};
 use super::io::{DynIo, Io};
 use super::journal::Log;
-use super::layout::Place;
+use super::layout::NodePos;
 use super::limits::Limits;
 use super::space::Space;
 use super::tnc::Tnc;
@@ -61,7 +61,7 @@ pub struct MountOptions {
 }
 
 /// A node was found: later ones get higher sequence numbers.
-fn note_sqnum(io: &mut DynIo<'_>, place: Place, sqnum: u64) -> Result<()> {
+fn note_sqnum(io: &mut DynIo<'_>, place: NodePos, sqnum: u64) -> Result<()> {
     if sqnum >= SQNUM_WATERMARK {
         return Err(Error::corrupt(place.lnum, place.offset, "the sequence numbers are used up"));
     }
@@ -123,7 +123,7 @@ impl<V: Volume + 'static> Core<V> {
     fn opened(io: Io<V>, opened: &Opened) -> Self {
         let master = opened.master.master;
         let layout = io.layout().clone();
-        let root = Place { lnum: master.root_lnum, offset: master.root_offset, len: master.root_len };
+        let root = NodePos { lnum: master.root_lnum, offset: master.root_offset, len: master.root_len };
         let mut tnc = Tnc::open(root, master.index_bytes);
         if let Some(verifier) = &opened.verifier {
             let hasher = verifier.hasher();

@@ -10,7 +10,7 @@ use floatgate_media::ubifs::{Group, Key, Node, NodeType, OrphanNode};
 
 use super::note_sqnum;
 use super::recover::recover_leb;
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
@@ -226,7 +226,7 @@ impl Core<dyn Volume> {
         needed: &mut BTreeSet<u32>,
     ) -> Result<bool> {
         for (index, node) in leb.nodes.iter().enumerate() {
-            let Place { lnum, offset, .. } = node.place;
+            let NodePos { lnum, offset, .. } = node.place;
             note_sqnum(&mut self.io, node.place, node.stamp.sqnum)?;
             let orphans = orphan_node(leb, node)?;
             reader.commit = reader.commit.max(orphans.commit);
@@ -263,7 +263,7 @@ impl Core<dyn Volume> {
 }
 
 fn orphan_node<'a>(leb: &'a ScannedLeb, node: &ScannedNode) -> Result<OrphanNode<'a>> {
-    let Place { lnum, offset, .. } = node.place;
+    let NodePos { lnum, offset, .. } = node.place;
     let frame = leb.frame(node)?;
     match frame.node().map_err(|source| Error::node(lnum, offset, source))? {
         Node::Orphan(orphans) => Ok(orphans),

@@ -7,7 +7,7 @@ use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, K
 use super::recover::recover_leb;
 use super::sizes::Sizes;
 use super::{Findings, note_sqnum};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -22,7 +22,7 @@ use crate::volume::Volume;
 #[derive(Clone, Debug)]
 struct Change {
     sqnum: u64,
-    place: Place,
+    place: NodePos,
     key: Key,
     what: What,
     /// The hash of the node, if nodes are to be verified when they are read.
@@ -310,7 +310,7 @@ impl Replay {
 
     /// Adds a node, and returns the bytes that it uses.
     fn add(&mut self, leb: &ScannedLeb, node: &ScannedNode) -> Result<u32> {
-        let Place { lnum, offset, .. } = node.place;
+        let NodePos { lnum, offset, .. } = node.place;
         let damaged = |source| Error::node(lnum, offset, source);
         let frame = leb.frame(node)?;
         let parsed = frame.node().map_err(damaged)?;

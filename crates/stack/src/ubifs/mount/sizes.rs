@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use floatgate_media::ubifs::{Frame, Inode, InodeNode, Key, Node, NodeBody, NodeType, Stamp};
 
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::volume::Volume;
 
 /// Size of a file according to the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct JournalSize {
     /// The size in the inode, if the journal has the inode.
     inode: Option<u64>,
     /// Up to where its data reach.
@@ -21,7 +21,7 @@ struct Known {
 
 /// Sizes of files according to the journal, by inode.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sizes(BTreeMap<u32, Known>);
+pub(super) struct Sizes(BTreeMap<u32, JournalSize>);
 
 impl Sizes {
     /// An inode was written.
@@ -76,7 +76,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    fn inode_size(&mut self, key: Key, place: Place) -> Result<u64> {
+    fn inode_size(&mut self, key: Key, place: NodePos) -> Result<u64> {
         let mut bytes = Vec::new();
         let Self { tnc, io, .. } = self;
         let frame = tnc.read_leaf(io, key, place, Some(NodeType::Inode), &mut bytes)?;
@@ -84,7 +84,7 @@ impl Core<dyn Volume> {
     }
 
     /// Writes the LEB of an inode anew with another size in the inode.
-    fn fix_size(&mut self, place: Place, size: u64) -> Result<()> {
+    fn fix_size(&mut self, place: NodePos, size: u64) -> Result<()> {
         let mut leb = vec![0; self.io.layout().leb_bytes() as usize];
         self.io.volume_mut().read(place.lnum, 0, &mut leb)?;
         let unit = self.io.layout().min_io_bytes() as usize;
@@ -103,7 +103,7 @@ impl Core<dyn Volume> {
     }
 }
 
-fn parse_inode<'a>(frame: &Frame<'a>, place: Place) -> Result<InodeNode<'a>> {
+fn parse_inode<'a>(frame: &Frame<'a>, place: NodePos) -> Result<InodeNode<'a>> {
     match frame.node().map_err(|source| Error::node(place.lnum, place.offset, source))? {
         Node::Inode(node) => Ok(node),
         _ => Err(Error::corrupt(place.lnum, place.offset, "not an inode")),

@@ -5,7 +5,7 @@ use core::ops::Range;
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
 
 use super::{Lost, NOT_ITS_SIZE, Only, Survey};
-use crate::fs::{Attributes, Place};
+use crate::fs::{Attributes, NodePos};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::files::attributes_of;
 use crate::volume::Volume;
@@ -59,7 +59,7 @@ impl Survey<dyn Volume> {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK_BYTES as usize],
     ) -> Result<()> {
         let mut bytes = Vec::new();

@@ -6,7 +6,7 @@ use super::names::shown;
 use super::problem::{Problem, Severity};
 use super::scan::{What, event};
 use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
@@ -63,16 +63,16 @@ struct Collector<'p> {
     tree: Tree,
     decompressor: Decompressor,
     /// Blocks that do not decompress: damaged, unless their file is encrypted.
-    undecodable: Vec<(Key, Place)>,
+    undecodable: Vec<(Key, NodePos)>,
     /// Hash of names in keys; not checked where some names are encrypted.
     key_hash: Option<KeyHash>,
 }
 
 impl Collector<'_> {
     /// Leaves in the order they stand.
-    fn read_all(&mut self, io: &mut DynIo<'_>, tnc: &Tnc, leaves: &[(Key, Place)]) -> Result<()> {
+    fn read_all(&mut self, io: &mut DynIo<'_>, tnc: &Tnc, leaves: &[(Key, NodePos)]) -> Result<()> {
         for of_leb in leaves.chunk_by(|a, b| a.1.lnum == b.1.lnum) {
-            let Some(&(_, Place { lnum, .. })) = of_leb.first() else { continue };
+            let Some(&(_, NodePos { lnum, .. })) = of_leb.first() else { continue };
             let inside = io.layout().limits.main.contains(&lnum);
             let bytes = if inside { read_to_end(io, lnum, 0)? } else { Vec::new() };
             let is_gone = bytes.iter().all(|&byte| byte == 0xFF);
@@ -87,7 +87,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn read_leaf(&mut self, tnc: &Tnc, key: Key, place: Place, bytes: &[u8]) -> Result<()> {
+    fn read_leaf(&mut self, tnc: &Tnc, key: Key, place: NodePos, bytes: &[u8]) -> Result<()> {
         let (frame, node) = node_in(bytes, place)?;
         tnc.check_hash(key, place, frame.as_bytes())?;
         let corrupt = |what| Error::corrupt(place.lnum, place.offset, what);
@@ -155,13 +155,13 @@ impl Collector<'_> {
         let structure = if is_xattr { Structure::XattrEntry } else { Structure::Entry };
         let what = format!("{} is there twice; this one leads to inode {}", shown(name), other.inode);
         let problem = Problem::new(Severity::Damaged, structure, what, "what it leads to is not found by it");
-        let Place { lnum, offset, .. } = other.place;
+        let NodePos { lnum, offset, .. } = other.place;
         self.problems.add(problem.at(lnum, offset).inode(key.inum()));
         true
     }
 
     /// A name has to have the hash of its key, or it is not found.
-    fn check_hash(&mut self, key: Key, name: &[u8], place: Place) {
+    fn check_hash(&mut self, key: Key, name: &[u8], place: NodePos) {
         if self.key_hash.and_then(|hash| hash.hash(name)).is_none_or(|hash| hash == key.hash()) {
             return;
         }
@@ -210,7 +210,7 @@ impl Collector<'_> {
 
 /// Which nodes can stand in for a leaf that cannot be read; `bytes` are what is in its place. Of data only the same node, as long as
 /// something is left of it: another one is of another time.
-fn stand_in(key: Key, place: Place, bytes: &[u8]) -> Only {
+fn stand_in(key: Key, place: NodePos, bytes: &[u8]) -> Only {
     let is_other = Frame::parse(bytes).is_ok_and(|frame| {
         ScannedNode::new(&frame, place.lnum, place.offset).is_ok_and(|node| node.key != Some(key))
     });

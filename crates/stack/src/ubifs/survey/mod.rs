@@ -28,7 +28,7 @@ use super::auth::Authenticate;
 use super::compress::Decompressor;
 use super::error::{Error, Result};
 use super::io::Io;
-use super::layout::Place;
+use super::layout::NodePos;
 use super::mount::MasterState;
 use super::structure::Structure;
 use crate::volume::Volume;
@@ -216,7 +216,7 @@ impl Survey<dyn Volume> {
     ///
     /// # Errors
     /// A damaged node, failures of the volume.
-    pub fn read_block(&mut self, place: Place, encrypted: bool) -> Result<StoredBlock> {
+    pub fn read_block(&mut self, place: NodePos, encrypted: bool) -> Result<StoredBlock> {
         let mut bytes = Vec::new();
         let frame = self.io.read_node(place, Some(NodeType::Data), &mut bytes)?;
         let damaged = |source| Error::node(place.lnum, place.offset, source);
@@ -241,8 +241,8 @@ fn decompresses(decompressor: &mut Decompressor, node: &floatgate_media::ubifs::
 }
 
 /// The node in `bytes`, which begin where it should stand, if it is as long as the index says.
-fn node_in<'b>(bytes: &'b [u8], place: Place) -> Result<(Frame<'b>, Node<'b>)> {
-    let Place { lnum, offset, len } = place;
+fn node_in<'b>(bytes: &'b [u8], place: NodePos) -> Result<(Frame<'b>, Node<'b>)> {
+    let NodePos { lnum, offset, len } = place;
     let damaged = |source| Error::node(lnum, offset, source);
     let frame = Frame::parse(bytes).map_err(damaged)?;
     if frame.as_bytes().len() != len as usize {

@@ -152,7 +152,7 @@ impl Survey<dyn Volume> {
 
     /// Reads inodes of which only the place is known.
     pub(super) fn read_inodes(&mut self) -> Result<()> {
-        let places: Vec<(u32, crate::fs::Place)> = self
+        let places: Vec<(u32, crate::fs::NodePos)> = self
             .tree
             .files
             .iter()

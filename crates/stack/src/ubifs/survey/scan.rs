@@ -5,7 +5,7 @@ use core::ops::Range;
 use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
 
 use super::tree::{Child, DataBlock, Tree};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::scan::scan_all;
@@ -15,7 +15,7 @@ use crate::volume::{Volume, VolumeError, VolumeFault};
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) sqnum: u64,
-    pub(super) place: Place,
+    pub(super) place: NodePos,
     pub(super) key: Key,
     pub(super) what: What,
 }
@@ -29,7 +29,7 @@ pub(super) enum What {
 }
 
 /// Statement of a node, if it is about a file.
-pub(super) fn event(node: &Node<'_>, sqnum: u64, place: Place) -> Option<Event> {
+pub(super) fn event(node: &Node<'_>, sqnum: u64, place: NodePos) -> Option<Event> {
     let (key, what) = match node {
         Node::Inode(node) if node.check().is_ok() || node.inode.links == 0 => {
             (node.inode.key, What::Inode { deleted: node.inode.links == 0 })

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::{BLOCK_BYTES, Inode, ROOT_INODE};
 
-use crate::fs::Place;
+use crate::fs::NodePos;
 
 /// Target of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Child {
     /// Type of the file as the entry says.
     pub file_type: FileType,
     /// The entry.
-    pub place: Place,
+    pub place: NodePos,
     /// It was found by a search of all LEBs, not by the index.
     pub found_by_scan: bool,
     /// Sequence number of the entry.
@@ -27,7 +27,7 @@ pub struct Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataBlock {
     /// The node.
-    pub place: Place,
+    pub place: NodePos,
     /// Bytes of the block before compression.
     pub size: u32,
     /// Sequence number of the node.
@@ -40,7 +40,7 @@ pub struct File {
     /// The inode; `None` if it was not found.
     pub inode: Option<Inode>,
     /// Position of the inode's node.
-    pub place: Place,
+    pub place: NodePos,
     /// Inline data: target of a link, device number, value of an extended attribute.
     pub attached: Vec<u8>,
     /// Of a directory: names.

@@ -2,7 +2,7 @@
 
 use super::tree::{Path, Side, Step};
 use super::{IndexSpace, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::Key;
@@ -21,7 +21,7 @@ pub(super) struct FoundNode {
 }
 
 impl FoundNode {
-    const fn stands_at(&self, place: Place) -> bool {
+    const fn stands_at(&self, place: NodePos) -> bool {
         place.len > 0 && place.lnum == self.lnum && place.offset == self.offset
     }
 }
@@ -34,8 +34,8 @@ impl Tnc {
         io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
-        from: Place,
-        to: Place,
+        from: NodePos,
+        to: NodePos,
     ) -> Result<bool> {
         match self.leaf_at(io, key, from.lnum, from.offset)? {
             Some(path) => self.replace(space, &path, to).map(|()| true),
@@ -78,13 +78,13 @@ impl Tnc {
             return Ok(is_level.then(|| Path(vec![Step { id: root, slot: 0 }])));
         }
         let Some(mut path) = self.branches_above(io, found)? else { return Ok(None) };
-        while let Some(twig) = path.twig(&self.arena) {
-            if found.stands_at(twig.place) {
+        while let Some(zbranch) = path.zbranch(&self.arena) {
+            if found.stands_at(zbranch.place) {
                 let id = self.load_child(io, &path)?;
                 path.0.push(Step { id, slot: 0 });
                 return Ok(Some(path));
             }
-            if twig.key > found.key || !self.advance(io, &mut path)? {
+            if zbranch.key > found.key || !self.advance(io, &mut path)? {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::tree::{NodeId, Step};
 use super::{IndexHead, IndexSpace, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::{Layout, align8};
@@ -54,7 +54,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         space: &mut S,
         head: &mut IndexHead,
-    ) -> Result<Place> {
+    ) -> Result<NodePos> {
         let nodes = self.pending(&io.layout().clone());
         if !nodes.is_empty() {
             self.write_all(io, space, head, nodes)?;
@@ -79,8 +79,9 @@ impl Tnc {
         let mut open: Vec<Step> = dirty_root.into_iter().map(|id| Step { id, slot: 0 }).collect();
         while let Some(&Step { id, slot }) = open.last() {
             let node = self.arena.node(id);
-            let dirty = |twig: &super::Twig| twig.child.filter(|&child| self.arena.node(child).dirty);
-            let next = (slot..node.twigs.len()).find_map(|at| Some((at, dirty(&node.twigs[at])?)));
+            let dirty =
+                |zbranch: &super::Zbranch| zbranch.child.filter(|&child| self.arena.node(child).dirty);
+            let next = (slot..node.zbranches.len()).find_map(|at| Some((at, dirty(&node.zbranches[at])?)));
             let top = open.len() - 1;
             if let Some((at, child)) = next {
                 // The slot is where the child hangs until it is done.
@@ -89,7 +90,7 @@ impl Tnc {
                 continue;
             }
             open.pop();
-            let children = u32::try_from(node.twigs.len()).unwrap_or(u32::MAX);
+            let children = u32::try_from(node.zbranches.len()).unwrap_or(u32::MAX);
             let parent = open.last().copied();
             out.push_back(Pending { id, parent, len: layout.limits.index_bytes(children) });
             if let Some(parent) = open.last_mut() {
@@ -182,13 +183,13 @@ impl Tnc {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let Pending { id, parent, len } = pending;
-        let place = Place { lnum: at.lnum, offset: at.offset, len };
+        let place = NodePos { lnum: at.lnum, offset: at.offset, len };
         let misfit = |source| Error::node(at.lnum, at.offset, source);
         let node = self.arena.node(id);
-        branches.resize(node.twigs.len() * Branch::bytes(0), 0);
-        for (twig, room) in node.twigs.iter().zip(branches.chunks_exact_mut(Branch::bytes(0))) {
-            let Place { lnum, offset, len } = twig.place;
-            Branch { lnum, offset, len, key: twig.key, hash: &[] }.emit(room).map_err(misfit)?;
+        branches.resize(node.zbranches.len() * Branch::bytes(0), 0);
+        for (zbranch, room) in node.zbranches.iter().zip(branches.chunks_exact_mut(Branch::bytes(0))) {
+            let NodePos { lnum, offset, len } = zbranch.place;
+            Branch { lnum, offset, len, key: zbranch.key, hash: &[] }.emit(room).map_err(misfit)?;
         }
         let node = IndexNode::new(node.level, 0, branches).map_err(misfit)?;
         io.append_node(&node, Group::None, out)?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::fs::Place;
+use crate::fs::NodePos;
 
 /// An entry's node and where it stands.
-type Slot = Option<(Place, Arc<[u8]>)>;
+type Slot = Option<(NodePos, Arc<[u8]>)>;
 
 /// Nodes of entries, by their place. A place that the index leads to anew has to be [forgotten](Self::forget).
 #[derive(Clone, Debug)]
@@ -23,26 +23,26 @@ impl EntryCache {
     }
 
     /// Slot of a place in the cache. Entries of one directory often stand near each other.
-    const fn slot_of(&self, place: Place) -> usize {
+    const fn slot_of(&self, place: NodePos) -> usize {
         let mixed = (place.offset >> 3).wrapping_add(place.lnum.wrapping_mul(0x9E37_79B1));
         (mixed ^ mixed >> 7) as usize & (self.len - 1)
     }
 
     /// The node at a place.
-    pub(super) fn get(&self, place: Place) -> Option<&[u8]> {
+    pub(super) fn get(&self, place: NodePos) -> Option<&[u8]> {
         let kept = self.slots.get(self.slot_of(place))?.as_ref()?;
         (kept.0 == place).then_some(&kept.1)
     }
 
     /// Keeps a node.
-    pub(super) fn put(&mut self, place: Place, node: &[u8]) {
+    pub(super) fn put(&mut self, place: NodePos, node: &[u8]) {
         self.slots.resize(self.len, None);
         let slot = self.slot_of(place);
         self.slots[slot] = Some((place, node.into()));
     }
 
     /// Removes a place from the cache.
-    pub(super) fn forget(&mut self, place: Place) {
+    pub(super) fn forget(&mut self, place: NodePos) {
         let slot = self.slot_of(place);
         if let Some(kept) = self.slots.get_mut(slot) {
             *kept = None;

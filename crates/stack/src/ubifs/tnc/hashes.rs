@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Tnc;
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::auth::Hasher;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
@@ -36,7 +36,7 @@ impl Hashes {
     }
 
     /// A key leads to a new node, from the journal: its hash is not that of what stood there before.
-    pub(super) fn forget(&mut self, key: Key, place: Place) {
+    pub(super) fn forget(&mut self, key: Key, place: NodePos) {
         if !self.kept.is_empty() {
             Arc::make_mut(&mut self.kept).remove(&(key, place.lnum, place.offset));
         }
@@ -53,7 +53,7 @@ impl Tnc {
     }
 
     /// A leaf of the journal, which was authenticated, has this hash.
-    pub(crate) fn keep_hash(&mut self, key: Key, place: Place, hash: Box<[u8]>) {
+    pub(crate) fn keep_hash(&mut self, key: Key, place: NodePos, hash: Box<[u8]>) {
         Arc::make_mut(&mut self.hashes.kept).insert((key, place.lnum, place.offset), hash);
     }
 
@@ -65,7 +65,7 @@ impl Tnc {
         &self,
         io: &mut DynIo<'_>,
         key: Key,
-        place: Place,
+        place: NodePos,
         expected: Option<NodeType>,
         out: &'o mut Vec<u8>,
     ) -> Result<Frame<'o>> {
@@ -78,7 +78,7 @@ impl Tnc {
     ///
     /// # Errors
     /// Another hash than the index says.
-    pub(crate) fn check_hash(&self, key: Key, place: Place, node: &[u8]) -> Result<()> {
+    pub(crate) fn check_hash(&self, key: Key, place: NodePos, node: &[u8]) -> Result<()> {
         let Some(hasher) = self.hashes.hasher else { return Ok(()) };
         match self.hashes.kept.get(&(key, place.lnum, place.offset)) {
             Some(hash) if *hasher.hash(node) != **hash => {

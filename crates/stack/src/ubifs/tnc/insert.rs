@@ -3,9 +3,9 @@
 //! Nodes are split as Linux splits them, `fs/ubifs/tnc.c`: in the middle, but not between blocks of one file that are
 //! written in order, so that their nodes become full.
 
-use super::tree::{Arena, NodeId, Path, Step, Twig, Znode};
+use super::tree::{Arena, NodeId, Path, Step, Zbranch, Znode};
 use super::{IndexSpace, Root, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use floatgate_media::ubifs::{Key, KeyType};
 
@@ -39,40 +39,40 @@ impl Tnc {
         self.old_index.insert((place.lnum, place.offset));
         self.clean_bytes = self.clean_bytes.saturating_sub(u64::from(place.aligned_len()));
         self.arena.edit(id, |node| node.dirty = true);
-        self.set_index_place(parent, id, Place::default());
+        self.set_index_place(parent, id, NodePos::default());
         Ok(())
     }
 
-    fn index_place(&self, parent: Option<Step>) -> Place {
+    fn index_place(&self, parent: Option<Step>) -> NodePos {
         match parent {
-            Some(step) => self.arena.twig(step).map(|twig| twig.place),
+            Some(step) => self.arena.zbranch(step).map(|zbranch| zbranch.place),
             None => self.root.map(|root| root.place),
         }
         .unwrap_or_default()
     }
 
     /// An index node stands at this place from now on.
-    pub(super) fn set_index_place(&mut self, parent: Option<Step>, id: NodeId, place: Place) {
-        match parent.and_then(|step| self.arena.twig_mut(step)) {
-            Some(twig) => twig.place = place,
+    pub(super) fn set_index_place(&mut self, parent: Option<Step>, id: NodeId, place: NodePos) {
+        match parent.and_then(|step| self.arena.zbranch_mut(step)) {
+            Some(zbranch) => zbranch.place = place,
             None => self.root = Some(Root { place, child: Some(id) }),
         }
     }
 
     /// Inserts a branch where a path ends, whose nodes are marked as changed.
-    pub(super) fn insert_at(&mut self, fanout: usize, mut path: Path, mut twig: Twig) -> Result<()> {
+    pub(super) fn insert_at(&mut self, fanout: usize, mut path: Path, mut zbranch: Zbranch) -> Result<()> {
         let mut appending = false;
         while let Some(step) = path.0.pop() {
-            let key = twig.key;
-            if self.arena.node(step.id).twigs.len() < fanout {
-                self.arena.edit(step.id, |node| node.twigs.insert(step.slot, twig));
+            let key = zbranch.key;
+            if self.arena.node(step.id).zbranches.len() < fanout {
+                self.arena.edit(step.id, |node| node.zbranches.insert(step.slot, zbranch));
                 if step.slot == 0 {
                     self.lower_keys(&path, key);
                 }
                 return Ok(());
             }
             let split = choose_split(self.arena.node(step.id), step.slot, key, &mut appending);
-            twig = self.split(step, split, twig);
+            zbranch = self.split(step, split, zbranch);
             if step.slot == 0 {
                 self.lower_keys(&path, key);
             }
@@ -81,14 +81,14 @@ impl Tnc {
                 path.set_slot(parent.slot + 1);
             }
         }
-        self.grow(twig)
+        self.grow(zbranch)
     }
 
     /// The branch a path ends at leads to a lower key now.
     fn lower_keys(&mut self, path: &Path, key: Key) {
         for &step in path.0.iter().rev() {
-            match self.arena.twig_mut(step) {
-                Some(twig) if key < twig.key => twig.key = key,
+            match self.arena.zbranch_mut(step) {
+                Some(zbranch) if key < zbranch.key => zbranch.key = key,
                 _ => return,
             }
             if step.slot > 0 {
@@ -98,35 +98,36 @@ impl Tnc {
     }
 
     /// Splits a node, inserts a branch into one of both, and returns the branch to the new one.
-    fn split(&mut self, step: Step, split: Split, twig: Twig) -> Twig {
+    fn split(&mut self, step: Step, split: Split, zbranch: Zbranch) -> Zbranch {
         let Split { keep, stays } = split;
-        let (level, mut moved) = self.arena.edit(step.id, |node| (node.level, node.twigs.split_off(keep)));
+        let (level, mut moved) =
+            self.arena.edit(step.id, |node| (node.level, node.zbranches.split_off(keep)));
         if stays {
-            self.arena.edit(step.id, |node| node.twigs.insert(step.slot, twig));
+            self.arena.edit(step.id, |node| node.zbranches.insert(step.slot, zbranch));
         } else {
-            moved.insert(step.slot - keep, twig);
+            moved.insert(step.slot - keep, zbranch);
         }
         // The new branch, or at least one of a full node, is among those moved.
-        let key = moved.first().map_or(Key::default(), |twig| twig.key);
-        Twig::to_node(key, self.arena.add(Znode { level, dirty: true, twigs: moved }))
+        let key = moved.first().map_or(Key::default(), |zbranch| zbranch.key);
+        Zbranch::to_node(key, self.arena.add(Znode { level, dirty: true, zbranches: moved }))
     }
 
     /// Puts a new root above the old one and a node behind it, or above nothing.
-    fn grow(&mut self, twig: Twig) -> Result<()> {
+    fn grow(&mut self, zbranch: Zbranch) -> Result<()> {
         let old = self.root.and_then(|root| root.child);
-        let (level, twigs) = match old {
-            None => (0, vec![twig]),
+        let (level, zbranches) = match old {
+            None => (0, vec![zbranch]),
             Some(id) => {
                 let node = self.arena.node(id);
-                let key = node.twigs.first().map_or(twig.key, |first| first.key);
-                (node.level + 1, vec![Twig::to_node(key, id), twig])
+                let key = node.zbranches.first().map_or(zbranch.key, |first| first.key);
+                (node.level + 1, vec![Zbranch::to_node(key, id), zbranch])
             }
         };
         if level > MAX_LEVEL {
             return Err(Error::TooLarge { what: "an index", len: u64::from(level) });
         }
-        let id = self.arena.add(Znode { level, dirty: true, twigs });
-        self.root = Some(Root { place: Place::default(), child: Some(id) });
+        let id = self.arena.add(Znode { level, dirty: true, zbranches });
+        self.root = Some(Root { place: NodePos::default(), child: Some(id) });
         Ok(())
     }
 }
@@ -137,32 +138,32 @@ impl Tnc {
     pub(crate) fn pack(&mut self, fanout: usize) {
         let in_memory = self.clean_bytes == 0 && self.committed_bytes == 0;
         let Some(root) = self.root.and_then(|root| root.child).filter(|_| in_memory) else { return };
-        let mut twigs = self.leaves_below(root);
+        let mut zbranches = self.leaves_below(root);
         self.arena = Arena::default();
         for level in 0.. {
-            twigs = twigs.chunks(fanout).map(|twigs| self.pack_node(level, twigs)).collect();
-            if let [Twig { child, .. }] = twigs[..] {
-                self.root = Some(Root { place: Place::default(), child });
+            zbranches = zbranches.chunks(fanout).map(|zbranches| self.pack_node(level, zbranches)).collect();
+            if let [Zbranch { child, .. }] = zbranches[..] {
+                self.root = Some(Root { place: NodePos::default(), child });
                 return;
             }
         }
     }
 
-    fn pack_node(&mut self, level: u16, twigs: &[Twig]) -> Twig {
-        let key = twigs.first().map_or(Key::default(), |first| first.key);
-        Twig::to_node(key, self.arena.add(Znode { level, dirty: true, twigs: twigs.to_vec() }))
+    fn pack_node(&mut self, level: u16, zbranches: &[Zbranch]) -> Zbranch {
+        let key = zbranches.first().map_or(Key::default(), |first| first.key);
+        Zbranch::to_node(key, self.arena.add(Znode { level, dirty: true, zbranches: zbranches.to_vec() }))
     }
 
     /// All leaves below a node of a tree that is in memory as a whole, in order.
-    fn leaves_below(&self, root: NodeId) -> Vec<Twig> {
+    fn leaves_below(&self, root: NodeId) -> Vec<Zbranch> {
         let mut leaves = Vec::new();
         let mut open = vec![root];
         while let Some(id) = open.pop() {
             let node = self.arena.node(id);
             if node.level == 0 {
-                leaves.extend_from_slice(&node.twigs);
+                leaves.extend_from_slice(&node.zbranches);
             }
-            open.extend(node.twigs.iter().rev().filter_map(|twig| twig.child));
+            open.extend(node.zbranches.iter().rev().filter_map(|zbranch| zbranch.child));
         }
         leaves
     }
@@ -175,8 +176,9 @@ fn is_block_of(key: Key, other: Key) -> bool {
 
 /// How to split a full node for a key that goes to `slot`. `appending` is carried from a node to its parent.
 fn choose_split(node: &Znode, slot: usize, key: Key, appending: &mut bool) -> Split {
-    let fanout = node.twigs.len();
-    let block_at = |slot: usize| node.twigs.get(slot).is_some_and(|twig| is_block_of(key, twig.key));
+    let fanout = node.zbranches.len();
+    let block_at =
+        |slot: usize| node.zbranches.get(slot).is_some_and(|zbranch| is_block_of(key, zbranch.key));
     let is_block = node.level == 0 && key.key_type() == KeyType::Data;
     let mut at_file_end = false;
     if is_block && slot == fanout {

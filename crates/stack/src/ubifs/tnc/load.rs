@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::hashes::ROOT_KEY;
-use super::tree::{Arena, NodeId, Path, Side, Step, Twig, Znode};
+use super::tree::{Arena, NodeId, Path, Side, Step, Zbranch, Znode};
 use super::{Root, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
@@ -62,21 +62,23 @@ impl Tnc {
     pub(super) fn load_child(&mut self, io: &mut DynIo<'_>, path: &Path) -> Result<NodeId> {
         let missing = Error::Invalid("a way through the index that leads nowhere");
         let Some(step) = path.last() else { return Err(missing) };
-        let Some(Twig { key, place, child }) = self.arena.twig(step).cloned() else { return Err(missing) };
+        let Some(Zbranch { key, place, child }) = self.arena.zbranch(step).cloned() else {
+            return Err(missing);
+        };
         if let Some(id) = child {
             return Ok(id);
         }
         let level = self.arena.node(step.id).level;
         let promise = Promise::of_child(&self.arena, path, level, key);
         let id = self.load(io, key, place, &promise)?;
-        if let Some(twig) = self.arena.twig_mut(step) {
-            twig.child = Some(id);
+        if let Some(zbranch) = self.arena.zbranch_mut(step) {
+            zbranch.child = Some(id);
         }
         Ok(id)
     }
 
-    fn load(&mut self, io: &mut DynIo<'_>, key: Key, place: Place, promise: &Promise) -> Result<NodeId> {
-        let Place { lnum, offset, len } = place;
+    fn load(&mut self, io: &mut DynIo<'_>, key: Key, place: NodePos, promise: &Promise) -> Result<NodeId> {
+        let NodePos { lnum, offset, len } = place;
         let limits = &io.layout().limits;
         if !limits.main.contains(&lnum) || !offset.is_multiple_of(8) {
             return Err(Error::corrupt(lnum, offset, "an index node cannot stand where its parent says"));
@@ -95,11 +97,11 @@ impl Tnc {
         &mut self,
         io: &mut DynIo<'_>,
         key: Key,
-        place: Place,
+        place: NodePos,
         promise: &Promise,
         bytes: &mut Vec<u8>,
     ) -> Result<NodeId> {
-        let Place { lnum, offset, .. } = place;
+        let NodePos { lnum, offset, .. } = place;
         let corrupt = |what| Error::corrupt(lnum, offset, what);
         let frame = io.read_node(place, Some(NodeType::Index), bytes)?;
         self.check_hash(key, place, frame.as_bytes())?;
@@ -143,7 +145,7 @@ impl Tnc {
     pub(super) fn first_leaf(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Path>> {
         let side = if key.is_hashed() { Side::First } else { Side::Last };
         let Some(mut path) = self.seek(io, key, side, 0)? else { return Ok(None) };
-        if path.twig(&self.arena).is_some() || self.advance(io, &mut path)? {
+        if path.zbranch(&self.arena).is_some() || self.advance(io, &mut path)? {
             return Ok(Some(path));
         }
         Ok(None)
@@ -152,7 +154,7 @@ impl Tnc {
     /// Moves a path to the next branch of the same level; `false`, and the path stays, if there is none.
     pub(super) fn advance(&mut self, io: &mut DynIo<'_>, path: &mut Path) -> Result<bool> {
         let depth = path.0.len();
-        let has_next = |step: &Step| step.slot + 1 < self.arena.node(step.id).twigs.len();
+        let has_next = |step: &Step| step.slot + 1 < self.arena.node(step.id).zbranches.len();
         let Some(turn) = path.0.iter().rposition(has_next) else { return Ok(false) };
         path.0.truncate(turn + 1);
         path.0[turn].slot += 1;
@@ -182,7 +184,8 @@ pub(super) fn index_node<'b>(
 }
 
 fn znode(node: &IndexNode<'_>) -> Znode {
-    let place = |lnum, offset, len| Place { lnum, offset, len };
-    let twig = |branch: Branch<'_>| Twig::to_place(branch.key, place(branch.lnum, branch.offset, branch.len));
-    Znode { level: node.level(), dirty: false, twigs: node.branches().map(twig).collect() }
+    let place = |lnum, offset, len| NodePos { lnum, offset, len };
+    let zbranch =
+        |branch: Branch<'_>| Zbranch::to_place(branch.key, place(branch.lnum, branch.offset, branch.len));
+    Znode { level: node.level(), dirty: false, zbranches: node.branches().map(zbranch).collect() }
 }

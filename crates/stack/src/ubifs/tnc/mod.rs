@@ -35,10 +35,10 @@ use std::sync::Arc;
 use self::entries::EntryCache;
 use self::hashes::Hashes;
 use self::replay::Replay;
-use self::tree::{Arena, NodeId, Path, Side, Twig};
+use self::tree::{Arena, NodeId, Path, Side, Zbranch};
 use super::error::Result;
 use super::io::DynIo;
-use super::layout::Place;
+use super::layout::NodePos;
 use super::limits::Limits;
 use super::space::{LebSpace, Space};
 use floatgate_media::ubifs::{Key, Master};
@@ -99,7 +99,7 @@ impl IndexSpace for Space {
 #[derive(Clone, Copy, Debug)]
 struct Root {
     /// The default place once it has changed.
-    place: Place,
+    place: NodePos,
     /// The node, if it is in memory.
     child: Option<NodeId>,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Tnc {
 
 impl Tnc {
     /// Of a committed filesystem; nodes are read when they are needed.
-    pub(crate) fn open(root: Place, index_bytes: u64) -> Self {
+    pub(crate) fn open(root: NodePos, index_bytes: u64) -> Self {
         let root = Root { place: root, child: None };
         Self { root: Some(root), clean_bytes: index_bytes, committed_bytes: index_bytes, ..Self::empty() }
     }
@@ -158,13 +158,13 @@ impl Tnc {
     /// The way to the leaf with a key that is not hashed.
     fn find_leaf(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Path>> {
         let path = self.seek(io, key, Side::Last, 0)?;
-        Ok(path.filter(|path| path.twig(&self.arena).is_some_and(|twig| twig.key == key)))
+        Ok(path.filter(|path| path.zbranch(&self.arena).is_some_and(|zbranch| zbranch.key == key)))
     }
 
     /// Position of the node of a key that is not hashed (inode, data).
-    pub(crate) fn find(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Place>> {
+    pub(crate) fn find(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<NodePos>> {
         let path = self.find_leaf(io, key)?;
-        Ok(path.and_then(|path| path.twig(&self.arena).map(|twig| twig.place)))
+        Ok(path.and_then(|path| path.zbranch(&self.arena).map(|zbranch| zbranch.place)))
     }
 
     /// Leaves with keys from `from` to `to`, both included, at most `max` of them, in order, appended to `out`.
@@ -174,17 +174,17 @@ impl Tnc {
         from: Key,
         to: Key,
         max: usize,
-        out: &mut Vec<(Key, Place)>,
+        out: &mut Vec<(Key, NodePos)>,
     ) -> Result<()> {
         let end = out.len().saturating_add(max);
         let Some(mut path) = self.first_leaf(io, from)? else { return Ok(()) };
         while let Some(step) = path.last() {
-            let twigs = &self.arena.node(step.id).twigs;
-            let rest = twigs.get(step.slot..).unwrap_or(&[]);
-            let within = rest.partition_point(|twig| twig.key <= to);
+            let zbranches = &self.arena.node(step.id).zbranches;
+            let rest = zbranches.get(step.slot..).unwrap_or(&[]);
+            let within = rest.partition_point(|zbranch| zbranch.key <= to);
             let room = end.saturating_sub(out.len());
-            out.extend(rest.iter().take(within.min(room)).map(|twig| (twig.key, twig.place)));
-            path.set_slot(twigs.len() - 1);
+            out.extend(rest.iter().take(within.min(room)).map(|zbranch| (zbranch.key, zbranch.place)));
+            path.set_slot(zbranches.len() - 1);
             if within < rest.len() || room <= within || !self.advance(io, &mut path)? {
                 break;
             }
@@ -198,24 +198,24 @@ impl Tnc {
         io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
-        place: Place,
+        place: NodePos,
     ) -> Result<()> {
         let path = self.seek(io, key, Side::Last, 0)?.unwrap_or_default();
-        if path.twig(&self.arena).is_some_and(|twig| twig.key == key) {
+        if path.zbranch(&self.arena).is_some_and(|zbranch| zbranch.key == key) {
             return self.replace(space, &path, place);
         }
         self.hashes.forget(key, place);
         self.dirty_path(space, &path)?;
-        self.insert_at(io.layout().limits.fanout as usize, path, Twig::to_place(key, place))
+        self.insert_at(io.layout().limits.fanout as usize, path, Zbranch::to_place(key, place))
     }
 
     /// The leaf a path ends at stands at another place from now on.
-    fn replace<S: IndexSpace>(&mut self, space: &mut S, path: &Path, place: Place) -> Result<()> {
+    fn replace<S: IndexSpace>(&mut self, space: &mut S, path: &Path, place: NodePos) -> Result<()> {
         self.dirty_path(space, path)?;
         self.entries.forget(place);
-        let Some(twig) = path.last().and_then(|step| self.arena.twig_mut(step)) else { return Ok(()) };
-        let old = core::mem::replace(&mut twig.place, place);
-        let key = twig.key;
+        let Some(zbranch) = path.last().and_then(|step| self.arena.zbranch_mut(step)) else { return Ok(()) };
+        let old = core::mem::replace(&mut zbranch.place, place);
+        let key = zbranch.key;
         self.hashes.forget(key, place);
         space.add_dirt(old.lnum, old.aligned_len())
     }

@@ -5,9 +5,9 @@
 
 use core::cmp::Ordering;
 
-use super::tree::{Path, Side, Twig};
+use super::tree::{Path, Side, Zbranch};
 use super::{IndexSpace, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
@@ -17,7 +17,7 @@ pub(super) struct Run {
     /// The way to the first.
     first: Path,
     /// Positions of the nodes, in order; at least one.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<NodePos>,
 }
 
 /// Position of a name among the entries with its key.
@@ -44,7 +44,7 @@ impl Tnc {
         &mut self,
         io: &mut DynIo<'_>,
         key: Key,
-        place: Place,
+        place: NodePos,
         out: &'o mut Vec<u8>,
     ) -> Result<EntryNode<'o>> {
         if let Some(node) = self.entries.get(place) {
@@ -60,7 +60,12 @@ impl Tnc {
     }
 
     /// The inode an entry names; `None` if it names none, or is not there while replaying.
-    pub(super) fn entry_inode(&mut self, io: &mut DynIo<'_>, key: Key, place: Place) -> Result<Option<u32>> {
+    pub(super) fn entry_inode(
+        &mut self,
+        io: &mut DynIo<'_>,
+        key: Key,
+        place: NodePos,
+    ) -> Result<Option<u32>> {
         let mut out = Vec::new();
         let Some(entry) = self.try_entry(io, key, place, &mut out)? else { return Ok(None) };
         let inode = u32::try_from(entry.entry.inode)
@@ -73,8 +78,8 @@ impl Tnc {
         let Some(first) = self.first_leaf(io, key)? else { return Ok(None) };
         let mut places = Vec::new();
         let mut path = first.clone();
-        while let Some(twig) = path.twig(&self.arena).filter(|twig| twig.key == key) {
-            places.push(twig.place);
+        while let Some(zbranch) = path.zbranch(&self.arena).filter(|zbranch| zbranch.key == key) {
+            places.push(zbranch.place);
             if !self.may_go_on(&path, key) || !self.advance(io, &mut path)? {
                 break;
             }
@@ -85,7 +90,7 @@ impl Tnc {
     /// True when the same key can stand behind the branch a path ends at, as far as memory knows.
     fn may_go_on(&self, path: &Path, key: Key) -> bool {
         let Some(step) = path.last() else { return false };
-        match self.arena.node(step.id).twigs.get(step.slot + 1) {
+        match self.arena.node(step.id).zbranches.get(step.slot + 1) {
             Some(next) => next.key == key,
             None => path.upper_bound(&self.arena).is_some_and(|bound| bound <= key),
         }
@@ -122,7 +127,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         key: Key,
         name: &[u8],
-        places: &[Place],
+        places: &[NodePos],
         out: &mut Vec<u8>,
     ) -> Result<core::result::Result<usize, usize>> {
         let (mut low, mut high) = (0, places.len());
@@ -144,7 +149,7 @@ impl Tnc {
         key: Key,
         name: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<NodePos>> {
         let resolved = self.resolve(io, key, name, out)?;
         let places = resolved.run.as_ref().map_or(&[][..], |run| &run.places);
         Ok(resolved.found.and_then(|at| places.get(at)).copied())
@@ -164,13 +169,13 @@ impl Tnc {
         key: Key,
         name: Option<&[u8]>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<(Key, Place)>> {
+    ) -> Result<Option<(Key, NodePos)>> {
         let mut way = match name {
             None => self.first_leaf(io, key)?,
             Some(name) => self.behind_name(io, key, name, out)?,
         };
         while let Some(mut path) = way {
-            let Some(&Twig { key: next, place, .. }) = path.twig(&self.arena) else { break };
+            let Some(&Zbranch { key: next, place, .. }) = path.zbranch(&self.arena) else { break };
             if next.inum() != key.inum() || next.key_type() != key.key_type() {
                 break;
             }
@@ -207,7 +212,7 @@ impl Tnc {
     }
 
     /// Names that are not in order can hide from a binary search, and then a listing would end too early.
-    fn check_order(&mut self, io: &mut DynIo<'_>, key: Key, places: &[Place]) -> Result<()> {
+    fn check_order(&mut self, io: &mut DynIo<'_>, key: Key, places: &[NodePos]) -> Result<()> {
         let (mut previous, mut out) = (Vec::new(), Vec::new());
         for (at, &place) in places.iter().enumerate() {
             let name = self.read_entry(io, key, place, &mut out)?.name;
@@ -226,7 +231,7 @@ impl Tnc {
         space: &mut S,
         key: Key,
         name: &[u8],
-        place: Place,
+        place: NodePos,
     ) -> Result<()> {
         self.entries.forget(place);
         self.make_way(io, space, key, place)?;
@@ -236,7 +241,7 @@ impl Tnc {
         let Some(run) = resolved.run else {
             let path = self.seek(io, key, Side::Last, 0)?.unwrap_or_default();
             self.dirty_path(space, &path)?;
-            return self.insert_at(fanout, path, Twig::to_place(key, place));
+            return self.insert_at(fanout, path, Zbranch::to_place(key, place));
         };
         if let Some(at) = resolved.found {
             let path = self.nth_of(io, &run, at)?;
@@ -244,7 +249,7 @@ impl Tnc {
         }
         let path = self.before(io, &run, resolved.higher)?;
         self.dirty_path(space, &path)?;
-        self.insert_at(fanout, path, Twig::to_place(key, place))?;
+        self.insert_at(fanout, path, Zbranch::to_place(key, place))?;
         match resolved.dangling {
             // What dangles is the old entry of this name.
             Some(_) => self.remove_dangling(io, space, key, place),
@@ -287,10 +292,12 @@ impl Tnc {
         lnum: u32,
         offset: u32,
     ) -> Result<Option<Path>> {
-        let here = |place: Place| place.lnum == lnum && place.offset == offset;
+        let here = |place: NodePos| place.lnum == lnum && place.offset == offset;
         if !key.is_hashed() {
             let path = self.find_leaf(io, key)?;
-            return Ok(path.filter(|path| path.twig(&self.arena).is_some_and(|twig| here(twig.place))));
+            return Ok(
+                path.filter(|path| path.zbranch(&self.arena).is_some_and(|zbranch| here(zbranch.place)))
+            );
         }
         let Some(run) = self.run(io, key)? else { return Ok(None) };
         match run.places.iter().position(|&place| here(place)) {
@@ -300,13 +307,13 @@ impl Tnc {
     }
 }
 
-const fn out_of_order(place: Place) -> Error {
+const fn out_of_order(place: NodePos) -> Error {
     Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
 }
 
 /// The entry that a key leads to.
-fn parse_entry(key: Key, place: Place, node: &[u8]) -> Result<EntryNode<'_>> {
-    let Place { lnum, offset, .. } = place;
+fn parse_entry(key: Key, place: NodePos, node: &[u8]) -> Result<EntryNode<'_>> {
+    let NodePos { lnum, offset, .. } = place;
     let misfit = |source| Error::node(lnum, offset, source);
     match Frame::parse(node).and_then(|frame| frame.node()).map_err(misfit)? {
         Node::Entry(entry) if entry.entry.key == key => Ok(entry),

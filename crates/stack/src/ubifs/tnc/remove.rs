@@ -2,7 +2,7 @@
 
 use super::tree::{Path, Step};
 use super::{IndexSpace, Root, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Key, KeyType};
@@ -33,11 +33,11 @@ impl Tnc {
     ) -> Result<()> {
         let Some(Step { id, slot }) = path.last() else { return Ok(()) };
         self.dirty_path(space, &path)?;
-        for twig in self.arena.node(id).twigs.iter().skip(slot).take(count) {
-            space.add_dirt(twig.place.lnum, twig.place.aligned_len())?;
+        for zbranch in self.arena.node(id).zbranches.iter().skip(slot).take(count) {
+            space.add_dirt(zbranch.place.lnum, zbranch.place.aligned_len())?;
         }
-        self.arena.edit(id, |node| node.twigs.drain(slot..slot + count).for_each(drop));
-        if self.arena.node(id).twigs.is_empty() { self.prune(io, space, path) } else { Ok(()) }
+        self.arena.edit(id, |node| node.zbranches.drain(slot..slot + count).for_each(drop));
+        if self.arena.node(id).zbranches.is_empty() { self.prune(io, space, path) } else { Ok(()) }
     }
 
     /// Removes the empty node a path ends in, and those above that become empty.
@@ -45,8 +45,8 @@ impl Tnc {
         while let Some(Step { id, .. }) = path.0.pop() {
             self.arena.free(id);
             let Some(Step { id, slot }) = path.last() else { break };
-            self.arena.edit(id, |node| node.twigs.remove(slot));
-            if !self.arena.node(id).twigs.is_empty() {
+            self.arena.edit(id, |node| node.zbranches.remove(slot));
+            if !self.arena.node(id).zbranches.is_empty() {
                 return self.collapse(io, space);
             }
         }
@@ -58,7 +58,7 @@ impl Tnc {
     fn collapse<S: IndexSpace>(&mut self, io: &mut DynIo<'_>, space: &mut S) -> Result<()> {
         while let Some(id) = self.root.and_then(|root| root.child) {
             let root = self.arena.node(id);
-            if root.level == 0 || root.twigs.len() != 1 {
+            if root.level == 0 || root.zbranches.len() != 1 {
                 break;
             }
             let mut path = Path(vec![Step { id, slot: 0 }]);
@@ -66,7 +66,7 @@ impl Tnc {
             path.0.push(Step { id: child, slot: 0 });
             self.dirty_path(space, &path)?;
             self.arena.free(id);
-            self.root = Some(Root { place: Place::default(), child: Some(child) });
+            self.root = Some(Root { place: NodePos::default(), child: Some(child) });
         }
         Ok(())
     }
@@ -81,8 +81,8 @@ impl Tnc {
     ) -> Result<()> {
         while let Some(path) = self.first_leaf(io, from)? {
             let Some(Step { id, slot }) = path.last() else { break };
-            let rest = self.arena.node(id).twigs.get(slot..).unwrap_or(&[]);
-            let count = rest.partition_point(|twig| twig.key <= to);
+            let rest = self.arena.node(id).zbranches.get(slot..).unwrap_or(&[]);
+            let count = rest.partition_point(|zbranch| zbranch.key <= to);
             if count == 0 {
                 break;
             }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Resolved;
 use super::{IndexSpace, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{EntryNode, Key};
@@ -27,12 +27,12 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    fn is_in_journal(&self, place: Place) -> bool {
+    fn is_in_journal(&self, place: NodePos) -> bool {
         self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start)
     }
 
     /// True when the committed index leads to this place, and the journal was written there since.
-    fn is_overwritten(&self, place: Place) -> bool {
+    fn is_overwritten(&self, place: NodePos) -> bool {
         self.is_in_journal(place) && !self.inserted.contains(&(place.lnum, place.offset))
     }
 }
@@ -55,7 +55,7 @@ impl Tnc {
         &mut self,
         io: &mut DynIo<'_>,
         key: Key,
-        place: Place,
+        place: NodePos,
         out: &'o mut Vec<u8>,
     ) -> Result<Option<EntryNode<'o>>> {
         if self.replay.as_ref().is_some_and(|replay| replay.is_overwritten(place)) {
@@ -77,7 +77,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         key: Key,
         name: &[u8],
-        places: &[Place],
+        places: &[NodePos],
         resolved: &mut Resolved,
         out: &mut Vec<u8>,
     ) -> Result<()> {
@@ -101,7 +101,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
-        place: Place,
+        place: NodePos,
     ) -> Result<()> {
         if self.replay.is_none() {
             return Ok(());
@@ -121,7 +121,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         space: &mut S,
         key: Key,
-        keep: Place,
+        keep: NodePos,
     ) -> Result<()> {
         let Some(run) = self.run(io, key)? else { return Ok(()) };
         let mut out = Vec::new();

@@ -1,8 +1,8 @@
 //! Leaves of a damaged index, and which keys it does not lead to any more.
 
 use super::Tnc;
-use super::tree::{Path, Side, Step, Twig};
-use crate::fs::Place;
+use super::tree::{Path, Side, Step, Zbranch};
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::Key;
@@ -29,7 +29,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         from: Key,
         to: Key,
-        out: &mut Vec<(Key, Place)>,
+        out: &mut Vec<(Key, NodePos)>,
         lost: &mut Vec<LostKeys>,
     ) -> Result<()> {
         let mut path = Path::default();
@@ -40,7 +40,7 @@ impl Tnc {
         }
         while let Some(Step { id, slot }) = path.last() {
             let node = self.arena.node(id);
-            let Some(&Twig { key, place, .. }) = node.twigs.get(slot) else {
+            let Some(&Zbranch { key, place, .. }) = node.zbranches.get(slot) else {
                 path.0.pop();
                 path.step();
                 continue;

@@ -3,7 +3,7 @@
 use core::num::NonZero;
 use std::sync::Arc;
 
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::layout::align8;
 use floatgate_media::ubifs::Key;
 
@@ -25,24 +25,24 @@ impl NodeId {
 
 /// Position of a node that the index leads to.
 #[derive(Clone, Debug)]
-pub(super) struct Twig {
+pub(super) struct Zbranch {
     /// The key of a leaf, or a lower bound of all keys below.
     pub(super) key: Key,
     /// Its place; the default one for an index node that has changed since it was written.
-    pub(super) place: Place,
+    pub(super) place: NodePos,
     /// The index node, if it is in memory.
     pub(super) child: Option<NodeId>,
 }
 
-impl Twig {
+impl Zbranch {
     /// To a node on flash.
-    pub(super) const fn to_place(key: Key, place: Place) -> Self {
+    pub(super) const fn to_place(key: Key, place: NodePos) -> Self {
         Self { key, place, child: None }
     }
 
     /// To an index node in memory that is not on flash.
     pub(super) const fn to_node(key: Key, id: NodeId) -> Self {
-        Self { key, place: Place { lnum: 0, offset: 0, len: 0 }, child: Some(id) }
+        Self { key, place: NodePos { lnum: 0, offset: 0, len: 0 }, child: Some(id) }
     }
 }
 
@@ -54,18 +54,18 @@ pub(super) struct Znode {
     /// Not on flash as it is here. All nodes above a changed one are changed.
     pub(super) dirty: bool,
     /// Lowest key first.
-    pub(super) twigs: Vec<Twig>,
+    pub(super) zbranches: Vec<Zbranch>,
 }
 
 impl Znode {
     /// Bytes on flash, with alignment.
     pub(super) fn aligned_bytes(&self) -> u64 {
-        aligned_bytes(self.twigs.len())
+        aligned_bytes(self.zbranches.len())
     }
 
     /// The first branch with a key of at least this.
     pub(super) fn first_at(&self, key: Key) -> usize {
-        self.twigs.partition_point(|twig| twig.key < key)
+        self.zbranches.partition_point(|zbranch| zbranch.key < key)
     }
 
     /// The branch below which the lowest key can be that is at least this.
@@ -75,7 +75,7 @@ impl Znode {
 
     /// The branch below which a key has to be that stands once.
     fn last_below(&self, key: Key) -> usize {
-        self.twigs.partition_point(|twig| twig.key <= key).saturating_sub(1)
+        self.zbranches.partition_point(|zbranch| zbranch.key <= key).saturating_sub(1)
     }
 
     /// The branch to follow to find a key.
@@ -132,8 +132,8 @@ impl Arena {
     }
 
     /// A branch of a node, to change its place or key.
-    pub(super) fn twig_mut(&mut self, step: Step) -> Option<&mut Twig> {
-        Arc::make_mut(&mut self.nodes[step.id.index()]).twigs.get_mut(step.slot)
+    pub(super) fn zbranch_mut(&mut self, step: Step) -> Option<&mut Zbranch> {
+        Arc::make_mut(&mut self.nodes[step.id.index()]).zbranches.get_mut(step.slot)
     }
 
     /// Adds a node.
@@ -171,8 +171,8 @@ impl Arena {
     }
 
     /// The branch a step stands on.
-    pub(super) fn twig(&self, step: Step) -> Option<&Twig> {
-        self.node(step.id).twigs.get(step.slot)
+    pub(super) fn zbranch(&self, step: Step) -> Option<&Zbranch> {
+        self.node(step.id).zbranches.get(step.slot)
     }
 }
 
@@ -203,8 +203,8 @@ impl Path {
     }
 
     /// The branch it ends at; `None` behind the last branch of a node.
-    pub(super) fn twig<'a>(&self, arena: &'a Arena) -> Option<&'a Twig> {
-        self.last().and_then(|step| arena.twig(step))
+    pub(super) fn zbranch<'a>(&self, arena: &'a Arena) -> Option<&'a Zbranch> {
+        self.last().and_then(|step| arena.zbranch(step))
     }
 
     /// The lowest key that can stand in nodes behind the one it ends in; `None` if there are no more.
@@ -219,7 +219,7 @@ impl Path {
     }
 
     fn bound_above(&self, arena: &Arena, steps: usize) -> Option<Key> {
-        let next = |step: &Step| Some(arena.twig(Step { id: step.id, slot: step.slot + 1 })?.key);
+        let next = |step: &Step| Some(arena.zbranch(Step { id: step.id, slot: step.slot + 1 })?.key);
         self.0.iter().take(steps).rev().find_map(next)
     }
 }

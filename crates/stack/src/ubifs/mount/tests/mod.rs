@@ -117,7 +117,7 @@ fn write_block(core: &mut Core<TestVolume>, number: u32, block: u32, data: &[u8]
     core.apply(Head::Data, &[Change::Data(DataNode { block, data })]).unwrap();
 }
 
-fn find(core: &mut Core<TestVolume>, name: &[u8]) -> Option<Place> {
+fn find(core: &mut Core<TestVolume>, name: &[u8]) -> Option<NodePos> {
     core.tnc.find_name(&mut core.io, entry(name, 0).entry.key, name, &mut Vec::new()).unwrap()
 }
 

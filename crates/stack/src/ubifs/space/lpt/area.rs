@@ -1,6 +1,6 @@
 //! The LPT's own LEBs: free and dirty bytes of each, and the head that nodes are appended at.
 
-use floatgate_media::ubifs::lpt::{LebSpace, Place};
+use floatgate_media::ubifs::lpt::{LebSpace, NodePos};
 
 /// The LEBs of the LPT area.
 #[derive(Clone, Debug)]
@@ -9,19 +9,19 @@ pub(super) struct Area {
     leb_bytes: u32,
     lebs: Vec<LebSpace>,
     /// Position of the next node. Linux: `nhead`.
-    pub(super) head: Place,
+    pub(super) head: NodePos,
 }
 
 impl Area {
     /// LEBs with these properties.
-    pub(super) fn new(first_lnum: u32, leb_bytes: u32, lebs: Vec<LebSpace>, head: Place) -> Self {
+    pub(super) fn new(first_lnum: u32, leb_bytes: u32, lebs: Vec<LebSpace>, head: NodePos) -> Self {
         Self { first_lnum, leb_bytes, lebs, head }
     }
 
     /// All LEBs empty, nodes go to the first.
     pub(super) fn empty(first_lnum: u32, leb_bytes: u32, count: u32) -> Self {
         let lebs = vec![LebSpace { free: leb_bytes, dirty: 0 }; count as usize];
-        Self::new(first_lnum, leb_bytes, lebs, Place { lnum: first_lnum, offset: 0 })
+        Self::new(first_lnum, leb_bytes, lebs, NodePos { lnum: first_lnum, offset: 0 })
     }
 
     /// Properties of all LEBs, in order.

@@ -10,7 +10,7 @@
 
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::Master;
-use floatgate_media::ubifs::lpt::{Geometry, LebProperties, Lsave, Ltab, Place, Pnode};
+use floatgate_media::ubifs::lpt::{Geometry, LebProperties, Lsave, Ltab, NodePos, Pnode};
 
 use super::super::table::{Category, Table};
 use super::Lpt;
@@ -60,13 +60,13 @@ struct Packer<'a> {
     runs: Vec<Run>,
     /// Tables that have no place yet; they go wherever there is room first.
     tables: Vec<Item>,
-    ltab: Option<Place>,
-    lsave: Option<Place>,
+    ltab: Option<NodePos>,
+    lsave: Option<NodePos>,
 }
 
 impl<'a> Packer<'a> {
     fn new(area: &'a mut Area, geometry: &'a Geometry) -> Self {
-        let Place { lnum, offset } = area.head;
+        let NodePos { lnum, offset } = area.head;
         let tables = if geometry.is_big() { vec![Item::Ltab, Item::Lsave] } else { vec![Item::Ltab] };
         let runs = vec![Run { lnum, start: offset, end: offset, items: Vec::new() }];
         Self { area, geometry, runs, tables, ltab: None, lsave: None }
@@ -76,8 +76,8 @@ impl<'a> Packer<'a> {
         self.geometry.parameters().leb_bytes
     }
 
-    fn position(&self) -> Place {
-        let place = self.runs.last().map(|run| Place { lnum: run.lnum, offset: run.end });
+    fn position(&self) -> NodePos {
+        let place = self.runs.last().map(|run| NodePos { lnum: run.lnum, offset: run.end });
         place.unwrap_or(self.area.head)
     }
 
@@ -86,7 +86,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Puts an item where there is room for it.
-    fn put(&mut self, item: Item, len: u32) -> Place {
+    fn put(&mut self, item: Item, len: u32) -> NodePos {
         let place = self.position();
         if let Some(run) = self.runs.last_mut() {
             run.items.push((run.end, item));
@@ -134,7 +134,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Puts a node, after the tables if they fit.
-    fn place(&mut self, item: Item, len: u32) -> Result<Place> {
+    fn place(&mut self, item: Item, len: u32) -> Result<NodePos> {
         // Three LEBs are enough: one for each table, and one for the node.
         for _ in 0..3 {
             if self.fits(len) {
@@ -158,7 +158,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-fn too_large(place: Place) -> Error {
+fn too_large(place: NodePos) -> Error {
     Error::corrupt(place.lnum, place.offset, "a table of the LPT does not fit a LEB")
 }
 
@@ -289,7 +289,7 @@ impl Lpt {
     }
 
     /// Nodes on flash that the commit replaces, with their sizes.
-    fn outdated_by_commit(&self, geometry: &Geometry) -> Vec<(Place, u32)> {
+    fn outdated_by_commit(&self, geometry: &Geometry) -> Vec<(NodePos, u32)> {
         let leaf = self.tree.leaf_row();
         let marked = self.tree.iter().filter(|(_, slot)| slot.dirty);
         let nodes = marked.filter_map(|(id, slot): (NodeId, Slot)| {
@@ -321,7 +321,7 @@ impl Lpt {
         }
         if let Some(run) = runs.last() {
             let unit = geometry.parameters().min_io_bytes.max(1);
-            self.area.head = Place { lnum: run.lnum, offset: run.end.next_multiple_of(unit) };
+            self.area.head = NodePos { lnum: run.lnum, offset: run.end.next_multiple_of(unit) };
         }
         Ok(runs)
     }

@@ -14,7 +14,7 @@ pub(crate) use read::pnode_bytes;
 pub(super) use read::{Damage, read};
 
 use area::Area;
-use floatgate_media::ubifs::lpt::{FANOUT, Geometry, Place};
+use floatgate_media::ubifs::lpt::{FANOUT, Geometry, NodePos};
 use tree::{NodeId, Tree};
 
 /// The LPT of a mounted filesystem.
@@ -25,9 +25,9 @@ pub(super) struct Lpt {
     /// Free and dirty space of its LEBs.
     area: Area,
     /// Position of the table of its LEBs (ltab); `None` if it was never written.
-    ltab: Option<Place>,
+    ltab: Option<NodePos>,
     /// Position of the save table (lsave), in the big model.
-    lsave: Option<Place>,
+    lsave: Option<NodePos>,
     /// LEBs that count as erased since the commit has begun, and are unmapped when it is done.
     released: Vec<u32>,
 }

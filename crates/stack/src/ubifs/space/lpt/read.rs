@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::Master;
-use floatgate_media::ubifs::lpt::{self, FANOUT, Geometry, Kind, Lsave, Ltab, Nnode, Place, Pnode};
+use floatgate_media::ubifs::lpt::{self, FANOUT, Geometry, Kind, Lsave, Ltab, Nnode, NodePos, Pnode};
 
 use super::super::LebSpace;
 use super::super::table::Table;
@@ -61,8 +61,8 @@ impl<'i, 'v> Reader<'i, 'v> {
     }
 
     /// The bytes of a node.
-    fn bytes(&mut self, place: Place, kind: Kind) -> Result<&[u8]> {
-        let Place { lnum, offset } = place;
+    fn bytes(&mut self, place: NodePos, kind: Kind) -> Result<&[u8]> {
+        let NodePos { lnum, offset } = place;
         let len = kind.bytes(self.geometry());
         let (start, end) = (offset as usize, (offset as usize).saturating_add(len));
         if !self.layout.limits.lpt.contains(&lnum) || end > self.layout.leb_bytes() as usize {
@@ -98,7 +98,7 @@ impl<'i, 'v> Reader<'i, 'v> {
     }
 
     /// An nnode, checked.
-    pub(super) fn nnode(&mut self, place: Place, level: u32, number: u32) -> Result<Nnode> {
+    pub(super) fn nnode(&mut self, place: NodePos, level: u32, number: u32) -> Result<Nnode> {
         let layout = Arc::clone(&self.layout);
         let geometry = &layout.limits.lpt_geometry;
         let nnode = Nnode::parse(self.bytes(place, Kind::Nnode)?, geometry);
@@ -107,7 +107,7 @@ impl<'i, 'v> Reader<'i, 'v> {
     }
 
     /// A pnode, checked.
-    pub(super) fn pnode(&mut self, place: Place, number: u32) -> Result<Pnode> {
+    pub(super) fn pnode(&mut self, place: NodePos, number: u32) -> Result<Pnode> {
         let layout = Arc::clone(&self.layout);
         let geometry = &layout.limits.lpt_geometry;
         let pnode = Pnode::parse(self.bytes(place, Kind::Pnode)?, geometry);
@@ -116,14 +116,14 @@ impl<'i, 'v> Reader<'i, 'v> {
     }
 
     /// Checks the save table.
-    pub(super) fn lsave(&mut self, place: Place) -> Result<()> {
+    pub(super) fn lsave(&mut self, place: NodePos) -> Result<()> {
         let layout = Arc::clone(&self.layout);
         let lsave = Lsave::parse(self.bytes(place, Kind::Lsave)?, &layout.limits.lpt_geometry);
         lsave.map(|_| ()).map_err(|source| Error::node(place.lnum, place.offset, source))
     }
 
     /// The table of the LPT's LEBs.
-    pub(super) fn ltab(&mut self, place: Place) -> Result<Vec<lpt::LebSpace>> {
+    pub(super) fn ltab(&mut self, place: NodePos) -> Result<Vec<lpt::LebSpace>> {
         let layout = Arc::clone(&self.layout);
         let ltab = Ltab::parse(self.bytes(place, Kind::Ltab)?, &layout.limits.lpt_geometry);
         let ltab = ltab.map_err(|source| Error::node(place.lnum, place.offset, source))?;
@@ -159,14 +159,14 @@ pub(super) fn read_unchecked(
     let mut table = Table::empty(&layout);
     let mut tree = Tree::unwritten(geometry);
     let mut reader = Reader::new(io);
-    let ltab = Place { lnum: master.ltab_lnum, offset: master.ltab_offset };
+    let ltab = NodePos { lnum: master.ltab_lnum, offset: master.ltab_offset };
     let lebs = damage.pass(reader.ltab(ltab))?;
     let lebs = lebs.unwrap_or_else(|| vec![lpt::LebSpace::default(); layout.limits.lpt.len()]);
-    let root = Place { lnum: master.lpt_lnum, offset: master.lpt_offset };
+    let root = NodePos { lnum: master.lpt_lnum, offset: master.lpt_offset };
     read_tree(&mut reader, &mut tree, &mut table, root, damage)?;
-    let head = Place { lnum: master.lpt_head_lnum, offset: master.lpt_head_offset };
+    let head = NodePos { lnum: master.lpt_head_lnum, offset: master.lpt_head_offset };
     let area = Area::new(layout.limits.lpt.start, layout.leb_bytes(), lebs, head);
-    let lsave = Place { lnum: master.lsave_lnum, offset: master.lsave_offset };
+    let lsave = NodePos { lnum: master.lsave_lnum, offset: master.lsave_offset };
     let lsave = Some(lsave).filter(|_| geometry.is_big());
     Ok((table, Lpt { tree, area, ltab: Some(ltab), lsave, released: Vec::new() }))
 }
@@ -189,7 +189,7 @@ fn read_tree(
     reader: &mut Reader<'_, '_>,
     tree: &mut Tree,
     table: &mut Table,
-    root: Place,
+    root: NodePos,
     damage: &mut Damage<'_>,
 ) -> Result<()> {
     if let Some(slot) = tree.get_mut(NodeId { row: 0, column: 0 }) {
@@ -217,7 +217,7 @@ fn read_node(
     tree: &mut Tree,
     table: &mut Table,
     id: NodeId,
-    place: Place,
+    place: NodePos,
 ) -> Result<()> {
     let (level, number) = (tree.level(id), tree.number(id));
     if level == 0 {
@@ -284,7 +284,7 @@ impl Lpt {
     }
 
     /// Places and sizes of everything the LPT on flash consists of.
-    pub(super) fn nodes_in_use(&self, geometry: &Geometry) -> Vec<(Place, u32)> {
+    pub(super) fn nodes_in_use(&self, geometry: &Geometry) -> Vec<(NodePos, u32)> {
         let leaf = self.tree.leaf_row();
         let sized = |(id, slot): (NodeId, super::tree::Slot)| {
             let len = if id.row == leaf { geometry.pnode_bytes() } else { geometry.nnode_bytes() };

@@ -1,6 +1,6 @@
 //! Places of the LPT's nodes, row by row.
 
-use floatgate_media::ubifs::lpt::{FANOUT, Geometry, Nnode, Place, nnode_number};
+use floatgate_media::ubifs::lpt::{FANOUT, Geometry, Nnode, NodePos, nnode_number};
 
 /// A node of the LPT: its row (0 is the root's, the last one has the pnodes) and which of the row it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) struct NodeId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     /// Position of the node; one that was never written says that all LEBs below are empty.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<NodePos>,
     /// Has to be written by the next commit. Then so have all its ancestors.
     pub(super) dirty: bool,
 }

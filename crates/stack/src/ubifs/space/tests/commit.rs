@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use floatgate_media::ubifs::lpt::{Geometry, Kind, Ltab, Nnode, Place};
+use floatgate_media::ubifs::lpt::{Geometry, Kind, Ltab, Nnode, NodePos};
 use floatgate_media::ubifs::{Frame, Master, Node};
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn change_some(space: &mut Space, layout: &Layout, random: &mut Random, times: u
 type Nodes = BTreeMap<(u32, u32), Kind>;
 
 /// Places of all nodes that the root leads to.
-fn walk(chip: &Chip, geometry: &Geometry, place: Place, level: u32, out: &mut Nodes) {
+fn walk(chip: &Chip, geometry: &Geometry, place: NodePos, level: u32, out: &mut Nodes) {
     let kind = if level == 0 { Kind::Pnode } else { Kind::Nnode };
     out.insert((place.lnum, place.offset), kind);
     if level == 0 {
@@ -59,9 +59,9 @@ fn walk(chip: &Chip, geometry: &Geometry, place: Place, level: u32, out: &mut No
 /// What `dbg_check_ltab` of Linux demands: each LEB, read node by node, has the free and dirty bytes of the table.
 fn judge(chip: &Chip, layout: &Layout, master: &Master) {
     let geometry = &layout.limits.lpt_geometry;
-    let root = Place { lnum: master.lpt_lnum, offset: master.lpt_offset };
-    let ltab = Place { lnum: master.ltab_lnum, offset: master.ltab_offset };
-    let lsave = Place { lnum: master.lsave_lnum, offset: master.lsave_offset };
+    let root = NodePos { lnum: master.lpt_lnum, offset: master.lpt_offset };
+    let ltab = NodePos { lnum: master.ltab_lnum, offset: master.ltab_offset };
+    let lsave = NodePos { lnum: master.lsave_lnum, offset: master.lsave_offset };
     let mut live = Nodes::from([((ltab.lnum, ltab.offset), Kind::Ltab)]);
     walk(chip, geometry, root, geometry.height(), &mut live);
     if geometry.is_big() {

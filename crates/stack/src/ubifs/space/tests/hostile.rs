@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use floatgate_media::ubifs::Master;
-use floatgate_media::ubifs::lpt::{Geometry, LebSpace as LptSpace, Ltab, Nnode, Place, Pnode};
+use floatgate_media::ubifs::lpt::{Geometry, LebSpace as LptSpace, Ltab, Nnode, NodePos, Pnode};
 use proptest::prelude::*;
 
 use super::super::{LebSpace, Space, check_lpt};
@@ -24,11 +24,11 @@ fn format(shape: Shape) -> (Io<Chip>, Master) {
     (io, master)
 }
 
-fn root(master: &Master) -> Place {
-    Place { lnum: master.lpt_lnum, offset: master.lpt_offset }
+fn root(master: &Master) -> NodePos {
+    NodePos { lnum: master.lpt_lnum, offset: master.lpt_offset }
 }
 
-fn bytes(io: &mut Io<Chip>, place: Place) -> &mut [u8] {
+fn bytes(io: &mut Io<Chip>, place: NodePos) -> &mut [u8] {
     let leb = io.volume_mut().lebs[place.lnum as usize].as_mut().unwrap();
     &mut leb[place.offset as usize..]
 }
@@ -46,7 +46,7 @@ fn change_root(io: &mut Io<Chip>, master: &Master, change: impl FnOnce(&mut Nnod
     nnode.emit(&geometry, out).unwrap();
 }
 
-fn leaf(io: &mut Io<Chip>, master: &Master) -> Place {
+fn leaf(io: &mut Io<Chip>, master: &Master) -> NodePos {
     let geometry = geometry(io);
     let mut place = root(master);
     for _ in 0..geometry.height() {
@@ -173,7 +173,7 @@ fn a_lying_table_makes_no_commit_overwrite_nodes_in_use() {
             let (mut io, master) = format(shape);
             let geometry = geometry(&io);
             let lies = vec![lie; geometry.parameters().lebs as usize];
-            let at = Place { lnum: master.ltab_lnum, offset: master.ltab_offset };
+            let at = NodePos { lnum: master.ltab_lnum, offset: master.ltab_offset };
             Ltab::emit(lies, &geometry, bytes(&mut io, at)).unwrap();
             assert!(!check_lpt(&mut io, &master).unwrap().is_empty());
             let layout = Arc::clone(io.layout());

@@ -5,7 +5,7 @@ use super::*;
 const SMALL: Setup = Setup { fanout: 3, min_io_bytes: 64, leb_bytes: 16 * 1024, index_lebs: 4, ..USUAL };
 
 /// A committed filesystem with changes that are not, and what the committed one holds.
-fn changed(setup: Setup, seed: u64, keys: u32, changes: u32) -> (Bench, Place, Vec<(Key, Place)>) {
+fn changed(setup: Setup, seed: u64, keys: u32, changes: u32) -> (Bench, NodePos, Vec<(Key, NodePos)>) {
     let mut bench = Bench::new(setup);
     let mut random = Random(seed);
     for inode in 0..keys {
@@ -33,7 +33,7 @@ fn change(bench: &mut Bench, random: &mut Random, keys: u32, changes: u32) {
 }
 
 /// Cuts a commit at every unit it writes. Returns how many LEBs it replaces.
-fn cut_everywhere(bench: &Bench, root: Place, leaves: &[(Key, Place)]) -> usize {
+fn cut_everywhere(bench: &Bench, root: NodePos, leaves: &[(Key, NodePos)]) -> usize {
     let wanted = bench.clone().all_leaves();
     for cut in 0.. {
         let mut trial = bench.clone();
@@ -127,7 +127,7 @@ fn forged_index_nodes_do_no_harm() {
     assert!(outcomes.iter().all(|&count| count > 100), "{outcomes:?}");
 }
 
-fn forgeable() -> (Bench, Vec<Place>, Place) {
+fn forgeable() -> (Bench, Vec<NodePos>, NodePos) {
     let mut bench = Bench::new(Setup { fanout: 4, min_io_bytes: 8, ..SMALL });
     for number in 0..40 {
         bench.insert(Key::inode(64 + number % 10));
@@ -144,8 +144,8 @@ fn forgeable() -> (Bench, Vec<Place>, Place) {
 }
 
 /// Overwrites a word of an index node, often with a small number or another word of the node.
-fn forge(bench: &mut Bench, place: Place, random: &mut Random) {
-    let Place { lnum, offset, len } = place;
+fn forge(bench: &mut Bench, place: NodePos, random: &mut Random) {
+    let NodePos { lnum, offset, len } = place;
     let words = u64::from(len) / 4;
     let at = 24 + random.below(words - 6) as usize * 4;
     let from = 24 + random.below(words - 6) as usize * 4;

@@ -25,9 +25,9 @@ fn bench() -> Bench {
 }
 
 /// Writes an index node; its branches have the hashes of what stands there.
-fn write_node(bench: &mut Bench, offset: u32, level: u16, leaves: &[(Key, Place)]) -> (Key, Place) {
+fn write_node(bench: &mut Bench, offset: u32, level: u16, leaves: &[(Key, NodePos)]) -> (Key, NodePos) {
     let mut bytes = Vec::new();
-    for &(key, Place { lnum, offset, len }) in leaves {
+    for &(key, NodePos { lnum, offset, len }) in leaves {
         let hash = hash(bench.io.volume_mut().at(lnum, offset, len as usize).unwrap());
         let mut room = [0; 52];
         Branch { lnum, offset, len, key, hash: &hash }.emit(&mut room).unwrap();
@@ -40,11 +40,11 @@ fn write_node(bench: &mut Bench, offset: u32, level: u16, leaves: &[(Key, Place)
     bench.io.volume_mut().at(lnum, offset, out.len()).unwrap().copy_from_slice(&out);
     // The LEB is full.
     bench.space.set(lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
-    (leaves[0].0, Place { lnum, offset, len })
+    (leaves[0].0, NodePos { lnum, offset, len })
 }
 
 /// A tree of two levels over entries; returns the root too.
-fn tree() -> (Bench, Vec<(Key, Place)>, Place) {
+fn tree() -> (Bench, Vec<(Key, NodePos)>, NodePos) {
     let mut bench = bench();
     let mut leaves = Vec::new();
     for inode in 64..70 {
@@ -57,17 +57,17 @@ fn tree() -> (Bench, Vec<(Key, Place)>, Place) {
     (bench, leaves, root)
 }
 
-fn root_hash(bench: &Bench, root: Place) -> [u8; 32] {
+fn root_hash(bench: &Bench, root: NodePos) -> [u8; 32] {
     hash(bench.clone().io.volume_mut().at(root.lnum, root.offset, root.len as usize).unwrap())
 }
 
 /// Mounts and finds every name.
-fn find_all(bench: &Bench, leaves: &[(Key, Place)], root: Place, root_hash: &[u8]) -> Vec<bool> {
+fn find_all(bench: &Bench, leaves: &[(Key, NodePos)], root: NodePos, root_hash: &[u8]) -> Vec<bool> {
     let mut bench = bench.reopened(root);
     bench.tnc.authenticate(root_hash, hasher());
     let mut out = Vec::new();
     let mut found =
-        |&(key, place): &(Key, Place)| match bench.tnc.find_name(&mut bench.io, key, b"name", &mut out) {
+        |&(key, place): &(Key, NodePos)| match bench.tnc.find_name(&mut bench.io, key, b"name", &mut out) {
             Ok(found) => found == Some(place),
             Err(error) => {
                 assert!(error.is_damage(), "{error}");
@@ -85,7 +85,7 @@ fn nodes_with_their_hashes_are_found() {
 }
 
 /// Changes a byte of a node and its CRC.
-fn replace(bench: &mut Bench, Place { lnum, offset, len }: Place, at: usize) {
+fn replace(bench: &mut Bench, NodePos { lnum, offset, len }: NodePos, at: usize) {
     let node = bench.io.volume_mut().at(lnum, offset, len as usize).unwrap();
     node[at] ^= 1;
     let crc = !crc32fast::hash(&node[8..]);
@@ -100,7 +100,7 @@ fn a_replaced_node_is_an_error() {
     replace(&mut entry, leaves[1].1, 40);
     assert_eq!(find_all(&entry, &leaves, root, &good), [true, false, true, true, true, true]);
     let mut node = bench.clone();
-    let right = Place { offset: 4096, len: 28 + 3 * 52, ..root };
+    let right = NodePos { offset: 4096, len: 28 + 3 * 52, ..root };
     // The hash in it of the first entry.
     replace(&mut node, right, 28 + 20);
     assert_eq!(find_all(&node, &leaves, root, &good), [true, true, true, false, false, false]);

@@ -5,33 +5,33 @@ use floatgate_media::ubifs::{Branch, IndexNode};
 use super::*;
 
 /// Writes an index node past all rules, at a place in the first LEB of the index.
-fn write_node(bench: &mut Bench, offset: u32, level: u16, branches: &[(Key, Place)]) -> Place {
+fn write_node(bench: &mut Bench, offset: u32, level: u16, branches: &[(Key, NodePos)]) -> NodePos {
     let mut bytes = vec![0; branches.len() * 20];
     for (&(key, place), room) in branches.iter().zip(bytes.chunks_mut(20)) {
-        let Place { lnum, offset, len } = place;
+        let NodePos { lnum, offset, len } = place;
         Branch { lnum, offset, len, key, hash: &[] }.emit(room).unwrap();
     }
     let mut out = Vec::new();
     let node = IndexNode::new(level, 0, &bytes).unwrap();
     let len = bench.io.append_node(&node, Group::None, &mut out).unwrap();
-    let place = Place { len, ..at(bench, offset, 0) };
+    let place = NodePos { len, ..at(bench, offset, 0) };
     bench.io.volume_mut().at(place.lnum, offset, out.len()).unwrap().copy_from_slice(&out);
     // The LEB is full.
     bench.space.set(place.lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
     place
 }
 
-fn at(bench: &Bench, offset: u32, children: u32) -> Place {
+fn at(bench: &Bench, offset: u32, children: u32) -> NodePos {
     let lnum = bench.io.layout().limits.main.start + LEAF_LEBS;
-    Place { lnum, offset, len: 28 + 20 * children }
+    NodePos { lnum, offset, len: 28 + 20 * children }
 }
 
-fn leaf(bench: &Bench) -> Place {
-    Place { lnum: bench.io.layout().limits.main.start, offset: 0, len: 56 }
+fn leaf(bench: &Bench) -> NodePos {
+    NodePos { lnum: bench.io.layout().limits.main.start, offset: 0, len: 56 }
 }
 
 /// Walks the whole tree below a root.
-fn walk(bench: &Bench, root: Place) -> Result<usize> {
+fn walk(bench: &Bench, root: NodePos) -> Result<usize> {
     let mut bench = bench.reopened(root);
     let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
     let mut out = Vec::new();
@@ -63,7 +63,7 @@ fn nodes_that_lead_to_each_other() {
 fn a_small_index_that_would_be_a_large_tree() {
     let mut bench = Bench::new(USUAL);
     let key = entry_key(64, b"name");
-    let place = Place { len: 61, ..leaf(&bench) };
+    let place = NodePos { len: 61, ..leaf(&bench) };
     let mut below = write_node(&mut bench, 0, 0, &[(key, place); 8]);
     for level in 1..100 {
         below = write_node(&mut bench, u32::from(level) * 192, level, &[(key, below); 8]);
@@ -113,13 +113,13 @@ fn places_that_cannot_be() {
     let leb_bytes = bench.leb_bytes();
     let lebs = bench.io.layout().limits.leb_count;
     let bad = [
-        Place { lnum: 1, ..good },
-        Place { lnum: lebs, ..good },
-        Place { offset: 4, ..good },
-        Place { offset: leb_bytes, ..good },
-        Place { offset: u32::MAX - 7, ..good },
-        Place { len: 0, ..good },
-        Place { len: u32::MAX, ..good },
+        NodePos { lnum: 1, ..good },
+        NodePos { lnum: lebs, ..good },
+        NodePos { offset: 4, ..good },
+        NodePos { offset: leb_bytes, ..good },
+        NodePos { offset: u32::MAX - 7, ..good },
+        NodePos { len: 0, ..good },
+        NodePos { len: u32::MAX, ..good },
     ];
     for place in bad {
         for level in [0, 1] {
@@ -197,14 +197,14 @@ fn every_node_of_a_leb_can_be_moved_away() {
 }
 
 /// First key, level and place of all index nodes in memory.
-pub(super) fn index_nodes(bench: &Bench) -> Vec<(Key, u16, Place)> {
+pub(super) fn index_nodes(bench: &Bench) -> Vec<(Key, u16, NodePos)> {
     let root = bench.tnc.root.unwrap();
     let mut open = vec![(root.place, root.child.unwrap())];
     let mut all = Vec::new();
     while let Some((place, id)) = open.pop() {
         let node = bench.tnc.arena.node(id);
-        all.push((node.twigs[0].key, node.level, place));
-        open.extend(node.twigs.iter().filter_map(|twig| Some((twig.place, twig.child?))));
+        all.push((node.zbranches[0].key, node.level, place));
+        open.extend(node.zbranches.iter().filter_map(|zbranch| Some((zbranch.place, zbranch.child?))));
     }
     all
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use self::space::TestSpace;
 use self::volume::Lebs;
 use super::{IndexHead, IndexSpace, Tnc};
-use crate::fs::Place;
+use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::{Layout, align8};
@@ -74,14 +74,14 @@ struct Bench {
     tnc: Tnc,
     head: IndexHead,
     /// Where the next leaf goes.
-    leaf: Place,
+    leaf: NodePos,
 }
 
 impl Bench {
     fn new(setup: Setup) -> Self {
         let layout = Arc::new(layout(setup));
         let volume = Lebs::new(layout.volume.lebs, setup.leb_bytes, setup.min_io_bytes);
-        let leaf = Place { lnum: layout.limits.main.start, offset: 0, len: 0 };
+        let leaf = NodePos { lnum: layout.limits.main.start, offset: 0, len: 0 };
         let io = Io::new(volume, layout, false);
         let space = TestSpace::new(&io, setup.real_space);
         Self { io, space, tnc: Tnc::empty(), head: IndexHead::default(), leaf }
@@ -92,11 +92,11 @@ impl Bench {
     }
 
     /// Room for a leaf, which counts as written.
-    fn room(&mut self, len: u32) -> Place {
+    fn room(&mut self, len: u32) -> NodePos {
         if self.leaf.offset + align8(len) > self.leb_bytes() {
             self.leaf = self.next_leaf_leb();
         }
-        let place = Place { len, ..self.leaf };
+        let place = NodePos { len, ..self.leaf };
         self.leaf.offset += align8(len);
         let leb = self.space.get(place.lnum).unwrap();
         self.space.set(place.lnum, LebSpace { free: leb.free - align8(len), ..leb }).unwrap();
@@ -104,7 +104,7 @@ impl Bench {
     }
 
     /// A leaf LEB with nothing current in it, erased.
-    fn next_leaf_leb(&mut self) -> Place {
+    fn next_leaf_leb(&mut self) -> NodePos {
         let free = self.leb_bytes();
         let first = self.io.layout().limits.main.start;
         let unused = |leb: LebSpace| leb.free + leb.dirty == free;
@@ -112,7 +112,7 @@ impl Bench {
         let lnum = lebs.find(|&lnum| unused(self.space.get(lnum).unwrap())).expect("leaf LEBs are few");
         self.space.set(lnum, LebSpace { free, taken: true, ..LebSpace::default() }).unwrap();
         self.io.volume_mut().unmap(lnum).unwrap();
-        Place { lnum, offset: 0, len: 0 }
+        NodePos { lnum, offset: 0, len: 0 }
     }
 
     /// LEBs of the index and their properties.
@@ -123,7 +123,7 @@ impl Bench {
     }
 
     /// Writes an entry past all rules of flash.
-    fn write_entry(&mut self, key: Key, name: &[u8], inode: u64) -> Place {
+    fn write_entry(&mut self, key: Key, name: &[u8], inode: u64) -> NodePos {
         let entry = Entry { key, inode, file_type: FileType::Regular, ..Entry::default() };
         let mut bytes = Vec::new();
         let len = self.io.append_node(&EntryNode { entry, name }, Group::None, &mut bytes).unwrap();
@@ -132,40 +132,40 @@ impl Bench {
         place
     }
 
-    fn insert(&mut self, key: Key) -> Place {
+    fn insert(&mut self, key: Key) -> NodePos {
         let len = if key.key_type() == KeyType::Inode { 160 } else { 56 };
         let place = self.room(len);
         self.tnc.insert(&mut self.io, &mut self.space, key, place).unwrap();
         place
     }
 
-    fn insert_name(&mut self, key: Key, name: &[u8]) -> Place {
+    fn insert_name(&mut self, key: Key, name: &[u8]) -> NodePos {
         let place = self.write_entry(key, name, 77);
         self.tnc.insert_name(&mut self.io, &mut self.space, key, name, place).unwrap();
         place
     }
 
     /// Commits, and returns the root. LEBs of the index without any current node are erased.
-    fn commit(&mut self) -> Result<Place> {
+    fn commit(&mut self) -> Result<NodePos> {
         let root = self.write_index()?;
         self.space.end_commit(&mut self.io);
         Ok(root)
     }
 
     /// Commits up to where the master node would be written.
-    fn write_index(&mut self) -> Result<Place> {
+    fn write_index(&mut self) -> Result<NodePos> {
         let Self { io, space, tnc, head, .. } = self;
         space.start_commit(io);
         tnc.commit(io, space, head)
     }
 
     /// The same filesystem, mounted anew.
-    fn reopened(&self, root: Place) -> Self {
+    fn reopened(&self, root: NodePos) -> Self {
         let tnc = Tnc::open(root, self.tnc.index_bytes());
         Self { tnc, ..self.clone() }
     }
 
-    fn all_leaves(&mut self) -> Vec<(Key, Place)> {
+    fn all_leaves(&mut self) -> Vec<(Key, NodePos)> {
         let mut out = Vec::new();
         let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
         self.tnc.leaves(&mut self.io, from, to, usize::MAX, &mut out).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-type Model = BTreeMap<(Key, Vec<u8>), Place>;
+type Model = BTreeMap<(Key, Vec<u8>), NodePos>;
 
 const INODES: u32 = 6;
 
@@ -83,7 +83,7 @@ fn relocate(bench: &mut Bench, model: &mut Model, random: &mut Random) {
     model.insert((key, name), to);
     let lost = bench.room(56);
     let Bench { io, space, tnc, .. } = bench;
-    assert!(!tnc.relocate(io, space, key, Place { offset: 3, ..from }, lost).unwrap());
+    assert!(!tnc.relocate(io, space, key, NodePos { offset: 3, ..from }, lost).unwrap());
 }
 
 /// All that the model has is found, in its order, and nothing else.
@@ -124,7 +124,7 @@ fn compare_names(bench: &mut Bench, model: &Model) {
 }
 
 /// What LEB properties say of index LEBs is what is in them.
-fn check_space(bench: &Bench, root: Place) {
+fn check_space(bench: &Bench, root: NodePos) {
     let mut used: BTreeMap<u32, u32> = BTreeMap::new();
     let mut fresh = bench.reopened(root);
     fresh.all_leaves();
@@ -135,7 +135,7 @@ fn check_space(bench: &Bench, root: Place) {
         *used.entry(place.lnum).or_default() += place.aligned_len();
         bytes += u64::from(place.aligned_len());
         let node = fresh.tnc.arena.node(id);
-        let children = node.twigs.iter().filter_map(|twig| Some((twig.place, twig.child?)));
+        let children = node.zbranches.iter().filter_map(|zbranch| Some((zbranch.place, zbranch.child?)));
         open.extend(children);
     }
     for (lnum, leb) in bench.index_lebs() {
@@ -152,7 +152,11 @@ fn check_space(bench: &Bench, root: Place) {
 }
 
 /// Commits; before LEBs are erased, both the old and the new index are whole.
-fn commit(bench: &mut Bench, model: &Model, committed: &mut Option<(Place, Vec<(Key, Place)>)>) -> Place {
+fn commit(
+    bench: &mut Bench,
+    model: &Model,
+    committed: &mut Option<(NodePos, Vec<(Key, NodePos)>)>,
+) -> NodePos {
     let mut trial = bench.clone();
     let root = trial.write_index().unwrap();
     if let Some((old_root, leaves)) = committed {

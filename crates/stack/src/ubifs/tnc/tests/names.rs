@@ -12,7 +12,7 @@ fn colliding(count: usize) -> Vec<Vec<u8>> {
     names
 }
 
-fn listed(bench: &mut Bench, inode: u32) -> Vec<Place> {
+fn listed(bench: &mut Bench, inode: u32) -> Vec<NodePos> {
     let mut all = Vec::new();
     let mut out = Vec::new();
     let mut at = (Key::lowest(inode, KeyType::Entry), None);
@@ -34,7 +34,7 @@ fn many_names_with_one_hash_stand_in_order() {
     bench.insert(Key::inode(64));
     bench.insert(Key::inode(65));
     let mut random = Random(1);
-    let mut places = vec![Place::default(); names.len()];
+    let mut places = vec![NodePos::default(); names.len()];
     let mut order: Vec<_> = (0..names.len()).collect();
     order.sort_by_cached_key(|_| random.next());
     for &at in &order {
@@ -46,7 +46,7 @@ fn many_names_with_one_hash_stand_in_order() {
         bench.tnc.remove_name(&mut bench.io, &mut bench.space, key, &names[at]).unwrap();
         let mut out = Vec::new();
         assert_eq!(bench.tnc.find_name(&mut bench.io, key, &names[at], &mut out), Ok(None));
-        places[at] = Place::default();
+        places[at] = NodePos::default();
     }
     places.retain(|place| place.len > 0);
     assert_eq!(listed(&mut bench, 64), places);
@@ -80,7 +80,7 @@ fn names_out_of_order_end_in_an_error() {
         if name == b"y" {
             path.set_slot(1);
         }
-        tnc.insert_at(8, path, super::super::Twig::to_place(key, place)).unwrap();
+        tnc.insert_at(8, path, super::super::Zbranch::to_place(key, place)).unwrap();
     }
     let mut out = Vec::new();
     let first = bench.tnc.next_name(&mut bench.io, key, None, &mut out).unwrap();
@@ -97,7 +97,7 @@ fn no_entry_dangles_but_while_replaying() {
     let places: Vec<_> = names.iter().map(|name| bench.insert_name(key, name)).collect();
     // Names 3 and 6 were deleted, and what stands there now is something else.
     for gone in [3, 6] {
-        let Place { lnum, offset, len } = places[gone];
+        let NodePos { lnum, offset, len } = places[gone];
         bench.io.volume_mut().at(lnum, offset, len as usize).unwrap().fill(0x55);
     }
     bench.tnc.entries = super::super::EntryCache::new(8);

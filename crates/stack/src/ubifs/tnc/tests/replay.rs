@@ -10,7 +10,7 @@ type Name = (Key, Vec<u8>);
 /// What the journal has.
 #[derive(Clone, Debug)]
 enum Op {
-    Insert(Name, Place),
+    Insert(Name, NodePos),
     Remove(Name),
 }
 
@@ -41,12 +41,12 @@ impl IndexSpace for Dirt {
 struct Story {
     bench: Bench,
     random: Random,
-    names: BTreeMap<Name, Place>,
+    names: BTreeMap<Name, NodePos>,
     /// Moved entries are replayed first, as they keep their sequence numbers.
     moved: Vec<Op>,
     journal: Vec<Op>,
     /// Where moved and new entries go.
-    heads: [Place; 2],
+    heads: [NodePos; 2],
     buds: BTreeMap<u32, u32>,
     /// LEBs of the committed index that were not collected.
     old: Vec<u32>,
@@ -56,10 +56,10 @@ struct Story {
 
 impl Story {
     /// With committed names; returns the root too.
-    fn new(seed: u64) -> (Self, Place) {
+    fn new(seed: u64) -> (Self, NodePos) {
         let bench = Bench::new(USUAL);
         let first = bench.leaf.lnum;
-        let heads = [first, first + 1].map(|lnum| Place { lnum, offset: 0, len: 0 });
+        let heads = [first, first + 1].map(|lnum| NodePos { lnum, offset: 0, len: 0 });
         let old = vec![first, first + 1];
         let (names, moved, journal, buds, written) = Default::default();
         let random = Random(seed);
@@ -72,16 +72,16 @@ impl Story {
         (story, root)
     }
 
-    fn commit(&mut self) -> Place {
+    fn commit(&mut self) -> NodePos {
         // An inode that stands in another LEB.
-        let place = Place { lnum: self.heads[1].lnum + 3, offset: 0, len: 160 };
+        let place = NodePos { lnum: self.heads[1].lnum + 3, offset: 0, len: 160 };
         let Bench { io, tnc, .. } = &mut self.bench;
         tnc.insert(io, &mut Dirt::default(), Key::inode(1), place).unwrap();
         let committed = core::mem::take(&mut self.journal);
         apply(&mut self.bench, &mut Dirt::default(), committed);
         let root = self.bench.commit().unwrap();
         for (head, lnum) in self.heads.iter_mut().zip(self.old[1] + 1..) {
-            *head = Place { lnum, offset: 0, len: 0 };
+            *head = NodePos { lnum, offset: 0, len: 0 };
             self.buds.insert(lnum, 0);
         }
         self.written.clear();
@@ -97,12 +97,12 @@ impl Story {
         (entry_key(64 + self.random.small(2), &name), name)
     }
 
-    fn write(&mut self, head: usize, name: &Name) -> Place {
+    fn write(&mut self, head: usize, name: &Name) -> NodePos {
         let entry = Entry { key: name.0, inode: 77, file_type: FileType::Regular, ..Entry::default() };
         let mut bytes = Vec::new();
         let io = &mut self.bench.io;
         let len = io.append_node(&EntryNode { entry, name: &name.1 }, Group::None, &mut bytes).unwrap();
-        let place = Place { len, ..self.heads[head] };
+        let place = NodePos { len, ..self.heads[head] };
         io.volume_mut().at(place.lnum, place.offset, bytes.len()).unwrap().copy_from_slice(&bytes);
         self.heads[head].offset += align8(len);
         *self.written.entry(place.lnum).or_default() += align8(len);
@@ -136,7 +136,7 @@ impl Story {
         self.bench.io.volume_mut().unmap(lnum).unwrap();
         if self.random.below(3) > 0 {
             let head = usize::from(self.random.below(3) > 0);
-            self.heads[head] = Place { lnum, offset: 0, len: 0 };
+            self.heads[head] = NodePos { lnum, offset: 0, len: 0 };
             self.buds.insert(lnum, 0);
         }
     }

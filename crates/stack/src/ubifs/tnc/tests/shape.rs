@@ -34,7 +34,7 @@ impl Bench {
         dirty: &mut (usize, u64),
     ) {
         let node = self.tnc.arena.node(id);
-        let keys: Vec<Key> = node.twigs.iter().map(|twig| twig.key).collect();
+        let keys: Vec<Key> = node.zbranches.iter().map(|zbranch| zbranch.key).collect();
         assert!(!keys.is_empty() && keys.len() <= self.io.layout().limits.fanout as usize);
         assert!(keys.is_sorted(), "{keys:?}");
         assert!(lower.is_none_or(|lower| lower <= keys[0]), "{lower:?} above {keys:?}");
@@ -43,15 +43,15 @@ impl Bench {
             *dirty = (dirty.0 + 1, dirty.1 + bytes(keys.len()));
         }
         seen.push(Seen { level: node.level, keys: keys.clone() });
-        for (slot, twig) in node.twigs.iter().enumerate() {
-            let Some(child) = twig.child else {
+        for (slot, zbranch) in node.zbranches.iter().enumerate() {
+            let Some(child) = zbranch.child else {
                 assert_eq!(node.level, 0, "everything was loaded");
                 continue;
             };
             let below = self.tnc.arena.node(child);
             assert_eq!(below.level + 1, node.level);
             assert!(node.dirty || !below.dirty, "a clean node above a changed one");
-            assert_eq!(below.dirty, twig.place.len == 0, "a changed node has no place");
+            assert_eq!(below.dirty, zbranch.place.len == 0, "a changed node has no place");
             let bound = keys.get(slot + 1).copied().or(upper);
             self.check_node(child, Some(keys[slot]), bound, seen, dirty);
         }
@@ -145,7 +145,7 @@ fn leaves_come_in_portions() {
     for from in [0, 1, 7, 8, 50, 99] {
         for max in [0, 1, 7, 8, 9, 64, 1000] {
             for to in [0, 8, 60, 99, 100, 1000] {
-                let mut out = vec![(Key::inode(1), Place::default())];
+                let mut out = vec![(Key::inode(1), NodePos::default())];
                 let Bench { io, tnc, .. } = &mut bench;
                 tnc.leaves(io, data(70, from), data(70, to), max, &mut out).unwrap();
                 let wanted = places.iter().filter(|(key, _)| (from..=to).contains(&key.block())).take(max);

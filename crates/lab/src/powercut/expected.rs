@@ -240,7 +240,7 @@ fn whole_block(bytes: &[u8]) -> Block {
 
 impl FileStates {
     /// The file is on flash as it is now.
-    pub(super) fn settle(&mut self, now: &FileNow) {
+    pub(super) fn set_durable(&mut self, now: &FileNow) {
         self.sizes = BTreeSet::from([now.size]);
         self.own = BTreeSet::from([now.own]);
         self.blocks.clear();

@@ -151,7 +151,7 @@ pub fn trace(
     corrected.add(&done, &geometry);
     since(&mut spans, start);
     Ok(Traced {
-        title: crate::run::title(config),
+        title: crate::speed_run::title(config),
         chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
         link: rig.device.link(),
         operation: operation.name(),
@@ -183,7 +183,7 @@ fn trace_file(
     let (test, start, mut spans) = fs_speed::trace(rig, filesystem, operation)?;
     since(&mut spans, start);
     Ok(Traced {
-        title: crate::run::title(config),
+        title: crate::speed_run::title(config),
         chip,
         link,
         operation: name,

@@ -14,11 +14,11 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::extract::{
-    Contents, Entry, ExtractLimits, Extraction, FileSystemSource, Remains, Target, extract,
+    Contents, DamagedUbifs, Entry, ExtractLimits, Extraction, FileSystemSource, Target, extract,
 };
 use super::{Access, Image, Selection};
 
-/// What a trial takes at most.
+/// Work that one input may cause at most.
 const LIMITS: ExtractLimits = ExtractLimits { bytes: 64 << 20, entries: 20_000, depth: 32 };
 
 /// Reads all, and keeps nothing.
@@ -135,7 +135,7 @@ pub fn mount(bytes: &[u8]) {
     let read = MountOptions { read_only: true, recover: true, ..MountOptions::default() };
     read_all(BareVolume::new(bytes.to_vec(), geometry), &read);
     read_all(RamVolume::from_bytes(geometry, bytes), &MountOptions { read_only: false, ..read });
-    if let Ok(mut remains) = Remains::new(BareVolume::new(bytes.to_vec(), geometry)) {
+    if let Ok(mut remains) = DamagedUbifs::new(BareVolume::new(bytes.to_vec(), geometry)) {
         let _ = extract(&mut remains, &mut Nowhere, &LIMITS, &|_| {});
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::ubifs::{BLOCK_BYTES, ROOT_INODE};
 use floatgate_stack::Volume;
-use floatgate_stack::fs::{self, Attributes, FileFlags, FileType, Place};
+use floatgate_stack::fs::{self, Attributes, FileFlags, FileType, NodePos};
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{
     Authenticate, Behaviour, Error, File, MountOptions, Problem, Severity, Structure, Survey, Ubifs,
@@ -25,7 +25,7 @@ const DOUBTFUL: &str = "the index does not lead to all of it: a search of the wh
 /// As long as nothing but the contents of files is damaged it is read as a mount reads it. From the first other damage on all nodes
 /// that are left are surveyed, and it is read from what they say.
 pub struct Extraction {
-    remains: Remains<Box<dyn Volume>>,
+    remains: DamagedUbifs<Box<dyn Volume>>,
     /// Damage around the filesystem.
     damage: Vec<AttachFault>,
     notes: Vec<String>,
@@ -46,7 +46,7 @@ impl Extraction {
             _ => (1, true),
         };
         let (volume, damage) = image.damaged_volume(selection)?;
-        let mut remains = Remains::authenticated(volume, &selection.authenticate)?;
+        let mut remains = DamagedUbifs::authenticated(volume, &selection.authenticate)?;
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
@@ -121,7 +121,7 @@ fn describe(problem: &Problem) -> String {
 
 /// A filesystem that is read as a mount reads it until that meets damage.
 #[derive(Debug)]
-pub struct Remains<V> {
+pub struct DamagedUbifs<V> {
     state: State<V>,
     /// The directory of nameless files was asked for.
     nameless: bool,
@@ -150,7 +150,7 @@ struct Surveyed<V> {
     told: BTreeSet<u32>,
 }
 
-impl<V: Volume + 'static> Remains<V> {
+impl<V: Volume + 'static> DamagedUbifs<V> {
     /// The filesystem of a volume.
     ///
     /// # Errors
@@ -399,7 +399,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         (xattrs, lost)
     }
 
-    fn blocks(&self, inode: u32, block: u32, max: usize) -> Vec<(u32, Place)> {
+    fn blocks(&self, inode: u32, block: u32, max: usize) -> Vec<(u32, NodePos)> {
         let file = self.survey.tree().files.get(&inode);
         let blocks = file.into_iter().flat_map(|file| file.blocks.range(block..));
         blocks.take(max).map(|(&block, data)| (block, data.place)).collect()
@@ -418,7 +418,7 @@ fn nameless_name(inode: u32, file: &File) -> Option<Name> {
     Some(Name { name, inode, file_type, doubt: Some("its name is lost") })
 }
 
-impl<V: Volume + 'static> Source for Remains<V> {
+impl<V: Volume + 'static> Source for DamagedUbifs<V> {
     fn root(&self) -> u32 {
         ROOT_INODE
     }
@@ -507,7 +507,7 @@ impl<V: Volume + 'static> Source for Remains<V> {
         Ok(read?)
     }
 
-    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, Place)>, fs::Error> {
+    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>, fs::Error> {
         Ok(self.read(|fs| fs.stored_blocks(inode, block, max), |state| Ok(state.blocks(inode, block, max)))?)
     }
 
@@ -515,7 +515,7 @@ impl<V: Volume + 'static> Source for Remains<V> {
         &mut self,
         inode: u32,
         block: u32,
-        place: Place,
+        place: NodePos,
         out: &mut [u8; BLOCK_BYTES as usize],
     ) -> Result<(), fs::Error> {
         let read = match &mut self.state {

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use floatgate_mtd::power_cut::Cut;
 use floatgate_stack::fs::{Error, FileSystem, Name, NewFile, NewKind, Rename};
 
+use super::expected::{FileNow, Tree};
 use super::filesystem::{BALLAST, Device, Fs, Recipe, operations};
 use super::id::{CutAt, End};
 use super::random::Random;
 use super::record::{Moment, Recording};
-use super::state::{FileNow, Tree};
 use super::workload;
 use floatgate_image::words::count;
 

@@ -1,0 +1,256 @@
+//! Advice for errors of images and dumps: the next thing to do, in terms of commands and options.
+
+use std::io;
+
+use floatgate_image::ImageError;
+use floatgate_image::build::BuildError;
+use floatgate_image::ecc::{CodeError, EccError};
+use floatgate_image::edit::EditError;
+#[cfg(feature = "mount")]
+use floatgate_image::mount::MountError;
+use floatgate_image::output::{OutputError, is_stdout};
+use floatgate_image::ubinize::UbinizeError;
+use floatgate_media::{MediaError, Reason};
+use floatgate_stack::{fs, ubi, ubifs};
+
+/// An error that a user can do something about.
+pub(crate) trait Help {
+    /// Advice, as what follows `help:`.
+    fn help(&self) -> String;
+}
+
+impl Help for OutputError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => "name another file for the output",
+            Self::InUse(_) => {
+                "wait until it has ended, unmount the image, or name another file for the output"
+            }
+            Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
+            Self::NoStream => "name a file; ./- is one with that name",
+            Self::Terminal => "name a file, or pipe the output into a command",
+            Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
+                "the disk is full: a file that had this name before is unchanged; name a place with more room"
+            }
+            Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
+            Self::Host { .. } => "name a file in a folder that you can write to",
+        };
+        text.to_owned()
+    }
+}
+
+impl Help for UbinizeError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::Ini { .. } | Self::Volume { .. } => {
+                "each volume is a section: [name], mode=ubi, image=FILE, vol_id=0, vol_type=dynamic, vol_name=rootfs, vol_size=16MiB"
+            }
+            Self::Read { .. } => "paths of images count from the folder of the ini file",
+            Self::Store(_) => "name a place with room with -o",
+        };
+        text.to_owned()
+    }
+}
+
+impl Help for ImageError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::File(_) | Self::Store(_) => {
+                "name a file that can be read, and written if it is to be changed"
+            }
+            Self::Output(error) => return error.help(),
+            Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",
+            Self::HostFull(_) => {
+                "the image is unchanged: make room on the disk, or put the image where there is more"
+            }
+            Self::Write(_) => "nothing more can be written to the output",
+            Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
+            Self::Nothing => {
+                "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
+            }
+            Self::Empty => "name a file with an image or a dump in it",
+            Self::Blank(0xFF) => "this is erased flash: take a dump of another partition",
+            Self::Blank(_) => "this is no flash: take the dump again",
+            Self::Impossible { .. } => {
+                "take the dump again, whole; `floatgate image dump --at` shows the header"
+            }
+            Self::Several(_) | Self::NotThere(_) => {
+                "`floatgate image info` lists them; choose one with --offset"
+            }
+            Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
+                "the image is cut off, or made for a larger flash; `floatgate image check` says more"
+            }
+            Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume, by name or number",
+            Self::Ubifs(ubifs::Error::NeedsRecovery) => {
+                "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
+            }
+            Self::Ubifs(ubifs::Error::WrongAuthKey) => {
+                "--auth-key takes the bytes of the key as they were given to the kernel's keyring, without a newline that an editor adds"
+            }
+            Self::Ubifs(ubifs::Error::NotAuthenticated) => "leave --auth-key and --auth-hashes out",
+            Self::Ubifs(ubifs::Error::SignedSuperblock) => {
+                "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
+            }
+            Self::Filesystem(fs::Error::NotFound) => "`floatgate image ls` lists what is there",
+            // Linux refuses these only when it mounts for writing.
+            Self::Ubifs(ubifs::Error::Node {
+                lnum: 0,
+                source: MediaError { reason: Reason::OutOfRange { field: "LEBs", .. }, .. },
+                ..
+            }) => {
+                "the filesystem has too few LEBs to be written to: `floatgate image put --lebs N` gives it more"
+            }
+            Self::Ubifs(ubifs::Error::Node {
+                lnum: 0,
+                source: MediaError { reason: Reason::OutOfRange { field: "journal size", .. }, .. },
+                ..
+            }) => {
+                "the journal does not fit the LEBs that the filesystem has: `floatgate image put --lebs N` gives it more, `mkfs.ubifs -j` another journal"
+            }
+            Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) | Self::Filesystem(_) => {
+                "`floatgate image check` says what is wrong"
+            }
+            Self::NoFilesystem(volumes) => {
+                let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
+                return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
+            }
+            Self::OtherFormat("squashfs") => "`unsquashfs` extracts it",
+            Self::OtherFormat(_) => "name a file with a UBI or UBIFS image in it",
+            Self::Ecc(error) => return error.help(),
+            Self::Truncated(_) => {
+                "`floatgate image extract` saves what is there; only a whole image can be changed"
+            }
+            Self::Occupied { .. } => "give the device a file of its own, or one where more room follows it",
+            Self::NotRepaired => {
+                "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
+            }
+            Self::Locked => "wait until the other floatgate has ended, or unmount the image",
+            Self::OobReadOnly => {
+                "`floatgate ecc check` finds out more; make an image without OOB with `floatgate ecc decode`, and change that"
+            }
+            Self::OobDamaged(_) => {
+                "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"
+            }
+        };
+        text.to_owned()
+    }
+}
+
+impl Help for EditError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::TooSmall { .. } => {
+                "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
+            }
+            Self::Image(_) if self.wants_room() => {
+                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
+            }
+            Self::Image(error) => return error.help(),
+            Self::Full | Self::Inside { error: fs::Error::NoSpace, .. } => {
+                "the image is unchanged; remove something first, or let it grow with --grow or --lebs N"
+            }
+            Self::Inside { error: fs::Error::NotFound | fs::Error::NotDirectory, .. } => {
+                "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
+            }
+            Self::Inside { error: fs::Error::IsDirectory | fs::Error::NotEmpty, .. } => {
+                "the image is unchanged; --recursive takes directories with all they hold"
+            }
+            Self::Inside { error: fs::Error::Exists, .. } => {
+                "the image is unchanged; remove what is there first"
+            }
+            Self::Lebs { .. } => "the image is unchanged; `floatgate image info` says how far it can grow",
+            Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => "the image is unchanged",
+            Self::Host { .. } => "the image is unchanged; name files that can be read",
+        };
+        text.to_owned()
+    }
+}
+
+impl Help for BuildError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::Source { .. } => "name a directory or a tar that can be read",
+            Self::Tar { .. } => "`tar --format=pax` writes what is read here",
+            Self::Table { .. } => {
+                "a line is: name type mode uid gid major minor start increment count, - for what is not given"
+            }
+            Self::Shape(_) => {
+                "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
+            }
+            Self::SizeUnknown => {
+                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
+            }
+            Self::Parameter { field: "fanout", .. } => {
+                "--fanout takes 3 and more, as many children as a LEB holds"
+            }
+            Self::Parameter { .. } => {
+                "leave it to its default, or give the filesystem more LEBs with --volume-size or --max-lebs"
+            }
+            Self::Sizes(_) => {
+                "give more LEBs with --volume-size or --max-lebs, or leave them to their defaults"
+            }
+            Self::NoSpace => "a larger --volume-size or --max-lebs has more room, and zstd or zlib need less",
+            Self::VolumeTooSmall { .. } => {
+                "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
+            }
+            Self::Image(ImageError::Ubifs(ubifs::Error::Volume(_))) => {
+                "name an output in a folder that can be written to, with room for the image"
+            }
+            Self::Image(ImageError::Ubifs(_)) => {
+                "leave what the message names to its default; journal, log and orphans may need a larger --volume-size"
+            }
+            Self::Image(error) => return error.help(),
+            Self::Ubi(error) => return error.help(),
+            Self::Stopped => "this is a bug in floatgate: please report it",
+        };
+        text.to_owned()
+    }
+}
+
+impl Help for EccError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::Size { .. } => {
+                "--part NAME takes the sizes of a chip; `floatgate parts --kind raw-nand` lists them"
+            }
+            Self::Code(CodeError::Degree { .. } | CodeError::NotPrimitive { .. }) => {
+                "usual polynomials are 8219 for steps of 512 bytes, 16427 (Linux's default) and 17475 for 1024"
+            }
+            Self::Code(_) => "usual codes are hamming/256, bch4/512, bch8/512, bch24/1024 and bch40/1024",
+            Self::Layout { .. } => "a weaker code has fewer ECC bytes; --layout names another place for them",
+            Self::Hidden { .. } => "name another --layout: in this one the chip itself writes and hides them",
+            Self::Steps { .. } => "the number after the slash in --code divides the page",
+            Self::Empty => "was it written completely?",
+            Self::Short { .. } => {
+                "is it a dump with OOB of this chip? --page-size and --oob-size, or --part, say how large a page is"
+            }
+            Self::TooLarge { .. } => {
+                "name a larger chip with --part, or give --page-size and --oob-size alone"
+            }
+            Self::Apart { .. } => {
+                "--oob-size is what each page has there; with --ecc-only it is the code's bytes alone"
+            }
+            Self::PartOfPage { .. } => {
+                "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB"
+            }
+            Self::AllErased => "give the code with --code",
+            Self::Read { .. } => "name a file that can be read",
+            Self::Write { .. } => "name a file in a folder that you can write to, with room for it",
+        };
+        text.to_owned()
+    }
+}
+
+#[cfg(feature = "mount")]
+impl Help for MountError {
+    fn help(&self) -> String {
+        match self {
+            Self::Image(error) => error.help(),
+            Self::Host { .. } => {
+                "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 \
+                                  (package fuse3)"
+                    .to_owned()
+            }
+        }
+    }
+}
