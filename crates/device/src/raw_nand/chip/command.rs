@@ -360,12 +360,14 @@ impl RawNand {
         }
     }
 
+    #[inline(always)]
     fn check_column(&self, column: u32) -> Result<usize, Violation> {
         if column < self.spec.geometry.full_page() { Ok(column as usize) } else { Err(Violation::BadAddress) }
     }
 
     /// Column and row, as many cycles as the chip has.
-    #[inline]
+    // Results this large pass through memory: calls of their own for this and the next one double the time of address cycles.
+    #[inline(always)]
     fn column_and_row(&self, bytes: &[u8]) -> Result<(usize, RowAddress), Violation> {
         match bytes {
             [low, high, row @ ..] if !self.spec.geometry.small_page() => {
@@ -380,7 +382,7 @@ impl RawNand {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn row_of(&self, bytes: &[u8]) -> Result<RowAddress, Violation> {
         if bytes.len() != usize::from(self.map.cycles()) {
             return Err(Violation::Sequence("wrong number of address cycles"));
