@@ -86,19 +86,19 @@ pub(super) enum Damage {
 /// Share of pulses within which a cell that has just been reached reads either way.
 const EDGE: f64 = 0.03;
 
-/// How a cell of a damaged page reads.
+/// Value that reads of a damaged page give for one of its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     Right,
     Wrong,
-    /// Either way: wrong when the draw of the read says so.
+    /// Wrong in the reads whose draw says so.
     Flickers,
-    /// Either way: wrong unless the draw of the read says so.
+    /// Wrong in the reads whose draw does not say so.
     FlickersInverted,
 }
 
-/// Cells in the order in which pulses reach them, as the upper 53 bits of their hashes: those below `surely` are reached, those from there
-/// to below `maybe` read either way.
+/// Cells that the pulses of a cut operation reached. A cell is the upper 53 bits of its hash, and the lower they are, the sooner it is
+/// reached: those below `surely` were, and those from there to below `maybe` read either way.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     surely: u64,
@@ -119,7 +119,7 @@ impl Reached {
     }
 }
 
-/// Number of values of [`unit`] for which a condition holds that holds for small ones only.
+/// Number of values of [`unit`] that meet a condition which only the smallest ones meet.
 fn number_below(holds: impl Fn(f64) -> bool) -> u64 {
     let (mut low, mut high) = (0, 1 << 53);
     while low < high {
@@ -213,7 +213,7 @@ fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Those of the given bits that may read wrong, by the hashes of their cells.
+/// Bits among the candidates that may read wrong. The hash of a cell decides.
 fn suspects(
     page: u64,
     candidates: impl Iterator<Item = u64>,
