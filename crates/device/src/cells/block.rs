@@ -472,6 +472,9 @@ impl Cells {
         if let Some(&damage) = self.damage.get(&row) {
             let bits = self.model.geometry.page_bytes * 8;
             let draw = || Arc::new(DamagedCells::draw(damage, hash, bits, stored));
+            if self.drawn.len() >= DRAWN_MAX && !self.drawn.contains_key(&row) {
+                self.drawn.clear();
+            }
             let cells = self.drawn.entry(row).or_insert_with(draw);
             if !cells.are_of(damage, hash, stored) {
                 *cells = draw();
@@ -551,6 +554,10 @@ const fn page_hash(key: u64, page: u32) -> u64 {
 
 /// Where a program that fails gives up: an assumption, so many that no code corrects them.
 const GAVE_UP: f32 = 0.9;
+
+/// Damaged pages whose cells are kept: a torn page is read again and again, those of a block that is half erased once. A page takes
+/// some 20 bytes for each of its own.
+const DRAWN_MAX: usize = 32;
 
 /// Share of an erase's pulses after which all cells read as erased.
 const LOOKS_ERASED: f32 = 0.8;
