@@ -556,7 +556,7 @@ const fn page_hash(key: u64, page: u32) -> u64 {
 const GAVE_UP: f32 = 0.9;
 
 /// Damaged pages whose cells are kept: a torn page is read again and again, those of a block that is half erased once. A page takes
-/// some 20 bytes for each of its own.
+/// some 10 bytes for each of its own.
 const DRAWN_MAX: usize = 32;
 
 /// Share of an erase's pulses after which all cells read as erased.

@@ -136,8 +136,25 @@ pub(super) struct DamagedCells {
     page: u64,
     damage: Damage,
     stored: Option<Box<[u8]>>,
-    /// Bits, ascending.
-    suspects: Vec<(u32, Reads)>,
+    suspects: Suspects,
+}
+
+/// Bits of a page that may read wrong, ascending.
+#[derive(Clone, Debug, Default)]
+struct Suspects {
+    /// Those that always do.
+    wrong: Vec<u32>,
+    unstable: Vec<Unstable>,
+}
+
+/// A bit that reads either way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unstable {
+    bit: u32,
+    /// Number of bits below that always read wrong.
+    at: u32,
+    /// See [`Reads::FlickersInverted`].
+    inverted: bool,
 }
 
 impl DamagedCells {
@@ -185,18 +202,17 @@ impl DamagedCells {
 
     /// Appends the bits that read wrong at read number `read`, ascending.
     pub(super) fn errors(&self, read: u32, out: &mut Vec<u32>) {
-        out.reserve(self.suspects.len());
-        for &(bit, reads) in &self.suspects {
-            let is_wrong = match reads {
-                Reads::Right => false,
-                Reads::Wrong => true,
-                Reads::Flickers => flickers(self.page, bit, read),
-                Reads::FlickersInverted => !flickers(self.page, bit, read),
-            };
-            if is_wrong {
-                out.push(bit);
+        let Suspects { wrong, unstable } = &self.suspects;
+        out.reserve(wrong.len() + unstable.len());
+        let mut rest = 0;
+        for cell in unstable {
+            if flickers(self.page, cell.bit, read) != cell.inverted {
+                out.extend_from_slice(wrong.get(rest..cell.at as usize).unwrap_or(&[]));
+                out.push(cell.bit);
+                rest = cell.at as usize;
             }
         }
+        out.extend_from_slice(wrong.get(rest..).unwrap_or(&[]));
     }
 }
 
@@ -214,24 +230,24 @@ fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
 }
 
 /// Bits among the candidates that may read wrong. The hash of a cell decides.
-fn suspects(
-    page: u64,
-    candidates: impl Iterator<Item = u64>,
-    reads: impl Fn(u64) -> Reads,
-) -> Vec<(u32, Reads)> {
-    let mut found = Vec::new();
+fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> Suspects {
+    let mut found = Suspects::default();
     // No branch depends on a hash: half of them would be predicted wrong, which costs more than all else here.
-    let mut of_word = [(0, Reads::Right); 64];
+    let (mut wrong, mut unstable) = ([0; 64], [Unstable::default(); 64]);
     for (first, mut word) in (0..).step_by(64).zip(candidates) {
-        let mut count = 0;
+        let (mut wrongs, mut unstables) = (0, 0);
         while word != 0 {
             let bit = first + word.trailing_zeros();
             word &= word - 1;
             let reads = reads(hash(page, u64::from(bit), 0));
-            of_word[count] = (bit, reads);
-            count += usize::from(reads != Reads::Right);
+            let at = (found.wrong.len() + wrongs) as u32;
+            unstable[unstables] = Unstable { bit, at, inverted: reads == Reads::FlickersInverted };
+            unstables += usize::from(matches!(reads, Reads::Flickers | Reads::FlickersInverted));
+            wrong[wrongs] = bit;
+            wrongs += usize::from(reads == Reads::Wrong);
         }
-        found.extend_from_slice(&of_word[..count]);
+        found.wrong.extend_from_slice(&wrong[..wrongs]);
+        found.unstable.extend_from_slice(&unstable[..unstables]);
     }
     found
 }
