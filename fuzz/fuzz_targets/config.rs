@@ -1,7 +1,7 @@
 //! Any bytes as a setup, and any text as override and sweep: an error or a configuration, never a panic.
 #![no_main]
 
-use floatgate_device::spi::controller::SpiBus;
+use floatgate_device::spi::SpiBus;
 use floatgate_lab::config::{ConfigError, Kind, Library, Override, Source, sweep};
 use libfuzzer_sys::fuzz_target;
 
@@ -16,7 +16,7 @@ fn run(data: &[u8]) -> Result<(), ConfigError> {
     let set = String::from_utf8_lossy(set);
     let library = Library::empty().with(Kind::Part, "one", PART);
     let setup = library.setup_from(&Source::bytes("fuzz.toml", setup)?)?;
-    sweep(&[&set])?;
+    sweep(&library, &[&set])?;
     let config = library.resolve(&setup, &[Override::parse(&set, 1)?])?;
     config.only_keys(&["chip", "bus"])?;
     config.extract::<SpiBus>("bus").map(drop)

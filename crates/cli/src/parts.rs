@@ -3,7 +3,7 @@
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_lab::config::{Kind, Library, Loaded, Node, Part, Provenance};
+use floatgate_lab::config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     name: Option<PathBuf>,
 
     /// Only chips of this kind
-    #[arg(long, conflicts_with = "name", value_parser = ["spi-nand", "spi-nor", "raw-nand", "parallel-nor"])]
+    #[arg(long, conflicts_with = "name", value_parser = ChipKind::ALL.map(ChipKind::name))]
     kind: Option<String>,
 
     /// Print the file itself

@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct Array {
     page_bytes: usize,
     pages_per_block: usize,
+    /// Bits of a row that number pages, where they are a power of two.
+    page_shift: Option<u8>,
     blocks: Vec<Option<Arc<Block>>>,
     stores: bool,
     /// Injected bit errors: page row -> bit offsets, sorted. Empty in the usual case.
@@ -40,7 +42,9 @@ struct Page {
 impl Array {
     /// An erased array. `stores` false gives a timing-only array.
     pub fn new(page_bytes: usize, pages_per_block: usize, blocks: usize, stores: bool) -> Self {
-        Self { page_bytes, pages_per_block, blocks: vec![None; blocks], stores, flips: BTreeMap::new() }
+        let page_shift = pages_per_block.is_power_of_two().then(|| pages_per_block.trailing_zeros() as u8);
+        let blocks = vec![None; blocks];
+        Self { page_bytes, pages_per_block, page_shift, blocks, stores, flips: BTreeMap::new() }
     }
 
     /// True when data is kept.
@@ -58,9 +62,20 @@ impl Array {
         self.blocks.len() * self.pages_per_block
     }
 
+    /// Block and page of a row.
+    #[inline]
+    fn split(&self, row: usize) -> (usize, usize) {
+        // Two divisions cost more than all else on the way to a page.
+        match self.page_shift {
+            Some(shift) => (row >> shift, row & ((1 << shift) - 1)),
+            None => (row / self.pages_per_block, row % self.pages_per_block),
+        }
+    }
+
+    #[inline]
     fn page(&self, row: usize) -> Option<&Page> {
-        let block = self.blocks[row / self.pages_per_block].as_ref()?;
-        Some(&block.pages[row % self.pages_per_block])
+        let (block, page) = self.split(row);
+        Some(&self.blocks[block].as_ref()?.pages[page])
     }
 
     /// Number of times that the page was programmed since its block was erased. Always 0 in timing-only mode.
@@ -71,6 +86,11 @@ impl Array {
     /// True when the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
     pub fn is_as_programmed(&self, row: usize) -> bool {
         self.page(row).is_some_and(|page| page.data.is_some() && !page.mixed)
+    }
+
+    /// True when the page has not been programmed since its block was erased. `false` in timing-only mode.
+    pub fn is_erased(&self, row: usize) -> bool {
+        self.stores && self.stored(row).is_none()
     }
 
     /// The stored page, `None` while it is erased (or nothing is stored). Injected errors are not applied.
@@ -95,7 +115,7 @@ impl Array {
         }
     }
 
-    /// As [`Self::read`], with these bits of the page inverted instead of the injected ones.
+    /// As [`Self::read`], with these bits of the page, ascending, inverted instead of the injected ones.
     pub fn read_with(&self, row: usize, column: usize, out: &mut [u8], wrong: &[u32]) {
         if !self.stores {
             return;
@@ -108,11 +128,11 @@ impl Array {
             }
             None => out.fill(0xFF),
         }
-        for &bit in wrong {
-            let byte = bit as usize / 8;
-            if (column..column + inside).contains(&byte) {
-                out[byte - column] ^= 1 << (bit % 8);
-            }
+        let before = |byte: usize| move |bit: &u32| (*bit as usize) < byte * 8;
+        let (from, to) =
+            (wrong.partition_point(before(column)), wrong.partition_point(before(column + inside)));
+        for &bit in wrong.get(from..to).unwrap_or(&[]) {
+            out[bit as usize / 8 - column] ^= 1 << (bit % 8);
         }
     }
 
@@ -122,9 +142,10 @@ impl Array {
             return;
         }
         let (page_bytes, per_block) = (self.page_bytes, self.pages_per_block);
-        let block = self.blocks[row / per_block]
+        let (block, page) = self.split(row);
+        let block = self.blocks[block]
             .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
-        let page = &mut Arc::make_mut(block).pages[row % per_block];
+        let page = &mut Arc::make_mut(block).pages[page];
         page.programs = page.programs.saturating_add(1);
         let inside = page_bytes.saturating_sub(column).min(bytes.len());
         let bytes = &bytes[..inside];
@@ -157,7 +178,7 @@ impl Array {
 
     /// The first program of an erased page never took place.
     pub fn undo_program(&mut self, row: usize) {
-        let (block, page) = (row / self.pages_per_block, row % self.pages_per_block);
+        let (block, page) = self.split(row);
         if let Some(block) = &mut self.blocks[block] {
             Arc::make_mut(block).pages[page] = Page::default();
         }
@@ -181,10 +202,10 @@ impl Array {
     /// The page holds these bytes: what a cut left of it.
     pub(crate) fn put(&mut self, row: usize, bytes: Vec<u8>) {
         let per_block = self.pages_per_block;
-        let block = self.blocks[row / per_block]
+        let (block, page) = self.split(row);
+        let block = self.blocks[block]
             .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
-        Arc::make_mut(block).pages[row % per_block] =
-            Page { data: Some(Arc::from(bytes)), programs: 1, mixed: true };
+        Arc::make_mut(block).pages[page] = Page { data: Some(Arc::from(bytes)), programs: 1, mixed: true };
     }
 
     /// An erase of the block failed: its data is still there, and its pages may be programmed again.

@@ -27,6 +27,7 @@
 //! ```
 
 pub mod array;
+pub mod capability;
 pub mod cells;
 pub mod ecc_engine;
 pub mod host;
@@ -45,5 +46,6 @@ pub mod units;
 pub mod violation;
 pub mod wire;
 
+pub use capability::{Otp, OtpArea, OtpRegion, ReadWhileWrite};
 pub use timeline::{Host, Resource, Span, Timeline};
 pub use violation::Violation;

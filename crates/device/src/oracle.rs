@@ -20,6 +20,11 @@ pub trait PageTruth {
         false
     }
 
+    /// True when that page is known to be erased: all ones, which every code in use takes for a codeword.
+    fn is_erased(&self) -> bool {
+        false
+    }
+
     /// True when page bytes are stored at all; `false` in timing-only mode.
     fn keeps_data(&self) -> bool;
 }

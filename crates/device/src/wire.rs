@@ -1,5 +1,6 @@
 //! A driver with its chip behind it, whatever its kind: an [`Mtd`] that can be watched, copied, and lose its power.
 
+use crate::capability::{Otp, OtpArea, ReadWhileWrite};
 use crate::ecc_engine::EccProfile;
 use crate::host::HostProfile;
 use crate::oracle::Oracle;
@@ -12,7 +13,8 @@ use crate::spi::{Clock, PhyState, SpiChip, SpiController, SpiMem, SpiOp};
 use crate::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandSpec};
 use crate::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
 use crate::timeline::Host;
-use floatgate_mtd::{Instant, Mtd, Partition, SlcMode};
+use floatgate_mtd::device::check_range;
+use floatgate_mtd::{Done, Error, Instant, Mtd, Partition, SlcMode};
 use serde::Serialize;
 use std::fmt;
 
@@ -49,6 +51,14 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
 
     /// The chip as the driver does not see it: to look at its cells, age them, and make blocks fail.
     fn oracle(&mut self) -> &mut dyn Oracle;
+
+    /// The OTP areas, where the chip has some that the driver can use.
+    fn otp(&mut self) -> Option<&mut dyn Otp>;
+
+    /// Reads while a write is under way, where the driver can serve them. Elsewhere a read follows the write.
+    fn rww(&mut self) -> Option<&mut dyn ReadWhileWrite> {
+        None
+    }
 
     /// Power is back: the driver sets the chip up again, as after power-on. Its time goes on.
     ///
@@ -119,7 +129,7 @@ impl Clone for Box<dyn Device> {
     }
 }
 
-/// All but [`Device::link`] and [`Device::oracle`] of a driver, which has methods of the same names.
+/// All but [`Device::link`], [`Device::oracle`] and [`Device::rww`] of a driver, which has methods of the same names.
 macro_rules! driver_device {
     () => {
         fn host(&mut self) -> &mut Host {
@@ -134,6 +144,12 @@ macro_rules! driver_device {
             self.power_mut()
         }
 
+        fn otp(&mut self) -> Option<&mut dyn Otp> {
+            let areas = [OtpArea::User, OtpArea::Factory];
+            let has_some = areas.into_iter().any(|area| self.otp_regions(area) > 0);
+            if has_some { Some(self) } else { None }
+        }
+
         fn restart(&mut self) -> Result<(), String> {
             self.restart().map_err(|error| error.to_string())
         }
@@ -144,7 +160,7 @@ macro_rules! driver_device {
     };
 }
 
-/// Forwards all but [`Device::link`] to the device under a layer.
+/// Forwards all but [`Device::link`] and [`Device::rww`] to the device under a layer.
 macro_rules! forward_device {
     () => {
         fn oracle(&mut self) -> &mut dyn Oracle {
@@ -161,6 +177,10 @@ macro_rules! forward_device {
 
         fn power_mut(&mut self) -> &mut Power {
             self.inner_mut().power_mut()
+        }
+
+        fn otp(&mut self) -> Option<&mut dyn Otp> {
+            self.inner_mut().otp()
         }
 
         fn restart(&mut self) -> Result<(), String> {
@@ -187,9 +207,49 @@ impl Device for SlcMode<Box<dyn Device>> {
 impl Device for Partition<Box<dyn Device>> {
     forward_device!();
 
+    fn rww(&mut self) -> Option<&mut dyn ReadWhileWrite> {
+        if self.inner_mut().rww().is_some() { Some(self) } else { None }
+    }
+
     fn link(&self) -> Link {
         self.inner().link()
     }
+}
+
+impl ReadWhileWrite for Partition<Box<dyn Device>> {
+    fn read_while_write(
+        &mut self,
+        now: Instant,
+        write: (u64, &[u8]),
+        read: (u64, &mut [u8]),
+    ) -> Result<(Done, Done), Error> {
+        let (start, size) = (self.start(), self.geometry().size_bytes);
+        check_range(now, write.0, write.1.len() as u64, size)?;
+        check_range(now, read.0, read.1.len() as u64, size)?;
+        let (write, read) = ((start + write.0, write.1), (start + read.0, read.1));
+        let done = read_while_write(self.inner_mut().as_mut(), now, write, read);
+        // Addresses count from the start of the partition, in errors too.
+        done.map_err(|error| Error { addr: error.addr.saturating_sub(start), ..error })
+    }
+}
+
+/// A write, and a read that is asked for at the same time: in another bank, or by suspending the program, where the device can
+/// ([`Device::rww`]), else after the write, as a driver that holds its lock serves it. Returns when each was done.
+///
+/// # Errors
+/// As [`Mtd::write`] and [`Mtd::read`]; the first failure is returned.
+pub fn read_while_write(
+    device: &mut dyn Device,
+    now: Instant,
+    write: (u64, &[u8]),
+    read: (u64, &mut [u8]),
+) -> Result<(Done, Done), Error> {
+    if let Some(device) = device.rww() {
+        return device.read_while_write(now, write, read);
+    }
+    let written = device.write(now, write.0, write.1)?;
+    let got = device.read(written.at, read.0, read.1)?;
+    Ok((written, got))
 }
 
 fn describe(op: &SpiOp, clock: Clock) -> String {
@@ -246,6 +306,10 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
 
 impl Device for SpiNorDriver<SpiController<SpiNor>> {
     driver_device!();
+
+    fn rww(&mut self) -> Option<&mut dyn ReadWhileWrite> {
+        Some(self)
+    }
 
     fn oracle(&mut self) -> &mut dyn Oracle {
         self.bus_mut().chip_mut()
@@ -310,6 +374,10 @@ fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> 
 
 impl Device for CfiDriver<NorController> {
     driver_device!();
+
+    fn rww(&mut self) -> Option<&mut dyn ReadWhileWrite> {
+        Some(self)
+    }
 
     fn oracle(&mut self) -> &mut dyn Oracle {
         self.bus_mut().chip_mut()

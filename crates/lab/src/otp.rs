@@ -6,7 +6,9 @@
 use crate::Error;
 use crate::config::{Config, Library};
 use crate::rig::{self, Rig, RigOptions};
-use floatgate_mtd::{ErrorKind, Mtd, OtpArea, OtpRegion};
+pub use floatgate_device::OtpArea;
+use floatgate_device::{Otp, OtpRegion};
+use floatgate_mtd::ErrorKind;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -134,16 +136,22 @@ impl Device {
     ) -> Result<Self, Error> {
         let rig = rig::wire(library, config, options)?;
         let mut device = Self { rig };
-        if AREAS.into_iter().all(|(_, area)| device.rig.device.otp_regions(area) == 0) {
-            return Err(Error::asked(
-                format!("{} has no OTP area, or none that its driver can use", device.rig.chip),
-                "set another chip: `chip=NAME`",
-            ));
-        }
+        device.areas()?;
         for (number, step) in (1..).zip(steps) {
             device.run(step).map_err(|error| error.within(format!("step {number} of the state")))?;
         }
         Ok(device)
+    }
+
+    /// The OTP areas of the chip.
+    fn areas(&mut self) -> Result<&mut dyn Otp, Error> {
+        let Rig { device, chip, .. } = &mut self.rig;
+        device.otp().ok_or_else(|| {
+            Error::asked(
+                format!("{chip} has no OTP area, or none that its driver can use"),
+                "set another chip: `chip=NAME`",
+            )
+        })
     }
 
     /// Name of the chip.
@@ -157,11 +165,11 @@ impl Device {
     /// Failures of the device.
     pub fn run(&mut self, step: &Step) -> Result<(), Error> {
         let now = self.rig.now();
-        let device = self.rig.device.as_mut();
+        let areas = self.areas()?;
         let done = match step {
-            Step::Write { offset, data } => device.otp_write(now, *offset, data),
-            Step::Erase { offset, len } => device.otp_erase(now, *offset, *len),
-            Step::Lock { offset, len } => device.otp_lock(now, *offset, *len),
+            Step::Write { offset, data } => areas.otp_write(now, *offset, data),
+            Step::Erase { offset, len } => areas.otp_erase(now, *offset, *len),
+            Step::Lock { offset, len } => areas.otp_lock(now, *offset, *len),
         };
         done.map(|_| ()).map_err(failed(format!("otp: {}", name(step))))
     }
@@ -173,9 +181,9 @@ impl Device {
     pub fn regions(&mut self) -> Result<Vec<Region>, Error> {
         let mut all = Vec::new();
         for (name, area) in AREAS {
-            for index in 0..self.rig.device.otp_regions(area) {
+            for index in 0..self.areas()?.otp_regions(area) {
                 let now = self.rig.now();
-                let (region, _) = self.rig.device.otp_info(now, area, index).map_err(failed("otp info"))?;
+                let (region, _) = self.areas()?.otp_info(now, area, index).map_err(failed("otp info"))?;
                 all.push(self.region(name, area, &region)?);
             }
         }
@@ -208,16 +216,16 @@ impl Device {
             return Err(failed("otp read")(error));
         }
         let mut data = vec![0; len as usize];
-        self.rig.device.otp_read(now, area, offset, &mut data).map_err(failed("otp read"))?;
+        self.areas()?.otp_read(now, area, offset, &mut data).map_err(failed("otp read"))?;
         Ok(data)
     }
 
     /// End of an area, in bytes.
     fn end(&mut self, area: OtpArea) -> Result<u64, Error> {
         let mut end = 0;
-        for index in 0..self.rig.device.otp_regions(area) {
+        for index in 0..self.areas()?.otp_regions(area) {
             let now = self.rig.now();
-            let (region, _) = self.rig.device.otp_info(now, area, index).map_err(failed("otp info"))?;
+            let (region, _) = self.areas()?.otp_info(now, area, index).map_err(failed("otp info"))?;
             end = end.max(region.start.saturating_add(region.len));
         }
         Ok(end)

@@ -6,8 +6,9 @@
 
 use crate::fs_speed::FilesystemReport;
 use crate::machine::FilesystemKind;
+use floatgate_device::wire::{Device, read_while_write};
 use floatgate_image::words::count;
-use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, Nanos, Phase};
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
 use serde::Serialize;
 
 /// Options of a speed test, as `flash_speed` names them.
@@ -213,7 +214,7 @@ pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
 ///
 /// # Errors
 /// The first error of the device, or `OutOfRange` when the chosen blocks reach beyond it.
-pub fn run<M: Mtd + ?Sized>(mtd: &mut M, now: Instant, options: &SpeedOptions) -> Result<SpeedReport, Error> {
+pub fn run(mtd: &mut dyn Device, now: Instant, options: &SpeedOptions) -> Result<SpeedReport, Error> {
     let mut bench = Bench::prepare(mtd, now, options)?;
     let tests = match options.only {
         Some(test) => vec![test],
@@ -231,8 +232,8 @@ pub fn run<M: Mtd + ?Sized>(mtd: &mut M, now: Instant, options: &SpeedOptions) -
     })
 }
 
-struct Bench<'a, M: ?Sized> {
-    mtd: &'a mut M,
+struct Bench<'a> {
+    mtd: &'a mut dyn Device,
     now: Instant,
     page: u32,
     block: u32,
@@ -242,8 +243,8 @@ struct Bench<'a, M: ?Sized> {
     erases_many: bool,
 }
 
-impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
-    fn prepare(mtd: &'a mut M, now: Instant, options: &SpeedOptions) -> Result<Self, Error> {
+impl<'a> Bench<'a> {
+    fn prepare(mtd: &'a mut dyn Device, now: Instant, options: &SpeedOptions) -> Result<Self, Error> {
         let geometry = mtd.geometry();
         let (block, size, page) = (geometry.erase_bytes, geometry.size_bytes, page_bytes(geometry));
         let mut bench = Self {
@@ -374,7 +375,7 @@ impl<'a, M: Mtd + ?Sized> Bench<'a, M> {
         let start = self.now;
         let data = std::mem::take(&mut self.buf);
         let mut got = vec![0; data.len()];
-        let outcome = self.mtd.read_while_write(start, (w, &data), (r, &mut got));
+        let outcome = read_while_write(self.mtd, start, (w, &data), (r, &mut got));
         self.buf = data;
         let (written, read) = outcome?;
         self.now = written.at.max(read.at);

@@ -6,6 +6,7 @@ use crate::fs_speed::{self, FileOperation};
 use crate::machine::Filesystem;
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed;
+use floatgate_device::wire::read_while_write;
 use floatgate_device::{Resource, Span};
 use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd};
 use serde::Serialize;
@@ -208,7 +209,7 @@ fn perform(
         Operation::Erase => device.erase(now, 0, data.len() as u64),
         Operation::ReadWhileWrite | Operation::File(_) => {
             let written = data.to_vec();
-            let (write, read) = device.read_while_write(now, (far, &written), (0, data))?;
+            let (write, read) = read_while_write(device, now, (far, &written), (0, data))?;
             Ok(write.then(read))
         }
     }

@@ -9,8 +9,9 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_device::parallel_nor::{Interface, ParallelNorSpec};
+use floatgate_device::parallel_nor::Interface;
 use floatgate_device::raw_nand::RawNandSpec;
+use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_lab::config::{Config, Kind, Library, Override, Part, Source};
@@ -26,27 +27,26 @@ const SHARED_IDS: [(&str, &str, &str); 1] = [(
 
 /// Controller and bus that limit nothing, per kind of chip. Serial clocks are set to each chip's own limit where the
 /// fastest command is wanted.
-fn board(kind: &str) -> &'static str {
+fn board(kind: ChipKind) -> &'static str {
     match kind {
-        "spi-nand" | "spi-nor" => {
+        ChipKind::SpiNand | ChipKind::SpiNor => {
             r#"
             controller = { reference_hz = "250 MHz", max_hz = "250 MHz", lanes = 8, dtr = true }
             bus = { clock_hz = "10 MHz", lanes = 8, reset_pin = true }
             "#
         }
-        "raw-nand" => {
+        ChipKind::RawNand => {
             r#"
             controller = { sdr_modes = [0, 1, 2, 3, 4, 5], nvddr_modes = [0, 1, 2, 3, 4, 5] }
             bus = {}
             "#
         }
-        "parallel-nor" => {
+        ChipKind::ParallelNor => {
             r#"
             controller = { page_mode = true }
             bus = { bits = 16 }
             "#
         }
-        other => panic!("this test knows no kind of chip {other}"),
     }
 }
 
@@ -54,16 +54,11 @@ fn names(library: &Library) -> Vec<String> {
     library.names(Kind::Part).map(str::to_owned).collect()
 }
 
-/// What kind of chip a part is.
-fn kind(library: &Library, name: &str) -> String {
-    let head = library.load(Kind::Part, name).unwrap().head;
-    head.get("kind").and_then(|kind| kind.as_text()).unwrap().to_owned()
-}
-
 /// The setup for a part on a board that limits nothing, in one of its profiles or (empty) none.
 fn config(library: &Library, name: &str, profile: &str, sets: &[String]) -> Config {
     let profile = if profile.is_empty() { String::new() } else { format!(", profile = {profile:?}") };
-    let text = format!("chip = {{ base = {name:?}{profile} }}\n{}", board(&kind(library, name)));
+    let kind = library.load(Kind::Part, name).unwrap().chip().unwrap().kind();
+    let text = format!("chip = {{ base = {name:?}{profile} }}\n{}", board(kind));
     let setup = library.setup_from(&Source::text("catalogue test", &text)).unwrap();
     let sets = Override::parse_all(sets).unwrap();
     library.resolve(&setup, &sets).unwrap_or_else(|e| panic!("{name}: {}", e.one_line()))
@@ -73,50 +68,62 @@ fn plain(library: &Library, name: &str) -> Config {
     config(library, name, "", &[])
 }
 
-/// Parses and checks the chip of a setup, and returns the geometry that its driver must arrive at.
-fn expected(config: &Config) -> Geometry {
-    let name = &config.part().name;
-    match config.part().kind.as_str() {
-        "spi-nand" => {
-            let spec: SpiNandSpec = chip(config);
-            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
-            spi_nand(&spec)
+/// Geometry that a chip's driver must arrive at, and settings that the chip can be asked for.
+struct Expected {
+    geometry: Geometry,
+    /// The highest clock of its single-rate commands, which is what a board would ask for, as an override; none without a serial bus.
+    fastest: Vec<String>,
+    /// All bus modes, interfaces or widths, as overrides, with the mode that the link must then have.
+    modes: Vec<(String, String)>,
+}
+
+/// Parses and checks the chip of a setup.
+fn expected(config: &Config) -> Expected {
+    let chip = config.checked_chip().unwrap_or_else(|e| panic!("{}", e.one_line()));
+    let size_bytes = chip.facts().size_bytes;
+    let clock = |hz: u64| vec![format!("bus.clock_hz={hz}")];
+    let serial_modes = || {
+        let all = chip_modes(config).into_iter();
+        all.map(|mode| (format!("bus.mode=\"{mode}\""), mode.to_string())).collect()
+    };
+    match chip {
+        ChipSpec::SpiNand(spec) => Expected {
+            geometry: spi_nand(&spec, size_bytes),
+            fastest: clock(spec.sdr_hz),
+            modes: serial_modes(),
+        },
+        ChipSpec::SpiNor(spec) => Expected {
+            geometry: nor(size_bytes, smallest_erase(&spec), spec.geometry.page_bytes),
+            fastest: clock(spec.max_sdr_hz),
+            modes: serial_modes(),
+        },
+        ChipSpec::RawNand(spec) => {
+            let interfaces = chip_interfaces(config).into_iter();
+            let modes = interfaces.map(|name| (format!("bus.interface={name:?}"), name)).collect();
+            Expected { geometry: raw_nand(&spec, size_bytes), fastest: Vec::new(), modes }
         }
-        "spi-nor" => {
-            let spec: SpiNorSpec = chip(config);
-            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
-            nor(spec.geometry.size_bytes, smallest_erase(&spec), spec.geometry.page_bytes)
-        }
-        "raw-nand" => {
-            let spec: RawNandSpec = chip(config);
-            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
-            raw_nand(&spec)
-        }
-        "parallel-nor" => {
-            let spec: ParallelNorSpec = chip(config);
-            spec.check().unwrap_or_else(|e| panic!("{name}: {e}"));
+        ChipSpec::ParallelNor(spec) => {
             let g = &spec.geometry;
             let largest = g.regions.iter().map(|region| region.block_bytes).max().unwrap();
-            nor(g.size_bytes, largest as u32, (g.buffer_bytes as u32).max(2))
+            let widths: &[u8] = match g.interface {
+                Interface::X8 => &[8],
+                Interface::X16 => &[16],
+                Interface::X8X16 => &[8, 16],
+            };
+            let modes = widths.iter().map(|bits| (format!("bus.bits={bits}"), String::new())).collect();
+            let geometry = nor(size_bytes, largest as u32, (g.buffer_bytes as u32).max(2));
+            Expected { geometry, fastest: Vec::new(), modes }
         }
-        other => panic!("{name}: this test knows no kind {other}"),
     }
 }
 
-fn chip<'de, T: serde::Deserialize<'de>>(config: &'de Config) -> T {
-    config.extract("chip").unwrap_or_else(|e| panic!("{}", e.one_line()))
-}
-
 /// The geometry of a NAND with one bit a cell whose ECC leaves `oob_free_bytes`.
-fn spi_nand(spec: &SpiNandSpec) -> Geometry {
+fn spi_nand(spec: &SpiNandSpec, size_bytes: u64) -> Geometry {
     let g = &spec.geometry;
     assert_eq!(g.bits_per_cell, 1, "no serial NAND stores more");
     Geometry {
         kind: FlashKind::SlcNand,
-        size_bytes: u64::from(g.page_bytes)
-            * u64::from(g.pages_per_block)
-            * u64::from(g.blocks_per_lun)
-            * u64::from(g.luns),
+        size_bytes,
         erase_bytes: g.page_bytes * g.pages_per_block,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,
@@ -163,15 +170,14 @@ fn code_bytes(page_bytes: u32, strength: u32, step_bytes: u32) -> u32 {
     page_bytes / step_bytes * step
 }
 
-fn raw_nand(spec: &RawNandSpec) -> Geometry {
+fn raw_nand(spec: &RawNandSpec, size_bytes: u64) -> Geometry {
     let g = &spec.geometry;
     let slc = g.bits_per_cell == 1;
-    let blocks = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.targets);
     let code =
         if spec.ecc.on_die { 0 } else { code_bytes(g.page_bytes, spec.ecc.strength, spec.ecc.step_bytes) };
     Geometry {
         kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
-        size_bytes: u64::from(g.page_bytes) * u64::from(g.pages_per_block) * blocks,
+        size_bytes,
         erase_bytes: g.page_bytes * g.pages_per_block,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,
@@ -183,38 +189,6 @@ fn raw_nand(spec: &RawNandSpec) -> Geometry {
         ecc_step_bytes: spec.ecc.step_bytes,
         bitflip_threshold: (spec.ecc.strength * 3).div_ceil(4),
         pairing: spec.pairing(g.pages_per_block),
-    }
-}
-
-/// What lets a chip run as fast as it can: on serial buses the highest clock of its single-rate commands, which is what
-/// a board would ask for.
-fn fastest(config: &Config) -> Vec<String> {
-    match config.part().kind.as_str() {
-        "spi-nand" => vec![format!("bus.clock_hz={}", chip::<SpiNandSpec>(config).sdr_hz)],
-        "spi-nor" => vec![format!("bus.clock_hz={}", chip::<SpiNorSpec>(config).max_sdr_hz)],
-        _ => Vec::new(),
-    }
-}
-
-/// All bus modes, interfaces or widths of a chip, as overrides, with the mode that the link must then have.
-fn modes(config: &Config) -> Vec<(String, String)> {
-    match config.part().kind.as_str() {
-        "raw-nand" => {
-            let all = chip_interfaces(config).into_iter();
-            all.map(|interface| (format!("bus.interface={interface:?}"), interface)).collect()
-        }
-        "parallel-nor" => {
-            let widths: &[u8] = match chip::<ParallelNorSpec>(config).geometry.interface {
-                Interface::X8 => &[8],
-                Interface::X16 => &[16],
-                Interface::X8X16 => &[8, 16],
-            };
-            widths.iter().map(|bits| (format!("bus.bits={bits}"), String::new())).collect()
-        }
-        _ => {
-            let all = chip_modes(config).into_iter();
-            all.map(|mode| (format!("bus.mode=\"{mode}\""), mode.to_string())).collect()
-        }
     }
 }
 
@@ -329,9 +303,10 @@ fn the_values_of_parts_in_use_come_from_sources() {
 fn every_part_is_found_by_its_driver() {
     let library = Library::built_in();
     for name in names(&library) {
-        let mut rig = rig(&library, &name, fastest(&plain(&library, &name)));
+        let expected = expected(&plain(&library, &name));
+        let mut rig = rig(&library, &name, expected.fastest);
         let geometry = rig.device.geometry().clone();
-        assert_eq!(geometry, expected(&plain(&library, &name)), "{name}");
+        assert_eq!(geometry, expected.geometry, "{name}");
         for block in [0, u64::from(geometry.blocks()) - 1] {
             round_trip(&mut rig, block, &name);
         }
@@ -342,7 +317,7 @@ fn every_part_is_found_by_its_driver() {
 fn every_mode_of_every_part_works() {
     let library = Library::built_in();
     for name in names(&library) {
-        for (set, mode) in modes(&plain(&library, &name)) {
+        for (set, mode) in expected(&plain(&library, &name)).modes {
             let what = format!("{name} with {set}");
             let mut rig = rig(&library, &name, vec![set]);
             assert_eq!(rig.device.link().mode, mode, "{what}");

@@ -9,13 +9,14 @@
 mod common;
 
 use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use floatgate_device::OtpArea;
 use floatgate_device::{Resource, Span};
 use floatgate_lab::config::Kind;
 use floatgate_lab::corner::Corner;
 use floatgate_lab::papers;
 use floatgate_lab::rig::{Rig, RigOptions};
 use floatgate_lab::trace::{Operation, Traced, trace};
-use floatgate_mtd::{FlashKind, Mtd, OtpArea, Phase};
+use floatgate_mtd::{FlashKind, Mtd, Phase};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -175,11 +176,11 @@ fn fingerprint(name: &str, seed: u64) -> (Vec<u8>, Vec<Span>, Vec<bool>) {
     let bad_blocks = if config(name, &[]).part().kind.ends_with("nand") { 3 } else { 0 };
     let mut rig = rig_of(&config(name, &[]), RigOptions { seed, stores: true, bad_blocks });
     let mut seen = Vec::new();
-    if rig.device.otp_regions(OtpArea::Factory) > 0 {
-        let now = rig.now();
-        let (region, now) = rig.device.otp_info(now, OtpArea::Factory, 0).unwrap();
+    let now = rig.now();
+    if let Some(otp) = rig.device.otp().filter(|otp| otp.otp_regions(OtpArea::Factory) > 0) {
+        let (region, now) = otp.otp_info(now, OtpArea::Factory, 0).unwrap();
         seen = vec![0; region.len.min(4096) as usize];
-        rig.device.otp_read(now, OtpArea::Factory, 0, &mut seen).unwrap();
+        otp.otp_read(now, OtpArea::Factory, 0, &mut seen).unwrap();
     }
     let block = u64::from(rig.device.geometry().erase_bytes);
     let bad = (0..64).map(|i| {

@@ -18,11 +18,13 @@ use floatgate_device::raw_nand::{
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiProfile};
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandSpec};
+use floatgate_device::wire::read_while_write;
+use floatgate_device::{Otp, OtpArea};
 use floatgate_lab::config::Config;
 use floatgate_lab::rig::{Device, RigOptions, wire};
 use floatgate_lab::speed::{self, SpeedOptions, Test};
 use floatgate_lab::speed_run;
-use floatgate_mtd::{ErrorKind, Instant, Mtd, OtpArea, Partition};
+use floatgate_mtd::{ErrorKind, Instant, Mtd, Partition};
 use std::sync::Arc;
 
 /// One rig for each way in which chips keep OTP.
@@ -43,33 +45,37 @@ fn blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0xFF)
 }
 
-/// Info, read, write, read, lock, refused: through `dyn Mtd`, as a tool would.
-fn otp_round_trip(name: &str, mtd: &mut dyn Mtd, now: Instant, regions: usize) {
+fn otp(device: &mut dyn Device) -> &mut dyn Otp {
+    device.otp().unwrap_or_else(|| panic!("the chip has no OTP area"))
+}
+
+/// Info, read, write, read, lock, refused: through `dyn Otp`, as a tool would.
+fn otp_round_trip(name: &str, mtd: &mut dyn Device, now: Instant, regions: usize) {
     let user = OtpArea::User;
-    assert_eq!(mtd.otp_regions(user), regions, "{name}");
-    let (region, now) = mtd.otp_info(now, user, 0).unwrap();
+    assert_eq!(mtd.otp().map_or(0, |otp| otp.otp_regions(user)), regions, "{name}");
+    let (region, now) = otp(mtd).otp_info(now, user, 0).unwrap();
     assert!(!region.locked && region.start == 0 && region.len > 0, "{name}: {region:?}");
     let unit = mtd.geometry().write_bytes.max(2) as usize;
     let (data, mut got) = (bytes(3, unit), vec![0; unit]);
-    let now = mtd.otp_read(now, user, 0, &mut got).unwrap().at;
+    let now = otp(mtd).otp_read(now, user, 0, &mut got).unwrap().at;
     assert!(blank(&got), "{name}: the user's area is not blank");
-    let now = mtd.otp_write(now, 0, &data).unwrap_or_else(|e| panic!("{name}: {e}")).at;
-    let now = mtd.otp_read(now, user, 0, &mut got).unwrap().at;
+    let now = otp(mtd).otp_write(now, 0, &data).unwrap_or_else(|e| panic!("{name}: {e}")).at;
+    let now = otp(mtd).otp_read(now, user, 0, &mut got).unwrap().at;
     assert!(got == data, "{name}: OTP reads other data than was written");
     let mut page = vec![0; unit];
     let now = mtd.read(now, 0, &mut page).unwrap().at;
     assert!(blank(&page), "{name}: OTP data went into the array");
-    let now = mtd.otp_lock(now, 0, region.len).unwrap_or_else(|e| panic!("{name}: {e}")).at;
-    let (region, now) = mtd.otp_info(now, user, 0).unwrap();
+    let now = otp(mtd).otp_lock(now, 0, region.len).unwrap_or_else(|e| panic!("{name}: {e}")).at;
+    let (region, now) = otp(mtd).otp_info(now, user, 0).unwrap();
     assert!(region.locked, "{name}: not locked");
-    let refused = mtd.otp_write(now, 0, &vec![0; unit]).unwrap_err();
+    let refused = otp(mtd).otp_write(now, 0, &vec![0; unit]).unwrap_err();
     assert!(
         matches!(refused.kind, ErrorKind::WriteProtected | ErrorKind::ProgramFailed),
         "{name}: a write after the lock gives {refused}"
     );
-    let now = mtd.otp_read(refused.at, user, 0, &mut got).unwrap().at;
+    let now = otp(mtd).otp_read(refused.at, user, 0, &mut got).unwrap().at;
     assert!(got == data, "{name}: the refused write changed data");
-    let beyond = mtd.otp_read(now, user, region.len * regions as u64, &mut got).unwrap_err();
+    let beyond = otp(mtd).otp_read(now, user, region.len * regions as u64, &mut got).unwrap_err();
     assert!(matches!(beyond.kind, ErrorKind::OutOfRange { .. }), "{name}: {beyond}");
     // The array works as before.
     let block = u64::from(mtd.geometry().erase_bytes);
@@ -91,15 +97,41 @@ fn otp_is_written_once_and_locked() {
 }
 
 #[test]
+fn a_partition_has_the_otp_areas_and_reads_while_writing_of_its_chip() {
+    let device = rig("octal SPI NOR with banks").device;
+    let (size, block) = (device.geometry().size_bytes, u64::from(device.geometry().erase_bytes));
+    let mut part = Partition::new(device, block, size - block).unwrap();
+    assert_eq!(otp(&mut part).otp_regions(OtpArea::User), 1);
+    let (now, mut direct) = (part.host().now(), part.inner().fork());
+    let (data, far) = (bytes(5, block as usize), size - 2 * block);
+    assert!(part.rww().is_some(), "the chip has banks");
+    let read_beside = |device: &mut dyn Device, start: u64| {
+        read_while_write(device, now, (start, &data), (start + far, &mut [0; 4])).unwrap()
+    };
+    let (written, read) = read_beside(&mut part, 0);
+    assert_eq!((written, read), read_beside(direct.as_mut(), block));
+    let mut back = vec![0; data.len()];
+    part.inner_mut().read(written.at, block, &mut back).unwrap();
+    assert!(back == data, "the write did not go to the partition's start");
+    let beyond =
+        read_while_write(&mut part, written.at, (0, &data), (size - block, &mut [0; 4])).unwrap_err();
+    assert_eq!(
+        (beyond.kind, beyond.addr),
+        (ErrorKind::OutOfRange { len: 4, size: size - block }, size - block)
+    );
+}
+
+#[test]
 fn the_factory_area_cannot_be_written() {
     for name in names() {
         let mut rig = rig(&name);
-        for index in 0..rig.device.otp_regions(OtpArea::Factory) {
+        let regions = rig.device.otp().map_or(0, |otp| otp.otp_regions(OtpArea::Factory));
+        for index in 0..regions {
             let now = rig.now();
-            let (region, now) = rig.device.otp_info(now, OtpArea::Factory, index).unwrap();
+            let (region, now) = otp(rig.device.as_mut()).otp_info(now, OtpArea::Factory, index).unwrap();
             assert!(region.locked, "{name}: {region:?}");
             let mut id = vec![0xFF; region.len.min(64) as usize];
-            rig.device.otp_read(now, OtpArea::Factory, region.start, &mut id).unwrap();
+            otp(rig.device.as_mut()).otp_read(now, OtpArea::Factory, region.start, &mut id).unwrap();
             assert!(!blank(&id), "{name}: no number from the factory");
         }
     }

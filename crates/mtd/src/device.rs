@@ -53,26 +53,6 @@ pub enum OobMode {
     Auto,
 }
 
-/// The two one-time-programmable areas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OtpArea {
-    /// Written by the maker: unique id, parameter page. Read-only.
-    Factory,
-    /// For the user: written once, then locked.
-    User,
-}
-
-/// One separately lockable region of an OTP area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OtpRegion {
-    /// Offset in the area, in bytes.
-    pub start: u64,
-    /// Length in bytes.
-    pub len: u64,
-    /// No more writes.
-    pub locked: bool,
-}
-
 /// A flash device: read, program, erase, and where the time went.
 ///
 /// Every operation takes `now` and returns when it is done. A device that is still busy with an earlier operation
@@ -155,73 +135,6 @@ pub trait Mtd {
         Err(ErrorKind::Unsupported("blocks of this device cannot be marked bad").at(addr, now))
     }
 
-    /// Number of regions in an OTP area, 0 when the chip has none.
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        let _ = area;
-        0
-    }
-
-    /// Describes region `index` of an OTP area, its lock read from the chip.
-    ///
-    /// # Errors
-    /// `Unsupported` where there is no such region.
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        let _ = (area, index);
-        Err(NO_OTP.at(0, now))
-    }
-
-    /// Reads from an OTP area.
-    ///
-    /// # Errors
-    /// `Unsupported`, `OutOfRange`.
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        let _ = (area, buf);
-        Err(NO_OTP.at(addr, now))
-    }
-
-    /// Writes to the user OTP area.
-    ///
-    /// # Errors
-    /// `Unsupported`, `OutOfRange`, `WriteProtected` when locked, `NotErased` when written before.
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        let _ = data;
-        Err(NO_OTP.at(addr, now))
-    }
-
-    /// Erases user OTP regions, where the chip allows it and they are not locked.
-    ///
-    /// # Errors
-    /// `Unsupported`, `OutOfRange`, `WriteProtected` when locked.
-    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        let _ = len;
-        Err(NO_OTP.at(addr, now))
-    }
-
-    /// Locks user OTP regions for good.
-    ///
-    /// # Errors
-    /// `Unsupported`, `OutOfRange`.
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        let _ = len;
-        Err(NO_OTP.at(addr, now))
-    }
-
-    /// Two threads at once: one writes, the other starts to read at the same moment. Returns when each was done.
-    /// Devices without banks serve the read after the write, as a driver that holds its lock does.
-    ///
-    /// # Errors
-    /// As [`Mtd::write`] and [`Mtd::read`]; the first failure is returned.
-    fn read_while_write(
-        &mut self,
-        now: Instant,
-        write: (u64, &[u8]),
-        read: (u64, &mut [u8]),
-    ) -> Result<(Done, Done), Error> {
-        let written = self.write(now, write.0, write.1)?;
-        let got = self.read(written.at, read.0, read.1)?;
-        Ok((written, got))
-    }
-
     /// Where the foreground's time went since power-on. The cost of an operation is the difference of two readings,
     /// and adds up to its duration.
     fn breakdown(&self) -> Breakdown;
@@ -232,8 +145,6 @@ impl core::fmt::Debug for dyn Mtd + '_ {
         f.debug_tuple("Mtd").field(self.geometry()).finish()
     }
 }
-
-const NO_OTP: ErrorKind = ErrorKind::Unsupported("this device has no such OTP area");
 
 /// Checks that `[addr, addr + len)` lies inside a device of `size` bytes.
 ///

@@ -1,7 +1,7 @@
 //! A small device in memory for tests of wrappers. Strict: it refuses to program what is not erased.
 
 use crate::account::{Breakdown, Phase};
-use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_aligned, check_range};
+use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::{FlashKind, Geometry};
 use crate::pairing::{Pairing, PairingScheme};
@@ -21,8 +21,6 @@ pub(crate) struct Double {
     pub(crate) data: Vec<u8>,
     oob: Vec<u8>,
     bad: Vec<bool>,
-    otp: [u8; 32],
-    otp_locked: [bool; 2],
     /// Corrected bits that every read reports.
     pub(crate) bitflips: u32,
     busy_until: Instant,
@@ -58,8 +56,6 @@ impl Double {
             data: vec![0xFF; size as usize],
             oob: vec![0xFF; (size / 16) as usize],
             bad: vec![false; (size / Self::BLOCK) as usize],
-            otp: [0xFF; 32],
-            otp_locked: [false; 2],
             bitflips: 0,
             busy_until: Instant::ZERO,
             spent: Breakdown::default(),
@@ -171,48 +167,6 @@ impl Mtd for Double {
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         self.bad[(addr / Self::BLOCK) as usize] = true;
-        Ok(Done::clean(now))
-    }
-
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        if area == OtpArea::User { 2 } else { 0 }
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        if index >= self.otp_regions(area) {
-            return Err(ErrorKind::Unsupported("no such region").at(0, now));
-        }
-        let region = OtpRegion { start: index as u64 * 16, len: 16, locked: self.otp_locked[index] };
-        Ok((region, now))
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        if area == OtpArea::Factory {
-            return Err(ErrorKind::Unsupported("no factory area").at(addr, now));
-        }
-        check_range(now, addr, buf.len() as u64, 32)?;
-        buf.copy_from_slice(&self.otp[addr as usize..][..buf.len()]);
-        Ok(Done::clean(self.work(now, Phase::Data, 1)))
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        check_range(now, addr, data.len() as u64, 32)?;
-        if self.otp_locked[addr as usize / 16] {
-            return Err(ErrorKind::WriteProtected.at(addr, now));
-        }
-        Self::program(&mut self.otp[addr as usize..][..data.len()], data).map_err(|k| k.at(addr, now))?;
-        Ok(Done::clean(self.work(now, Phase::Array, 200)))
-    }
-
-    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        check_range(now, addr, len, 32)?;
-        self.otp[addr as usize..][..len as usize].fill(0xFF);
-        Ok(Done::clean(self.work(now, Phase::Array, 2000)))
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        check_range(now, addr, len, 32)?;
-        self.otp_locked[addr as usize / 16] = true;
         Ok(Done::clean(now))
     }
 

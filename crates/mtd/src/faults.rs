@@ -17,7 +17,7 @@
 mod tests;
 
 use crate::account::Breakdown;
-use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_aligned, check_range};
+use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::Geometry;
 use crate::power_cut::{Stage, Tear};
@@ -272,30 +272,6 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
 
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         self.inner.mark_bad(now, addr)
-    }
-
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        self.inner.otp_regions(area)
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.inner.otp_info(now, area, index)
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.inner.otp_read(now, area, addr, buf)
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.inner.otp_write(now, addr, data)
-    }
-
-    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.inner.otp_erase(now, addr, len)
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.inner.otp_lock(now, addr, len)
     }
 
     fn breakdown(&self) -> Breakdown {

@@ -1,7 +1,7 @@
 //! References and boxes of devices are devices: wrappers can borrow what they wrap, or hold any kind of it.
 
 use crate::account::Breakdown;
-use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion};
+use crate::device::{Done, Mtd, OobMode};
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::time::Instant;
@@ -58,50 +58,6 @@ macro_rules! forward_mtd {
 
             fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
                 (**self).mark_bad(now, addr)
-            }
-
-            fn otp_regions(&self, area: OtpArea) -> usize {
-                (**self).otp_regions(area)
-            }
-
-            fn otp_info(
-                &mut self,
-                now: Instant,
-                area: OtpArea,
-                index: usize,
-            ) -> Result<(OtpRegion, Instant), Error> {
-                (**self).otp_info(now, area, index)
-            }
-
-            fn otp_read(
-                &mut self,
-                now: Instant,
-                area: OtpArea,
-                addr: u64,
-                buf: &mut [u8],
-            ) -> Result<Done, Error> {
-                (**self).otp_read(now, area, addr, buf)
-            }
-
-            fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-                (**self).otp_write(now, addr, data)
-            }
-
-            fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-                (**self).otp_erase(now, addr, len)
-            }
-
-            fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-                (**self).otp_lock(now, addr, len)
-            }
-
-            fn read_while_write(
-                &mut self,
-                now: Instant,
-                write: (u64, &[u8]),
-                read: (u64, &mut [u8]),
-            ) -> Result<(Done, Done), Error> {
-                (**self).read_while_write(now, write, read)
             }
 
             fn breakdown(&self) -> Breakdown {

@@ -52,7 +52,7 @@ mod composed;
 mod double;
 
 pub use account::{Breakdown, Phase};
-pub use device::{Done, Mtd, OobMode, OtpArea, OtpRegion};
+pub use device::{Done, Mtd, OobMode};
 pub use error::{Error, ErrorKind};
 pub use faults::{FaultPlan, Faults};
 pub use geometry::{FlashKind, Geometry};

@@ -1,7 +1,7 @@
 //! A window of whole erase blocks on a device, a device itself.
 
 use crate::account::Breakdown;
-use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_range};
+use crate::device::{Done, Mtd, OobMode, check_range};
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::time::Instant;
@@ -37,8 +37,7 @@ pub enum PartitionError {
     Empty,
 }
 
-/// A window of whole erase blocks. Addresses, in errors too, count from its start; OTP areas belong to the chip and are
-/// passed on as they are.
+/// A window of whole erase blocks. Addresses, in errors too, count from its start.
 #[derive(Clone, Debug)]
 pub struct Partition<D> {
     inner: D,
@@ -159,41 +158,6 @@ impl<D: Mtd> Mtd for Partition<D> {
         self.inner.mark_bad(now, addr).map_err(|e| self.relative(e))
     }
 
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        self.inner.otp_regions(area)
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.inner.otp_info(now, area, index)
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.inner.otp_read(now, area, addr, buf)
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.inner.otp_write(now, addr, data)
-    }
-
-    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.inner.otp_erase(now, addr, len)
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.inner.otp_lock(now, addr, len)
-    }
-
-    fn read_while_write(
-        &mut self,
-        now: Instant,
-        write: (u64, &[u8]),
-        read: (u64, &mut [u8]),
-    ) -> Result<(Done, Done), Error> {
-        let target = self.place(now, write.0, write.1.len() as u64)?;
-        let source = self.place(now, read.0, read.1.len() as u64)?;
-        self.inner.read_while_write(now, (target, write.1), (source, read.1)).map_err(|e| self.relative(e))
-    }
-
     fn breakdown(&self) -> Breakdown {
         self.inner.breakdown()
     }
@@ -245,18 +209,5 @@ mod tests {
         part.inner_mut().read_oob(at(0), 256, &mut [], &mut oob, OobMode::Place).unwrap();
         assert_eq!(oob, [7; 4]);
         assert!(part.is_bad(at(0), 512).is_err());
-    }
-
-    #[test]
-    fn otp_is_the_chips() {
-        let mut part = Partition::new(Double::new(), 256, 256).unwrap();
-        part.otp_write(at(0), 3, &[0x5A]).unwrap();
-        part.otp_lock(at(0), 0, 16).unwrap();
-        let mut out = [0];
-        part.inner_mut().otp_read(at(0), OtpArea::User, 3, &mut out).unwrap();
-        assert_eq!(out, [0x5A]);
-        assert!(part.otp_info(at(0), OtpArea::User, 0).unwrap().0.locked);
-        assert_eq!((part.otp_regions(OtpArea::User), part.otp_regions(OtpArea::Factory)), (2, 0));
-        assert_eq!(part.otp_erase(at(0), 16, 16).unwrap().bitflips, 0);
     }
 }

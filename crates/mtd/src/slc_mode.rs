@@ -4,7 +4,7 @@
 //! whose MSB page is never programmed cannot lose their LSB page to it, program fast, and last longer.
 
 use crate::account::Breakdown;
-use crate::device::{Done, Mtd, OobMode, OtpArea, OtpRegion, check_aligned, check_range};
+use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::{FlashKind, Geometry};
 use crate::pairing::{Group, PairPlace};
@@ -23,7 +23,7 @@ pub enum SlcModeError {
 }
 
 /// An MLC device of which only LSB pages are used, in ascending order with gaps: capacity and erase blocks halve. Page `i`
-/// of a block is the LSB page of pair `i`. Addresses, in errors too, are those of the half; OTP areas are passed on.
+/// of a block is the LSB page of pair `i`. Addresses, in errors too, are those of the half.
 #[derive(Clone, Debug)]
 pub struct SlcMode<D> {
     inner: D,
@@ -193,30 +193,6 @@ impl<D: Mtd> Mtd for SlcMode<D> {
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         let block = self.block(now, addr)?;
         self.inner.mark_bad(now, block).map_err(|e| self.relative(e))
-    }
-
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        self.inner.otp_regions(area)
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.inner.otp_info(now, area, index)
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.inner.otp_read(now, area, addr, buf)
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.inner.otp_write(now, addr, data)
-    }
-
-    fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.inner.otp_erase(now, addr, len)
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.inner.otp_lock(now, addr, len)
     }
 
     fn breakdown(&self) -> Breakdown {

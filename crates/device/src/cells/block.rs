@@ -8,7 +8,7 @@
 //! As the hazards stay, a page read twice has the same errors, and more of them as it ages. Bits within [`super::errors::UNSTABLE`] of the
 //! page's hazard are read either way, differently each time.
 
-use super::errors::{Damage, Sampler};
+use super::errors::{Damage, DamagedCells, Sampler};
 use super::random::{hash, mix};
 use super::rber::{Conditions, ErrorSpec, Rber};
 use super::wear::{BlockLife, CYCLE, Wear, stress};
@@ -81,14 +81,16 @@ struct Model {
 struct Bound {
     /// Hash of the block and its erase.
     key: u64,
-    /// A page whose hash is not below has no wrong bit.
+    /// A page whose hash is not below has no wrong bit, unless it is damaged.
     threshold: u64,
     /// Until then.
     until: Instant,
     /// Reads since the erase.
     reads: u32,
-    /// Up to so many of them.
+    /// Number of reads from which on it has to be found anew.
     reads_until: u32,
+    /// A page of the block was left in between by a loss of power.
+    damaged: bool,
 }
 
 impl Bound {
@@ -140,6 +142,8 @@ pub struct Cells {
     histories: Vec<Option<Arc<History>>>,
     /// Pages that a loss of power left in between, by row.
     damage: BTreeMap<u32, Damage>,
+    /// Cells of these pages that were drawn for a read. Each says what it was drawn from, and is used for nothing else.
+    drawn: BTreeMap<u32, Arc<DamagedCells>>,
 }
 
 /// Result of an operation on the cells.
@@ -177,6 +181,7 @@ impl Cells {
             bounds: vec![Bound::erased(&profile); blocks],
             histories: vec![None; blocks],
             damage: BTreeMap::new(),
+            drawn: BTreeMap::new(),
         }
     }
 
@@ -272,6 +277,7 @@ impl Cells {
         if !self.damage.is_empty() {
             let pages = self.model.geometry.pages_per_block;
             self.damage.retain(|row, _| row / pages != block);
+            self.drawn.retain(|row, _| row / pages != block);
         }
     }
 
@@ -318,6 +324,7 @@ impl Cells {
             history.programs -= 1;
         }
         self.damage.remove(&row);
+        self.drawn.remove(&row);
     }
 
     /// The state of a block, for [`Self::restore`].
@@ -372,7 +379,7 @@ impl Cells {
             self.bound(block, now);
         }
         let bound = &self.bounds[block as usize];
-        page_hash(bound.key, page) < bound.threshold
+        page_hash(bound.key, page) < bound.threshold || bound.damaged
     }
 
     /// Finds a bound on the hazards of a block's pages that holds for a while.
@@ -396,12 +403,8 @@ impl Cells {
         let weak = history.is_some_and(|h| h.weak);
         let rate = weakened(self.model.errors.rber(&worst), weak).total();
         let first_row = block * g.pages_per_block;
-        let damaged = self.damage.range(first_row..first_row + g.pages_per_block).next().is_some();
-        bound.threshold = match (self.profile.errors, damaged) {
-            (_, true) => u64::MAX,
-            (true, false) => self.sampler().threshold(rate),
-            (false, false) => 0,
-        };
+        bound.damaged = self.damage.range(first_row..first_row + g.pages_per_block).next().is_some();
+        bound.threshold = if self.profile.errors { self.sampler().threshold(rate) } else { 0 };
         self.bounds[block as usize] = bound;
     }
 
@@ -447,21 +450,41 @@ impl Cells {
     /// The bits of a page that are read wrong now, ascending, with the read thresholds lowered by so many deviations. `stored` is the page as
     /// it was to be; without it (timing only) half of the bits count as programmed.
     #[cold]
-    pub fn errors(&self, row: u32, now: Instant, lowered: f64, stored: Option<&[u8]>, out: &mut Vec<u32>) {
+    pub fn errors(
+        &mut self,
+        row: u32,
+        now: Instant,
+        lowered: f64,
+        stored: Option<&[u8]>,
+        out: &mut Vec<u32>,
+    ) {
         out.clear();
         let (block, page) = self.place(row);
         let bound = &self.bounds[block as usize];
-        let rber = self.rber(row, now);
-        let rate = if lowered == 0.0 { rber } else { rber.with_threshold_lowered(lowered) }.total();
         let hash = page_hash(bound.key, page);
-        if self.profile.errors {
+        // Most pages that are looked at are damaged: the bound says of the others of their bits, too, whether any can be wrong.
+        let bounded = lowered == 0.0 && bound.reads < bound.reads_until && now <= bound.until;
+        if self.profile.errors && (!bounded || hash < bound.threshold) {
+            let rber = self.rber(row, now);
+            let rate = if lowered == 0.0 { rber } else { rber.with_threshold_lowered(lowered) }.total();
             self.sampler().errors(rate, hash, bound.reads, out);
         }
-        if let Some(damage) = self.damage.get(&row) {
-            damage.errors(hash, bound.reads, self.model.geometry.page_bytes * 8, stored, out);
+        if let Some(&damage) = self.damage.get(&row) {
+            let bits = self.model.geometry.page_bytes * 8;
+            let draw = || Arc::new(DamagedCells::draw(damage, hash, bits, stored));
+            if self.drawn.len() >= DRAWN_MAX && !self.drawn.contains_key(&row) {
+                self.drawn.clear();
+            }
+            let cells = self.drawn.entry(row).or_insert_with(draw);
+            if !cells.are_of(damage, hash, stored) {
+                *cells = draw();
+            }
+            cells.errors(bound.reads, out);
         }
-        out.sort_unstable();
-        out.dedup();
+        if !out.is_sorted_by(|a, b| a < b) {
+            out.sort_unstable();
+            out.dedup();
+        }
     }
 }
 
@@ -531,6 +554,10 @@ const fn page_hash(key: u64, page: u32) -> u64 {
 
 /// Where a program that fails gives up: an assumption, so many that no code corrects them.
 const GAVE_UP: f32 = 0.9;
+
+/// Damaged pages whose cells are kept: a torn page is read again and again, those of a block that is half erased once. A page takes
+/// some 10 bytes for each of its own.
+const DRAWN_MAX: usize = 32;
 
 /// Share of an erase's pulses after which all cells read as erased.
 const LOOKS_ERASED: f32 = 0.8;

@@ -86,32 +86,220 @@ pub(super) enum Damage {
 /// Share of pulses within which a cell that has just been reached reads either way.
 const EDGE: f64 = 0.03;
 
-impl Damage {
-    /// Appends the bits that read wrong. Cells need between 30 and 100 % of a program's pulses (ISPP verifies from the lowest level up),
-    /// and between 20 and 80 % of an erase's.
-    pub(super) fn errors(self, page: u64, read: u32, bits: u32, stored: Option<&[u8]>, out: &mut Vec<u32>) {
-        for bit in 0..bits {
-            let cell = hash(page, u64::from(bit), 0);
-            let is_zero = stored
-                .map_or(cell & 1 == 0, |s| s.get(bit as usize / 8).is_some_and(|b| b >> (bit % 8) & 1 == 0));
-            if self.is_wrong(is_zero, unit(cell), cell & 2 == 0, || flickers(page, bit, read)) {
-                out.push(bit);
+/// Value that reads of a damaged page give for one of its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    Right,
+    Wrong,
+    /// Wrong in the reads whose draw says so.
+    Flickers,
+    /// Wrong in the reads whose draw does not say so.
+    FlickersInverted,
+}
+
+/// Cells that the pulses of a cut operation reached. A cell is the upper 53 bits of its hash, and the lower they are, the sooner it is
+/// reached: those below `surely` were, and those from there to below `maybe` read either way.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    surely: u64,
+    maybe: u64,
+}
+
+impl Reached {
+    /// Cells that are reached when the share `done` of the pulses is over, where the first needs the share `first` and the last one `span` more.
+    fn of(done: f32, first: f64, span: f64) -> Self {
+        let further = |margin: f64| number_below(|cell| f64::from(done) - (first + span * cell) > margin);
+        Self { surely: further(EDGE), maybe: further(-EDGE) }
+    }
+
+    #[inline]
+    fn reads(self, cell: u64, reached: Reads, between: Reads, beyond: Reads) -> Reads {
+        let rest = if cell < self.maybe { between } else { beyond };
+        if cell < self.surely { reached } else { rest }
+    }
+}
+
+/// Number of values of [`unit`] that meet a condition which only the smallest ones meet.
+fn number_below(holds: impl Fn(f64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, 1 << 53);
+    while low < high {
+        let middle = (low + high) / 2;
+        (low, high) = if holds(unit(middle << 11)) { (middle + 1, high) } else { (low, middle) };
+    }
+    low
+}
+
+/// The cells of a damaged page that may read wrong. Which these are stays the same until the page is programmed or its block erased; a read
+/// draws only those that read either way.
+#[derive(Clone, Debug)]
+pub(super) struct DamagedCells {
+    page: u64,
+    damage: Damage,
+    stored: Option<Box<[u8]>>,
+    suspects: Suspects,
+}
+
+/// Bits of a page that may read wrong, ascending.
+#[derive(Clone, Debug, Default)]
+struct Suspects {
+    /// Those that always do.
+    wrong: Vec<u32>,
+    unstable: Vec<Unstable>,
+}
+
+/// A bit that reads either way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unstable {
+    bit: u32,
+    /// Number of bits below that always read wrong.
+    at: u32,
+    /// See [`Reads::FlickersInverted`].
+    inverted: bool,
+}
+
+impl DamagedCells {
+    /// Draws the cells of a page with this hash. `stored` is the page as it was to be; without it half of the bits are 0.
+    pub(super) fn draw(damage: Damage, page: u64, bits: u32, stored: Option<&[u8]>) -> Self {
+        use Reads::{Flickers, FlickersInverted, Right, Wrong};
+        let zeros = |hash: u64| stored.is_some() || hash & 1 == 0;
+        // Cells need between 30 and 100 % of a program's pulses (ISPP verifies from the lowest level up), and between 20 and 80 % of an
+        // erase's.
+        let suspects =
+            match damage {
+                Damage::HalfProgrammed { done } => {
+                    let reached = Reached::of(done, 0.3, 0.7);
+                    let reads = |cell| reached.reads(cell, Right, FlickersInverted, Wrong);
+                    suspects(page, zeros_of(bits, stored), |hash| {
+                        if zeros(hash) { reads(hash >> 11) } else { Right }
+                    })
+                }
+                Damage::HalfErased { done } => {
+                    let reached = Reached::of(done, 0.2, 0.6);
+                    let reads = |cell| reached.reads(cell, Wrong, Flickers, Right);
+                    suspects(page, zeros_of(bits, stored), |hash| {
+                        if zeros(hash) { reads(hash >> 11) } else { Right }
+                    })
+                }
+                Damage::PartnerMoved { done } => {
+                    let (begun, ended) = (Reached::of(done, 0.0, 0.4), Reached::of(done, 0.5, 0.4));
+                    let moving = |cell| match begun.reads(cell, Wrong, Flickers, Right) {
+                        Wrong => ended.reads(cell, Right, FlickersInverted, Wrong),
+                        // Within the edges of both, a draw would have to say both.
+                        other => ended.reads(cell, Right, Right, other),
+                    };
+                    suspects(page, zeros_of(bits, None), |hash| {
+                        if hash & 2 == 0 { moving(hash >> 11) } else { Right }
+                    })
+                }
+            };
+        Self { page, damage, stored: stored.map(Box::from), suspects }
+    }
+
+    /// True when these are the cells of that page: all that they were drawn from is the same.
+    pub(super) fn are_of(&self, damage: Damage, page: u64, stored: Option<&[u8]>) -> bool {
+        (self.page, self.damage, self.stored.as_deref()) == (page, damage, stored)
+    }
+
+    /// Appends the bits that read wrong at read number `read`, ascending.
+    pub(super) fn errors(&self, read: u32, out: &mut Vec<u32>) {
+        let Suspects { wrong, unstable } = &self.suspects;
+        out.reserve(wrong.len() + unstable.len());
+        let mut rest = 0;
+        for cell in unstable {
+            if flickers(self.page, cell.bit, read) != cell.inverted {
+                out.extend_from_slice(wrong.get(rest..cell.at as usize).unwrap_or(&[]));
+                out.push(cell.bit);
+                rest = cell.at as usize;
+            }
+        }
+        out.extend_from_slice(wrong.get(rest..).unwrap_or(&[]));
+    }
+}
+
+/// Bits of a page that are to be 0, 64 at a time from the first on. All of them where nobody knows.
+fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
+    (0..bits as usize).step_by(64).map(move |first| {
+        let inside = u64::MAX >> (64 - (bits as usize - first).min(64));
+        let Some(stored) = stored else { return inside };
+        let mut word = [0xFF; 8];
+        let bytes = stored.get(first / 8..).unwrap_or(&[]);
+        let len = bytes.len().min(8);
+        word[..len].copy_from_slice(&bytes[..len]);
+        inside & !u64::from_le_bytes(word)
+    })
+}
+
+/// Bits among the candidates that may read wrong. The hash of a cell decides.
+fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> Suspects {
+    let mut found = Suspects::default();
+    // No branch depends on a hash: half of them would be predicted wrong, which costs more than all else here.
+    let (mut wrong, mut unstable) = ([0; 64], [Unstable::default(); 64]);
+    for (first, mut word) in (0..).step_by(64).zip(candidates) {
+        let (mut wrongs, mut unstables) = (0, 0);
+        while word != 0 {
+            let bit = first + word.trailing_zeros();
+            word &= word - 1;
+            let reads = reads(hash(page, u64::from(bit), 0));
+            let at = (found.wrong.len() + wrongs) as u32;
+            unstable[unstables] = Unstable { bit, at, inverted: reads == Reads::FlickersInverted };
+            unstables += usize::from(matches!(reads, Reads::Flickers | Reads::FlickersInverted));
+            wrong[wrongs] = bit;
+            wrongs += usize::from(reads == Reads::Wrong);
+        }
+        found.wrong.extend_from_slice(&wrong[..wrongs]);
+        found.unstable.extend_from_slice(&unstable[..unstables]);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// True when a bit of a damaged page reads wrong: the model, one cell at a time.
+    fn is_wrong(damage: Damage, (page, bit, read): (u64, u32, u32), stored: Option<&[u8]>) -> bool {
+        let cell = hash(page, u64::from(bit), 0);
+        let is_zero = stored
+            .map_or(cell & 1 == 0, |s| s.get(bit as usize / 8).is_some_and(|b| b >> (bit % 8) & 1 == 0));
+        let beyond = |done: f32, at: f64| {
+            let distance = f64::from(done) - at;
+            distance > EDGE || distance > -EDGE && flickers(page, bit, read)
+        };
+        let (moves, cell) = (cell & 2 == 0, unit(cell));
+        match damage {
+            Damage::HalfProgrammed { done } => is_zero && !beyond(done, 0.3 + 0.7 * cell),
+            Damage::HalfErased { done } => is_zero && beyond(done, 0.2 + 0.6 * cell),
+            Damage::PartnerMoved { done } => {
+                moves && beyond(done, 0.4 * cell) && !beyond(done, 0.5 + 0.4 * cell)
             }
         }
     }
 
-    /// `flickers` is a hash, which only few cells need.
-    fn is_wrong(self, is_zero: bool, cell: f64, moves: bool, flickers: impl Fn() -> bool) -> bool {
-        let beyond = |done: f32, at: f64| {
-            let distance = f64::from(done) - at;
-            distance > EDGE || distance > -EDGE && flickers()
-        };
-        match self {
-            Self::HalfProgrammed { done } => is_zero && !beyond(done, 0.3 + 0.7 * cell),
-            Self::HalfErased { done } => is_zero && beyond(done, 0.2 + 0.6 * cell),
-            Self::PartnerMoved { done } => {
-                moves && beyond(done, 0.4 * cell) && !beyond(done, 0.5 + 0.4 * cell)
-            }
+    proptest! {
+        /// The cells drawn for a page read as the model says of each bit alone.
+        #[test]
+        fn drawn_cells_and_single_bits_agree(
+            page: u64,
+            read in 0u32..1000,
+            done in prop_oneof![Just(0.0f32), Just(1.0), 0.0f32..1.0],
+            which in 0..3,
+            bytes in 0u32..40,
+            stored in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)),
+        ) {
+            let damage = match which {
+                0 => Damage::HalfProgrammed { done },
+                1 => Damage::HalfErased { done },
+                _ => Damage::PartnerMoved { done },
+            };
+            let stored = stored.as_deref();
+            let cells = DamagedCells::draw(damage, page, bytes * 8, stored);
+            let mut drawn = Vec::new();
+            cells.errors(read, &mut drawn);
+            let single: Vec<u32> =
+                (0..bytes * 8).filter(|bit| is_wrong(damage, (page, *bit, read), stored)).collect();
+            prop_assert_eq!(drawn, single);
+            prop_assert!(cells.are_of(damage, page, stored) && !cells.are_of(damage, page ^ 1, stored));
         }
     }
 }

@@ -33,7 +33,7 @@ fn at(days: f64) -> Instant {
 }
 
 fn errors(cells: &Cells, row: u32, now: Instant) -> Vec<u32> {
-    let mut out = Vec::new();
+    let (mut cells, mut out) = (cells.clone(), Vec::new());
     cells.errors(row, now, 0.0, None, &mut out);
     out
 }

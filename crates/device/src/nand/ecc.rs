@@ -34,6 +34,8 @@ impl PageEcc {
         let read = match truth.wrong_bits() {
             wrong if !truth.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
             Some([]) if self.encoded.contains(page) && truth.is_as_programmed() => PageRead::Clean,
+            // Codes are masked so that ones with ECC bytes of ones are a codeword, as Linux has it.
+            Some([]) if truth.is_erased() => PageRead::Clean,
             _ => PageRead::Bytes,
         };
         self.engine.decode(host, data, oob, read)

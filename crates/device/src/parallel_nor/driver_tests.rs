@@ -2,13 +2,14 @@
 
 use super::test_parts::{chip_bus, driver, driver_with, j3, now, s29gl128p, small, us};
 use super::*;
+use crate::capability::{Otp, OtpArea, ReadWhileWrite};
 use crate::host::HostProfile;
 use crate::oracle::{Faults, Oracle};
 use crate::spi::PollPlan;
 use crate::timeline::Host;
 use crate::violation::Violation;
 use floatgate_media::cfi::BusView;
-use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OtpArea, Phase};
+use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, Phase};
 
 const fn ns(n: u64) -> Nanos {
     Nanos::from_ns(n)

@@ -126,9 +126,22 @@ pub struct NandController<C> {
 enum Before {
     Start,
     Cmd(u8),
-    Addr(usize),
+    Addr(u8),
     Ready,
     Data,
+}
+
+impl Before {
+    // A function of the step alone: as a result of each step it would pass through memory, which takes longer than the step.
+    #[inline]
+    fn of(instr: &Instr<'_>) -> Self {
+        match instr {
+            Instr::Cmd(opcode) => Self::Cmd(*opcode),
+            Instr::Addr(address) => Self::Addr(address.bytes().len() as u8),
+            Instr::Wait(_) => Self::Ready,
+            Instr::In(_) | Instr::Out(_) | Instr::RegIn(_) | Instr::RegOut(_) => Self::Data,
+        }
+    }
 }
 
 impl<C: NandChip> NandController<C> {
@@ -203,12 +216,9 @@ impl<C: NandChip> NandController<C> {
         Err(NandError::PowerLost)
     }
 
-    /// A command was taken: it may be the one in whose operation power goes.
+    /// A program or an erase began: power may go in it.
     #[cold]
-    fn count_operation(&mut self, opcode: u8) {
-        if !matches!(opcode, c::PROGRAM_CONFIRM | c::PROGRAM_CACHE | c::ERASE_CONFIRM) {
-            return;
-        }
+    fn count_operation(&mut self) {
         if let Some((start, end)) = self.chips.get(self.selected).and_then(NandChip::last_operation) {
             self.power.count(start, end);
         }
@@ -218,19 +228,20 @@ impl<C: NandChip> NandController<C> {
     fn run(&mut self, host: &mut Host, instrs: &mut [Instr<'_>]) -> Result<(), NandError> {
         let mut before = Before::Start;
         for instr in instrs {
-            if self.power.is_watched() {
+            if self.power.until <= host.now() {
                 self.check_power(host.now())?;
             }
             if !(before == Before::Data && matches!(instr, Instr::In(_) | Instr::Out(_))) {
                 host.spend(Resource::Controller, Phase::Controller, self.profile.step_us, "step");
             }
-            before = self.step(host, instr, before)?;
+            self.step(host, instr, before)?;
+            before = Before::of(instr);
         }
         Ok(())
     }
 
     #[inline]
-    fn step(&mut self, host: &mut Host, instr: &mut Instr<'_>, before: Before) -> Result<Before, NandError> {
+    fn step(&mut self, host: &mut Host, instr: &mut Instr<'_>, before: Before) -> Result<(), NandError> {
         match instr {
             Instr::Cmd(opcode) => self.command(host, *opcode),
             Instr::Addr(address) => self.address(host, address),
@@ -251,27 +262,29 @@ impl<C: NandChip> NandController<C> {
     }
 
     #[inline]
-    fn command(&mut self, host: &mut Host, opcode: u8) -> Result<Before, NandError> {
+    fn command(&mut self, host: &mut Host, opcode: u8) -> Result<(), NandError> {
         self.cycles(host, self.timing.cycle, Phase::Command, c::name(opcode));
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.command(host.now(), self.interface, opcode)?;
             self.note_work(host);
-            if self.power.is_watched() {
-                self.count_operation(opcode);
+            if matches!(opcode, c::PROGRAM_CONFIRM | c::PROGRAM_CACHE | c::ERASE_CONFIRM)
+                && self.power.is_watched()
+            {
+                self.count_operation();
             }
         }
-        Ok(Before::Cmd(opcode))
+        Ok(())
     }
 
     #[inline]
-    fn address(&mut self, host: &mut Host, address: &Address) -> Result<Before, NandError> {
+    fn address(&mut self, host: &mut Host, address: &Address) -> Result<(), NandError> {
         let bytes = address.bytes();
         self.cycles(host, self.timing.cycle * bytes.len() as u64, Phase::Address, "address");
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.address(host.now(), self.interface, bytes)?;
             self.note_work(host);
         }
-        Ok(Before::Addr(bytes.len()))
+        Ok(())
     }
 
     /// Records what the array began to do.
@@ -290,7 +303,7 @@ impl<C: NandChip> NandController<C> {
     }
 
     #[inline]
-    fn wait(&mut self, host: &mut Host, timeout: Nanos, before: Before) -> Result<Before, NandError> {
+    fn wait(&mut self, host: &mut Host, timeout: Nanos, before: Before) -> Result<(), NandError> {
         if !matches!(before, Before::Ready | Before::Start) {
             self.cycles(host, self.timing.wb, Phase::Dummy, "tWB");
         }
@@ -298,7 +311,7 @@ impl<C: NandChip> NandController<C> {
         let cut = self.power.until;
         if cut < ready {
             host.pass_until(cut, Phase::Array);
-            return self.check_power(cut).map(|()| Before::Ready);
+            return self.check_power(cut);
         }
         if ready > host.now() + timeout {
             host.pass_until(host.now() + timeout, Phase::Array);
@@ -310,7 +323,7 @@ impl<C: NandChip> NandController<C> {
             host.pass_until(ready, Phase::Array);
             host.spend(Resource::Cpu, Phase::Polling, self.profile.ready_us, "ready interrupt");
         }
-        Ok(Before::Ready)
+        Ok(())
     }
 
     /// Status reads until the chip is ready. Those that find it busy are not run one by one: their number follows from
@@ -364,7 +377,7 @@ impl<C: NandChip> NandController<C> {
         buf: &mut [u8],
         before: Before,
         register: bool,
-    ) -> Result<Before, NandError> {
+    ) -> Result<(), NandError> {
         let t = &self.timing;
         let (turn, rule) = match before {
             Before::Ready => (t.rr, "tRR"),
@@ -382,7 +395,7 @@ impl<C: NandChip> NandController<C> {
         let factor = if register { self.timing.register_factor } else { 1 };
         let wire = self.timing.read(u64::from(len) * factor);
         self.transfer(host, wire, len, true);
-        Ok(Before::Data)
+        Ok(())
     }
 
     #[inline]
@@ -392,7 +405,7 @@ impl<C: NandChip> NandController<C> {
         bytes: &[u8],
         before: Before,
         register: bool,
-    ) -> Result<Before, NandError> {
+    ) -> Result<(), NandError> {
         let t = &self.timing;
         let (turn, rule) = match before {
             // A bare column takes one or two cycles, and is followed by tCCS; a row or a feature by tADL.
@@ -408,7 +421,7 @@ impl<C: NandChip> NandController<C> {
         let factor = if register { self.timing.register_factor } else { 1 };
         let wire = self.timing.write(u64::from(len) * factor);
         self.transfer(host, wire, len, false);
-        Ok(Before::Data)
+        Ok(())
     }
 
     /// Data on the wires and through the controller.
@@ -487,6 +500,10 @@ impl<C: NandChip> PageTruth for NandController<C> {
 
     fn is_as_programmed(&self) -> bool {
         self.chips.get(self.selected).is_some_and(PageTruth::is_as_programmed)
+    }
+
+    fn is_erased(&self) -> bool {
+        self.chips.get(self.selected).is_some_and(PageTruth::is_erased)
     }
 
     fn keeps_data(&self) -> bool {

@@ -297,6 +297,10 @@ impl<C: SpiChip> PageTruth for SpiController<C> {
         self.chip.is_as_programmed()
     }
 
+    fn is_erased(&self) -> bool {
+        self.chip.is_erased()
+    }
+
     #[inline]
     fn keeps_data(&self) -> bool {
         self.chip.keeps_data()

@@ -57,7 +57,8 @@ pub use set::Override;
 pub use source::{MAX_BYTES, Origin, Place, Source};
 pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
 
-use floatgate_device::spec::{BadSpec, ChipKind, ChipSpec};
+pub use floatgate_device::spec::ChipKind;
+use floatgate_device::spec::{BadSpec, ChipSpec};
 use serde::Deserialize;
 
 /// A setup as written, laid over the setups it is based on; what it names is not read yet.

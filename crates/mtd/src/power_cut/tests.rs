@@ -94,7 +94,6 @@ fn after_the_cut_nothing_answers_until_power_comes_back() {
     assert_eq!(d.erase(NOW, 0, BLOCK).unwrap_err().kind, ErrorKind::PowerLost);
     assert_eq!(d.is_bad(NOW, 0).unwrap_err().kind, ErrorKind::PowerLost);
     assert_eq!(d.mark_bad(NOW, 0).unwrap_err().kind, ErrorKind::PowerLost);
-    assert_eq!(d.otp_read(NOW, OtpArea::User, 0, &mut []).unwrap_err().kind, ErrorKind::PowerLost);
     assert_eq!(d.read_oob(NOW, 0, &mut [], &mut [0], OobMode::Raw).unwrap_err().kind, ErrorKind::PowerLost);
     d.power_on();
     assert_eq!(page(&mut d, 0).unwrap().0, [1; PAGE]);

@@ -14,13 +14,14 @@ use super::bus::{NorController, NorMem};
 use super::command::{amd, intel};
 use super::erase_map::EraseMap;
 use super::spec::CommandSet;
+use crate::capability::{Otp, OtpArea, OtpRegion, ReadWhileWrite};
 use crate::host::HostProfile;
 use crate::power::Power;
 use crate::spi::PollPlan;
 use crate::timeline::Host;
 use crate::violation::Violation;
 use floatgate_mtd::device::check_range;
-use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OtpArea, OtpRegion};
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos};
 use serde::Deserialize;
 
 /// Options of the driver.
@@ -246,6 +247,12 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
         Ok(self.done())
     }
 
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+impl<B: NorMem> Otp for CfiDriver<B> {
     fn otp_regions(&self, area: OtpArea) -> usize {
         usize::from(self.otp_bytes(area) > 0)
     }
@@ -273,7 +280,9 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
         self.lock_otp(addr, len)?;
         Ok(self.done())
     }
+}
 
+impl<B: NorMem> ReadWhileWrite for CfiDriver<B> {
     /// With [`Options::suspend`] and a chip that can, the first program is suspended for the read; otherwise the read
     /// follows the write.
     fn read_while_write(
@@ -288,9 +297,5 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
         let written = self.write(now, write.0, write.1)?;
         let got = self.read(written.at, read.0, read.1)?;
         Ok((written, got))
-    }
-
-    fn breakdown(&self) -> Breakdown {
-        self.host.spent()
     }
 }

@@ -1,10 +1,11 @@
 //! One-time-programmable bytes: the protection register of set 0001, the secured silicon sector of set 0002.
 
 use super::CfiDriver;
+use crate::capability::{OtpArea, OtpRegion};
 use crate::parallel_nor::bus::NorMem;
 use crate::parallel_nor::command::{amd, intel};
 use floatgate_mtd::device::check_range;
-use floatgate_mtd::{Error, ErrorKind, OtpArea, OtpRegion};
+use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NorMem> CfiDriver<B> {
     pub(super) fn otp_bytes(&self, area: OtpArea) -> u64 {

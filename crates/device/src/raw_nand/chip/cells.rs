@@ -38,7 +38,7 @@ fn sense(cells: &mut Cells, array: &Array, row: u32, at: Instant, lowered: f64, 
 #[cold]
 #[inline(never)]
 fn look(
-    cells: &Cells,
+    cells: &mut Cells,
     array: &Array,
     (row, suspicious): (u32, bool),
     at: Instant,

@@ -75,7 +75,14 @@ enum Kind {
     Other,
 }
 
+const WRONG_CYCLES: Violation = Violation::Sequence("wrong number of address cycles");
 const UNFINISHED: Violation = Violation::Sequence("the sequence before this command was not finished");
+
+/// Address cycles as a number, the lowest byte first.
+#[inline]
+fn little_endian(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
+}
 
 impl RawNand {
     pub(super) fn take_command(
@@ -356,7 +363,7 @@ impl RawNand {
             [low, high] if !self.spec.geometry.small_page() => {
                 self.check_column(u32::from(*low) | u32::from(*high) << 8)
             }
-            _ => Err(Violation::Sequence("wrong number of address cycles")),
+            _ => Err(WRONG_CYCLES),
         }
     }
 
@@ -365,28 +372,53 @@ impl RawNand {
     }
 
     /// Column and row, as many cycles as the chip has.
-    #[inline]
+    #[inline(always)]
     fn column_and_row(&self, bytes: &[u8]) -> Result<(usize, RowAddress), Violation> {
-        match bytes {
-            [low, high, row @ ..] if !self.spec.geometry.small_page() => {
-                let column = self.check_column(u32::from(*low) | u32::from(*high) << 8)?;
-                Ok((column, self.row_of(row)?))
-            }
-            [column, row @ ..] if self.spec.geometry.small_page() => {
-                let column = self.check_column(self.pointer + u32::from(*column))?;
-                Ok((column, self.row_of(row)?))
-            }
-            _ => Err(Violation::Sequence("wrong number of address cycles")),
+        match self.position(bytes) {
+            Some(position) => Ok(position),
+            None => Err(self.wrong_position(bytes)),
         }
+    }
+
+    /// Column and row; `None` where they break a rule. An error beside them would pass through memory with them, which takes longer than all
+    /// else of these cycles.
+    #[inline(always)]
+    fn position(&self, bytes: &[u8]) -> Option<(usize, RowAddress)> {
+        let small = self.spec.geometry.small_page();
+        let (column, row) = match bytes {
+            [low, high, row @ ..] if !small => (u32::from(*low) | u32::from(*high) << 8, row),
+            [column, row @ ..] if small => (self.pointer + u32::from(*column), row),
+            _ => return None,
+        };
+        if column >= self.spec.geometry.full_page() || row.len() != usize::from(self.map.cycles()) {
+            return None;
+        }
+        Some((column as usize, self.map.decode(little_endian(row))?))
+    }
+
+    /// The rule that a column and a row break.
+    #[cold]
+    fn wrong_position(&self, bytes: &[u8]) -> Violation {
+        let column_cycles = if self.spec.geometry.small_page() { 1 } else { 2 };
+        match bytes.split_at_checked(column_cycles) {
+            // The column comes first, and is refused first.
+            Some((column, _)) if self.column_is_beyond(column) => Violation::BadAddress,
+            Some((_, row)) if row.len() == usize::from(self.map.cycles()) => Violation::BadAddress,
+            _ => WRONG_CYCLES,
+        }
+    }
+
+    fn column_is_beyond(&self, column: &[u8]) -> bool {
+        let first = if self.spec.geometry.small_page() { self.pointer } else { 0 };
+        first + little_endian(column) >= self.spec.geometry.full_page()
     }
 
     #[inline]
     fn row_of(&self, bytes: &[u8]) -> Result<RowAddress, Violation> {
         if bytes.len() != usize::from(self.map.cycles()) {
-            return Err(Violation::Sequence("wrong number of address cycles"));
+            return Err(WRONG_CYCLES);
         }
-        let row = bytes.iter().rev().fold(0, |row, byte| row << 8 | u32::from(*byte));
-        self.map.decode(row).ok_or(Violation::BadAddress)
+        self.map.decode(little_endian(bytes)).ok_or(Violation::BadAddress)
     }
 
     /// RESET: every operation is cut short, registers and queues are lost, NV-DDR falls back to SDR mode 0 (ONFI 4.2

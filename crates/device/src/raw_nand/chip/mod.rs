@@ -362,6 +362,10 @@ impl PageTruth for RawNand {
         matches!(self.lun().register(), Register::Page(row) if self.array.is_as_programmed(row as usize))
     }
 
+    fn is_erased(&self) -> bool {
+        matches!(self.lun().register(), Register::Page(row) if self.array.is_erased(row as usize))
+    }
+
     fn keeps_data(&self) -> bool {
         self.array.stores()
     }

@@ -25,6 +25,7 @@ use super::bus::{NandBus, NandChip};
 use super::controller::NandController;
 use super::spec::RawNandSpec;
 use super::timing::DataInterface;
+use crate::capability::{NO_OTP, Otp, OtpArea, OtpRegion};
 use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
 use crate::host::HostProfile;
 use crate::nand::bbt::{BadBlockTable, BlockState};
@@ -35,9 +36,7 @@ use crate::timeline::Host;
 use can::Can;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
-use floatgate_mtd::{
-    Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, OobMode, OtpArea, OtpRegion,
-};
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, OobMode};
 use serde::Deserialize;
 
 /// Source of the driver's knowledge of bad blocks.
@@ -431,6 +430,12 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         Ok(self.done())
     }
 
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+impl<B: NandBus> Otp for RawNandDriver<B> {
     fn otp_regions(&self, area: OtpArea) -> usize {
         usize::from(area == OtpArea::User && self.otp().is_some())
     }
@@ -463,10 +468,4 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         self.lock_otp(addr, len)?;
         Ok(self.done())
     }
-
-    fn breakdown(&self) -> Breakdown {
-        self.host.spent()
-    }
 }
-
-const NO_OTP: ErrorKind = ErrorKind::Unsupported("this device has no such OTP area");

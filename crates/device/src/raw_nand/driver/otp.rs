@@ -4,12 +4,13 @@
 
 use super::RawNandDriver;
 use super::page::PageAt;
+use crate::capability::OtpRegion;
 use crate::nand::span::{self, Piece};
 use crate::raw_nand::bus::NandBus;
 use crate::raw_nand::command as c;
 use crate::raw_nand::spec::NandOtp;
 use floatgate_mtd::device::check_range;
-use floatgate_mtd::{Error, ErrorKind, OtpRegion};
+use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
     pub(super) fn otp(&self) -> Option<NandOtp> {

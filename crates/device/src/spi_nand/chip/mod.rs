@@ -194,6 +194,10 @@ impl PageTruth for SpiNand {
         self.dies[self.active].is_as_programmed()
     }
 
+    fn is_erased(&self) -> bool {
+        self.dies[self.active].is_erased()
+    }
+
     #[inline]
     fn keeps_data(&self) -> bool {
         self.dies[self.active].array.stores()

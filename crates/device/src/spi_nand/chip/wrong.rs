@@ -68,6 +68,11 @@ impl Die {
         self.work.task == ArrayTask::Read && self.array.is_as_programmed(self.work.row as usize)
     }
 
+    /// True when the page read last is erased.
+    pub(super) fn is_erased(&self) -> bool {
+        self.work.task == ArrayTask::Read && self.array.is_erased(self.work.row as usize)
+    }
+
     /// The bits of page `row` that read wrong at `at`.
     #[inline]
     fn collect_wrong(&mut self, row: u32, at: Instant) {

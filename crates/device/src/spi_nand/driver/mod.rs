@@ -13,6 +13,7 @@ mod select;
 
 use super::command as c;
 use super::spec::SpiNandSpec;
+use crate::capability::{Otp, OtpArea, OtpRegion};
 use crate::ecc_engine::{EccEngine, EngineKind, PageCodeError};
 use crate::host::HostProfile;
 use crate::nand::bbt::BadBlockTable;
@@ -22,9 +23,7 @@ use crate::spi::{Data, Mode, PhyTooFast, PollPlan, SpiError, SpiMem, SpiOp};
 use crate::timeline::Host;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
-use floatgate_mtd::{
-    Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion,
-};
+use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
 use lines::Lines;
 use select::{NoStream, Stream};
 use serde::Deserialize;
@@ -352,6 +351,12 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
         Ok(self.done())
     }
 
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+impl<S: SpiMem> Otp for SpiNandDriver<S> {
     fn otp_regions(&self, _: OtpArea) -> usize {
         usize::from(self.spec.otp.is_some())
     }
@@ -374,9 +379,5 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
     fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         self.begin(now);
         self.lock_otp(addr, len)
-    }
-
-    fn breakdown(&self) -> Breakdown {
-        self.host.spent()
     }
 }

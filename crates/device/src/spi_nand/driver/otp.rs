@@ -2,10 +2,11 @@
 
 use super::super::command as c;
 use super::SpiNandDriver;
+use crate::capability::{OtpArea, OtpRegion};
 use crate::nand::span::{self, Piece};
 use crate::spi::{Data, SpiError, SpiMem};
 use floatgate_mtd::device::{check_aligned, check_range};
-use floatgate_mtd::{Done, Error, ErrorKind, Instant, OtpArea, OtpRegion};
+use floatgate_mtd::{Done, Error, ErrorKind, Instant};
 
 const NO_AREA: ErrorKind = ErrorKind::Unsupported("this chip has no such OTP area");
 

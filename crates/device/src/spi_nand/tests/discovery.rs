@@ -1,12 +1,13 @@
 //! Chips found by their bytes, and what the driver chooses for a board.
 
 use super::rig::{PARTS, Rig, board, controller, database, spec};
+use crate::capability::{Otp, OtpArea};
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::host::HostProfile;
 use crate::spi::{Mode, SpiController};
 use crate::spi_nand::{ChipOptions, Options, ProbeError, SpiNand, SpiNandDriver};
 use floatgate_media::onfi;
-use floatgate_mtd::{Mtd, OtpArea};
+use floatgate_mtd::Mtd;
 use std::sync::Arc;
 
 fn any_engine(name: &str) -> EccProfile {

@@ -1,10 +1,11 @@
 //! Wrong bits: on-die and host ECC, read retry, OOB, bad blocks, OTP, failures.
 
 use super::rig::{Driver, Rig, spec};
+use crate::capability::{Otp, OtpArea, OtpRegion};
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::oracle::{Faults, Oracle};
 use crate::spi_nand::spec::EccStatus;
-use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode, OtpArea, OtpRegion, Phase};
+use floatgate_mtd::{ErrorKind, Instant, Mtd, Nanos, OobMode, Phase};
 
 fn written(rig: Rig, name: &str) -> (Driver, Vec<u8>) {
     let mut d = rig.driver(name);

@@ -19,12 +19,13 @@ pub use options::Options;
 pub use probe::ProbeError;
 
 use super::spec::SpiNorSpec;
+use crate::capability::{Otp, OtpArea, OtpRegion, ReadWhileWrite};
 use crate::host::HostProfile;
 use crate::spi::{Mode, PhyState, SpiMem, SpiOp};
 use crate::timeline::Host;
 use engine::Engine;
 use floatgate_mtd::device::{check_aligned, check_range};
-use floatgate_mtd::{Breakdown, Done, Error, Geometry, Instant, Mtd, OtpArea, OtpRegion};
+use floatgate_mtd::{Breakdown, Done, Error, Geometry, Instant, Mtd};
 
 /// A SPI NOR behind a controller.
 #[derive(Clone, Debug)]
@@ -141,6 +142,12 @@ impl<S: SpiMem> Mtd for SpiNorDriver<S> {
         Ok(self.done())
     }
 
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+impl<S: SpiMem> Otp for SpiNorDriver<S> {
     fn otp_regions(&self, area: OtpArea) -> usize {
         otp::regions(self.engine.spec.otp, area)
     }
@@ -174,7 +181,9 @@ impl<S: SpiMem> Mtd for SpiNorDriver<S> {
         self.engine.otp_lock(&mut self.host, addr, len)?;
         Ok(self.done())
     }
+}
 
+impl<S: SpiMem> ReadWhileWrite for SpiNorDriver<S> {
     fn read_while_write(
         &mut self,
         now: Instant,
@@ -182,10 +191,6 @@ impl<S: SpiMem> Mtd for SpiNorDriver<S> {
         read: (u64, &mut [u8]),
     ) -> Result<(Done, Done), Error> {
         self.write_and_read(now, write, read)
-    }
-
-    fn breakdown(&self) -> Breakdown {
-        self.host.spent()
     }
 }
 

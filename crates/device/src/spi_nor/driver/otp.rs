@@ -1,11 +1,12 @@
 //! One-time-programmable areas, in the three ways that makers offer them.
 
 use super::engine::{Engine, Job, Ops, Path};
+use crate::capability::{OtpArea, OtpRegion};
 use crate::spi::{Data, SpiMem, SpiOp};
 use crate::spi_nor::command::{self as c, macronix, micron};
 use crate::spi_nor::spec::{OtpSpec, SecurityFamily, UNIQUE_ID_DUMMY};
 use crate::timeline::Host;
-use floatgate_mtd::{Error, ErrorKind, Nanos, OtpArea, OtpRegion};
+use floatgate_mtd::{Error, ErrorKind, Nanos};
 
 const NO_REGION: ErrorKind = ErrorKind::Unsupported("the chip has no such OTP region");
 const TIMEOUT: Nanos = Nanos::from_ms(40_000);

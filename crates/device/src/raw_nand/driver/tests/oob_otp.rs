@@ -1,9 +1,10 @@
 //! OOB, OTP, protection, correction.
 
+use crate::capability::{Otp, OtpArea};
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::oracle::Oracle;
 use crate::raw_nand::testing::{Driver, driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
-use floatgate_mtd::{ErrorKind, Instant, Mtd, OobMode, OtpArea};
+use floatgate_mtd::{ErrorKind, Instant, Mtd, OobMode};
 
 const NOW: Instant = Instant::ZERO;
 
