@@ -158,7 +158,7 @@ fn the_better_copy_of_the_volume_table_is_taken() {
     let record = VolumeRecord::new(b"big", VolumeType::Dynamic, 6, 0).unwrap();
     VolumeTable::emit([(0, record)], &geometry, &mut impossible).unwrap();
     let error = read([Some(&impossible), Some(second)]).unwrap_err();
-    assert_eq!(error, Reason::OutOfRange { field: "reserved PEBs", value: 6 }.at(0));
+    assert_eq!(error, Reason::TooFewPebs { reserved: 6 }.at(0));
 }
 
 #[test]
