@@ -249,6 +249,26 @@ fn damage_of_ubi_is_told_and_repaired() {
     assert_saved(&whole, &[table + 20, peb + table + 700], "volume table", Outcome::Damaged, &[]);
 }
 
+/// The newest PEB of a LEB counts, though one byte of its VID header is wrong, for extraction and for a repair.
+#[test]
+fn a_leb_is_read_where_the_newest_header_has_a_wrong_byte() {
+    let geometry = small();
+    let (image, peb) = (usual(&geometry), geometry.erase_bytes as usize);
+    let header = |at: usize| vid_header(&image[at * peb..][..peb]);
+    let newer = byte_of(&image, &path("/dir-2/file-14000")) / peb;
+    let older = (0..image.len() / peb).find(|&at| header(at).is_none() && image[at * peb] == b'U').unwrap();
+    let vid = header(newer).unwrap();
+    let mut bytes = image.clone();
+    bytes[older * peb + vid_at(&image)..][..64].copy_from_slice(&vid.emit());
+    let newest = VidHeader { sqnum: vid.sqnum + 1000, ..vid };
+    bytes[newer * peb + vid_at(&image)..][..64].copy_from_slice(&newest.emit());
+    bytes[newer * peb + vid_at(&image) + 9] ^= 0x41;
+    assert!(checked(&bytes).outcome == Outcome::Damaged, "Linux takes the older one, which is empty");
+    assert_whole(&bytes, &any());
+    let (_, repaired) = repaired(&bytes);
+    assert_whole(&repaired, &any());
+}
+
 fn vid_at(bytes: &[u8]) -> usize {
     EcHeader::parse(&bytes[..64], ReadFlips::default()).unwrap().vid_header_offset as usize
 }
