@@ -1,5 +1,5 @@
-//! `flash_speed`'s tests on any [`Mtd`], in virtual time: the figures that the tool prints, the exact ones beside them,
-//! and where the time went.
+//! `flash_speed`'s tests on any [`floatgate_mtd::Mtd`], in virtual time: the figures that the tool prints, the exact ones
+//! beside them, and where the time went.
 //!
 //! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
 //! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
