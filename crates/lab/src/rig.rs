@@ -10,7 +10,7 @@ use floatgate_device::host::HostProfile;
 use floatgate_device::parallel_nor::{self, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec};
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    self, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandSpec,
+    self, BadBlocks, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandSpec,
 };
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiBus;
@@ -58,11 +58,14 @@ pub struct RigOptions {
     pub stores: bool,
     /// Blocks that are bad from the factory, on NAND.
     pub bad_blocks: u32,
+    /// Marks of bad blocks are read when a block is first used, where the setup has all of them read at probe (raw NAND): a restart
+    /// after each of a million power cuts then takes less real time.
+    pub marks_on_demand: bool,
 }
 
 impl Default for RigOptions {
     fn default() -> Self {
-        Self { seed: 0, stores: true, bad_blocks: 0 }
+        Self { seed: 0, stores: true, bad_blocks: 0, marks_on_demand: false }
     }
 }
 
@@ -361,7 +364,10 @@ fn raw_nand(
             .into());
     }
     let ecc = ecc_engine(config, &host)?;
-    let driver: raw_nand::Options = config.extract_or_default("driver")?;
+    let mut driver: raw_nand::Options = config.extract_or_default("driver")?;
+    if options.marks_on_demand && driver.bad_blocks == BadBlocks::Scan {
+        driver.bad_blocks = BadBlocks::OnDemand;
+    }
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
     let cells = config.extract_or_default::<CellsProfile>("cells")?;
     let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };

@@ -174,7 +174,7 @@ fn recording_takes_no_virtual_time() {
 /// Everything that can be seen of a rig after some work: bytes, times, factory data, bad blocks.
 fn fingerprint(name: &str, seed: u64) -> (Vec<u8>, Vec<Span>, Vec<bool>) {
     let bad_blocks = if config(name, &[]).part().kind.ends_with("nand") { 3 } else { 0 };
-    let mut rig = rig_of(&config(name, &[]), RigOptions { seed, stores: true, bad_blocks });
+    let mut rig = rig_of(&config(name, &[]), RigOptions { seed, bad_blocks, ..RigOptions::default() });
     let mut seen = Vec::new();
     let now = rig.now();
     if let Some(otp) = rig.device.otp().filter(|otp| otp.otp_regions(OtpArea::Factory) > 0) {

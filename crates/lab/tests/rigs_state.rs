@@ -154,7 +154,7 @@ fn bad_of(mtd: &mut dyn Device) -> Vec<u32> {
 fn factory_bad_blocks_are_found_and_left_alone() {
     for name in NANDS {
         for stores in [true, false] {
-            let options = RigOptions { seed: 11, stores, bad_blocks: 10 };
+            let options = RigOptions { seed: 11, stores, bad_blocks: 10, ..RigOptions::default() };
             let mut rig = rig_of(&config(name, &[]), options);
             let bad = bad_of(rig.device.as_mut());
             assert!(bad.len() >= 10, "{name}: {bad:?}");

@@ -194,7 +194,7 @@ fn no_value_of_the_firmware_is_fatal() {
         "delay_ticks",
     ];
     for field in fields {
-        for value in ["0", "1", "1000000", "1000000000", "9007199254740993", "-1", "'1 h'"] {
+        for value in ["0", "1000000000", "9007199254740993", "-1", "'1 h'"] {
             let set = format!("firmware.{field}={value}");
             let args = ["keystore", "--set", &set];
             assert_harmless(&args, &run_in(&folder, args));

@@ -50,6 +50,17 @@ pub(crate) const LARGE: Chip = nand("2k-128m", 2048, 512, 128, 1024);
 /// Compressors by mount option.
 pub(crate) const COMPRESSORS: [&str; 4] = ["lzo", "zlib", "zstd", "none"];
 
+/// Cases of each chip: with every compressor in a campaign, with two of them otherwise. `./test --all` sets the variable.
+pub(crate) fn rounds() -> usize {
+    if std::env::var_os("FLOATGATE_TEST_ALL").is_some() { COMPRESSORS.len() } else { 2 }
+}
+
+/// Chip and compressor of a case: after [`CHIPS`] cases each chip was there with another compressor.
+pub(crate) fn combination(index: usize) -> (&'static Chip, usize) {
+    let (round, chip) = (index / CHIPS.len(), index % CHIPS.len());
+    (&CHIPS[chip], (round + chip) % COMPRESSORS.len())
+}
+
 /// Guests that run at the same time.
 const GUESTS: usize = 2;
 

@@ -2,12 +2,9 @@
 
 use crate::judge::fresh;
 use crate::manifest::assert_no_differences;
-use crate::ubifs::{Case, Chip, Pair, floatgate, pair, run};
+use crate::ubifs::{Case, Chip, Pair, floatgate, pair, rounds, run};
 use crate::ubifs_reads::{compare, trees};
 use std::path::{Path, PathBuf};
-
-/// Trees of each chip.
-const TREES: usize = 2;
 
 /// Files to put into the images.
 pub(crate) fn sources(folder: &Path) -> PathBuf {
@@ -57,7 +54,7 @@ fn edited(tree: &Pair, put: &Path, folder: &Path) -> PathBuf {
 fn the_kernel_reads_what_was_changed() {
     let folder = fresh("ubifs-edited");
     let put = sources(&folder);
-    let trees = trees(TREES);
+    let trees = trees(rounds() / 2);
     let case = |(index, (tree, chip, _)): (usize, &(Pair, &Chip, &str))| Case {
         line: format!("{} {} {index}", tree.name, chip.name),
         image: Some(edited(tree, &put, &folder)),

@@ -4,16 +4,13 @@ use crate::judge::fresh;
 use crate::judged::{Judged, Ours};
 use crate::live::{abandon, close, format, manifest, mount};
 use crate::manifest::Manifest;
-use crate::ubifs::{CHIPS, Chip};
+use crate::ubifs::{CHIPS, Chip, combination, rounds};
 use crate::workload::Workload;
 use floatgate_media::ubifs::KeyHash;
 use floatgate_mtd::{Cut, CutKind};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{FormatOptions, FormatStyle, MountOptions};
 use std::sync::OnceLock;
-
-/// Filesystems that are made.
-const FILESYSTEMS: usize = 36;
 
 /// Operations on each, before it is unmounted or power goes away.
 const OPERATIONS: usize = 900;
@@ -22,7 +19,7 @@ fn options(index: usize) -> FormatOptions {
     let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
     let base = if index.is_multiple_of(3) { FormatOptions::linux() } else { FormatOptions::default() };
     FormatOptions {
-        compression: compressions[index / CHIPS.len() % 4],
+        compression: compressions[combination(index).1],
         style: if index.is_multiple_of(2) { FormatStyle::Linux } else { FormatStyle::Mkfs },
         key_hash: if index % 7 == 6 { KeyHash::Test } else { KeyHash::R5 },
         fanout: [8, 8, 3, 16][index % 4],
@@ -66,7 +63,7 @@ fn judged() -> &'static Judged {
             std::fs::write(&image, bytes).unwrap();
             Ours { name, chip, image, manifest }
         };
-        let images: Vec<_> = (0..FILESYSTEMS).map(make).collect();
+        let images: Vec<_> = (0..CHIPS.len() * rounds()).map(make).collect();
         Judged::by_kernel("live", images)
     });
     judged.as_ref().unwrap_or_else(|why| panic!("{why}"))

@@ -1,18 +1,20 @@
-//! The kernel reads what `floatgate image build` made of trees from floatgate's own live filesystem: every chip with every
-//! compressor; and goes on with it.
+//! The kernel reads what `floatgate image build` made of trees from floatgate's own live filesystem, for every chip,
+//! and goes on with it.
 
 use crate::judge::fresh;
 use crate::live::{close, format, manifest, mount};
 use crate::manifest::{Manifest, assert_no_differences};
-use crate::ubifs::{CHIPS, COMPRESSORS, Case, Chip, floatgate, pair, pairs, run};
+use crate::ubifs::{CHIPS, COMPRESSORS, Case, Chip, combination, floatgate, pair, pairs, rounds, run};
 use crate::workload::Workload;
 use floatgate_stack::ubifs::{FormatOptions, MountOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Images that are made: each chip with each compressor.
-const IMAGES: usize = CHIPS.len() * COMPRESSORS.len();
+/// Images that are made.
+fn images() -> usize {
+    CHIPS.len() * rounds()
+}
 
 /// Operations that make the tree of an image.
 const OPERATIONS: usize = 400;
@@ -58,9 +60,10 @@ fn options(index: usize, chip: &Chip) -> Vec<String> {
 }
 
 fn build(index: usize, folder: &Path) -> (Case, String, (Manifest, Manifest)) {
-    let chip = &CHIPS[index % CHIPS.len()];
+    let (chip, compressor) = combination(index);
+    let compressor = COMPRESSORS[compressor];
     let source = source(index as u64, folder);
-    let name = format!("{index:02}-{}-{}", chip.name, COMPRESSORS[index / CHIPS.len()]);
+    let name = format!("{index:02}-{}-{compressor}", chip.name);
     let image = folder.join(format!("{name}.bin"));
     let tar = folder.join("live.tar");
     let mut words =
@@ -69,7 +72,7 @@ fn build(index: usize, folder: &Path) -> (Case, String, (Manifest, Manifest)) {
         ("--page-size", chip.page.to_string()),
         ("--sub-page-size", chip.sub_page.to_string()),
         ("--peb-size", chip.peb.to_string()),
-        ("--compress", COMPRESSORS[index / CHIPS.len()].to_owned()),
+        ("--compress", compressor.to_owned()),
         ("--volume", "fixture".to_owned()),
     ] {
         words.extend([option.to_owned(), value]);
@@ -96,7 +99,7 @@ fn judged() -> &'static Judged {
     let judged = JUDGED.get_or_init(|| {
         let folder = fresh("ubifs-rebuilt");
         let (mut cases, mut ours) = (Vec::new(), BTreeMap::new());
-        for index in 0..IMAGES {
+        for index in 0..images() {
             let (case, name, found) = build(index, &folder);
             cases.push(case);
             ours.insert(name, found);
@@ -162,7 +165,7 @@ fn what_was_built_is_what_was_there() {
 #[ignore = "boots a kernel: see main.rs"]
 fn floatgate_reads_what_the_kernel_made_of_what_was_built() {
     let judged = judged();
-    assert_eq!(judged.after.len(), IMAGES / 2);
+    assert_eq!(judged.after.len(), images() / 2);
     assert_no_differences(
         judged.after.iter().map(|(name, ours, theirs)| (name.clone(), theirs.differences(ours))),
     );

@@ -26,7 +26,7 @@ pub use address::{RowAddress, RowMap};
 pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
 pub use chip::{ChipOptions, RawNand};
 pub use controller::{NandBoard, NandController, NandProfile};
-pub use driver::{ChipInfo, Options, ProbeError, RawNandDriver};
+pub use driver::{BadBlocks, ChipInfo, Options, ProbeError, RawNandDriver};
 pub use mlc::MlcSpec;
 pub use spec::RawNandSpec;
 pub use timing::{BusTiming, DataInterface, Modes};

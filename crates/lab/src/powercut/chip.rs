@@ -120,7 +120,7 @@ pub(super) fn wired(
     size_bytes: u64,
     (seed, bad_blocks): (u64, u32),
 ) -> Result<Box<dyn Powered>, String> {
-    let options = RigOptions { seed, stores: true, bad_blocks };
+    let options = RigOptions { seed, stores: true, bad_blocks, marks_on_demand: true };
     let mut device = rig::wire(library, config, options).map_err(|error| error.to_string())?.device;
     device.power_mut().count_operations();
     if size_bytes < device.geometry().size_bytes {

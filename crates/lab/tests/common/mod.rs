@@ -97,7 +97,8 @@ pub(crate) fn rig(name: &str) -> Rig {
     rig_of(&config(name, &[]), RigOptions::default())
 }
 
-pub(crate) const TIMING_ONLY: RigOptions = RigOptions { seed: 0, stores: false, bad_blocks: 0 };
+pub(crate) const TIMING_ONLY: RigOptions =
+    RigOptions { seed: 0, stores: false, bad_blocks: 0, marks_on_demand: false };
 
 /// Bytes that are different everywhere.
 pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {

@@ -15,8 +15,8 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// Erasing a bad block would destroy its mark.
     #[inline]
-    pub(super) fn refuse_bad(&self, addr: u64) -> Result<(), Error> {
-        if self.bbt.is_bad(span::block_of(&self.geometry, addr)) {
+    pub(super) fn refuse_bad(&mut self, addr: u64) -> Result<(), Error> {
+        if self.block_is_bad(span::block_of(&self.geometry, addr))? {
             Err(self.error(ErrorKind::BadBlock, addr))
         } else {
             Ok(())
@@ -25,11 +25,20 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// Reads the maker's marks of every block.
     pub(super) fn scan_markers(&mut self) -> Result<(), Error> {
-        for block in 0..self.geometry.blocks() {
-            if self.is_marked(block)? {
-                self.bbt.set(block, BlockState::FactoryBad);
-            }
+        (0..self.geometry.blocks()).try_for_each(|block| self.read_state(block))
+    }
+
+    /// True when users must keep off the block; its mark is read if it was not yet.
+    pub(super) fn block_is_bad(&mut self, block: u32) -> Result<bool, Error> {
+        if self.bbt.get(block) == BlockState::Unknown {
+            self.read_state(block)?;
         }
+        Ok(self.bbt.is_bad(block))
+    }
+
+    fn read_state(&mut self, block: u32) -> Result<(), Error> {
+        let marked = self.is_marked(block)?;
+        self.bbt.set(block, if marked { BlockState::FactoryBad } else { BlockState::Good });
         Ok(())
     }
 

@@ -46,6 +46,8 @@ pub enum BadBlocks {
     /// The maker's marks are read at probe.
     #[default]
     Scan,
+    /// The maker's mark of a block is read when the block is first erased or asked for (Linux: `NAND_SKIP_BBTSCAN`).
+    OnDemand,
     /// A table on flash is read at probe; made from the marks when there is none, and kept.
     OnFlash,
     /// Nowhere: every block counts as good.
@@ -164,6 +166,10 @@ impl<B: NandBus> RawNandDriver<B> {
         match self.bad_blocks {
             BadBlocks::Scan => self.scan_markers(),
             BadBlocks::OnFlash => self.load_flash_table(),
+            BadBlocks::OnDemand => {
+                self.bbt = BadBlockTable::new(self.geometry.blocks(), BlockState::Unknown);
+                Ok(())
+            }
             BadBlocks::Ignore => Ok(()),
         }
     }
@@ -409,14 +415,14 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
     fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         self.begin(now);
-        Ok((self.bbt.is_bad(span::block_of(&self.geometry, addr)), self.host.now()))
+        Ok((self.block_is_bad(span::block_of(&self.geometry, addr))?, self.host.now()))
     }
 
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         self.begin(now);
         let block = span::block_of(&self.geometry, addr);
-        if self.bbt.is_bad(block) {
+        if self.block_is_bad(block)? {
             return Ok(self.done());
         }
         let marked = self.write_marker(block);

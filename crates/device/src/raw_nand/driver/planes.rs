@@ -3,6 +3,7 @@
 
 use super::RawNandDriver;
 use super::page::PageAt;
+use crate::nand::bbt::BlockState;
 use crate::nand::span::{self, ReadSum};
 use crate::raw_nand::bus::{Instr, NandBus};
 use crate::raw_nand::command as c;
@@ -18,8 +19,8 @@ impl<B: NandBus> RawNandDriver<B> {
         let block = span::block_of(&self.geometry, addr);
         addr == span::block_addr(&self.geometry, block)
             && (block % self.info.geometry.blocks_per_lun).is_multiple_of(2)
-            && !self.bbt.is_bad(block)
-            && !self.bbt.is_bad(block + 1)
+            && self.bbt.get(block) == BlockState::Good
+            && self.bbt.get(block + 1) == BlockState::Good
     }
 
     /// The two pages with number `page` of the pair at `addr`.

@@ -4,7 +4,7 @@ use crate::nand::BlockState;
 use crate::oracle::{Faults, Oracle};
 use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController};
-use crate::raw_nand::driver::BadBlocks;
+use crate::raw_nand::driver::{BadBlocks, Options};
 use crate::raw_nand::spec::{MarkerPage, RawNandSpec};
 use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, ideal_controller, mx30lf2g18ac, nand128w3a2bn, rig, wire};
@@ -74,6 +74,28 @@ fn bad_blocks_are_not_erased() {
     let error = device.erase(NOW, u64::from(block) * size, size).unwrap_err();
     assert_eq!((error.kind, error.addr), (ErrorKind::BadBlock, u64::from(block) * size));
     assert!(device.is_bad(NOW, u64::from(block) * size + 5).unwrap().0);
+}
+
+#[test]
+fn marks_read_on_demand_are_those_of_a_scan() {
+    for (stores, multi_plane) in [(true, false), (false, false), (true, true)] {
+        let spec = small();
+        let mut rig = rig();
+        rig.options = Options { bad_blocks: BadBlocks::OnDemand, multi_plane, ..rig.options };
+        let mut device =
+            crate::raw_nand::testing::probe(wire(&spec, stores), rig, std::slice::from_ref(&spec)).unwrap();
+        assert_eq!(bad(&device), [], "no mark is read at probe");
+        let size = u64::from(device.geometry().erase_bytes);
+        let marked = device.bus().factory_bad();
+        for block in 0..device.geometry().blocks() {
+            let addr = u64::from(block) * size;
+            if block % 2 == 0 {
+                assert_eq!(device.erase(NOW, addr, size).is_err(), marked.contains(&block), "{block}");
+            }
+            assert_eq!(device.is_bad(NOW, addr).unwrap().0, marked.contains(&block), "{block}");
+        }
+        assert_eq!(bad(&device), marked);
+    }
 }
 
 #[test]
