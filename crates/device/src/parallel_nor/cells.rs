@@ -128,7 +128,7 @@ impl Cells {
 
     /// Retires work that is over at `at`.
     #[inline]
-    pub(super) fn settle(&mut self, at: Instant) {
+    pub(super) fn end_job(&mut self, at: Instant) {
         if let Some(job) = &self.job
             && at >= job.until
         {

@@ -114,7 +114,7 @@ impl ParallelNor {
         if data.is_empty() {
             return Ok(());
         }
-        self.cells.settle(at);
+        self.cells.end_job(at);
         match &mut self.commands {
             Commands::Amd(set) => set.write(&mut self.cells, at, addr, data),
             Commands::Intel(set) => {
@@ -130,7 +130,7 @@ impl ParallelNor {
     /// The rule that is broken: array data asked for while the chip shows its status, addresses beyond the end.
     #[inline]
     pub fn read(&mut self, at: Instant, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
-        self.cells.settle(at);
+        self.cells.end_job(at);
         let query = match &mut self.commands {
             Commands::Amd(set) => {
                 set.read(&self.cells, at, addr, out)?;

@@ -21,7 +21,7 @@ pub(super) struct PageAt {
 }
 
 /// Pause between status reads that look for ARDY.
-const SETTLE_POLL: Nanos = Nanos::from_us(50);
+const ARRAY_POLL: Nanos = Nanos::from_us(50);
 
 impl<B: NandBus> RawNandDriver<B> {
     /// The page that contains `addr`.
@@ -220,8 +220,8 @@ impl<B: NandBus> RawNandDriver<B> {
 
     /// Waits until the array has finished what a cached program left it to do. R/B# does not tell: the status does.
     #[cold]
-    pub(super) fn settle(&mut self, at: PageAt) -> Result<(), Error> {
-        let pause = self.profile.pause(SETTLE_POLL);
+    pub(super) fn wait_for_array(&mut self, at: PageAt) -> Result<(), Error> {
+        let pause = self.profile.pause(ARRAY_POLL);
         let end = self.host.now() + self.info.t_prog_max + self.info.t_prog_max + pause;
         while self.host.now() < end {
             match self.status() {

@@ -189,7 +189,7 @@ impl<B: NandBus> RawNandDriver<B> {
             let (failed, before) =
                 self.encode(at, page, blank, |driver, oob| driver.store_page(at, page, oob, confirm))?;
             if before {
-                self.settle(at)?;
+                self.wait_for_array(at)?;
                 return Err(self.error(ErrorKind::ProgramFailed, at.addr - page_bytes as u64));
             }
             if failed && last {

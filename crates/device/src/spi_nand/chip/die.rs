@@ -204,7 +204,7 @@ impl Die {
     }
 
     /// Copies what caches still have in the array only, before the array or a cache changes.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn fill_lazy_caches(&mut self) {
         for cache in &mut self.caches {
             if let Loaded::Row(row) = cache.loaded
                 && std::mem::take(&mut cache.lazy)
@@ -235,7 +235,7 @@ impl Die {
 
     /// Bus to cache.
     pub(super) fn fill_cache(&mut self, plane: usize, column: usize, bytes: &[u8], keep: bool) {
-        self.settle();
+        self.fill_lazy_caches();
         let cache = &mut self.caches[plane];
         if !keep && bytes.len() < cache.bytes.len() {
             cache.bytes.fill(0xFF);
@@ -273,7 +273,7 @@ impl Die {
 
     /// Cache to array.
     pub(super) fn program(&mut self, block: u32, page: u32, row: u32, plane: usize) {
-        self.settle();
+        self.fill_lazy_caches();
         self.array.program(row as usize, 0, &self.caches[plane].bytes);
         self.leaks.remove(&(row as usize));
         let order = &mut self.order[block as usize];
@@ -286,7 +286,7 @@ impl Die {
 
     /// Overwrites the ECC bytes in the cache with what the on-die engine leaves there.
     pub(super) fn blank_ecc_bytes(&mut self, plane: usize, spec: &SpiNandSpec) {
-        self.settle();
+        self.fill_lazy_caches();
         let oob = &mut self.caches[plane].bytes[spec.geometry.page_bytes as usize..];
         let layout = spec.oob.layout(spec.geometry.oob_bytes);
         for region in layout.iter().flat_map(OobLayout::ecc) {
@@ -301,7 +301,7 @@ impl Die {
     }
 
     pub(super) fn erase(&mut self, block: u32) {
-        self.settle();
+        self.fill_lazy_caches();
         self.array.erase(block as usize);
         self.order[block as usize] = Order::default();
         self.factory_bad.remove(&block);

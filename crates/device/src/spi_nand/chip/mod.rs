@@ -211,7 +211,7 @@ impl Oracle for SpiNand {
 
     fn array_mut(&mut self, part: usize) -> Option<&mut Array> {
         let die = self.dies.get_mut(part)?;
-        die.settle();
+        die.fill_lazy_caches();
         Some(&mut die.array)
     }
 
