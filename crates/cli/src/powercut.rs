@@ -73,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long)]
     fast: bool,
 
-    /// The flash has faults too: the chip as many bad blocks as its maker allows (bit errors come with --set cells.pe_cycles=N);
+    /// The flash has faults too: the chip as many bad blocks as its maker allows (bit errors come with --set cells.cycles=N);
     /// on flash in memory bit errors within the ECC's strength, bad blocks, programs and erases that fail
     #[arg(long)]
     faults: bool,

@@ -19,6 +19,18 @@ pub(super) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
     head.starts_with(&NODE_MAGIC) && head.get(TYPE_AT).is_some_and(is_one)
 }
 
+/// True when a volume holds a UBIFS, perhaps a damaged one: a node begins one of the first LEBs, or, if these are lost, any LEB. `head` reads the beginning of a LEB: no bytes of one that cannot be read, nothing behind the last.
+pub(super) fn holds_ubifs(head: &mut dyn FnMut(u32) -> Option<Vec<u8>>) -> bool {
+    let first: Vec<Vec<u8>> = (0..FIRST_LEBS).map_while(&mut *head).collect();
+    (0..).zip(&first).any(|(lnum, head)| begins_ubifs(lnum, head))
+        || first.iter().all(|head| is_blank(head)) && (0..).map_while(head).any(|head| is_node(&head))
+}
+
+/// True when nothing stands there: all bytes are erased, or overwritten with zeros.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0xFF) || bytes.iter().all(|&byte| byte == 0)
+}
+
 /// True when a node of UBIFS begins.
 pub(super) fn is_node(head: &[u8]) -> bool {
     head.starts_with(&NODE_MAGIC)

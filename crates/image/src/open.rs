@@ -15,7 +15,7 @@ use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volum
 use serde::Serialize;
 
 use super::ImageError;
-use super::content::{FIRST_LEBS, HEAD_BYTES, begins_ubifs, format_of, is_node};
+use super::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
 use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
 use super::extract::show_name;
@@ -417,6 +417,21 @@ impl Image {
         }
     }
 
+    /// Names of the other volumes of the UBI device in which the selected filesystem is.
+    ///
+    /// # Errors
+    /// As [`volume`](Self::volume).
+    pub fn other_volumes(&self, selection: &Selection) -> Result<Vec<String>, ImageError> {
+        let found = self.choose(selection)?;
+        if let Content::Ubifs { .. } = found.content {
+            return Ok(Vec::new());
+        }
+        let mut ubi = self.attach_remains(&found)?;
+        let id = choose_remains(&mut ubi, selection)?;
+        let others = ubi.volumes().filter(|volume| volume.id != id);
+        Ok(others.map(|volume| show_name(&volume.name)).collect())
+    }
+
     /// As [`volume`](Self::volume) for reading, with what is damaged in the device around it.
     pub(super) fn damaged_volume(
         &self,
@@ -716,7 +731,8 @@ pub(super) fn choose_filesystem(
         (None, []) => return Err(ImageError::NoVolumes),
         (None, [(only, _)]) => *only,
         (None, _) => {
-            let with: Vec<&NamedVolume> = volumes.iter().filter(|(id, _)| is_ubifs(*id, head)).collect();
+            let with: Vec<&NamedVolume> =
+                volumes.iter().filter(|(id, _)| holds_ubifs(&mut |lnum| head(*id, lnum))).collect();
             match with.as_slice() {
                 [] => return Err(no_filesystem(volumes, head)),
                 [(only, _)] => *only,
@@ -728,14 +744,10 @@ pub(super) fn choose_filesystem(
         }
     };
     // A filesystem that is damaged at its beginning may still be read.
-    let is_other = !is_ubifs(id, head) && head(id, 0).is_some_and(|head| format_of(&head).is_some());
+    let is_other = !holds_ubifs(&mut |lnum| head(id, lnum))
+        && head(id, 0).is_some_and(|head| format_of(&head).is_some());
     let of_id: Vec<NamedVolume> = volumes.iter().filter(|volume| volume.0 == id).cloned().collect();
     if is_other { Err(no_filesystem(&of_id, head)) } else { Ok(id) }
-}
-
-/// True when a node of UBIFS begins in one of the first LEBs.
-fn is_ubifs(id: u32, head: &mut ReadHead<'_>) -> bool {
-    (0..FIRST_LEBS).any(|lnum| head(id, lnum).is_some_and(|head| begins_ubifs(lnum, &head)))
 }
 
 /// Beginnings of all LEBs of a volume.

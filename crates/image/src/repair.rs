@@ -57,6 +57,8 @@ pub struct RepairReport {
     pub method: Method,
     /// Pages of a dump with OOB that had wrong bits and are written as the ECC corrects them.
     pub corrected_pages: u64,
+    /// Filesystems that were written anew, if all was.
+    pub filesystems: u64,
     /// Files and directories that were written, if all was written anew.
     pub entries: u64,
     /// Of these, files to which no name led; they are in `lost+found`.
@@ -88,6 +90,7 @@ const NAMELESS: &str = "its name, and where it was";
 /// Files and losses of a device or a filesystem that was written anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Saved {
+    pub(crate) filesystems: u64,
     pub(crate) entries: u64,
     pub(crate) losses: Vec<Loss>,
     /// Those among the losses that are names of files.
@@ -97,6 +100,7 @@ pub(crate) struct Saved {
 
 impl Saved {
     fn add(&mut self, other: Self) {
+        self.filesystems += other.filesystems;
         self.entries += other.entries;
         let known = self.losses.len();
         self.nameless.extend(other.nameless.iter().map(|at| known + at));
@@ -171,11 +175,12 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
-    let Saved { entries, nameless, losses, grown } = saved;
+    let Saved { filesystems, entries, nameless, losses, grown } = saved;
     let mut report = RepairReport {
         before,
         method,
         corrected_pages,
+        filesystems,
         entries,
         nameless: nameless.len() as u64,
         losses,

@@ -23,6 +23,15 @@ pub struct Partition {
 }
 
 impl Partition {
+    /// Byte behind the last one, or the highest number if it goes up to the end of the chip.
+    const fn end(&self) -> u64 {
+        if self.size == 0 { u64::MAX } else { self.offset.saturating_add(self.size) }
+    }
+
+    const fn overlaps(&self, other: &Self) -> bool {
+        self.offset < other.end() && other.offset < self.end()
+    }
+
     /// The partition that is used, and its key: the one that `use` names, or the first.
     fn of_setup(config: &Config) -> Result<(Self, String), ConfigError> {
         let several =
@@ -37,6 +46,7 @@ impl Partition {
             return Ok((partition, "partition".to_owned()));
         }
         let all: Vec<Self> = config.extract("partition")?;
+        check_apart(config, &all)?;
         let wanted: Option<String> = config.extract_or_default("use")?;
         let found = match &wanted {
             Some(name) => all.iter().position(|partition| partition.name == *name),
@@ -51,6 +61,25 @@ impl Partition {
         };
         Ok((all[found].clone(), format!("partition.{found}")))
     }
+}
+
+/// Checks that each of several partitions has a name of its own, as `use` needs, and bytes of its own.
+fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
+    for (index, one) in all.iter().enumerate() {
+        if let Some(other) = all[..index].iter().find(|other| !one.name.is_empty() && other.name == one.name)
+        {
+            let message = format!("there is another partition {:?}", other.name);
+            return Err(config
+                .wrong(&format!("partition.{index}.name"), message)
+                .help("give it another name"));
+        }
+        if let Some(other) = all[..index].iter().find(|other| one.overlaps(other)) {
+            let message = format!("the partition begins or ends inside partition {:?}", other.name);
+            let help = "partitions share no bytes; one without `size` goes up to the end of the chip";
+            return Err(config.wrong(&format!("partition.{index}"), message).help(help));
+        }
+    }
+    Ok(())
 }
 
 /// The device as the setup's partition shows it.

@@ -69,6 +69,10 @@ fn a_partition_is_a_part_of_the_chip() {
     assert_eq!(sizes(&format!("use = \"root\"\n{two}")), Ok(255 << 20));
     let error = sizes(&format!("use = \"home\"\n{two}")).unwrap_err();
     assert!(error.contains("home") && error.contains("boot, root"), "{error}");
+    let again = format!("{two}[[partition]]\nname = \"root\"\nsize = \"1MiB\"\noffset = \"9MiB\"\n");
+    assert!(sizes(&again).unwrap_err().contains("another partition \"root\""));
+    let inside = format!("{two}[[partition]]\nname = \"home\"\noffset = \"2MiB\"\n");
+    assert!(sizes(&inside).unwrap_err().contains("inside partition \"root\""));
     for wrong in
         ["[partition]\noffset = 1", "[partition]\nsize = \"257MiB\"", "[partition]\noffset = \"256MiB\""]
     {

@@ -59,12 +59,19 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     let how = match report.method {
         Method::Copied => "copied as it is".to_owned(),
         Method::Recovered => "a copy, recovered as Linux does".to_owned(),
-        Method::Rebuilt if report.entries == 0 => {
+        Method::Rebuilt if report.filesystems == 0 => {
             "the UBI device written anew, with its filesystems as they were".to_owned()
         }
         Method::Rebuilt => {
             let entries = usize::try_from(report.entries).unwrap_or(usize::MAX);
-            format!("{} written anew, {} of them in lost+found", count(entries, "file"), report.nameless)
+            match entries {
+                0 => "the filesystem written anew, without any file".to_owned(),
+                _ => format!(
+                    "{} written anew, {} of them in lost+found",
+                    count(entries, "file"),
+                    report.nameless
+                ),
+            }
         }
     };
     let mut text = format!("{}: {how}\n", out.display());

@@ -98,6 +98,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     args.format.print(&report, "differences", || text(&report))?;
     if !args.format.is_for_programs() {
+        if !args.raw && args.volume.is_none() && !report.not_compared.is_empty() {
+            let volumes = report.not_compared.join(", ");
+            output::tell(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
+        }
         for loss in report.trouble.iter().take(LINES) {
             output::tell(&format!("{}: {}", loss.path, loss.what));
         }
@@ -137,6 +141,9 @@ fn text(report: &DiffReport) -> String {
     let entries = usize::try_from(report.entries).unwrap_or(usize::MAX);
     let compared = count(entries, "path");
     text += &match report.differences.len() {
+        0 if !report.trouble.is_empty() => {
+            format!("{compared} compared: the same, as far as they can be read")
+        }
         0 => format!("{compared} compared: all the same"),
         1 => format!("{compared} compared: 1 of them differs"),
         differ => format!("{compared} compared: {differ} of them differ"),

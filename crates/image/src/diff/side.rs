@@ -1,5 +1,6 @@
 //! What is compared: an image, or files of the host.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -48,6 +49,15 @@ impl Side {
         Ok(Self::Image(Box::new(Image::open(path, Access::Read)?), selection.clone()))
     }
 
+    /// Names of volumes beside the one that is compared.
+    fn other_volumes(&self) -> Vec<String> {
+        match self {
+            // An image without such volumes says why when it is mounted.
+            Self::Image(image, selection) => image.other_volumes(selection).unwrap_or_default(),
+            Self::Files(_) => Vec::new(),
+        }
+    }
+
     fn mount(self) -> Result<Mounted, ImageError> {
         Ok(match self {
             Self::Image(image, selection) => Mounted {
@@ -76,6 +86,7 @@ fn is_tar(path: &Path) -> bool {
 /// # Errors
 /// An image cannot be mounted.
 pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
+    let not_compared: BTreeSet<String> = sides.iter().flat_map(Side::other_volumes).collect();
     let [first, second] = sides.map(Side::mount);
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
     let options = DiffOptions {
@@ -84,6 +95,7 @@ pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport,
         ..*options
     };
     let mut report = compare(&mut *first.fs, &mut *second.fs, &options);
+    report.not_compared = not_compared.into_iter().collect();
     report.trouble.extend(first.losses.into_iter().chain(second.losses));
     Ok(report)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use floatgate_media::ubi::LAYOUT_VOLUME;
+use floatgate_media::ubi::{LAYOUT_VOLUME, VolumeType};
 use floatgate_stack::fs::{NewFile, NewKind, Rename};
 use floatgate_stack::ubifs::MountOptions;
 use tempfile::TempDir;
@@ -625,4 +625,54 @@ fn nodes_are_shown_field_by_field() {
     let broken = hit(&whole, &[usize::try_from(inode.at.unwrap()).unwrap() + 60]);
     let place = Wanted::Leb { lnum: inode.leb.unwrap(), offset: inode.leb_offset.unwrap() };
     assert!(found(&broken, &place)[0].damage.as_ref().unwrap().contains("CRC"));
+}
+
+/// A device with a filesystem, and beside it a volume of other data: the PEB whose LEB is not known belongs to the filesystem.
+#[test]
+fn a_peb_without_a_name_is_not_taken_for_part_of_another_volume() {
+    let geometry = small();
+    for volume_type in [VolumeType::Static, VolumeType::Dynamic] {
+        let data: Vec<u8> = (0..20_000).map(|at| (at / 7) as u8).collect();
+        let bytes = device(&geometry, 7, |ubi| {
+            ubi.create_volume(&NewVolume::dynamic("root", geometry.blocks() - 16)).unwrap();
+            let id = ubi.create_volume(&NewVolume { volume_type, ..NewVolume::dynamic("data", 4) }).unwrap();
+            let mut update = ubi.update_volume(id, data.len() as u64).unwrap();
+            update.write(&data).unwrap();
+            update.finish().unwrap();
+        });
+        let bytes = in_order(&format(bytes, &geometry, 0, true, |fs| populate(fs, 1)), &geometry);
+        // Behind the volume table: superblock, two master nodes.
+        let peb = 4 * geometry.erase_bytes as usize;
+        let mut damaged = bytes.clone();
+        let vid = EcHeader::parse(&bytes[..64], ReadFlips::default()).unwrap().vid_header_offset as usize;
+        damaged[peb + vid..peb + vid + 64].fill(0);
+        let (report, repaired) = repaired(&damaged);
+        assert_eq!(report.outcome, Repaired::Wholly, "{:?}", report.losses);
+        let root = Selection { volume: Some("root".to_owned()), ..any() };
+        assert_whole(&repaired, &root);
+        let selection = Selection { volume: Some("data".to_owned()), ..any() };
+        let mut volume = open(&repaired).volume(&selection).unwrap();
+        let mut first = vec![0; 15_000];
+        volume.read(0, 0, &mut first).unwrap();
+        assert!(first == data[..15_000], "the other volume is as it was");
+    }
+}
+
+/// As where a dump begins behind superblock, master nodes and log.
+#[test]
+fn a_filesystem_without_its_first_lebs_is_one() {
+    let geometry = small();
+    let whole = usual(&geometry);
+    let rest = &whole[2 * geometry.erase_bytes as usize..];
+    for lost in [5, 7] {
+        let bytes = &rest[lost * geometry.erase_bytes as usize..];
+        let report = checked(bytes);
+        assert_eq!(report.outcome, Outcome::Damaged);
+        assert!(report.images[0].volumes[0].ubifs, "{lost} LEBs are lost");
+        let (report, new) = repaired(bytes);
+        assert_eq!((report.outcome, report.filesystems), (Repaired::WithLosses, 1));
+        let (_, extracted) = read(bytes, &any());
+        assert!(extracted.entries > 30 && report.entries > 30, "{} saved", report.entries);
+        assert_eq!(read(&new, &any()).1.losses, []);
+    }
 }

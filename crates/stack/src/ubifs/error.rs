@@ -173,7 +173,10 @@ impl Error {
             Self::Node { .. } | Self::WrongNode { .. } | Self::Corrupt { .. } | Self::Unauthentic { .. } => {
                 true
             }
-            Self::Volume(error) => matches!(error.fault, VolumeFault::Uncorrectable),
+            // What leads outside the volume stands on flash.
+            Self::Volume(error) => {
+                matches!(error.fault, VolumeFault::Uncorrectable | VolumeFault::OutOfRange { .. })
+            }
             _ => false,
         }
     }

@@ -7,7 +7,7 @@ pub(crate) mod info;
 mod pages;
 pub(crate) mod repair;
 
-use floatgate_media::ubi::VolumeRecord;
+use floatgate_media::ubi::{VolumeRecord, VolumeType};
 use floatgate_media::ubifs::{Frame, Node, NodeType, Superblock};
 use floatgate_stack::store::Store;
 use floatgate_stack::ubi::{AttachFault, LebId, MISSING_LEBS_MAX, Mapping, Survey};
@@ -70,6 +70,12 @@ impl Device {
         Ok(())
     }
 
+    /// Bytes of data in a LEB of a static volume, if there is such a LEB.
+    pub(crate) fn used_bytes(&self, id: u32, lnum: u32) -> Option<usize> {
+        self.survey.volume(id).filter(|record| record.volume_type == VolumeType::Static)?;
+        self.survey.header_of(LebId { volume: id, lnum }).map(|vid| vid.data_size as usize)
+    }
+
     /// Byte of the store where a PEB begins.
     pub(crate) fn peb_start(&self, pnum: u32) -> u64 {
         u64::from(pnum) * u64::from(self.survey.flash().erase_bytes)
@@ -80,21 +86,34 @@ impl Device {
         self.peb_start(pnum) + u64::from(self.survey.geometry().data_offset())
     }
 
-    /// A volume as LEBs. Behind the last one a salvage has the PEBs whose LEB cannot be told.
-    pub(crate) fn volume<S: Store>(&self, mut store: S, id: u32, mapping: Mapping) -> MappedVolume<S> {
+    /// A volume as LEBs.
+    pub(crate) fn volume<S: Store>(&self, store: S, id: u32, mapping: Mapping) -> MappedVolume<S> {
+        let (geometry, places) = self.places(id, mapping);
+        MappedVolume::new(store, geometry, places)
+    }
+
+    /// The volume of a filesystem that is to be salvaged, as LEBs. Behind the last one stand the PEBs whose LEB cannot be told, but for
+    /// those that are told by what stands in them.
+    pub(crate) fn salvaged<S: Store>(&self, mut store: S, id: u32) -> MappedVolume<S> {
+        let (geometry, mut places) = self.places(id, Mapping::Salvage);
+        if self.survey.nameless().next().is_some() {
+            let lebs = geometry.lebs as usize;
+            places.resize(lebs, None);
+            places.extend(self.survey.nameless().map(|pnum| Some(self.data_start(pnum))));
+            name_first_lebs(&mut store, &mut places, lebs);
+        }
+        MappedVolume::new(store, geometry, places)
+    }
+
+    /// Sizes of a volume, and the bytes where its LEBs begin.
+    fn places(&self, id: u32, mapping: Mapping) -> (VolumeGeometry, Vec<Option<u64>>) {
         let survey = &self.survey;
         let record = survey.volume(id).copied().unwrap_or_default();
         let lebs = record.reserved_pebs.min(survey.peb_count().max(MISSING_LEBS_MAX));
         // A table can name more LEBs than there are PEBs; those behind read as erased.
         let places = (0..lebs.min(survey.last_lnum(id) + 1))
             .map(|lnum| survey.peb_of(LebId { volume: id, lnum }, mapping).map(|pnum| self.data_start(pnum)));
-        let mut places: Vec<Option<u64>> = places.collect();
-        if mapping == Mapping::Salvage && survey.nameless().next().is_some() {
-            places.resize(lebs as usize, None);
-            places.extend(survey.nameless().map(|pnum| Some(self.data_start(pnum))));
-            name_first_lebs(&mut store, &mut places, lebs as usize);
-        }
-        MappedVolume::new(store, self.volume_geometry(&record, lebs), places)
+        (self.volume_geometry(&record, lebs), places.collect())
     }
 
     fn volume_geometry(&self, record: &VolumeRecord, lebs: u32) -> VolumeGeometry {

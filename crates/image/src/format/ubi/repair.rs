@@ -49,23 +49,22 @@ pub(crate) fn rebuild(
     }
     let mut source: Box<dyn Store> = Box::new(window);
     let mut filesystems = BTreeMap::new();
-    for (id, record) in device.survey.volumes() {
-        let mut volume = device.volume(source, id, Mapping::Salvage);
+    let (with_filesystem, back) = with_filesystem(&device, source);
+    source = back;
+    for id in with_filesystem {
+        let record = device.survey.volume(id).copied().unwrap_or_default();
+        let name = show_name(record.name());
+        let (is_clean, mut volume) = is_clean(device.salvaged(source, id), (id, &name), found)?;
         // What an update was cut off in is no whole filesystem, even if it looks like one.
-        if has_filesystem(&mut volume) {
-            let name = show_name(record.name());
-            let (is_clean, back) = is_clean(volume, (id, &name), found)?;
-            volume = back;
-            if !is_clean || record.update_marker != 0 || !device.survey.tell_all(id) {
-                let known = saved.losses.len();
-                let (rebuilt, back) =
-                    Rebuilt::new(volume, record.reserved_pebs, Some(name.clone()), output, saved)?;
-                if device.survey.volumes().count() > 1 {
-                    saved.place_losses(known, &format!("volume {name}"));
-                }
-                filesystems.insert(id, rebuilt);
-                volume = back;
+        if !is_clean || record.update_marker != 0 || !device.survey.tell_all(id) {
+            let known = saved.losses.len();
+            let (rebuilt, back) =
+                Rebuilt::new(volume, record.reserved_pebs, Some(name.clone()), output, saved)?;
+            if device.survey.volumes().count() > 1 {
+                saved.place_losses(known, &format!("volume {name}"));
             }
+            filesystems.insert(id, rebuilt);
+            volume = back;
         }
         source = volume.into_store();
     }
@@ -103,6 +102,29 @@ pub(crate) fn rebuild(
         pebs if pebs > 0 && !is_last => Err(ImageError::Occupied { pebs, offset: found.offset + found.len }),
         _ => space.keep(end).map_err(ImageError::Store),
     }
+}
+
+/// Volumes with a filesystem. If none has one by its own LEBs, the first dynamic one that has it by those whose number is not known:
+/// there they may be all that is left.
+fn with_filesystem(device: &Device, mut source: Box<dyn Store>) -> (Vec<u32>, Box<dyn Store>) {
+    let mut find = |volume: &dyn Fn(Box<dyn Store>, u32) -> Salvaged, kinds: &[VolumeType]| {
+        let mut with = Vec::new();
+        for (id, record) in device.survey.volumes() {
+            let mut lebs = volume(std::mem::replace(&mut source, Box::new(Vec::new())), id);
+            if kinds.contains(&record.volume_type) && has_filesystem(&mut lebs) {
+                with.push(id);
+            }
+            source = lebs.into_store();
+        }
+        with
+    };
+    let both = [VolumeType::Dynamic, VolumeType::Static];
+    let mut with = find(&|source, id| device.volume(source, id, Mapping::Salvage), &both);
+    if with.is_empty() {
+        with = find(&|source, id| device.salvaged(source, id), &both[..1]);
+        with.truncate(1);
+    }
+    (with, source)
 }
 
 /// True when nothing is wrong with the filesystem on a volume. The volume comes back.

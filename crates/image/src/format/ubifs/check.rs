@@ -6,16 +6,18 @@ use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
 use crate::check::{CheckReport, Finding, Layer, Origin, VolumeCheck};
-use crate::content::{FIRST_LEBS, begins_ubifs};
+use crate::content::{HEAD_BYTES, holds_ubifs};
 use crate::extract::show_path;
 use crate::format::mapped::MappedVolume;
 use crate::{ImageError, Selection};
 
-/// True when a volume holds a UBIFS, perhaps a damaged one: a node begins in one of its first LEBs.
+/// True when a volume holds a UBIFS, perhaps a damaged one.
 pub(crate) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
-    (0..FIRST_LEBS).any(|lnum| {
-        let mut head = [0; 24];
-        volume.read(lnum, 0, &mut head).is_ok() && begins_ubifs(lnum, &head)
+    let geometry = volume.geometry();
+    holds_ubifs(&mut |lnum| {
+        let mut head = vec![0; HEAD_BYTES.min(geometry.leb_bytes as usize)];
+        let read = (lnum < geometry.lebs).then(|| volume.read(lnum, 0, &mut head))?;
+        Some(if read.is_ok() { head } else { Vec::new() })
     })
 }
 

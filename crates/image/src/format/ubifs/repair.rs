@@ -99,6 +99,7 @@ impl Rebuilt {
                 return Err(why.into());
             }
         };
+        saved.filesystems += 1;
         saved.add_with_names(filled, names);
         // Without UBI an image may end behind its data, in front of the end of its filesystem.
         let in_filesystem = superblock.filter(|_| name.is_none()).map_or(0, |old| old.leb_count);
