@@ -66,7 +66,7 @@ impl Help for ImageError {
             Self::Write(_) => "nothing more can be written to the output",
             Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
             Self::Nothing => {
-                "`floatgate ecc check` finds out how a NAND dump is protected; JFFS2 and other formats are not known yet"
+                "`floatgate ecc check` finds out how a NAND dump is protected; other formats are not known yet"
             }
             Self::Empty => "name a file with an image or a dump in it",
             Self::Blank(0xFF) => "this is erased flash: take a dump of another partition",
@@ -110,12 +110,18 @@ impl Help for ImageError {
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) | Self::Filesystem(_) => {
                 "`floatgate image check` says what is wrong"
             }
+            Self::Jffs2(_) => {
+                "`floatgate image check` says what is wrong, `floatgate image info` where images are"
+            }
+            Self::NotForJffs2(_) => {
+                "`floatgate image info`, `ls`, `cat`, `stat`, `extract`, `check`, `diff` and `mount` read a JFFS2; `floatgate image build` makes a UBIFS of what was extracted"
+            }
             Self::NoFilesystem(volumes) => {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
                 return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
             }
             Self::OtherFormat("squashfs") => "`unsquashfs` extracts it",
-            Self::OtherFormat(_) => "name a file with a UBI or UBIFS image in it",
+            Self::OtherFormat(_) => "name a file with a UBI, UBIFS or JFFS2 image in it",
             Self::Ecc(error) => return error.help(),
             Self::Truncated(_) => {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::content::{HEAD_BYTES, format_of};
+pub use super::format::jffs2::Jffs2Shape;
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -58,6 +59,8 @@ pub enum Content {
         /// The device without the OOB.
         ubi: UbiShape,
     },
+    /// A JFFS2.
+    Jffs2(Jffs2Shape),
     /// A UBIFS without UBI.
     Ubifs {
         /// Bytes of a LEB.
@@ -65,6 +68,16 @@ pub enum Content {
         /// Smallest write.
         min_io_bytes: u32,
     },
+}
+
+impl Found {
+    /// Refuses a JFFS2, which has no LEBs, where something of UBI or UBIFS is wanted.
+    pub(crate) const fn require_lebs(&self, what: &'static str) -> Result<(), ImageError> {
+        match self.content {
+            Content::Jffs2(_) => Err(ImageError::NotForJffs2(what)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Offsets and sizes in a UBI device.
@@ -122,11 +135,25 @@ pub(crate) fn detect_in_pages(
     let size = store.size_bytes();
     let hits = search_all(store, size)?;
     let found = find(store, &hits, page_bytes)?;
+    let found = with_jffs2(store, found)?;
     if !found.is_empty() {
         return Ok(found);
     }
     let hits = search(store, size, (ec_header, damaged_superblock))?;
     find(store, &hits, page_bytes)
+}
+
+/// Adds what there is of JFFS2. Where one overlaps with another format the first holds the other one as data of a file.
+fn with_jffs2(store: &mut dyn Store, mut found: Vec<Found>) -> Result<Vec<Found>, ImageError> {
+    for jffs2 in crate::format::jffs2::detect::find(store)? {
+        let holds = |outer: &Found, inner: u64| (outer.offset..outer.offset + outer.len).contains(&inner);
+        if !found.iter().any(|other| holds(other, jffs2.offset)) {
+            found.retain(|other| !holds(&jffs2, other.offset));
+            found.push(jffs2);
+        }
+    }
+    found.sort_by_key(|found| found.offset);
+    Ok(found)
 }
 
 fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {

@@ -1,6 +1,6 @@
 //! Why an image cannot be worked with.
 
-use floatgate_stack::{StoreError, fs, ubi, ubifs};
+use floatgate_stack::{StoreError, fs, jffs2, ubi, ubifs};
 
 use crate::ecc::EccError;
 use crate::output::OutputError;
@@ -28,7 +28,7 @@ pub enum ImageError {
     #[error("the output: {0}")]
     Write(std::io::Error),
     /// Nothing that is known was found.
-    #[error("neither UBI nor UBIFS was found")]
+    #[error("neither UBI, UBIFS nor JFFS2 was found")]
     Nothing,
     /// The file has no bytes.
     #[error("the file is empty")]
@@ -76,8 +76,14 @@ pub enum ImageError {
     #[error("{}", no_filesystem(.0))]
     NoFilesystem(Vec<(String, &'static str)>),
     /// The file is of another format.
-    #[error("neither UBI nor UBIFS was found: the file begins with {0}")]
+    #[error("neither UBI, UBIFS nor JFFS2 was found: the file begins with {0}")]
     OtherFormat(&'static str),
+    /// The JFFS2 cannot be mounted.
+    #[error("JFFS2: {0}")]
+    Jffs2(jffs2::MountError),
+    /// Something that is done with UBI and UBIFS only.
+    #[error("the image is a JFFS2, and {0} is there for UBI and UBIFS only")]
+    NotForJffs2(&'static str),
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),

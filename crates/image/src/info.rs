@@ -6,6 +6,9 @@ use floatgate_stack::ubifs::{Authenticate, probe};
 use serde::Serialize;
 
 use super::detect::{Content, Found, PageShape};
+use super::format::jffs2;
+pub use super::format::jffs2::info::Jffs2Info;
+use super::format::jffs2::info::jffs2_info;
 pub use super::format::ubi::info::{OneVolume, UbiInfo};
 use super::format::ubi::info::{damage, ubi_info};
 use super::format::ubifs::info::ubifs_info;
@@ -33,6 +36,8 @@ pub struct OneImage {
     pub ubi: Option<UbiInfo>,
     /// The filesystem, if there is no UBI around it.
     pub ubifs: Option<UbifsInfo>,
+    /// The filesystem, if it is a JFFS2.
+    pub jffs2: Option<Jffs2Info>,
     /// It is a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
@@ -83,8 +88,13 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
 /// Description of one image.
 fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result<OneImage, ImageError> {
     let offset = image.file_byte(found.offset);
-    let mut one = OneImage { offset, len: found.len, ubi: None, ubifs: None, bare: false, damage: None };
+    let mut one =
+        OneImage { offset, len: found.len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
     match &found.content {
+        Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
+            Ok(fs) => one.jffs2 = Some(jffs2_info(fs, *shape, found.len)),
+            Err(error) => one.damage = Some(error.to_string()),
+        },
         Content::Ubifs { .. } => {
             let selection = Selection { offset: Some(offset), ..Selection::default() };
             let (ubifs, mut volume) = ubifs_info(image.volume(&selection)?, authenticate);
@@ -145,10 +155,17 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
 
 impl fmt::Display for OneImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.bare { "UBIFS without UBI" } else { "UBI" };
+        let kind = match (&self.jffs2, self.bare) {
+            (Some(_), _) => "JFFS2",
+            (None, true) => "UBIFS without UBI",
+            (None, false) => "UBI",
+        };
         writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
         if let Some(damage) = &self.damage {
             writeln!(f, "  damaged: {damage}")?;
+        }
+        if let Some(jffs2) = &self.jffs2 {
+            jffs2.fmt(f)?;
         }
         if let Some(ubi) = &self.ubi {
             ubi.fmt(f)?;

@@ -19,6 +19,7 @@ use super::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
 use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
 use super::extract::show_name;
+use super::format::jffs2;
 use super::oob::{Corrected, correct};
 use super::oob_store::OobPages;
 use crate::ecc::Scheme;
@@ -322,6 +323,15 @@ impl Image {
             authenticate: selection.authenticate.clone(),
         };
         let writes = self.access == Access::Write;
+        let found = self.choose(selection)?;
+        if let Content::Jffs2(shape) = &found.content {
+            let changing = ImageError::NotForJffs2("changing it in place");
+            return if writes {
+                Err(changing)
+            } else {
+                Ok(Box::new(jffs2::mount(self.store()?, &found, shape)?))
+            };
+        }
         let volume = self.open_volume(selection, recover, choose_ubifs)?;
         let mut fs = Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error)?;
         if writes && let Some(&lnum) = fs.missing_lebs()?.first() {
@@ -342,6 +352,7 @@ impl Image {
     /// As [`volume`](Self::volume); no filesystem.
     pub fn growth(&self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
+        found.require_lebs("growing")?;
         let is_last = found.offset + found.len >= self.store()?.size_bytes();
         let read = Self { access: Access::Read, ..self.clone() };
         let volume: Option<Box<dyn Volume>> = match found.content {
@@ -374,6 +385,7 @@ impl Image {
         choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
     ) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
+        found.require_lebs("a volume")?;
         match found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 if self.access == Access::Write && !found.len.is_multiple_of(u64::from(leb_bytes)) {
@@ -423,7 +435,7 @@ impl Image {
     /// As [`volume`](Self::volume).
     pub fn other_volumes(&self, selection: &Selection) -> Result<Vec<String>, ImageError> {
         let found = self.choose(selection)?;
-        if let Content::Ubifs { .. } = found.content {
+        if let Content::Ubifs { .. } | Content::Jffs2(_) = found.content {
             return Ok(Vec::new());
         }
         let mut ubi = self.attach_remains(&found)?;

@@ -32,7 +32,7 @@ pub struct RawVolume {
 pub fn read_raw(image: &Image, selection: &Selection, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
     let found = image.choose(selection)?;
     let notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
-    if let Content::Ubifs { .. } = found.content {
+    if let Content::Ubifs { .. } | Content::Jffs2(_) = found.content {
         let bytes = copy(image.store()?, found.offset, found.len, out)?;
         return Ok(RawVolume { bytes, notes, ..RawVolume::default() });
     }

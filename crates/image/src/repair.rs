@@ -227,6 +227,7 @@ fn mend(
         }
         _ => {}
     }
+    found.require_lebs("repairing")?;
     let known = saved.losses.len();
     rebuild(image, found, output, saved)?;
     if image.found.len() > 1 {

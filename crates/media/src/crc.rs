@@ -1,4 +1,4 @@
-//! Checksums: CRC-16 of ONFI and JEDEC parameter pages, CRC-16 of LPT nodes, CRC-32 of UBI and UBIFS.
+//! Checksums: CRC-16 of ONFI and JEDEC parameter pages, CRC-16 of LPT nodes, CRC-32 of UBI, UBIFS and JFFS2.
 
 /// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, bytes 254-255).
 const POLYNOMIAL: u16 = 0x8005;
@@ -102,6 +102,16 @@ const LPT_TABLE: [u16; 256] = {
 #[must_use]
 pub fn ubi(bytes: &[u8]) -> u32 {
     !crc32fast::hash(bytes)
+}
+
+/// CRC-32 of `bytes` as JFFS2 stores it: the IEEE polynomial from a register of zeros, not inverted at the end.
+///
+/// ```
+/// assert_eq!(floatgate_media::crc::jffs2(&[0; 8]), 0);
+/// ```
+#[must_use]
+pub fn jffs2(bytes: &[u8]) -> u32 {
+    ubi_update(0, bytes)
 }
 
 /// Continues a CRC-32 of [`ubi`] over further bytes.

@@ -1,4 +1,4 @@
-//! What stands on flash, as bytes and as types: what a chip says of itself, UBI and UBIFS.
+//! What stands on flash, as bytes and as types: what a chip says of itself, UBI, UBIFS and JFFS2.
 //!
 //! Every module turns one on-media format into a plain struct and back:
 //!
@@ -12,6 +12,7 @@
 //! | [`ubi`] | UBI headers, volume table, fastmap | `docs/spec/ubi.md` |
 //! | [`file`](mod@file) | types, times, device numbers, flags of files | POSIX, Linux |
 //! | [`ubifs`] | UBIFS nodes, keys, LEB properties tree | `docs/spec/ubifs.md` |
+//! | [`jffs2`] | JFFS2 nodes, eraseblock summaries | `docs/spec/jffs2.md` |
 //!
 //! No parser panics, allocates or does I/O; what is wrong comes back as a
 //! [`MediaError`] naming the byte. Struct fields hold the codes stored on the
@@ -38,6 +39,7 @@ pub mod error;
 pub mod file;
 mod flags;
 pub mod jedec;
+pub mod jffs2;
 mod list;
 pub mod nand_id;
 pub mod onfi;

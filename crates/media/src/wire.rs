@@ -119,7 +119,8 @@ array_of!(BigWire);
 /// Offsets rise, fields do not overlap and the last ends inside the size: all
 /// three are checked when the crate is compiled. Bytes that no field covers
 /// are reserved; they are ignored when read and zero when written. Integers
-/// are little-endian, or big-endian in a `big_endian struct`.
+/// are little-endian, big-endian in a `big_endian struct`, or both in an
+/// `either_endian struct`: the caller says which.
 macro_rules! layout {
     (
         @$order:ident
@@ -170,6 +171,31 @@ macro_rules! layout {
             /// Every byte zero.
             fn default() -> Self {
                 <Self as $crate::wire::$order>::take(&[], 0)
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis either_endian struct $name:ident[$size:literal] {
+            $( $(#[$field_meta:meta])* $offset:literal => $field:ident: $ty:ty, )*
+        }
+    ) => {
+        $crate::wire::layout! {
+            @Wire $(#[$meta])*
+            $vis struct $name[$size] {
+                $( $(#[$field_meta])* $offset => $field: $ty, )*
+            }
+        }
+
+        impl $crate::wire::BigWire for $name {
+            const WIDTH: usize = $size;
+
+            fn take(bytes: &[u8], at: usize) -> Self {
+                Self { $( $field: $crate::wire::BigWire::take(bytes, at + $offset), )* }
+            }
+
+            fn put(&self, bytes: &mut [u8], at: usize) {
+                $( $crate::wire::BigWire::put(&self.$field, bytes, at + $offset); )*
             }
         }
     };

@@ -4,6 +4,7 @@
 //!
 //! - [`fs`]: what all filesystems offer: the [`FileSystem`](fs::FileSystem) trait and its types.
 //! - [`ubifs`]: a filesystem over any [`Volume`].
+//! - [`jffs2`]: a filesystem over any Mtd, without UBI; for reading.
 //! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
 //!   UBI: in memory, and the bytes of a bare UBIFS image.
 //! - [`store`]: the file or memory behind an image; [`store_flash`]: flash whose contents are in one.
@@ -69,6 +70,7 @@ macro_rules! forward_to_dyn {
 }
 
 pub mod fs;
+pub mod jffs2;
 pub mod store;
 pub mod store_flash;
 pub mod ubi;

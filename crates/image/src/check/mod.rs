@@ -13,6 +13,7 @@ use floatgate_stack::{StoreMode, Volume};
 
 use super::content::HEAD_BYTES;
 use super::detect::{Content, Found};
+use super::format::jffs2;
 use super::format::mapped::MappedVolume;
 use super::format::ubi::Device;
 use super::format::ubifs::check as files;
@@ -55,6 +56,10 @@ pub(super) fn check_found(
                 report
                     .images
                     .push(ImageCheck { offset: origin.file_byte(0), ..ImageCheck::bare(&found, checked) });
+            }
+            Content::Jffs2(shape) => {
+                let checked = jffs2::check::check(image, &found, shape, &origin, &mut report)?;
+                report.images.push(checked);
             }
             _ => check_ubi(image, &found, selection, &origin, &mut report)?,
         }
@@ -122,6 +127,7 @@ pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Device>, Origin);
 /// There is none, or there are several.
 pub(super) fn open_volume(image: &Image, selection: &Selection) -> Result<Opened, ImageError> {
     let found = image.choose(selection)?;
+    found.require_lebs("what was asked for")?;
     let origin = Origin::new(&found, image.corrected.as_ref());
     let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
     if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {

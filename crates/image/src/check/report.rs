@@ -33,6 +33,8 @@ pub enum Layer {
     Ubi,
     /// The filesystem.
     Ubifs,
+    /// The filesystem, where it is a JFFS2.
+    Jffs2,
     /// Data of files.
     Data,
 }
@@ -170,6 +172,11 @@ pub struct VolumeCheck {
 }
 
 impl VolumeCheck {
+    /// A JFFS2 of which nothing is known yet.
+    pub(crate) fn bare_jffs2() -> Self {
+        Self { id: None, name: None, ..Self::other(0, String::new()) }
+    }
+
     /// A volume without a filesystem.
     pub(crate) const fn other(id: u32, name: String) -> Self {
         Self {
@@ -192,6 +199,8 @@ pub struct ImageCheck {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
+    /// It is a JFFS2.
+    pub jffs2: bool,
     /// Of a UBI device.
     pub pebs: Option<PebCounts>,
     /// Volumes; one without a name if there is no UBI.
@@ -200,11 +209,11 @@ pub struct ImageCheck {
 
 impl ImageCheck {
     pub(crate) fn bare(found: &Found, volume: VolumeCheck) -> Self {
-        Self { offset: found.offset, len: found.len, pebs: None, volumes: vec![volume] }
+        Self { offset: found.offset, len: found.len, jffs2: false, pebs: None, volumes: vec![volume] }
     }
 
     pub(crate) const fn ubi(found: &Found, pebs: PebCounts) -> Self {
-        Self { offset: found.offset, len: found.len, pebs: Some(pebs), volumes: Vec::new() }
+        Self { offset: found.offset, len: found.len, jffs2: false, pebs: Some(pebs), volumes: Vec::new() }
     }
 }
 
@@ -296,7 +305,11 @@ impl fmt::Display for VolumeCheck {
 
 impl fmt::Display for ImageCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.pebs.is_some() { "UBI" } else { "UBIFS without UBI" };
+        let kind = match self.pebs {
+            _ if self.jffs2 => "JFFS2",
+            Some(_) => "UBI",
+            None => "UBIFS without UBI",
+        };
         writeln!(f, "{kind} at byte {} ({:#x}), {} bytes", self.offset, self.offset, self.len)?;
         if let Some(pebs) = &self.pebs {
             let PebCounts { total, free, erased, mapped, outdated, damaged, bad } = pebs;
@@ -309,6 +322,11 @@ impl fmt::Display for ImageCheck {
                 write!(f, ", {bad} bad")?;
             }
             writeln!(f)?;
+        }
+        if let (true, [VolumeCheck { directories, files, bytes, .. }]) = (self.jffs2, self.volumes.as_slice())
+        {
+            let directories = count(*directories, "directory");
+            return writeln!(f, "  {directories} and {} of {bytes} bytes", count(*files, "file"));
         }
         self.volumes.iter().try_for_each(|volume| volume.fmt(f))
     }

@@ -5,17 +5,19 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use floatgate_stack::fs::FileType;
+use floatgate_stack::ubifs::Behaviour;
 
-use super::source::without_inode;
+use super::source::{FileSystemSource, without_inode};
 use super::{
-    Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, show_name, show_path,
+    Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, extract, show_name,
+    show_path,
 };
 use crate::check::open_volume;
 use crate::detect::Content;
 use crate::format::ubifs::check::has_filesystem;
 use crate::open::choose_volume;
 use crate::raw::{RawVolume, read_raw};
-use crate::{Image, ImageError, Selection};
+use crate::{Image, ImageError, ImageFs, Selection};
 
 /// Bytes of a volume that are handed over at a time.
 const CHUNK: usize = 1 << 20;
@@ -25,6 +27,7 @@ pub struct Extractions(Parts);
 
 enum Parts {
     One(Box<Extraction>),
+    Jffs2(ImageFs),
     Volumes(Vec<Part>),
 }
 
@@ -46,6 +49,9 @@ impl Extractions {
     /// # Errors
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
+        if let Content::Jffs2(_) = image.choose(selection)?.content {
+            return Ok(Self(Parts::Jffs2(image.mount(selection, false, Behaviour::default())?)));
+        }
         let volumes = volumes(image, selection)?;
         let is_raw =
             |id: u32| is_raw(image, &Selection { volume: Some(id.to_string()), ..selection.clone() });
@@ -90,6 +96,7 @@ impl Extractions {
     ) -> Result<Extracted, ExtractError> {
         let parts = match self.0 {
             Parts::One(extraction) => return extraction.run(target, limits, progress),
+            Parts::Jffs2(fs) => return extract_mounted(fs, target, limits, progress),
             Parts::Volumes(parts) => parts,
         };
         let attributes = without_inode(0, FileType::Directory, 0);
@@ -109,6 +116,22 @@ impl Extractions {
         }
         Ok(all)
     }
+}
+
+/// Extracts a mounted filesystem, with what it found damaged on the way.
+fn extract_mounted(
+    mut fs: ImageFs,
+    target: &mut dyn Target,
+    limits: &ExtractLimits,
+    progress: &dyn Fn(u64),
+) -> Result<Extracted, ExtractError> {
+    let mut extracted = extract(&mut FileSystemSource(&mut *fs), target, limits, progress)?;
+    let lost = fs
+        .damage()
+        .into_iter()
+        .map(|error| Loss::new(&[], format!("{error}: what it held is missing, or older")));
+    extracted.losses.extend(lost);
+    Ok(extracted)
 }
 
 impl Extracted {

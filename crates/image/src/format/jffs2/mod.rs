@@ -1,0 +1,69 @@
+//! JFFS2 in an image: detected, described, mounted for reading, checked.
+
+pub(crate) mod check;
+pub(crate) mod detect;
+pub(crate) mod info;
+
+use floatgate_media::jffs2::Endian;
+use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
+use floatgate_stack::store::Window;
+use floatgate_stack::{Store, StoreFlash, StoreMode};
+use serde::Serialize;
+
+use crate::ImageError;
+use crate::detect::Found;
+
+/// A JFFS2 mounted from a file.
+pub(crate) type FileJffs2 = Jffs2<StoreFlash<Window<Box<dyn Store>>>>;
+
+/// Sizes and byte order of a JFFS2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Jffs2Shape {
+    /// Byte order of its numbers: the most significant byte first.
+    pub big_endian: bool,
+    /// Bytes of an eraseblock, as far as nodes tell.
+    pub erase_bytes: u32,
+}
+
+impl Jffs2Shape {
+    pub(crate) const fn endian(&self) -> Endian {
+        if self.big_endian { Endian::Big } else { Endian::Little }
+    }
+}
+
+/// Mounts what was found, for reading.
+///
+/// # Errors
+/// Nothing of it can be mounted; the host's.
+pub(crate) fn mount(
+    store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+) -> Result<FileJffs2, ImageError> {
+    let window = Window::new(store, found.offset, found.len);
+    let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
+    let options = MountOptions { endian: Some(shape.endian()) };
+    Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, flash)| match flash.host_error() {
+        Some(host) => ImageError::Store(host.clone()),
+        None => ImageError::Jffs2(error),
+    })
+}
+
+/// The flash that a JFFS2 was made for, as far as it is known: pages do not matter for reading.
+fn geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
+    Geometry {
+        kind: FlashKind::Nor,
+        size_bytes: len.next_multiple_of(u64::from(shape.erase_bytes)),
+        erase_bytes: shape.erase_bytes,
+        write_bytes: 1,
+        buffer_bytes: 1,
+        sub_page_bytes: 1,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+        pairing: Pairing::NONE,
+    }
+}

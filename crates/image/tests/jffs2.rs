@@ -1,0 +1,199 @@
+//! JFFS2 images of mtd-utils: found, read, checked, extracted, whole and damaged.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
+
+use std::fs::File;
+use std::io::Write;
+
+use floatgate_image::check::{Outcome, check};
+use floatgate_image::detect::Content;
+use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
+use floatgate_image::info::info;
+use floatgate_image::{Access, Image, ImageError, Selection};
+use floatgate_stack::fs::{DeviceNumber, FileSystem, FileType};
+use floatgate_stack::ubifs::Behaviour;
+
+const IMAGES: [(&str, &[u8]); 6] = [
+    ("little", include_bytes!("golden/jffs2/little.jffs2")),
+    ("big", include_bytes!("golden/jffs2/big.jffs2")),
+    ("little-summary", include_bytes!("golden/jffs2/little-summary.jffs2")),
+    ("big-summary", include_bytes!("golden/jffs2/big-summary.jffs2")),
+    ("lzo", include_bytes!("golden/jffs2/lzo.jffs2")),
+    ("rtime", include_bytes!("golden/jffs2/rtime.jffs2")),
+];
+
+fn open(bytes: &[u8]) -> Result<Image, ImageError> {
+    let mut file: File = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    Image::over(file, Access::Read)
+}
+
+fn mounted(bytes: &[u8]) -> Box<dyn FileSystem> {
+    open(bytes).unwrap().mount(&Selection::default(), false, Behaviour::default()).unwrap()
+}
+
+fn contents(fs: &mut dyn FileSystem, path: &str) -> Vec<u8> {
+    let inode = fs.resolve(path.as_bytes()).unwrap();
+    let size = fs.attributes(inode).unwrap().size;
+    let mut data = vec![0xEE; usize::try_from(size).unwrap() + 10];
+    let len = fs.read(inode, 0, &mut data).unwrap();
+    data.truncate(len);
+    data
+}
+
+fn text() -> Vec<u8> {
+    (0..220).flat_map(|n| format!("line {n} of a file that can be compressed\n").into_bytes()).collect()
+}
+
+#[test]
+fn images_of_mtd_utils_are_read() {
+    for (name, bytes) in IMAGES {
+        let mut fs = mounted(bytes);
+        let fs = &mut *fs;
+        assert_eq!(fs.damage(), [], "{name}");
+        assert!(contents(fs, "/dir/text") == text(), "{name}");
+        assert!(contents(fs, "/dir/deeper/again") == text(), "{name}");
+        assert_eq!(contents(fs, "/dir/random").len(), 5000, "{name}");
+        assert_eq!(contents(fs, "/empty"), b"", "{name}");
+        let mut holes = vec![0; 20_003];
+        holes[..5].copy_from_slice(b"begin");
+        holes[20_000..].copy_from_slice(b"end");
+        assert!(contents(fs, "/holes") == holes, "{name}");
+        let at = |fs: &mut dyn FileSystem, path: &str| {
+            let inode = fs.resolve(path.as_bytes()).unwrap();
+            fs.attributes(inode).unwrap()
+        };
+        let link = at(fs, "/link").inode;
+        assert_eq!(fs.read_link(link).unwrap(), b"dir/text");
+        let random = at(fs, "/dir/random");
+        assert_eq!((random.mode, random.uid, random.gid, random.links), (0o100_755, 1000, 33, 1), "{name}");
+        assert_eq!((random.mtime.seconds, at(fs, "/dir/text").links), (1_700_000_000, 2), "{name}");
+        let dir = at(fs, "/dir");
+        assert_eq!((dir.mode, dir.links, dir.mtime.seconds), (0o040_700, 3, 1_700_000_000), "{name}");
+        assert_eq!(at(fs, "/null").device, Some(DeviceNumber { major: 1, minor: 3 }), "{name}");
+        assert_eq!(at(fs, "/pipe").file_type, FileType::Fifo, "{name}");
+        let with_note = at(fs, "/dir/text").inode;
+        let note = fs.get_xattr(with_note, b"user.note").ok();
+        let expected = (!matches!(name, "lzo" | "rtime")).then(|| b"the value".to_vec());
+        assert_eq!(note, expected, "{name}");
+        assert!(
+            fs.create(
+                1,
+                b"new",
+                &floatgate_stack::fs::NewFile {
+                    kind: floatgate_stack::fs::NewKind::Fifo,
+                    permissions: 0,
+                    uid: 0,
+                    gid: 0,
+                }
+            )
+            .is_err()
+        );
+    }
+}
+
+#[test]
+fn images_of_mtd_utils_are_clean_and_described() {
+    for (name, bytes) in IMAGES {
+        let image = open(bytes).unwrap();
+        let report = check(&image, &Selection::default()).unwrap();
+        assert_eq!(report.outcome, Outcome::Clean, "{name}: {:?}", report.findings);
+        let volume = &report.images[0].volumes[0];
+        assert_eq!((volume.directories, volume.files), (3, 8 - 1), "{name}");
+        let described = info(&image).unwrap();
+        let jffs2 = described.images[0].jffs2.as_ref().unwrap();
+        assert_eq!(jffs2.shape.big_endian, name.starts_with("big"), "{name}");
+        assert_eq!(jffs2.summaries > 0, name.ends_with("summary"), "{name}");
+    }
+}
+
+/// In front of it and behind it there is something else.
+#[test]
+fn an_image_inside_a_file_is_found() {
+    for (name, bytes) in IMAGES {
+        let mut file = vec![0x5A; 70_001];
+        file.extend(bytes);
+        file.extend([0x5A; 3000]);
+        let image = open(&file).unwrap();
+        assert_eq!(image.found.len(), 1, "{name}: {:?}", image.found);
+        assert_eq!(image.found[0].offset, 70_001, "{name}");
+        assert!(matches!(image.found[0].content, Content::Jffs2(_)), "{name}");
+        assert!(contents(&mut *mounted(&file), "/dir/text") == text(), "{name}");
+    }
+}
+
+#[test]
+fn what_needs_lebs_is_refused() {
+    let image = open(IMAGES[0].1).unwrap();
+    assert!(matches!(image.volume(&Selection::default()), Err(ImageError::NotForJffs2(_))));
+    assert!(matches!(image.growth(&Selection::default()), Err(ImageError::NotForJffs2(_))));
+}
+
+/// A generator of numbers for damage (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % end as u64).unwrap()
+    }
+}
+
+/// Whatever is damaged: nothing panics, and what differs from the whole image is told.
+#[test]
+fn damage_is_told() {
+    let mut random = Random(0x1985_1985);
+    for (name, whole) in IMAGES {
+        let before = listing(&mut *mounted(whole));
+        for round in 0..60 {
+            let mut bytes = whole.to_vec();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] ^= 1 << random.below(8),
+                    1 => bytes[at..].iter_mut().take(100).for_each(|byte| *byte = 0xFF),
+                    _ => bytes.truncate(at.max(100)),
+                }
+            }
+            let Ok(image) = open(&bytes) else { continue };
+            let selection = Selection { offset: Some(image.found[0].offset), ..Selection::default() };
+            let report = check(&image, &selection).unwrap();
+            let mut tar = Vec::new();
+            let Ok(extractions) = Extractions::open(&image, &selection) else { continue };
+            let extracted =
+                extractions.run(&mut TarTarget::new(&mut tar), &ExtractLimits::default(), &|_| {}).unwrap();
+            let Ok(mut fs) = image.mount(&selection, false, Behaviour::default()) else { continue };
+            let after = listing(&mut *fs);
+            // A dirent or inode that is erased leaves no trace; a node that differs does.
+            let changed = after.iter().any(|(path, data)| {
+                before.iter().any(|(old, was)| old == path && was.len() == data.len() && was != data)
+            });
+            if changed && report.outcome == Outcome::Clean {
+                let is_erased = bytes.windows(100).any(|window| window.iter().all(|&byte| byte == 0xFF));
+                assert!(is_erased || bytes.len() < whole.len(), "{name} {round}: {:?}", extracted.losses);
+            }
+            assert_eq!(report.outcome == Outcome::Clean, extracted.losses.is_empty(), "{name} {round}");
+        }
+    }
+}
+
+/// All files by path.
+fn listing(fs: &mut dyn FileSystem) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut folders = vec![(String::new(), fs.root())];
+    while let Some((path, inode)) = folders.pop() {
+        for entry in fs.read_dir(inode, None, usize::MAX).unwrap_or_default() {
+            let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
+            if entry.file_type == FileType::Directory && all.len() < 100 {
+                folders.push((path.clone(), entry.inode));
+            }
+            let size = fs.attributes(entry.inode).map_or(0, |attributes| attributes.size.min(1 << 20));
+            let mut data = vec![0; usize::try_from(size).unwrap()];
+            let _ = fs.read(entry.inode, 0, &mut data);
+            all.push((path, data));
+        }
+    }
+    all
+}

@@ -1,0 +1,114 @@
+//! What every node begins with: `docs/spec/jffs2.md#header`.
+
+use super::{Endian, MAGIC, NODE_ALIGN};
+use crate::crc;
+use crate::error::{MediaError, Reason, require};
+use crate::wire::{codes, layout, span};
+
+/// Bit of the type that is cleared on NOR when a node has become obsolete; the CRC counts it as set.
+const ACCURATE: u16 = 0x2000;
+
+/// Upper bits of the type: what to do with a node of a kind that is not known.
+const COMPATIBILITY: u16 = 0xC000;
+
+/// A filesystem with such a node must not be mounted by who does not know it.
+const INCOMPATIBLE: u16 = 0xC000;
+
+codes! {
+    /// Type of a node.
+    pub enum NodeType(u16) {
+        /// Name of an inode in a directory.
+        Dirent = 0xE001,
+        /// Attributes of an inode, with a piece of its data.
+        Inode = 0xE002,
+        /// Said of an eraseblock that it was erased completely; on NAND it is in the OOB.
+        CleanMarker = 0x2003,
+        /// Nothing, up to the end of a page.
+        Padding = 0x2004,
+        /// List of the nodes of an eraseblock, at its end.
+        Summary = 0x2006,
+        /// Name and value of an extended attribute.
+        Xattr = 0xE008,
+        /// Inode that has an extended attribute.
+        Xref = 0xE009,
+    }
+}
+
+impl NodeType {
+    /// True for a type that is not known and must be.
+    #[must_use]
+    pub const fn is_incompatible(self) -> bool {
+        matches!(self, Self::Other(code) if code & COMPATIBILITY == INCOMPATIBLE)
+    }
+}
+
+layout! {
+    /// First bytes of a node, as they stand on flash.
+    pub(super) either_endian struct RawHeader[12] {
+        0 => magic: u16,
+        2 => node_type: u16,
+        4 => len: u32,
+        8 => crc: u32,
+    }
+}
+
+/// First bytes of a node: its type and its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Type of the node.
+    pub node_type: NodeType,
+    /// Bytes of the node, without those up to the next one.
+    pub len: u32,
+    /// A newer node has taken its place.
+    pub obsolete: bool,
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const SIZE: usize = RawHeader::SIZE;
+
+    /// Reads a header and checks its CRC.
+    ///
+    /// # Errors
+    ///
+    /// Too few bytes, another magic number, a wrong CRC, a length shorter than a header.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
+        let bytes = span(bytes, 0, Self::SIZE)?;
+        let raw: RawHeader = endian.take(bytes, 0);
+        if raw.magic != MAGIC {
+            let (expected, found) = (u32::from(MAGIC), u32::from(raw.magic));
+            return Err(Reason::BadMagic { what: "node", expected, found }.at(0));
+        }
+        let computed = Self::crc(bytes, endian);
+        if computed != raw.crc {
+            return Err(Reason::BadCrc32 { what: "header", stored: raw.crc, computed }.at(8));
+        }
+        require(raw.len as usize >= Self::SIZE, 4, "length of a node", raw.len)?;
+        let node_type = NodeType::from_code(raw.node_type | ACCURATE);
+        Ok(Self { node_type, len: raw.len, obsolete: raw.node_type & ACCURATE == 0 })
+    }
+
+    /// Bytes up to where the next node may begin.
+    #[must_use]
+    pub fn padded_len(&self) -> u64 {
+        u64::from(self.len).next_multiple_of(u64::from(NODE_ALIGN))
+    }
+
+    /// CRC of a header with the bit set that becoming obsolete clears.
+    fn crc(bytes: &[u8], endian: Endian) -> u32 {
+        let mut head = [0; 8];
+        head.copy_from_slice(&bytes[..8]);
+        let high = match endian {
+            Endian::Little => 3,
+            Endian::Big => 2,
+        };
+        head[high] |= (ACCURATE >> 8) as u8;
+        crc::jffs2(&head)
+    }
+}
+
+/// Checks a CRC that stands at byte `at` of a node against one of its bytes.
+pub(super) fn check_crc(what: &'static str, at: usize, stored: u32, bytes: &[u8]) -> Result<(), MediaError> {
+    let computed = crc::jffs2(bytes);
+    if computed == stored { Ok(()) } else { Err(Reason::BadCrc32 { what, stored, computed }.at(at)) }
+}

@@ -1,0 +1,122 @@
+//! Inode nodes: attributes of a file, and a piece of its data: `docs/spec/jffs2.md#inode`.
+
+use super::Endian;
+use super::header::check_crc;
+use crate::error::MediaError;
+use crate::file::{DeviceNumber, FileType};
+use crate::wire::{codes, layout, span};
+
+const DATA_CRC_AT: usize = 60;
+const NODE_CRC_AT: usize = 64;
+
+codes! {
+    /// Compression of the data of a node: `docs/spec/jffs2.md#compressors`.
+    pub enum Compressor(u8) {
+        /// Not at all.
+        None = 0,
+        /// All bytes are zero, and none is stored: a hole.
+        Zero = 1,
+        /// Runs that followed the same byte before.
+        Rtime = 2,
+        /// Arithmetic coding with fixed probabilities.
+        RubinMips = 3,
+        /// Not at all.
+        Copy = 4,
+        /// Arithmetic coding with probabilities in front of the data.
+        DynRubin = 5,
+        /// Deflate, with zlib's header.
+        Zlib = 6,
+        /// LZO1X.
+        Lzo = 7,
+        /// LZMA without a header, as OpenWrt has it.
+        Lzma = 8,
+    }
+}
+
+layout! {
+    /// An inode node without its header and its data.
+    pub either_endian struct Inode[68] {
+        /// Inode number.
+        12 => inode: u32,
+        /// Version: of two nodes of an inode the higher one counts.
+        16 => version: u32,
+        /// Type and permissions, as in POSIX.
+        20 => mode: u32,
+        /// Owner: user id.
+        24 => uid: u16,
+        /// Owner: group id.
+        26 => gid: u16,
+        /// Bytes of the file.
+        28 => file_bytes: u32,
+        /// Last read, seconds since 1970.
+        32 => atime_s: u32,
+        /// Last change of the data, seconds since 1970.
+        36 => mtime_s: u32,
+        /// Last change of the inode, seconds since 1970.
+        40 => ctime_s: u32,
+        /// Byte of the file where the data begin.
+        44 => offset: u32,
+        /// Bytes of the data in the node.
+        48 => data_len: u32,
+        /// Bytes of the data after decompression.
+        52 => file_len: u32,
+        /// Compression of the data.
+        56 => compressor: Compressor,
+        /// Compression that the user asked for.
+        57 => wanted_compressor: u8,
+        /// Flags.
+        58 => flags: u16,
+        /// CRC of the data.
+        60 => data_crc: u32,
+        /// CRC of all before the CRCs.
+        64 => node_crc: u32,
+    }
+}
+
+impl Inode {
+    /// Reads the fields, without the data behind them, and checks their CRC.
+    ///
+    /// # Errors
+    ///
+    /// Too few bytes, a wrong CRC.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
+        let bytes = span(bytes, 0, Self::SIZE)?;
+        let inode: Self = endian.take(bytes, 0);
+        check_crc("inode", NODE_CRC_AT, inode.node_crc, &bytes[..DATA_CRC_AT])?;
+        Ok(inode)
+    }
+
+    /// Checks the CRC of the data.
+    ///
+    /// # Errors
+    ///
+    /// It is wrong.
+    pub fn check_data(&self, data: &[u8]) -> Result<(), MediaError> {
+        check_crc("data", DATA_CRC_AT, self.data_crc, data)
+    }
+
+    /// Type of the file; `None` when the mode names no known type.
+    #[must_use]
+    pub const fn file_type(&self) -> Option<FileType> {
+        FileType::from_mode(self.mode)
+    }
+
+    /// Byte of the file behind the data.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset as u64 + self.file_len as u64
+    }
+}
+
+/// The device number in the data of a device's inode: of 2 bytes before Linux 2.6.20, of 4 since.
+#[must_use]
+pub fn device_number(data: &[u8], endian: Endian) -> Option<DeviceNumber> {
+    match data.len() {
+        2 => {
+            let number: u16 = endian.take(data, 0);
+            Some(DeviceNumber { major: u32::from(number >> 8), minor: u32::from(number & 0xFF) })
+        }
+        4 => DeviceNumber::parse(&endian.take::<u32>(data, 0).to_le_bytes()),
+        _ => None,
+    }
+}

@@ -1,0 +1,195 @@
+//! Summaries: the list of an eraseblock's nodes at its end, so that a mount need not read the eraseblock:
+//! `docs/spec/jffs2.md#summary`.
+
+use super::header::{NodeType, check_crc};
+use super::{Endian, Header};
+use crate::error::{MediaError, Reason};
+use crate::wire::{layout, span};
+
+const SUM_CRC_AT: usize = 24;
+const NODE_CRC_AT: usize = 28;
+
+layout! {
+    /// Last bytes of an eraseblock with a summary.
+    pub either_endian struct SummaryMarker[8] {
+        /// Byte of the eraseblock where the summary node begins.
+        0 => offset: u32,
+        /// [`MAGIC`](Self::MAGIC).
+        4 => magic: u32,
+    }
+}
+
+impl SummaryMarker {
+    /// The number at the end of an eraseblock that has a summary.
+    pub const MAGIC: u32 = 0x0285_1885;
+
+    /// The marker in the last bytes of an eraseblock, if there is one.
+    #[must_use]
+    pub fn parse(bytes: &[u8; Self::SIZE], endian: Endian) -> Option<Self> {
+        let marker: Self = endian.take(bytes, 0);
+        (marker.magic == Self::MAGIC).then_some(marker)
+    }
+}
+
+layout! {
+    /// A summary node without its header and its list.
+    either_endian struct RawSummary[32] {
+        12 => entries: u32,
+        16 => clean_marker: u32,
+        20 => padded: u32,
+        24 => sum_crc: u32,
+        28 => node_crc: u32,
+    }
+}
+
+layout! {
+    either_endian struct RawInode[18] {
+        0 => node_type: u16,
+        2 => inode: u32,
+        6 => version: u32,
+        10 => offset: u32,
+        14 => len: u32,
+    }
+}
+
+layout! {
+    either_endian struct RawDirent[24] {
+        0 => node_type: u16,
+        2 => len: u32,
+        6 => offset: u32,
+        10 => parent: u32,
+        14 => version: u32,
+        18 => inode: u32,
+        22 => name_len: u8,
+        23 => dirent_type: u8,
+    }
+}
+
+layout! {
+    either_endian struct RawXattr[18] {
+        0 => node_type: u16,
+        2 => xid: u32,
+        6 => version: u32,
+        10 => offset: u32,
+        14 => len: u32,
+    }
+}
+
+layout! {
+    either_endian struct RawXref[6] {
+        0 => node_type: u16,
+        2 => offset: u32,
+    }
+}
+
+/// A node, as a summary lists it. Offsets count from the beginning of the eraseblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// An inode node.
+    Inode {
+        /// Inode number.
+        inode: u32,
+        /// Version of the node.
+        version: u32,
+        /// First byte of the node.
+        offset: u32,
+    },
+    /// A dirent node.
+    Dirent {
+        /// Inode of the directory.
+        parent: u32,
+        /// Version of the node.
+        version: u32,
+        /// Inode that has the name; 0 when the name was removed.
+        inode: u32,
+        /// Type of the file, as `readdir` has it.
+        dirent_type: u8,
+        /// First byte of the node.
+        offset: u32,
+        /// The name.
+        name: &'a [u8],
+    },
+    /// An xattr node.
+    Xattr {
+        /// First byte of the node.
+        offset: u32,
+    },
+    /// An xref node.
+    Xref {
+        /// First byte of the node.
+        offset: u32,
+    },
+}
+
+/// A summary node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary<'a> {
+    endian: Endian,
+    entries: u32,
+    list: &'a [u8],
+}
+
+impl<'a> Summary<'a> {
+    /// Reads a summary from the bytes between its beginning and the end of the eraseblock, and checks its CRCs.
+    ///
+    /// # Errors
+    ///
+    /// Too few bytes, a wrong CRC, a node of another type or length.
+    pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
+        let header = Header::parse(bytes, endian)?;
+        if header.node_type != NodeType::Summary || header.len as usize != bytes.len() {
+            return Err(Reason::Inconsistent { what: "no summary that ends with the eraseblock" }.at(0));
+        }
+        let fields = span(bytes, 0, RawSummary::SIZE)?;
+        let raw: RawSummary = endian.take(fields, 0);
+        check_crc("summary", NODE_CRC_AT, raw.node_crc, &fields[..SUM_CRC_AT])?;
+        let list = &bytes[RawSummary::SIZE..];
+        check_crc("list of the summary", SUM_CRC_AT, raw.sum_crc, list)?;
+        Ok(Self { endian, entries: raw.entries, list })
+    }
+
+    /// The nodes of the eraseblock, in order; an error ends them.
+    pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, MediaError>> {
+        let (endian, list) = (self.endian, self.list);
+        let (mut at, mut left) = (0, self.entries);
+        core::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let entry = entry(endian, list, at);
+            match entry {
+                Ok((_, next)) => at = next,
+                Err(_) => left = 0,
+            }
+            Some(entry.map(|(entry, _)| entry))
+        })
+    }
+}
+
+/// The entry at a byte of the list, and where the next one begins.
+fn entry(endian: Endian, list: &[u8], at: usize) -> Result<(Entry<'_>, usize), MediaError> {
+    let node_type = NodeType::from_code(endian.take(span(list, at, 2)?, 0));
+    Ok(match node_type {
+        NodeType::Inode => {
+            let raw: RawInode = endian.take(span(list, at, RawInode::SIZE)?, 0);
+            let entry = Entry::Inode { inode: raw.inode, version: raw.version, offset: raw.offset };
+            (entry, at + RawInode::SIZE)
+        }
+        NodeType::Dirent => {
+            let raw: RawDirent = endian.take(span(list, at, RawDirent::SIZE)?, 0);
+            let name = span(list, at + RawDirent::SIZE, usize::from(raw.name_len))?;
+            let RawDirent { parent, version, inode, dirent_type, offset, .. } = raw;
+            let entry = Entry::Dirent { parent, version, inode, dirent_type, offset, name };
+            (entry, at + RawDirent::SIZE + name.len())
+        }
+        NodeType::Xattr => {
+            let raw: RawXattr = endian.take(span(list, at, RawXattr::SIZE)?, 0);
+            (Entry::Xattr { offset: raw.offset }, at + RawXattr::SIZE)
+        }
+        NodeType::Xref => {
+            let raw: RawXref = endian.take(span(list, at, RawXref::SIZE)?, 0);
+            (Entry::Xref { offset: raw.offset }, at + RawXref::SIZE)
+        }
+        other => {
+            return Err(Reason::UnknownCode { what: "node in a summary", code: other.code().into() }.at(at));
+        }
+    })
+}

@@ -1,0 +1,127 @@
+//! Extended attributes: nodes with name and value (`docs/spec/jffs2.md#xattr`), and nodes that give them to inodes
+//! (`docs/spec/jffs2.md#xref`).
+
+use super::Endian;
+use super::header::check_crc;
+use crate::error::MediaError;
+use crate::wire::{codes, layout, span};
+
+const XATTR_DATA_CRC_AT: usize = 24;
+const XATTR_NODE_CRC_AT: usize = 28;
+const XREF_NODE_CRC_AT: usize = 24;
+
+codes! {
+    /// Namespace of an extended attribute's name.
+    pub enum XattrPrefix(u8) {
+        /// `user.`
+        User = 1,
+        /// `security.`
+        Security = 2,
+        /// `system.posix_acl_access`, without a name of its own.
+        AclAccess = 3,
+        /// `system.posix_acl_default`, without a name of its own.
+        AclDefault = 4,
+        /// `trusted.`
+        Trusted = 5,
+    }
+}
+
+impl XattrPrefix {
+    /// The prefix in front of the stored name; nothing for a namespace that is not known.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::User => "user.",
+            Self::Security => "security.",
+            Self::AclAccess => "system.posix_acl_access",
+            Self::AclDefault => "system.posix_acl_default",
+            Self::Trusted => "trusted.",
+            Self::Other(_) => "",
+        }
+    }
+}
+
+layout! {
+    /// An xattr node without its header, name and value.
+    pub either_endian struct Xattr[32] {
+        /// Number of the attribute, which [`Xref`] names.
+        12 => xid: u32,
+        /// Version: of two nodes of an attribute the higher one counts.
+        16 => version: u32,
+        /// Namespace of the name.
+        20 => prefix: XattrPrefix,
+        /// Bytes of the name.
+        21 => name_len: u8,
+        /// Bytes of the value.
+        22 => value_len: u16,
+        /// CRC of name, zero and value.
+        24 => data_crc: u32,
+        /// CRC of all before it.
+        28 => node_crc: u32,
+    }
+}
+
+/// An xattr node with name and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XattrNode<'a> {
+    /// The fields.
+    pub xattr: Xattr,
+    /// The name, without its prefix.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+}
+
+impl<'a> XattrNode<'a> {
+    /// Reads a node and checks its CRCs.
+    ///
+    /// # Errors
+    ///
+    /// Too few bytes, a wrong CRC.
+    pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
+        let fields = span(bytes, 0, Xattr::SIZE)?;
+        let xattr: Xattr = endian.take(fields, 0);
+        check_crc("xattr", XATTR_NODE_CRC_AT, xattr.node_crc, &fields[..XATTR_NODE_CRC_AT])?;
+        let (name_len, value_len) = (usize::from(xattr.name_len), usize::from(xattr.value_len));
+        let data = span(bytes, Xattr::SIZE, name_len + 1 + value_len)?;
+        check_crc("xattr data", XATTR_DATA_CRC_AT, xattr.data_crc, data)?;
+        Ok(Self { xattr, name: &data[..name_len], value: &data[name_len + 1..] })
+    }
+}
+
+layout! {
+    /// An xref node without its header: an inode has an attribute.
+    pub either_endian struct Xref[28] {
+        /// Inode number.
+        12 => inode: u32,
+        /// Number of the attribute.
+        16 => xid: u32,
+        /// Sequence number: of two nodes the higher one counts.
+        20 => sequence: u32,
+        /// CRC of all before it.
+        24 => node_crc: u32,
+    }
+}
+
+/// Bit of the sequence number of an [`Xref`] that takes the attribute away.
+const DELETED: u32 = 1;
+
+impl Xref {
+    /// Reads a node and checks its CRC.
+    ///
+    /// # Errors
+    ///
+    /// Too few bytes, a wrong CRC.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
+        let bytes = span(bytes, 0, Self::SIZE)?;
+        let xref: Self = endian.take(bytes, 0);
+        check_crc("xref", XREF_NODE_CRC_AT, xref.node_crc, &bytes[..XREF_NODE_CRC_AT])?;
+        Ok(xref)
+    }
+
+    /// True when the inode no longer has the attribute.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        self.sequence & DELETED != 0
+    }
+}

@@ -1,0 +1,254 @@
+//! Decompression of a node's data. All work in the bounds of the data and of the file's bytes, whatever the data say.
+
+use crate::fs;
+use crate::ubifs::compress::{self, CompressError};
+use floatgate_media::jffs2::Compressor;
+
+/// Reason for which data could not be decompressed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompressFault {
+    /// The compressor is not known, or not supported.
+    #[error("compressor {0:?} is not supported")]
+    Unsupported(Compressor),
+    /// LZO, deflate, or data that are too long.
+    #[error("{0}")]
+    Stream(#[from] CompressError),
+    /// Deflate without zlib's header.
+    #[error("no header of zlib")]
+    NoZlibHeader,
+    /// The data end before the file's bytes do.
+    #[error("{have} bytes where {need} are needed")]
+    Short {
+        /// Bytes that came out.
+        have: usize,
+        /// Bytes of the file.
+        need: usize,
+    },
+}
+
+/// Decompresses nodes; holds the tables of the library.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Decompressor {
+    streams: compress::Decompressor,
+}
+
+impl Decompressor {
+    /// Fills `out` with the bytes of the file that are in `data`.
+    pub(super) fn decompress(
+        &mut self,
+        compressor: Compressor,
+        data: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), CompressFault> {
+        let have = match compressor {
+            Compressor::None | Compressor::Copy => {
+                self.streams.decompress(fs::Compression::None, data, out)?
+            }
+            Compressor::Zero => {
+                out.fill(0);
+                out.len()
+            }
+            Compressor::Rtime => rtime(data, out),
+            Compressor::RubinMips => Rubin::new(data, MIPS_DIVIDER, MIPS_BITS).decode(out),
+            Compressor::DynRubin => dyn_rubin(data, out),
+            Compressor::Zlib => {
+                let deflate = without_zlib_header(data).ok_or(CompressFault::NoZlibHeader)?;
+                self.streams.decompress(fs::Compression::Zlib, deflate, out)?
+            }
+            Compressor::Lzo => self.streams.decompress(fs::Compression::Lzo, data, out)?,
+            other => return Err(CompressFault::Unsupported(other)),
+        };
+        if have == out.len() { Ok(()) } else { Err(CompressFault::Short { have, need: out.len() }) }
+    }
+}
+
+/// Deflate behind zlib's header (RFC 1950), which must be one without a preset dictionary. The sum at the end is not looked at: the
+/// node has a CRC.
+fn without_zlib_header(data: &[u8]) -> Option<&[u8]> {
+    let (&[method, flags], deflate) = data.split_first_chunk()?;
+    let is_header = method & 0x0F == 8 && flags & 0x20 == 0 && u16::from_be_bytes([method, flags]) % 31 == 0;
+    is_header.then_some(deflate)
+}
+
+/// Pairs of a byte and a length: after the byte come so many bytes from where the same byte stood last, which may overlap. Returns the
+/// number of bytes.
+fn rtime(data: &[u8], out: &mut [u8]) -> usize {
+    // Position behind the last occurrence of each byte.
+    let mut behind = [0; 256];
+    let mut at = 0;
+    for pair in data.chunks_exact(2) {
+        let (value, run) = (pair[0], usize::from(pair[1]));
+        let Some(place) = out.get_mut(at) else { break };
+        *place = value;
+        at += 1;
+        let from = std::mem::replace(&mut behind[usize::from(value)], at);
+        for index in from..from + run {
+            if at >= out.len() {
+                return at;
+            }
+            out[at] = out[index];
+            at += 1;
+        }
+    }
+    at
+}
+
+/// Sum of the probabilities of a bit in [`Compressor::RubinMips`].
+const MIPS_DIVIDER: u32 = 1043;
+
+/// Of these, those of a one in each bit of a byte (Linux: `bits_mips`).
+const MIPS_BITS: [u32; 8] = [277, 249, 290, 267, 229, 341, 212, 241];
+
+/// As [`MIPS_DIVIDER`], where the probabilities stand in front of the data.
+const DYN_DIVIDER: u32 = 256;
+
+/// An arithmetic decoder with a register of 16 bits, a bit at a time, the most significant first.
+struct Rubin<'a> {
+    data: &'a [u8],
+    /// Bits taken so far.
+    taken: usize,
+    /// Width of the interval (p), its beginning (q), and the bits of the code in it.
+    width: u32,
+    begin: u32,
+    code: u32,
+    divider: u32,
+    bits: [u32; 8],
+}
+
+/// Upper bit of the register.
+const UPPER: u32 = 1 << 15;
+
+impl<'a> Rubin<'a> {
+    fn new(data: &'a [u8], divider: u32, bits: [u32; 8]) -> Self {
+        let mut rubin = Self { data, taken: 0, width: 2 * UPPER, begin: 0, code: 0, divider, bits };
+        for _ in 0..16 {
+            rubin.code = rubin.code << 1 | rubin.pull();
+        }
+        rubin
+    }
+
+    /// The next bit; zeros behind the end.
+    fn pull(&mut self) -> u32 {
+        let byte = self.data.get(self.taken / 8).copied().unwrap_or(0);
+        let bit = byte >> (7 - self.taken % 8) & 1;
+        self.taken += 1;
+        u32::from(bit)
+    }
+
+    /// The next bit of the data, of which `zeros` of the divider's parts are zero.
+    fn bit(&mut self, zeros: u32) -> u32 {
+        while self.begin >= UPPER || self.width + self.begin <= UPPER {
+            self.begin = (self.begin & (UPPER - 1)) << 1;
+            self.width <<= 1;
+            self.code = (self.code & (UPPER - 1)) << 1 | self.pull();
+        }
+        let split = (zeros * self.width / self.divider).clamp(1, (self.width - 1).max(1));
+        if self.code >= self.begin + split {
+            self.begin += split;
+            self.width -= split;
+            1
+        } else {
+            self.width = split;
+            0
+        }
+    }
+
+    /// Fills `out`, as long as there are data; the number of bytes.
+    fn decode(mut self, out: &mut [u8]) -> usize {
+        for (number, byte) in out.iter_mut().enumerate() {
+            // The register is some bits ahead.
+            if self.taken > 8 * self.data.len() + 32 {
+                return number;
+            }
+            *byte = 0;
+            for (shift, ones) in self.bits.into_iter().enumerate() {
+                let zeros = self.divider.saturating_sub(ones).max(1);
+                *byte |= (self.bit(zeros) as u8) << shift;
+            }
+        }
+        out.len()
+    }
+}
+
+/// Eight bytes of probabilities, then the data.
+fn dyn_rubin(data: &[u8], out: &mut [u8]) -> usize {
+    let Some((bits, data)) = data.split_first_chunk::<8>() else { return 0 };
+    Rubin::new(data, DYN_DIVIDER, bits.map(u32::from)).decode(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The encoder that belongs to [`Rubin`]: Linux has no more of it than the decoder.
+    fn encode(bytes: &[u8], divider: u32, bits: [u32; 8]) -> Vec<u8> {
+        let (mut width, mut begin, mut pushed) = (2 * UPPER, 0, Vec::new());
+        let mut bit = |one: bool, zeros: u32| {
+            while begin >= UPPER || width + begin <= UPPER {
+                pushed.push(begin >= UPPER);
+                begin = (begin & (UPPER - 1)) << 1;
+                width <<= 1;
+            }
+            let split = (zeros * width / divider).clamp(1, width - 1);
+            if one {
+                begin += split;
+                width -= split;
+            } else {
+                width = split;
+            }
+        };
+        for byte in bytes {
+            for (shift, ones) in bits.into_iter().enumerate() {
+                bit(byte >> shift & 1 == 1, divider - ones);
+            }
+        }
+        for shift in (0..16).rev() {
+            pushed.push(begin >> shift & 1 == 1);
+        }
+        pushed
+            .chunks(8)
+            .map(|bits| bits.iter().enumerate().fold(0, |sum, (at, &bit)| sum | u8::from(bit) << (7 - at)))
+            .collect()
+    }
+
+    fn decompressed(compressor: Compressor, data: &[u8], len: usize) -> Result<Vec<u8>, CompressFault> {
+        let mut out = vec![0xAA; len];
+        Decompressor::default().decompress(compressor, data, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn rubin_finds_what_was_encoded() {
+        let text: Vec<u8> = b"Flash wears out, page by page. ".repeat(20);
+        let fixed = encode(&text, MIPS_DIVIDER, MIPS_BITS);
+        assert_eq!(decompressed(Compressor::RubinMips, &fixed, text.len()).unwrap(), text);
+        let bits = [120, 130, 40, 128, 90, 200, 180, 4];
+        let mut own = bits.to_vec();
+        own.extend(encode(&text, DYN_DIVIDER, bits.map(u32::from)));
+        assert_eq!(decompressed(Compressor::DynRubin, &own, text.len()).unwrap(), text);
+    }
+
+    #[test]
+    fn rtime_copies_what_overlaps() {
+        // "ab" and then "ab" again from where a stood, and once more.
+        assert_eq!(
+            decompressed(Compressor::Rtime, &[b'a', 0, b'b', 0, b'a', 3], 6).unwrap(),
+            b"abaab".iter().chain(b"a").copied().collect::<Vec<u8>>()
+        );
+        assert_eq!(decompressed(Compressor::Rtime, &[7, 0, 7, 4], 6).unwrap(), [7; 6]);
+        assert!(matches!(
+            decompressed(Compressor::Rtime, &[7, 0], 6),
+            Err(CompressFault::Short { have: 1, need: 6 })
+        ));
+    }
+
+    #[test]
+    fn data_that_lie_are_refused() {
+        assert!(matches!(decompressed(Compressor::Zlib, &[1, 2, 3], 6), Err(CompressFault::NoZlibHeader)));
+        assert!(matches!(decompressed(Compressor::None, &[1; 9], 6), Err(CompressFault::Stream(_))));
+        assert!(matches!(decompressed(Compressor::DynRubin, &[0; 7], 6), Err(CompressFault::Short { .. })));
+        assert!(decompressed(Compressor::DynRubin, &[255; 30], 4096).is_err());
+        assert!(decompressed(Compressor::DynRubin, &[0; 30], 4096).is_err());
+        assert!(decompressed(Compressor::Other(77), &[], 6).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! What is wrong on the flash, and where.
+
+use super::compress::CompressFault;
+use floatgate_media::MediaError;
+use floatgate_media::jffs2::Compressor;
+use floatgate_mtd::Error;
+
+/// Something that is not as it should be, and was left out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {at} ({at:#x}): {fault}")]
+pub struct Damage {
+    /// Byte of the flash.
+    pub at: u64,
+    /// Description of the fault.
+    pub fault: Fault,
+}
+
+/// Fault of a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Its bytes are damaged.
+    #[error("{0}")]
+    Media(#[from] MediaError),
+    /// It is longer than what is left of its eraseblock.
+    #[error("a node of {len} bytes ends beyond its eraseblock")]
+    TooLong {
+        /// Bytes of the node.
+        len: u32,
+    },
+    /// Another node stands where the summary of the eraseblock has this one.
+    #[error("not the node that the summary of the eraseblock lists: inode {inode}, version {version}")]
+    NotListed {
+        /// Inode number in the summary.
+        inode: u32,
+        /// Version in the summary.
+        version: u32,
+    },
+    /// The inode of a name is not there.
+    #[error("name {name:?} of inode {inode}, which is not there")]
+    NoInode {
+        /// Inode number.
+        inode: u32,
+        /// The name.
+        name: String,
+    },
+    /// It is in the other byte order.
+    #[error("a node in the other byte order")]
+    OtherEndian,
+    /// Its data do not fit its fields.
+    #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]
+    Lengths {
+        /// Inode number.
+        inode: u32,
+        /// Bytes in the node.
+        data_len: u32,
+        /// Bytes of the file.
+        file_len: u32,
+        /// Compression.
+        compressor: Compressor,
+    },
+    /// Its data cannot be decompressed.
+    #[error("data of inode {inode}: {fault}")]
+    Data {
+        /// Inode number.
+        inode: u32,
+        /// Description of the fault.
+        fault: CompressFault,
+    },
+}
+
+impl Fault {
+    /// The fault of a node at a byte of the flash.
+    pub(super) fn at(self, at: u64) -> Damage {
+        Damage { at, fault: self }
+    }
+}
+
+/// Reason why a flash cannot be mounted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// No node of JFFS2 is on it.
+    #[error("no node of JFFS2 is there")]
+    Nothing,
+    /// A node says that who does not know its type must not mount the filesystem.
+    #[error("at byte {at} ({at:#x}): a node of type {code:#06x}, which is not known and must be")]
+    Incompatible {
+        /// Byte of the flash.
+        at: u64,
+        /// Type of the node.
+        code: u16,
+    },
+    /// It is larger than JFFS2 can be.
+    #[error("{0} bytes of flash: JFFS2 has at most 4 GiB")]
+    TooLarge(u64),
+    /// The flash fails.
+    #[error("{0}")]
+    Flash(#[from] Error),
+}
