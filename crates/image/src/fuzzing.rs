@@ -3,11 +3,13 @@
 //! Nothing comes back: what counts is that each of these ends, without a panic, in time and memory that the length of the bytes
 //! bounds.
 
-use floatgate_media::ubifs::NODE_MAGIC;
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use floatgate_media::crc;
+use floatgate_media::jffs2::Endian;
+use floatgate_media::ubifs::NODE_MAGIC;
 use floatgate_mtd::Geometry;
 use floatgate_stack::ubi::{AttachOptions, FastmapUse, Ubi, VolumeInfo};
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
@@ -65,6 +67,69 @@ pub fn mend(bytes: &mut [u8]) {
             }
         }
     }
+}
+
+/// Gives the nodes of a JFFS2 in these bytes good CRCs: of header, fields, name and data, as far as the lengths in them allow.
+pub fn mend_jffs2(bytes: &mut [u8]) {
+    for at in (0..bytes.len()).step_by(4) {
+        let node = &mut bytes[at..];
+        if let Some(endian) = Endian::of_magic(node) {
+            mend_jffs2_node(node, endian);
+        }
+    }
+}
+
+fn mend_jffs2_node(node: &mut [u8], endian: Endian) {
+    let in_order = |mut bytes: [u8; 4]| {
+        if endian == Endian::Big {
+            bytes.reverse();
+        }
+        bytes
+    };
+    let number = |node: &[u8], at: usize| {
+        let bytes = node.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 4]);
+        (u32::from_le_bytes(in_order(bytes)) as usize).min(NODE_MAX)
+    };
+    let seal = |node: &mut [u8], covered: Range<usize>, at: usize| {
+        let Some(sum) = node.get(covered).map(crc::jffs2) else { return };
+        if let Some(field) = node.get_mut(at..at + 4) {
+            field.copy_from_slice(&in_order(sum.to_le_bytes()));
+        }
+    };
+    seal(node, 0..8, 8);
+    let kind = match endian {
+        Endian::Little => node.get(2),
+        Endian::Big => node.get(3),
+    };
+    match kind {
+        Some(1) => {
+            let name_len = node.get(28).map_or(0, |&len| usize::from(len));
+            seal(node, 40..40 + name_len, 36);
+            seal(node, 0..32, 32);
+        }
+        Some(2) => {
+            let data_len = number(node, 48);
+            seal(node, 68..68 + data_len, 60);
+            seal(node, 0..60, 64);
+        }
+        Some(8) => {
+            let name_len = node.get(21).map_or(0, |&len| usize::from(len));
+            // Values of the tests are short.
+            let value_len = node.get(22..24).map_or(0, |len| usize::from(len[0] | len[1]));
+            seal(node, 32..33 + name_len + value_len, 24);
+            seal(node, 0..28, 28);
+        }
+        Some(9) => seal(node, 0..24, 24),
+        _ => {}
+    }
+}
+
+/// Looks for images in these bytes as they are, and with the nodes of a JFFS2 among them mended; reads all of them.
+pub fn jffs2(bytes: &[u8]) {
+    image(bytes);
+    let mut mended = bytes.to_vec();
+    mend_jffs2(&mut mended);
+    image(&mended);
 }
 
 /// Attaches flash with these contents, of one of four geometries by the first byte: in every way for reading, and once for writing, after

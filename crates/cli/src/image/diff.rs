@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     args.format.print(&report, "differences", || text(&report))?;
     if !args.format.is_for_programs() {
-        if !args.raw && args.volume.is_none() && !report.not_compared.is_empty() {
+        if !args.raw && !report.not_compared.is_empty() {
             let volumes = report.not_compared.join(", ");
             output::tell(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
         }

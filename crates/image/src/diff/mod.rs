@@ -83,7 +83,7 @@ pub struct DiffReport {
     pub differences: Vec<Difference>,
     /// Differences below the filesystem, if asked for.
     pub raw: Vec<Change>,
-    /// Other volumes of the devices, which were not compared.
+    /// Other volumes of the devices where none was chosen by name. They were not compared.
     pub not_compared: Vec<String>,
     /// Parts that could not be read and so not be compared.
     pub trouble: Vec<Loss>,

@@ -49,12 +49,14 @@ impl Side {
         Ok(Self::Image(Box::new(Image::open(path, Access::Read)?), selection.clone()))
     }
 
-    /// Names of volumes beside the one that is compared.
+    /// Names of volumes beside the one that is compared. Who chose a volume by its name knows of the others.
     fn other_volumes(&self) -> Vec<String> {
         match self {
             // An image without such volumes says why when it is mounted.
-            Self::Image(image, selection) => image.other_volumes(selection).unwrap_or_default(),
-            Self::Files(_) => Vec::new(),
+            Self::Image(image, selection) if selection.volume.is_none() => {
+                image.other_volumes(selection).unwrap_or_default()
+            }
+            Self::Image(..) | Self::Files(_) => Vec::new(),
         }
     }
 

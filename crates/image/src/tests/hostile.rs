@@ -142,6 +142,26 @@ fn mutated_filesystems_are_mounted_without_a_panic() {
 }
 
 #[test]
+fn mutated_jffs2_images_are_read_without_a_panic() {
+    let fixtures: [&[u8]; 3] = [
+        include_bytes!("../../tests/golden/jffs2/little.jffs2"),
+        include_bytes!("../../tests/golden/jffs2/big-summary.jffs2"),
+        include_bytes!("../../tests/golden/jffs2/lzo.jffs2"),
+    ];
+    let mut random = tree::Random(6);
+    for case in 0..150 {
+        let mut bytes = fixtures[case % fixtures.len()].to_vec();
+        // Most of an image is free.
+        let used = 1 + bytes.iter().rposition(|&byte| byte != 0xFF).unwrap();
+        for _ in 0..=random.below(6) {
+            let at = random.below(used as u64) as usize;
+            bytes[at] = [random.next() as u8, 0xFF, 0, bytes[at] ^ 1][random.below(4) as usize];
+        }
+        fuzzing::jffs2(&bytes);
+    }
+}
+
+#[test]
 fn broken_images_that_were_trouble_once_are_read() {
     for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/images")).unwrap()
     {
