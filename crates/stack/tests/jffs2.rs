@@ -106,7 +106,7 @@ fn try_mount(bytes: &[u8]) -> Result<Fs, MountError> {
         pairing: Pairing::NONE,
     };
     let flash = StoreFlash::new(bytes.to_vec(), geometry, StoreMode::ReadOnly);
-    Jffs2::mount(flash, Instant::ZERO, &MountOptions::default()).map_err(|(error, _)| error)
+    Jffs2::mount(flash, Instant::ZERO, &MountOptions::read_only()).map_err(|(error, _)| error)
 }
 
 fn mount(log: &Log) -> Fs {

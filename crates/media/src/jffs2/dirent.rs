@@ -1,7 +1,8 @@
 //! Dirent nodes: names in a directory: `docs/spec/jffs2.md#dirent`.
 
 use super::Endian;
-use super::header::check_crc;
+use super::header::{Header, NodeType, check_crc};
+use crate::crc;
 use crate::error::MediaError;
 use crate::file::FileType;
 use crate::wire::{layout, span};
@@ -66,6 +67,37 @@ impl<'a> DirentNode<'a> {
         check_crc("name", NAME_CRC_AT, dirent.name_crc, name)?;
         Ok(Self { dirent, name })
     }
+}
+
+impl DirentNode<'_> {
+    /// Bytes of the node.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        Dirent::SIZE + self.name.len()
+    }
+
+    /// Writes the node. The length of the name and the CRCs are computed.
+    ///
+    /// # Panics
+    ///
+    /// `out` is not as long as the node; a name of more than 255 bytes.
+    pub fn emit(&self, endian: Endian, out: &mut [u8]) {
+        let (head, rest) = out.split_at_mut(Dirent::SIZE);
+        rest.copy_from_slice(self.name);
+        assert!(self.name.len() <= usize::from(u8::MAX));
+        let name_len = self.name.len() as u8;
+        let mut dirent = Dirent { name_len, name_crc: crc::jffs2(self.name), node_crc: 0, ..self.dirent };
+        endian.put(&dirent, head, 0);
+        Header::new(NodeType::Dirent, self.size() as u32).emit(endian, head);
+        dirent.node_crc = crc::jffs2(&head[..NODE_CRC_AT]);
+        endian.put(&dirent.node_crc, head, NODE_CRC_AT);
+    }
+}
+
+/// The type that a dirent has of a file, by the file's mode.
+#[must_use]
+pub const fn dirent_type(mode: u32) -> u8 {
+    (mode >> 12 & 0xF) as u8
 }
 
 /// Type of a file in a dirent (POSIX: `DT_REG` and so on).

@@ -88,6 +88,28 @@ impl Header {
         Ok(Self { node_type, len: raw.len, obsolete: raw.node_type & ACCURATE == 0 })
     }
 
+    /// Writes a header into the first bytes of a node; a clean marker and padding are no more than that.
+    ///
+    /// # Panics
+    ///
+    /// `out` is shorter than a header.
+    pub fn emit(&self, endian: Endian, out: &mut [u8]) {
+        let mut node_type = self.node_type.code();
+        if self.obsolete {
+            node_type &= !ACCURATE;
+        }
+        let mut raw = RawHeader { magic: MAGIC, node_type, len: self.len, crc: 0 };
+        endian.put(&raw, out, 0);
+        raw.crc = Self::crc(out, endian);
+        endian.put(&raw, out, 0);
+    }
+
+    /// The header of a node that is not obsolete.
+    #[must_use]
+    pub const fn new(node_type: NodeType, len: u32) -> Self {
+        Self { node_type, len, obsolete: false }
+    }
+
     /// Bytes up to where the next node may begin.
     #[must_use]
     pub fn padded_len(&self) -> u64 {

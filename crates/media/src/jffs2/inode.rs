@@ -1,7 +1,8 @@
 //! Inode nodes: attributes of a file, and a piece of its data: `docs/spec/jffs2.md#inode`.
 
 use super::Endian;
-use super::header::check_crc;
+use super::header::{Header, NodeType, check_crc};
+use crate::crc;
 use crate::error::MediaError;
 use crate::file::{DeviceNumber, FileType};
 use crate::wire::{codes, layout, span};
@@ -86,6 +87,23 @@ impl Inode {
         Ok(inode)
     }
 
+    /// Writes the node with its data, whose length is that of `out` after the fields. The CRCs are computed.
+    ///
+    /// # Panics
+    ///
+    /// `out` is not as long as fields and data.
+    pub fn emit(&self, data: &[u8], endian: Endian, out: &mut [u8]) {
+        let (head, rest) = out.split_at_mut(Self::SIZE);
+        rest.copy_from_slice(data);
+        // A node is shorter than an eraseblock.
+        let len = (Self::SIZE + data.len()) as u32;
+        let mut inode = Self { data_crc: crc::jffs2(data), node_crc: 0, ..*self };
+        endian.put(&inode, head, 0);
+        Header::new(NodeType::Inode, len).emit(endian, head);
+        inode.node_crc = crc::jffs2(&head[..DATA_CRC_AT]);
+        endian.put(&inode.node_crc, head, NODE_CRC_AT);
+    }
+
     /// Checks the CRC of the data.
     ///
     /// # Errors
@@ -106,6 +124,14 @@ impl Inode {
     pub const fn end(&self) -> u64 {
         self.offset as u64 + self.file_len as u64
     }
+}
+
+/// The data of a device's inode, in 4 bytes; `None` if a number has too many bits.
+#[must_use]
+pub fn emit_device_number(number: DeviceNumber, endian: Endian) -> Option<[u8; 4]> {
+    let mut out = [0; 4];
+    endian.put(&u32::from_le_bytes(number.emit()?), &mut out, 0);
+    Some(out)
 }
 
 /// The device number in the data of a device's inode: of 2 bytes before Linux 2.6.20, of 4 since.

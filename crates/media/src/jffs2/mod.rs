@@ -13,10 +13,10 @@ mod inode;
 mod summary;
 mod xattr;
 
-pub use dirent::{Dirent, DirentNode, file_type};
+pub use dirent::{Dirent, DirentNode, dirent_type, file_type};
 pub use header::{Header, NodeType};
-pub use inode::{Compressor, Inode, device_number};
-pub use summary::{Entry, Summary, SummaryMarker};
+pub use inode::{Compressor, Inode, device_number, emit_device_number};
+pub use summary::{Entry, Summary, SummaryMarker, emit_summary};
 pub use xattr::{Xattr, XattrNode, XattrPrefix, Xref};
 
 use crate::wire::{BigWire, Wire};
@@ -65,6 +65,14 @@ impl Endian {
         match self {
             Self::Little => Wire::take(bytes, at),
             Self::Big => BigWire::take(bytes, at),
+        }
+    }
+
+    /// Writes a value at byte `at`.
+    fn put<T: Wire + BigWire>(self, value: &T, bytes: &mut [u8], at: usize) {
+        match self {
+            Self::Little => Wire::put(value, bytes, at),
+            Self::Big => BigWire::put(value, bytes, at),
         }
     }
 }

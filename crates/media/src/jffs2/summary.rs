@@ -3,6 +3,7 @@
 
 use super::header::{NodeType, check_crc};
 use super::{Endian, Header};
+use crate::crc;
 use crate::error::{MediaError, Reason};
 use crate::wire::{layout, span};
 
@@ -93,6 +94,8 @@ pub enum Entry<'a> {
         version: u32,
         /// First byte of the node.
         offset: u32,
+        /// Bytes of the node.
+        len: u32,
     },
     /// A dirent node.
     Dirent {
@@ -106,19 +109,103 @@ pub enum Entry<'a> {
         dirent_type: u8,
         /// First byte of the node.
         offset: u32,
+        /// Bytes of the node.
+        len: u32,
         /// The name.
         name: &'a [u8],
     },
     /// An xattr node.
     Xattr {
+        /// Number of the attribute.
+        xid: u32,
+        /// Version of the node.
+        version: u32,
         /// First byte of the node.
         offset: u32,
+        /// Bytes of the node.
+        len: u32,
     },
     /// An xref node.
     Xref {
         /// First byte of the node.
         offset: u32,
     },
+}
+
+impl Entry<'_> {
+    /// Bytes that the entry takes in a summary.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        match self {
+            Self::Inode { .. } => RawInode::SIZE,
+            Self::Dirent { name, .. } => RawDirent::SIZE + name.len(),
+            Self::Xattr { .. } => RawXattr::SIZE,
+            Self::Xref { .. } => RawXref::SIZE,
+        }
+    }
+
+    /// Writes the entry.
+    ///
+    /// # Panics
+    ///
+    /// `out` is not as long as the entry; a name of more than 255 bytes.
+    pub fn emit(&self, endian: Endian, out: &mut [u8]) {
+        match *self {
+            Self::Inode { inode, version, offset, len } => {
+                endian.put(
+                    &RawInode { node_type: NodeType::Inode.code(), inode, version, offset, len },
+                    out,
+                    0,
+                );
+            }
+            Self::Dirent { parent, version, inode, dirent_type, offset, len, name } => {
+                assert!(name.len() <= usize::from(u8::MAX));
+                let (node_type, name_len) = (NodeType::Dirent.code(), name.len() as u8);
+                let raw = RawDirent { node_type, len, offset, parent, version, inode, name_len, dirent_type };
+                endian.put(&raw, out, 0);
+                out[RawDirent::SIZE..].copy_from_slice(name);
+            }
+            Self::Xattr { xid, version, offset, len } => {
+                endian.put(
+                    &RawXattr { node_type: NodeType::Xattr.code(), xid, version, offset, len },
+                    out,
+                    0,
+                );
+            }
+            Self::Xref { offset } => {
+                endian.put(&RawXref { node_type: NodeType::Xref.code(), offset }, out, 0);
+            }
+        }
+    }
+}
+
+/// Bytes that a summary takes beside its list: the fields, and the marker at the end.
+const BESIDE_LIST: usize = RawSummary::SIZE + SummaryMarker::SIZE;
+
+/// Writes a summary into the last bytes of an eraseblock, `out`, the first of which is byte `offset` of it. `list` has so many
+/// entries; those bytes that it leaves are erased ones.
+///
+/// # Panics
+///
+/// `out` has no room for the list and [`Summary::BESIDE_LIST`] bytes more.
+pub fn emit_summary(
+    (entries, list): (u32, &[u8]),
+    clean_marker: u32,
+    offset: u32,
+    endian: Endian,
+    out: &mut [u8],
+) {
+    assert!(list.len() + BESIDE_LIST <= out.len());
+    let marker_at = out.len() - SummaryMarker::SIZE;
+    out[RawSummary::SIZE..marker_at].fill(0xFF);
+    out[RawSummary::SIZE..][..list.len()].copy_from_slice(list);
+    endian.put(&SummaryMarker { offset, magic: SummaryMarker::MAGIC }, out, marker_at);
+    let sum_crc = crc::jffs2(&out[RawSummary::SIZE..]);
+    let len = out.len() as u32;
+    endian.put(&RawSummary { entries, clean_marker, padded: 0, sum_crc, node_crc: 0 }, out, 0);
+    Header::new(NodeType::Summary, len).emit(endian, out);
+    let node_crc = crc::jffs2(&out[..SUM_CRC_AT]);
+    endian.put(&node_crc, out, NODE_CRC_AT);
 }
 
 /// A summary node.
@@ -130,6 +217,9 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
+    /// Bytes that a summary takes beside its list of entries.
+    pub const BESIDE_LIST: usize = BESIDE_LIST;
+
     /// Reads a summary from the bytes between its beginning and the end of the eraseblock, and checks its CRCs.
     ///
     /// # Errors
@@ -170,19 +260,21 @@ fn entry(endian: Endian, list: &[u8], at: usize) -> Result<(Entry<'_>, usize), M
     Ok(match node_type {
         NodeType::Inode => {
             let raw: RawInode = endian.take(span(list, at, RawInode::SIZE)?, 0);
-            let entry = Entry::Inode { inode: raw.inode, version: raw.version, offset: raw.offset };
+            let entry =
+                Entry::Inode { inode: raw.inode, version: raw.version, offset: raw.offset, len: raw.len };
             (entry, at + RawInode::SIZE)
         }
         NodeType::Dirent => {
             let raw: RawDirent = endian.take(span(list, at, RawDirent::SIZE)?, 0);
             let name = span(list, at + RawDirent::SIZE, usize::from(raw.name_len))?;
-            let RawDirent { parent, version, inode, dirent_type, offset, .. } = raw;
-            let entry = Entry::Dirent { parent, version, inode, dirent_type, offset, name };
+            let RawDirent { parent, version, inode, dirent_type, offset, len, .. } = raw;
+            let entry = Entry::Dirent { parent, version, inode, dirent_type, offset, len, name };
             (entry, at + RawDirent::SIZE + name.len())
         }
         NodeType::Xattr => {
             let raw: RawXattr = endian.take(span(list, at, RawXattr::SIZE)?, 0);
-            (Entry::Xattr { offset: raw.offset }, at + RawXattr::SIZE)
+            let RawXattr { xid, version, offset, len, .. } = raw;
+            (Entry::Xattr { xid, version, offset, len }, at + RawXattr::SIZE)
         }
         NodeType::Xref => {
             let raw: RawXref = endian.take(span(list, at, RawXref::SIZE)?, 0);

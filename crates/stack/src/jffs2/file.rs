@@ -1,8 +1,10 @@
 //! A file: its nodes, and which of them holds which of its bytes.
 
+use super::NodeRef;
 use super::compress::Decompressor;
 use super::damage::{Damage, Fault};
-use super::{Flash, NodeRef};
+use super::flash::Flash;
+use crate::fs::FileType;
 use floatgate_media::jffs2::{Compressor, Endian, Header, Inode, NodeType};
 use floatgate_mtd::{Error, Mtd};
 use std::collections::BTreeMap;
@@ -16,12 +18,23 @@ pub(super) struct FileNode {
     /// First byte on the flash.
     pub(super) at: u32,
     pub(super) inode: Inode,
+    /// Bytes of the file that no newer node covers.
+    live: u64,
 }
 
 impl FileNode {
+    pub(super) const fn new(at: u32, inode: Inode) -> Self {
+        Self { at, inode, live: 0 }
+    }
+
     /// True when the node has no data of its own.
     pub(super) fn is_hole(&self) -> bool {
         self.inode.compressor == Compressor::Zero
+    }
+
+    /// True when all that the node says of the file holds.
+    pub(super) fn is_whole(&self) -> bool {
+        self.live == u64::from(self.inode.file_len)
     }
 }
 
@@ -30,57 +43,145 @@ impl FileNode {
 pub(super) struct Fragment {
     /// Byte of the file behind the piece.
     pub(super) end: u64,
-    /// Index of the node that holds it.
-    node: usize,
+    /// Version of the node that holds it.
+    pub(super) version: u32,
 }
 
 /// A file as its nodes make it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    /// In the order of their versions.
-    nodes: Vec<FileNode>,
+    /// Nodes that hold something, by version. The newest one tells the attributes.
+    nodes: BTreeMap<u32, FileNode>,
     /// Pieces by their first byte; between them are holes.
     fragments: BTreeMap<u64, Fragment>,
     /// The node whose data were decompressed last, and these.
     last: Option<(u32, Vec<u8>)>,
 }
 
+/// What reading a file's nodes has found of no use.
+#[derive(Debug, Default)]
+pub(super) struct Useless {
+    /// Places of nodes that newer ones have replaced, and of damaged ones.
+    pub(super) places: Vec<u32>,
+    pub(super) damage: Vec<Damage>,
+}
+
+impl Useless {
+    fn damaged(&mut self, at: u32, fault: Fault) {
+        self.places.push(at);
+        self.damage.push(fault.at(u64::from(at)));
+    }
+}
+
 impl File {
-    /// Reads the nodes of a file, from the oldest to the newest; what is wrong with some goes to `damage`.
+    /// Reads the nodes of a file, and unless they were `checked` before, the data of those that count, for their CRCs. A node that is damaged
+    /// gives way to older ones.
     ///
     /// # Errors
     /// The flash fails.
-    pub(super) fn read<M: Mtd>(
-        flash: &mut Flash<M>,
+    pub(super) fn read(
+        flash: &mut Flash<dyn Mtd>,
         endian: Endian,
         (inode, refs): (u32, &[NodeRef]),
-        damage: &mut Vec<Damage>,
-    ) -> Result<Self, Error> {
-        let mut file = Self::default();
+        checked: bool,
+    ) -> Result<(Self, Useless), Error> {
+        let mut all = BTreeMap::new();
+        let mut useless = Useless::default();
         for node in refs {
             match read_node(flash, endian, inode, *node)? {
-                Ok(Some(inode)) => file.nodes.push(FileNode { at: node.at, inode }),
-                Ok(None) => {}
-                Err(fault) => damage.push(fault.at(u64::from(node.at))),
+                Ok(Some(inode)) => {
+                    if let Some(twin) = all.insert(node.version, FileNode::new(node.at, inode)) {
+                        useless.places.push(twin.at);
+                    }
+                }
+                Ok(None) => useless.places.push(node.at),
+                Err(fault) => useless.damaged(node.at, fault),
             }
         }
-        // The newest one tells the attributes.
-        while let Some(newest) = file.nodes.last().copied() {
-            match file.data(flash, &newest)? {
-                Ok(_) => break,
-                Err(fault) => {
-                    damage.push(fault.at(u64::from(newest.at)));
-                    file.nodes.pop();
+        loop {
+            let (file, covered) = Self::of(&all);
+            let mut damaged = None;
+            for node in file.nodes.values().filter(|_| !checked) {
+                if let Err(fault) = read_data(flash, node)? {
+                    damaged = Some((node.inode.version, node.at, fault));
+                    break;
                 }
             }
+            let Some((version, at, fault)) = damaged else {
+                useless.places.extend(covered);
+                return Ok((file, useless));
+            };
+            all.remove(&version);
+            useless.damaged(at, fault);
         }
-        file.map();
-        Ok(file)
+    }
+
+    /// The file that nodes make, and the places of those that hold nothing.
+    fn of(all: &BTreeMap<u32, FileNode>) -> (Self, Vec<u32>) {
+        let mut file = Self::default();
+        let mut covered = Vec::new();
+        for node in all.values() {
+            file.cover(node, &mut covered);
+        }
+        file.end(&mut covered);
+        (file, covered)
+    }
+
+    /// Takes in a node that is newer than all; the places of those that hold nothing any more come back.
+    pub(super) fn add(&mut self, node: FileNode) -> Vec<u32> {
+        let mut covered = Vec::new();
+        self.cover(&node, &mut covered);
+        self.end(&mut covered);
+        covered
+    }
+
+    fn cover(&mut self, node: &FileNode, covered: &mut Vec<u32>) {
+        let inode = &node.inode;
+        let before = self.nodes.last_key_value().map(|(&version, _)| version);
+        self.nodes.insert(inode.version, FileNode { live: 0, ..*node });
+        if inode.file_len > 0 {
+            let (start, end) = (u64::from(inode.offset), inode.end());
+            self.cut(start, end, covered);
+            self.fragments.insert(start, Fragment { end, version: inode.version });
+            self.lives(inode.version, end - start);
+        }
+        // It may have told the attributes and nothing else.
+        if let Some(before) = before {
+            self.remove_empty(before, covered);
+        }
+    }
+
+    /// The newest node tells where a regular file ends.
+    fn end(&mut self, covered: &mut Vec<u32>) {
+        if let Some(newest) = self.newest().filter(|node| node.inode.file_type() == Some(FileType::Regular)) {
+            self.cut(u64::from(newest.inode.file_bytes), u64::MAX, covered);
+        }
+    }
+
+    fn lives(&mut self, version: u32, bytes: u64) {
+        if let Some(node) = self.nodes.get_mut(&version) {
+            node.live += bytes;
+        }
+    }
+
+    /// Takes bytes from what a node holds.
+    fn loses(&mut self, version: u32, bytes: u64, covered: &mut Vec<u32>) {
+        if let Some(node) = self.nodes.get_mut(&version) {
+            node.live -= bytes;
+            self.remove_empty(version, covered);
+        }
+    }
+
+    fn remove_empty(&mut self, version: u32, covered: &mut Vec<u32>) {
+        let is_newest = self.nodes.last_key_value().is_none_or(|(&newest, _)| newest == version);
+        if !is_newest && self.nodes.get(&version).is_some_and(|node| node.live == 0) {
+            covered.extend(self.nodes.remove(&version).map(|node| node.at));
+        }
     }
 
     /// The node that tells the attributes; nothing if there is none that is good.
     pub(super) fn newest(&self) -> Option<&FileNode> {
-        self.nodes.last()
+        self.nodes.last_key_value().map(|(_, node)| node)
     }
 
     /// Version of that.
@@ -88,31 +189,63 @@ impl File {
         self.newest().map_or(0, |node| node.inode.version)
     }
 
-    /// Finds out which node holds which bytes: the newer ones cover the older ones, and the newest tells where the file ends.
-    fn map(&mut self) {
-        self.fragments.clear();
-        for node in 0..self.nodes.len() {
-            let inode = &self.nodes[node].inode;
-            if inode.file_len > 0 {
-                let (start, end) = (u64::from(inode.offset), inode.end());
-                self.cut(start, end);
-                self.fragments.insert(start, Fragment { end, node });
+    /// The node at a place.
+    pub(super) fn node_at(&self, at: u32) -> Option<FileNode> {
+        self.nodes.values().find(|node| node.at == at).copied()
+    }
+
+    /// Says where a node is now.
+    pub(super) fn moved(&mut self, version: u32, to: u32) {
+        if let Some(node) = self.nodes.get_mut(&version) {
+            node.at = to;
+        }
+        self.last = None;
+    }
+
+    /// Places of all nodes.
+    pub(super) fn places(&self) -> impl Iterator<Item = u32> {
+        self.nodes.values().map(|node| node.at)
+    }
+
+    /// The first piece that a node holds.
+    pub(super) fn first_piece_of(&self, version: u32) -> Option<(u64, u64)> {
+        let node = self.nodes.get(&version)?;
+        let own = self.fragments.range(u64::from(node.inode.offset)..node.inode.end());
+        own.filter(|(_, fragment)| fragment.version == version)
+            .map(|(&at, fragment)| (at, fragment.end))
+            .next()
+    }
+
+    /// Makes a piece as long as pieces with data lie side by side in the same page.
+    pub(super) fn grown(&self, (start, end): (u64, u64), page: u64) -> (u64, u64) {
+        let (floor, ceiling) = (start / page * page, end.next_multiple_of(page));
+        let has_data =
+            |fragment: &Fragment| self.nodes.get(&fragment.version).is_some_and(|node| !node.is_hole());
+        let (mut first, mut last) = (start, end);
+        for (&at, fragment) in self.fragments.range(..start).rev() {
+            if fragment.end != first || fragment.end <= floor || !has_data(fragment) {
+                break;
             }
+            first = at.max(floor);
         }
-        let size = self.newest().map_or(0, |node| u64::from(node.inode.file_bytes));
-        if self.newest().is_some_and(|node| node.inode.file_type() == Some(crate::fs::FileType::Regular)) {
-            self.cut(size, u64::MAX);
+        for (&at, fragment) in self.fragments.range(end..) {
+            if at != last || at >= ceiling || !has_data(fragment) {
+                break;
+            }
+            last = fragment.end.min(ceiling);
         }
+        (first, last)
     }
 
     /// Takes the bytes between `start` and `end` from all fragments.
-    fn cut(&mut self, start: u64, end: u64) {
+    fn cut(&mut self, start: u64, end: u64, covered: &mut Vec<u32>) {
         let before = self.fragments.range(..start).next_back().map(|(&at, fragment)| (at, *fragment));
         if let Some((at, fragment)) = before.filter(|(_, fragment)| fragment.end > start) {
             self.fragments.insert(at, Fragment { end: start, ..fragment });
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
+            self.loses(fragment.version, fragment.end.min(end) - start, covered);
         }
         let inside: Vec<(u64, Fragment)> =
             self.fragments.range(start..end).map(|(&at, fragment)| (at, *fragment)).collect();
@@ -121,6 +254,7 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
+            self.loses(fragment.version, fragment.end.min(end) - at, covered);
         }
     }
 
@@ -128,27 +262,27 @@ impl File {
     pub(super) fn pieces(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let first = self.fragments.range(..=from).next_back().map_or(from, |(&at, _)| at);
         let all = self.fragments.range(first..).filter(move |(_, fragment)| fragment.end > from);
-        all.filter(|(_, fragment)| !self.nodes[fragment.node].is_hole())
-            .map(|(&at, fragment)| (at, fragment.end))
+        let has_data =
+            |fragment: &Fragment| self.nodes.get(&fragment.version).is_some_and(|node| !node.is_hole());
+        all.filter(move |(_, fragment)| has_data(fragment)).map(|(&at, fragment)| (at, fragment.end))
     }
 
-    /// Reads bytes of the file that are inside its size; holes are zeros. A node whose data are damaged gives way to those before.
+    /// Reads bytes of the file that are inside its size; holes are zeros.
     ///
     /// # Errors
-    /// The flash fails.
-    pub(super) fn read_at<M: Mtd>(
+    /// The flash fails; the data of a node are damaged.
+    pub(super) fn read_at(
         &mut self,
-        flash: &mut Flash<M>,
+        flash: &mut Flash<dyn Mtd>,
         offset: u64,
         buf: &mut [u8],
-        damage: &mut Vec<Damage>,
-    ) -> Result<(), Error> {
+    ) -> Result<Result<(), Damage>, Error> {
         let end = offset + buf.len() as u64;
         let mut at = offset;
         while at < end {
             let Some((start, fragment)) = self.next_fragment(at) else {
                 buf[(at - offset) as usize..].fill(0);
-                return Ok(());
+                break;
             };
             if start > at {
                 let hole_end = start.min(end);
@@ -158,27 +292,14 @@ impl File {
             }
             let piece_end = fragment.end.min(end);
             let out = &mut buf[(at - offset) as usize..(piece_end - offset) as usize];
-            let node = self.nodes[fragment.node];
+            let Some(node) = self.nodes.get(&fragment.version).copied() else { break };
             let first = (at - u64::from(node.inode.offset)) as usize;
-            match self.copy(flash, &node, first, out)? {
-                Ok(()) => at = piece_end,
-                // It is not among the nodes any more.
-                Err(_) => self.drop_damaged(flash, damage)?,
+            if let Err(fault) = self.copy(flash, &node, first, out)? {
+                return Ok(Err(fault.at(u64::from(node.at))));
             }
+            at = piece_end;
         }
-        Ok(())
-    }
-
-    /// Drops all nodes whose data are damaged.
-    fn drop_damaged<M: Mtd>(&mut self, flash: &mut Flash<M>, damage: &mut Vec<Damage>) -> Result<(), Error> {
-        for node in std::mem::take(&mut self.nodes) {
-            match self.data(flash, &node)? {
-                Ok(_) => self.nodes.push(node),
-                Err(fault) => damage.push(fault.at(u64::from(node.at))),
-            }
-        }
-        self.map();
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// The fragment with a byte of the file, or the next one.
@@ -188,9 +309,9 @@ impl File {
     }
 
     /// Copies bytes of a node from its byte `first` on.
-    fn copy<M: Mtd>(
+    fn copy(
         &mut self,
-        flash: &mut Flash<M>,
+        flash: &mut Flash<dyn Mtd>,
         node: &FileNode,
         first: usize,
         out: &mut [u8],
@@ -200,7 +321,7 @@ impl File {
             return Ok(Ok(()));
         }
         if self.last.as_ref().is_none_or(|(at, _)| *at != node.at) {
-            match self.data(flash, node)? {
+            match data(flash, node)? {
                 Ok(data) => self.last = Some((node.at, data)),
                 Err(fault) => return Ok(Err(fault)),
             }
@@ -210,32 +331,38 @@ impl File {
         out.copy_from_slice(&data[first..first + out.len()]);
         Ok(Ok(()))
     }
+}
 
-    /// Reads and decompresses the data of a node; none of a hole.
-    pub(super) fn data<M: Mtd>(
-        &self,
-        flash: &mut Flash<M>,
-        node: &FileNode,
-    ) -> Result<Result<Vec<u8>, Fault>, Error> {
-        if node.is_hole() || node.inode.data_len == 0 && node.inode.file_len == 0 {
-            return Ok(Ok(Vec::new()));
-        }
-        let inode = &node.inode;
-        let mut data = vec![0; inode.data_len as usize];
-        flash.read(u64::from(node.at) + Inode::SIZE as u64, &mut data)?;
-        if let Err(error) = inode.check_data(&data) {
-            return Ok(Err(Fault::Media(error)));
-        }
-        let mut out = vec![0; inode.file_len as usize];
-        let done = Decompressor::default().decompress(inode.compressor, &data, &mut out);
-        Ok(done.map(|()| out).map_err(|fault| Fault::Data { inode: inode.inode, fault }))
+/// Reads the data of a node as they stand there, and checks their CRC.
+fn read_data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result<Vec<u8>, Fault>, Error> {
+    let inode = &node.inode;
+    if node.is_hole() {
+        return Ok(Ok(Vec::new()));
     }
+    let mut data = vec![0; inode.data_len as usize];
+    flash.read(u64::from(node.at) + Inode::SIZE as u64, &mut data)?;
+    Ok(inode.check_data(&data).map(|()| data).map_err(Fault::Media))
+}
+
+/// Reads and decompresses the data of a node; none of a hole.
+pub(super) fn data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result<Vec<u8>, Fault>, Error> {
+    let inode = &node.inode;
+    if node.is_hole() {
+        return Ok(Ok(Vec::new()));
+    }
+    let data = match read_data(flash, node)? {
+        Ok(data) => data,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let mut out = vec![0; inode.file_len as usize];
+    let done = Decompressor::default().decompress(inode.compressor, &data, &mut out);
+    Ok(done.map(|()| out).map_err(|fault| Fault::Data { inode: inode.inode, fault }))
 }
 
 /// Reads the fields of a node and checks that they are possible, and what the scan has of it. Nothing comes of a node that became
 /// obsolete after the summary of its eraseblock was written.
-fn read_node<M: Mtd>(
-    flash: &mut Flash<M>,
+fn read_node(
+    flash: &mut Flash<dyn Mtd>,
     endian: Endian,
     number: u32,
     node: NodeRef,
@@ -263,8 +390,12 @@ fn read_node<M: Mtd>(
         return Ok(Err(Fault::TooLong { len: header.len }));
     }
     let fits = Inode::SIZE as u64 + u64::from(inode.data_len) <= u64::from(header.len);
-    let is_hole = inode.compressor == Compressor::Zero;
-    if fits && (is_hole || inode.file_len <= NODE_FILE_BYTES_MAX) {
+    let lengths_agree = match inode.compressor {
+        Compressor::Zero => true,
+        Compressor::None | Compressor::Copy => inode.file_len == inode.data_len,
+        _ => inode.file_len <= NODE_FILE_BYTES_MAX,
+    };
+    if fits && lengths_agree {
         return Ok(Ok(Some(inode)));
     }
     let Inode { data_len, file_len, compressor, .. } = inode;

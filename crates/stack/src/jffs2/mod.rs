@@ -1,17 +1,28 @@
-//! JFFS2, mounted for reading, over any [`Mtd`]: NOR and NAND, either byte order, with summaries or without.
+//! JFFS2 over any [`Mtd`]: NOR and NAND, either byte order, with summaries or without.
 //!
-//! [`Jffs2::mount`] reads the summary of each eraseblock, or all of it (`scan`), and keeps the position and version of each node. A
-//! file's nodes are read when the file is first asked for, and make the map from its bytes to nodes (`file`); data are decompressed
-//! when they are read (`compress`).
+//! In the order of a mount and a write:
 //!
-//! Facts are from Linux 6.12, `fs/jffs2`; the bytes are in `docs/spec/jffs2.md`. Where this code differs: a node whose data are
-//! damaged is found when it is read, where Linux has its garbage collector read all data after mounting. It then gives way to what
-//! was there before, as in Linux, and [`FileSystem::damage`](crate::fs::FileSystem::damage) tells of it.
+//! - `scan` reads the summary of each eraseblock, or all of it, and keeps the place and version of each node; `names` and `xattrs` have
+//!   the directories and attributes that come of it, `blocks` has how much of each eraseblock is of use.
+//! - `file` reads a file's nodes when it is first asked for, checks their CRCs, and maps its bytes to nodes; `compress` has the compressors.
+//! - `files` has what programs do; each change is a node or two, which `log` puts behind what was written before.
+//! - `collect` moves live nodes out of an eraseblock, so that it can be erased (Linux: garbage collector).
+//!
+//! Facts are from Linux 6.12, `fs/jffs2`; the bytes are in `docs/spec/jffs2.md`. Where this code differs:
+//!
+//! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
+//! - On NAND the first page behind what a mount found written is left unused: power may have gone away while it was programmed.
+//! - Nodes that have become obsolete are not marked on NOR, as in a Linux that writes summaries.
 
+mod blocks;
+mod collect;
 mod compress;
 mod damage;
 mod file;
+mod files;
 mod filesystem;
+mod flash;
+mod log;
 mod names;
 mod scan;
 mod xattrs;
@@ -19,9 +30,13 @@ mod xattrs;
 pub use compress::CompressFault;
 pub use damage::{Damage, Fault, MountError};
 
+use crate::fs;
+use blocks::{Blocks, State};
+use collect::Collector;
 use file::File;
-use floatgate_media::jffs2::Endian;
-use floatgate_mtd::{Error, ErrorKind, Instant, Mtd};
+use flash::Flash;
+use floatgate_media::jffs2::{Compressor, Endian, Inode, ROOT_INODE};
+use floatgate_mtd::{Instant, Mtd};
 use names::Names;
 use scan::Scan;
 use std::collections::BTreeMap;
@@ -31,10 +46,36 @@ use xattrs::Xattrs;
 const FILES_KEPT: usize = 256;
 
 /// Options of a mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Byte order; that of the first node unless given.
+    /// Byte order; that of the first node unless given, little-endian on an empty flash.
     pub endian: Option<Endian>,
+    /// For reading only: flash on which no node is found is refused then.
+    pub read_only: bool,
+    /// Compressors in the order in which they are tried; the first that makes the data shorter is used (Linux: mode "priority").
+    pub compressors: Vec<Compressor>,
+    /// Eraseblocks end with a summary, so that the next mount is faster.
+    pub summaries: bool,
+}
+
+impl Default for MountOptions {
+    /// For writing, with the compressors of Linux's default: zlib, then rtime.
+    fn default() -> Self {
+        Self {
+            endian: None,
+            read_only: false,
+            compressors: vec![Compressor::Zlib, Compressor::Rtime],
+            summaries: false,
+        }
+    }
+}
+
+impl MountOptions {
+    /// For reading.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self { read_only: true, ..Self::default() }
+    }
 }
 
 /// Numbers of what a mount found.
@@ -72,56 +113,161 @@ struct NodeRef {
     at: u32,
 }
 
+/// An inode: what is remembered of it while its nodes are not.
+#[derive(Clone, Debug, Default)]
+struct Cached {
+    refs: Vec<NodeRef>,
+    /// The highest version of its nodes and of the dirent nodes in it.
+    highest: u32,
+    /// Its nodes were read, and their CRCs checked.
+    checked: bool,
+}
+
 /// A mounted JFFS2.
-#[derive(Debug)]
-pub struct Jffs2<M> {
-    flash: Flash<M>,
+#[derive(Clone, Debug)]
+pub struct Jffs2<M: ?Sized> {
     endian: Endian,
-    nodes: BTreeMap<u32, Vec<NodeRef>>,
+    options: MountOptions,
+    nodes: BTreeMap<u32, Cached>,
     names: Names,
     xattrs: Xattrs,
     counts: Counts,
     damage: Vec<Damage>,
+    /// Files whose nodes are known.
     files: BTreeMap<u32, File>,
+    blocks: Blocks,
+    collector: Collector,
+    /// The list of the open eraseblock's nodes for its summary: how many, and as they go on flash.
+    listed: (u32, Vec<u8>),
+    /// The open eraseblock gets a summary when it is full.
+    is_listed: bool,
+    highest_inode: u32,
+    /// Time of day, seconds since 1970.
+    time: u32,
+    /// How often an inode is open.
+    open: BTreeMap<u32, u32>,
+    /// Inodes of files that are being put in and have no node yet.
+    pending: BTreeMap<u32, Inode>,
+    compressor: crate::ubifs::compress::Compressor,
+    /// Why nothing can be changed any more.
+    failure: Option<fs::Error>,
+    flash: Flash<M>,
 }
 
-/// The flash with its clock.
-#[derive(Debug)]
-struct Flash<M> {
-    mtd: M,
-    now: Instant,
-}
+forward_to_dyn!(Jffs2: Mtd);
 
-impl<M: Mtd> Flash<M> {
-    /// Reads; what the ECC could not correct is for the CRCs to find.
-    fn read(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Error> {
-        match self.mtd.read(self.now, at, buf) {
-            Ok(done) => self.now = done.at,
-            Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-}
-
-impl<M: Mtd> Jffs2<M> {
-    /// Mounts for reading.
+impl<M: Mtd + 'static> Jffs2<M> {
+    /// Mounts, for reading or for writing.
     ///
     /// # Errors
-    /// No node is there, a node that must be known is not, or the flash fails. The flash comes back.
+    /// No node is there and the mount is for reading; a node that must be known is not; the flash fails. The flash comes back.
     pub fn mount(mtd: M, now: Instant, options: &MountOptions) -> Result<Self, (MountError, M)> {
-        let mut flash = Flash { mtd, now };
+        let mut flash = Flash::new(mtd, now);
         let scan = match Scan::read(&mut flash, options.endian) {
+            Ok(scan) if scan.endian.is_none() && options.read_only => Err(MountError::Nothing),
+            other => other,
+        };
+        let scan = match scan {
             Ok(scan) => scan,
             Err(error) => return Err((error, flash.mtd)),
         };
-        let Scan { endian, mut nodes, mut names, xattrs, counts, mut damage, .. } = scan;
-        let Some(endian) = endian else { return Err((MountError::Nothing, flash.mtd)) };
-        damage.extend(names.remove_orphans(&mut nodes));
-        for refs in nodes.values_mut() {
-            refs.sort_unstable();
+        let mut fs = Self::with(flash, options, scan);
+        match fs.start() {
+            Ok(()) => Ok(fs),
+            Err(error) => Err((error, fs.flash.mtd)),
         }
-        Ok(Self { flash, endian, nodes, names, xattrs, counts, damage, files: BTreeMap::new() })
+    }
+
+    fn with(flash: Flash<M>, options: &MountOptions, scan: Scan) -> Self {
+        let mut partial = scan.partial;
+        partial.sort_unstable_by_key(|&(_, end)| end);
+        Self {
+            endian: scan.endian.unwrap_or_default(),
+            options: options.clone(),
+            nodes: scan.nodes,
+            names: scan.names,
+            xattrs: scan.xattrs,
+            counts: scan.counts,
+            damage: scan.damage,
+            files: BTreeMap::new(),
+            blocks: scan.blocks,
+            collector: Collector::new(scan.losers, partial),
+            listed: (0, Vec::new()),
+            is_listed: false,
+            highest_inode: scan.highest_inode,
+            time: 0,
+            open: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            compressor: crate::ubifs::compress::Compressor::default(),
+            failure: None,
+            flash,
+        }
+    }
+
+    /// Gives the flash back; what waits is lost.
+    pub fn into_mtd(self) -> M {
+        self.flash.mtd
+    }
+
+    /// Writes what waits, ends the mount and gives the flash back.
+    ///
+    /// # Errors
+    /// The flash fails; it comes back.
+    pub fn unmount(mut self) -> Result<M, (fs::Error, M)> {
+        match self.sync() {
+            Ok(()) => Ok(self.into_mtd()),
+            Err(error) => Err((error, self.into_mtd())),
+        }
+    }
+}
+
+impl Jffs2<dyn Mtd> {
+    /// Puts in order what the scan has found.
+    fn start(&mut self) -> Result<(), MountError> {
+        self.nodes.entry(ROOT_INODE).or_default();
+        let out = self.names.remove_orphans(&self.nodes);
+        self.damage.extend(out.damage);
+        let mut useless = self.collector.take_losers();
+        useless.extend(out.dirents);
+        for inode in out.inodes {
+            let cached = self.nodes.remove(&inode).unwrap_or_default();
+            useless.extend(cached.refs.iter().map(|node| node.at));
+        }
+        let nodes = &self.nodes;
+        useless.extend(self.xattrs.forget(|inode| nodes.contains_key(&inode)));
+        for at in useless {
+            self.blocks.obsolete(at);
+        }
+        for cached in self.nodes.values_mut() {
+            cached.refs.sort_unstable();
+        }
+        for (inode, version) in self.names.versions() {
+            if let Some(cached) = self.nodes.get_mut(&inode) {
+                cached.highest = cached.highest.max(version);
+            }
+        }
+        if !self.options.read_only {
+            self.reopen();
+            for (directory, name) in out.second_names {
+                // A renaming that power cut short: the name that is found first stays.
+                self.write_dirent(directory, &name, (0, 0)).map_err(MountError::Recovery)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in the eraseblock with the most room behind what is written.
+    fn reopen(&mut self) {
+        // Where pages or buffers are programmed as a whole, power may have gone away during the next one.
+        let geometry = self.flash.mtd.geometry();
+        let unit = geometry.write_bytes.max(geometry.buffer_bytes).max(1);
+        let Some((number, end)) = self.collector.take_partial() else { return };
+        let from = end.next_multiple_of(unit).saturating_add(unit);
+        let is_in_use = self.blocks.get(number).state == State::Full;
+        if is_in_use && from < self.blocks.erase_bytes {
+            self.blocks.reopen(number);
+            self.blocks.waste(from - end);
+        }
     }
 
     /// Byte order.
@@ -144,8 +290,13 @@ impl<M: Mtd> Jffs2<M> {
         self.flash.now
     }
 
-    /// Gives the flash back.
-    pub fn into_mtd(self) -> M {
-        self.flash.mtd
+    /// Sets the flash's clock, to a later time.
+    pub fn set_now(&mut self, now: Instant) {
+        self.flash.now = self.flash.now.max(now);
+    }
+
+    /// The flash below.
+    pub fn mtd(&self) -> &dyn Mtd {
+        &self.flash.mtd
     }
 }

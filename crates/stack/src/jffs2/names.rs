@@ -1,19 +1,21 @@
 //! Names in directories.
 
-use super::NodeRef;
+use super::Cached;
 use super::damage::{Damage, Fault};
-use floatgate_media::jffs2::ROOT_INODE;
+use crate::fs::FileType;
+use floatgate_media::crc;
+use floatgate_media::jffs2::{ROOT_INODE, file_type};
 use std::collections::BTreeMap;
 
 /// A name: the newest of its dirent nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
-    version: u32,
+    pub(super) version: u32,
     /// 0 when the name was removed.
     pub(super) inode: u32,
     pub(super) dirent_type: u8,
     /// First byte of the node on the flash.
-    at: u32,
+    pub(super) at: u32,
 }
 
 impl Named {
@@ -35,9 +37,11 @@ pub(super) struct Changed {
 }
 
 /// A directory: its names, and its last change.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
     names: BTreeMap<Vec<u8>, Named>,
+    /// Older dirent nodes that are still on the flash, by their place, with a sum of their names.
+    stale: BTreeMap<u32, u32>,
     /// The newest dirent node.
     changed: Option<Changed>,
 }
@@ -49,6 +53,16 @@ impl Directory {
         all.filter(|(_, named)| named.inode != 0)
     }
 
+    /// True when nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names().next().is_none()
+    }
+
+    /// The highest version of a dirent node.
+    fn highest(&self) -> u32 {
+        self.names.values().map(|named| named.version).max().unwrap_or(0)
+    }
+
     /// The last change of the names.
     pub(super) const fn changed(&self) -> Option<Changed> {
         self.changed
@@ -56,27 +70,55 @@ impl Directory {
 }
 
 /// All names by inode of their directory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     directories: BTreeMap<u32, Directory>,
     /// Names of each inode.
     links: BTreeMap<u32, u32>,
 }
 
+/// What a mount leaves out.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    pub(super) damage: Vec<Damage>,
+    /// Inodes without a name.
+    pub(super) inodes: Vec<u32>,
+    /// Dirent nodes in directories among these.
+    pub(super) dirents: Vec<u32>,
+    /// Further names of directories, from a renaming that power cut short: directory and name.
+    pub(super) second_names: Vec<(u32, Vec<u8>)>,
+}
+
 impl Names {
-    /// Takes in a dirent node. A newer one of the name takes its place.
-    pub(super) fn add(&mut self, parent: u32, name: &[u8], new: Named, time: Option<u32>) {
+    /// Takes in a dirent node. Of two of a name the newer one counts; the place of the other one comes back.
+    pub(super) fn add(&mut self, parent: u32, name: &[u8], new: Named, time: Option<u32>) -> Option<u32> {
         let directory = self.directories.entry(parent).or_default();
         if directory.changed.is_none_or(|newest| newest.version <= new.version) {
             directory.changed = Some(Changed { version: new.version, at: new.at, time });
         }
-        match directory.names.get_mut(name) {
-            Some(old) if old.version > new.version => {}
-            Some(old) => *old = new,
+        let loser = match directory.names.get_mut(name) {
+            Some(old) if old.version > new.version => new.at,
+            Some(old) => std::mem::replace(old, new).at,
             None => {
                 directory.names.insert(name.to_vec(), new);
+                return None;
             }
+        };
+        directory.stale.insert(loser, crc::jffs2(name));
+        Some(loser)
+    }
+
+    /// Takes in a dirent node that was just written, and counts links; the place of the one before comes back.
+    pub(super) fn put(&mut self, parent: u32, name: &[u8], new: Named, time: u32) -> Option<u32> {
+        let before = self.get(parent, name).map_or(0, |named| named.inode);
+        if before != 0 {
+            let links = self.links.entry(before).or_default();
+            *links = links.saturating_sub(1);
         }
+        if new.inode != 0 {
+            *self.links.entry(new.inode).or_default() += 1;
+        }
+        self.add(parent, name, new, Some(time))
     }
 
     pub(super) fn directory(&self, inode: u32) -> Option<&Directory> {
@@ -85,8 +127,50 @@ impl Names {
 
     /// The inode that has a name.
     pub(super) fn get(&self, directory: u32, name: &[u8]) -> Option<Named> {
-        let found = self.directories.get(&directory)?.names.get(name)?;
-        (found.inode != 0).then_some(*found)
+        self.entry(directory, name).filter(|found| found.inode != 0)
+    }
+
+    /// The newest dirent node of a name, also one that removes it.
+    pub(super) fn entry(&self, directory: u32, name: &[u8]) -> Option<Named> {
+        self.directories.get(&directory)?.names.get(name).copied()
+    }
+
+    /// Says where the newest dirent node of a name is now.
+    pub(super) fn moved(&mut self, directory: u32, name: &[u8], to: u32) {
+        let Some(directory) = self.directories.get_mut(&directory) else { return };
+        let Some(named) = directory.names.get_mut(name) else { return };
+        if let Some(changed) = directory.changed.as_mut().filter(|changed| changed.at == named.at) {
+            changed.at = to;
+        }
+        named.at = to;
+    }
+
+    /// True when an older dirent node of a name may be on the flash outside an eraseblock: the one that removes the name has to stay.
+    pub(super) fn has_stale(&self, directory: u32, name: &[u8], outside: std::ops::Range<u32>) -> bool {
+        let Some(directory) = self.directories.get(&directory) else { return false };
+        let sum = crc::jffs2(name);
+        directory.stale.iter().any(|(at, other)| *other == sum && !outside.contains(at))
+    }
+
+    /// Says that a dirent node is not on the flash any more.
+    pub(super) fn erased(&mut self, directory: u32, at: u32) {
+        if let Some(directory) = self.directories.get_mut(&directory) {
+            directory.stale.remove(&at);
+        }
+    }
+
+    /// Forgets a name that was removed.
+    pub(super) fn forget(&mut self, directory: u32, name: &[u8]) {
+        if let Some(directory) = self.directories.get_mut(&directory) {
+            directory.names.remove(name);
+        }
+    }
+
+    /// Forgets a directory; the places of its newest dirent nodes come back.
+    pub(super) fn remove_directory(&mut self, inode: u32) -> Vec<u32> {
+        self.links.remove(&inode);
+        let directory = self.directories.remove(&inode).unwrap_or_default();
+        directory.names.values().map(|named| named.at).collect()
     }
 
     /// Number of names of an inode.
@@ -94,31 +178,46 @@ impl Names {
         self.links.get(&inode).copied().unwrap_or(0)
     }
 
-    /// Forgets inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that
+    /// The highest version that a directory's dirent nodes have, of each directory.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.directories.iter().map(|(&inode, directory)| (inode, directory.highest()))
+    }
+
+    /// Finds inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that
     /// are not there, as well: these come back.
-    pub(super) fn remove_orphans(&mut self, nodes: &mut BTreeMap<u32, Vec<NodeRef>>) -> Vec<Damage> {
-        let mut damage = Vec::new();
+    pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> LeftOut {
+        let mut out = LeftOut::default();
         for (parent, directory) in &mut self.directories {
             let is_there = *parent == ROOT_INODE || nodes.contains_key(parent);
             for (name, named) in directory.names.iter_mut().filter(|(_, named)| named.inode != 0) {
                 if nodes.contains_key(&named.inode) {
-                    *self.links.entry(named.inode).or_default() += 1;
+                    let links = self.links.entry(named.inode).or_default();
+                    *links += 1;
+                    if (*links > 1 || named.inode == ROOT_INODE)
+                        && file_type(named.dirent_type) == Some(FileType::Directory)
+                        && is_there
+                    {
+                        out.second_names.push((*parent, name.clone()));
+                    }
                 } else {
                     if is_there {
                         let name = name.escape_ascii().to_string();
-                        damage.push(Fault::NoInode { inode: named.inode, name }.at(u64::from(named.at)));
+                        out.damage.push(Fault::NoInode { inode: named.inode, name }.at(u64::from(named.at)));
                     }
                     named.inode = 0;
                 }
             }
         }
-        let nameless = nodes.keys().filter(|inode| **inode != ROOT_INODE && !self.links.contains_key(inode));
-        let mut orphans: Vec<u32> = nameless.copied().collect();
+        let nameless = |inode: &u32| *inode != ROOT_INODE && !self.links.contains_key(inode);
+        let all = nodes.keys().chain(self.directories.keys()).copied();
+        let mut orphans: Vec<u32> = all.filter(nameless).collect();
+        orphans.sort_unstable();
+        orphans.dedup();
         while let Some(orphan) = orphans.pop() {
-            nodes.remove(&orphan);
-            for named in
-                self.directories.remove(&orphan).iter().flat_map(|directory| directory.names.values())
-            {
+            out.inodes.push(orphan);
+            let Some(directory) = self.directories.remove(&orphan) else { continue };
+            for named in directory.names.values() {
+                out.dirents.push(named.at);
                 if let Some(links) = self.links.get_mut(&named.inode).filter(|links| **links > 0) {
                     *links -= 1;
                     if *links == 0 && named.inode != ROOT_INODE {
@@ -127,6 +226,7 @@ impl Names {
                 }
             }
         }
-        damage
+        out.second_names.retain(|(parent, _)| self.directories.contains_key(parent));
+        out
     }
 }

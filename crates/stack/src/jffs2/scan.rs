@@ -1,12 +1,15 @@
 //! Reading a flash for its nodes.
 
+use super::blocks::{Blocks, Owner, State};
 use super::damage::{Damage, Fault, MountError};
+use super::flash::Flash;
 use super::names::{Named, Names};
 use super::xattrs::Xattrs;
-use super::{Counts, Flash, NodeRef};
+use super::{Cached, Counts, NodeRef};
 use floatgate_media::MediaError;
 use floatgate_media::jffs2::{
-    DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, Summary, SummaryMarker, XattrNode, Xref,
+    DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary, SummaryMarker,
+    XattrNode, Xref,
 };
 use floatgate_mtd::Mtd;
 use std::collections::BTreeMap;
@@ -18,14 +21,21 @@ const EMPTY_SCAN: usize = 256;
 const DAMAGE_MAX: usize = 10_000;
 
 /// Everything that nodes say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scan {
     pub(super) endian: Option<Endian>,
-    pub(super) nodes: BTreeMap<u32, Vec<NodeRef>>,
+    pub(super) nodes: BTreeMap<u32, Cached>,
     pub(super) names: Names,
     pub(super) xattrs: Xattrs,
     pub(super) counts: Counts,
     pub(super) damage: Vec<Damage>,
+    pub(super) blocks: Blocks,
+    /// Places of nodes that newer ones have replaced.
+    pub(super) losers: Vec<u32>,
+    /// The highest inode number that any node has: names of inodes that are gone may still be on the flash.
+    pub(super) highest_inode: u32,
+    /// Eraseblocks that are written in part, with the bytes of that part.
+    pub(super) partial: Vec<(u32, u32)>,
     /// The eraseblock that is read.
     block: Vec<u8>,
 }
@@ -35,41 +45,59 @@ impl Scan {
     ///
     /// # Errors
     /// The flash fails or is too large; a node that has to be known.
-    pub(super) fn read<M: Mtd>(flash: &mut Flash<M>, endian: Option<Endian>) -> Result<Self, MountError> {
+    pub(super) fn read(flash: &mut Flash<dyn Mtd>, endian: Option<Endian>) -> Result<Self, MountError> {
         let geometry = flash.mtd.geometry().clone();
         if geometry.size_bytes > 1 << 32 {
             return Err(MountError::TooLarge(geometry.size_bytes));
         }
-        let mut scan = Self { endian, ..Self::default() };
-        scan.block.resize(geometry.erase_bytes as usize, 0);
-        for start in (0..geometry.size_bytes).step_by(geometry.erase_bytes as usize) {
-            let (bad, now) = flash.mtd.is_bad(flash.now, start)?;
-            flash.now = now;
-            if bad {
+        let mut scan = Self {
+            endian,
+            nodes: BTreeMap::new(),
+            names: Names::default(),
+            xattrs: Xattrs::default(),
+            counts: Counts::default(),
+            damage: Vec::new(),
+            blocks: Blocks::new(&geometry, flash.marker_bytes()),
+            losers: Vec::new(),
+            highest_inode: ROOT_INODE,
+            partial: Vec::new(),
+            block: vec![0; geometry.erase_bytes as usize],
+        };
+        for number in 0..geometry.blocks() {
+            let start = u64::from(number) * u64::from(geometry.erase_bytes);
+            if flash.is_bad(start)? {
                 scan.counts.bad += 1;
-            } else {
-                scan.eraseblock(flash, start)?;
+                scan.blocks.bad(number);
+                continue;
             }
+            let (state, end) = scan.eraseblock(flash, start)?;
+            if state == State::Full && end < geometry.erase_bytes {
+                scan.partial.push((number, end));
+            }
+            scan.blocks.found(number, state, end);
         }
         scan.block = Vec::new();
         Ok(scan)
     }
 
-    fn eraseblock<M: Mtd>(&mut self, flash: &mut Flash<M>, start: u64) -> Result<(), MountError> {
+    /// Reads an eraseblock; what it is now, and how far it is written.
+    fn eraseblock(&mut self, flash: &mut Flash<dyn Mtd>, start: u64) -> Result<(State, u32), MountError> {
+        let is_nand = flash.page() > 1 && flash.has_markers() && flash.marker_bytes() == 0;
+        let is_marked = is_nand && flash.is_marked_clean(start, self.endian)?;
         let mut block = std::mem::take(&mut self.block);
-        let found = self.summary(flash, start, &mut block);
-        let found = match found {
-            Ok(false) => self.nodes(flash, start, &mut block),
-            done => done.map(drop),
+        let found = match self.summary(flash, start, &mut block) {
+            Ok(true) => Ok((State::Full, self.blocks.erase_bytes)),
+            Ok(false) => self.nodes(flash, start, &mut block, is_marked),
+            Err(error) => Err(error),
         };
         self.block = block;
         found
     }
 
     /// Takes the nodes of an eraseblock from its summary; false if it has none that is good.
-    fn summary<M: Mtd>(
+    fn summary(
         &mut self,
-        flash: &mut Flash<M>,
+        flash: &mut Flash<dyn Mtd>,
         start: u64,
         block: &mut [u8],
     ) -> Result<bool, MountError> {
@@ -100,24 +128,33 @@ impl Scan {
     }
 
     /// Takes in a node that a summary lists. Inode nodes are looked at when their file is read, xattr nodes here.
-    fn listed<M: Mtd>(
+    fn listed(
         &mut self,
-        flash: &mut Flash<M>,
+        flash: &mut Flash<dyn Mtd>,
         start: u64,
         endian: Endian,
         entry: Entry<'_>,
     ) -> Result<(), MountError> {
+        let (offset, len) = match entry {
+            Entry::Inode { offset, len, .. }
+            | Entry::Dirent { offset, len, .. }
+            | Entry::Xattr { offset, len, .. } => (offset, len),
+            Entry::Xref { offset } => (offset, Xref::SIZE as u32),
+        };
+        if u64::from(offset) + u64::from(len) > u64::from(self.blocks.erase_bytes) {
+            self.note(Fault::TooLong { len }.at(start + u64::from(offset)));
+            return Ok(());
+        }
         match entry {
-            Entry::Inode { inode, version, offset } => {
-                self.inode(inode, version, start + u64::from(offset));
+            Entry::Inode { inode, version, offset, len } => {
+                self.inode(inode, version, start + u64::from(offset), len);
             }
-            Entry::Dirent { parent, version, inode, dirent_type, offset, name } => {
-                self.counts.dirent_nodes += 1;
+            Entry::Dirent { parent, version, inode, dirent_type, offset, len, name } => {
                 // A summary has no time of the change.
                 let named = Named::new(version, inode, dirent_type, start + u64::from(offset));
-                self.names.add(parent, name, named, None);
+                self.dirent(parent, name, (named, None), len);
             }
-            Entry::Xattr { offset } | Entry::Xref { offset } => {
+            Entry::Xattr { offset, .. } | Entry::Xref { offset } => {
                 let at = start + u64::from(offset);
                 let mut head = [0; Header::SIZE];
                 flash.read(at, &mut head)?;
@@ -135,33 +172,43 @@ impl Scan {
     }
 
     /// Looks through an eraseblock for nodes.
-    fn nodes<M: Mtd>(
+    fn nodes(
         &mut self,
-        flash: &mut Flash<M>,
+        flash: &mut Flash<dyn Mtd>,
         start: u64,
         block: &mut [u8],
-    ) -> Result<(), MountError> {
+        is_marked: bool,
+    ) -> Result<(State, u32), MountError> {
         let head = EMPTY_SCAN.min(block.len());
         let (begin, rest) = block.split_at_mut(head);
         flash.read(start, begin)?;
         if begin.iter().all(|&byte| byte == 0xFF) {
             self.counts.empty += 1;
             self.counts.free_bytes += (head + rest.len()) as u64;
-            return Ok(());
+            // Without the marker it may have been half erased when power went away.
+            return Ok((if is_marked || !flash.has_markers() { State::Free } else { State::ToErase }, 0));
         }
         flash.read(start + head as u64, rest)?;
         let before = self.counts;
+        let end = block.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
+        let end = end.next_multiple_of(NODE_ALIGN as usize).min(block.len());
+        self.counts.free_bytes += (block.len() - end) as u64;
         let mut at = 0;
-        while let Some(bytes) = block.get(at..).filter(|bytes| !bytes.is_empty()) {
-            at += self.step(bytes, start + at as u64)?;
+        while at < end {
+            at += self.step(&block[at..], start + at as u64)?;
         }
         let nodes = |counts: &Counts| counts.inode_nodes + counts.dirent_nodes + counts.xattr_nodes;
-        if nodes(&before) == nodes(&self.counts) && before.dirty_bytes == self.counts.dirty_bytes {
-            self.counts.empty += 1;
-        } else {
+        let has_nodes = nodes(&before) != nodes(&self.counts);
+        if has_nodes || before.dirty_bytes != self.counts.dirty_bytes {
             self.counts.scanned += 1;
+        } else {
+            self.counts.empty += 1;
         }
-        Ok(())
+        let marker = flash.marker_bytes() as usize;
+        let is_clean = end == marker && before.clean_markers < self.counts.clean_markers;
+        // The last node may end with bytes that look erased.
+        let end = at.max(end).min(block.len()) as u32;
+        Ok(if is_clean { (State::Free, end) } else { (State::Full, end) })
     }
 
     /// Takes in what stands at the beginning of some bytes up to the end of an eraseblock; the number of bytes it takes.
@@ -169,7 +216,7 @@ impl Scan {
         let align = NODE_ALIGN as usize;
         let erased = bytes.iter().take_while(|&&byte| byte == 0xFF).count() / align * align;
         if erased > 0 {
-            self.counts.free_bytes += erased as u64;
+            self.counts.dirty_bytes += erased as u64;
             return Ok(erased);
         }
         let unknown = align.min(bytes.len());
@@ -209,16 +256,28 @@ impl Scan {
             return Ok(());
         }
         let endian = self.endian.unwrap_or_default();
+        let len = header.len;
         let taken = match header.node_type {
             NodeType::Inode => {
-                Inode::parse(node, endian).map(|inode| self.inode(inode.inode, inode.version, at))
+                Inode::parse(node, endian).map(|inode| self.inode(inode.inode, inode.version, at, len))
             }
-            NodeType::Dirent => DirentNode::parse(node, endian).map(|node| self.dirent(&node, at)),
+            NodeType::Dirent => DirentNode::parse(node, endian).map(|node| {
+                let dirent = &node.dirent;
+                let named = Named::new(dirent.version, dirent.inode, dirent.dirent_type, at);
+                self.dirent(dirent.parent, node.name, (named, Some(dirent.mctime_s)), len);
+            }),
             NodeType::Xattr => XattrNode::parse(node, endian).map(|node| {
                 self.counts.xattr_nodes += 1;
-                self.xattrs.add(&node);
+                self.place(at, len, Owner::Xattr(node.xattr.xid));
+                let loser = self.xattrs.add(&node, at as u32);
+                self.losers.extend(loser);
             }),
-            NodeType::Xref => Xref::parse(node, endian).map(|xref| self.xattrs.refer(&xref)),
+            NodeType::Xref => Xref::parse(node, endian).map(|xref| {
+                self.highest_inode = self.highest_inode.max(xref.inode);
+                self.place(at, len, Owner::Xref(xref.inode));
+                let loser = self.xattrs.refer(&xref, at as u32);
+                self.losers.extend(loser);
+            }),
             NodeType::CleanMarker => {
                 self.counts.clean_markers += 1;
                 Ok(())
@@ -236,18 +295,27 @@ impl Scan {
         Ok(())
     }
 
-    fn inode(&mut self, inode: u32, version: u32, at: u64) {
-        self.counts.inode_nodes += 1;
-        // No flash has 4 GiB or more.
-        let at = at as u32;
-        self.nodes.entry(inode).or_default().push(NodeRef { version, at });
+    /// No flash has 4 GiB or more.
+    fn place(&mut self, at: u64, len: u32, owner: Owner) {
+        let rest = self.blocks.erase_bytes - at as u32 % self.blocks.erase_bytes;
+        self.blocks.add(at as u32, len.next_multiple_of(NODE_ALIGN).min(rest), owner);
     }
 
-    fn dirent(&mut self, node: &DirentNode<'_>, at: u64) {
+    fn inode(&mut self, inode: u32, version: u32, at: u64, len: u32) {
+        self.counts.inode_nodes += 1;
+        self.highest_inode = self.highest_inode.max(inode);
+        self.place(at, len, Owner::Inode(inode));
+        let cached = self.nodes.entry(inode).or_default();
+        cached.highest = cached.highest.max(version);
+        cached.refs.push(NodeRef { version, at: at as u32 });
+    }
+
+    fn dirent(&mut self, parent: u32, name: &[u8], (named, time): (Named, Option<u32>), len: u32) {
         self.counts.dirent_nodes += 1;
-        let dirent = &node.dirent;
-        let named = Named::new(dirent.version, dirent.inode, dirent.dirent_type, at);
-        self.names.add(dirent.parent, node.name, named, Some(dirent.mctime_s));
+        self.highest_inode = self.highest_inode.max(parent).max(named.inode);
+        self.place(u64::from(named.at), len, Owner::Dirent(parent));
+        let loser = self.names.add(parent, name, named, time);
+        self.losers.extend(loser);
     }
 
     fn note(&mut self, damage: Damage) {

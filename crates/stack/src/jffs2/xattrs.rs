@@ -4,50 +4,136 @@ use floatgate_media::jffs2::{XattrNode, XattrPrefix, Xref};
 use std::collections::BTreeMap;
 
 /// An attribute, which several inodes can have.
-#[derive(Debug)]
-struct Attribute {
+#[derive(Clone, Debug)]
+pub(super) struct Attribute {
     version: u32,
+    /// First byte of its node on the flash.
+    pub(super) at: u32,
     /// With its prefix.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
+/// The last that was said of an inode and an attribute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference {
+    sequence: u32,
+    /// First byte of its node on the flash.
+    pub(super) at: u32,
+}
+
+impl Reference {
+    const fn is_deleted(self) -> bool {
+        self.sequence & Xref::DELETED != 0
+    }
+}
+
 /// All attributes, and the inodes that have them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Xattrs {
     by_xid: BTreeMap<u32, Attribute>,
-    /// By inode and number of the attribute: sequence number, and true if it was taken away.
-    refs: BTreeMap<(u32, u32), (u32, bool)>,
+    /// By inode and number of the attribute.
+    refs: BTreeMap<(u32, u32), Reference>,
+    /// The highest number of an attribute and the highest sequence number that were ever seen: what they were of may still be on the flash.
+    highest_xid: u32,
+    highest_sequence: u32,
 }
 
 impl Xattrs {
-    /// Takes in a node; a newer one of the attribute takes its place.
-    pub(super) fn add(&mut self, node: &XattrNode<'_>) {
+    /// Takes in a node; of two of an attribute the newer one counts, and the place of the other comes back.
+    pub(super) fn add(&mut self, node: &XattrNode<'_>, at: u32) -> Option<u32> {
         let xattr = &node.xattr;
+        self.highest_xid = self.highest_xid.max(xattr.xid);
         if matches!(xattr.prefix, XattrPrefix::Other(_)) {
-            return;
+            return None;
         }
         if self.by_xid.get(&xattr.xid).is_some_and(|old| old.version > xattr.version) {
-            return;
+            return Some(at);
         }
         let name = [xattr.prefix.text().as_bytes(), node.name].concat();
-        let attribute = Attribute { version: xattr.version, name, value: node.value.to_vec() };
-        self.by_xid.insert(xattr.xid, attribute);
+        let attribute = Attribute { version: xattr.version, at, name, value: node.value.to_vec() };
+        self.by_xid.insert(xattr.xid, attribute).map(|old| old.at)
     }
 
-    /// Takes in a node that gives an attribute to an inode, or takes it away.
-    pub(super) fn refer(&mut self, xref: &Xref) {
-        let new = (xref.sequence, xref.is_deleted());
-        let newest = self.refs.entry((xref.inode, xref.xid)).or_insert(new);
-        if newest.0 <= new.0 {
-            *newest = new;
+    /// Takes in a node that gives an attribute to an inode, or takes it away; of two the newer one counts, and the place of the other comes back.
+    pub(super) fn refer(&mut self, xref: &Xref, at: u32) -> Option<u32> {
+        self.highest_xid = self.highest_xid.max(xref.xid);
+        self.highest_sequence = self.highest_sequence.max(xref.sequence);
+        let new = Reference { sequence: xref.sequence, at };
+        let key = (xref.inode, xref.xid);
+        match self.refs.get(&key) {
+            Some(old) if old.sequence > new.sequence => Some(at),
+            _ => self.refs.insert(key, new).map(|old| old.at),
         }
     }
 
     /// Names and values of an inode.
     pub(super) fn of(&self, inode: u32) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let refs = self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, (_, deleted))| !deleted);
+        let refs =
+            self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());
         let attributes = refs.filter_map(|((_, xid), _)| self.by_xid.get(xid));
         attributes.map(|attribute| (attribute.name.as_slice(), attribute.value.as_slice()))
+    }
+
+    /// Number of the attribute of a name.
+    pub(super) fn find(&self, inode: u32, name: &[u8]) -> Option<u32> {
+        let refs =
+            self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());
+        refs.map(|((_, xid), _)| *xid)
+            .find(|xid| self.by_xid.get(xid).is_some_and(|found| found.name == name))
+    }
+
+    /// True when an inode has or had an attribute.
+    pub(super) fn knows(&self, inode: u32) -> bool {
+        self.refs.range((inode, 0)..=(inode, u32::MAX)).next().is_some()
+    }
+
+    /// Number for a new attribute, and sequence number for a new reference.
+    pub(super) const fn next(&self) -> (u32, u32) {
+        (self.highest_xid.saturating_add(1), (self.highest_sequence | Xref::DELETED).saturating_add(1))
+    }
+
+    /// Forgets references of inodes that are not there; the places of their nodes come back.
+    pub(super) fn forget(&mut self, is_there: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut gone = Vec::new();
+        self.refs.retain(|(inode, _), reference| {
+            let stays = is_there(*inode);
+            if !stays {
+                gone.push(reference.at);
+            }
+            stays
+        });
+        gone.extend(self.forget_unused());
+        gone
+    }
+
+    /// Forgets attributes that no inode has; the places of their nodes come back.
+    pub(super) fn forget_unused(&mut self) -> Vec<u32> {
+        let live = self.refs.iter().filter(|(_, reference)| !reference.is_deleted());
+        let used: std::collections::BTreeSet<u32> = live.map(|((_, xid), _)| *xid).collect();
+        let mut gone = Vec::new();
+        self.by_xid.retain(|xid, attribute| {
+            let stays = used.contains(xid);
+            if !stays {
+                gone.push(attribute.at);
+            }
+            stays
+        });
+        gone
+    }
+
+    /// Says where the node of an attribute is now.
+    pub(super) fn moved(&mut self, xid: u32, to: u32) {
+        if let Some(attribute) = self.by_xid.get_mut(&xid) {
+            attribute.at = to;
+        }
+    }
+
+    /// Says where a reference's node is now.
+    pub(super) fn moved_reference(&mut self, inode: u32, from: u32, to: u32) {
+        let mut refs = self.refs.range_mut((inode, 0)..=(inode, u32::MAX));
+        if let Some((_, reference)) = refs.find(|(_, reference)| reference.at == from) {
+            reference.at = to;
+        }
     }
 }

@@ -91,7 +91,7 @@ impl fmt::Display for Jffs2Info {
             writeln!(f, "  damaged: {damage}")?;
         }
         if self.damage.len() > SHOWN {
-            writeln!(f, "  and {} more: --json lists all", self.damage.len() - SHOWN)?;
+            writeln!(f, "  and {} more in the JSON report", self.damage.len() - SHOWN)?;
         }
         writeln!(f, "  to make such an image:")?;
         let markers = if self.clean_markers || self.summaries > 0 { "" } else { " -n" };

@@ -43,7 +43,7 @@ pub(crate) fn mount(
 ) -> Result<FileJffs2, ImageError> {
     let window = Window::new(store, found.offset, found.len);
     let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
-    let options = MountOptions { endian: Some(shape.endian()) };
+    let options = MountOptions { endian: Some(shape.endian()), ..MountOptions::read_only() };
     Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, flash)| match flash.host_error() {
         Some(host) => ImageError::Store(host.clone()),
         None => ImageError::Jffs2(error),

@@ -130,7 +130,7 @@ impl Compressor {
     }
 
     /// Compresses; whether that worked. What gains too little may fail, and so does a library that finds no memory.
-    fn attempt(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
+    pub(crate) fn attempt(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
         let len = match how {
             Compression::None | Compression::Other(_) => return false,
             Compression::Lzo => {
@@ -147,6 +147,16 @@ impl Compressor {
                 self.zstd.as_mut().and_then(|zstd| zstd.compress_to_buffer(data, &mut out[..]).ok())
             }
         };
+        out.truncate(len.unwrap_or(0));
+        len.is_some()
+    }
+}
+
+impl Compressor {
+    /// As [`Compression::Zlib`], with zlib's header and sum; false if the data would not become shorter.
+    pub(crate) fn zlib_stream(&mut self, data: &[u8], out: &mut Vec<u8>) -> bool {
+        out.resize(data.len(), 0);
+        let len = self.zlib.get_or_insert_with(new_zlib).zlib_compress(data, out).ok();
         out.truncate(len.unwrap_or(0));
         len.is_some()
     }

@@ -1,0 +1,377 @@
+//! Eraseblocks: what is in each, and how much of it is of use.
+
+use floatgate_mtd::Geometry;
+use std::collections::VecDeque;
+
+/// Least data that a node at the end of an eraseblock is made for (Linux: `JFFS2_MIN_DATA_LEN`), with its fields.
+const LEAST_NODE: u32 = 128 + 68;
+
+/// Percent of the flash that writing leaves free, and bytes for each eraseblock (Linux: `jffs2_calc_trigger_levels`).
+const RESERVED_PERCENT: u64 = 2;
+const RESERVED_PER_BLOCK: u64 = 100;
+
+/// Eraseblocks that deleting leaves free.
+const RESERVED_FOR_DELETION: u32 = 2;
+
+/// Owner of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A node of this inode.
+    Inode(u32),
+    /// A name in this directory.
+    Dirent(u32),
+    /// The extended attribute of this number.
+    Xattr(u32),
+    /// An attribute's reference from this inode.
+    Xref(u32),
+}
+
+/// A node and its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    /// First byte on the flash.
+    pub(super) at: u32,
+    /// Bytes up to where the next one may begin.
+    pub(super) len: u32,
+    pub(super) owner: Owner,
+    /// Nothing newer has taken its place.
+    pub(super) live: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// Erased, with its clean marker.
+    Free,
+    /// Nodes go here.
+    Open,
+    /// Nodes were written up to its end, or as far as will be.
+    #[default]
+    Full,
+    /// Nothing in it is of use.
+    ToErase,
+    Bad,
+}
+
+/// An eraseblock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Block {
+    pub(super) state: State,
+    /// In the order of their places.
+    pub(super) nodes: Vec<Placed>,
+    /// Bytes that are written, from the beginning.
+    pub(super) end: u32,
+    /// Bytes of live nodes; damaged summaries may list more than there is room for.
+    live: u64,
+    /// Bytes that are no node, and too few to be counted as dirt: ends of eraseblocks, padding.
+    wasted: u32,
+}
+
+/// Bytes by their use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) free: u64,
+    pub(super) dirty: u64,
+    pub(super) live: u64,
+    /// Bytes of eraseblocks in which nothing is of use.
+    pub(super) to_erase: u64,
+    /// Eraseblocks that are free, or will be once erased.
+    pub(super) ready: u32,
+}
+
+/// All eraseblocks.
+#[derive(Clone, Debug)]
+pub(super) struct Blocks {
+    pub(super) list: Vec<Block>,
+    pub(super) erase_bytes: u32,
+    /// Bytes of the clean marker in an eraseblock.
+    pub(super) marker_bytes: u32,
+    free: VecDeque<u32>,
+    to_erase: VecDeque<u32>,
+    pub(super) open: Option<u32>,
+    totals: Totals,
+    /// Eraseblocks that are taken for garbage collection come in turn.
+    turn: u32,
+    /// Which list of eraseblocks the collector takes from is drawn.
+    draw: u32,
+}
+
+impl Blocks {
+    pub(super) fn new(geometry: &Geometry, marker_bytes: u32) -> Self {
+        let mut blocks = Self {
+            list: vec![Block::default(); geometry.blocks() as usize],
+            erase_bytes: geometry.erase_bytes,
+            marker_bytes,
+            free: VecDeque::new(),
+            to_erase: VecDeque::new(),
+            open: None,
+            totals: Totals::default(),
+            turn: 0,
+            draw: 1,
+        };
+        blocks.totals = blocks.sum();
+        blocks
+    }
+
+    pub(super) const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Eraseblocks that writing leaves free.
+    pub(super) fn reserved_for_writing(&self) -> u32 {
+        let blocks = self.list.len() as u64;
+        let erase = u64::from(self.erase_bytes);
+        let reserve = blocks * erase * RESERVED_PERCENT / 100 + blocks * RESERVED_PER_BLOCK;
+        RESERVED_FOR_DELETION + reserve.div_ceil(erase) as u32
+    }
+
+    /// Eraseblocks that deleting leaves free.
+    pub(super) const fn reserved_for_deletion(&self) -> u32 {
+        RESERVED_FOR_DELETION
+    }
+
+    /// With less dirt than this, collecting it is not worth while (Linux: `nospc_dirty_size`).
+    pub(super) fn least_dirt(&self) -> u64 {
+        u64::from(self.erase_bytes) * (1 + self.list.len() as u64 / 100)
+    }
+
+    pub(super) const fn start(&self, block: u32) -> u32 {
+        block * self.erase_bytes
+    }
+
+    const fn of(&self, at: u32) -> u32 {
+        at / self.erase_bytes
+    }
+
+    pub(super) fn get(&self, block: u32) -> &Block {
+        &self.list[block as usize]
+    }
+
+    fn count(&self, block: &Block) -> Totals {
+        let (live, erase) = (block.live, self.erase_bytes);
+        match block.state {
+            State::Bad => Totals::default(),
+            State::Free => Totals { free: u64::from(erase - block.end), ready: 1, ..Totals::default() },
+            State::ToErase => Totals { to_erase: u64::from(erase), ready: 1, ..Totals::default() },
+            State::Open => Totals {
+                free: u64::from(erase - block.end),
+                dirty: self.dirt(block),
+                live,
+                ..Totals::default()
+            },
+            State::Full => Totals { dirty: self.dirt(block), live, ..Totals::default() },
+        }
+    }
+
+    fn sum(&self) -> Totals {
+        self.list.iter().map(|block| self.count(block)).fold(Totals::default(), |sum, one| Totals {
+            free: sum.free + one.free,
+            dirty: sum.dirty + one.dirty,
+            live: sum.live + one.live,
+            to_erase: sum.to_erase + one.to_erase,
+            ready: sum.ready + one.ready,
+        })
+    }
+
+    fn dirt(&self, block: &Block) -> u64 {
+        let written = if block.state == State::Full { self.erase_bytes } else { block.end };
+        u64::from(written).saturating_sub(block.live + u64::from(block.wasted + self.marker_bytes))
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Block)) {
+        let before = self.count(&self.list[number as usize]);
+        let block = &mut self.list[number as usize];
+        let was = block.state;
+        change(block);
+        let now = block.state;
+        let after = self.count(&self.list[number as usize]);
+        let totals = &mut self.totals;
+        totals.free = totals.free - before.free + after.free;
+        totals.dirty = totals.dirty - before.dirty + after.dirty;
+        totals.live = totals.live - before.live + after.live;
+        totals.to_erase = totals.to_erase - before.to_erase + after.to_erase;
+        totals.ready = totals.ready - before.ready + after.ready;
+        if was != now {
+            match now {
+                State::Free => self.free.push_back(number),
+                State::ToErase => self.to_erase.push_back(number),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes in a node that was found or written; the eraseblock is written up to its end.
+    pub(super) fn add(&mut self, at: u32, len: u32, owner: Owner) {
+        let start = self.start(self.of(at));
+        self.change(self.of(at), |block| {
+            block.nodes.push(Placed { at, len, owner, live: true });
+            block.live += u64::from(len);
+            block.end = block.end.max(at - start + len);
+        });
+    }
+
+    /// Says that something newer has taken a node's place.
+    pub(super) fn obsolete(&mut self, at: u32) {
+        let number = self.of(at);
+        self.change(number, |block| {
+            let Ok(index) = block.nodes.binary_search_by_key(&at, |node| node.at) else { return };
+            let node = &mut block.nodes[index];
+            if std::mem::take(&mut node.live) {
+                block.live -= u64::from(node.len);
+            }
+        });
+        self.settle(number);
+    }
+
+    /// A full eraseblock without live nodes is to be erased; one with much dirt has what was wasted counted with it.
+    fn settle(&mut self, number: u32) {
+        let block = self.get(number);
+        if block.state != State::Full {
+            return;
+        }
+        if block.live == 0 {
+            self.change(number, |block| block.state = State::ToErase);
+        } else if block.wasted > 0 && self.dirt(block) + u64::from(block.wasted) > u64::from(LEAST_NODE) {
+            self.change(number, |block| block.wasted = 0);
+        }
+    }
+
+    /// True when a node counts.
+    pub(super) fn is_live(&self, at: u32) -> bool {
+        let nodes = &self.get(self.of(at)).nodes;
+        nodes.binary_search_by_key(&at, |node| node.at).is_ok_and(|index| nodes[index].live)
+    }
+
+    /// Sets an eraseblock that a mount has read.
+    pub(super) fn found(&mut self, number: u32, state: State, end: u32) {
+        self.list[number as usize].nodes.sort_unstable_by_key(|node| node.at);
+        let erase_bytes = self.erase_bytes;
+        self.change(number, |block| {
+            block.end = end;
+            block.state = state;
+            block.wasted = if state == State::Full { erase_bytes - end } else { 0 };
+        });
+        self.settle(number);
+    }
+
+    /// Puts an eraseblock in order that was found partly written: nodes go behind what is there.
+    pub(super) fn reopen(&mut self, number: u32) {
+        self.change(number, |block| {
+            block.state = State::Open;
+            block.wasted = 0;
+        });
+        self.open = Some(number);
+    }
+
+    /// Bytes that are left in the open eraseblock.
+    pub(super) fn room(&self) -> u32 {
+        self.open.map_or(0, |open| self.erase_bytes - self.get(open).end)
+    }
+
+    /// Leaves bytes of the open eraseblock unused.
+    pub(super) fn waste(&mut self, len: u32) {
+        let Some(open) = self.open else { return };
+        let room = self.room();
+        self.change(open, |block| {
+            let len = len.min(room);
+            block.wasted += len;
+            block.end += len;
+        });
+    }
+
+    /// Ends writing to the open eraseblock; the rest of it is wasted.
+    pub(super) fn close(&mut self) {
+        self.waste(u32::MAX);
+        let Some(open) = self.open.take() else { return };
+        self.change(open, |block| block.state = State::Full);
+        self.settle(open);
+    }
+
+    /// The next eraseblock that is free becomes the open one; false if there is none.
+    pub(super) fn open_next(&mut self) -> bool {
+        let Some(next) = self.free.pop_front() else { return false };
+        self.change(next, |block| block.state = State::Open);
+        self.open = Some(next);
+        true
+    }
+
+    /// An eraseblock to be erased next; it is the caller's to [`erased`](Self::erased) or [`bad`](Self::bad).
+    pub(super) fn next_to_erase(&mut self) -> Option<u32> {
+        self.to_erase.pop_front()
+    }
+
+    /// An eraseblock is erased and has its clean marker.
+    pub(super) fn erased(&mut self, number: u32) {
+        let end = self.marker_bytes;
+        self.change(number, |block| *block = Block { state: State::Free, end, ..Block::default() });
+    }
+
+    /// An eraseblock is not used any more.
+    pub(super) fn bad(&mut self, number: u32) {
+        self.change(number, |block| *block = Block { state: State::Bad, ..Block::default() });
+    }
+
+    /// The eraseblock whose live nodes go elsewhere next (Linux: `jffs2_find_gc_block`): mostly one of which more than half is
+    /// dirt, sometimes another with dirt, rarely one without, so that all wear.
+    pub(super) fn to_collect(&mut self) -> Option<u32> {
+        // A linear congruential generator's upper bits.
+        self.draw = self.draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let order: [u32; 3] = match self.draw >> 25 {
+            0..110 => [2, 1, 0],
+            110..126 => [1, 2, 0],
+            _ => [0, 1, 2],
+        };
+        let blocks = self.list.len() as u32;
+        let in_turn = (0..blocks).map(|step| (self.turn + step) % blocks);
+        let mut found = [None; 3];
+        for number in in_turn {
+            let block = self.get(number);
+            if block.state == State::Full {
+                let dirt = self.dirt(block);
+                let class = match dirt {
+                    _ if dirt >= u64::from(self.erase_bytes / 2) => 2,
+                    _ if dirt > u64::from(LEAST_NODE) => 1,
+                    _ => 0,
+                };
+                found[class].get_or_insert(number);
+                if found[order[0] as usize].is_some() {
+                    break;
+                }
+            }
+        }
+        let chosen = order.iter().find_map(|&class| found[class as usize])?;
+        self.turn = (chosen + 1) % blocks;
+        Some(chosen)
+    }
+
+    /// The first live node of an eraseblock from a byte of the flash on.
+    pub(super) fn next_live(&self, block: u32, from: u32) -> Option<Placed> {
+        let nodes = &self.get(block).nodes;
+        let first = nodes.partition_point(|node| node.at < from);
+        nodes[first..].iter().find(|node| node.live).copied()
+    }
+
+    /// Nodes of an eraseblock that reach beyond a byte of the flash.
+    pub(super) fn beyond(&self, at: u32) -> Vec<Placed> {
+        let nodes = self.get(self.of(at)).nodes.iter();
+        nodes.filter(|node| node.live && node.at + node.len > at).copied().collect()
+    }
+
+    /// What is wrong with the sums, in words.
+    pub(super) fn check(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let sum = self.sum();
+        for (number, block) in self.list.iter().enumerate() {
+            let live: u64 = block.nodes.iter().filter(|node| node.live).map(|node| u64::from(node.len)).sum();
+            if live != block.live {
+                wrong.push(format!(
+                    "eraseblock {number}: {live} bytes are live, {} are believed to be",
+                    block.live
+                ));
+            }
+        }
+        if sum != self.totals {
+            wrong.push(format!("{:?} are believed, {sum:?} are there", self.totals));
+        }
+        wrong
+    }
+}

@@ -1,0 +1,214 @@
+//! Garbage collection: live nodes of an eraseblock are written again, until it can be erased.
+
+use super::Jffs2;
+use super::blocks::{Owner, Placed, State};
+use crate::fs::{Error, FileType, Result};
+use floatgate_media::jffs2::{DirentNode, Entry, Header, Inode, NodeType, XattrNode, Xref};
+use floatgate_mtd::Mtd;
+use std::ops::Bound;
+
+/// Where the collector stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Collector {
+    /// The eraseblock whose nodes are moved, and the byte of the flash up to which that is done.
+    block: Option<(u32, u32)>,
+    /// Inodes up to this one have been checked.
+    checked: Option<u32>,
+    /// What a scan leaves for the mount: places of replaced nodes, eraseblocks that are written in part.
+    losers: Vec<u32>,
+    partial: Vec<(u32, u32)>,
+}
+
+impl Collector {
+    pub(super) fn new(losers: Vec<u32>, partial: Vec<(u32, u32)>) -> Self {
+        Self { losers, partial, ..Self::default() }
+    }
+
+    pub(super) fn take_losers(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.losers)
+    }
+
+    /// The eraseblock with the most room, and the bytes of it that are written.
+    pub(super) fn take_partial(&mut self) -> Option<(u32, u32)> {
+        std::mem::take(&mut self.partial).first().copied()
+    }
+}
+
+impl Jffs2<dyn Mtd> {
+    /// Checks the CRCs of the next inode that was not looked at since mounting; false when all were. Linux's garbage collector does
+    /// this first, in the background; nothing can be collected before.
+    ///
+    /// # Errors
+    /// Failures of the flash.
+    pub fn check_next(&mut self) -> Result<bool> {
+        let from = self.collector.checked.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.nodes.range((from, Bound::Unbounded)).find(|(_, cached)| !cached.checked);
+        let Some((&inode, _)) = next else {
+            self.collector.checked = Some(u32::MAX);
+            return Ok(false);
+        };
+        self.collector.checked = Some(inode);
+        self.file(inode).map(drop)?;
+        Ok(true)
+    }
+
+    /// Moves one live node out of an eraseblock, or takes the next eraseblock; true when one is done with (Linux:
+    /// `jffs2_garbage_collect_pass`).
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is nothing to collect; failures of the flash.
+    pub(super) fn collect(&mut self) -> Result<bool> {
+        let (block, from) = match self.collector.block {
+            Some((block, from)) if self.blocks.get(block).state == State::Full => (block, from),
+            _ => {
+                let block = self.blocks.to_collect().ok_or(Error::NoSpace)?;
+                (block, self.blocks.start(block))
+            }
+        };
+        let Some(node) = self.blocks.next_live(block, from) else {
+            self.collector.block = None;
+            return Ok(true);
+        };
+        self.collector.block = Some((block, node.at));
+        self.renew(node)?;
+        Ok(false)
+    }
+
+    /// Writes what a node says somewhere else.
+    fn renew(&mut self, node: Placed) -> Result<()> {
+        let mut bytes = vec![0; node.len as usize];
+        self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
+        match node.owner {
+            Owner::Inode(inode) => self.renew_inode(inode, node, &bytes),
+            Owner::Dirent(parent) => self.renew_dirent(parent, node, &bytes),
+            Owner::Xattr(_) | Owner::Xref(_) => self.move_node(node, &bytes),
+        }
+    }
+
+    /// Pieces of a node that others cover in part are written as new nodes, of whole pages where data lie side by side.
+    fn renew_inode(&mut self, inode: u32, node: Placed, bytes: &[u8]) -> Result<()> {
+        let Some(found) = self.file(inode)?.node_at(node.at) else {
+            self.blocks.obsolete(node.at);
+            return Ok(());
+        };
+        let file_type = found.inode.file_type();
+        if found.is_hole() || found.is_whole() || file_type != Some(FileType::Regular) {
+            return self.move_node(node, bytes);
+        }
+        let Some(piece) = self.file(inode)?.first_piece_of(found.inode.version) else {
+            // It only tells the attributes.
+            return self.move_node(node, bytes);
+        };
+        let (start, end) = self.file(inode)?.grown(piece, crate::fs::BLOCK_BYTES as u64);
+        let mut data = vec![0; (end - start) as usize];
+        match self.read_bytes(inode, start, &mut data) {
+            Ok(()) => self.write_data(inode, start, &data, None),
+            Err(error) if error.is_damage() => self.move_node(node, bytes),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A name that was removed is forgotten when no older node of it is left.
+    fn renew_dirent(&mut self, parent: u32, node: Placed, bytes: &[u8]) -> Result<()> {
+        let parsed = DirentNode::parse(bytes, self.endian).ok();
+        let known = parsed.and_then(|dirent| Some((dirent.name, self.names.entry(parent, dirent.name)?)));
+        let Some((name, named)) = known.filter(|(_, named)| named.at == node.at) else {
+            self.blocks.obsolete(node.at);
+            return Ok(());
+        };
+        let start = node.at - node.at % self.blocks.erase_bytes;
+        let same_block = start..start + (self.blocks.erase_bytes - 1);
+        if named.inode == 0 && !self.names.has_stale(parent, name, same_block) {
+            self.names.forget(parent, name);
+            self.blocks.obsolete(node.at);
+            return Ok(());
+        }
+        self.move_node(node, bytes)
+    }
+
+    /// Writes a node again as it is. One that is damaged is dropped.
+    pub(super) fn move_node(&mut self, node: Placed, bytes: &[u8]) -> Result<()> {
+        let endian = self.endian;
+        let Ok(header) = Header::parse(bytes, endian) else { return self.drop_node(node) };
+        let Some(exact) = bytes.get(..header.len as usize) else { return self.drop_node(node) };
+        let (offset, len) = (0, header.len);
+        match (header.node_type, node.owner) {
+            (NodeType::Inode, Owner::Inode(inode)) => {
+                let Ok(fields) = Inode::parse(exact, endian) else { return self.drop_node(node) };
+                let version = fields.version;
+                let to = self.write_node(exact, node.owner, Entry::Inode { inode, version, offset, len })?;
+                if let Some(cached) = self.nodes.get_mut(&inode) {
+                    cached.refs.iter_mut().filter(|one| one.at == node.at).for_each(|one| one.at = to);
+                }
+                if let Some(file) = self.files.get_mut(&inode) {
+                    file.moved(version, to);
+                }
+            }
+            (NodeType::Dirent, Owner::Dirent(parent)) => {
+                let Ok(dirent) = DirentNode::parse(exact, endian) else { return self.drop_node(node) };
+                let fields = dirent.dirent;
+                let entry = Entry::Dirent {
+                    parent,
+                    version: fields.version,
+                    inode: fields.inode,
+                    dirent_type: fields.dirent_type,
+                    offset,
+                    len,
+                    name: dirent.name,
+                };
+                let to = self.write_node(exact, node.owner, entry)?;
+                self.names.moved(parent, dirent.name, to);
+            }
+            (NodeType::Xattr, Owner::Xattr(xid)) => {
+                let Ok(xattr) = XattrNode::parse(exact, endian) else { return self.drop_node(node) };
+                let entry = Entry::Xattr { xid, version: xattr.xattr.version, offset, len };
+                let to = self.write_node(exact, node.owner, entry)?;
+                self.xattrs.moved(xid, to);
+            }
+            (NodeType::Xref, Owner::Xref(inode)) => {
+                if Xref::parse(exact, endian).is_err() {
+                    return self.drop_node(node);
+                }
+                let to = self.write_node(exact, node.owner, Entry::Xref { offset })?;
+                self.xattrs.moved_reference(inode, node.at, to);
+            }
+            _ => return self.drop_node(node),
+        }
+        self.blocks.obsolete(node.at);
+        Ok(())
+    }
+
+    /// Gives up a node that is damaged; what it was of is found to be without it.
+    fn drop_node(&mut self, node: Placed) -> Result<()> {
+        self.blocks.obsolete(node.at);
+        if let Owner::Inode(inode) = node.owner {
+            if let Some(cached) = self.nodes.get_mut(&inode) {
+                cached.refs.retain(|one| one.at != node.at);
+                cached.checked = false;
+            }
+            self.files.remove(&inode);
+        }
+        Ok(())
+    }
+
+    /// Does what Linux's garbage collector thread does when nothing else is to be done: checks inodes, erases eraseblocks, and
+    /// collects garbage as long as free eraseblocks are few and dirt is much. True if there was something to do.
+    ///
+    /// # Errors
+    /// Failures of the flash.
+    pub fn work_in_background(&mut self) -> Result<bool> {
+        if self.is_read_only() {
+            return Ok(false);
+        }
+        if self.check_next()? || self.erase_next()? {
+            return Ok(true);
+        }
+        let totals = self.blocks.totals();
+        let few = totals.ready < self.blocks.reserved_for_writing() + 1;
+        if few && totals.dirty > self.blocks.least_dirt() {
+            self.collect()?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,176 @@
+//! The flash with its clock, and the page that waits to become full.
+
+use floatgate_media::jffs2::{Endian, Header, NodeType};
+use floatgate_mtd::{Error, ErrorKind, FlashKind, Instant, Mtd, OobMode};
+
+/// Bytes of the clean marker in the OOB of an eraseblock's first page (Linux: `OOB_CM_SIZE`).
+const OOB_MARKER: usize = 8;
+
+/// The flash with its clock.
+#[derive(Clone, Debug)]
+pub(super) struct Flash<M: ?Sized> {
+    pub(super) now: Instant,
+    /// What is written to the last page so far, where pages are written as a whole (Linux: write buffer).
+    buffer: Buffer,
+    pub(super) mtd: M,
+}
+
+/// Bytes that wait.
+#[derive(Clone, Debug, Default)]
+struct Buffer {
+    /// Where they go: the beginning of a page.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl<M: Mtd> Flash<M> {
+    pub(super) fn new(mtd: M, now: Instant) -> Self {
+        Self { now, buffer: Buffer::default(), mtd }
+    }
+}
+
+impl Flash<dyn Mtd> {
+    pub(super) fn page(&self) -> u32 {
+        self.mtd.geometry().write_bytes.max(1)
+    }
+
+    /// Bytes of the clean marker inside an eraseblock: on NAND it stands in the OOB.
+    pub(super) fn marker_bytes(&self) -> u32 {
+        if self.mtd.geometry().kind == FlashKind::Nor { Header::SIZE as u32 } else { 0 }
+    }
+
+    /// True when an eraseblock without anything in it needs a clean marker to be believed.
+    pub(super) fn has_markers(&self) -> bool {
+        let geometry = self.mtd.geometry();
+        geometry.kind == FlashKind::Nor || geometry.oob_free_bytes as usize >= OOB_MARKER
+    }
+
+    /// Reads; what the ECC could not correct is for the CRCs to find.
+    pub(super) fn read(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let end = at + buf.len() as u64;
+        let on_flash = if self.buffer.bytes.is_empty() { end } else { self.buffer.at.clamp(at, end) };
+        let (old, new) = buf.split_at_mut((on_flash - at) as usize);
+        if !old.is_empty() {
+            match self.mtd.read(self.now, at, old) {
+                Ok(done) => self.now = done.at,
+                Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
+                Err(error) => return Err(error),
+            }
+        }
+        if !new.is_empty() {
+            let from = (on_flash - self.buffer.at) as usize;
+            let waiting = self.buffer.bytes.get(from..).unwrap_or_default();
+            let len = waiting.len().min(new.len());
+            new[..len].copy_from_slice(&waiting[..len]);
+            let behind = on_flash + len as u64;
+            if len < new.len() && behind < end {
+                // Behind the page that waits, nothing of its eraseblock is written; other eraseblocks may be.
+                let rest = &mut new[len..];
+                match self.mtd.read(self.now, behind, rest) {
+                    Ok(done) => self.now = done.at,
+                    Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// First byte that waits.
+    pub(super) fn waiting(&self) -> Option<u64> {
+        (!self.buffer.bytes.is_empty()).then_some(self.buffer.at)
+    }
+
+    /// Writes behind what was written before. What failed to be written still waits.
+    pub(super) fn append(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        let page = self.page() as usize;
+        if page == 1 {
+            self.now = self.mtd.write(self.now, at, bytes)?.at;
+            return Ok(());
+        }
+        if self.buffer.bytes.is_empty() {
+            self.buffer.at = at;
+        }
+        self.buffer.bytes.extend_from_slice(bytes);
+        let whole = self.buffer.bytes.len() / page * page;
+        if whole > 0 {
+            self.now = self.mtd.write(self.now, self.buffer.at, &self.buffer.bytes[..whole])?.at;
+            self.buffer.at += whole as u64;
+            self.buffer.bytes.drain(..whole);
+        }
+        Ok(())
+    }
+
+    /// Fills the page that waits and writes it; returns the number of bytes that fill it.
+    pub(super) fn flush(&mut self, endian: Endian) -> Result<u32, Error> {
+        let len = self.buffer.bytes.len();
+        let page = self.page() as usize;
+        if len == 0 {
+            return Ok(0);
+        }
+        let whole = len.next_multiple_of(page);
+        self.buffer.bytes.resize(whole, 0);
+        if whole - len >= Header::SIZE {
+            let padding = Header::new(NodeType::Padding, (whole - len) as u32);
+            padding.emit(endian, &mut self.buffer.bytes[len..]);
+        }
+        self.now = self.mtd.write(self.now, self.buffer.at, &self.buffer.bytes)?.at;
+        self.buffer.bytes.clear();
+        Ok((whole - len) as u32)
+    }
+
+    /// Forgets what waits.
+    pub(super) fn drop_waiting(&mut self) {
+        self.buffer.bytes.clear();
+    }
+
+    pub(super) fn is_bad(&mut self, at: u64) -> Result<bool, Error> {
+        let (bad, now) = self.mtd.is_bad(self.now, at)?;
+        self.now = now;
+        Ok(bad)
+    }
+
+    /// Erases an eraseblock and writes its clean marker.
+    pub(super) fn erase(&mut self, at: u64, endian: Endian) -> Result<(), Error> {
+        self.now = self.mtd.erase(self.now, at, u64::from(self.mtd.geometry().erase_bytes))?.at;
+        self.mark_clean(at, endian)
+    }
+
+    fn mark_clean(&mut self, at: u64, endian: Endian) -> Result<(), Error> {
+        if !self.has_markers() {
+            return Ok(());
+        }
+        let mut marker = [0; Header::SIZE];
+        if self.marker_bytes() > 0 {
+            Header::new(NodeType::CleanMarker, Header::SIZE as u32).emit(endian, &mut marker);
+            self.now = self.mtd.write(self.now, at, &marker)?.at;
+        } else {
+            Header::new(NodeType::CleanMarker, OOB_MARKER as u32).emit(endian, &mut marker);
+            self.now = self.mtd.write_oob(self.now, at, &[], &marker[..OOB_MARKER], OobMode::Auto)?.at;
+        }
+        Ok(())
+    }
+
+    /// True when the OOB of an eraseblock says that it was erased completely, in either byte order unless that is known. The marker has no
+    /// CRC there.
+    pub(super) fn is_marked_clean(&mut self, at: u64, endian: Option<Endian>) -> Result<bool, Error> {
+        let expected = [Endian::Little, Endian::Big].map(|endian| {
+            let mut marker = [0; Header::SIZE];
+            Header::new(NodeType::CleanMarker, OOB_MARKER as u32).emit(endian, &mut marker);
+            (endian, marker)
+        });
+        let mut found = [0; OOB_MARKER];
+        match self.mtd.read_oob(self.now, at, &mut [], &mut found, OobMode::Auto) {
+            Ok(done) => self.now = done.at,
+            Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
+            Err(error) => return Err(error),
+        }
+        let is_possible = |own: Endian| endian.is_none_or(|endian| endian == own);
+        Ok(expected.iter().any(|(own, marker)| is_possible(*own) && found[..] == marker[..OOB_MARKER]))
+    }
+
+    pub(super) fn mark_bad(&mut self, at: u64) -> Result<(), Error> {
+        self.now = self.mtd.mark_bad(self.now, at)?.at;
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! Writing nodes: room for them, their places, the pages that wait, summaries.
+
+use super::Jffs2;
+use super::blocks::{Owner, Placed};
+use crate::fs::{Error, Result};
+use floatgate_media::jffs2::{Entry, NODE_ALIGN, Summary, emit_summary};
+use floatgate_mtd::{ErrorKind, Mtd};
+
+/// The reason for which a node is written: how far it may use up the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Something new.
+    Change,
+    /// Something is removed, or an attribute changes: that works on a full flash, too (Linux: `ALLOC_DELETION`).
+    Deletion,
+}
+
+/// Eraseblocks that fail one after the other before a write is given up.
+const FAILURES_MAX: u32 = 8;
+
+/// Eraseblocks that are collected for one write, against the number that there are, before it is given up.
+const ROUNDS: u32 = 2;
+
+impl Jffs2<dyn Mtd> {
+    /// Collects garbage until there is room (Linux: `jffs2_reserve_space`).
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; failures of the flash.
+    pub(super) fn reserve(&mut self, purpose: Purpose) -> Result<()> {
+        let deletion = self.blocks.reserved_for_deletion();
+        let needed = match purpose {
+            Purpose::Change => self.blocks.reserved_for_writing(),
+            Purpose::Deletion => deletion,
+        };
+        let erase = u64::from(self.blocks.erase_bytes);
+        let mut rounds = ROUNDS * self.blocks.list.len() as u32;
+        loop {
+            let totals = self.blocks.totals();
+            if totals.ready >= needed {
+                return Ok(());
+            }
+            if self.check_next()? {
+                continue;
+            }
+            let can_be_had = totals.dirty >= self.blocks.least_dirt()
+                && (totals.free + totals.dirty + totals.to_erase) / erase > u64::from(needed);
+            if !can_be_had || rounds == 0 {
+                let may = purpose == Purpose::Deletion && totals.ready >= deletion;
+                return if may { Ok(()) } else { Err(Error::NoSpace) };
+            }
+            if self.collect()? {
+                rounds -= 1;
+            }
+        }
+    }
+
+    /// Bytes that a node can have at most where the next one goes, or in a new eraseblock if fewer than `least` are left.
+    pub(super) fn room(&self, least: u32, entry: u32) -> u32 {
+        let beside = if self.options.summaries { Summary::BESIDE_LIST as u32 + entry } else { 0 };
+        let used = if self.is_listed { self.listed.1.len() as u32 } else { 0 };
+        let here = self.blocks.room().saturating_sub(if self.is_listed { beside + used } else { 0 });
+        if here >= least {
+            return here;
+        }
+        (self.blocks.erase_bytes - self.blocks.marker_bytes).saturating_sub(beside)
+    }
+
+    /// Writes a node behind the others and returns its place. `entry` is what a summary has of it, without the offset.
+    ///
+    /// # Errors
+    /// No eraseblock is free; failures of the flash.
+    pub(super) fn write_node(&mut self, node: &[u8], owner: Owner, entry: Entry<'_>) -> Result<u32> {
+        let len = (node.len() as u32).next_multiple_of(NODE_ALIGN);
+        let mut failures = 0;
+        loop {
+            let at = self.place_for(len, entry.size() as u32)?;
+            match self.put(at, node, len) {
+                Ok(()) => {
+                    self.blocks.add(at, len, owner);
+                    self.list(at, entry);
+                    return Ok(at);
+                }
+                Err(error) if error.kind == ErrorKind::ProgramFailed && failures < FAILURES_MAX => {
+                    failures += 1;
+                    self.flash.now = error.at;
+                    self.leave_failed_block(at)?;
+                }
+                Err(error) => return Err(self.fail(&error)),
+            }
+        }
+    }
+
+    fn put(&mut self, at: u32, node: &[u8], len: u32) -> core::result::Result<(), floatgate_mtd::Error> {
+        if self.flash.page() == 1 || node.len() == len as usize {
+            return self.flash.append(u64::from(at), node);
+        }
+        let mut padded = node.to_vec();
+        padded.resize(len as usize, 0xFF);
+        self.flash.append(u64::from(at), &padded)
+    }
+
+    /// The next place with so much room; the eraseblock is ended if it has not.
+    fn place_for(&mut self, len: u32, entry: u32) -> Result<u32> {
+        if self.blocks.open.is_none() || !self.fits_here(len, entry) {
+            self.end_block()?;
+            while !self.blocks.open_next() {
+                if !self.erase_next()? {
+                    return Err(Error::NoSpace);
+                }
+            }
+            self.is_listed = self.options.summaries;
+            self.listed = (0, Vec::new());
+        }
+        let Some(open) = self.blocks.open.filter(|_| self.fits_here(len, entry)) else {
+            return Err(Error::TooLarge { what: "node", len: u64::from(len) });
+        };
+        Ok(self.blocks.start(open) + self.blocks.get(open).end)
+    }
+
+    fn fits_here(&self, len: u32, entry: u32) -> bool {
+        let summary =
+            if self.is_listed { Summary::BESIDE_LIST as u32 + self.listed.1.len() as u32 + entry } else { 0 };
+        len.saturating_add(summary) <= self.blocks.room()
+    }
+
+    fn list(&mut self, at: u32, entry: Entry<'_>) {
+        if !self.is_listed {
+            return;
+        }
+        let offset = at % self.blocks.erase_bytes;
+        let entry = match entry {
+            Entry::Inode { inode, version, len, .. } => Entry::Inode { inode, version, offset, len },
+            Entry::Dirent { parent, version, inode, dirent_type, len, name, .. } => {
+                Entry::Dirent { parent, version, inode, dirent_type, offset, len, name }
+            }
+            Entry::Xattr { xid, version, len, .. } => Entry::Xattr { xid, version, offset, len },
+            Entry::Xref { .. } => Entry::Xref { offset },
+        };
+        let (count, list) = &mut self.listed;
+        let from = list.len();
+        list.resize(from + entry.size(), 0);
+        entry.emit(self.endian, &mut list[from..]);
+        *count += 1;
+    }
+
+    /// Writes the summary of the open eraseblock, and the page that waits.
+    fn end_block(&mut self) -> Result<()> {
+        let Some(open) = self.blocks.open else { return Ok(()) };
+        let (start, end) = (self.blocks.start(open), self.blocks.get(open).end);
+        let (count, list) = std::mem::take(&mut self.listed);
+        if std::mem::take(&mut self.is_listed) && count > 0 {
+            let mut summary = vec![0xFF; (self.blocks.erase_bytes - end) as usize];
+            emit_summary((count, &list), self.blocks.marker_bytes, end, self.endian, &mut summary);
+            match self.flash.append(u64::from(start + end), &summary) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::ProgramFailed => {
+                    self.flash.now = error.at;
+                    return self.leave_failed_block(start + end);
+                }
+                Err(error) => return Err(self.fail(&error)),
+            }
+        }
+        self.flush()?;
+        self.blocks.close();
+        Ok(())
+    }
+
+    /// Writes the page that waits, filled up.
+    ///
+    /// # Errors
+    /// Failures of the flash.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let mut failures = 0;
+        loop {
+            let waiting = self.flash.waiting();
+            match self.flash.flush(self.endian) {
+                Ok(filled) => {
+                    self.blocks.waste(filled);
+                    return Ok(());
+                }
+                Err(error) if error.kind == ErrorKind::ProgramFailed && failures < FAILURES_MAX => {
+                    failures += 1;
+                    self.flash.now = error.at;
+                    let at = waiting.unwrap_or(error.addr);
+                    // A flash has at most 4 GiB.
+                    self.leave_failed_block(at as u32)?;
+                }
+                Err(error) => return Err(self.fail(&error)),
+            }
+        }
+    }
+
+    /// Leaves the open eraseblock after a page could not be programmed: what waited is written elsewhere.
+    fn leave_failed_block(&mut self, at: u32) -> Result<()> {
+        let from = self.flash.waiting().map_or(at, |waiting| waiting as u32);
+        let mut saved: Vec<(Placed, Vec<u8>)> = Vec::new();
+        for node in self.blocks.beyond(from) {
+            let mut bytes = vec![0; node.len as usize];
+            self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
+            saved.push((node, bytes));
+        }
+        self.flash.drop_waiting();
+        self.is_listed = false;
+        self.blocks.close();
+        for (node, bytes) in saved {
+            self.move_node(node, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Erases an eraseblock in which nothing is of use; false if there is none.
+    ///
+    /// # Errors
+    /// Failures of the flash, other than one of erasing: the eraseblock is then marked bad.
+    pub(super) fn erase_next(&mut self) -> Result<bool> {
+        let Some(number) = self.blocks.next_to_erase() else { return Ok(false) };
+        // What has taken the place of the nodes in it may wait yet.
+        self.flush()?;
+        let at = u64::from(self.blocks.start(number));
+        for node in self.blocks.get(number).nodes.clone() {
+            if let Owner::Dirent(parent) = node.owner {
+                self.names.erased(parent, node.at);
+            }
+        }
+        match self.flash.erase(at, self.endian) {
+            Ok(()) => self.blocks.erased(number),
+            Err(error)
+                if matches!(
+                    error.kind,
+                    ErrorKind::EraseFailed | ErrorKind::ProgramFailed | ErrorKind::BadBlock
+                ) =>
+            {
+                self.flash.now = error.at;
+                let marked = self.flash.mark_bad(at);
+                if let Err(error) = marked.as_ref()
+                    && !matches!(error.kind, ErrorKind::Unsupported(_) | ErrorKind::ProgramFailed)
+                {
+                    return Err(self.fail(error));
+                }
+                self.blocks.bad(number);
+            }
+            Err(error) => return Err(self.fail(&error)),
+        }
+        Ok(true)
+    }
+
+    /// After a failure of the flash nothing is changed any more.
+    pub(super) fn fail(&mut self, error: &floatgate_mtd::Error) -> Error {
+        self.flash.now = self.flash.now.max(error.at);
+        let error = super::filesystem::failed(error);
+        self.failure.get_or_insert_with(|| error.clone());
+        error
+    }
+}
