@@ -5,7 +5,7 @@ use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped};
 use crate::help::Help;
 use crate::output::ReportFormat;
-use floatgate_image::build::{BuildOptions, Built, Container, Overrides, Source, build};
+use floatgate_image::build::{BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build};
 use floatgate_image::output::Output;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
@@ -18,6 +18,7 @@ use std::process::ExitCode;
   floatgate image build rootfs.tar -o new.ubi --page-size 2048 --peb-size 128KiB --volume rootfs --autoresize
   floatgate image build rootfs/ -o rootfs.ubifs --format ubifs --part mt29f2g08aad --compress zstd
   floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad --owner 0:0 --device-table devices.txt
+  floatgate image build rootfs/ -o rootfs.jffs2 --format jffs2 --page-size 1 --peb-size 64KiB --pad 8MiB --summaries
   docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
 
 The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of \
@@ -41,9 +42,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     flash: FlashArgs,
 
-    /// Compression of data
-    #[arg(long, short = 'x', value_enum, default_value_t = Compress::Lzo, help_heading = "Filesystem")]
-    compress: Compress,
+    /// Compression of data [default: lzo; zlib of a JFFS2, which tries rtime after it]
+    #[arg(long, short = 'x', value_enum, help_heading = "Filesystem")]
+    compress: Option<Compress>,
 
     /// Number of LEBs that the filesystem can grow to
     #[arg(long, short = 'c', value_name = "N", help_heading = "Filesystem")]
@@ -76,6 +77,18 @@ pub(crate) struct Args {
     /// Let the first mount erase the free space again, for programmers that write FFh to it
     #[arg(long, short = 'F', help_heading = "Filesystem")]
     space_fixup: bool,
+
+    /// Numbers begin with the most significant byte
+    #[arg(long, help_heading = "JFFS2")]
+    big_endian: bool,
+
+    /// Write a summary at the end of each eraseblock, as sumtool does: Linux mounts that faster
+    #[arg(long, help_heading = "JFFS2")]
+    summaries: bool,
+
+    /// Size of the image, bytes: the rest is erased [default: as the files need it]
+    #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "JFFS2")]
+    pad: Option<u64>,
 
     /// Name of the UBI volume
     #[arg(long, value_name = "NAME", default_value = "rootfs", help_heading = "UBI")]
@@ -111,6 +124,8 @@ enum Format {
     Ubi,
     /// A bare UBIFS, for ubiupdatevol or ubinize
     Ubifs,
+    /// A JFFS2, for flash_erase and nandwrite; with --page-size 1 for NOR, where eraseblocks begin with a clean marker
+    Jffs2,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -180,9 +195,46 @@ fn source_date_epoch() -> Result<Option<i64>, Failure> {
 const ROOM_LEBS: u32 = 2;
 
 impl Args {
+    /// Options of one format mean nothing to another.
+    fn check_format(&self) -> Result<(), Failure> {
+        let of_jffs2 = [
+            (self.big_endian, "--big-endian"),
+            (self.summaries, "--summaries"),
+            (self.pad.is_some(), "--pad"),
+        ];
+        let of_ubifs = [
+            (self.max_lebs.is_some(), "--max-lebs"),
+            (self.uuid.is_some(), "--uuid"),
+            (self.journal_size.is_some(), "--journal-size"),
+            (self.reserved.is_some(), "--reserved"),
+            (self.orphan_lebs.is_some(), "--orphan-lebs"),
+            (self.log_lebs.is_some(), "--log-lebs"),
+            (self.space_fixup, "--space-fixup"),
+            (self.volume_size.is_some(), "--volume-size"),
+            (self.autoresize, "--autoresize"),
+            (self.image_seq.is_some(), "--image-seq"),
+        ];
+        let is_jffs2 = self.format == Format::Jffs2;
+        let foreign: &[(bool, &str)] = if is_jffs2 { &of_ubifs } else { &of_jffs2 };
+        match foreign.iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => {
+                let (not, whose) = if is_jffs2 { ("a JFFS2", "of UBIFS and UBI") } else { ("UBI and UBIFS", "of JFFS2") };
+                let message = format!("{option} is an option {whose}, and means nothing to {not}");
+                Err(Failure::new(message, "leave it out, or take another --format"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn options(&self) -> Result<BuildOptions, Failure> {
+        self.check_format()?;
         let container = match self.format {
             Format::Ubifs => Container::None,
+            Format::Jffs2 => Container::Jffs2(Jffs2Options {
+                big_endian: self.big_endian,
+                summaries: self.summaries,
+                pad_bytes: self.pad,
+            }),
             Format::Ubi => Container::Ubi {
                 name: self.volume.clone(),
                 autoresize: self.autoresize,
@@ -199,10 +251,12 @@ impl Args {
             space_fixup: self.space_fixup,
             room_lebs: if self.autoresize || self.volume_size.is_some() { 0 } else { ROOM_LEBS },
             compression: match self.compress {
-                Compress::Lzo => Compression::Lzo,
-                Compress::Zlib => Compression::Zlib,
-                Compress::Zstd => Compression::Zstd,
-                Compress::None => Compression::None,
+                Some(Compress::Lzo) => Compression::Lzo,
+                Some(Compress::Zlib) => Compression::Zlib,
+                Some(Compress::Zstd) => Compression::Zstd,
+                Some(Compress::None) => Compression::None,
+                None if self.format == Format::Jffs2 => Compression::Zlib,
+                None => Compression::Lzo,
             },
             ..FormatOptions::default()
         };
@@ -224,14 +278,18 @@ impl Args {
     fn report(&self, built: &Built) -> Outcome {
         self.report_format.print(built, "", || {
             let entries = usize::try_from(built.entries).unwrap_or(usize::MAX);
+            let blocks = match self.format {
+                Format::Jffs2 => count(built.lebs as usize, "eraseblock"),
+                Format::Ubi | Format::Ubifs => {
+                    format!("{}, at most {}", count(built.lebs as usize, "LEB"), built.max_lebs)
+                }
+            };
             format!(
-                "{}: {}, {} bytes, in {} bytes; {}, at most {}",
+                "{}: {}, {} bytes, in {} bytes; {blocks}",
                 self.output.display(),
                 count(entries, "entry"),
                 grouped(built.bytes),
                 grouped(built.image_bytes),
-                count(built.lebs as usize, "LEB"),
-                built.max_lebs
             )
         })?;
         if !self.report_format.is_for_programs() {

@@ -12,6 +12,7 @@ mod error;
 mod files;
 mod identity;
 mod item;
+mod jffs2;
 mod lebs;
 mod pipeline;
 mod shape;
@@ -73,6 +74,20 @@ pub enum Container {
         /// Image sequence number; it follows from the contents unless given.
         image_seq: Option<u32>,
     },
+    /// None, and the filesystem is a JFFS2.
+    Jffs2(Jffs2Options),
+}
+
+/// A JFFS2 that is built. Page and eraseblock are those of [`BuildOptions::shape`]: with a page of 1 it is for NOR, and eraseblocks
+/// begin with a clean marker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jffs2Options {
+    /// For a machine whose numbers begin with the most significant byte.
+    pub big_endian: bool,
+    /// Eraseblocks end with a summary, as `sumtool` makes them.
+    pub summaries: bool,
+    /// Bytes that the image has at least; the rest is erased.
+    pub pad_bytes: Option<u64>,
 }
 
 /// Attributes that all files get.
@@ -129,7 +144,7 @@ pub struct Built {
     pub bytes: u64,
     /// Bytes of the image.
     pub image_bytes: u64,
-    /// LEBs that the filesystem has; a volume needs as many.
+    /// LEBs that the filesystem has; a volume needs as many. Of a JFFS2, its eraseblocks.
     pub lebs: u32,
     /// LEBs that it can grow to.
     pub max_lebs: u32,
@@ -180,6 +195,9 @@ impl Source {
 /// listed in [`Built::losses`] instead.
 pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built, BuildError> {
     let store = FileStore::new(out).map_err(ImageError::Store)?;
+    if let Container::Jffs2(own) = &options.container {
+        return jffs2::build(source, store, own, options);
+    }
     let geometry = options.shape.ubi()?;
     let leb_bytes = u64::from(geometry.leb_bytes());
     let volume_lebs = options.volume_bytes.map(|bytes| lebs(bytes.div_ceil(leb_bytes)));
@@ -194,7 +212,7 @@ pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built
         ..options.format.clone()
     };
     match &options.container {
-        Container::None => {
+        Container::None | Container::Jffs2(_) => {
             let Filled { mut built, volume, .. } =
                 filled(source, BareVolume::new(store, shape), &format, options)?;
             built.image_bytes = volume.into_store().size_bytes();

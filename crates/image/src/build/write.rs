@@ -106,6 +106,7 @@ impl<'f> Writer<'f> {
             | Error::IsDirectory
             | Error::NotEmpty
             | Error::NotPermitted
+            | Error::Unsupported(_)
             | Error::NotFound => self.lose(path, error.to_string()),
             error => return Err(image(error)),
         }
@@ -146,6 +147,9 @@ impl<'f> Writer<'f> {
             }
             other => other?,
         };
+        if item.flags != FileFlags::default() && !self.fs.attributes(inode)?.flags.contains(item.flags) {
+            self.lose(&item.path, "the filesystem does not have its flags");
+        }
         self.bytes += size;
         self.current = Some(inode);
         Ok(())

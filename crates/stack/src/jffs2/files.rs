@@ -861,6 +861,17 @@ impl Jffs2<dyn Mtd> {
         Ok(inode)
     }
 
+    pub(super) fn fill_link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
+        self.begin(Purpose::Change)?;
+        let (newest, of_type) = self.typed(inode)?;
+        if of_type == FileType::Directory {
+            return Err(Error::IsDirectory);
+        }
+        self.check_new_name(directory, name)?;
+        let time = stored(self.attributes(directory)?.mtime);
+        self.write_dirent_at(directory, name, (inode, dirent_type(newest.mode)), time)
+    }
+
     pub(super) fn fill_block(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
         self.begin(Purpose::Change)?;
         let fields = self.newest(inode)?;

@@ -151,6 +151,15 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
         (**self).fill(directory, name, file)
     }
 
+    fn fill_link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
+        (**self).fill_link(inode, directory, name)
+    }
+
+    /// Flags are none that JFFS2 has.
+    fn fill_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
+        (**self).set_attributes(inode, &AttributeChanges { flags: None, compression: None, ..*changes })
+    }
+
     fn fill_blocks(&mut self, inode: u32, blocks: &[CompressedBlock<'_>]) -> Result<()> {
         for block in blocks {
             if block.compression != Compression::None {

@@ -1,0 +1,89 @@
+//! Building a JFFS2.
+
+use floatgate_media::jffs2::{Compressor, Endian};
+use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_stack::fs::{Compression, FileSystem};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
+use floatgate_stack::store::Store;
+use floatgate_stack::{FileStore, StoreFlash, StoreMode};
+
+use super::{BuildError, BuildOptions, Built, FilledFiles, Jffs2Options, Source, fill_filesystem};
+use crate::ImageError;
+
+/// Eraseblocks beyond what the files can take: those that writing leaves free, and one that is not full.
+const SPARE_BLOCKS: u64 = 8;
+
+/// Smallest eraseblock (Linux mounts no smaller one).
+const ERASE_MIN: u32 = 4 << 10;
+
+/// Builds a JFFS2 into a store, as [`build`](super::build).
+pub(super) fn build(
+    source: &Source,
+    store: FileStore,
+    own: &Jffs2Options,
+    options: &BuildOptions,
+) -> Result<Built, BuildError> {
+    let flash = StoreFlash::new(store, geometry(source, own, options)?, StoreMode::WriteThrough);
+    let mount = MountOptions {
+        endian: Some(if own.big_endian { Endian::Big } else { Endian::Little }),
+        read_only: false,
+        compressors: compressors(options.format.compression)?,
+        summaries: own.summaries,
+    };
+    let mut fs = Jffs2::mount(flash, Instant::ZERO, &mount).map_err(|(error, _)| ImageError::Jffs2(error))?;
+    let files = fill_filesystem(source, &mut fs, Compression::None, options)?;
+    let failed = |error| match error {
+        floatgate_stack::fs::Error::NoSpace => BuildError::NoSpace,
+        error => ImageError::from(error).into(),
+    };
+    fs.sync().map_err(failed)?;
+    let mut flash = fs.unmount().map_err(|(error, _)| failed(error))?;
+    flash.fill_last_block().map_err(ImageError::Store)?;
+    let erase = u64::from(options.shape.peb_bytes);
+    let mut store = flash.into_store();
+    let wanted = own.pad_bytes.unwrap_or(0).next_multiple_of(erase);
+    let image_bytes = wanted.max(store.size_bytes());
+    crate::ubinize::fill(&mut store, image_bytes).map_err(ImageError::Store)?;
+    let blocks = super::lebs(image_bytes / erase);
+    let FilledFiles { entries, bytes, losses, .. } = files;
+    Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses })
+}
+
+/// The flash, large enough for the files and what writing leaves free; at most 4 GiB.
+fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Result<Geometry, BuildError> {
+    let (page, erase) = (options.shape.page_bytes, options.shape.peb_bytes);
+    if erase < ERASE_MIN || !erase.is_multiple_of(4) || page == 0 || !erase.is_multiple_of(page) {
+        let what = format!("JFFS2 takes eraseblocks of {ERASE_MIN} bytes and more, a multiple of the page: {erase} and {page}");
+        return Err(BuildError::Shape(what));
+    }
+    let known = options.shape.pebs.map(|blocks| u64::from(blocks) * u64::from(erase)).or(own.pad_bytes);
+    let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown)?;
+    let blocks = files.saturating_add(files / 16).div_ceil(u64::from(erase));
+    // Two in a hundred stay free, and a little for each.
+    let blocks = blocks + blocks / 20 + SPARE_BLOCKS;
+    let size_bytes = (blocks * u64::from(erase)).min((1 << 32) - u64::from(erase));
+    Ok(Geometry {
+        kind: if page == 1 { FlashKind::Nor } else { FlashKind::SlcNand },
+        size_bytes: size_bytes / u64::from(erase) * u64::from(erase),
+        erase_bytes: erase,
+        write_bytes: page,
+        buffer_bytes: page,
+        sub_page_bytes: page,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+        pairing: Pairing::NONE,
+    })
+}
+
+/// Compressors in the order in which they are tried.
+fn compressors(compression: Compression) -> Result<Vec<Compressor>, BuildError> {
+    Ok(match compression {
+        Compression::None => Vec::new(),
+        Compression::Zlib => vec![Compressor::Zlib, Compressor::Rtime],
+        Compression::Lzo => vec![Compressor::Lzo],
+        _ => return Err(BuildError::Sizes("JFFS2 compresses with zlib or LZO".to_owned())),
+    })
+}
