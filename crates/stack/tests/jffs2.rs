@@ -157,6 +157,9 @@ fn names_come_and_go_by_version() {
     assert_eq!(names(&mut fs, 1), ["dir", "new"]);
     assert_eq!(fs.lookup(1, b"old"), Err(Error::NotFound));
     let root = fs.attributes(1).unwrap();
+    assert_eq!((root.mtime.seconds, root.mode), (0, 0o040_755), "it has no node of its own");
+    log.inode(1, 2, DIRECTORY, 0, 0, b"");
+    let root = mount(&log).attributes(1).unwrap();
     assert_eq!((root.mtime.seconds, root.mode), (1004, 0o040_755), "the time of the newest dirent");
     assert_eq!(fs.resolve(b"/dir/below").unwrap(), 7);
     // The directory goes: what is in it has no name, either.

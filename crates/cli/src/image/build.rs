@@ -218,7 +218,8 @@ impl Args {
         let foreign: &[(bool, &str)] = if is_jffs2 { &of_ubifs } else { &of_jffs2 };
         match foreign.iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) => {
-                let (not, whose) = if is_jffs2 { ("a JFFS2", "of UBIFS and UBI") } else { ("UBI and UBIFS", "of JFFS2") };
+                let (not, whose) =
+                    if is_jffs2 { ("a JFFS2", "of UBIFS and UBI") } else { ("UBI and UBIFS", "of JFFS2") };
                 let message = format!("{option} is an option {whose}, and means nothing to {not}");
                 Err(Failure::new(message, "leave it out, or take another --format"))
             }

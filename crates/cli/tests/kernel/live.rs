@@ -4,9 +4,9 @@ use crate::manifest::Manifest;
 use crate::ubifs::Chip;
 use crate::witness::{escaped, hash};
 use floatgate_mtd::{FlashKind, Geometry, PowerCut, RamFlash};
-use floatgate_stack::fs::{Attributes, FileFlags, FileType, Timestamp};
+use floatgate_stack::fs::{Attributes, FileFlags, FileSystem, FileType, Result, Timestamp};
 use floatgate_stack::ubi::{self, AttachOptions, NewVolume, Ubi, UbiVolume};
-use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Result, Ubifs};
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use std::collections::BTreeMap;
 
 /// Flash whose power can go away.
@@ -15,7 +15,7 @@ pub(crate) type Flash = PowerCut<RamFlash>;
 /// A mounted filesystem on it.
 pub(crate) type Live = Ubifs<UbiVolume<Flash>>;
 
-fn geometry(chip: &Chip) -> Geometry {
+pub(crate) fn geometry(chip: &Chip) -> Geometry {
     let nor = Geometry { buffer_bytes: chip.buffer, ..Geometry::nor(chip.pebs, chip.peb) };
     if chip.page == 1 {
         return nor;
@@ -69,9 +69,10 @@ pub(crate) fn abandon(live: Live) -> Vec<u8> {
 }
 
 /// What is in the filesystem, with all that the witness knows.
-pub(crate) fn manifest(live: &mut Live) -> Result<Manifest> {
+pub(crate) fn manifest(live: &mut dyn FileSystem) -> Result<Manifest> {
     let mut tree = Tree { entries: BTreeMap::new(), first: BTreeMap::new() };
-    tree.add(live, Vec::new(), live.root())?;
+    let root = live.root();
+    tree.add(live, Vec::new(), root)?;
     let Tree { mut entries, first } = tree;
     for (inode, fields) in entries.values_mut() {
         if fields["type"] != "d" && fields["nlink"] != "1" {
@@ -94,7 +95,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn add(&mut self, live: &mut Live, path: Vec<u8>, inode: u32) -> Result<()> {
+    fn add(&mut self, live: &mut dyn FileSystem, path: Vec<u8>, inode: u32) -> Result<()> {
         let fields = fields(live, inode)?;
         let first = self.first.entry(inode).or_insert_with(|| path.clone());
         if path < *first {
@@ -112,7 +113,7 @@ impl Tree {
     }
 }
 
-fn fields(live: &mut Live, inode: u32) -> Result<Fields> {
+fn fields(live: &mut dyn FileSystem, inode: u32) -> Result<Fields> {
     let attributes = live.attributes(inode)?;
     let mut fields = general(&attributes);
     match attributes.file_type {

@@ -11,9 +11,12 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+#[path = "../../../stack/tests/changes/mod.rs"]
+mod changes;
 mod chips;
 mod ecc;
 mod flips;
+mod jffs2;
 mod judge;
 mod judged;
 mod live;

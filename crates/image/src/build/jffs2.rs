@@ -53,7 +53,9 @@ pub(super) fn build(
 fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Result<Geometry, BuildError> {
     let (page, erase) = (options.shape.page_bytes, options.shape.peb_bytes);
     if erase < ERASE_MIN || !erase.is_multiple_of(4) || page == 0 || !erase.is_multiple_of(page) {
-        let what = format!("JFFS2 takes eraseblocks of {ERASE_MIN} bytes and more, a multiple of the page: {erase} and {page}");
+        let what = format!(
+            "JFFS2 takes eraseblocks of {ERASE_MIN} bytes and more, a multiple of the page: {erase} and {page}"
+        );
         return Err(BuildError::Shape(what));
     }
     let known = options.shape.pebs.map(|blocks| u64::from(blocks) * u64::from(erase)).or(own.pad_bytes);

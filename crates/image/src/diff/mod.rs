@@ -127,9 +127,16 @@ pub fn compare(first: &mut dyn FileSystem, second: &mut dyn FileSystem, options:
             .trouble
             .extend(damage.into_iter().map(|error| Loss { path: "/".to_owned(), what: what(error) }));
     }
+    let (one, other) = (first.holds(), second.holds());
+    let held = Held {
+        nanoseconds: one.nanoseconds && other.nanoseconds,
+        // What Linux shows for the root of a JFFS2 is not the number of its directories, as elsewhere.
+        directory_links: one == other,
+    };
+    let options = &DiffOptions { flags: options.flags && one.flags && other.flags, ..*options };
     let roots = (first.root(), second.root());
     let entered = (Entered::new(DEPTH_MAX), Entered::new(DEPTH_MAX));
-    let mut diff = Diff { first, second, options, report, entered, names: BTreeMap::new() };
+    let mut diff = Diff { first, second, options, held, report, entered, names: BTreeMap::new() };
     diff.run(roots);
     diff.report
 }
@@ -138,6 +145,7 @@ struct Diff<'d> {
     first: &'d mut dyn FileSystem,
     second: &'d mut dyn FileSystem,
     options: &'d DiffOptions,
+    held: Held,
     report: DiffReport,
     /// Directories of each that were entered.
     entered: (Entered, Entered),
@@ -196,7 +204,8 @@ impl Diff<'_> {
             }
         };
         let is_told = self.options.root || !path.is_empty();
-        let mut changes = if is_told { compare_attributes(&one, &other, self.options) } else { Vec::new() };
+        let mut changes =
+            if is_told { compare_attributes(&one, &other, self.options, self.held) } else { Vec::new() };
         let is_new = is_told && self.check_names(&shown, &one, &other, &mut changes);
         if is_new && let Err(error) = self.compare_contents(&one, &other, &mut changes) {
             self.trouble(&shown, error);
@@ -363,13 +372,29 @@ fn note(changes: &mut Vec<Change>, field: &str, first: &str, second: &str) {
     }
 }
 
-fn compare_attributes(one: &Attributes, other: &Attributes, options: &DiffOptions) -> Vec<Change> {
+/// What both sides can hold of attributes.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Parts of seconds.
+    nanoseconds: bool,
+    /// The number of links of a directory means the same.
+    directory_links: bool,
+}
+
+fn compare_attributes(
+    one: &Attributes,
+    other: &Attributes,
+    options: &DiffOptions,
+    held: Held,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut field =
         |name: &str, of: &dyn Fn(&Attributes) -> String| note(&mut changes, name, &of(one), &of(other));
     field("type", &|file| format!("{:?}", file.file_type).to_lowercase());
     field("permissions", &|file| format!("{:04o}", file.mode & 0o7777));
-    field("links", &|file| file.links.to_string());
+    if held.directory_links || one.file_type != FileType::Directory {
+        field("links", &|file| file.links.to_string());
+    }
     if options.owners {
         field("owner", &|file| file.uid.to_string());
         field("group", &|file| file.gid.to_string());
@@ -378,7 +403,11 @@ fn compare_attributes(one: &Attributes, other: &Attributes, options: &DiffOption
     let has_size = |file: &Attributes| matches!(file.file_type, FileType::Regular | FileType::Symlink);
     field("size", &|file| if has_size(file) { file.size.to_string() } else { String::new() });
     if options.times {
-        field("modified", &|file| time(file.mtime));
+        let part = |mut time: Timestamp| {
+            time.nanoseconds *= u32::from(held.nanoseconds);
+            time
+        };
+        field("modified", &|file| time(part(file.mtime)));
     }
     field("device", &|file| {
         file.device.map_or_else(String::new, |device| format!("{}, {}", device.major, device.minor))

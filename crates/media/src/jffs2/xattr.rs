@@ -1,8 +1,8 @@
 //! Extended attributes: nodes with name and value (`docs/spec/jffs2.md#xattr`), and nodes that give them to inodes
 //! (`docs/spec/jffs2.md#xref`).
 
-use super::Endian;
 use super::header::{Header, NodeType, check_crc};
+use super::{Endian, NODE_ALIGN};
 use crate::crc;
 use crate::error::MediaError;
 use crate::wire::{codes, layout, span};
@@ -105,10 +105,10 @@ impl<'a> XattrNode<'a> {
 }
 
 impl XattrNode<'_> {
-    /// Bytes of the node.
+    /// Bytes of the node. Of all nodes only these have to be a multiple of [`NODE_ALIGN`] bytes long: Linux takes others for damaged.
     #[must_use]
     pub const fn size(&self) -> usize {
-        Xattr::SIZE + self.name.len() + 1 + self.value.len()
+        (Xattr::SIZE + self.name.len() + 1 + self.value.len()).next_multiple_of(NODE_ALIGN as usize)
     }
 
     /// Writes the node. Lengths and CRCs are computed.
@@ -118,7 +118,9 @@ impl XattrNode<'_> {
     /// `out` is not as long as the node; a name or a value that is longer than the fields can say.
     pub fn emit(&self, endian: Endian, out: &mut [u8]) {
         assert!(self.name.len() <= usize::from(u8::MAX) && self.value.len() <= usize::from(u16::MAX));
-        let (head, data) = out.split_at_mut(Xattr::SIZE);
+        let (head, rest) = out.split_at_mut(Xattr::SIZE);
+        let (data, padding) = rest.split_at_mut(self.name.len() + 1 + self.value.len());
+        padding.fill(0xFF);
         data[..self.name.len()].copy_from_slice(self.name);
         data[self.name.len()] = 0;
         data[self.name.len() + 1..].copy_from_slice(self.value);

@@ -6,7 +6,7 @@ mod types;
 pub use error::{Error, Result};
 pub use types::{
     AttributeChanges, Attributes, CompressedBlock, Compression, DeviceNumber, DirEntry, FileFlags, FileType,
-    FilledFile, Name, NewFile, NewKind, NodePos, Rename, SetXattr, Space, Timestamp,
+    FilledFile, Holds, Name, NewFile, NewKind, NodePos, Rename, SetXattr, Space, Timestamp,
 };
 
 /// Bytes of a block of a file: blocks are what holes and compression are counted in.
@@ -38,6 +38,11 @@ pub trait FileSystem: Send {
 
     /// Sizes, as `df` shows them.
     fn space(&self) -> Space;
+
+    /// Kinds of attributes that it can hold; all unless it says otherwise.
+    fn holds(&self) -> Holds {
+        Holds::default()
+    }
 
     /// Attributes of a file.
     ///

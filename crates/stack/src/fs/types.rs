@@ -35,6 +35,21 @@ pub struct Attributes {
     pub xattr_count: u32,
 }
 
+/// What a filesystem can hold of a file's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// Flags of inodes.
+    pub flags: bool,
+    /// Parts of seconds in times.
+    pub nanoseconds: bool,
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        Self { flags: true, nanoseconds: true }
+    }
+}
+
 impl Attributes {
     /// Changes that bring the times of changes back to what they are here.
     #[must_use]

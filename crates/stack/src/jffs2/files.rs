@@ -128,14 +128,20 @@ impl Jffs2<dyn Mtd> {
     /// Time of the last change of a directory's names, if that is later than its newest inode node.
     fn changed(&mut self, directory: u32) -> Result<Option<u32>> {
         let version = self.files.get(&directory).map_or(0, File::version);
+        // Linux makes up a root directory without a node of its own, and its times are zero.
+        if version == 0 && !self.pending.contains_key(&directory) {
+            return Ok(None);
+        }
         let changed = self.names.directory(directory).and_then(Directory::changed);
         let Some(changed) = changed.filter(|changed| changed.version > version) else { return Ok(None) };
+        // A time of zero says nothing: Linux's garbage collector writes it where mtime and ctime differ.
         if changed.time.is_some() {
-            return Ok(changed.time);
+            return Ok(changed.time.filter(|time| *time != 0));
         }
         let mut bytes = [0; Dirent::SIZE];
         self.read_flash(changed.at, &mut bytes)?;
-        Ok(Dirent::parse(&bytes, self.endian).ok().map(|dirent| dirent.mctime_s))
+        let time = Dirent::parse(&bytes, self.endian).ok().map(|dirent| dirent.mctime_s);
+        Ok(time.filter(|time| *time != 0))
     }
 
     fn read_flash(&mut self, at: u32, buf: &mut [u8]) -> Result<()> {
@@ -782,7 +788,7 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Takes an attribute from an inode.
-    fn take_xattr(&mut self, inode: u32, xid: u32) -> Result<()> {
+    pub(super) fn take_xattr(&mut self, inode: u32, xid: u32) -> Result<()> {
         let sequence = self.xattrs.next().1 | Xref::DELETED;
         self.write_xref(&Xref { inode, xid, sequence, ..Xref::default() })?;
         for at in self.xattrs.forget_unused() {

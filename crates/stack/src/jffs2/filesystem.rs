@@ -4,7 +4,7 @@ use super::Jffs2;
 use super::damage::Damage;
 use crate::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, CompressedBlock, Compression, DirEntry, Error, FileSystem,
-    FilledFile, Name, NewFile, Rename, Result, SetXattr, Space, Timestamp,
+    FilledFile, Holds, Name, NewFile, Rename, Result, SetXattr, Space, Timestamp,
 };
 use floatgate_mtd::{ErrorKind, Mtd};
 
@@ -45,6 +45,10 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
 
     fn space(&self) -> Space {
         (**self).space()
+    }
+
+    fn holds(&self) -> Holds {
+        Holds { flags: false, nanoseconds: false }
     }
 
     fn attributes(&mut self, inode: u32) -> Result<Attributes> {

@@ -246,8 +246,12 @@ impl Jffs2<dyn Mtd> {
                 cached.highest = cached.highest.max(version);
             }
         }
+        let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {
             self.reopen();
+            for (inode, xid) in doubles {
+                self.take_xattr(inode, xid).map_err(MountError::Recovery)?;
+            }
             for (directory, name) in out.second_names {
                 // A renaming that power cut short: the name that is found first stays.
                 self.write_dirent(directory, &name, (0, 0)).map_err(MountError::Recovery)?;

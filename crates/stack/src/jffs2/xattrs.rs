@@ -75,6 +75,28 @@ impl Xattrs {
         attributes.map(|attribute| (attribute.name.as_slice(), attribute.value.as_slice()))
     }
 
+    /// Forgets that an inode has an attribute where a newer one has the same name, from a change that power cut short: inodes and numbers of
+    /// attributes.
+    pub(super) fn take_doubles(&mut self) -> Vec<(u32, u32)> {
+        let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
+        let mut doubles = Vec::new();
+        for (&(inode, xid), reference) in self.refs.iter().filter(|(_, reference)| !reference.is_deleted()) {
+            let Some(attribute) = self.by_xid.get(&xid) else { continue };
+            let own = (reference.sequence, xid);
+            let other = newest.entry((inode, &attribute.name)).or_insert(own);
+            if *other != own {
+                doubles.push((inode, own.min(*other).1));
+                *other = own.max(*other);
+            }
+        }
+        for key in &doubles {
+            if let Some(reference) = self.refs.get_mut(key) {
+                reference.sequence |= Xref::DELETED;
+            }
+        }
+        doubles
+    }
+
     /// Number of the attribute of a name.
     pub(super) fn find(&self, inode: u32, name: &[u8]) -> Option<u32> {
         let refs =

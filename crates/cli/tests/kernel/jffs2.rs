@@ -1,0 +1,94 @@
+//! JFFS2: the kernel reads what floatgate wrote, goes on writing, and floatgate reads that.
+
+use crate::changes::{Random, change, is_expected};
+use crate::judge::{fresh, home, judge};
+use crate::live::{geometry, image, manifest};
+use crate::manifest::{Manifest, assert_no_differences};
+use crate::ubifs::{CHIPS, Chip};
+use crate::witness::witness;
+use floatgate_media::jffs2::Compressor;
+use floatgate_mtd::{Geometry, Instant, RamFlash};
+use floatgate_stack::fs::{FileSystem, Timestamp};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
+use std::path::Path;
+
+/// Chips, compressors, with summaries or without, and changes before the kernel sees it.
+const CASES: [(&str, &[Compressor], bool, usize); 6] = [
+    ("nor", &[Compressor::Zlib, Compressor::Rtime], false, 300),
+    ("nor", &[Compressor::Lzo], true, 3000),
+    ("2k", &[Compressor::Zlib], false, 3000),
+    ("2k", &[Compressor::Rtime], true, 300),
+    ("512", &[], false, 2000),
+    ("512", &[Compressor::Zlib, Compressor::Lzo], true, 2000),
+];
+
+fn chip(name: &str) -> &'static Chip {
+    CHIPS.iter().find(|chip| chip.name == name).unwrap()
+}
+
+/// Without the OOB there are no clean markers: what is in a dump without it.
+fn flash(chip: &Chip) -> Geometry {
+    Geometry { oob_bytes: 0, oob_free_bytes: 0, ..geometry(chip) }
+}
+
+fn mount(chip: &Chip, bytes: &[u8], options: &MountOptions) -> Jffs2<RamFlash> {
+    let flash = RamFlash::from_bytes(flash(chip), bytes);
+    Jffs2::mount(flash, Instant::ZERO, options).map_err(|(error, _)| error).unwrap()
+}
+
+/// Linux reads no flags of a JFFS2, and the time of the last access is not kept.
+fn comparable(found: Manifest) -> Manifest {
+    found.without(&["flags", "atime"], |_| true)
+}
+
+/// A filesystem that has been worked with, and what is in it.
+fn written(index: usize, folder: &Path) -> Manifest {
+    let (name, compressors, summaries, changes) = CASES[index];
+    let options = MountOptions { compressors: compressors.to_vec(), summaries, ..MountOptions::default() };
+    let flash = RamFlash::new(flash(chip(name)));
+    let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
+    let mut random = Random(index as u64);
+    for step in 0..changes {
+        FileSystem::set_time(&mut fs, Timestamp { seconds: 1_662_163_200 + step as i64, nanoseconds: 0 });
+        if let Err(error) = change(&mut fs, &mut random) {
+            assert!(is_expected(&error), "case {index}, step {step}: {error}");
+        }
+    }
+    let found = manifest(&mut fs).unwrap();
+    let flash = fs.unmount().map_err(|(error, _)| error).unwrap();
+    std::fs::write(folder.join(format!("{index}-{name}.bin")), image(&flash)).unwrap();
+    found
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_kernel_reads_and_goes_on() {
+    let folder = fresh("jffs2-in");
+    let ours: Vec<Manifest> = (0..CASES.len()).map(|index| written(index, &folder)).collect();
+    let names: Vec<String> =
+        CASES.iter().enumerate().map(|(index, case)| format!("{index}-{}", case.0)).collect();
+    let lines: String =
+        names.iter().zip(CASES).map(|(name, case)| format!("{name} {} {}\n", case.0, name.len())).collect();
+    std::fs::write(folder.join("cases"), lines).unwrap();
+    for file in [witness().to_owned(), home().join("ubifs/flash")] {
+        std::fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+    }
+    let output = judge("jffs2", "jffs2", &folder).unwrap_or_else(|why| panic!("{why}"));
+    let seen = |name: &str| {
+        let text = std::fs::read_to_string(output.join(format!("{name}.manifest")));
+        comparable(Manifest::parse(&text.unwrap_or_else(|_| panic!("{name}: the kernel does not mount it"))))
+    };
+    assert_no_differences(names.iter().zip(&ours).map(|(name, ours)| {
+        let log = std::fs::read_to_string(output.join(format!("{name}.log"))).unwrap();
+        let differences = comparable(ours.clone()).differences(&seen(name));
+        (name.clone(), differences.into_iter().chain(log.lines().map(str::to_owned)).collect())
+    }));
+    assert_no_differences(names.iter().zip(CASES).map(|(name, case)| {
+        let bytes = std::fs::read(output.join(format!("{name}-after.bin"))).unwrap();
+        let mut fs = mount(chip(case.0), &bytes, &MountOptions::read_only());
+        let found = comparable(manifest(&mut fs).unwrap());
+        let damage = fs.damaged_nodes().iter().map(ToString::to_string);
+        let differences = seen(&format!("{name}-after")).differences(&found);
+        (format!("{name}-after"), differences.into_iter().chain(damage).collect())
+    }));
+}
