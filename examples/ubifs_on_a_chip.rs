@@ -10,7 +10,7 @@ use std::error::Error;
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let library = Library::built_in();
     let config = library.resolve(&library.setup("am62a-nopm-w35n01jw")?, &[])?;
-    let layers = Filesystem::of_setup(&config)?.layers();
+    let layers = Filesystem::of_setup(&config)?.layers()?;
     let mut fs = machine::make(rig::wire(&library, &config, RigOptions::default())?, &layers)?;
 
     let file = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };

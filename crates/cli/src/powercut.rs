@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::powercut::{
     self, CutKind, FlashId, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
 };
@@ -23,6 +24,7 @@ use crate::output::{self, ReportFormat};
   floatgate powercut memory-bus-s29gl128p --mode log --second
   floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7 --fast
   floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
+  floatgate powercut memory-bus-s29gl128p --fs jffs2 --cuts 200
 
 A filesystem is made on the setup's chip, through controller, driver and ECC, and a workload runs on it that follows from the seed: files are created, \
 written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is \
@@ -103,6 +105,8 @@ pub(crate) struct Args {
 enum Filesystem {
     /// UBIFS on UBI
     Ubifs,
+    /// JFFS2
+    Jffs2,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -167,7 +171,6 @@ impl Args {
     }
 
     fn options(&self, flash: &SetupFlash) -> Result<Options, Failure> {
-        let Filesystem::Ubifs = self.fs;
         self.check_mode()?;
         let asked: &[KindArg] =
             if self.kind.is_empty() { &[KindArg::Before, KindArg::During] } else { &self.kind };
@@ -176,6 +179,10 @@ impl Args {
         kinds.dedup();
         Ok(Options {
             flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
+            fs: match self.fs {
+                Filesystem::Ubifs => FilesystemKind::Ubifs,
+                Filesystem::Jffs2 => FilesystemKind::Jffs2,
+            },
             seed: self.seed,
             steps: self.steps as usize,
             faults: self.faults,

@@ -86,7 +86,8 @@ pub(crate) struct Args {
 fn filesystem_kind(name: &str) -> Result<FilesystemKind, String> {
     match name {
         "ubifs" => Ok(FilesystemKind::Ubifs),
-        _ => Err("there is `ubifs`".to_owned()),
+        "jffs2" => Ok(FilesystemKind::Jffs2),
+        _ => Err("there are `ubifs` and `jffs2`".to_owned()),
     }
 }
 

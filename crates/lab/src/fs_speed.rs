@@ -72,7 +72,7 @@ pub struct Tested {
 /// # Errors
 /// There can be no filesystem; the flash or the filesystem fails.
 pub fn run(rig: Rig, filesystem: machine::Filesystem, file_bytes: u64) -> Result<Tested, Error> {
-    let layers = filesystem.layers();
+    let layers = filesystem.layers()?;
     let fs = machine::make(rig, &layers)?;
     let free_bytes = fs.space().available_blocks * 4096;
     let fitting = free_bytes / SHARE_OF_FREE / PIECES[2] as u64 * PIECES[2] as u64;
@@ -94,7 +94,7 @@ pub fn trace(
     filesystem: machine::Filesystem,
     operation: FileOperation,
 ) -> Result<(Measured, Instant, Vec<Span>), Error> {
-    let layers = filesystem.layers();
+    let layers = filesystem.layers()?;
     let mut fs = machine::make(rig, &layers)?;
     let file_bytes = PIECES[1] as u64;
     let data = pattern(PIECES[1]);
@@ -121,8 +121,11 @@ pub fn trace(
             fs.sync().map(|()| 1)
         })?,
     }
-    let index = usize::from(operation == FileOperation::Mount);
-    let last = if operation == FileOperation::Read { bench.tests.len() - 1 } else { index };
+    if operation == FileOperation::Attach && filesystem.kind != machine::FilesystemKind::Ubifs {
+        return Err(Error::asked("nothing is attached below this filesystem", "trace `mount` instead"));
+    }
+    // Attaching and mounting are one behind the other.
+    let last = if operation == FileOperation::Attach { 0 } else { bench.tests.len() - 1 };
     let mut records = bench.records;
     let (start, spans) = records.swap_remove(last);
     Ok((bench.tests.swap_remove(last), start, spans))

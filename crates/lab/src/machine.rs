@@ -1,12 +1,14 @@
-//! From a setup to a filesystem: chip, controller, driver, partition, UBI, UBIFS, all on one clock.
+//! From a setup to a filesystem: chip, controller, driver, partition, then UBI and UBIFS, or JFFS2, all on one clock.
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::rig::{Device, Rig};
+use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{Instant, Mtd};
 use floatgate_stack::Volume;
 use floatgate_stack::fs::{self, Compression, FileSystem};
+use floatgate_stack::jffs2::{self, Jffs2};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, PebState, Ubi, UbiVolume};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use serde::{Deserialize, Serialize};
@@ -124,6 +126,49 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
     }
 }
 
+impl<D: Below> OnDevice<D> for Jffs2<D> {
+    fn fork(&self) -> Box<dyn OnDevice<D>> {
+        Box::new(self.clone())
+    }
+
+    fn device(&self) -> &D {
+        self.device()
+    }
+
+    fn device_mut(&mut self) -> &mut D {
+        self.device_mut()
+    }
+
+    fn now(&self) -> Instant {
+        (**self).now()
+    }
+
+    /// What fails in the background fails again when something is changed, and is told then.
+    fn wait_until(&mut self, now: Instant) {
+        while (**self).now() < now && self.work_in_background().is_ok_and(|worked| worked) {}
+        self.set_now(now);
+    }
+
+    fn eraseblocks(&self) -> (u32, u32) {
+        let geometry = self.mtd().geometry();
+        (geometry.blocks(), geometry.erase_bytes)
+    }
+
+    fn census(&self) -> Census {
+        Census { bad: self.bad_eraseblocks(), ..Census::default() }
+    }
+
+    fn abandon(self: Box<Self>) -> D {
+        (*self).into_mtd()
+    }
+
+    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
+        let fs = *self;
+        let unmounted = fs.end();
+        unmounted.map_err(|(error, mtd)| (format!("JFFS2 does not unmount: {error}"), mtd))
+    }
+}
+
 /// Name of the volume.
 const VOLUME: &[u8] = b"data";
 
@@ -134,6 +179,8 @@ pub enum FilesystemKind {
     /// UBIFS on UBI.
     #[default]
     Ubifs,
+    /// JFFS2.
+    Jffs2,
 }
 
 /// Compression of new files, as the options of a mount name it.
@@ -157,14 +204,16 @@ pub enum FileCompression {
 pub struct Filesystem {
     /// Kind of the filesystem.
     pub kind: FilesystemKind,
-    /// Compression of new files.
-    pub compression: FileCompression,
-    /// Every change is on flash when the call returns (`-o sync`).
+    /// Compression of new files: of UBIFS none, lzo, zlib or zstd, of JFFS2 none, lzo or zlib, which is its default and tries rtime after it.
+    pub compression: Option<FileCompression>,
+    /// Every change is on flash when the call returns (`-o sync`); of UBIFS.
     pub sync: bool,
-    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
+    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`); of UBIFS.
     pub bulk_read: bool,
     /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
     pub fastmap: bool,
+    /// Eraseblocks of a JFFS2 end with a summary, so that mounting reads these and not all of them.
+    pub summaries: bool,
 }
 
 impl Filesystem {
@@ -177,29 +226,63 @@ impl Filesystem {
     }
 
     /// Parameters of the layers.
-    pub fn layers(&self) -> Layers {
+    ///
+    /// # Errors
+    /// A compression that the filesystem does not have.
+    pub fn layers(&self) -> Result<Layers, Error> {
+        Ok(match self.kind {
+            FilesystemKind::Ubifs => Layers::Ubifs(self.ubifs()),
+            FilesystemKind::Jffs2 => Layers::Jffs2(self.jffs2()?),
+        })
+    }
+
+    fn ubifs(&self) -> UbifsLayers {
         let compression = match self.compression {
-            FileCompression::None => Compression::None,
-            FileCompression::Lzo => Compression::Lzo,
-            FileCompression::Zlib => Compression::Zlib,
-            FileCompression::Zstd => Compression::Zstd,
+            Some(FileCompression::None) => Compression::None,
+            Some(FileCompression::Lzo) | None => Compression::Lzo,
+            Some(FileCompression::Zlib) => Compression::Zlib,
+            Some(FileCompression::Zstd) => Compression::Zstd,
         };
         let fastmap = if self.fastmap {
             floatgate_stack::ubi::FastmapUse::Write
         } else {
             floatgate_stack::ubi::FastmapUse::Never
         };
-        Layers {
+        UbifsLayers {
             attach: AttachOptions { fastmap, ..AttachOptions::default() },
             format: FormatOptions { compression, ..FormatOptions::default() },
             behaviour: Behaviour { sync: self.sync, bulk_read: self.bulk_read, ..Behaviour::default() },
         }
     }
+
+    fn jffs2(&self) -> Result<jffs2::MountOptions, Error> {
+        let compressors = match self.compression {
+            Some(FileCompression::None) => Vec::new(),
+            Some(FileCompression::Lzo) => vec![Compressor::Lzo],
+            Some(FileCompression::Zlib) | None => vec![Compressor::Zlib, Compressor::Rtime],
+            Some(FileCompression::Zstd) => {
+                return Err(Error::asked(
+                    "JFFS2 has no Zstandard",
+                    "set filesystem.compression to zlib, lzo or none",
+                ));
+            }
+        };
+        Ok(jffs2::MountOptions { compressors, summaries: self.summaries, ..jffs2::MountOptions::default() })
+    }
+}
+
+/// Parameters of a filesystem and what is below it.
+#[derive(Clone, Debug)]
+pub enum Layers {
+    /// UBI and UBIFS.
+    Ubifs(UbifsLayers),
+    /// JFFS2.
+    Jffs2(jffs2::MountOptions),
 }
 
 /// Parameters of UBI and UBIFS.
 #[derive(Clone, Debug)]
-pub struct Layers {
+pub struct UbifsLayers {
     /// Of attaching; the time is replaced.
     pub attach: AttachOptions,
     /// Of a new filesystem; the number of LEBs is replaced.
@@ -209,11 +292,44 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Formats a device for UBI, with one volume of `lebs` LEBs, all if there are fewer, and a new filesystem on it.
+    /// A new filesystem on a device: of UBIFS on a volume of `lebs` LEBs, all if there are fewer; of JFFS2 on all of it.
     ///
     /// # Errors
     /// Reason why there can be none, in words.
     pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
+        match self {
+            Self::Ubifs(layers) => layers.make(mtd, now, lebs),
+            // The first mount erases what it writes to.
+            Self::Jffs2(options) => match Jffs2::mount(mtd, now, options) {
+                Ok(fs) => Ok(Box::new(fs)),
+                Err((error, _)) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// Attaches and mounts, as after power-on. With the error comes the device. `attached` is called between the two, where there are two.
+    ///
+    /// # Errors
+    /// Reason why it does not mount, in words.
+    pub fn mount<D: Below>(
+        &self,
+        mtd: D,
+        now: Instant,
+        attached: &mut dyn FnMut(&mut D, Instant),
+    ) -> Result<Box<dyn OnDevice<D>>, (String, D)> {
+        match self {
+            Self::Ubifs(layers) => layers.mount(mtd, now, attached),
+            Self::Jffs2(options) => match Jffs2::mount(mtd, now, options) {
+                Ok(fs) => Ok(Box::new(fs)),
+                Err((error, mtd)) => Err((format!("JFFS2 does not mount: {error}"), mtd)),
+            },
+        }
+    }
+}
+
+impl UbifsLayers {
+    /// Formats a device for UBI, with one volume, and a new filesystem on it.
+    fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
         let format = UbiFormat { now, ..UbiFormat::default() };
         let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
         let attach = AttachOptions { now, ..self.attach.clone() };
@@ -228,11 +344,8 @@ impl Layers {
         Ok(Box::new(fs))
     }
 
-    /// Attaches and mounts, as after power-on. With the error comes the device. `attached` is called between the two.
-    ///
-    /// # Errors
-    /// Reason why it does not mount, in words.
-    pub fn mount<D: Below>(
+    /// Attaches and mounts. With the error comes the device.
+    fn mount<D: Below>(
         &self,
         mtd: D,
         now: Instant,
@@ -264,7 +377,7 @@ impl Layers {
 pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device>>>, Error> {
     let Rig { mut device, chip, .. } = rig;
     let (now, bytes) = (device.host().now(), device.geometry().erase_bytes);
-    if bytes < MIN_LEB_BYTES {
+    if bytes < MIN_LEB_BYTES && matches!(layers, Layers::Ubifs(_)) {
         let message =
             format!("{chip}: eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
         return Err(Error::asked(message, TOO_SMALL));

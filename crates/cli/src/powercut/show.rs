@@ -49,7 +49,7 @@ fn head(geometry: &Geometry, options: &Options, report: &Report) -> String {
         }
         _ => {
             let steps = common::count(steps, "step");
-            format!("\na workload of {steps}, seed {seed}: {}", powercut::describe(seed))
+            format!("\na workload of {steps}, seed {seed}: {}", powercut::describe(options.fs, seed))
         }
     };
     let plural = if report.operations == 1 { "" } else { "s" };

@@ -11,6 +11,7 @@ use super::id::{CutAt, End};
 use super::random::Random;
 use super::record::{Moment, Recording};
 use super::workload;
+use crate::machine::FilesystemKind;
 use floatgate_image::words::count;
 
 /// State that a recovery has brought back.
@@ -67,7 +68,7 @@ fn run_cuts(recording: &Recording, cuts: &[CutAt]) -> Result<Recovered, String> 
     let before = flash.operations();
     let mut fs = recording.recipe.mount(flash).map_err(|(what, _)| what)?;
     let operations = operations(&fs) - before;
-    let found = compare(moment, &mut fs)?;
+    let found = compare(recording.recipe.fs, moment, &mut fs)?;
     let bad_pebs = go_on(&recording.recipe, fs, recording.seed ^ first.operation, done)?;
     Ok(Recovered { cuts: done, operations, found, bad_pebs })
 }
@@ -109,7 +110,7 @@ fn power_on(flash: &mut Device) -> Result<(), String> {
 }
 
 /// Compares what is there with what may be there.
-fn compare(moment: &Moment, fs: &mut Fs) -> Result<Found, String> {
+fn compare(kind: FilesystemKind, moment: &Moment, fs: &mut Fs) -> Result<Found, String> {
     let tree = Tree::read(fs).map_err(|error| format!("reading names: {error}"))?;
     let Some(back) = moment.trees.iter().rev().position(|possible| **possible == tree) else {
         return Err(tree.describe(&moment.trees));
@@ -121,17 +122,20 @@ fn compare(moment: &Moment, fs: &mut Fs) -> Result<Found, String> {
             return Err(format!("inode {inode}: {what}"));
         }
     }
-    sound(fs, &tree)?;
+    sound(kind, fs, &tree)?;
     Ok([Found::After, Found::Before].get(back).copied().unwrap_or(Found::Earlier))
 }
 
 /// Names and inodes agree, and no inode is there without a name.
-fn sound(fs: &mut Fs, tree: &Tree) -> Result<(), String> {
-    if let Some(wrong) = tree.wrong_links(fs.root()) {
+fn sound(kind: FilesystemKind, fs: &mut Fs, tree: &Tree) -> Result<(), String> {
+    let is_ubifs = kind == FilesystemKind::Ubifs;
+    // Linux shows one link more of the root of a JFFS2.
+    let extra = u32::from(!is_ubifs);
+    if let Some(wrong) = tree.wrong_links(fs.root(), extra) {
         return Err(wrong);
     }
     let found = fs.inodes().map_err(|error| format!("reading the index: {error}"))?.len();
-    let named = tree.inode_count();
+    let named = tree.inode_count(is_ubifs);
     if found != named {
         return Err(format!("the index has {found} inodes, names and attributes lead to {named}"));
     }
@@ -149,7 +153,7 @@ fn run_unmount(recording: &Recording, step: usize) -> Result<Recovered, String> 
     let mut fs = recording.recipe.mount(flash).map_err(|(what, _)| what)?;
     let operations = operations(&fs) - count;
     before.require(&mut fs)?;
-    sound(&mut fs, &before.tree)?;
+    sound(recording.recipe.fs, &mut fs, &before.tree)?;
     let bad_pebs = go_on(&recording.recipe, fs, recording.seed ^ step as u64, 0)?;
     Ok(Recovered { cuts: 0, operations, found: Found::After, bad_pebs })
 }

@@ -61,6 +61,8 @@ pub(super) struct FileNow {
 /// Possible states of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileStates {
+    /// Blocks are not written at once: a cut may leave a part of one as it was.
+    of_bytes: bool,
     sizes: BTreeSet<u64>,
     own: BTreeSet<Own>,
     /// Contents of blocks that changed.
@@ -96,13 +98,28 @@ impl Tree {
         self.inodes.iter().filter(|(_, named)| named.file_type == FileType::Regular).map(|(&inode, _)| inode)
     }
 
-    /// Inodes that the index has to lead to: those of extended attributes are some, too.
-    pub(super) fn inode_count(&self) -> usize {
-        self.inodes.values().map(|named| 1 + named.xattrs.len()).sum()
+    /// Inodes that names lead to, and extended attributes, which have inodes of their own in UBIFS.
+    pub(super) fn inode_count(&self, with_xattrs: bool) -> usize {
+        self.inodes.values().map(|named| if with_xattrs { 1 + named.xattrs.len() } else { 1 }).sum()
     }
 
-    /// An inode whose links are not as many as its names.
-    pub(super) fn wrong_links(&self, root: u32) -> Option<String> {
+    /// This tree, which came of a renaming, with the old name beside the new one; nothing if no name went.
+    pub(super) fn with_old_name(&self, before: &Self) -> Option<Self> {
+        let gone = |entry: &(&(u32, Vec<u8>), &u32)| !self.entries.contains_key(entry.0);
+        let (name, &inode) = before.entries.iter().find(gone)?;
+        let mut between = self.clone();
+        between.entries.insert(name.clone(), inode);
+        let named = between.inodes.get_mut(&inode)?;
+        if named.file_type == FileType::Directory {
+            // Of two names of a directory the next mount leaves one.
+            return None;
+        }
+        named.links += 1;
+        Some(between)
+    }
+
+    /// An inode whose links are not as many as its names; of the root directory there are `extra` ones.
+    pub(super) fn wrong_links(&self, root: u32, extra: u32) -> Option<String> {
         let mut names: BTreeMap<u32, u32> = BTreeMap::new();
         for ((directory, _), &inode) in &self.entries {
             *names.entry(inode).or_default() += 1;
@@ -112,7 +129,8 @@ impl Tree {
             }
         }
         self.inodes.iter().find_map(|(inode, named)| {
-            let own = u32::from(named.file_type == FileType::Directory) + u32::from(*inode == root);
+            let own = u32::from(named.file_type == FileType::Directory)
+                + if *inode == root { 1 + extra } else { 0 };
             let found = names.get(inode).copied().unwrap_or(0) + own;
             (found != named.links)
                 .then(|| format!("inode {inode} has {found} names and {} links", named.links))
@@ -239,6 +257,10 @@ fn whole_block(bytes: &[u8]) -> Block {
 }
 
 impl FileStates {
+    pub(super) fn new(of_bytes: bool) -> Self {
+        Self { of_bytes, ..Self::default() }
+    }
+
     /// The file is on flash as it is now.
     pub(super) fn set_durable(&mut self, now: &FileNow) {
         self.sizes = BTreeSet::from([now.size]);
@@ -274,7 +296,11 @@ impl FileStates {
 
     /// Reason why the file cannot be in this state; `None` if it can.
     pub(super) fn refuse(&self, found: &FileNow) -> Option<String> {
-        if !self.sizes.contains(&found.size) {
+        let is_between = || {
+            let range = self.sizes.first().zip(self.sizes.last());
+            range.is_some_and(|(first, last)| (first..=last).contains(&&found.size))
+        };
+        if !(self.sizes.contains(&found.size) || self.of_bytes && is_between()) {
             return Some(format!("{} bytes long, where only {:?} are possible", found.size, self.sizes));
         }
         if !self.own.contains(&found.own) {
@@ -289,6 +315,11 @@ impl FileStates {
         let got = found.blocks.get(block)?.get(..len)?;
         let is = |state: &Block| state.get(..len) == Some(got);
         let possible = match self.blocks.get(&block) {
+            Some(states) if self.of_bytes => (0..len).all(|at| {
+                let is_there = |state: &Block| state.get(at) == got.get(at);
+                // A file that became longer has zeros at first.
+                got.get(at) == Some(&0) || states.iter().any(is_there)
+            }),
             Some(states) => states.iter().any(is),
             None => self.now.get(block).map_or_else(|| got.iter().all(|&byte| byte == 0), is),
         };

@@ -65,7 +65,7 @@ pub fn explore_on(
 fn runs(options: &Options, make: MakeFlash<'_>, progress: Progress<'_>) -> Result<Report, WorkloadError> {
     let recorded = |seed| {
         let flash = make(seed).map_err(WorkloadError::at_start)?;
-        record(flash, options.faults, seed, options.steps)
+        record(flash, (options.fs, options.faults), seed, options.steps)
     };
     let Mode::Random(count) = options.mode else {
         let recording = recorded(options.seed)?;
@@ -103,7 +103,7 @@ pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
 /// As [`replay`].
 pub fn replay_on(id: &RunId, make: MakeFlash<'_>) -> Result<Option<Failure>, WorkloadError> {
     let flash = make(id.seed).map_err(WorkloadError::at_start)?;
-    let recording = record(flash, id.faults, id.seed, id.steps)?;
+    let recording = record(flash, (id.fs, id.faults), id.seed, id.steps)?;
     Ok(run(&recording, &id.end).err().map(|what| Failure {
         id: id.to_string(),
         step: step_text(&recording, &id.end),
@@ -163,6 +163,7 @@ fn one(options: &Options, recording: &Recording, end: &End, report: &mut Report)
 
 fn run_id(options: &Options, recording: &Recording, end: &End) -> RunId {
     RunId {
+        fs: recording.recipe.fs,
         flash: options.flash.clone(),
         faults: options.faults,
         seed: recording.seed,

@@ -1,14 +1,16 @@
 //! The filesystem that loses power: made, attached, mounted.
 
+use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::KeyHash;
 use floatgate_stack::fs::{Compression, Error, FileSystem, NewFile, NewKind};
+use floatgate_stack::jffs2;
 use floatgate_stack::ubi::{AttachOptions, FastmapUse};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits};
 
 use super::chip::Powered;
 use super::flash::MAX_BAD_PER_1024;
 use super::random::Random;
-use crate::machine::{Layers, OnDevice};
+use crate::machine::{FilesystemKind, Layers, OnDevice, UbifsLayers};
 
 pub(super) type Device = Box<dyn Powered>;
 pub(super) type Fs = Box<dyn OnDevice<Device>>;
@@ -74,6 +76,18 @@ impl Variant {
     }
 }
 
+impl Variant {
+    fn jffs2(&self) -> jffs2::MountOptions {
+        let compressors = match self.compression {
+            Compression::Lzo => vec![Compressor::Lzo],
+            Compression::Zlib => vec![Compressor::Zlib, Compressor::Rtime],
+            Compression::Zstd => vec![Compressor::Rtime],
+            _ => Vec::new(),
+        };
+        jffs2::MountOptions { compressors, summaries: self.fastmap, ..jffs2::MountOptions::default() }
+    }
+}
+
 /// Limits of memory and attempts: for half of the seeds as small as 1, 2, 3 or 8.
 fn limits(seed: u64, page_bytes: usize) -> Limits {
     let few = [0, 0, 0, 0, 1, 2, 3, 8][Random::of(seed, 0x4C_69_6D).below(8)];
@@ -82,8 +96,21 @@ fn limits(seed: u64, page_bytes: usize) -> Limits {
 }
 
 /// Parameters of the filesystem that belongs to a seed, in words.
-pub fn describe(seed: u64) -> String {
+pub fn describe(fs: FilesystemKind, seed: u64) -> String {
     let variant = Variant::of(seed);
+    if fs == FilesystemKind::Jffs2 {
+        let compression = match variant.compression {
+            Compression::Lzo => "LZO",
+            Compression::Zlib => "zlib",
+            Compression::Zstd => "rtime",
+            _ => "no compression",
+        };
+        let (summaries, small) = (
+            if variant.fastmap { ", summaries" } else { "" },
+            if variant.small { ", nearly full" } else { "" },
+        );
+        return format!("{compression}{summaries}{small}");
+    }
     let compression = match variant.compression {
         Compression::Lzo => "LZO",
         Compression::Zlib => "zlib",
@@ -111,6 +138,7 @@ pub fn describe(seed: u64) -> String {
 /// Layers between flash and files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
+    pub(super) fs: FilesystemKind,
     pub(super) variant: Variant,
     pub(super) faults: bool,
 }
@@ -133,10 +161,13 @@ impl Recipe {
     }
 
     fn layers(&self) -> Layers {
-        Layers {
-            attach: self.variant.attach(self.faults),
-            format: self.variant.format(),
-            behaviour: self.variant.behaviour(),
+        match self.fs {
+            FilesystemKind::Ubifs => Layers::Ubifs(UbifsLayers {
+                attach: self.variant.attach(self.faults),
+                format: self.variant.format(),
+                behaviour: self.variant.behaviour(),
+            }),
+            FilesystemKind::Jffs2 => Layers::Jffs2(self.variant.jffs2()),
         }
     }
 

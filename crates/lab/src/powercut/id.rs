@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::machine::FilesystemKind;
 use floatgate_mtd::power_cut::{CutKind, Stage};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 
@@ -43,12 +44,15 @@ pub enum FlashId {
 /// One run: flash, workload, and how it ends.
 ///
 /// Written as `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with as many cuts as there are, `TEAR` left out where
-/// it is 0, or as `FLASH:SEED.STEPS:unmount.STEP`; an `f` follows `STEPS` where the flash has faults.
+/// it is 0, or as `FLASH:SEED.STEPS:unmount.STEP`; an `f` follows `STEPS` where the flash has faults, and a `j` where the
+/// filesystem is a JFFS2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
     /// The flash.
     pub flash: FlashId,
-    /// True when it has faults, or, on a chip, bad blocks.
+    /// Kind of the filesystem.
+    pub fs: FilesystemKind,
+    /// True when the flash has faults, or, on a chip, bad blocks.
     pub faults: bool,
     /// Seed of the workload, of the filesystem's kind and of all remains.
     pub seed: u64,
@@ -95,7 +99,11 @@ impl fmt::Display for CutAt {
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = if self.faults { "f" } else { "" };
-        write!(f, "{}:{}.{}{faults}:", flash_text(&self.flash), self.seed, self.steps)?;
+        let fs = match self.fs {
+            FilesystemKind::Ubifs => "",
+            FilesystemKind::Jffs2 => "j",
+        };
+        write!(f, "{}:{}.{}{faults}{fs}:", flash_text(&self.flash), self.seed, self.steps)?;
         match &self.end {
             End::Unmount(step) => write!(f, "unmount.{step}"),
             End::Cuts(cuts) => {
@@ -118,9 +126,14 @@ fn parse(text: &str) -> Option<RunId> {
     let mut parts = text.split(':');
     let (flash, workload, end) = (parts.next()?, parts.next()?, parts.next()?);
     let (seed, steps) = workload.split_once('.')?;
+    let (steps, fs) = match steps.strip_suffix('j') {
+        Some(steps) => (steps, FilesystemKind::Jffs2),
+        None => (steps, FilesystemKind::Ubifs),
+    };
     let faults = steps.ends_with('f');
     let id = RunId {
         flash: parse_flash(flash)?,
+        fs,
         faults,
         seed: seed.parse().ok()?,
         steps: steps.trim_end_matches('f').parse().ok().filter(|&steps| steps <= MAX_STEPS as usize)?,
@@ -227,8 +240,10 @@ mod tests {
         let chip = FlashId::Chip { setup: 0x00AB_CDEF, blocks: 128 };
         let flashes = geometries.map(FlashId::Ram).into_iter().chain([chip]);
         for (flash, end) in flashes.zip(ends.iter().chain(&ends)) {
-            for faults in [false, true] {
-                let id = RunId { flash: flash.clone(), faults, seed: u64::MAX, steps: 20, end: end.clone() };
+            let kinds = [FilesystemKind::Ubifs, FilesystemKind::Jffs2];
+            for (faults, fs) in [false, true].into_iter().flat_map(|faults| kinds.map(|fs| (faults, fs))) {
+                let flash = flash.clone();
+                let id = RunId { flash, fs, faults, seed: u64::MAX, steps: 20, end: end.clone() };
                 assert_eq!(id.to_string().parse(), Ok(id));
             }
         }
@@ -248,6 +263,8 @@ mod tests {
             "1.2:",
             "1:3.late",
             "1.2ff:3.late",
+            "1.2jf:3.late",
+            "1.2jj:3.late",
             "1.2:3.late.0",
             "1.2:3.late:4",
             "1.100001:3.late",

@@ -1,6 +1,7 @@
 //! What is explored.
 
 use super::id::FlashId;
+use crate::machine::FilesystemKind;
 use floatgate_mtd::Geometry;
 use floatgate_mtd::power_cut::CutKind;
 
@@ -35,6 +36,8 @@ pub enum SecondCut {
 pub struct Options {
     /// The flash: at most 65536 erase blocks of at most 16 MiB, and small if it is to be quick.
     pub flash: FlashId,
+    /// Kind of the filesystem.
+    pub fs: FilesystemKind,
     /// Seed of the workload, of the filesystem's kind, of faults and of what torn operations leave.
     pub seed: u64,
     /// Steps of the workload.
@@ -55,6 +58,7 @@ impl Options {
         let kinds = CutKind::ALL.to_vec();
         Self {
             flash: FlashId::Ram(geometry),
+            fs: FilesystemKind::Ubifs,
             seed,
             steps,
             faults: false,

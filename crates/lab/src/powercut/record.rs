@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::expected::{FileNow, FileStates, Tree};
 use super::filesystem::{Device, Fs, Recipe, Variant, operations};
 use super::workload::{self, Durable, KnownFiles, Step};
+use crate::machine::FilesystemKind;
 use floatgate_stack::fs::Rename;
 
 /// Reason why a workload cannot be explored.
@@ -67,13 +68,15 @@ pub(super) struct Moment {
 /// Makes a filesystem, runs the workload and keeps the filesystem before every step.
 pub(super) fn record(
     flash: Device,
-    faults: bool,
+    (fs, faults): (FilesystemKind, bool),
     seed: u64,
     steps: usize,
 ) -> Result<Recording, WorkloadError> {
-    let recipe = Recipe { variant: Variant::of(seed), faults };
+    let mut variant = Variant::of(seed);
+    variant.sync &= fs == FilesystemKind::Ubifs;
+    let recipe = Recipe { fs, variant, faults };
     let mut fs = recipe.make(flash, seed).map_err(WorkloadError::at_start)?;
-    let mut recorder = Recorder::new(&mut fs).map_err(WorkloadError::at_start)?;
+    let mut recorder = Recorder::new(&mut fs, recipe.fs).map_err(WorkloadError::at_start)?;
     let start = operations(&fs);
     let mut known = KnownFiles::default();
     let mut moments = Vec::with_capacity(steps);
@@ -110,6 +113,8 @@ impl Recording {
 
 /// Keeps track of what may be found.
 struct Recorder {
+    /// Kind of the filesystem: what it does at once, and what in steps that a cut may come between.
+    kind: FilesystemKind,
     /// Names at every moment since they were last brought to flash.
     trees: Vec<Arc<Tree>>,
     /// Number of the first of them.
@@ -120,10 +125,10 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(fs: &mut Fs) -> Result<Self, String> {
+    fn new(fs: &mut Fs, kind: FilesystemKind) -> Result<Self, String> {
         let tree = Tree::read(fs).map_err(|error| error.to_string())?;
         let mut recorder =
-            Self { trees: Vec::new(), base: 0, changed_at: BTreeMap::new(), files: BTreeMap::new() };
+            Self { kind, trees: Vec::new(), base: 0, changed_at: BTreeMap::new(), files: BTreeMap::new() };
         for inode in tree.files() {
             recorder.note_durable_file(fs, inode)?;
         }
@@ -143,10 +148,18 @@ impl Recorder {
         // A file without a name can have had one at a moment that is possible still.
         for inode in now.files().chain(known.open()) {
             let file = FileNow::read(fs, inode).map_err(|error| error.to_string())?;
-            let states = self.files.entry(inode).or_default();
+            let of_bytes = self.kind == FilesystemKind::Jffs2;
+            let states = self.files.entry(inode).or_insert_with(|| Arc::new(FileStates::new(of_bytes)));
             if states.is_news(&file) {
                 Arc::make_mut(states).change(&file);
             }
+        }
+        if self.kind == FilesystemKind::Jffs2
+            && let (Step::Rename { .. }, Some(before)) = (step, self.trees.last())
+            && let Some(between) = now.with_old_name(before)
+        {
+            // As in Linux, the new name is there before the old one is gone.
+            self.trees.push(Arc::new(between));
         }
         self.trees.push(Arc::new(now));
         Ok(())
@@ -182,7 +195,11 @@ impl Recorder {
 
     fn note_durable_file(&mut self, fs: &mut Fs, inode: u32) -> Result<(), String> {
         match FileNow::read(fs, inode) {
-            Ok(now) => Arc::make_mut(self.files.entry(inode).or_default()).set_durable(&now),
+            Ok(now) => {
+                let of_bytes = self.kind == FilesystemKind::Jffs2;
+                let states = self.files.entry(inode).or_insert_with(|| Arc::new(FileStates::new(of_bytes)));
+                Arc::make_mut(states).set_durable(&now);
+            }
             Err(floatgate_stack::fs::Error::NotFound) => drop(self.files.remove(&inode)),
             Err(error) => return Err(error.to_string()),
         }

@@ -312,7 +312,7 @@ impl Blocks {
 
     /// The eraseblock whose live nodes go elsewhere next (Linux: `jffs2_find_gc_block`): mostly one of which more than half is
     /// dirt, sometimes another with dirt, rarely one without, so that all wear.
-    pub(super) fn to_collect(&mut self) -> Option<u32> {
+    pub(super) fn choose_to_collect(&mut self) -> Option<u32> {
         // A linear congruential generator's upper bits.
         self.draw = self.draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let order: [u32; 3] = match self.draw >> 25 {

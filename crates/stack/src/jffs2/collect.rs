@@ -61,7 +61,7 @@ impl Jffs2<dyn Mtd> {
         let (block, from) = match self.collector.block {
             Some((block, from)) if self.blocks.get(block).state == State::Full => (block, from),
             _ => {
-                let block = self.blocks.to_collect().ok_or(Error::NoSpace)?;
+                let block = self.blocks.choose_to_collect().ok_or(Error::NoSpace)?;
                 (block, self.blocks.start(block))
             }
         };

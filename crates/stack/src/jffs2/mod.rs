@@ -204,6 +204,27 @@ impl<M: Mtd + 'static> Jffs2<M> {
         }
     }
 
+    /// The flash below.
+    pub const fn device(&self) -> &M {
+        &self.flash.mtd
+    }
+
+    /// The flash below, for its host and its supply.
+    pub const fn device_mut(&mut self) -> &mut M {
+        &mut self.flash.mtd
+    }
+
+    /// As [`unmount`](Self::unmount), with the time.
+    ///
+    /// # Errors
+    /// The flash fails; it comes back.
+    pub fn end(mut self) -> Result<(M, Instant), (fs::Error, M)> {
+        match self.sync() {
+            Ok(()) => Ok((self.flash.mtd, self.flash.now)),
+            Err(error) => Err((error, self.flash.mtd)),
+        }
+    }
+
     /// Gives the flash back; what waits is lost.
     pub fn into_mtd(self) -> M {
         self.flash.mtd
@@ -213,11 +234,8 @@ impl<M: Mtd + 'static> Jffs2<M> {
     ///
     /// # Errors
     /// The flash fails; it comes back.
-    pub fn unmount(mut self) -> Result<M, (fs::Error, M)> {
-        match self.sync() {
-            Ok(()) => Ok(self.into_mtd()),
-            Err(error) => Err((error, self.into_mtd())),
-        }
+    pub fn unmount(self) -> Result<M, (fs::Error, M)> {
+        self.end().map(|(mtd, _)| mtd)
     }
 }
 
@@ -287,6 +305,11 @@ impl Jffs2<dyn Mtd> {
     /// Numbers of what mounting has found.
     pub const fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Eraseblocks that are not used because they are bad.
+    pub fn bad_eraseblocks(&self) -> u32 {
+        self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
     }
 
     /// Time on the flash's clock.

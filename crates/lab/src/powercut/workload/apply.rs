@@ -105,6 +105,7 @@ const fn is_refused(error: &Error) -> bool {
             | Error::NotEmpty
             | Error::Invalid(_)
             | Error::TooLarge { .. }
+            | Error::Unsupported(_)
             | Error::NoSpace
     )
 }
