@@ -166,8 +166,18 @@ fn head(run: &SpeedRun) -> String {
     );
     if let Some(fs) = &r.filesystem {
         text += &format!(
-            "UBIFS on {} of {} B, {} MiB free; files of {} KiB; the CPU's time for compression and checksums is not counted\n",
-            common::count(fs.lebs as usize, "LEB"),
+            "{} on {} of {} B, {} MiB free; files of {} KiB; the CPU's time for compression and checksums is not counted\n",
+            match fs.kind {
+                FilesystemKind::Ubifs => "UBIFS",
+                FilesystemKind::Jffs2 => "JFFS2",
+            },
+            common::count(
+                fs.lebs as usize,
+                match fs.kind {
+                    FilesystemKind::Ubifs => "LEB",
+                    FilesystemKind::Jffs2 => "eraseblock",
+                }
+            ),
             fs.leb_bytes,
             fs.free_bytes >> 20,
             fs.file_bytes >> 10

@@ -46,9 +46,9 @@ pub enum FileOperation {
 pub struct FilesystemReport {
     /// Kind of the filesystem.
     pub kind: machine::FilesystemKind,
-    /// LEBs of its volume.
+    /// LEBs of its volume; of a JFFS2, eraseblocks.
     pub lebs: u32,
-    /// Bytes of a LEB.
+    /// Bytes of each.
     pub leb_bytes: u32,
     /// Bytes that files could take when it was empty.
     pub free_bytes: u64,

@@ -7,6 +7,7 @@
 )]
 
 use floatgate_lab::config::{Kind, Library, Override};
+use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::powercut::{
     CutKind, Flash, FlashId, Mode, Options, Powered, Report, SecondCut, SetupFlash, Stage, WorkloadError,
     explore, explore_on, on_threads, replay, replay_on,
@@ -47,6 +48,26 @@ fn every_setup_can_be_cut() {
         let report = explored(&options(flash.geometry, Mode::Linear(3), SecondCut::Never));
         assert_sound(&report, name);
         assert_eq!(report.runs, 3, "{name}");
+    }
+}
+
+/// JFFS2 on each kind of flash, with the recovery cut, too, with faults, and unmounted after every step.
+#[test]
+fn jffs2_loses_nothing() {
+    for (number, geometry) in geometries().into_iter().enumerate() {
+        let seed = number as u64;
+        let jffs2 = |mode, second| Options {
+            fs: FilesystemKind::Jffs2,
+            seed,
+            ..options(geometry.clone(), mode, second)
+        };
+        assert_sound(&explored(&jffs2(Mode::Linear(150), SecondCut::Sampled)), &format!("{geometry:?}"));
+        assert_sound(&explored(&jffs2(Mode::Random(150), SecondCut::Sampled)), &format!("{geometry:?}"));
+        assert_sound(&explored(&jffs2(Mode::Unmount, SecondCut::Never)), &format!("{geometry:?}"));
+        if geometry.oob_bytes > 0 {
+            let faults = Options { faults: true, ..jffs2(Mode::Linear(60), SecondCut::Never) };
+            assert_sound(&explored(&faults), &format!("{geometry:?} with faults"));
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 //! What it checks, and answers with [`ErrorKind::NotErased`]:
 //!
 //! - NAND: a unit (sub-page) that holds data takes no more. A page takes as many programs between two erases as it has
-//!   sub-pages, those of nothing but 0xFF included.
+//!   sub-pages, those of nothing but 0xFF included, and those of OOB bytes alone (JFFS2's clean marker) not: chips that JFFS2 is
+//!   used on allow for them.
 //! - NOR: a program only clears bits.
 //!
 //! Blocks marked bad are neither programmed nor erased. OOB bytes are plain bytes, without ECC, in all modes;
@@ -330,7 +331,9 @@ impl Mtd for RamFlash {
         if !fits {
             return Err(ErrorKind::NotErased.at(addr, at));
         }
-        self.program(addr, data).map_err(|kind| kind.at(addr, at))?;
+        if !data.is_empty() {
+            self.program(addr, data).map_err(|kind| kind.at(addr, at))?;
+        }
         self.program_oob(place.block, first, oob).map_err(|kind| kind.at(addr, at))?;
         Ok(Done::clean(at))
     }

@@ -219,11 +219,11 @@ impl Blocks {
                 block.live -= u64::from(node.len);
             }
         });
-        self.settle(number);
+        self.refile(number);
     }
 
     /// A full eraseblock without live nodes is to be erased; one with much dirt has what was wasted counted with it.
-    fn settle(&mut self, number: u32) {
+    fn refile(&mut self, number: u32) {
         let block = self.get(number);
         if block.state != State::Full {
             return;
@@ -250,16 +250,7 @@ impl Blocks {
             block.state = state;
             block.wasted = if state == State::Full { erase_bytes - end } else { 0 };
         });
-        self.settle(number);
-    }
-
-    /// Puts an eraseblock in order that was found partly written: nodes go behind what is there.
-    pub(super) fn reopen(&mut self, number: u32) {
-        self.change(number, |block| {
-            block.state = State::Open;
-            block.wasted = 0;
-        });
-        self.open = Some(number);
+        self.refile(number);
     }
 
     /// Bytes that are left in the open eraseblock.
@@ -283,7 +274,7 @@ impl Blocks {
         self.waste(u32::MAX);
         let Some(open) = self.open.take() else { return };
         self.change(open, |block| block.state = State::Full);
-        self.settle(open);
+        self.refile(open);
     }
 
     /// The next eraseblock that is free becomes the open one; false if there is none.
@@ -297,6 +288,21 @@ impl Blocks {
     /// An eraseblock to be erased next; it is the caller's to [`erased`](Self::erased) or [`bad`](Self::bad).
     pub(super) fn next_to_erase(&mut self) -> Option<u32> {
         self.to_erase.pop_front()
+    }
+
+    /// Has eraseblocks erased again that a mount took for free: all of them, or the first.
+    pub(super) fn distrust_free(&mut self, all: bool) {
+        let count = if all { self.free.len() } else { self.free.len().min(1) };
+        for number in self.free.drain(..count).collect::<Vec<_>>() {
+            self.change(number, |block| block.state = State::ToErase);
+        }
+    }
+
+    /// Takes an eraseblock from those to be erased; false if it is none of them.
+    pub(super) fn take_to_erase(&mut self, number: u32) -> bool {
+        let before = self.to_erase.len();
+        self.to_erase.retain(|other| *other != number);
+        self.to_erase.len() < before
     }
 
     /// An eraseblock is erased and has its clean marker.

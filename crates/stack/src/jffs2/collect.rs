@@ -14,23 +14,26 @@ pub(super) struct Collector {
     block: Option<(u32, u32)>,
     /// Inodes up to this one have been checked.
     checked: Option<u32>,
-    /// What a scan leaves for the mount: places of replaced nodes, eraseblocks that are written in part.
+    /// What a scan leaves for the mount: places of replaced nodes.
     losers: Vec<u32>,
-    partial: Vec<(u32, u32)>,
+    /// Eraseblocks to be emptied and erased before anything is written.
+    unsettled: Vec<u32>,
+    /// Eraseblocks whose last page is.
+    unsettled_ends: Vec<u32>,
 }
 
 impl Collector {
-    pub(super) fn new(losers: Vec<u32>, partial: Vec<(u32, u32)>) -> Self {
-        Self { losers, partial, ..Self::default() }
+    pub(super) fn new(losers: Vec<u32>, (unsettled, unsettled_ends): (Vec<u32>, Vec<u32>)) -> Self {
+        Self { losers, unsettled, unsettled_ends, ..Self::default() }
     }
 
     pub(super) fn take_losers(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.losers)
     }
 
-    /// The eraseblock with the most room, and the bytes of it that are written.
-    pub(super) fn take_partial(&mut self) -> Option<(u32, u32)> {
-        std::mem::take(&mut self.partial).first().copied()
+    /// Says that an eraseblock was emptied.
+    pub(super) fn emptied(&mut self, block: u32) {
+        self.unsettled.retain(|other| *other != block);
     }
 }
 
@@ -72,6 +75,39 @@ impl Jffs2<dyn Mtd> {
         self.collector.block = Some((block, node.at));
         self.renew(node)?;
         Ok(false)
+    }
+
+    /// Empties and erases the eraseblocks that were being written or erased when the last mount ended: after a loss of power their last
+    /// page, or all of them, may read otherwise the next time. Linux goes on in them.
+    ///
+    /// # Errors
+    /// No eraseblock is free; failures of the flash.
+    pub(super) fn empty_unsettled(&mut self) -> Result<()> {
+        while let Some(&block) = self.collector.unsettled.last() {
+            let mut from = self.blocks.start(block);
+            while let Some(node) = self.blocks.next_live(block, from) {
+                from = node.at;
+                let mut bytes = vec![0; node.len as usize];
+                self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
+                self.move_node(node, &bytes)?;
+            }
+            if self.blocks.take_to_erase(block) {
+                self.erase_block(block)?;
+            }
+            self.collector.emptied(block);
+        }
+        let geometry = self.flash.mtd.geometry();
+        let unit = geometry.write_bytes.max(geometry.buffer_bytes).min(geometry.erase_bytes);
+        while let Some(&block) = self.collector.unsettled_ends.last() {
+            let end = self.blocks.start(block) + (self.blocks.erase_bytes - unit);
+            for node in self.blocks.beyond(end) {
+                let mut bytes = vec![0; node.len as usize];
+                self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
+                self.move_node(node, &bytes)?;
+            }
+            self.collector.unsettled_ends.pop();
+        }
+        Ok(())
     }
 
     /// Writes what a node says somewhere else.
@@ -200,6 +236,7 @@ impl Jffs2<dyn Mtd> {
         if self.is_read_only() {
             return Ok(false);
         }
+        self.empty_unsettled()?;
         if self.check_next()? || self.erase_next()? {
             return Ok(true);
         }

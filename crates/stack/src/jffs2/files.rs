@@ -472,6 +472,7 @@ impl Jffs2<dyn Mtd> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
+        self.empty_unsettled()?;
         self.reserve(purpose)
     }
 

@@ -2,6 +2,8 @@
 
 use floatgate_media::jffs2::{Endian, Header, NodeType};
 use floatgate_mtd::{Error, ErrorKind, FlashKind, Instant, Mtd, OobMode};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Bytes of the clean marker in the OOB of an eraseblock's first page (Linux: `OOB_CM_SIZE`).
 const OOB_MARKER: usize = 8;
@@ -12,6 +14,8 @@ pub(super) struct Flash<M: ?Sized> {
     pub(super) now: Instant,
     /// What is written to the last page so far, where pages are written as a whole (Linux: write buffer).
     buffer: Buffer,
+    /// What a mount has read of the pages that may have been torn, by their first bytes: they may read otherwise every time.
+    frozen: BTreeMap<u64, Vec<u8>>,
     pub(super) mtd: M,
 }
 
@@ -25,7 +29,7 @@ struct Buffer {
 
 impl<M: Mtd> Flash<M> {
     pub(super) fn new(mtd: M, now: Instant) -> Self {
-        Self { now, buffer: Buffer::default(), mtd }
+        Self { now, buffer: Buffer::default(), frozen: BTreeMap::new(), mtd }
     }
 }
 
@@ -51,11 +55,7 @@ impl Flash<dyn Mtd> {
         let on_flash = if self.buffer.bytes.is_empty() { end } else { self.buffer.at.clamp(at, end) };
         let (old, new) = buf.split_at_mut((on_flash - at) as usize);
         if !old.is_empty() {
-            match self.mtd.read(self.now, at, old) {
-                Ok(done) => self.now = done.at,
-                Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
-                Err(error) => return Err(error),
-            }
+            self.fetch(at, old)?;
         }
         if !new.is_empty() {
             let from = (on_flash - self.buffer.at) as usize;
@@ -65,15 +65,43 @@ impl Flash<dyn Mtd> {
             let behind = on_flash + len as u64;
             if len < new.len() && behind < end {
                 // Behind the page that waits, nothing of its eraseblock is written; other eraseblocks may be.
-                let rest = &mut new[len..];
-                match self.mtd.read(self.now, behind, rest) {
-                    Ok(done) => self.now = done.at,
-                    Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
-                    Err(error) => return Err(error),
-                }
+                self.fetch(behind, &mut new[len..])?;
             }
         }
         Ok(())
+    }
+
+    /// Reads what does not wait.
+    fn fetch(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Error> {
+        match self.mtd.read(self.now, at, buf) {
+            Ok(done) => self.now = done.at,
+            Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
+            Err(error) => return Err(error),
+        }
+        self.recall(at, buf);
+        Ok(())
+    }
+
+    /// Remembers what was read: from now on it reads so.
+    pub(super) fn freeze(&mut self, at: u64, bytes: &[u8]) {
+        self.frozen.insert(at, bytes.to_vec());
+    }
+
+    /// Forgets what was remembered of a part of the flash.
+    pub(super) fn thaw(&mut self, part: Range<u64>) {
+        self.frozen.retain(|at, _| !part.contains(at));
+    }
+
+    /// Puts what is remembered in the place of what was read.
+    fn recall(&self, at: u64, buf: &mut [u8]) {
+        let end = at + buf.len() as u64;
+        for (&from, bytes) in self.frozen.range(..end) {
+            let (first, last) = (from.max(at), (from + bytes.len() as u64).min(end));
+            if first < last {
+                let piece = &bytes[(first - from) as usize..(last - from) as usize];
+                buf[(first - at) as usize..(last - at) as usize].copy_from_slice(piece);
+            }
+        }
     }
 
     /// First byte that waits.
@@ -132,7 +160,9 @@ impl Flash<dyn Mtd> {
 
     /// Erases an eraseblock and writes its clean marker.
     pub(super) fn erase(&mut self, at: u64, endian: Endian) -> Result<(), Error> {
-        self.now = self.mtd.erase(self.now, at, u64::from(self.mtd.geometry().erase_bytes))?.at;
+        let len = u64::from(self.mtd.geometry().erase_bytes);
+        self.now = self.mtd.erase(self.now, at, len)?.at;
+        self.thaw(at..at + len);
         self.mark_clean(at, endian)
     }
 

@@ -3,7 +3,7 @@
 use super::Jffs2;
 use super::blocks::{Owner, Placed};
 use crate::fs::{Error, Result};
-use floatgate_media::jffs2::{Entry, NODE_ALIGN, Summary, emit_summary};
+use floatgate_media::jffs2::{Entry, Header, NODE_ALIGN, NodeType, Summary, emit_summary};
 use floatgate_mtd::{ErrorKind, Mtd};
 
 /// The reason for which a node is written: how far it may use up the flash.
@@ -20,6 +20,11 @@ const FAILURES_MAX: u32 = 8;
 
 /// Eraseblocks that are collected for one write, against the number that there are, before it is given up.
 const ROUNDS: u32 = 2;
+
+/// True when another eraseblock may do: the page cannot be programmed, or power went away before it was erased completely.
+const fn is_of_the_block(error: &floatgate_mtd::Error) -> bool {
+    matches!(error.kind, ErrorKind::ProgramFailed | ErrorKind::NotErased)
+}
 
 impl Jffs2<dyn Mtd> {
     /// Collects garbage until there is room (Linux: `jffs2_reserve_space`).
@@ -80,7 +85,7 @@ impl Jffs2<dyn Mtd> {
                     self.list(at, entry);
                     return Ok(at);
                 }
-                Err(error) if error.kind == ErrorKind::ProgramFailed && failures < FAILURES_MAX => {
+                Err(error) if is_of_the_block(&error) && failures < FAILURES_MAX => {
                     failures += 1;
                     self.flash.now = error.at;
                     self.leave_failed_block(at)?;
@@ -143,17 +148,25 @@ impl Jffs2<dyn Mtd> {
         *count += 1;
     }
 
-    /// Writes the summary of the open eraseblock, and the page that waits.
+    /// Writes the summary of the open eraseblock, or padding up to its end, and the page that waits.
     fn end_block(&mut self) -> Result<()> {
         let Some(open) = self.blocks.open else { return Ok(()) };
         let (start, end) = (self.blocks.start(open), self.blocks.get(open).end);
         let (count, list) = std::mem::take(&mut self.listed);
+        let room = self.blocks.room();
+        let mut last = Vec::new();
         if std::mem::take(&mut self.is_listed) && count > 0 {
-            let mut summary = vec![0xFF; (self.blocks.erase_bytes - end) as usize];
-            emit_summary((count, &list), self.blocks.marker_bytes, end, self.endian, &mut summary);
-            match self.flash.append(u64::from(start + end), &summary) {
+            last.resize(room as usize, 0xFF);
+            emit_summary((count, &list), self.blocks.marker_bytes, end, self.endian, &mut last);
+        } else if room as usize >= Header::SIZE {
+            // The next mount sees that nothing is to be written here any more.
+            last.resize(Header::SIZE, 0);
+            Header::new(NodeType::Padding, room).emit(self.endian, &mut last);
+        }
+        if !last.is_empty() {
+            match self.flash.append(u64::from(start + end), &last) {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::ProgramFailed => {
+                Err(error) if is_of_the_block(&error) => {
                     self.flash.now = error.at;
                     return self.leave_failed_block(start + end);
                 }
@@ -178,7 +191,7 @@ impl Jffs2<dyn Mtd> {
                     self.blocks.waste(filled);
                     return Ok(());
                 }
-                Err(error) if error.kind == ErrorKind::ProgramFailed && failures < FAILURES_MAX => {
+                Err(error) if is_of_the_block(&error) && failures < FAILURES_MAX => {
                     failures += 1;
                     self.flash.now = error.at;
                     let at = waiting.unwrap_or(error.addr);
@@ -214,6 +227,12 @@ impl Jffs2<dyn Mtd> {
     /// Failures of the flash, other than one of erasing: the eraseblock is then marked bad.
     pub(super) fn erase_next(&mut self) -> Result<bool> {
         let Some(number) = self.blocks.next_to_erase() else { return Ok(false) };
+        self.erase_block(number)?;
+        Ok(true)
+    }
+
+    /// Erases an eraseblock; one that cannot be erased is marked bad.
+    pub(super) fn erase_block(&mut self, number: u32) -> Result<()> {
         // What has taken the place of the nodes in it may wait yet.
         self.flush()?;
         let at = u64::from(self.blocks.start(number));
@@ -241,7 +260,7 @@ impl Jffs2<dyn Mtd> {
             }
             Err(error) => return Err(self.fail(&error)),
         }
-        Ok(true)
+        Ok(())
     }
 
     /// After a failure of the flash nothing is changed any more.

@@ -11,7 +11,8 @@
 //! Facts are from Linux 6.12, `fs/jffs2`; the bytes are in `docs/spec/jffs2.md`. Where this code differs:
 //!
 //! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
-//! - On NAND the first page behind what a mount found written is left unused: power may have gone away while it was programmed.
+//! - Before the first change after a mount, the eraseblock that was being written is emptied and erased: power may have gone away while
+//!   its last page was programmed. Of the nodes in that page the data are checked by the mount.
 //! - Nodes that have become obsolete are not marked on NOR, as in a Linux that writes summaries.
 
 mod blocks;
@@ -178,9 +179,8 @@ impl<M: Mtd + 'static> Jffs2<M> {
         }
     }
 
-    fn with(flash: Flash<M>, options: &MountOptions, scan: Scan) -> Self {
-        let mut partial = scan.partial;
-        partial.sort_unstable_by_key(|&(_, end)| end);
+    fn with(mut flash: Flash<M>, options: &MountOptions, mut scan: Scan) -> Self {
+        let unsettled = scan.take_unsettled(&mut flash);
         Self {
             endian: scan.endian.unwrap_or_default(),
             options: options.clone(),
@@ -191,7 +191,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             damage: scan.damage,
             files: BTreeMap::new(),
             blocks: scan.blocks,
-            collector: Collector::new(scan.losers, partial),
+            collector: Collector::new(scan.losers, unsettled),
             listed: (0, Vec::new()),
             is_listed: false,
             highest_inode: scan.highest_inode,
@@ -266,7 +266,9 @@ impl Jffs2<dyn Mtd> {
         }
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {
-            self.reopen();
+            if !doubles.is_empty() || !out.second_names.is_empty() {
+                self.empty_unsettled().map_err(MountError::Recovery)?;
+            }
             for (inode, xid) in doubles {
                 self.take_xattr(inode, xid).map_err(MountError::Recovery)?;
             }
@@ -276,20 +278,6 @@ impl Jffs2<dyn Mtd> {
             }
         }
         Ok(())
-    }
-
-    /// Goes on in the eraseblock with the most room behind what is written.
-    fn reopen(&mut self) {
-        // Where pages or buffers are programmed as a whole, power may have gone away during the next one.
-        let geometry = self.flash.mtd.geometry();
-        let unit = geometry.write_bytes.max(geometry.buffer_bytes).max(1);
-        let Some((number, end)) = self.collector.take_partial() else { return };
-        let from = end.next_multiple_of(unit).saturating_add(unit);
-        let is_in_use = self.blocks.get(number).state == State::Full;
-        if is_in_use && from < self.blocks.erase_bytes {
-            self.blocks.reopen(number);
-            self.blocks.waste(from - end);
-        }
     }
 
     /// Byte order.

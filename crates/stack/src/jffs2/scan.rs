@@ -12,10 +12,13 @@ use floatgate_media::jffs2::{
     XattrNode, Xref,
 };
 use floatgate_mtd::Mtd;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An eraseblock is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`).
 const EMPTY_SCAN: usize = 256;
+
+/// Bytes of the longest node that is usual: a page of data that do not compress.
+const LONGEST_NODE: u32 = 4096 + Inode::SIZE as u32;
 
 /// Damage that is kept, against flash that has nothing else.
 const DAMAGE_MAX: usize = 10_000;
@@ -34,8 +37,15 @@ pub(super) struct Scan {
     pub(super) losers: Vec<u32>,
     /// The highest inode number that any node has: names of inodes that are gone may still be on the flash.
     pub(super) highest_inode: u32,
-    /// Eraseblocks that are written in part, with the bytes of that part.
-    pub(super) partial: Vec<(u32, u32)>,
+    /// Eraseblocks in which power may have gone away during the last write or the erasure: what is in them may read otherwise the next
+    /// time.
+    pub(super) unsettled: BTreeSet<u32>,
+    /// Eraseblocks that are not written to the end, with the bytes that are left.
+    partial: Vec<(u32, u32)>,
+    /// Eraseblocks that are written to the end, without a good summary.
+    full: Vec<u32>,
+    /// Nodes that end behind this byte of the flash have their data checked: they are what was written last.
+    tail_from: u64,
     /// The eraseblock that is read.
     block: Vec<u8>,
 }
@@ -60,7 +70,10 @@ impl Scan {
             blocks: Blocks::new(&geometry, flash.marker_bytes()),
             losers: Vec::new(),
             highest_inode: ROOT_INODE,
+            unsettled: BTreeSet::new(),
             partial: Vec::new(),
+            full: Vec::new(),
+            tail_from: u64::MAX,
             block: vec![0; geometry.erase_bytes as usize],
         };
         for number in 0..geometry.blocks() {
@@ -70,9 +83,14 @@ impl Scan {
                 scan.blocks.bad(number);
                 continue;
             }
+            let summaries = scan.counts.summaries;
             let (state, end) = scan.eraseblock(flash, start)?;
-            if state == State::Full && end < geometry.erase_bytes {
-                scan.partial.push((number, end));
+            if state == State::Full && scan.counts.summaries == summaries {
+                if end < geometry.erase_bytes {
+                    scan.partial.push((geometry.erase_bytes - end, number));
+                } else {
+                    scan.full.push(number);
+                }
             }
             scan.blocks.found(number, state, end);
         }
@@ -193,6 +211,11 @@ impl Scan {
         let end = block.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
         let end = end.next_multiple_of(NODE_ALIGN as usize).min(block.len());
         self.counts.free_bytes += (block.len() - end) as u64;
+        let geometry = flash.mtd.geometry();
+        let unit = geometry.write_bytes.max(geometry.buffer_bytes);
+        self.tail_from = (start + end as u64).saturating_sub(u64::from(unit));
+        let tail = end.saturating_sub(unit as usize)..(end + unit as usize).min(block.len());
+        flash.freeze(start + tail.start as u64, &block[tail]);
         let mut at = 0;
         while at < end {
             at += self.step(&block[at..], start + at as u64)?;
@@ -258,9 +281,14 @@ impl Scan {
         let endian = self.endian.unwrap_or_default();
         let len = header.len;
         let taken = match header.node_type {
-            NodeType::Inode => {
-                Inode::parse(node, endian).map(|inode| self.inode(inode.inode, inode.version, at, len))
-            }
+            NodeType::Inode => Inode::parse(node, endian).and_then(|inode| {
+                if at + u64::from(len) > self.tail_from {
+                    let data = node.get(Inode::SIZE..).and_then(|data| data.get(..inode.data_len as usize));
+                    inode.check_data(data.unwrap_or_default())?;
+                }
+                self.inode(inode.inode, inode.version, at, len);
+                Ok(())
+            }),
             NodeType::Dirent => DirentNode::parse(node, endian).map(|node| {
                 let dirent = &node.dirent;
                 let named = Named::new(dirent.version, dirent.inode, dirent.dirent_type, at);
@@ -307,15 +335,61 @@ impl Scan {
         self.place(at, len, Owner::Inode(inode));
         let cached = self.nodes.entry(inode).or_default();
         cached.highest = cached.highest.max(version);
+        let twin = cached.refs.iter().find(|node| node.version == version).map(|node| node.at);
         cached.refs.push(NodeRef { version, at: at as u32 });
+        if let Some(twin) = twin {
+            self.twins(twin, at as u32);
+        }
     }
 
     fn dirent(&mut self, parent: u32, name: &[u8], (named, time): (Named, Option<u32>), len: u32) {
         self.counts.dirent_nodes += 1;
         self.highest_inode = self.highest_inode.max(parent).max(named.inode);
         self.place(u64::from(named.at), len, Owner::Dirent(parent));
+        let twin = self.names.entry(parent, name).filter(|other| other.version == named.version);
+        if let Some(twin) = twin {
+            self.twins(twin.at, named.at);
+        }
         let loser = self.names.add(parent, name, named, time);
         self.losers.extend(loser);
+    }
+
+    /// Two nodes of one version are copies: power went away before the eraseblock of the older one was erased, or while it was.
+    fn twins(&mut self, one: u32, other: u32) {
+        for at in [one, other] {
+            self.unsettled.insert(at / self.blocks.erase_bytes);
+        }
+    }
+
+    /// Eraseblocks to be emptied before anything is written. Where none is written in part, the last write ended with one of those that are
+    /// full.
+    /// The last pages of these come second.
+    pub(super) fn take_unsettled(&mut self, flash: &mut Flash<dyn Mtd>) -> (Vec<u32>, Vec<u32>) {
+        // Linux leaves the ends of eraseblocks unwritten that are too short for the next node.
+        let open = |&(room, _): &(u32, u32)| room > LONGEST_NODE;
+        let most = self.partial.iter().max().copied();
+        let written = self.partial.iter().copied().filter(open).chain(most).map(|(_, number)| number);
+        let mut unsettled = std::mem::take(&mut self.unsettled);
+        unsettled.extend(written);
+        if most.is_none() {
+            // The first page of the eraseblock that was to be next may have been begun.
+            self.blocks.distrust_free(!self.nodes.is_empty());
+        }
+        self.full.retain(|number| !unsettled.contains(number));
+        if unsettled.is_empty() {
+            let has_damage = |number: &u32| {
+                let start = u64::from(self.blocks.start(*number));
+                let end = start + u64::from(self.blocks.erase_bytes);
+                self.damage.iter().any(|damage| (start..end).contains(&damage.at))
+            };
+            unsettled.extend(self.full.iter().copied().filter(has_damage));
+        } else {
+            for number in std::mem::take(&mut self.full) {
+                let start = u64::from(self.blocks.start(number));
+                flash.thaw(start..start + u64::from(self.blocks.erase_bytes));
+            }
+        }
+        (unsettled.into_iter().collect(), std::mem::take(&mut self.full))
     }
 
     fn note(&mut self, damage: Damage) {
