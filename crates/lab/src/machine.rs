@@ -231,7 +231,7 @@ impl Filesystem {
     /// A compression that the filesystem does not have.
     pub fn layers(&self) -> Result<Layers, Error> {
         Ok(match self.kind {
-            FilesystemKind::Ubifs => Layers::Ubifs(self.ubifs()),
+            FilesystemKind::Ubifs => Layers::Ubifs(Box::new(self.ubifs())),
             FilesystemKind::Jffs2 => Layers::Jffs2(self.jffs2()?),
         })
     }
@@ -275,7 +275,7 @@ impl Filesystem {
 #[derive(Clone, Debug)]
 pub enum Layers {
     /// UBI and UBIFS.
-    Ubifs(UbifsLayers),
+    Ubifs(Box<UbifsLayers>),
     /// JFFS2.
     Jffs2(jffs2::MountOptions),
 }

@@ -49,7 +49,10 @@ fn written(index: usize, folder: &Path) -> Manifest {
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
     let mut random = Random(index as u64);
     for step in 0..changes {
-        FileSystem::set_time(&mut fs, Timestamp { seconds: 1_662_163_200 + step as i64, nanoseconds: 0 });
+        FileSystem::set_time(
+            &mut fs,
+            Timestamp { seconds: 1_662_163_200 + i64::try_from(step).unwrap(), nanoseconds: 0 },
+        );
         if let Err(error) = change(&mut fs, &mut random) {
             assert!(is_expected(&error), "case {index}, step {step}: {error}");
         }

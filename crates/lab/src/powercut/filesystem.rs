@@ -162,11 +162,11 @@ impl Recipe {
 
     fn layers(&self) -> Layers {
         match self.fs {
-            FilesystemKind::Ubifs => Layers::Ubifs(UbifsLayers {
+            FilesystemKind::Ubifs => Layers::Ubifs(Box::new(UbifsLayers {
                 attach: self.variant.attach(self.faults),
                 format: self.variant.format(),
                 behaviour: self.variant.behaviour(),
-            }),
+            })),
             FilesystemKind::Jffs2 => Layers::Jffs2(self.variant.jffs2()),
         }
     }

@@ -35,7 +35,7 @@ pub struct Attributes {
     pub xattr_count: u32,
 }
 
-/// What a filesystem can hold of a file's attributes.
+/// Kinds of attributes that a filesystem can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holds {
     /// Flags of inodes.
