@@ -187,10 +187,12 @@ pub enum FilesystemKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileCompression {
+    /// The filesystem's own: LZO of UBIFS; of JFFS2 zlib, and rtime where that gains nothing.
+    #[default]
+    Default,
     /// None.
     None,
     /// LZO.
-    #[default]
     Lzo,
     /// Zlib (deflate).
     Zlib,
@@ -204,8 +206,8 @@ pub enum FileCompression {
 pub struct Filesystem {
     /// Kind of the filesystem.
     pub kind: FilesystemKind,
-    /// Compression of new files: of UBIFS none, lzo, zlib or zstd, of JFFS2 none, lzo or zlib, which is its default and tries rtime after it.
-    pub compression: Option<FileCompression>,
+    /// Compression of new files; JFFS2 has no zstd.
+    pub compression: FileCompression,
     /// Every change is on flash when the call returns (`-o sync`); of UBIFS.
     pub sync: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`); of UBIFS.
@@ -238,10 +240,10 @@ impl Filesystem {
 
     fn ubifs(&self) -> UbifsLayers {
         let compression = match self.compression {
-            Some(FileCompression::None) => Compression::None,
-            Some(FileCompression::Lzo) | None => Compression::Lzo,
-            Some(FileCompression::Zlib) => Compression::Zlib,
-            Some(FileCompression::Zstd) => Compression::Zstd,
+            FileCompression::None => Compression::None,
+            FileCompression::Lzo | FileCompression::Default => Compression::Lzo,
+            FileCompression::Zlib => Compression::Zlib,
+            FileCompression::Zstd => Compression::Zstd,
         };
         let fastmap = if self.fastmap {
             floatgate_stack::ubi::FastmapUse::Write
@@ -257,10 +259,10 @@ impl Filesystem {
 
     fn jffs2(&self) -> Result<jffs2::MountOptions, Error> {
         let compressors = match self.compression {
-            Some(FileCompression::None) => Vec::new(),
-            Some(FileCompression::Lzo) => vec![Compressor::Lzo],
-            Some(FileCompression::Zlib) | None => vec![Compressor::Zlib, Compressor::Rtime],
-            Some(FileCompression::Zstd) => {
+            FileCompression::None => Vec::new(),
+            FileCompression::Lzo => vec![Compressor::Lzo],
+            FileCompression::Zlib | FileCompression::Default => vec![Compressor::Zlib, Compressor::Rtime],
+            FileCompression::Zstd => {
                 return Err(Error::asked(
                     "JFFS2 has no Zstandard",
                     "set filesystem.compression to zlib, lzo or none",

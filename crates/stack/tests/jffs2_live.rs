@@ -112,7 +112,7 @@ fn difference(before: &Tree, after: &Tree) -> String {
             let first = before.2.iter().zip(&after.2).position(|(before, after)| before != after);
             format!(
                 "{path}: {:?}; ",
-                (before.1, after.1, before.2.len(), after.2.len(), first, &before.3 == &after.3)
+                (before.1, after.1, before.2.len(), after.2.len(), first, before.3 == after.3)
             )
         }
         (before, after) => format!("{path}: {} {}; ", before.is_some(), after.is_some()),
