@@ -88,6 +88,8 @@ pub(super) struct Blocks {
     free: VecDeque<u32>,
     to_erase: VecDeque<u32>,
     pub(super) open: Option<u32>,
+    /// The eraseblock that is to be opened next, once it is erased.
+    first: Option<u32>,
     totals: Totals,
     /// Eraseblocks that are taken for garbage collection come in turn.
     turn: u32,
@@ -104,6 +106,7 @@ impl Blocks {
             free: VecDeque::new(),
             to_erase: VecDeque::new(),
             open: None,
+            first: None,
             totals: Totals::default(),
             turn: 0,
             draw: 1,
@@ -279,7 +282,13 @@ impl Blocks {
 
     /// The next eraseblock that is free becomes the open one; false if there is none.
     pub(super) fn open_next(&mut self) -> bool {
-        let Some(next) = self.free.pop_front() else { return false };
+        let first = self.first.filter(|&first| matches!(self.get(first).state, State::Free | State::ToErase));
+        if first.is_some_and(|first| self.get(first).state == State::ToErase) {
+            return false;
+        }
+        self.first = None;
+        let Some(next) = first.or_else(|| self.free.front().copied()) else { return false };
+        self.free.retain(|other| *other != next);
         self.change(next, |block| block.state = State::Open);
         self.open = Some(next);
         true
@@ -290,9 +299,10 @@ impl Blocks {
         self.to_erase.pop_front()
     }
 
-    /// Has eraseblocks erased again that a mount took for free: all of them, or the first.
+    /// Has eraseblocks erased again that a mount took for free: all of them, or the first, which is then used first.
     pub(super) fn distrust_free(&mut self, all: bool) {
         let count = if all { self.free.len() } else { self.free.len().min(1) };
+        self.first = self.free.front().copied().filter(|_| !all);
         for number in self.free.drain(..count).collect::<Vec<_>>() {
             self.change(number, |block| block.state = State::ToErase);
         }

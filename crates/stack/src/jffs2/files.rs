@@ -909,6 +909,21 @@ impl Jffs2<dyn Mtd> {
                     .map(|at| format!("inode {inode}: its node at {at:#x} is counted as dirt")),
             );
         }
+        for (parent, name, named) in self.names.all() {
+            let mut bytes = vec![0; Dirent::SIZE + name.len()];
+            self.read_flash(named.at, &mut bytes)?;
+            let is_there = DirentNode::parse(&bytes, self.endian).is_ok_and(|node| {
+                let fields = node.dirent;
+                node.name == name && (fields.parent, fields.version) == (parent, named.version)
+            });
+            if !is_there || !self.blocks.is_live(named.at) {
+                let name = name.escape_ascii();
+                wrong.push(format!(
+                    "name {name} in {parent}: its node is not at {:#x}, or counted as dirt",
+                    named.at
+                ));
+            }
+        }
         Ok(wrong)
     }
 }

@@ -155,7 +155,9 @@ impl Jffs2<dyn Mtd> {
         let (count, list) = std::mem::take(&mut self.listed);
         let room = self.blocks.room();
         let mut last = Vec::new();
-        if std::mem::take(&mut self.is_listed) && count > 0 {
+        // Pages that were filled up for a sync may have left too little room for a summary.
+        let fits = list.len() + Summary::BESIDE_LIST <= room as usize;
+        if std::mem::take(&mut self.is_listed) && count > 0 && fits {
             last.resize(room as usize, 0xFF);
             emit_summary((count, &list), self.blocks.marker_bytes, end, self.endian, &mut last);
         } else if room as usize >= Header::SIZE {

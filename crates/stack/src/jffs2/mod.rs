@@ -12,7 +12,9 @@
 //!
 //! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
 //! - Before the first change after a mount, the eraseblock that was being written is emptied and erased: power may have gone away while
-//!   its last page was programmed. Of the nodes in that page the data are checked by the mount.
+//!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
+//!   Eraseblocks that a mount finds free are erased again when they are used.
+//! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
 //! - Nodes that have become obsolete are not marked on NOR, as in a Linux that writes summaries.
 
 mod blocks;
@@ -164,7 +166,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
     /// No node is there and the mount is for reading; a node that must be known is not; the flash fails. The flash comes back.
     pub fn mount(mtd: M, now: Instant, options: &MountOptions) -> Result<Self, (MountError, M)> {
         let mut flash = Flash::new(mtd, now);
-        let scan = match Scan::read(&mut flash, options.endian) {
+        let scan = match Scan::read(&mut flash, options.endian, !options.read_only) {
             Ok(scan) if scan.endian.is_none() && options.read_only => Err(MountError::Nothing),
             other => other,
         };

@@ -178,6 +178,14 @@ impl Names {
         self.links.get(&inode).copied().unwrap_or(0)
     }
 
+    /// All names with their directories, also those that were removed.
+    pub(super) fn all(&self) -> Vec<(u32, Vec<u8>, Named)> {
+        let all = self.directories.iter().flat_map(|(&parent, directory)| {
+            directory.names.iter().map(move |(name, named)| (parent, name.clone(), *named))
+        });
+        all.collect()
+    }
+
     /// The highest version that a directory's dirent nodes have, of each directory.
     pub(super) fn versions(&self) -> impl Iterator<Item = (u32, u32)> {
         self.directories.iter().map(|(&inode, directory)| (inode, directory.highest()))

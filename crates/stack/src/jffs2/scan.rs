@@ -46,6 +46,10 @@ pub(super) struct Scan {
     full: Vec<u32>,
     /// Nodes that end behind this byte of the flash have their data checked: they are what was written last.
     tail_from: u64,
+    /// Of what was written last, nothing behind a fault counts: what is found is then what there was at an earlier moment.
+    strict: bool,
+    /// What was taken in last is no node, or no good one.
+    faulty: bool,
     /// The eraseblock that is read.
     block: Vec<u8>,
 }
@@ -55,7 +59,11 @@ impl Scan {
     ///
     /// # Errors
     /// The flash fails or is too large; a node that has to be known.
-    pub(super) fn read(flash: &mut Flash<dyn Mtd>, endian: Option<Endian>) -> Result<Self, MountError> {
+    pub(super) fn read(
+        flash: &mut Flash<dyn Mtd>,
+        endian: Option<Endian>,
+        strict: bool,
+    ) -> Result<Self, MountError> {
         let geometry = flash.mtd.geometry().clone();
         if geometry.size_bytes > 1 << 32 {
             return Err(MountError::TooLarge(geometry.size_bytes));
@@ -74,6 +82,8 @@ impl Scan {
             partial: Vec::new(),
             full: Vec::new(),
             tail_from: u64::MAX,
+            strict,
+            faulty: false,
             block: vec![0; geometry.erase_bytes as usize],
         };
         for number in 0..geometry.blocks() {
@@ -86,7 +96,8 @@ impl Scan {
             let summaries = scan.counts.summaries;
             let (state, end) = scan.eraseblock(flash, start)?;
             if state == State::Full && scan.counts.summaries == summaries {
-                if end < geometry.erase_bytes {
+                // Too few bytes for padding are left as they are.
+                if geometry.erase_bytes - end >= Header::SIZE as u32 {
                     scan.partial.push((geometry.erase_bytes - end, number));
                 } else {
                     scan.full.push(number);
@@ -218,7 +229,13 @@ impl Scan {
         flash.freeze(start + tail.start as u64, &block[tail]);
         let mut at = 0;
         while at < end {
+            self.faulty = false;
             at += self.step(&block[at..], start + at as u64)?;
+            if self.strict && self.faulty && start + at as u64 > self.tail_from && at < end {
+                self.counts.dirty_bytes += (end - at) as u64;
+                self.unsettled.insert((start / u64::from(self.blocks.erase_bytes)) as u32);
+                break;
+            }
         }
         let nodes = |counts: &Counts| counts.inode_nodes + counts.dirent_nodes + counts.xattr_nodes;
         let has_nodes = nodes(&before) != nodes(&self.counts);
@@ -239,11 +256,13 @@ impl Scan {
         let align = NODE_ALIGN as usize;
         let erased = bytes.iter().take_while(|&&byte| byte == 0xFF).count() / align * align;
         if erased > 0 {
+            self.faulty = true;
             self.counts.dirty_bytes += erased as u64;
             return Ok(erased);
         }
         let unknown = align.min(bytes.len());
         let Some(endian) = Endian::of_magic(bytes) else {
+            self.faulty = true;
             self.counts.dirty_bytes += unknown as u64;
             return Ok(unknown);
         };
@@ -371,10 +390,8 @@ impl Scan {
         let written = self.partial.iter().copied().filter(open).chain(most).map(|(_, number)| number);
         let mut unsettled = std::mem::take(&mut self.unsettled);
         unsettled.extend(written);
-        if most.is_none() {
-            // The first page of the eraseblock that was to be next may have been begun.
-            self.blocks.distrust_free(!self.nodes.is_empty());
-        }
+        // The first page of the eraseblock that was to be next may have been begun.
+        self.blocks.distrust_free(!self.nodes.is_empty());
         self.full.retain(|number| !unsettled.contains(number));
         if unsettled.is_empty() {
             let has_damage = |number: &u32| {
@@ -393,6 +410,7 @@ impl Scan {
     }
 
     fn note(&mut self, damage: Damage) {
+        self.faulty = true;
         if self.damage.len() < DAMAGE_MAX {
             self.damage.push(damage);
         }
