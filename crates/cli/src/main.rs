@@ -7,6 +7,7 @@ mod common;
 mod completions;
 mod ecc;
 mod endurance;
+mod fs;
 mod help;
 mod image;
 mod keystore;
@@ -58,6 +59,8 @@ enum Command {
     Trace(trace::Args),
     /// Run a microcontroller's keystore test, with and without delays in its driver
     Keystore(keystore::Args),
+    /// Compare filesystems and the bare flash on a setup: writing, reading, mounting, space
+    Fs(fs::Args),
     /// Wear blocks out: count the cycles until they fail, and show how their times change
     Endurance(endurance::Args),
     /// One-time-programmable areas: what is in them, written, locked
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),
+        Command::Fs(args) => fs::run(&args),
         Command::Endurance(args) => endurance::run(&args),
         Command::Otp(args) => otp::run(&args),
         Command::Papers(args) => papers::run(&args),

@@ -281,25 +281,45 @@ impl EccEngine {
         oob: &mut [u8],
         read: PageRead<'_>,
     ) -> Result<Corrected, Uncorrectable> {
+        self.decode_part(host, 0, data, oob, read)
+    }
+
+    /// As [`decode`](Self::decode), of the page's steps from `first` on, as many as `data` has.
+    ///
+    /// # Errors
+    /// As `decode`.
+    #[inline]
+    pub fn decode_part(
+        &mut self,
+        host: &mut Host,
+        first: usize,
+        data: &mut [u8],
+        oob: &mut [u8],
+        read: PageRead<'_>,
+    ) -> Result<Corrected, Uncorrectable> {
         self.work(host, data.len() as u32, self.cost.decode_ps_per_byte, "ECC decode");
         match read {
             PageRead::Clean | PageRead::Counted([]) => Ok(Corrected::default()),
-            PageRead::Bytes | PageRead::Counted(_) => self.correct_page(host, data, oob, read),
+            PageRead::Bytes | PageRead::Counted(_) => self.correct_steps(host, first, data, oob, read),
         }
     }
 
     #[cold]
-    fn correct_page(
+    fn correct_steps(
         &mut self,
         host: &mut Host,
+        first: usize,
         data: &mut [u8],
         oob: &mut [u8],
         read: PageRead<'_>,
     ) -> Result<Corrected, Uncorrectable> {
         let Some(code) = &self.code else { return Ok(Corrected::default()) };
         let tally = match read {
-            PageRead::Counted(wrong) => code.count(wrong, &mut self.scratch),
-            PageRead::Bytes | PageRead::Clean => code.decode(data, oob, &mut self.scratch),
+            PageRead::Counted(wrong) => {
+                let last = first + code.steps(0, data.len()).end;
+                code.count(first..last, wrong, &mut self.scratch)
+            }
+            PageRead::Bytes | PageRead::Clean => code.decode(first, data, oob, &mut self.scratch),
         };
         self.book_correction(host, tally.corrected.total);
         if tally.lost_steps == 0 { Ok(self.reported(tally.corrected)) } else { Err(Uncorrectable) }

@@ -25,8 +25,12 @@ pub struct HostProfile {
     /// From the release of a lock until a thread that polls takes it again, in us: the moment in which another one may get it.
     #[serde(with = "units::us")]
     pub relock_us: Nanos,
-    /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it. 0 when unknown.
+    /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it, and what filesystems give the
+    /// CPU to do. 0 when unknown.
     pub instruction_ps: u32,
+    /// Time until a line of 32 bytes that is not in the data cache has come from memory, in ns: codecs with large tables are slow where it
+    /// is long. 0 when unknown.
+    pub cache_miss_ns: u32,
     /// An ECC engine of the SoC beside its memory controllers.
     pub external_ecc: ExternalEcc,
 }
@@ -62,6 +66,7 @@ impl HostProfile {
         wakeup_us: Nanos::ZERO,
         relock_us: Nanos::ZERO,
         instruction_ps: 0,
+        cache_miss_ns: 0,
         external_ecc: ExternalEcc::ASSUMED,
     };
 

@@ -10,6 +10,7 @@
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
 //! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
+//! - [`fs_compare`]: filesystems and bare flash side by side; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: what stands between them and a program.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
@@ -36,12 +37,16 @@ pub mod advise;
 pub mod certainty;
 pub mod config;
 pub mod corner;
+pub mod cpu;
 pub mod endurance;
 pub mod error;
+pub mod fs_compare;
 pub mod fs_speed;
 pub mod keystore;
 pub mod machine;
+pub mod mtdblock;
 pub mod otp;
+pub mod page_cache;
 pub mod papers;
 pub mod part_sizes;
 pub mod partition;
@@ -51,5 +56,6 @@ pub mod rig;
 pub mod speed;
 pub mod speed_run;
 pub mod trace;
+pub mod vfs;
 
 pub use error::Error;

@@ -36,6 +36,15 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     /// Lets time pass, in which the layers do their background work.
     fn wait_until(&mut self, now: Instant);
 
+    /// Sets the clock to a later time, in which nothing was done below.
+    fn set_now(&mut self, now: Instant);
+
+    /// Does at once what a mount leaves to be done in the background: of JFFS2 the check of all inodes.
+    ///
+    /// # Errors
+    /// Failures of the device.
+    fn settle(&mut self) -> fs::Result<()>;
+
     /// Number and bytes of the eraseblocks that the filesystem has for itself (of UBI: LEBs).
     fn eraseblocks(&self) -> (u32, u32);
 
@@ -93,6 +102,14 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
         self.volume_mut().wait_until(now);
     }
 
+    fn set_now(&mut self, now: Instant) {
+        self.volume_mut().ubi_mut().set_now(now);
+    }
+
+    fn settle(&mut self) -> fs::Result<()> {
+        Ok(())
+    }
+
     fn eraseblocks(&self) -> (u32, u32) {
         let geometry = self.volume().geometry();
         (geometry.lebs, geometry.leb_bytes)
@@ -146,7 +163,16 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
     /// What fails in the background fails again when something is changed, and is told then.
     fn wait_until(&mut self, now: Instant) {
         while (**self).now() < now && self.work_in_background().is_ok_and(|worked| worked) {}
-        self.set_now(now);
+        (**self).set_now(now);
+    }
+
+    fn set_now(&mut self, now: Instant) {
+        (**self).set_now(now);
+    }
+
+    fn settle(&mut self) -> fs::Result<()> {
+        while self.check_next()? {}
+        Ok(())
     }
 
     fn eraseblocks(&self) -> (u32, u32) {
@@ -201,7 +227,7 @@ pub enum FileCompression {
 }
 
 /// The filesystem on the partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filesystem {
     /// Kind of the filesystem.
@@ -214,8 +240,24 @@ pub struct Filesystem {
     pub bulk_read: bool,
     /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
     pub fastmap: bool,
+    /// Bad PEBs that UBI expects among 1024 (Linux: `max_beb_per1024`, 20; before 3.7 it was 1 % of those of the partition).
+    pub ubi_max_bad_per_1024: u32,
     /// Eraseblocks of a JFFS2 end with a summary, so that mounting reads these and not all of them.
     pub summaries: bool,
+}
+
+impl Default for Filesystem {
+    fn default() -> Self {
+        Self {
+            kind: FilesystemKind::default(),
+            compression: FileCompression::default(),
+            sync: false,
+            bulk_read: false,
+            fastmap: false,
+            ubi_max_bad_per_1024: AttachOptions::default().max_bad_per_1024,
+            summaries: false,
+        }
+    }
 }
 
 impl Filesystem {
@@ -251,7 +293,11 @@ impl Filesystem {
             floatgate_stack::ubi::FastmapUse::Never
         };
         UbifsLayers {
-            attach: AttachOptions { fastmap, ..AttachOptions::default() },
+            attach: AttachOptions {
+                fastmap,
+                max_bad_per_1024: self.ubi_max_bad_per_1024,
+                ..AttachOptions::default()
+            },
             format: FormatOptions { compression, ..FormatOptions::default() },
             behaviour: Behaviour { sync: self.sync, bulk_read: self.bulk_read, ..Behaviour::default() },
         }
@@ -269,7 +315,13 @@ impl Filesystem {
                 ));
             }
         };
-        Ok(jffs2::MountOptions { compressors, summaries: self.summaries, ..jffs2::MountOptions::default() })
+        let (summaries, ignores_summaries) = (self.summaries, !self.summaries);
+        Ok(jffs2::MountOptions {
+            compressors,
+            summaries,
+            ignores_summaries,
+            ..jffs2::MountOptions::default()
+        })
     }
 }
 
@@ -389,10 +441,10 @@ pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device
 }
 
 /// Advice where eraseblocks are too small.
-const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
+pub(crate) const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
 
 /// Advice where there can be no filesystem for another reason.
-const OTHER_FLASH: &str =
+pub(crate) const OTHER_FLASH: &str =
     "set another chip (`chip=NAME`), a larger partition, or on MLC `partition.slc=true`";
 
 /// A failure of the filesystem while something was done.

@@ -87,7 +87,7 @@ pub enum RigError {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "title",
     "source",
     "chip",
@@ -99,6 +99,7 @@ const KEYS: [&str; 13] = [
     "partition",
     "use",
     "filesystem",
+    "page_cache",
     "firmware",
     "cells",
 ];

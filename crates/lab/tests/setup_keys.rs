@@ -357,11 +357,12 @@ impl Sources {
 }
 
 /// A section of the document: title, prefix of its keys, type, and the file of the type.
-const SECTIONS: [(&str, &str, &str, &str); 20] = [
+const SECTIONS: [(&str, &str, &str, &str); 21] = [
     ("Cells: wear, age and temperature of a NAND", "cells.", "CellsProfile", "device/src/cells/block.rs"),
     ("ECC engine of a NAND", "ecc.", "EccProfile", "device/src/ecc_engine.rs"),
     ("Partition, or `[[partition]]` for each of several", "partition.", "Partition", "lab/src/partition.rs"),
     ("Filesystem", "filesystem.", "Filesystem", "lab/src/machine.rs"),
+    ("Page cache", "page_cache.", "PageCacheProfile", "lab/src/page_cache.rs"),
     ("Host", "host.", "HostProfile", "device/src/host.rs"),
     ("Bus of SPI chips", "bus.", "SpiBus", "device/src/spi/controller.rs"),
     ("Bus of raw NAND", "bus.", "NandBoard", "device/src/raw_nand/controller.rs"),

@@ -11,6 +11,7 @@
 //! And wrappers, devices themselves, which go on any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
 //!
 //! - [`partition`]: a window of whole erase blocks; [`slc_mode`]: one page of each pair of an MLC device.
+//! - [`counted`]: operations are counted.
 //! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
 //!
 //! [`ram`] is a device in memory.
@@ -33,6 +34,7 @@
 extern crate alloc;
 
 pub mod account;
+pub mod counted;
 pub mod device;
 pub mod error;
 pub mod faults;
@@ -52,6 +54,7 @@ mod composed;
 mod double;
 
 pub use account::{Breakdown, Phase};
+pub use counted::{Counted, Operations};
 pub use device::{Done, Mtd, OobMode};
 pub use error::{Error, ErrorKind};
 pub use faults::{FaultPlan, Faults};

@@ -13,7 +13,7 @@ mod ls;
 mod mount;
 mod options;
 mod show;
-mod sizes;
+pub(crate) mod sizes;
 mod stat;
 mod ubinize;
 

@@ -7,7 +7,7 @@ use floatgate_lab::part_sizes;
 use std::path::PathBuf;
 
 /// Bytes with a unit: 131072, 0x20000, 128KiB, 16MiB.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     floatgate_image::ubinize::bytes(text)
 }
 

@@ -3,14 +3,16 @@
 use crate::support::{finish, floatgate, stdout};
 use serde_json::Value;
 
-const LINES: [&str; 9] = [
+const LINES: [&str; 11] = [
     "speed am62a-w35n01jw",
     "speed imx6-mx30lf2g18ac -c 100 --bad-blocks 30 --seed 7 --json",
     "speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D --sweep bus.clock_hz=10e6,25e6",
     "trace am62a-2026-w35n01jw read-block --json",
     "keystore --json",
-    "papers",
-    "papers --json",
+    "papers P0",
+    "papers P1/space",
+    "papers P3 --json",
+    "fs arm926-nand01gw3b --set partition.size=8MiB --bytes 64KiB --test write,sync --json",
     "parts",
     "setups --json",
 ];

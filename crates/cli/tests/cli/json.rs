@@ -178,6 +178,8 @@ const LINES: &[(&str, &str)] = &[
     ("papers", "papers --json"),
     ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
     ("speed", "speed imx6-mx30lf2g18ac --fs ubifs --json"),
+    ("fs", "fs arm926-nand01gw3b --test read,space --bytes 64KiB --json"),
+    ("fs", "fs stm32-n25q128a --test sync --json"),
     ("trace", "trace imx6-mx30lf2g18ac write-file --json"),
     (
         "powercut --replay",

@@ -15,7 +15,7 @@ const LINES: [&str; 11] = [
     "keystore",
     "endurance mt29f8g08maawc",
     "endurance --all",
-    "papers",
+    "papers P2",
     "parts",
     "parts w35n01jw",
     "setups",
@@ -124,7 +124,8 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 50] = [
+const EACH: [&str; 51] = [
+    "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
     "speed am62a-w35n01jw -c1 --sweep bus.mode=1-1-1,8D-8D-8D",
     "trace am62a-w35n01jw read-page",

@@ -1,6 +1,7 @@
 //! A code over the pages of a chip: steps of data, and where their ECC bytes lie in the OOB.
 
 use super::{Algo, Corrected, EccRequirement, Uncorrectable};
+use core::ops::Range;
 use floatgate_ecc::{Code, CodeError, Codec, LayoutError, OobLayout, check_erased};
 
 /// Reason for which pages cannot be encoded with these options.
@@ -131,12 +132,20 @@ impl PageCode {
     /// `nand_check_erased_ecc_chunk`, with the strength as the limit).
     ///
     /// Returns what was corrected, and how many steps were not.
-    pub(super) fn decode(&self, data: &mut [u8], oob: &mut [u8], scratch: &mut Scratch) -> Tally {
+    /// The data are those of the page from step `first` on.
+    pub(super) fn decode(
+        &self,
+        first: usize,
+        data: &mut [u8],
+        oob: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Tally {
         let code = self.codec.code();
         self.layout.take_ecc(oob, &mut scratch.ecc);
         let mut tally = Tally::default();
         let steps = data.chunks_exact_mut(code.step_bytes() as usize);
-        for (step, ecc) in steps.zip(scratch.ecc.chunks_exact_mut(code.ecc_bytes() as usize)) {
+        let ecc = scratch.ecc.chunks_exact_mut(code.ecc_bytes() as usize).skip(first);
+        for (step, ecc) in steps.zip(ecc) {
             let found = match self.codec.decode(step, ecc) {
                 Ok(bits) => Ok(bits),
                 Err(_) => check_erased(step, ecc, &mut [], code.strength()).map_err(|_| Uncorrectable),
@@ -147,8 +156,23 @@ impl PageCode {
         tally
     }
 
-    /// What decoding would come to with these bits wrong (offsets in the page, ascending), as far as counting tells.
-    pub(super) fn count(&self, wrong: &[u32], scratch: &mut Scratch) -> Tally {
+    /// Steps of a page that hold `len` bytes from `column` on.
+    pub(crate) fn steps(&self, column: usize, len: usize) -> Range<usize> {
+        let step_bytes = self.codec.code().step_bytes() as usize;
+        column / step_bytes..(column + len).div_ceil(step_bytes)
+    }
+
+    /// Range of the OOB in which all ECC bytes of some steps lie.
+    pub(crate) fn ecc_range(&self, steps: &Range<usize>) -> Range<usize> {
+        let per_step = self.codec.code().ecc_bytes() as usize;
+        let places = self.layout.ecc().iter().flat_map(|region| region.offset..region.offset + region.len);
+        let places = places.skip(steps.start * per_step).take(steps.len() * per_step);
+        let (first, last) = places.fold((u32::MAX, 0), |(first, last), at| (first.min(at), last.max(at + 1)));
+        first.min(last) as usize..last as usize
+    }
+
+    /// What decoding some steps would come to with these bits of the page wrong (offsets, ascending), as far as counting tells.
+    pub(super) fn count(&self, steps: Range<usize>, wrong: &[u32], scratch: &mut Scratch) -> Tally {
         scratch.counts.fill(0);
         let step_bits = self.codec.code().step_bytes() * 8;
         for &bit in wrong {
@@ -162,7 +186,7 @@ impl PageCode {
         }
         let strength = self.codec.code().strength();
         let mut tally = Tally::default();
-        for &bits in &scratch.counts {
+        for &bits in scratch.counts.iter().skip(steps.start).take(steps.len()) {
             tally.add(if bits > strength { Err(Uncorrectable) } else { Ok(bits) });
         }
         tally
@@ -239,11 +263,11 @@ mod tests {
         let (mut data, mut oob) = (vec![0xFF; 2048], vec![0xFF; 64]);
         // The free bytes are used, the rest is erased but for two bits.
         (oob[2], data[700]) = (0, 0xF3);
-        let tally = code.decode(&mut data, &mut oob, &mut scratch);
+        let tally = code.decode(0, &mut data, &mut oob, &mut scratch);
         assert_eq!(tally, Tally { corrected: Corrected { max: 2, total: 2 }, lost_steps: 0 });
         assert!(data.iter().all(|byte| *byte == 0xFF) && oob[2] == 0);
         data[..2].fill(0);
-        assert_eq!(code.decode(&mut data, &mut oob, &mut scratch).lost_steps, 1);
+        assert_eq!(code.decode(0, &mut data, &mut oob, &mut scratch).lost_steps, 1);
         assert_eq!(data[..3], [0, 0, 0xFF], "what cannot be corrected is left");
     }
 
@@ -264,14 +288,14 @@ mod tests {
             let mut oob = vec![0xFF; 64];
             code.encode(&data, &mut oob, &mut scratch);
             let wrong: Vec<u32> = bits.into_iter().collect();
-            let counted = code.count(&wrong, &mut scratch);
+            let counted = code.count(0..usize::MAX, &wrong, &mut scratch);
             prop_assume!(counted.lost_steps == 0);
             let (mut got, mut got_oob) = (data.clone(), oob.clone());
             for bit in &wrong {
                 let (byte, mask) = (*bit as usize / 8, 1u8 << (bit % 8));
                 if byte < 2048 { got[byte] ^= mask } else { got_oob[byte - 2048] ^= mask }
             }
-            prop_assert_eq!(code.decode(&mut got, &mut got_oob, &mut scratch), counted);
+            prop_assert_eq!(code.decode(0, &mut got, &mut got_oob, &mut scratch), counted);
             prop_assert!(got == data);
         }
     }

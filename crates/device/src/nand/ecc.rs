@@ -31,6 +31,19 @@ impl PageEcc {
         data: &mut [u8],
         oob: &mut [u8],
     ) -> Result<Corrected, Uncorrectable> {
+        self.decode_part(host, truth, (page, 0), data, oob)
+    }
+
+    /// As `decode`, of a page from one of its ECC steps on, as many as `data` has.
+    #[inline(always)]
+    pub(crate) fn decode_part(
+        &mut self,
+        host: &mut Host,
+        truth: &impl PageTruth,
+        (page, first): (u64, usize),
+        data: &mut [u8],
+        oob: &mut [u8],
+    ) -> Result<Corrected, Uncorrectable> {
         let read = match truth.wrong_bits() {
             wrong if !truth.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
             Some([]) if self.encoded.contains(page) && truth.is_as_programmed() => PageRead::Clean,
@@ -38,7 +51,7 @@ impl PageEcc {
             Some([]) if truth.is_erased() => PageRead::Clean,
             _ => PageRead::Bytes,
         };
-        self.engine.decode(host, data, oob, read)
+        self.engine.decode_part(host, first, data, oob, read)
     }
 
     /// The page now holds what was encoded.

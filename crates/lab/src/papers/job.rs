@@ -4,6 +4,7 @@ use super::claim;
 use super::file::{Prediction, Row, Table, ten};
 use crate::config::{Config, Library, Override};
 use crate::error::Error;
+use crate::fs_compare;
 use crate::keystore::{self, Driver};
 use crate::rig::{self, RigOptions};
 use crate::speed::{self, SpeedOptions, Test};
@@ -32,6 +33,8 @@ pub(super) enum Outcome {
         breakdown: Breakdown,
     },
     Keystore(Vec<keystore::Line>),
+    /// Rows of `floatgate fs`.
+    Filesystems(Vec<fs_compare::Row>),
     Latency(speed::Latency),
 }
 
@@ -39,10 +42,16 @@ pub(super) fn job(table: &Table, row: &Row) -> Job {
     Job {
         setup: row.setup.clone().unwrap_or_else(|| table.setup.clone()),
         set: row.set.clone(),
-        measure: row.measure.clone(),
+        measure: run_of(&row.measure).to_owned(),
         blocks: table.blocks,
         secondary_block: row.secondary_block,
     }
+}
+
+/// The part of a measure that says what is run: rows of `floatgate fs` whose names go on after a colon come from the run of the one that
+/// does not.
+fn run_of(measure: &str) -> &str {
+    if measure.starts_with(FS) { measure.split(':').next().unwrap_or(measure) } else { measure }
 }
 
 pub(super) fn prediction_job(prediction: &Prediction) -> Job {
@@ -83,6 +92,11 @@ impl Outcome {
                 let ns = if row.measure == ENDED { latency.read_ended_ns } else { latency.took_ns };
                 plain((ns / 1_000_000) as f64, ns as f64 / 1e6)
             }
+            Self::Filesystems(rows) => {
+                let name = row.measure.strip_prefix(FS)?.split_once(' ')?.1;
+                let figure = rows.iter().find(|row| row.name == name)?.value;
+                plain(figure, figure)
+            }
             Self::Keystore(lines) => {
                 let line = lines.iter().find(|line| line.test == row.row)?;
                 plain(line.ticks_ms() as f64 / 1e3, line.ns as f64 / 1e9)
@@ -91,6 +105,8 @@ impl Outcome {
     }
 }
 
+/// Begins the name of a row of `floatgate fs`.
+const FS: &str = "fs ";
 const TOOK: &str = "read while write took";
 const ENDED: &str = "read ended after";
 const BUS_PAGE: &str = "bus us per page with OOB";
@@ -104,6 +120,10 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
     }
     let setup = library.setup(&job.setup)?;
     let config = library.resolve(&setup, &Override::parse_all(&job.set)?)?;
+    if let Some(what) = job.measure.strip_prefix(FS) {
+        let options = RigOptions { seed, ..RigOptions::default() };
+        return fs_compare::figures(library, &config, options, what).map(Outcome::Filesystems);
+    }
     let options = SpeedOptions { blocks: job.blocks, ..SpeedOptions::default() };
     match job.measure.as_str() {
         KEYSTORE_WITH => keystore::on(&config, Driver::WithDelays, 0).map(Outcome::Keystore),
@@ -125,6 +145,7 @@ fn unknown_measure(name: &str) -> Error {
         format!("no measure is called {name:?}"),
         format!(
             "a test of `floatgate speed` (page read, 8 page read, eraseblock write, 4x erase ...), or {known}; \
+             what begins with `{FS}` is a row of `floatgate fs`, as `fs ubifs read first`; \
              what begins with `{}` measures the endurance of the part that stands for the setup",
             claim::PREFIX.trim_end()
         ),

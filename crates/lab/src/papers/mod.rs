@@ -182,9 +182,11 @@ fn report_row(
     })
 }
 
-/// A figure in whole units, as a document rounds it that prints coarser than its tool.
+/// A figure in multiples of a unit, as a document rounds it that prints coarser than its tool.
 fn rounded(exact: f64, unit: f64) -> f64 {
-    ((exact / unit).round() * unit).round()
+    let steps = (exact / unit).round();
+    // 7 x 0.1 is no 0.7, but 7 / 10 is.
+    if unit < 1.0 { steps / (1.0 / unit).round() } else { steps * unit }
 }
 
 fn report_prediction(

@@ -2,12 +2,14 @@
 
 mod error;
 mod types;
+mod work;
 
 pub use error::{Error, Result};
 pub use types::{
     AttributeChanges, Attributes, CompressedBlock, Compression, DeviceNumber, DirEntry, FileFlags, FileType,
     FilledFile, Holds, Name, NewFile, NewKind, NodePos, Rename, SetXattr, Space, Timestamp,
 };
+pub use work::{Codec, Through, Work};
 
 /// Bytes of a block of a file: blocks are what holes and compression are counted in.
 pub const BLOCK_BYTES: usize = 4096;
@@ -42,6 +44,17 @@ pub trait FileSystem: Send {
     /// Kinds of attributes that it can hold; all unless it says otherwise.
     fn holds(&self) -> Holds {
         Holds::default()
+    }
+
+    /// What the CPU had to do since the mount, beside what the device's driver does; nothing where that is not counted.
+    fn work(&self) -> Work {
+        Work::default()
+    }
+
+    /// True when data that are written wait in memory until [`write_back`](Self::write_back), `fsync` or `sync`; false when they go down at
+    /// once.
+    fn delays_writes(&self) -> bool {
+        false
     }
 
     /// Attributes of a file.
@@ -227,6 +240,15 @@ pub trait FileSystem: Send {
     /// # Errors
     /// It was removed meanwhile, and that cannot be written.
     fn close(&mut self, inode: u32) -> Result<()>;
+
+    /// Hands what waits of one inode down, as Linux's write-back does when it is old or much: the filesystem may keep it in buffers of
+    /// its own, and a loss of power may still lose it.
+    ///
+    /// # Errors
+    /// As [`fsync`](Self::fsync).
+    fn write_back(&mut self, inode: u32) -> Result<()> {
+        self.fsync(inode)
+    }
 
     /// All that is changed in one inode is on flash when this returns (`fsync`).
     ///

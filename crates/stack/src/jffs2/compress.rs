@@ -1,6 +1,6 @@
 //! Compression and decompression of a node's data. All work in the bounds of the data and of the file's bytes, whatever the data say.
 
-use crate::fs;
+use crate::fs::{self, Codec, Work};
 use crate::ubifs::compress::{self, CompressError};
 use floatgate_media::jffs2::Compressor;
 
@@ -34,6 +34,16 @@ pub(super) struct Decompressor {
 }
 
 impl Decompressor {
+    /// Bytes that were decompressed.
+    pub(super) const fn work(&self) -> &Work {
+        self.streams.work()
+    }
+
+    fn counted(&mut self, codec: Codec, data: &[u8], len: usize) -> usize {
+        self.streams.count(codec, data.len(), len);
+        len
+    }
+
     /// Fills `out` with the bytes of the file that are in `data`.
     pub(super) fn decompress(
         &mut self,
@@ -49,9 +59,11 @@ impl Decompressor {
                 out.fill(0);
                 out.len()
             }
-            Compressor::Rtime => rtime(data, out),
-            Compressor::RubinMips => Rubin::new(data, MIPS_DIVIDER, MIPS_BITS).decode(out),
-            Compressor::DynRubin => dyn_rubin(data, out),
+            Compressor::Rtime => self.counted(Codec::Rtime, data, rtime(data, out)),
+            Compressor::RubinMips => {
+                self.counted(Codec::Rubin, data, Rubin::new(data, MIPS_DIVIDER, MIPS_BITS).decode(out))
+            }
+            Compressor::DynRubin => self.counted(Codec::Rubin, data, dyn_rubin(data, out)),
             Compressor::Zlib => {
                 let deflate = without_zlib_header(data).ok_or(CompressFault::NoZlibHeader)?;
                 self.streams.decompress(fs::Compression::Zlib, deflate, out)?
@@ -76,6 +88,7 @@ pub(super) fn compress(
         Compressor::Lzo => streams.attempt(fs::Compression::Lzo, data, out),
         Compressor::Rtime => {
             compress_rtime(data, out);
+            streams.count(Codec::Rtime, data.len(), out.len());
             true
         }
         _ => false,

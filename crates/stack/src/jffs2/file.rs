@@ -1,7 +1,6 @@
 //! A file: its nodes, and which of them holds which of its bytes.
 
 use super::NodeRef;
-use super::compress::Decompressor;
 use super::damage::{Damage, Fault};
 use super::flash::Flash;
 use crate::fs::FileType;
@@ -355,7 +354,7 @@ pub(super) fn data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result
         Err(fault) => return Ok(Err(fault)),
     };
     let mut out = vec![0; inode.file_len as usize];
-    let done = Decompressor::default().decompress(inode.compressor, &data, &mut out);
+    let done = flash.decompressor.decompress(inode.compressor, &data, &mut out);
     Ok(done.map(|()| out).map_err(|fault| Fault::Data { inode: inode.inode, fault }))
 }
 

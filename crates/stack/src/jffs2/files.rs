@@ -7,7 +7,7 @@ use super::names::{Directory, Named};
 use super::{Cached, FILES_KEPT, Jffs2, NodeRef};
 use crate::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileType, FilledFile,
-    Name, NewFile, NewKind, Rename, Result, SetXattr, Space, Timestamp,
+    Name, NewFile, NewKind, Rename, Result, SetXattr, Space, Timestamp, Work,
 };
 use floatgate_media::jffs2::{
     Compressor, Dirent, DirentNode, Entry, Inode, NODE_ALIGN, ROOT_INODE, Xattr, XattrNode, XattrPrefix,
@@ -169,6 +169,11 @@ impl Jffs2<dyn Mtd> {
                 Err(damage.into())
             }
         }
+    }
+
+    /// What the CPU had to do since the mount.
+    pub fn work(&self) -> Work {
+        self.compressor.work().and(self.flash.decompressor.work())
     }
 
     /// Sizes, as Linux's `statfs` has them.

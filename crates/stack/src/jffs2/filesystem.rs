@@ -4,7 +4,7 @@ use super::Jffs2;
 use super::damage::Damage;
 use crate::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, CompressedBlock, Compression, DirEntry, Error, FileSystem,
-    FilledFile, Holds, Name, NewFile, Rename, Result, SetXattr, Space, Timestamp,
+    FilledFile, Holds, Name, NewFile, Rename, Result, SetXattr, Space, Timestamp, Work,
 };
 use floatgate_mtd::{ErrorKind, Mtd};
 
@@ -137,6 +137,15 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
 
     fn close(&mut self, inode: u32) -> Result<()> {
         (**self).close(inode)
+    }
+
+    fn work(&self) -> Work {
+        (**self).work()
+    }
+
+    /// Nothing waits: what is written is handed to the flash's write buffer at once.
+    fn write_back(&mut self, _inode: u32) -> Result<()> {
+        Ok(())
     }
 
     fn fsync(&mut self, _inode: u32) -> Result<()> {

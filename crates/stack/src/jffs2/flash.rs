@@ -1,5 +1,6 @@
 //! The flash with its clock, and the page that waits to become full.
 
+use super::compress::Decompressor;
 use floatgate_media::jffs2::{Endian, Header, NodeType};
 use floatgate_mtd::{Error, ErrorKind, FlashKind, Instant, Mtd, OobMode};
 use std::collections::BTreeMap;
@@ -7,6 +8,9 @@ use std::ops::Range;
 
 /// Bytes of the clean marker in the OOB of an eraseblock's first page (Linux: `OOB_CM_SIZE`).
 const OOB_MARKER: usize = 8;
+
+/// Pages whose OOB is looked at before an eraseblock is taken for empty (Linux: `NR_OOB_SCAN_PAGES`).
+const OOB_PAGES: u64 = 4;
 
 /// The flash with its clock.
 #[derive(Clone, Debug)]
@@ -16,6 +20,8 @@ pub(super) struct Flash<M: ?Sized> {
     buffer: Buffer,
     /// What a mount has read of the pages that may have been torn, by their first bytes: they may read otherwise every time.
     frozen: BTreeMap<u64, Vec<u8>>,
+    /// What the data of nodes are decompressed with.
+    pub(super) decompressor: Decompressor,
     pub(super) mtd: M,
 }
 
@@ -29,7 +35,8 @@ struct Buffer {
 
 impl<M: Mtd> Flash<M> {
     pub(super) fn new(mtd: M, now: Instant) -> Self {
-        Self { now, buffer: Buffer::default(), frozen: BTreeMap::new(), mtd }
+        let (buffer, frozen, decompressor) = Default::default();
+        Self { now, buffer, frozen, decompressor, mtd }
     }
 }
 
@@ -197,6 +204,25 @@ impl Flash<dyn Mtd> {
         }
         let is_possible = |own: Endian| endian.is_none_or(|endian| endian == own);
         Ok(expected.iter().any(|(own, marker)| is_possible(*own) && found[..] == marker[..OOB_MARKER]))
+    }
+
+    /// True when the OOB of an eraseblock's first pages holds nothing but the marker in the first one: pages whose data look erased may have
+    /// been written all the same.
+    pub(super) fn has_blank_oob(&mut self, at: u64) -> Result<bool, Error> {
+        let (page, free) = (u64::from(self.page()), self.mtd.geometry().oob_free_bytes as usize);
+        let mut oob = vec![0; free];
+        for number in 0..OOB_PAGES.min(u64::from(self.mtd.geometry().erase_bytes) / page) {
+            match self.mtd.read_oob(self.now, at + number * page, &mut [], &mut oob, OobMode::Auto) {
+                Ok(done) => self.now = done.at,
+                Err(error) if error.kind == ErrorKind::Uncorrectable => self.now = error.at,
+                Err(error) => return Err(error),
+            }
+            let marker = if number == 0 { OOB_MARKER.min(free) } else { 0 };
+            if oob[marker..].iter().any(|&byte| byte != 0xFF) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub(super) fn mark_bad(&mut self, at: u64) -> Result<(), Error> {

@@ -59,6 +59,8 @@ pub struct MountOptions {
     pub compressors: Vec<Compressor>,
     /// Eraseblocks end with a summary, so that the next mount is faster.
     pub summaries: bool,
+    /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
+    pub ignores_summaries: bool,
 }
 
 impl Default for MountOptions {
@@ -69,6 +71,7 @@ impl Default for MountOptions {
             read_only: false,
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
             summaries: false,
+            ignores_summaries: false,
         }
     }
 }
@@ -166,10 +169,11 @@ impl<M: Mtd + 'static> Jffs2<M> {
     /// No node is there and the mount is for reading; a node that must be known is not; the flash fails. The flash comes back.
     pub fn mount(mtd: M, now: Instant, options: &MountOptions) -> Result<Self, (MountError, M)> {
         let mut flash = Flash::new(mtd, now);
-        let scan = match Scan::read(&mut flash, options.endian, !options.read_only) {
-            Ok(scan) if scan.endian.is_none() && options.read_only => Err(MountError::Nothing),
-            other => other,
-        };
+        let scan =
+            match Scan::read(&mut flash, options.endian, !options.read_only, !options.ignores_summaries) {
+                Ok(scan) if scan.endian.is_none() && options.read_only => Err(MountError::Nothing),
+                other => other,
+            };
         let scan = match scan {
             Ok(scan) => scan,
             Err(error) => return Err((error, flash.mtd)),

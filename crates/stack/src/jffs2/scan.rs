@@ -48,6 +48,8 @@ pub(super) struct Scan {
     tail_from: u64,
     /// Of what was written last, nothing behind a fault counts: what is found is then what there was at an earlier moment.
     strict: bool,
+    /// Summaries are looked for.
+    summaries: bool,
     /// What was taken in last is no node, or no good one.
     faulty: bool,
     /// The eraseblock that is read.
@@ -63,6 +65,7 @@ impl Scan {
         flash: &mut Flash<dyn Mtd>,
         endian: Option<Endian>,
         strict: bool,
+        summaries: bool,
     ) -> Result<Self, MountError> {
         let geometry = flash.mtd.geometry().clone();
         if geometry.size_bytes > 1 << 32 {
@@ -83,6 +86,7 @@ impl Scan {
             full: Vec::new(),
             tail_from: u64::MAX,
             strict,
+            summaries,
             faulty: false,
             block: vec![0; geometry.erase_bytes as usize],
         };
@@ -114,7 +118,8 @@ impl Scan {
         let is_nand = flash.page() > 1 && flash.has_markers() && flash.marker_bytes() == 0;
         let is_marked = is_nand && flash.is_marked_clean(start, self.endian)?;
         let mut block = std::mem::take(&mut self.block);
-        let found = match self.summary(flash, start, &mut block) {
+        let summary = if self.summaries { self.summary(flash, start, &mut block) } else { Ok(false) };
+        let found = match summary {
             Ok(true) => Ok((State::Full, self.blocks.erase_bytes)),
             Ok(false) => self.nodes(flash, start, &mut block, is_marked),
             Err(error) => Err(error),
@@ -215,7 +220,8 @@ impl Scan {
             self.counts.empty += 1;
             self.counts.free_bytes += (head + rest.len()) as u64;
             // Without the marker it may have been half erased when power went away.
-            return Ok((if is_marked || !flash.has_markers() { State::Free } else { State::ToErase }, 0));
+            let is_free = !flash.has_markers() || is_marked && flash.has_blank_oob(start)?;
+            return Ok((if is_free { State::Free } else { State::ToErase }, 0));
         }
         flash.read(start + head as u64, rest)?;
         let before = self.counts;

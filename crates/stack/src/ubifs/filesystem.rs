@@ -4,7 +4,7 @@ use super::error::Error;
 use super::files::Ubifs;
 use crate::fs::{
     self, AttributeChanges, Attributes, BLOCK_BYTES, CompressedBlock, DirEntry, FileSystem, FilledFile, Name,
-    NewFile, NodePos, Rename, Result, SetXattr, Space, Timestamp,
+    NewFile, NodePos, Rename, Result, SetXattr, Space, Timestamp, Work,
 };
 use crate::volume::{Volume, VolumeFault};
 
@@ -174,6 +174,18 @@ impl<V: Volume + 'static> FileSystem for Ubifs<V> {
 
     fn close(&mut self, inode: u32) -> Result<()> {
         Ok((**self).close(inode)?)
+    }
+
+    fn work(&self) -> Work {
+        (**self).work()
+    }
+
+    fn delays_writes(&self) -> bool {
+        true
+    }
+
+    fn write_back(&mut self, inode: u32) -> Result<()> {
+        Ok((**self).write_back_of(inode)?)
     }
 
     fn fsync(&mut self, inode: u32) -> Result<()> {

@@ -64,6 +64,8 @@ pub struct Options {
     pub cached_programs: bool,
     /// Reads, programs and erases in two planes at once, where a call covers both blocks of a pair (Linux does not).
     pub multi_plane: bool,
+    /// Reads of parts of pages by ECC step, where software corrects (Linux since 2.6.27: `NAND_SUBPAGE_READ`).
+    pub sub_page_reads: bool,
     /// Bad blocks.
     pub bad_blocks: BadBlocks,
 }
@@ -71,7 +73,13 @@ pub struct Options {
 impl Default for Options {
     /// Behaviour of Linux.
     fn default() -> Self {
-        Self { continuous: None, cached_programs: false, multi_plane: false, bad_blocks: BadBlocks::Scan }
+        Self {
+            continuous: None,
+            cached_programs: false,
+            multi_plane: false,
+            sub_page_reads: true,
+            bad_blocks: BadBlocks::Scan,
+        }
     }
 }
 
@@ -111,6 +119,10 @@ pub struct RawNandDriver<B> {
     /// Read retries of the call under way.
     retries: u32,
     bounce: Vec<u8>,
+    /// Number of the page that is in `bounce`, corrected.
+    bounced: Option<u64>,
+    /// Parts of pages are read by ECC steps.
+    reads_steps: bool,
     oob: Vec<u8>,
     blank_oob: Vec<u8>,
     /// OOB bytes on their way out, ECC bytes among them.
@@ -181,6 +193,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.interface = chosen.map_err(|error| self.failed(error, 0))?;
         self.bbt = BadBlockTable::new(self.geometry.blocks(), BlockState::Good);
         self.copies.clear();
+        self.bounced = None;
         self.otp_locked = false;
         self.look_for_bad_blocks()
     }
@@ -210,6 +223,8 @@ impl<B: NandBus> RawNandDriver<B> {
             otp_locked: false,
             retries: 0,
             bounce: vec![0xFF; g.page_bytes as usize],
+            bounced: None,
+            reads_steps: options.sub_page_reads && engine.kind() == EngineKind::Software && !g.small_page(),
             oob: vec![0xFF; g.oob_bytes as usize],
             spare: vec![0xFF; g.oob_bytes as usize],
             blank_oob: vec![0xFF; g.oob_bytes as usize],
@@ -287,6 +302,7 @@ impl<B: NandBus> RawNandDriver<B> {
     /// `Unsupported` where the chip has none.
     pub fn protect(&mut self, now: Instant, locked: bool) -> Result<Done, Error> {
         self.begin(now);
+        self.bounced = None;
         let Some(protection) = self.info.protection.filter(|_| self.info.set_features) else {
             return Err(self.error(ErrorKind::Unsupported("this chip has no block protection feature"), 0));
         };
@@ -367,6 +383,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
         self.begin(now);
+        self.bounced = None;
         self.profile.copy(&mut self.host, data.len());
         self.check_protection(self.page_at(addr))?;
         self.write_range(addr, data)?;
@@ -377,6 +394,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_range(now, addr, len, self.geometry.size_bytes)?;
         check_aligned(now, addr, len, self.geometry.erase_bytes)?;
         self.begin(now);
+        self.bounced = None;
         self.check_protection(self.page_at(addr))?;
         self.erase_range(addr, len)?;
         Ok(self.done())
@@ -408,6 +426,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_range(now, addr, u64::from(self.geometry.write_bytes), self.geometry.size_bytes)?;
         check_aligned(now, addr, 0, self.geometry.write_bytes)?;
         self.begin(now);
+        self.bounced = None;
         self.write_with_oob(addr, data, oob, mode)?;
         Ok(self.done())
     }
@@ -421,6 +440,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         self.begin(now);
+        self.bounced = None;
         let block = span::block_of(&self.geometry, addr);
         if self.block_is_bad(block)? {
             return Ok(self.done());
@@ -456,6 +476,7 @@ impl<B: NandBus> Otp for RawNandDriver<B> {
 
     fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         self.begin(now);
+        self.bounced = None;
         if area != OtpArea::User {
             return Err(self.error(NO_OTP, addr));
         }
@@ -465,12 +486,14 @@ impl<B: NandBus> Otp for RawNandDriver<B> {
 
     fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         self.begin(now);
+        self.bounced = None;
         self.write_otp(addr, data)?;
         Ok(self.done())
     }
 
     fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         self.begin(now);
+        self.bounced = None;
         self.lock_otp(addr, len)?;
         Ok(self.done())
     }

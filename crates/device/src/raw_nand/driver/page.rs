@@ -82,6 +82,30 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
+    /// Reads a part of a page and then a part of its OOB, each with the place at which it begins.
+    pub(super) fn load_steps(
+        &mut self,
+        at: PageAt,
+        column: usize,
+        data: &mut [u8],
+        (oob_column, oob): (usize, &mut [u8]),
+    ) -> Result<(), NandError> {
+        self.bus.select(at.target);
+        let oob_column = self.info.geometry.page_bytes + oob_column as u32;
+        let mut steps = [
+            Instr::Cmd(c::READ),
+            self.address(column as u32, at.row),
+            Instr::Cmd(c::READ_CONFIRM),
+            Instr::Wait(self.info.t_r_max),
+            Instr::In(data),
+            Instr::Cmd(c::CHANGE_COLUMN),
+            Instr::Addr(Address::new(oob_column, self.column_cycles, 0, 0)),
+            Instr::Cmd(c::CHANGE_COLUMN_CONFIRM),
+            Instr::In(oob),
+        ];
+        self.bus.exec(&mut self.host, &mut steps)
+    }
+
     /// Reads OOB bytes only.
     pub(super) fn load_oob(&mut self, at: PageAt, oob: &mut [u8]) -> Result<(), NandError> {
         self.bus.select(at.target);

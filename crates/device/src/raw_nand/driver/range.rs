@@ -53,15 +53,51 @@ impl<B: NandBus> RawNandDriver<B> {
         (len >> self.page_shift).min((self.rows.pages_per_block() - page) as usize)
     }
 
-    /// Part of a page: the page goes through a buffer, because the ECC needs all of it.
+    /// Part of a page: the page goes through a buffer, because the ECC needs all of it. The page that is in it is not read again (Linux:
+    /// `chip->pagecache`). Where software corrects, only the ECC steps that are needed are read (`NAND_SUBPAGE_READ`).
     fn read_part(&mut self, addr: u64, column: usize, out: &mut [u8]) -> Result<Corrected, Error> {
         let at = self.page_at(addr - column as u64);
-        let mut bounce = std::mem::take(&mut self.bounce);
-        let page = self.read_page(at, &mut bounce);
+        if self.reads_steps
+            && let Some(corrected) = self.read_steps(at, column, out)?
+        {
+            return Ok(corrected);
+        }
+        let number = addr >> self.page_shift;
+        let page = if self.bounced == Some(number) {
+            Ok(Corrected::default())
+        } else {
+            let mut bounce = std::mem::take(&mut self.bounce);
+            let page = self.read_page(at, &mut bounce);
+            self.bounce = bounce;
+            self.bounced = page.is_ok().then_some(number);
+            page
+        };
+        if self.bus.keeps_data() {
+            out.copy_from_slice(&self.bounce[column..column + out.len()]);
+        }
+        page
+    }
+
+    /// The ECC steps of a page that have a part of it; none if they cannot be corrected.
+    fn read_steps(&mut self, at: PageAt, column: usize, out: &mut [u8]) -> Result<Option<Corrected>, Error> {
+        let Some(code) = self.ecc.engine.code() else { return Ok(None) };
+        let (steps, step_bytes) = (code.steps(column, out.len()), code.codec().code().step_bytes() as usize);
+        let (ecc, start) = (code.ecc_range(&steps), steps.start * step_bytes);
+        self.profile.page(&mut self.host);
+        self.bounced = None;
+        let (mut bounce, mut oob) = (std::mem::take(&mut self.bounce), std::mem::take(&mut self.oob));
+        let data = &mut bounce[start..steps.end * step_bytes];
+        let page = match self.load_steps(at, start, data, (ecc.start, &mut oob[ecc.clone()])) {
+            Ok(()) => {
+                let place = (at.addr >> self.page_shift, steps.start);
+                Ok(self.ecc.decode_part(&mut self.host, &self.bus, place, data, &mut oob).ok())
+            }
+            Err(error) => Err(self.failed(error, at.addr)),
+        };
         if self.bus.keeps_data() {
             out.copy_from_slice(&bounce[column..column + out.len()]);
         }
-        self.bounce = bounce;
+        (self.bounce, self.oob) = (bounce, oob);
         page
     }
 
@@ -137,6 +173,7 @@ impl<B: NandBus> RawNandDriver<B> {
             return Ok(());
         }
         let column = (addr % u64::from(self.geometry.write_bytes)) as usize;
+        self.bounced = None;
         let mut page = std::mem::take(&mut self.bounce);
         page.fill(0xFF);
         page[column..column + data.len()].copy_from_slice(data);

@@ -9,6 +9,7 @@ mod lzo;
 #[cfg(test)]
 mod tests;
 
+use crate::fs::{Codec, Work};
 use floatgate_media::file::Compression;
 use floatgate_media::ubifs::{BLOCK_BYTES, MIN_COMPRESS_BYTES, MIN_COMPRESS_GAIN};
 use libdeflater::{CompressionLvl, DecompressionError};
@@ -87,6 +88,7 @@ pub enum Effort {
 #[derive(Default)]
 pub struct Compressor {
     effort: Effort,
+    work: Work,
     lzo: Option<lzo::Lzo>,
     zlib: Option<libdeflater::Compressor>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -94,7 +96,7 @@ pub struct Compressor {
 
 impl Clone for Compressor {
     fn clone(&self) -> Self {
-        Self::new(self.effort)
+        Self { effort: self.effort, work: self.work, ..Self::default() }
     }
 }
 
@@ -129,8 +131,26 @@ impl Compressor {
         Compression::None
     }
 
+    /// Bytes that were compressed.
+    pub(crate) const fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// As `attempt` and `zlib_stream` see it, for a codec that is none of this one's.
+    pub(crate) fn count(&mut self, codec: Codec, from: usize, to: usize) {
+        self.work.pack(codec, from, Some(to).filter(|&to| 0 < to && to < from));
+    }
+
     /// Compresses; whether that worked. What gains too little may fail, and so does a library that finds no memory.
     pub(crate) fn attempt(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
+        let worked = self.try_to(how, data, out);
+        if let Some(codec) = codec_of(how) {
+            self.count(codec, data.len(), out.len());
+        }
+        worked
+    }
+
+    fn try_to(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
         let len = match how {
             Compression::None | Compression::Other(_) => return false,
             Compression::Lzo => {
@@ -158,7 +178,18 @@ impl Compressor {
         out.resize(data.len(), 0);
         let len = self.zlib.get_or_insert_with(new_zlib).zlib_compress(data, out).ok();
         out.truncate(len.unwrap_or(0));
+        self.count(Codec::Zlib, data.len(), out.len());
         len.is_some()
+    }
+}
+
+/// The codec of a compression; none of what is only copied.
+const fn codec_of(how: Compression) -> Option<Codec> {
+    match how {
+        Compression::None | Compression::Other(_) => None,
+        Compression::Lzo => Some(Codec::Lzo),
+        Compression::Zlib => Some(Codec::Zlib),
+        Compression::Zstd => Some(Codec::Zstd),
     }
 }
 
@@ -169,13 +200,14 @@ fn new_zlib() -> libdeflater::Compressor {
 /// Decompresses blocks.
 #[derive(Default)]
 pub struct Decompressor {
+    work: Work,
     zlib: Option<libdeflater::Decompressor>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 impl Clone for Decompressor {
     fn clone(&self) -> Self {
-        Self::default()
+        Self { work: self.work, ..Self::default() }
     }
 }
 
@@ -192,6 +224,16 @@ impl Decompressor {
         Self::default()
     }
 
+    /// Bytes that were decompressed.
+    pub(crate) const fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// As `decompress` sees it, for a codec that is none of this one's.
+    pub(crate) fn count(&mut self, codec: Codec, from: usize, to: usize) {
+        self.work.unpack(codec, from, to);
+    }
+
     /// Decompresses into the start of `out`, whose rest may be overwritten too; returns the bytes written. Give it as many
     /// bytes as the data node says, and compare.
     ///
@@ -204,13 +246,17 @@ impl Decompressor {
         data: &[u8],
         out: &mut [u8],
     ) -> Result<usize, CompressError> {
-        match how {
+        let len = match how {
             Compression::None => copy(data, out),
             Compression::Lzo => lzo(data, out),
             Compression::Zlib => self.zlib(data, out),
             Compression::Zstd => self.zstd(data, out),
             Compression::Other(code) => Err(CompressError::Unknown(code)),
+        }?;
+        if let Some(codec) = codec_of(how) {
+            self.count(codec, data.len(), len);
         }
+        Ok(len)
     }
 
     fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, CompressError> {

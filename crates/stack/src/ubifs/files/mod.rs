@@ -267,6 +267,21 @@ impl Ubifs<dyn Volume> {
         self.core.io.sync_inode(&mut self.core.space, inode)
     }
 
+    /// What the CPU had to do since the mount.
+    #[must_use]
+    pub fn work(&self) -> crate::fs::Work {
+        self.compressor.work().and(self.decompressor.work())
+    }
+
+    /// Writes what is changed of one inode to the journal; it may stay in write buffers.
+    ///
+    /// # Errors
+    /// No space; failures of the volume.
+    pub fn write_back_of(&mut self, inode: u32) -> Result<()> {
+        self.require_writable()?;
+        self.write_back_inode(inode)
+    }
+
     fn require_writable(&self) -> Result<()> {
         if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
     }

@@ -1,0 +1,227 @@
+//! `floatgate fs`.
+
+use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_lab::fs_compare::{self, FsComparison, Options, Progress, Row, Subject, Test};
+use floatgate_lab::plot::{self, BarRow};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate fs arm926-nand01gw3b
+  floatgate fs imx6-mx30lf2g18ac --fs jffs2,ubifs --test write,mount
+  floatgate fs am62a-w35n01jw --set partition.size=16MiB
+  floatgate fs imx6-mx30lf2g18ac --set filesystem.summaries=true --set filesystem.fastmap=true --test mount
+  floatgate fs stm32-n25q128a --fs jffs2,raw --bytes 1MiB --json
+  floatgate fs arm926-nand01gw3b --test write,read --plot speed.svg
+
+Programs see files through Linux's page cache: `page_cache` of the setup has its size and limits. What compression, checksums and copies take
+of the CPU follows from `host.instruction_ps` and `host.cache_miss_ns`.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    setup: SetupArgs,
+
+    /// Compared: `jffs2`, `ubifs`, `mtdblock` and `mtdchar` (the bare flash), or `raw` for both of these
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "raw,jffs2,ubifs", value_parser = subjects)]
+    fs: Vec<Subjects>,
+
+    /// Tests: `write`, `read`, `mount`, `space`, `sync`, `bad-blocks` [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = test)]
+    test: Vec<Test>,
+
+    /// Bytes of the file that is written and read; at most half of what is free
+    #[arg(long, value_name = "BYTES", default_value = "10MiB", value_parser = crate::image::sizes::bytes)]
+    bytes: u64,
+
+    /// Percent of the free space that files take when mounting is measured
+    #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=95))]
+    fill: u32,
+
+    /// Draw where the time of each row went as bars into an SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// What one name stands for.
+#[derive(Clone, Debug)]
+struct Subjects(Vec<Subject>);
+
+fn subjects(name: &str) -> Result<Subjects, String> {
+    let found = Subject::named(name).map(Subjects);
+    found.ok_or_else(|| {
+        "there are `jffs2`, `ubifs`, `mtdblock`, `mtdchar`, and `raw` for the last two".to_owned()
+    })
+}
+
+fn test(name: &str) -> Result<Test, String> {
+    let found = Test::ALL.into_iter().find(|test| test.name() == name);
+    let names: Vec<String> = Test::ALL.iter().map(|test| format!("`{}`", test.name())).collect();
+    found.ok_or_else(|| format!("there are {}", names.join(", ")))
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let mut subjects: Vec<Subject> = self.fs.iter().flat_map(|subjects| subjects.0.clone()).collect();
+        let mut tests = if self.test.is_empty() { Test::ALL.to_vec() } else { self.test.clone() };
+        subjects.sort();
+        subjects.dedup();
+        tests.sort();
+        tests.dedup();
+        Options { subjects, tests, bytes: self.bytes.max(1), fill_percent: self.fill, only: None }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    common::check_plot(args.plot.as_deref())?;
+    let named = args.setup.open()?;
+    let config = named.config()?;
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} tests, {elapsed}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let progress = |news| match news {
+        Progress::Tests(tests) => bar.set_length(tests),
+        Progress::Done => bar.inc(1),
+    };
+    let options = args.options();
+    let compared = fs_compare::compare(&named.library, &config, named.options, &options, &progress);
+    bar.finish_and_clear();
+    let compared = compared?;
+    if compared.rows.is_empty()
+        && let Some(refused) = compared.refused.first()
+    {
+        let message = format!("{}: {}", refused.subject.name(), refused.why);
+        return Err(Failure::new(message, "choose another chip, partition or filesystem"));
+    }
+    if let Some(path) = &args.plot {
+        draw(path, &compared)?;
+    }
+    if args.format.csv {
+        args.format.finish(&compared.rows, "", String::new)?;
+    } else {
+        args.format.finish(&compared, "rows", || head(&compared) + &body(&compared) + &tail(&compared))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn head(compared: &FsComparison) -> String {
+    let mut text = format!(
+        "{}\n{}: {} KiB in eraseblocks of {} KiB\nreads  {}\nwrites {}\n",
+        compared.title,
+        compared.chip,
+        compared.flash_bytes / 1024,
+        compared.eraseblock_bytes / 1024,
+        compared.link.read,
+        compared.link.write
+    );
+    if !compared.cpu_is_known {
+        text += "the CPU's time for compression, checksums and copies is missing: the host has no instruction_ps\n";
+    }
+    text
+}
+
+/// A figure with as many digits as say something.
+fn figure(row: &Row) -> String {
+    match row.unit {
+        "KiB" => format!("{:.0} KiB", row.value),
+        unit => format!("{:.3} {unit}", row.value),
+    }
+}
+
+fn body(compared: &FsComparison) -> String {
+    let mut text = String::new();
+    for test in Test::ALL {
+        let rows: Vec<&Row> = compared.rows.iter().filter(|row| row.test == test).collect();
+        let mut subjects: Vec<Subject> = rows.iter().map(|row| row.subject).collect();
+        subjects.sort();
+        subjects.dedup();
+        let names = names(&rows, &subjects);
+        if names.is_empty() {
+            continue;
+        }
+        let header = std::iter::once("").chain(subjects.iter().map(|subject| subject.name()));
+        let mut table = Table::new(header).numbers(1..);
+        for name in names {
+            let cell = |subject: &Subject| {
+                let found = rows.iter().find(|row| row.subject == *subject && row.name == name);
+                found.map_or_else(String::new, |row| figure(row))
+            };
+            table.row(std::iter::once(name.to_owned()).chain(subjects.iter().map(cell)));
+        }
+        text += &format!("\n{table}\n");
+        text += &details(&rows);
+    }
+    text
+}
+
+/// The names of all rows, in the order of the one that has most of them.
+fn names<'a>(rows: &[&'a Row], subjects: &[Subject]) -> Vec<&'a str> {
+    let of = |subject: Subject| rows.iter().filter(move |row| row.subject == subject);
+    let most = subjects.iter().copied().max_by_key(|&subject| of(subject).count());
+    let first = most.into_iter().flat_map(of);
+    let mut names: Vec<&str> = Vec::new();
+    for row in first.chain(rows) {
+        if !names.contains(&row.name.as_str()) {
+            names.push(&row.name);
+        }
+    }
+    names
+}
+
+/// Flash operations behind the rows that write.
+fn details(rows: &[&Row]) -> String {
+    let writing: Vec<&&Row> = rows.iter().filter(|row| row.write_amplification.is_some()).collect();
+    if writing.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(["", "", "before fsync", "programmed", "per byte", "erased", "most of one", "bottleneck"])
+            .numbers(2..7);
+    for row in writing {
+        let returned = row.returned_ns.map_or_else(String::new, |ns| format!("{:.3} s", ns as f64 / 1e9));
+        table.row([
+            row.name.clone(),
+            row.subject.name().to_owned(),
+            returned,
+            format!("{} KiB", row.flash.programmed_bytes / 1024),
+            format!("{:.2}", row.write_amplification.unwrap_or(0.0)),
+            row.flash.erases.to_string(),
+            row.flash.most_erased.to_string(),
+            row.bottleneck.unwrap_or("").to_owned(),
+        ]);
+    }
+    format!("\n{table}\n")
+}
+
+fn tail(compared: &FsComparison) -> String {
+    let mut text = String::new();
+    for refused in &compared.refused {
+        text +=
+            &format!("\nnot measured: {} {}: {}", refused.subject.name(), refused.test.name(), refused.why);
+    }
+    for sentence in &compared.advice {
+        text += &format!("\n- {sentence}");
+    }
+    text
+}
+
+fn draw(path: &std::path::Path, compared: &FsComparison) -> Result<(), Failure> {
+    let timed = compared.rows.iter().filter(|row| row.ns > 0);
+    let rows: Vec<BarRow> = timed
+        .map(|row| BarRow {
+            label: format!("{} {}", row.subject.name(), row.name),
+            note: if row.unit == "s" { String::new() } else { figure(row) },
+            breakdown: row.breakdown_ns,
+            calls: 1,
+        })
+        .collect();
+    let scale = plot::Scale::fitting(&rows);
+    common::write_picture(path, &plot::bars(&rows, "row", (&compared.title, &compared.chip), scale))
+}

@@ -1,0 +1,472 @@
+//! `floatgate fs`: filesystems and the bare flash side by side, as "Flash file systems: JFFS2 and UBIFS compared" (Simmonds, 2009) measures them: writing,
+//! reading, mounting, space, and what synchronising costs.
+//!
+//! Each test begins on a chip of its own, and each case of it on a copy of the empty filesystem. Programs see the filesystem through
+//! [`crate::vfs`]: page cache, write-back, and the CPU's time for compression, checksums and copies.
+
+mod advice;
+mod mounted;
+mod raw;
+
+use crate::config::{Config, Library};
+use crate::cpu::Cpu;
+use crate::error::Error;
+use crate::machine::{Filesystem, FilesystemKind};
+use crate::page_cache::PageCacheProfile;
+use crate::rig::{self, Link, Rig, RigOptions};
+use crate::speed_run;
+use crate::vfs::Moment;
+use floatgate_device::host::HostProfile;
+use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// A thing that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// The bare flash as a block device.
+    Mtdblock,
+    /// The bare flash, erased before it is written.
+    Mtdchar,
+    /// JFFS2.
+    Jffs2,
+    /// UBIFS on UBI.
+    Ubifs,
+}
+
+impl Subject {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Mtdblock, Self::Mtdchar, Self::Jffs2, Self::Ubifs];
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mtdblock => "mtdblock",
+            Self::Mtdchar => "mtdchar",
+            Self::Jffs2 => "jffs2",
+            Self::Ubifs => "ubifs",
+        }
+    }
+
+    /// The subjects of a name; `raw` is the bare flash both ways.
+    pub fn named(name: &str) -> Option<Vec<Self>> {
+        match name {
+            "raw" => Some(vec![Self::Mtdblock, Self::Mtdchar]),
+            _ => Self::ALL.into_iter().find(|subject| subject.name() == name).map(|subject| vec![subject]),
+        }
+    }
+
+    const fn kind(self) -> Option<FilesystemKind> {
+        match self {
+            Self::Mtdblock | Self::Mtdchar => None,
+            Self::Jffs2 => Some(FilesystemKind::Jffs2),
+            Self::Ubifs => Some(FilesystemKind::Ubifs),
+        }
+    }
+}
+
+/// A test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Test {
+    /// Random bytes and zeros are written in pieces of 4 KiB, 64 KiB and 1 MiB.
+    Write,
+    /// A file is read, and read again.
+    Read,
+    /// Mounting: empty, with few large files, with many small ones.
+    Mount,
+    /// Free space, and what a file takes that is written in small pieces or in one.
+    Space,
+    /// Ways to bring data to flash.
+    Sync,
+    /// The same with 2 % of the eraseblocks bad from the factory.
+    BadBlocks,
+}
+
+impl Test {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Write, Self::Read, Self::Mount, Self::Space, Self::Sync, Self::BadBlocks];
+
+    /// Name in options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Mount => "mount",
+            Self::Space => "space",
+            Self::Sync => "sync",
+            Self::BadBlocks => "bad-blocks",
+        }
+    }
+}
+
+/// A comparison to make.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Compared.
+    pub subjects: Vec<Subject>,
+    /// Made with each.
+    pub tests: Vec<Test>,
+    /// Bytes of the file that is written and read.
+    pub bytes: u64,
+    /// Percent of the free space that files take when mounting is measured.
+    pub fill_percent: u32,
+    /// The only row that is wanted, by name, with those whose names go on after a colon; others need not be measured.
+    pub only: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            subjects: Subject::ALL.to_vec(),
+            tests: Test::ALL.to_vec(),
+            bytes: 10 << 20,
+            fill_percent: 80,
+            only: None,
+        }
+    }
+}
+
+impl Options {
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| {
+            name.strip_prefix(only).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        })
+    }
+}
+
+/// Operations of the flash in a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FlashUse {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes programmed.
+    pub programmed_bytes: u64,
+    /// Eraseblocks erased.
+    pub erases: u64,
+    /// Most erasures of one eraseblock since the chip was new.
+    pub most_erased: u32,
+    /// Mean of them.
+    pub mean_erased: f64,
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Compared.
+    pub subject: Subject,
+    /// The test.
+    pub test: Test,
+    /// Name of the case: `write random 64 KiB`.
+    pub name: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit: MiB/s, s, KiB.
+    pub unit: &'static str,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Virtual time, ns; 0 where a figure is no time.
+    pub ns: u64,
+    /// Virtual time until the calls that write returned, before `fsync`, ns.
+    pub returned_ns: Option<u64>,
+    /// Flash operations.
+    pub flash: FlashUse,
+    /// Bytes programmed for each byte of a file.
+    pub write_amplification: Option<f64>,
+    /// Phase that took most of the time.
+    pub bottleneck: Option<&'static str>,
+    /// Times by phase, ns.
+    #[serde(serialize_with = "phases")]
+    pub breakdown_ns: Breakdown,
+}
+
+fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(breakdown.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
+}
+
+/// A subject that cannot be on this flash.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    /// Compared.
+    pub subject: Subject,
+    /// The test.
+    pub test: Test,
+    /// Reason, in words.
+    pub why: String,
+}
+
+/// Everything `floatgate fs` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct FsComparison {
+    /// Title of the setup.
+    pub title: String,
+    /// Name of the chip.
+    pub chip: String,
+    /// Bytes of the partition.
+    pub flash_bytes: u64,
+    /// Bytes of an eraseblock.
+    pub eraseblock_bytes: u32,
+    /// Link between driver and chip.
+    pub link: Link,
+    /// False when the setup does not say how fast the CPU is: its time is missing then.
+    pub cpu_is_known: bool,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// Tests that could not be made.
+    pub refused: Vec<Refused>,
+    /// Conclusions, a sentence each.
+    pub advice: Vec<String>,
+}
+
+/// What all tests of a setup share.
+struct Bench<'a> {
+    library: &'a Library,
+    config: &'a Config,
+    rig: RigOptions,
+    options: &'a Options,
+    cpu: Cpu,
+    page_cache: PageCacheProfile,
+    filesystem: Filesystem,
+}
+
+impl Bench<'_> {
+    fn wire(&self) -> Result<Rig, Error> {
+        Ok(rig::wire(self.library, self.config, self.rig)?)
+    }
+
+    /// A new chip, its operations counted.
+    fn chip(&self) -> Result<(Counted<Box<dyn rig::Device>>, Instant), Error> {
+        let Rig { mut device, .. } = self.wire()?;
+        let now = device.host().now();
+        Ok((Counted::new(device), now))
+    }
+
+    fn rows(&self, subject: Subject, test: Test) -> Result<Vec<Row>, Error> {
+        match (subject.kind(), test) {
+            (Some(kind), Test::BadBlocks) => {
+                let all = self.wire()?.device.geometry().blocks();
+                let spec = self.config.chip()?;
+                let most = spec.facts().max_bad_blocks_per_lun();
+                let bad_blocks = (all / BAD_SHARE).clamp(1, most.max(1));
+                let rig = RigOptions { bad_blocks, ..self.rig };
+                Bench { rig, ..*self }.of_filesystem(subject, kind, test)
+            }
+            (Some(kind), _) => self.of_filesystem(subject, kind, test),
+            (None, Test::Write) => self.raw_writes(subject),
+            (None, Test::Read) => self.raw_reads(subject),
+            (None, _) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// One of so many eraseblocks is bad in [`Test::BadBlocks`]: 2 %.
+const BAD_SHARE: u32 = 50;
+
+/// News of a comparison that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many tests there are, each of one subject.
+    Tests(u64),
+    /// One of them is done.
+    Done,
+}
+
+/// Compares filesystems on a setup; `progress` hears how far it is.
+///
+/// # Errors
+/// The setup is wrong. What cannot be on this flash is told in the result.
+pub fn compare(
+    library: &Library,
+    config: &Config,
+    rig: RigOptions,
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<FsComparison, Error> {
+    let host: HostProfile = config.extract_or_default("host")?;
+    let bench = Bench {
+        library,
+        config,
+        rig,
+        options,
+        cpu: Cpu::of(&host),
+        page_cache: config.extract_or_default("page_cache")?,
+        filesystem: Filesystem::of_setup(config)?,
+    };
+    let wired = bench.wire()?;
+    let is_nand = config.chip()?.kind().is_nand();
+    let cases: Vec<(Subject, Test)> = options
+        .tests
+        .iter()
+        .filter(|&&test| is_nand || test != Test::BadBlocks)
+        .flat_map(|&test| options.subjects.iter().map(move |&subject| (subject, test)))
+        .collect();
+    progress(Progress::Tests(cases.len() as u64));
+    let outcome = |&(subject, test): &(Subject, Test)| {
+        let rows = bench.rows(subject, test);
+        progress(Progress::Done);
+        (subject, test, rows)
+    };
+    let outcomes: Vec<_> = cases.par_iter().map(outcome).collect();
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
+    for (subject, test, outcome) in outcomes {
+        match outcome {
+            // Where the CPU's time is not known, copies from memory take none.
+            Ok(of_test) => rows.extend(of_test.into_iter().filter(|row| row.unit != "MiB/s" || row.ns > 0)),
+            Err(Error::Config(error)) => return Err(Error::Config(error)),
+            Err(error) => refused.push(Refused { subject, test, why: error.to_string() }),
+        }
+    }
+    let geometry = wired.device.geometry();
+    let advice = advice::conclusions(&rows);
+    Ok(FsComparison {
+        title: speed_run::title(config),
+        chip: format!("{} {}", wired.maker, wired.chip),
+        flash_bytes: geometry.size_bytes,
+        eraseblock_bytes: geometry.erase_bytes,
+        link: wired.device.link(),
+        cpu_is_known: bench.cpu.is_known(),
+        rows,
+        refused,
+        advice,
+    })
+}
+
+/// One figure of a setup, `ubifs write random 64 KiB`, and those whose names go on after a colon.
+///
+/// # Errors
+/// There is no such row; the setup is wrong; the test cannot be made.
+pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) -> Result<Vec<Row>, Error> {
+    let unknown = || {
+        Error::asked(
+            format!("`floatgate fs` has no row {what:?}"),
+            "name one as the table does: `ubifs write random 64 KiB`",
+        )
+    };
+    let (subject, name) = what.split_once(' ').ok_or_else(unknown)?;
+    let subjects = Subject::named(subject).ok_or_else(unknown)?;
+    let is_of = |test: &Test| {
+        name.starts_with(test.name())
+            || *test == Test::Space && SPACE_ROWS.iter().any(|row| name.starts_with(row))
+    };
+    let tests: Vec<Test> = Test::ALL.into_iter().filter(is_of).collect();
+    let options = Options { subjects, tests, only: Some(name.to_owned()), ..Options::default() };
+    let compared = compare(library, config, rig, &options, &|_| ())?;
+    if let Some(refused) = compared.refused.first() {
+        return Err(Error::asked(format!("{what}: {}", refused.why), "choose another chip or partition"));
+    }
+    if compared.rows.is_empty() { Err(unknown()) } else { Ok(compared.rows) }
+}
+
+/// Beginnings of the names of the rows of [`Test::Space`].
+const SPACE_ROWS: [&str; 2] = ["free", "file"];
+
+/// Sizes of the pieces in which files are written.
+const PIECES: [(u64, &str); 3] = [(4 << 10, "4 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
+
+/// Random bytes.
+const RANDOM: &str = "random";
+
+/// Data that are written.
+const DATA: [&str; 2] = [RANDOM, "zeros"];
+
+/// A MiB of one kind, from which files are written over and over.
+fn data(name: &str) -> Vec<u8> {
+    match name {
+        RANDOM => crate::speed::pattern(MIB),
+        "text" => text(),
+        _ => vec![0; MIB],
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+/// Words in a random order: deflate makes some 40 % of it.
+fn text() -> Vec<u8> {
+    const WORDS: [&str; 32] = [
+        "the", "flash", "of", "and", "page", "a", "in", "to", "block", "erase", "is", "that", "wear", "for",
+        "with", "device", "on", "as", "journal", "node", "be", "by", "from", "index", "at", "this", "mount",
+        "are", "or", "data", "which", "cache",
+    ];
+    let mut out = Vec::with_capacity(MIB + 16);
+    for byte in crate::speed::pattern(MIB / 3) {
+        out.extend_from_slice(WORDS[usize::from(byte % 32)].as_bytes());
+        // Numbers and names, which repeat less.
+        out.extend_from_slice(&[b' ', b'a' + byte % 26, b'0' + byte / 26, b' ']);
+        if out.len() >= MIB {
+            break;
+        }
+    }
+    out.truncate(MIB);
+    out
+}
+
+/// The row of a test that took from one moment to another.
+struct Timed<'a> {
+    subject: Subject,
+    test: Test,
+    name: &'a str,
+    bytes: u64,
+    from: Moment,
+    to: Moment,
+    returned: Option<Instant>,
+    erased: &'a [u32],
+}
+
+impl Timed<'_> {
+    /// Speed in MiB/s.
+    fn speed(self) -> Row {
+        let mut row = self.seconds();
+        row.value = row.bytes as f64 / f64::from(1 << 20) / (row.ns as f64 / 1e9).max(1e-9);
+        row.unit = "MiB/s";
+        row
+    }
+
+    /// Time in seconds.
+    fn seconds(self) -> Row {
+        let elapsed = self.to.now.since(self.from.now);
+        let operations = self.to.operations - self.from.operations;
+        let spent = self.to.spent - self.from.spent;
+        let erasures: u64 = self.erased.iter().copied().map(u64::from).sum();
+        let writes = self.bytes > 0 && operations.programmed_bytes > 0;
+        Row {
+            subject: self.subject,
+            test: self.test,
+            name: self.name.to_owned(),
+            value: elapsed.as_secs_f64(),
+            unit: "s",
+            bytes: self.bytes,
+            ns: elapsed.as_ns(),
+            returned_ns: self.returned.map(|returned| returned.since(self.from.now).as_ns()),
+            flash: FlashUse {
+                read_bytes: operations.read_bytes,
+                programmed_bytes: operations.programmed_bytes,
+                erases: operations.erases,
+                most_erased: self.erased.iter().copied().max().unwrap_or(0),
+                mean_erased: erasures as f64 / self.erased.len().max(1) as f64,
+            },
+            write_amplification: writes.then(|| operations.programmed_bytes as f64 / self.bytes as f64),
+            bottleneck: (spent.total().as_ns() > 0).then(|| spent.largest().0.name()),
+            breakdown_ns: spent,
+        }
+    }
+}
+
+/// A figure in KiB.
+fn size(subject: Subject, test: Test, name: &str, bytes: u64, kib: f64) -> Row {
+    Row {
+        subject,
+        test,
+        name: name.to_owned(),
+        value: kib,
+        unit: "KiB",
+        bytes,
+        ns: 0,
+        returned_ns: None,
+        flash: FlashUse::default(),
+        write_amplification: None,
+        bottleneck: None,
+        breakdown_ns: Breakdown::default(),
+    }
+}

@@ -1,0 +1,354 @@
+//! The tests of a mounted filesystem.
+
+use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, data, size};
+use crate::error::Error;
+use crate::machine::{self, FilesystemKind, Layers};
+use crate::vfs::{Flash, Moment, Vfs};
+use floatgate_media::ubifs::MIN_LEB_BYTES;
+use floatgate_mtd::{Instant, Mtd as _, Nanos};
+use floatgate_stack::fs::{Error as FsError, Result as FsResult};
+
+/// A filesystem and how it is mounted.
+struct Mounting<'a> {
+    bench: &'a Bench<'a>,
+    subject: Subject,
+    test: Test,
+    layers: Layers,
+}
+
+/// A mount with its times.
+struct Remounted {
+    vfs: Vfs,
+    from: Moment,
+    /// UBI is attached.
+    attached: Option<Moment>,
+    mounted: Moment,
+}
+
+/// Bytes of a small file, and their number in a directory.
+const SMALL: u64 = 8 << 10;
+const IN_DIRECTORY: u64 = 1000;
+
+/// Large files.
+const LARGE_FILES: u64 = 10;
+
+/// Bytes of the file of the tests of space and of synchronising.
+const ONE_FILE: u64 = 1 << 20;
+const SYNC_FILE: u64 = 256 << 10;
+const SYNC_PIECE: usize = 4 << 10;
+
+impl Bench<'_> {
+    pub(super) fn of_filesystem(
+        &self,
+        subject: Subject,
+        kind: FilesystemKind,
+        test: Test,
+    ) -> Result<Vec<Row>, Error> {
+        let layers = machine::Filesystem { kind, ..self.filesystem }.layers()?;
+        let mounting = Mounting { bench: self, subject, test, layers };
+        match test {
+            Test::Write => mounting.writes(),
+            Test::Read => mounting.reads(),
+            Test::Mount => mounting.mounts(),
+            Test::Space => mounting.space(),
+            Test::Sync => mounting.syncs(),
+            Test::BadBlocks => mounting.with_bad_blocks(),
+        }
+    }
+}
+
+impl Mounting<'_> {
+    /// A new filesystem.
+    fn new_fs(&self) -> Result<Vfs, Error> {
+        let (flash, now) = self.bench.chip()?;
+        let bytes = flash.geometry().erase_bytes;
+        if bytes < MIN_LEB_BYTES && matches!(self.layers, Layers::Ubifs(_)) {
+            let why = format!("eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
+            return Err(Error::asked(why, machine::TOO_SMALL));
+        }
+        let made = self.layers.make(flash, now, u32::MAX);
+        let mut fs = made.map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
+        // As after `flash_erase -j`: a JFFS2 erases what has no clean marker in the background.
+        fs.wait_until(fs.now() + Nanos::from_ms(3_600_000));
+        let before = fs.device().operations();
+        let mut vfs = Vfs::new(fs, self.bench.cpu, self.bench.page_cache, before);
+        vfs.sync().map_err(machine::failed("sync"))?;
+        Ok(vfs)
+    }
+
+    /// Unmounts and mounts again: nothing is in memory.
+    fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
+        let in_words = |why: String| Error::asked(why, machine::OTHER_FLASH);
+        vfs.sync().map_err(machine::failed("sync"))?;
+        let (flash, now) = vfs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
+        let (from, before) = (moment(&flash, now), flash.operations());
+        let mut attached = None;
+        let is_ubi = matches!(self.layers, Layers::Ubifs(_));
+        let mounted = self.layers.mount(flash, now, &mut |flash, now| attached = Some(moment(flash, now)));
+        let fs = mounted.map_err(|(why, _)| in_words(why))?;
+        let vfs = Vfs::new(fs, self.bench.cpu, self.bench.page_cache, before);
+        let mounted = vfs.moment();
+        Ok(Remounted { vfs, from, attached: attached.filter(|_| is_ubi), mounted })
+    }
+
+    fn timed<'r>(&self, name: &'r str, bytes: u64, from: Moment, vfs: &'r Vfs) -> Timed<'r> {
+        Timed {
+            subject: self.subject,
+            test: self.test,
+            name,
+            bytes,
+            from,
+            to: vfs.moment(),
+            returned: None,
+            erased: vfs.flash().erased(),
+        }
+    }
+
+    /// Bytes of the file that is written: those asked for, or half of what is free.
+    fn file_bytes(&self, vfs: &Vfs) -> u64 {
+        let free = vfs.space().available_blocks * 4096;
+        self.bench.options.bytes.min((free / 2).max(4096))
+    }
+
+    fn write_row(&self, empty: &Vfs, name: &str, what: &str, piece: u64) -> Result<Row, Error> {
+        let (mut vfs, bytes) = (empty.clone(), self.file_bytes(empty));
+        let from = vfs.moment();
+        let returned = write_file(&mut vfs, b"file", bytes, &data(what), piece);
+        let returned = returned.map_err(machine::failed(name))?;
+        let timed = Timed { returned: Some(returned), ..self.timed(name, bytes, from, &vfs) };
+        Ok(timed.speed())
+    }
+
+    fn writes(&self) -> Result<Vec<Row>, Error> {
+        let (empty, mut rows) = (self.new_fs()?, Vec::new());
+        for what in DATA {
+            for (piece, piece_name) in PIECES {
+                let name = format!("write {what} {piece_name}");
+                if self.bench.options.wants(&name) {
+                    rows.push(self.write_row(&empty, &name, what, piece)?);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn reads(&self) -> Result<Vec<Row>, Error> {
+        let mut vfs = self.new_fs()?;
+        let bytes = self.file_bytes(&vfs);
+        let piece = 64 << 10;
+        write_file(&mut vfs, b"file", bytes, &data(RANDOM), piece)
+            .map_err(machine::failed("writing the file to read"))?;
+        let mut vfs = self.again(vfs)?.vfs;
+        // A JFFS2 reads what it has not checked twice.
+        vfs.settle().map_err(machine::failed("checking after the mount"))?;
+        let mut rows = Vec::new();
+        for name in ["read first", "read again"] {
+            let from = vfs.moment();
+            read_file(&mut vfs, b"file", piece as usize).map_err(machine::failed(name))?;
+            if self.bench.options.wants(name) {
+                rows.push(self.timed(name, bytes, from, &vfs).speed());
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Attaching, mounting, and until all files are usable, of a filesystem that was filled.
+    fn mount_rows(&self, vfs: Vfs, what: &str) -> Result<Vec<Row>, Error> {
+        let Remounted { mut vfs, from, attached, mounted } = self.again(vfs)?;
+        let erased = vfs.flash().erased().to_vec();
+        let row = |name: &str, from: Moment, to: Moment| {
+            let erased = &erased[..];
+            Timed { subject: self.subject, test: self.test, name, bytes: 0, from, to, returned: None, erased }
+                .seconds()
+        };
+        let mut rows = Vec::new();
+        if let Some(attached) = attached {
+            rows.push(row(&format!("mount {what}: attach"), from, attached));
+        }
+        rows.push(row(&format!("mount {what}"), attached.unwrap_or(from), mounted));
+        vfs.settle().map_err(machine::failed("checking after the mount"))?;
+        rows.push(row(&format!("mount {what}: then until usable"), mounted, vfs.moment()));
+        rows.retain(|row| self.bench.options.wants(&row.name));
+        Ok(rows)
+    }
+
+    fn mounts(&self) -> Result<Vec<Row>, Error> {
+        let empty = self.new_fs()?;
+        let fill = empty.space().available_blocks * 4096 / 100 * u64::from(self.bench.options.fill_percent);
+        let mut rows = Vec::new();
+        let cases = [
+            ("empty", 0, RANDOM),
+            ("few large files", LARGE_FILES, RANDOM),
+            ("many small files", fill / SMALL, RANDOM),
+            ("many small text files", fill / SMALL, "text"),
+        ];
+        for (what, number, content) in cases {
+            if !self.bench.options.wants(&format!("mount {what}")) {
+                continue;
+            }
+            let (mut vfs, each) =
+                (empty.clone(), if number == LARGE_FILES { fill / LARGE_FILES } else { SMALL });
+            let filled = fill_with(&mut vfs, number, each, content);
+            filled.map_err(machine::failed("filling the filesystem"))?;
+            rows.extend(self.mount_rows(vfs, what)?);
+        }
+        Ok(rows)
+    }
+
+    fn space_row(&self, name: &str, bytes: u64, kib: u64) -> Option<Row> {
+        self.bench.options.wants(name).then(|| size(self.subject, self.test, name, bytes, kib as f64))
+    }
+
+    /// Free space, and what a file of random bytes takes, as `df` says it before and after `sync`.
+    fn space(&self) -> Result<Vec<Row>, Error> {
+        let empty = self.new_fs()?;
+        let free = |vfs: &Vfs| vfs.space().available_blocks * 4;
+        let mut rows = Vec::new();
+        rows.extend(self.space_row("free after mkfs", 0, free(&empty)));
+        rows.extend(self.space_row("free after mkfs: of blocks", 0, empty.space().blocks * 4));
+        for (piece, how) in [(16, "in pieces of 16 B"), (ONE_FILE, "in one piece")] {
+            let name = format!("file of 1 MiB {how}");
+            if free(&empty) * 1024 < 2 * ONE_FILE {
+                continue;
+            }
+            let (mut vfs, content) = (empty.clone(), data(RANDOM));
+            let before = vfs.moment().operations;
+            write_pieces(&mut vfs, b"file", ONE_FILE, &content, piece).map_err(machine::failed(&name))?;
+            rows.extend(self.space_row(&name, ONE_FILE, free(&empty) - free(&vfs).min(free(&empty))));
+            vfs.sync().map_err(machine::failed(&name))?;
+            let synced = format!("{name}: after sync");
+            rows.extend(self.space_row(&synced, ONE_FILE, free(&empty) - free(&vfs).min(free(&empty))));
+            let programmed = (vfs.moment().operations - before).programmed_bytes;
+            rows.extend(self.space_row(&format!("{name}: programmed"), ONE_FILE, programmed / 1024));
+        }
+        Ok(rows)
+    }
+
+    /// A file in pieces of 4 KiB, with what programs and mount options do to be sure.
+    fn syncs(&self) -> Result<Vec<Row>, Error> {
+        let empty = self.new_fs()?;
+        let content = data(RANDOM);
+        let bytes = SYNC_FILE.min(self.file_bytes(&empty));
+        let mut rows = Vec::new();
+        for name in ["sync: none", "sync: fsync at the end", "sync: fsync after each write"] {
+            let (mut vfs, from) = (empty.clone(), empty.moment());
+            let each = name.ends_with("each write");
+            let written = write_with(&mut vfs, b"file", bytes, &content, each, name.ends_with("the end"));
+            written.map_err(machine::failed(name))?;
+            rows.push(self.timed(name, bytes, from, &vfs).speed());
+        }
+        let (mut vfs, name) = (self.mounted_sync()?, "sync: mounted with -o sync");
+        let from = vfs.moment();
+        write_with(&mut vfs, b"file", bytes, &content, false, false).map_err(machine::failed(name))?;
+        rows.push(self.timed(name, bytes, from, &vfs).speed());
+        rows.retain(|row| self.bench.options.wants(&row.name));
+        Ok(rows)
+    }
+
+    /// As `new_fs`, mounted with `-o sync`.
+    fn mounted_sync(&self) -> Result<Vfs, Error> {
+        let layers = match self.layers.clone() {
+            Layers::Ubifs(mut layers) => {
+                layers.behaviour.sync = true;
+                Layers::Ubifs(layers)
+            }
+            // Writes go down at once as it is, but for the last page.
+            layers @ Layers::Jffs2(_) => layers,
+        };
+        Mounting { layers, ..*self }.new_fs()
+    }
+
+    fn with_bad_blocks(&self) -> Result<Vec<Row>, Error> {
+        let empty = self.new_fs()?;
+        let mut rows = Vec::new();
+        rows.extend(self.space_row("bad-blocks: free after mkfs", 0, empty.space().available_blocks * 4));
+        let name = "bad-blocks: write random 64 KiB";
+        rows.push(self.write_row(&empty, name, RANDOM, 64 << 10)?);
+        for mut row in self.mount_rows(empty, "empty")? {
+            row.name = format!("bad-blocks: {}", row.name);
+            rows.push(row);
+        }
+        rows.retain(|row| self.bench.options.wants(&row.name));
+        Ok(rows)
+    }
+}
+
+fn moment(flash: &Flash, now: Instant) -> Moment {
+    Moment { now, spent: flash.breakdown(), operations: flash.operations() }
+}
+
+/// Writes a file in pieces; its inode.
+fn write_pieces(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], piece: u64) -> FsResult<u32> {
+    let root = vfs.fs().root();
+    let inode = vfs.create(root, name)?;
+    write_all(vfs, inode, bytes, content, piece)?;
+    Ok(inode)
+}
+
+/// Writes a file in pieces, from `content` over and over.
+fn write_all(vfs: &mut Vfs, inode: u32, bytes: u64, content: &[u8], piece: u64) -> FsResult<()> {
+    for at in (0..bytes).step_by(piece as usize) {
+        let len = piece.min(bytes - at) as usize;
+        let from = at as usize % content.len();
+        vfs.write(inode, at, &content[from..from + len])?;
+    }
+    Ok(())
+}
+
+/// Writes a file in pieces and brings it to flash (`dd conv=fsync`); the time before that.
+fn write_file(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], piece: u64) -> FsResult<Instant> {
+    let inode = write_pieces(vfs, name, bytes, content, piece)?;
+    let returned = vfs.moment().now;
+    vfs.fsync(inode)?;
+    Ok(returned)
+}
+
+/// Writes a file in pieces, with `fsync` after each or at the end.
+fn write_with(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], each: bool, end: bool) -> FsResult<()> {
+    let root = vfs.fs().root();
+    let inode = vfs.create(root, name)?;
+    for at in (0..bytes).step_by(SYNC_PIECE) {
+        let len = SYNC_PIECE.min((bytes - at) as usize);
+        vfs.write(inode, at, &content[at as usize..][..len])?;
+        if each {
+            vfs.fsync(inode)?;
+        }
+    }
+    if end { vfs.fsync(inode) } else { Ok(()) }
+}
+
+fn read_file(vfs: &mut Vfs, name: &[u8], piece: usize) -> FsResult<()> {
+    let root = vfs.fs().root();
+    let inode = vfs.call(|fs| fs.lookup(root, name))?;
+    let (mut buf, mut at) = (vec![0; piece], 0);
+    loop {
+        match vfs.read(inode, at, &mut buf)? {
+            0 => return Ok(()),
+            read => at += read as u64,
+        }
+    }
+}
+
+/// Files of random bytes or text, a thousand in a directory, as far as they go in.
+fn fill_with(vfs: &mut Vfs, number: u64, bytes: u64, content: &str) -> FsResult<()> {
+    use floatgate_stack::fs::{NewFile, NewKind};
+    const DIRECTORY: NewFile<'_> = NewFile { kind: NewKind::Directory, permissions: 0o755, uid: 0, gid: 0 };
+    let root = vfs.fs().root();
+    let content = data(content);
+    let mut directory = root;
+    for at in 0..number {
+        if at % IN_DIRECTORY == 0 {
+            let name = format!("d{}", at / IN_DIRECTORY);
+            directory = vfs.call(|fs| fs.create(root, name.as_bytes(), &DIRECTORY))?;
+        }
+        let filled = vfs
+            .create(directory, format!("f{at}").as_bytes())
+            .and_then(|inode| write_all(vfs, inode, bytes, &content, 64 << 10));
+        match filled {
+            Ok(()) => {}
+            Err(FsError::NoSpace) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    vfs.sync()
+}

@@ -1,0 +1,194 @@
+//! `floatgate fs`: effects have causes, and go in the direction in which these push.
+
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::fs_compare::{FsComparison, Options, Progress, Row, Subject, Test, compare, figures};
+use floatgate_lab::rig::RigOptions;
+use std::sync::Mutex;
+
+const BOARD: &str = "arm926-nand01gw3b";
+
+fn compared(setup: &str, sets: &[&str], options: &Options) -> FsComparison {
+    let library = Library::built_in();
+    let config =
+        library.resolve(&library.setup(setup).unwrap(), &Override::parse_all(sets).unwrap()).unwrap();
+    compare(&library, &config, RigOptions::default(), options, &|_| ()).unwrap()
+}
+
+/// A small partition, as the time of a test counts too.
+fn small(sets: &[&str], subjects: &[Subject], tests: &[Test]) -> FsComparison {
+    let sets = [&["partition.offset=0", "partition.size=16MiB"], sets].concat();
+    let options =
+        Options { subjects: subjects.to_vec(), tests: tests.to_vec(), bytes: 1 << 20, ..Options::default() };
+    compared(BOARD, &sets, &options)
+}
+
+fn row<'a>(compared: &'a FsComparison, subject: Subject, name: &str) -> &'a Row {
+    let found = compared.rows.iter().find(|row| row.subject == subject && row.name == name);
+    found.unwrap_or_else(|| panic!("{} {name}: {:?}", subject.name(), compared.refused))
+}
+
+fn value(compared: &FsComparison, subject: Subject, name: &str) -> f64 {
+    row(compared, subject, name).value
+}
+
+const BOTH: [Subject; 2] = [Subject::Jffs2, Subject::Ubifs];
+
+#[test]
+fn who_writes_how_fast() {
+    let compared = small(&[], &Subject::ALL, &[Test::Write, Test::Read]);
+    let of = |subject, name: &str| value(&compared, subject, name);
+    let random = "write random 64 KiB";
+    assert!(of(Subject::Mtdblock, random) * 2.0 < of(Subject::Mtdchar, random), "it reads before it writes");
+    assert!(of(Subject::Jffs2, random) * 2.0 < of(Subject::Ubifs, random), "zlib is slower than LZO");
+    for subject in BOTH {
+        assert!(of(subject, "write zeros 64 KiB") > 2.0 * of(subject, random), "{subject:?} compresses");
+        assert!(of(subject, "read again") > 5.0 * of(subject, "read first"), "{subject:?} is in memory");
+        let written = row(&compared, subject, random);
+        assert!((1.0..1.2).contains(&written.write_amplification.unwrap()), "{subject:?}");
+        assert!(written.flash.programmed_bytes > 1 << 20);
+        assert_eq!(written.ns, written.breakdown_ns.total().as_ns(), "{subject:?}: all time has a place");
+    }
+    let mtdchar = of(Subject::Mtdchar, "read first");
+    assert!((of(Subject::Mtdchar, "read again") / mtdchar - 1.0).abs() < 0.01, "it has no cache");
+    let delayed = row(&compared, Subject::Ubifs, random);
+    assert!(delayed.returned_ns.unwrap() * 2 < delayed.ns, "UBIFS writes back later");
+    let at_once = row(&compared, Subject::Jffs2, random);
+    assert!(at_once.returned_ns.unwrap() * 100 > at_once.ns * 99, "JFFS2 writes at once");
+}
+
+#[test]
+fn little_memory_for_pages_makes_programs_wait_and_read_again() {
+    let little = ["page_cache.bytes=256KiB"];
+    let tests = [Test::Write, Test::Read];
+    let (much, little) = (small(&[], &BOTH, &tests), small(&little, &BOTH, &tests));
+    let waited = |compared| row(compared, Subject::Ubifs, "write random 64 KiB").returned_ns.unwrap();
+    assert!(waited(&much) * 2 < waited(&little));
+    let again = |compared| value(compared, Subject::Jffs2, "read again");
+    assert!(again(&little) * 5.0 < again(&much));
+}
+
+#[test]
+fn the_cpu_takes_its_time() {
+    let tests = [Test::Write, Test::Read];
+    let with = |sets: &[&str]| small(sets, &BOTH, &tests);
+    let (usual, slow) = (with(&[]), with(&["host.instruction_ps=20000", "host.cache_miss_ns=900"]));
+    let none = with(&["host.instruction_ps=0", "host.cache_miss_ns=0"]);
+    assert!(usual.cpu_is_known && !none.cpu_is_known);
+    for subject in BOTH {
+        for name in ["write random 64 KiB", "read first"] {
+            let of = |compared| value(compared, subject, name);
+            assert!(of(&slow) < of(&usual) && of(&usual) < of(&none), "{subject:?} {name}");
+        }
+    }
+    let random = "write random 64 KiB";
+    let plain = with(&["filesystem.compression=none"]);
+    assert!(value(&plain, Subject::Jffs2, random) > 1.5 * value(&usual, Subject::Jffs2, random));
+    let weak = with(&["ecc.encode_ns_per_kb=1000000", "ecc.decode_ns_per_kb=1000000"]);
+    assert!(value(&weak, Subject::Ubifs, random) < 0.8 * value(&usual, Subject::Ubifs, random));
+}
+
+#[test]
+fn mounting_depends_on_what_is_there_and_what_helps() {
+    let mounted = |sets: &[&str]| small(sets, &BOTH, &[Test::Mount]);
+    let usual = mounted(&[]);
+    let jffs2 = |compared, name| value(compared, Subject::Jffs2, name);
+    assert!(jffs2(&usual, "mount many small files") > 10.0 * jffs2(&usual, "mount empty"));
+    assert!(jffs2(&usual, "mount many small text files") < 0.6 * jffs2(&usual, "mount many small files"));
+    let ubifs = |name| value(&usual, Subject::Ubifs, name);
+    assert!(ubifs("mount many small files") < 2.0 * ubifs("mount empty"), "it does not look at all files");
+    let summaries = mounted(&["filesystem.summaries=true"]);
+    assert!(jffs2(&summaries, "mount many small files") * 5.0 < jffs2(&usual, "mount many small files"));
+    let fastmap = mounted(&["filesystem.fastmap=true"]);
+    let attach = "mount many small files: attach";
+    assert!(value(&fastmap, Subject::Ubifs, attach) < value(&usual, Subject::Ubifs, attach));
+    let parts = mounted(&["driver.sub_page_reads=true"]);
+    assert!(value(&parts, Subject::Ubifs, attach) * 1.2 < value(&usual, Subject::Ubifs, attach));
+    assert!(jffs2(&parts, "mount empty") * 2.0 < jffs2(&usual, "mount empty"));
+}
+
+#[test]
+fn space_and_synchronising() {
+    let compared = small(&[], &BOTH, &[Test::Space, Test::Sync, Test::BadBlocks]);
+    let of = |subject, name: &str| value(&compared, subject, name);
+    assert!(of(Subject::Jffs2, "free after mkfs") > of(Subject::Ubifs, "free after mkfs"));
+    let pieces = "file of 1 MiB in pieces of 16 B: programmed";
+    assert!(of(Subject::Jffs2, pieces) > 5.0 * of(Subject::Ubifs, pieces), "each piece is a node");
+    let (before, after) = ("file of 1 MiB in one piece", "file of 1 MiB in one piece: after sync");
+    assert!(
+        of(Subject::Ubifs, before) > of(Subject::Ubifs, after),
+        "what waits is counted as if it did not shrink"
+    );
+    for subject in BOTH {
+        let each = of(subject, "sync: fsync after each write");
+        assert!(each < of(subject, "sync: fsync at the end"), "{subject:?}");
+        assert!(of(subject, "bad-blocks: free after mkfs") <= of(subject, "free after mkfs"), "{subject:?}");
+    }
+    let (none, mounted) = ("sync: none", "sync: mounted with -o sync");
+    assert!(of(Subject::Ubifs, none) > 10.0 * of(Subject::Ubifs, mounted));
+}
+
+/// "JFFS2 below 16 MiB, UBIFS elsewhere", and "JFFS2 does not scale".
+#[test]
+fn small_partitions_are_for_jffs2() {
+    let sized = |size: &str| {
+        let options =
+            Options { subjects: BOTH.to_vec(), tests: vec![Test::Mount, Test::Space], ..Options::default() };
+        compared(BOARD, &["partition.offset=0", &format!("partition.size={size}")], &options)
+    };
+    let (small, large) = (sized("8MiB"), sized("32MiB"));
+    let says = |compared: &FsComparison, who: &str| {
+        compared.advice.iter().any(|sentence| sentence.starts_with(&format!("choose {who} here")))
+    };
+    assert!(says(&small, "JFFS2"), "{:?}", small.advice);
+    assert!(says(&large, "UBIFS"), "{:?}", large.advice);
+    let mount = |compared, subject| value(compared, subject, "mount many small files");
+    let growth = |subject| mount(&large, subject) / mount(&small, subject);
+    assert!(growth(Subject::Jffs2) > 3.0, "{}", growth(Subject::Jffs2));
+    assert!(growth(Subject::Ubifs) < 2.0, "{}", growth(Subject::Ubifs));
+}
+
+#[test]
+fn what_cannot_be_is_told_and_the_rest_is_measured() {
+    let options = Options { tests: vec![Test::Read], bytes: 64 << 10, ..Options::default() };
+    let nor = compared("stm32-n25q128a", &[], &options);
+    assert!(nor.rows.iter().any(|row| row.subject == Subject::Jffs2));
+    assert!(nor.rows.iter().all(|row| row.subject != Subject::Ubifs));
+    assert!(
+        nor.refused
+            .iter()
+            .any(|refused| refused.subject == Subject::Ubifs && refused.why.contains("LEBs of"))
+    );
+}
+
+/// The same figures every time, from any number of threads; one row alone is the same as among others.
+#[test]
+fn figures_repeat() {
+    let tests = [Test::Write, Test::Sync, Test::Mount];
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let alone = one.install(|| small(&[], &BOTH, &tests).rows);
+    let several = small(&[], &BOTH, &tests).rows;
+    assert_eq!(alone, several);
+    let library = Library::built_in();
+    let sets = Override::parse_all(&["partition.offset=0", "partition.size=16MiB"]).unwrap();
+    let config = library.resolve(&library.setup(BOARD).unwrap(), &sets).unwrap();
+    for name in ["sync: fsync at the end", "mount many small files"] {
+        let rows = figures(&library, &config, RigOptions::default(), &format!("ubifs {name}")).unwrap();
+        let is_same = |row: &&Row| row.subject == Subject::Ubifs && row.name.starts_with(name);
+        assert_eq!(rows, several.iter().filter(is_same).cloned().collect::<Vec<_>>());
+    }
+    let unknown = figures(&library, &config, RigOptions::default(), "ubifs write backwards").unwrap_err();
+    assert!(unknown.to_string().contains("no row"), "{unknown}");
+}
+
+#[test]
+fn progress_is_told() {
+    let library = Library::built_in();
+    let config = library.resolve(&library.setup(BOARD).unwrap(), &[]).unwrap();
+    let options = Options { tests: vec![Test::Read], bytes: 4096, ..Options::default() };
+    let news = Mutex::new(Vec::new());
+    let hear = |progress| news.lock().unwrap().push(progress);
+    compare(&library, &config, RigOptions::default(), &options, &hear).unwrap();
+    let news = news.into_inner().unwrap();
+    assert_eq!(news[0], Progress::Tests(4));
+    assert_eq!(news[1..], [Progress::Done; 4]);
+}

@@ -1,0 +1,172 @@
+//! [`Counted`]: a device whose operations are counted.
+
+use crate::account::Breakdown;
+use crate::device::{Done, Mtd, OobMode};
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::time::Instant;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Operations of a device that succeeded or failed since it was wrapped. They only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Calls that read, data or OOB.
+    pub reads: u64,
+    /// Bytes of data read.
+    pub read_bytes: u64,
+    /// Calls that programmed, data or OOB.
+    pub programs: u64,
+    /// Bytes of data programmed.
+    pub programmed_bytes: u64,
+    /// Eraseblocks erased.
+    pub erases: u64,
+}
+
+impl core::ops::Sub for Operations {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            reads: self.reads - earlier.reads,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            programs: self.programs - earlier.programs,
+            programmed_bytes: self.programmed_bytes - earlier.programmed_bytes,
+            erases: self.erases - earlier.erases,
+        }
+    }
+}
+
+/// A device whose operations are counted.
+#[derive(Clone, Debug)]
+pub struct Counted<D> {
+    operations: Operations,
+    /// Erasures of each eraseblock.
+    erased: Vec<u32>,
+    device: D,
+}
+
+impl<D: Mtd> Counted<D> {
+    /// Counts from now on.
+    pub fn new(device: D) -> Self {
+        let blocks = device.geometry().blocks() as usize;
+        Self { operations: Operations::default(), erased: vec![0; blocks], device }
+    }
+
+    /// Operations so far.
+    pub const fn operations(&self) -> Operations {
+        self.operations
+    }
+
+    /// Erasures of each eraseblock.
+    pub fn erased(&self) -> &[u32] {
+        &self.erased
+    }
+
+    /// The device.
+    pub const fn inner(&self) -> &D {
+        &self.device
+    }
+
+    /// The device, for what only it can do.
+    pub const fn inner_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// The device; what was counted is lost.
+    pub fn into_inner(self) -> D {
+        self.device
+    }
+
+    fn read_counts(&mut self, bytes: usize) {
+        self.operations.reads += 1;
+        self.operations.read_bytes += bytes as u64;
+    }
+
+    fn program_counts(&mut self, bytes: usize) {
+        self.operations.programs += 1;
+        self.operations.programmed_bytes += bytes as u64;
+    }
+}
+
+impl<D: Mtd> Mtd for Counted<D> {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.read_counts(buf.len());
+        self.device.read(now, addr, buf)
+    }
+
+    fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.program_counts(data.len());
+        self.device.write(now, addr, data)
+    }
+
+    fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        let erase_bytes = u64::from(self.geometry().erase_bytes.max(1));
+        let first = usize::try_from(addr / erase_bytes).unwrap_or(usize::MAX);
+        let blocks = usize::try_from(len / erase_bytes).unwrap_or(usize::MAX);
+        self.operations.erases += blocks as u64;
+        for count in self.erased.iter_mut().skip(first).take(blocks) {
+            *count = count.saturating_add(1);
+        }
+        self.device.erase(now, addr, len)
+    }
+
+    fn read_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &mut [u8],
+        oob: &mut [u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.read_counts(data.len());
+        self.device.read_oob(now, addr, data, oob, mode)
+    }
+
+    fn write_oob(
+        &mut self,
+        now: Instant,
+        addr: u64,
+        data: &[u8],
+        oob: &[u8],
+        mode: OobMode,
+    ) -> Result<Done, Error> {
+        self.program_counts(data.len());
+        self.device.write_oob(now, addr, data, oob, mode)
+    }
+
+    fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
+        self.device.is_bad(now, addr)
+    }
+
+    fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
+        self.device.mark_bad(now, addr)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.device.breakdown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ram::RamFlash;
+
+    #[test]
+    fn operations_are_counted() {
+        let mut flash = Counted::new(RamFlash::new(Geometry::nand_2048(4)));
+        flash.erase(Instant::ZERO, 131_072, 2 * 131_072).unwrap();
+        flash.write(Instant::ZERO, 131_072, &[0; 4096]).unwrap();
+        let before = flash.operations();
+        flash.read(Instant::ZERO, 131_072, &mut [0; 100]).unwrap();
+        let read = flash.operations() - before;
+        assert_eq!(read, Operations { reads: 1, read_bytes: 100, ..Operations::default() });
+        assert_eq!((before.programs, before.programmed_bytes, before.erases), (1, 4096, 2));
+        assert_eq!(flash.erased(), [0, 1, 1, 0]);
+    }
+}

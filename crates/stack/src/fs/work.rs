@@ -1,0 +1,136 @@
+//! What a filesystem gives the CPU to do.
+
+use core::ops::Sub;
+
+/// A compression algorithm, as the CPU knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// LZO1X.
+    Lzo,
+    /// Deflate, with zlib's header or without.
+    Zlib,
+    /// Zstandard.
+    Zstd,
+    /// JFFS2's run lengths.
+    Rtime,
+    /// JFFS2's arithmetic coder, and whatever else is only read.
+    Rubin,
+}
+
+impl Codec {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Lzo, Self::Zlib, Self::Zstd, Self::Rtime, Self::Rubin];
+}
+
+/// Bytes that went through a codec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Through {
+    /// Number of calls.
+    pub calls: u64,
+    /// Bytes that went in.
+    pub from: u64,
+    /// Bytes that came out; of those compressed in vain as many as went in.
+    pub to: u64,
+    /// Bytes of those that went in that were compressed in vain: they would not have become shorter.
+    pub in_vain: u64,
+}
+
+impl Sub for Through {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            calls: self.calls - earlier.calls,
+            from: self.from - earlier.from,
+            to: self.to - earlier.to,
+            in_vain: self.in_vain - earlier.in_vain,
+        }
+    }
+}
+
+/// Work of the CPU since the filesystem was mounted; it only grows, and the work of an operation is the difference of two readings.
+/// Checksums are not in it: they follow from the bytes that go to flash and come from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    packed: [Through; Codec::ALL.len()],
+    unpacked: [Through; Codec::ALL.len()],
+}
+
+impl Work {
+    /// Some bytes were compressed; `to` is none where they would not have become shorter.
+    pub fn pack(&mut self, codec: Codec, from: usize, to: Option<usize>) {
+        let through = &mut self.packed[codec as usize];
+        through.calls += 1;
+        through.from += from as u64;
+        through.to += to.unwrap_or(from) as u64;
+        through.in_vain += if to.is_none() { from as u64 } else { 0 };
+    }
+
+    /// Some bytes were decompressed.
+    pub fn unpack(&mut self, codec: Codec, from: usize, to: usize) {
+        let through = &mut self.unpacked[codec as usize];
+        *through = Through {
+            calls: through.calls + 1,
+            from: through.from + from as u64,
+            to: through.to + to as u64,
+            ..*through
+        };
+    }
+
+    /// What was compressed.
+    pub fn packed(&self) -> impl Iterator<Item = (Codec, Through)> {
+        Codec::ALL.into_iter().zip(self.packed)
+    }
+
+    /// What was decompressed.
+    pub fn unpacked(&self) -> impl Iterator<Item = (Codec, Through)> {
+        Codec::ALL.into_iter().zip(self.unpacked)
+    }
+
+    /// What was done since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut work = *self;
+        for (now, before) in work.packed.iter_mut().zip(earlier.packed) {
+            *now = *now - before;
+        }
+        for (now, before) in work.unpacked.iter_mut().zip(earlier.unpacked) {
+            *now = *now - before;
+        }
+        work
+    }
+
+    /// The work of two that share a filesystem.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let sum = |a: Through, b: Through| Through {
+            calls: a.calls + b.calls,
+            from: a.from + b.from,
+            to: a.to + b.to,
+            in_vain: a.in_vain + b.in_vain,
+        };
+        Self {
+            packed: core::array::from_fn(|at| sum(self.packed[at], other.packed[at])),
+            unpacked: core::array::from_fn(|at| sum(self.unpacked[at], other.unpacked[at])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_told_by_codec() {
+        let mut work = Work::default();
+        work.pack(Codec::Lzo, 4096, Some(100));
+        let before = work;
+        work.pack(Codec::Lzo, 4096, None);
+        work.unpack(Codec::Zlib, 100, 4096);
+        let (_, lzo) = work.since(&before).packed().next().unwrap();
+        assert_eq!(lzo, Through { calls: 1, from: 4096, to: 4096, in_vain: 4096 });
+        let zlib = work.since(&before).unpacked().nth(1).unwrap();
+        assert_eq!(zlib, (Codec::Zlib, Through { calls: 1, from: 100, to: 4096, in_vain: 0 }));
+        assert_eq!(before.and(&work.since(&before)), work);
+    }
+}
