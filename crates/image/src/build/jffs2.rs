@@ -29,6 +29,7 @@ pub(super) fn build(
         read_only: false,
         compressors: compressors(options.format.compression)?,
         summaries: own.summaries,
+        stable: true,
     };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &mount).map_err(|(error, _)| ImageError::Jffs2(error))?;
     let files = fill_filesystem(source, &mut fs, Compression::None, options)?;

@@ -59,6 +59,8 @@ pub struct MountOptions {
     pub compressors: Vec<Compressor>,
     /// Eraseblocks end with a summary, so that the next mount is faster.
     pub summaries: bool,
+    /// What is below reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
+    pub stable: bool,
 }
 
 impl Default for MountOptions {
@@ -69,6 +71,7 @@ impl Default for MountOptions {
             read_only: false,
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
             summaries: false,
+            stable: false,
         }
     }
 }
@@ -182,7 +185,10 @@ impl<M: Mtd + 'static> Jffs2<M> {
     }
 
     fn with(mut flash: Flash<M>, options: &MountOptions, mut scan: Scan) -> Self {
-        let unsettled = scan.take_unsettled(&mut flash);
+        let (unsettled, mut ends) = scan.take_unsettled(&mut flash);
+        if options.stable {
+            ends.clear();
+        }
         Self {
             endian: scan.endian.unwrap_or_default(),
             options: options.clone(),
@@ -193,7 +199,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             damage: scan.damage,
             files: BTreeMap::new(),
             blocks: scan.blocks,
-            collector: Collector::new(scan.losers, unsettled),
+            collector: Collector::new(scan.losers, (unsettled, ends)),
             listed: (0, Vec::new()),
             is_listed: false,
             highest_inode: scan.highest_inode,

@@ -22,6 +22,12 @@ const NODES_MIN: u64 = 2;
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
 const GAP: u64 = 1 << 20;
 
+/// Bytes that an eraseblock may leave unused behind its last node: those of the longest node, and of a page.
+const UNUSED_MAX: u64 = 12 << 10;
+
+/// Boundaries between eraseblocks that no node crosses, of which two are no chance: nodes lie side by side.
+const BOUNDARIES_MIN: u32 = 2;
+
 /// A stretch of nodes in one byte order.
 #[derive(Debug)]
 struct Stretch {
@@ -39,12 +45,14 @@ struct Stretch {
     summary_distance: Option<u64>,
     /// Sizes of eraseblocks that no node crosses, as bits of their logarithm.
     possible: u32,
+    /// For each size by its logarithm, boundaries with nodes on both sides that none crosses.
+    kept: [u32; 32],
 }
 
 impl Stretch {
     const fn new(endian: Endian, start: u64) -> Self {
         let (marker, marker_distance, summary_end, summary_distance) = (None, None, None, None);
-        let possible = u32::MAX;
+        let (possible, kept) = (u32::MAX, [0; 32]);
         Self {
             endian,
             start,
@@ -55,13 +63,14 @@ impl Stretch {
             summary_end,
             summary_distance,
             possible,
+            kept,
         }
     }
 
     fn add(&mut self, at: u64, header: &Header) {
         self.nodes += 1;
         let end = at + u64::from(header.len);
-        self.end = at + header.padded_len();
+        let before = std::mem::replace(&mut self.end, at + header.padded_len());
         match header.node_type {
             NodeType::CleanMarker => nearer(&mut self.marker, &mut self.marker_distance, at),
             NodeType::Summary => nearer(&mut self.summary_end, &mut self.summary_distance, end),
@@ -71,10 +80,15 @@ impl Stretch {
             if (at - self.start) / size != (end - 1 - self.start) / size {
                 self.possible &= !(1 << size.trailing_zeros());
             }
+            let is_between = (before.max(self.start + 1) - 1 - self.start) / size != (at - self.start) / size;
+            if is_between && at - before <= UNUSED_MAX {
+                self.kept[size.trailing_zeros() as usize] += 1;
+            }
         }
     }
 
-    /// Bytes of an eraseblock: a power of two that clean markers and summaries allow, and no node crosses.
+    /// Bytes of an eraseblock: a power of two that clean markers and summaries allow, and no node crosses; without these the smallest that
+    /// enough nodes keep to.
     fn erase_bytes(&self) -> u64 {
         let told = self.marker_distance.into_iter().chain(self.summary_distance).min();
         let alone = self.summary_end.map(|end| end - self.start).filter(|_| self.summary_distance.is_none());
@@ -82,7 +96,13 @@ impl Stretch {
         let is_possible = |size: &u64| self.possible & 1 << size.trailing_zeros() != 0;
         let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && is_possible(size);
         let smallest = || sizes().find(is_possible).map(|size| size.max(ERASE_USUAL)).filter(is_possible);
-        told.filter(fits).or_else(smallest).or_else(|| sizes().find(is_possible)).unwrap_or(ERASE_USUAL)
+        let kept = |size: &u64| self.kept[size.trailing_zeros() as usize] >= BOUNDARIES_MIN;
+        let smallest_kept = || sizes().find(|size| is_possible(size) && kept(size));
+        told.filter(fits)
+            .or_else(smallest_kept)
+            .or_else(smallest)
+            .or_else(|| sizes().find(is_possible))
+            .unwrap_or(ERASE_USUAL)
     }
 
     fn found(&self, size: u64) -> Found {
@@ -91,6 +111,9 @@ impl Stretch {
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
+            markers: self.marker.is_some(),
+            summaries: self.summary_end.is_some(),
+            nodes_end: self.end - self.start,
         };
         Found { offset: self.start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new() }
     }
