@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod edited;
+mod repaired;
 
 use std::fs::File;
 use std::io::Write;
@@ -24,7 +25,7 @@ const IMAGES: [(&str, &[u8]); 6] = [
     ("rtime", include_bytes!("../golden/jffs2/rtime.jffs2")),
 ];
 
-fn open(bytes: &[u8]) -> Result<Image, ImageError> {
+pub(crate) fn open(bytes: &[u8]) -> Result<Image, ImageError> {
     let mut file: File = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     Image::over(file, Access::Read)

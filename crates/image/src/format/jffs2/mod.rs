@@ -3,6 +3,8 @@
 pub(crate) mod check;
 pub(crate) mod detect;
 pub(crate) mod info;
+pub(crate) mod nodes;
+pub(crate) mod repair;
 pub(crate) mod write;
 
 use floatgate_media::jffs2::Endian;
