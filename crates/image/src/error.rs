@@ -102,6 +102,9 @@ pub enum ImageError {
     /// Something that is done with UBI and UBIFS only.
     #[error("the image is a JFFS2, and {0} is there for UBI and UBIFS only")]
     NotForJffs2(&'static str),
+    /// Something that is done with JFFS2 only.
+    #[error("the image is no JFFS2, and {0} is there for JFFS2 only")]
+    NotJffs2(&'static str),
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),

@@ -308,6 +308,12 @@ impl Jffs2<dyn Mtd> {
         self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
     }
 
+    /// True when the node that begins at a byte of the flash counts, as far as files were read.
+    pub fn is_live(&self, at: u64) -> bool {
+        let at = u32::try_from(at).ok().filter(|_| at < self.flash.mtd.geometry().size_bytes);
+        at.is_some_and(|at| self.blocks.is_live(at))
+    }
+
     /// Time on the flash's clock.
     pub const fn now(&self) -> Instant {
         self.flash.now

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod detect;
+pub(crate) mod dump;
 pub(crate) mod info;
 pub(crate) mod nodes;
 pub(crate) mod repair;

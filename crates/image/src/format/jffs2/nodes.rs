@@ -24,7 +24,7 @@ pub(crate) enum Body<'b> {
     Inode(Inode),
     Dirent(DirentNode<'b>),
     Xattr(XattrNode<'b>),
-    Xref,
+    Xref(Xref),
     Summary,
     /// Nothing but a header.
     Other,
@@ -47,7 +47,7 @@ impl<'b> Body<'b> {
             }),
             NodeType::Dirent => DirentNode::parse(node, endian).map(Self::Dirent),
             NodeType::Xattr => XattrNode::parse(node, endian).map(Self::Xattr),
-            NodeType::Xref => Xref::parse(node, endian).map(|_| Self::Xref),
+            NodeType::Xref => Xref::parse(node, endian).map(Self::Xref),
             NodeType::Summary => Summary::parse(node, endian).map(|_| Self::Summary),
             _ => Ok(Self::Other),
         }

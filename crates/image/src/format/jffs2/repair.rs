@@ -331,7 +331,7 @@ fn entry<'n>(header: &Header, node: &'n [u8], endian: Endian, offset: usize) -> 
             Entry::Dirent { parent, version, inode, dirent_type, offset, len, name }
         }
         Body::Xattr(node) => Entry::Xattr { xid: node.xattr.xid, version: node.xattr.version, offset, len },
-        Body::Xref => Entry::Xref { offset },
+        Body::Xref(_) => Entry::Xref { offset },
         Body::Summary | Body::Other => return None,
     })
 }
