@@ -14,6 +14,7 @@ use floatgate_image::detect::Content;
 use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
 use floatgate_image::info::info;
 use floatgate_image::{Access, Image, ImageError, Selection};
+use floatgate_media::jffs2::{Compressor, Dirent, DirentNode, Endian, Inode};
 use floatgate_stack::fs::{DeviceNumber, FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
@@ -93,6 +94,45 @@ fn images_of_mtd_utils_are_read() {
             )
             .is_err()
         );
+    }
+}
+
+/// As OpenWrt writes them; the pages are compressed by Python's module lzma.
+#[test]
+fn nodes_of_lzma_are_read() {
+    let pages: &[u8] = include_bytes!("../golden/jffs2/pages.lzma");
+    for endian in [Endian::Little, Endian::Big] {
+        let mut bytes = Vec::new();
+        let mut add = |len: usize, emit: &dyn Fn(&mut [u8])| {
+            let from = bytes.len();
+            bytes.resize((from + len).next_multiple_of(4), 0xFF);
+            emit(&mut bytes[from..from + len]);
+        };
+        let dirent = Dirent { parent: 1, version: 1, inode: 2, dirent_type: 8, ..Dirent::default() };
+        let node = DirentNode { dirent, name: b"text" };
+        add(node.size(), &|out| node.emit(endian, out));
+        let mut rest = pages;
+        for (number, page) in (0u32..).zip(text().chunks(4096)) {
+            let (len, behind) = rest.split_first_chunk::<2>().unwrap();
+            let (data, behind) = behind.split_at(usize::from(u16::from_le_bytes(*len)));
+            rest = behind;
+            let inode = Inode {
+                inode: 2,
+                version: number + 1,
+                mode: 0o100_644,
+                file_bytes: u32::try_from(text().len()).unwrap(),
+                offset: number * 4096,
+                data_len: u32::try_from(data.len()).unwrap(),
+                file_len: u32::try_from(page.len()).unwrap(),
+                compressor: Compressor::Lzma,
+                ..Inode::default()
+            };
+            add(Inode::SIZE + data.len(), &|out| inode.emit(data, endian, out));
+        }
+        assert!(rest.is_empty());
+        assert!(contents(&mut *mounted(&bytes), "/text") == text(), "{endian:?}");
+        let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+        assert_eq!(report.outcome, Outcome::Clean, "{:?}", report.findings);
     }
 }
 
