@@ -63,6 +63,15 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
 
 /// A JFFS2 with a directory, a text, and a file of 100 000 bytes.
 pub(crate) fn image(kind: Kind) -> Vec<u8> {
+    made(kind, false)
+}
+
+/// The same, of which a further file was removed.
+pub(crate) fn image_with_removed(kind: Kind) -> Vec<u8> {
+    made(kind, true)
+}
+
+fn made(kind: Kind, removes: bool) -> Vec<u8> {
     let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand), StoreMode::WriteThrough);
     let options =
         MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
@@ -73,6 +82,11 @@ pub(crate) fn image(kind: Kind) -> Vec<u8> {
     for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
         let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
         fs.write(file, 0, &data).unwrap();
+    }
+    if removes {
+        let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();
+        fs.write(gone, 0, b"gone").unwrap();
+        fs.unlink(1, b"gone").unwrap();
     }
     let mut bytes = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
     bytes.resize(BLOCKS * ERASE, 0xFF);

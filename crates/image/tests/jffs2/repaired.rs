@@ -12,7 +12,7 @@ use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
-use super::edited::{KINDS, image, noise};
+use super::edited::{KINDS, image, image_with_removed, noise};
 use super::{IMAGES, Random, contents, mounted, open, text};
 
 /// Repairs an image; what comes of it is clean.
@@ -170,6 +170,52 @@ fn a_name_without_its_file_is_removed() {
         };
         let inodes: Vec<u32> = nodes(&new, endian).iter().filter_map(of_name).collect();
         assert_eq!(inodes, [0], "{name}: the node says so");
+    }
+}
+
+/// Byte of an image where a field of the dirent node of a name stands.
+fn byte_of_name(bytes: &[u8], endian: Endian, name: &[u8], field: usize) -> usize {
+    let is_it = |&&(at, header): &&(usize, Header)| {
+        let node = bytes.get(at..at + header.len as usize);
+        let node = node.and_then(|node| DirentNode::parse(node, endian).ok());
+        header.node_type == NodeType::Dirent && node.is_some_and(|node| node.name == name)
+    };
+    nodes(bytes, endian).iter().find(is_it).unwrap().0 + field
+}
+
+#[test]
+fn a_damaged_name_is_written_again() {
+    for (name, whole) in IMAGES.into_iter().filter(|(name, _)| !name.ends_with("summary")) {
+        let endian = if name.starts_with("big") { Endian::Big } else { Endian::Little };
+        let mut bytes = whole.to_vec();
+        bytes[byte_of_name(whole, endian, b"random", 40)] ^= 0x02;
+        bytes[byte_of_name(whole, endian, b"link", 24)] ^= 1;
+        let (report, new) = repaired(name, &bytes).unwrap();
+        let mut fs = mounted(&new);
+        let fs = &mut *fs;
+        assert!(contents(fs, "/dir/pandom") == contents(&mut *mounted(whole), "/dir/random"), "{name}");
+        let link = fs.resolve(b"/link").unwrap();
+        assert_eq!(fs.read_link(link).unwrap(), b"dir/text", "{name}");
+        assert!(
+            report.losses.iter().any(|loss| loss.what.contains("name pandom")),
+            "{name}: {:?}",
+            report.losses
+        );
+    }
+}
+
+/// A file that was removed stays so, whatever its old name looks like.
+#[test]
+fn removed_files_do_not_come_back() {
+    for kind in KINDS.into_iter().filter(|kind| !kind.summaries) {
+        let whole = image_with_removed(kind);
+        for (field, bit) in [(24, 1), (40, 2)] {
+            let mut bytes = whole.clone();
+            bytes[byte_of_name(&whole, kind.endian, b"gone", field)] ^= bit;
+            let (_, new) = repaired(&format!("{kind:?}"), &bytes).unwrap();
+            let names = listing(&mut *mounted(&new));
+            assert_eq!(names.keys().collect::<Vec<_>>(), ["/data", "/dir", "/dir/text"], "{kind:?} {field}");
+        }
     }
 }
 

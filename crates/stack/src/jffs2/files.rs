@@ -181,8 +181,8 @@ impl Jffs2<dyn Mtd> {
         Space { blocks: size, free_blocks: blocks, available_blocks: blocks }
     }
 
-    /// Where nothing can be changed, not even a file removed, because too few eraseblocks are free or can be made so: how many there are, and
-    /// how many it takes.
+    /// Eraseblocks that are free, and those that any change takes, even the removal of a file, if there are too few and no more can be made
+    /// free.
     pub fn missing_eraseblocks(&self) -> Option<(u32, u32)> {
         let totals = self.blocks.totals();
         let needed = self.blocks.reserved_for_deletion();

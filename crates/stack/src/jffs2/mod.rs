@@ -59,7 +59,7 @@ pub struct MountOptions {
     pub compressors: Vec<Compressor>,
     /// Eraseblocks end with a summary, so that the next mount is faster.
     pub summaries: bool,
-    /// What is below reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
+    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
     pub stable: bool,
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod detect;
 pub(crate) mod dump;
+mod index;
 pub(crate) mod info;
 pub(crate) mod nodes;
 pub(crate) mod repair;

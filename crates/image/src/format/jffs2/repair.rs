@@ -15,10 +15,12 @@ use floatgate_stack::fs::FileType;
 use floatgate_stack::jffs2::{CompressFault, Damage, Fault, MountError};
 
 use super::check::{LostName, Survey, survey};
+use super::index::{Index, Name};
 use super::nodes::{Body, Piece, pieces};
 use super::{Jffs2Shape, mount};
 use crate::ImageError;
 use crate::detect::Found;
+use crate::extract::show_name;
 use crate::repair::Saved;
 
 /// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
@@ -40,12 +42,16 @@ pub(crate) fn mend(
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
+    let mut has_room = true;
     for _ in 0..ROUNDS {
         let Some(wrong) = Wrong::find(open()?, found, shape, saved)? else { return Ok(()) };
         let mut mending = Mending::read(open()?, found, shape)?;
-        mending.name_changes(&wrong, saved);
+        mending.change_names(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
-            return Ok(());
+            if !has_room {
+                return Ok(());
+            }
+            has_room = false;
         }
     }
     Ok(())
@@ -113,14 +119,6 @@ impl Wrong {
     }
 }
 
-/// A dirent node and its place.
-#[derive(Clone, Debug)]
-struct Name {
-    at: u64,
-    dirent: Dirent,
-    name: Vec<u8>,
-}
-
 /// The changes of a JFFS2.
 struct Mending {
     store: Box<dyn Store>,
@@ -128,10 +126,9 @@ struct Mending {
     len: u64,
     erase_bytes: usize,
     endian: Endian,
-    /// Dirent nodes that are good.
-    dirents: Vec<Name>,
-    /// Dirent nodes that are to say that their name was removed.
-    removed: BTreeMap<u64, Name>,
+    index: Index,
+    /// Dirent nodes that are written again, by their places.
+    names: BTreeMap<u64, Name>,
     /// Directories that get a node: their number, and its version.
     directories: BTreeMap<u32, u32>,
 }
@@ -144,23 +141,13 @@ impl Mending {
             len: found.len,
             erase_bytes: shape.erase_bytes as usize,
             endian: shape.endian(),
-            dirents: Vec::new(),
-            removed: BTreeMap::new(),
+            index: Index::default(),
+            names: BTreeMap::new(),
             directories: BTreeMap::new(),
         };
         for start in mending.blocks() {
             let block = mending.block(start)?;
-            for (at, piece) in pieces(&block, mending.endian) {
-                let Piece::Node(header, node) = piece else { continue };
-                if header.obsolete {
-                    continue;
-                }
-                if let Ok(Body::Dirent(DirentNode { dirent, name })) =
-                    Body::parse(&header, node, mending.endian)
-                {
-                    mending.dirents.push(Name { at: start + at as u64, dirent, name: name.to_vec() });
-                }
-            }
+            mending.index.add(start, &block, mending.endian);
         }
         Ok(mending)
     }
@@ -177,20 +164,30 @@ impl Mending {
         Ok(block)
     }
 
-    /// Decides which names are removed, and which directories get a new node.
-    fn name_changes(&mut self, wrong: &Wrong, saved: &mut Saved) {
-        let dangling = self.dirents.iter().filter(|name| wrong.dangling.contains(&name.at));
-        let lost = wrong.names.iter().filter_map(|lost| self.newest(lost.directory, &lost.name));
+    /// Decides which names are written again and which are removed, and which directories get a new node, if there is room for it.
+    fn change_names(&mut self, wrong: &Wrong, has_room: bool, saved: &mut Saved) {
+        for name in self.index.lost_names(self.endian) {
+            let shown = show_name(&name.name);
+            saved.lose(
+                "/",
+                format!(
+                    "name {shown} in directory {}, which is damaged: it may have been another one",
+                    name.dirent.parent
+                ),
+            );
+            self.names.insert(name.at, name);
+        }
+        let dangling = self.index.dirents.iter().filter(|name| wrong.dangling.contains(&name.at));
+        let lost = wrong.names.iter().filter_map(|lost| self.index.newest(lost.directory, &lost.name));
         for Name { at, dirent, name } in dangling.chain(lost).cloned().collect::<Vec<_>>() {
             let is_directory =
                 floatgate_media::jffs2::file_type(dirent.dirent_type) == Some(FileType::Directory);
             let again = wrong.names.iter().any(|lost| lost.is_again && lost.name == name);
-            if is_directory && !again {
-                let versions = self.dirents.iter().filter(|other| other.dirent.parent == dirent.inode);
-                let version = versions.map(|other| other.dirent.version).max().unwrap_or(0);
-                self.directories.insert(dirent.inode, version.saturating_add(1));
+            if is_directory && has_room && !again {
+                let version = self.index.highest(dirent.inode).saturating_add(1);
+                self.directories.insert(dirent.inode, version);
             } else {
-                self.removed.insert(at, Name { at, dirent, name });
+                self.names.insert(at, Name { at, dirent: Dirent { inode: 0, ..dirent }, name });
             }
         }
         for inode in self.directories.keys() {
@@ -198,17 +195,11 @@ impl Mending {
         }
     }
 
-    /// The newest node of a name.
-    fn newest(&self, directory: u32, name: &[u8]) -> Option<&Name> {
-        let of_name = self.dirents.iter().filter(|one| one.dirent.parent == directory && one.name == name);
-        of_name.max_by_key(|one| one.dirent.version)
-    }
-
     /// Writes the eraseblocks that change; false if none does.
     fn write(&mut self, wrong: &Wrong) -> Result<bool, ImageError> {
         let erase = self.erase_bytes as u64;
         let changed: BTreeSet<u64> =
-            wrong.places.iter().chain(self.removed.keys()).map(|at| at - at % erase).collect();
+            wrong.places.iter().chain(self.names.keys()).map(|at| at - at % erase).collect();
         let mut is_changed = false;
         for start in self.blocks() {
             let old = self.block(start)?;
@@ -216,7 +207,7 @@ impl Mending {
             if changed.contains(&start) {
                 let bad =
                     wrong.bad_nodes.iter().filter_map(|at| usize::try_from(at.checked_sub(start)?).ok());
-                self.remove_names(start, &mut block);
+                self.write_names(start, &mut block);
                 clean(&mut block, self.endian, &bad.collect());
             }
             self.make_directories(&mut block);
@@ -228,10 +219,10 @@ impl Mending {
         Ok(is_changed)
     }
 
-    fn remove_names(&self, start: u64, block: &mut [u8]) {
-        for Name { at, dirent, name } in self.removed.values() {
+    fn write_names(&self, start: u64, block: &mut [u8]) {
+        for Name { at, dirent, name } in self.names.values() {
             let place = at.checked_sub(start).and_then(|at| usize::try_from(at).ok());
-            let node = DirentNode { dirent: Dirent { inode: 0, ..*dirent }, name };
+            let node = DirentNode { dirent: *dirent, name };
             if let Some(out) = place.and_then(|at| block.get_mut(at..at + node.size())) {
                 node.emit(self.endian, out);
             }
