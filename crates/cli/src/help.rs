@@ -113,8 +113,15 @@ impl Help for ImageError {
             Self::Jffs2(_) => {
                 "`floatgate image check` says what is wrong, `floatgate image info` where images are"
             }
+            Self::NoEraseblocks { .. } => {
+                "--lebs N lengthens the image to N eraseblocks, --grow of `floatgate image put` as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
+            }
+            Self::Jffs2Tail { .. } => {
+                "--recover goes on as Linux does when it mounts, and erases what is no node; leave it out where other data follow in the file"
+            }
+            Self::NotJffs2(_) => "--area, --leb, --inode and --path show nodes of UBIFS",
             Self::NotForJffs2(_) => {
-                "`floatgate image info`, `ls`, `cat`, `stat`, `extract`, `check`, `diff` and `mount` read a JFFS2; `floatgate image build` makes a UBIFS of what was extracted"
+                "`floatgate image info`, `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; `floatgate image build` makes a UBIFS of what was extracted"
             }
             Self::NoFilesystem(volumes) => {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
@@ -164,8 +171,12 @@ impl Help for EditError {
             Self::Inside { error: fs::Error::Exists, .. } => {
                 "the image is unchanged; remove what is there first"
             }
-            Self::Lebs { .. } => "the image is unchanged; `floatgate image info` says how far it can grow",
-            Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => "the image is unchanged",
+            Self::Lebs { unit: "LEB", .. } => {
+                "the image is unchanged; `floatgate image info` says how far it can grow"
+            }
+            Self::Lebs { .. } | Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => {
+                "the image is unchanged"
+            }
             Self::Host { .. } => "the image is unchanged; name files that can be read",
         };
         text.to_owned()

@@ -7,7 +7,9 @@ use floatgate_stack::Store;
 use floatgate_stack::ubi::HeaderState;
 use serde::Serialize;
 
-use super::check::open_volume;
+use super::check::{Origin, open_volume};
+use super::detect::Content;
+use super::format::jffs2::dump as jffs2;
 use super::format::ubi::dump::{of_ec, of_peb, of_vid, state};
 use super::format::ubifs::dump::{node_at, of_inode, of_node, of_path, places_of};
 use super::open::Selection;
@@ -45,6 +47,8 @@ pub enum Wanted {
     },
     /// All nodes of an area.
     Area(Area),
+    /// All nodes of a JFFS2, without the bytes behind their fields.
+    Nodes,
 }
 
 /// An area of the filesystem.
@@ -93,6 +97,9 @@ pub struct Dumped {
     pub payload: String,
     /// Reason for which there are no fields.
     pub damage: Option<String>,
+    /// A node of a JFFS2 in a line.
+    #[serde(skip)]
+    pub line: String,
 }
 
 /// Finds what is wanted in an image.
@@ -103,9 +110,15 @@ pub fn dump(image: &Image, selection: &Selection, wanted: &Wanted) -> Result<Vec
     if let Wanted::At(at) = *wanted {
         return Ok(vec![at_byte(image, at)?]);
     }
+    let found = image.choose(selection)?;
+    if let Content::Jffs2(shape) = &found.content {
+        let origin = Origin::new(&found, image.corrected.as_ref());
+        return jffs2::dump(image.store()?, image.store()?, (&found, shape), wanted, &origin);
+    }
     let (mut volume, device, origin) = open_volume(image, selection)?;
     let places = match wanted {
         Wanted::At(_) => Vec::new(),
+        Wanted::Nodes => return Err(ImageError::NotJffs2("a list of nodes")),
         Wanted::Peb(pnum) => return of_peb(device.as_ref(), *pnum, &origin),
         Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
         Wanted::Area(area) => places_of(&mut volume, *area)?,
@@ -143,7 +156,7 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     let mut dumped = match bytes.first_chunk() {
         Some(&EC_MAGIC) => of_ec(&state(EcHeader::parse(&bytes, ReadFlips::default()))),
         Some(&VID_MAGIC) => of_vid(&state(VidHeader::parse(&bytes, ReadFlips::default()))),
-        _ => of_node(&bytes),
+        _ => jffs2::of_node(&bytes).unwrap_or_else(|| of_node(&bytes)),
     };
     dumped.at = Some(at);
     Ok(dumped)
@@ -160,6 +173,7 @@ impl Dumped {
             fields: Vec::new(),
             payload: String::new(),
             damage: None,
+            line: String::new(),
         }
     }
 

@@ -81,9 +81,30 @@ pub enum ImageError {
     /// The JFFS2 cannot be mounted.
     #[error("JFFS2: {0}")]
     Jffs2(jffs2::MountError),
+    /// A JFFS2 without free eraseblocks.
+    #[error(
+        "JFFS2 changes nothing without free eraseblocks: the image has {have}, and {} are needed", count(u64::from(*.need), "eraseblock")
+    )]
+    NoEraseblocks {
+        /// Eraseblocks that are free.
+        have: u32,
+        /// Those that there must be.
+        need: u32,
+    },
+    /// The last eraseblock of a JFFS2 ends with something that is no node.
+    #[error(
+        "at byte {offset:#x}, behind the last node of the JFFS2, its eraseblock goes on with something else: what a power cut left, or other data"
+    )]
+    Jffs2Tail {
+        /// Byte in the file.
+        offset: u64,
+    },
     /// Something that is done with UBI and UBIFS only.
     #[error("the image is a JFFS2, and {0} is there for UBI and UBIFS only")]
     NotForJffs2(&'static str),
+    /// Something that is done with JFFS2 only.
+    #[error("the image is no JFFS2, and {0} is there for JFFS2 only")]
+    NotJffs2(&'static str),
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
-use super::detect::{Content, Found, PageShape, UbiShape, detect, detect_in_pages, explain};
+use super::detect::{Content, Found, Jffs2Shape, PageShape, UbiShape, detect, detect_in_pages, explain};
 use super::edit::Pending;
 use super::extract::show_name;
 use super::format::jffs2;
@@ -115,7 +115,7 @@ impl HostRoom {
     }
 }
 
-/// LEBs that a volume of an image has, and can have.
+/// LEBs that a volume of an image has, and can have; of a JFFS2 eraseblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
     /// LEBs of the filesystem now.
@@ -124,6 +124,10 @@ pub struct Growth {
     pub max: u32,
     /// LEBs of the volume; of a bare image those in the file.
     pub volume: u32,
+    /// Name of what grows: `volume` or `image`.
+    pub what: &'static str,
+    /// Name of its unit: `LEB` or `eraseblock`.
+    pub unit: &'static str,
 }
 
 /// Changes of a file that wait.
@@ -325,12 +329,7 @@ impl Image {
         let writes = self.access == Access::Write;
         let found = self.choose(selection)?;
         if let Content::Jffs2(shape) = &found.content {
-            let changing = ImageError::NotForJffs2("changing it in place");
-            return if writes {
-                Err(changing)
-            } else {
-                Ok(Box::new(jffs2::mount(self.store()?, &found, shape)?))
-            };
+            return self.mount_jffs2(&found, shape, recover);
         }
         let volume = self.open_volume(selection, recover, choose_ubifs)?;
         let mut fs = Ubifs::mount(volume, &options, behaviour).map_err(|(error, _)| error)?;
@@ -340,19 +339,50 @@ impl Image {
         Ok(Box::new(fs))
     }
 
+    fn mount_jffs2(&self, found: &Found, shape: &Jffs2Shape, recover: bool) -> Result<ImageFs, ImageError> {
+        let store = self.store()?;
+        if self.access == Access::Read {
+            return Ok(Box::new(jffs2::mount(store, found, shape)?));
+        }
+        let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, recover)?;
+        if let Some(room) = &self.room {
+            room.reserve(found.offset + len)?;
+        }
+        Ok(Box::new(jffs2::write::mount(store, found, shape, len)?))
+    }
+
+    /// Makes sure that a JFFS2 that was changed mounts again. UBIFS is written by transactions that its own mount believes.
+    pub(super) fn mount_again(&self, found: &Found) -> Result<(), ImageError> {
+        let Content::Jffs2(shape) = &found.content else { return Ok(()) };
+        let store = self.store()?;
+        let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, true)?;
+        jffs2::mount(store, &Found { len, ..found.clone() }, shape).map(drop)
+    }
+
     /// The same for writing with a volume of at least `lebs` LEBs. It [grows](Self::growth) in the image.
     #[must_use]
     pub fn with_lebs(self, lebs: Option<u32>) -> Self {
         Self { lebs, ..self }
     }
 
-    /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume of a UBI device.
+    /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume of a UBI device. A JFFS2
+    /// grows over erased flash and at the end of a file.
     ///
     /// # Errors
     /// As [`volume`](Self::volume); no filesystem.
     pub fn growth(&self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
-        found.require_lebs("growing")?;
+        if let Content::Jffs2(shape) = &found.content {
+            let extent = jffs2::write::Extent::read(&*self.store()?, &found, shape)?;
+            let (what, unit) = ("image", "eraseblock");
+            return Ok(Some(Growth {
+                now: extent.blocks,
+                max: extent.most,
+                volume: extent.blocks,
+                what,
+                unit,
+            }));
+        }
         let is_last = found.offset + found.len >= self.store()?.size_bytes();
         let read = Self { access: Access::Read, ..self.clone() };
         let volume: Option<Box<dyn Volume>> = match found.content {
@@ -367,7 +397,8 @@ impl Image {
         let Some(mut volume) = volume else { return Ok(None) };
         let (superblock, _) = probe(&mut *volume)?;
         let volume = volume.geometry().lebs;
-        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count, volume }))
+        let (what, unit) = ("volume", "LEB");
+        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count, volume, what, unit }))
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.

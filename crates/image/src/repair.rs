@@ -2,7 +2,7 @@
 //!
 //! What Linux would make good by itself is made good in a copy, by attaching and mounting it. From a damaged image everything
 //! that can still be read is written anew with the live filesystem, into a device of the same geometry that keeps its erase
-//! counters, volumes and names.
+//! counters, volumes and names. In a JFFS2, whose nodes stand for themselves, damaged ones become padding.
 
 use std::fs::File;
 use std::io::Seek;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::check::{CheckReport, Outcome, check, check_found};
 use super::detect::{Content, Found, UbiShape};
 use super::extract::Loss;
+use super::format::jffs2::repair as jffs2_repair;
 use super::format::ubi::repair as ubi_repair;
 use super::format::ubifs::repair as ubifs_repair;
 use super::open::{Access, Selection};
@@ -30,6 +31,8 @@ pub enum Method {
     Copied,
     /// A copy was attached and mounted, as Linux would do.
     Recovered,
+    /// In a copy, what is damaged was taken out; the rest is where it was.
+    Mended,
     /// All that can be read was written anew.
     Rebuilt,
 }
@@ -227,13 +230,18 @@ fn mend(
         }
         _ => {}
     }
-    found.require_lebs("repairing")?;
     let known = saved.losses.len();
-    rebuild(image, found, output, saved)?;
+    let method = if let Content::Jffs2(shape) = &found.content {
+        jffs2_repair::mend(&|| target(image, out), found, shape, saved)?;
+        Method::Mended
+    } else {
+        rebuild(image, found, output, saved)?;
+        Method::Rebuilt
+    };
     if image.found.len() > 1 {
         saved.place_losses(known, &format!("image at byte {}", image.file_byte(found.offset)));
     }
-    Ok(Method::Rebuilt)
+    Ok(method)
 }
 
 fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {

@@ -44,6 +44,16 @@ const EXCEPTIONS: [(&str, &str, f64); 2] = [
 /// What the model misses, by more than 5 % beyond the resolution of the tool: listed by `floatgate papers`, not excused.
 const MISSED: &[&str] = &[
     "P0/read-while-write/other die: read ended after",
+    "P1/write/JFFS2, random",
+    "P1/write/JFFS2, zeros",
+    "P1/write/UBIFS, random",
+    "P1/read-jffs2/JFFS2",
+    "P1/read-again/JFFS2",
+    "P1/read-again/UBIFS",
+    "P1/mount-ubifs/empty",
+    "P1/file/JFFS2, in pieces of 16 bytes",
+    "P1/file/UBIFS, in pieces of 16 bytes",
+    "P1/file/UBIFS, in one piece",
     "P3/life/MT29F2G08AAD",
     "P3/life/NAND08GW3B2C",
     "P3/life/29F16G08CANC1",

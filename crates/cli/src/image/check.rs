@@ -15,9 +15,9 @@ use std::process::ExitCode;
   floatgate image check two-volumes.ubi --volume rootfs --json
   floatgate image check rootfs.ubi --repair repaired.ubi
 
-Looks at the headers of UBI and its volume table, at all structures of UBIFS, and at the data of all files. The image is never changed. \
+Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \
 Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
-With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
+A JFFS2 is repaired by taking damaged nodes out; nothing else in it moves. With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -59,6 +59,7 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     let how = match report.method {
         Method::Copied => "copied as it is".to_owned(),
         Method::Recovered => "a copy, recovered as Linux does".to_owned(),
+        Method::Mended => "a copy, without what is damaged in it".to_owned(),
         Method::Rebuilt if report.filesystems == 0 => {
             "the UBI device written anew, with its filesystems as they were".to_owned()
         }

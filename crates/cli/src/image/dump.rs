@@ -20,8 +20,9 @@ use std::process::ExitCode;
   floatgate image dump dump.bin --at 0x20000
   floatgate image dump dump.bin --peb 0
   floatgate image dump dump.bin --area master
+  floatgate image dump rootfs.jffs2 --nodes
 
-Fields are named as in docs/spec/ubi.md and docs/spec/ubifs.md, each with its offset in the structure. Damaged images can be dumped, too.")]
+Fields are named as in docs/spec/ubi.md, docs/spec/ubifs.md and docs/spec/jffs2.md, each with its offset in the structure. Damaged images can be dumped, too.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -35,11 +36,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTE", group = "what", value_parser = sizes::bytes)]
     at: Option<u64>,
 
-    /// Show both headers of a PEB
+    /// Show both headers of a PEB, or the nodes of an eraseblock of a JFFS2
     #[arg(long, value_name = "N", group = "what")]
     peb: Option<u32>,
 
-    /// Show the node of an inode
+    /// Show the node of an inode; of a JFFS2 all its nodes
     #[arg(long, value_name = "N", group = "what")]
     inode: Option<u32>,
 
@@ -51,8 +52,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AREA", group = "what")]
     area: Option<AreaName>,
 
+    /// List the nodes of a JFFS2, a line each
+    #[arg(long, group = "what")]
+    nodes: bool,
+
     /// With --inode or --path: show the data node of a block of the file, each of 4096 bytes
-    #[arg(long, value_name = "N", conflicts_with_all = ["leb", "at", "peb", "area"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["leb", "at", "peb", "area", "nodes"])]
     block: Option<u32>,
 
     /// With --path: show the directory entry
@@ -98,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !args.hex {
         dumped.iter_mut().for_each(|dumped| dumped.payload.clear());
     }
-    args.format.print(&dumped, "", || dumped.iter().map(text).collect())?;
+    let show = if args.nodes { line } else { text };
+    args.format.print(&dumped, "", || dumped.iter().map(show).collect())?;
     let damaged = dumped.iter().any(|dumped| dumped.damage.is_some());
     Ok(if damaged { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -114,7 +120,7 @@ impl Args {
         });
         let by_area = self.area.map(|area| Wanted::Area(area.into()));
         let wanted = by_place.or(self.at.map(Wanted::At)).or(self.peb.map(Wanted::Peb));
-        let wanted = wanted.or(by_inode).or(by_path).or(by_area);
+        let wanted = wanted.or(self.nodes.then_some(Wanted::Nodes)).or(by_inode).or(by_path).or(by_area);
         wanted.ok_or_else(|| Failure::new("nothing to dump", "name a place: see --help"))
     }
 }
@@ -129,6 +135,10 @@ impl From<AreaName> for Area {
             AreaName::Index => Self::Index,
         }
     }
+}
+
+fn line(dumped: &Dumped) -> String {
+    format!("{}\n", dumped.line)
 }
 
 fn text(dumped: &Dumped) -> String {

@@ -35,11 +35,12 @@ struct EditArgs {
     #[arg(long)]
     recover: bool,
 
-    /// Let the volume grow as far as the change needs; without, it keeps its size, to which a shorter file may still grow
+    /// Let the volume, or the image of a JFFS2, grow as far as the change needs; without, it keeps its size, to which a shorter file may
+    /// still grow
     #[arg(long, conflicts_with = "lebs")]
     grow: bool,
 
-    /// Let the volume grow to this number of LEBs
+    /// Let the volume grow to this number of LEBs, a JFFS2 to this number of eraseblocks
     #[arg(long, value_name = "N")]
     lebs: Option<u32>,
 

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "rw")]
     recover: bool,
 
-    /// With --rw: let the volume grow to this number of LEBs; without, it keeps its size
+    /// With --rw: let the volume grow to this number of LEBs, a JFFS2 to this number of eraseblocks; without, it keeps its size
     #[arg(long, value_name = "N", requires = "rw")]
     lebs: Option<u32>,
 

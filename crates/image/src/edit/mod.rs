@@ -28,7 +28,7 @@ pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
 use floatgate_media::{MediaError, Reason};
-use floatgate_stack::{fs, ubifs};
+use floatgate_stack::{fs, jffs2, ubifs};
 use serde::Serialize;
 
 use super::ImageError;
@@ -59,9 +59,13 @@ pub enum EditError {
         /// Description of the fault.
         error: std::io::Error,
     },
-    /// The volume cannot have this number of LEBs.
-    #[error("the volume cannot have {lebs} LEBs: {least} to {most} are possible")]
+    /// The volume cannot have this number of LEBs, or the image of a JFFS2 not this number of eraseblocks.
+    #[error("the {what} cannot have {lebs} {unit}s: {least} to {most} are possible")]
     Lebs {
+        /// `volume` or `image`.
+        what: &'static str,
+        /// `LEB` or `eraseblock`.
+        unit: &'static str,
         /// Number of LEBs asked for.
         lebs: u32,
         /// Number that it has.
@@ -94,6 +98,10 @@ impl EditError {
         match self {
             Self::Inside { error, .. } | Self::Image(ImageError::Filesystem(error)) => {
                 *error == fs::Error::NoSpace
+            }
+            Self::Image(ImageError::NoEraseblocks { .. }) => true,
+            Self::Image(ImageError::Jffs2(error)) => {
+                *error == jffs2::MountError::Recovery(fs::Error::NoSpace)
             }
             Self::Image(ImageError::Ubifs(error)) => matches!(
                 error,

@@ -195,13 +195,13 @@ impl Put<'_, '_> {
         Ok(())
     }
 
-    /// Extended attributes; those that UBIFS does not keep are losses.
+    /// Extended attributes; those that the filesystem does not keep are losses.
     fn xattrs(&mut self, job: &Job, inode: u32) -> Result<(), EditError> {
         for name in list_xattrs(&job.source).map_err(EditError::host(&job.source))? {
             let value = match get_xattr(&job.source, &name) {
                 Ok(value) if is_xattr_name(&name) => value,
                 Ok(_) => {
-                    self.lose(job, &name, "UBIFS keeps no such attributes");
+                    self.lose(job, &name, "the filesystem keeps no such attributes");
                     continue;
                 }
                 Err(error) => {

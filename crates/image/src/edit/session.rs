@@ -90,9 +90,9 @@ pub struct Committed {
 /// A size that a change has made larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Grown {
-    /// `volume` or `file`.
+    /// `volume`, `image` or `file`.
     pub what: &'static str,
-    /// `LEB` or `byte`.
+    /// `LEB`, `eraseblock` or `byte`.
     pub unit: &'static str,
     /// Number of units before.
     pub from: u64,
@@ -116,7 +116,8 @@ impl Session {
         let found = image.choose(&options.selection)?;
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
-        let fs = image.clone().with_lebs(lebs).mount(&options.selection, options.recover, behaviour);
+        let image = image.with_lebs(lebs);
+        let fs = image.mount(&options.selection, options.recover, behaviour);
         let mut fs = fs.map_err(EditError::of_mount)?;
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
@@ -132,7 +133,7 @@ impl Session {
     /// Unmounts the filesystem and writes the changes to the file, in the order in which a chip would have seen them. Who stops
     /// this half-way leaves what a power cut leaves: an image to be recovered.
     ///
-    /// A bare UBIFS has no UBI that changes LEBs atomically: the whole file is written anew beside the old one and takes its
+    /// A bare UBIFS has no UBI that changes LEBs atomically, and a JFFS2 no transactions: the whole file is written anew beside the old one and takes its
     /// place, as with an output of its own.
     ///
     /// # Errors
@@ -153,6 +154,7 @@ impl Session {
         if longer {
             image.vacate(&found, len.saturating_sub(found.offset))?;
         }
+        image.mount_again(&found)?;
         Ok(Ended { free_blocks, grown, pending, found, oob, path, output, _lock: lock })
     }
 }
@@ -178,7 +180,8 @@ pub fn edit(
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
         if lebs < least || lebs > most {
-            return Err(EditError::Lebs { lebs, least, most });
+            let Growth { what, unit, .. } = growth;
+            return Err(EditError::Lebs { what, unit, lebs, least, most });
         }
         return attempt(path, options, Some((lebs, growth)), change);
     }
@@ -200,8 +203,8 @@ fn attempt(
     let mut session = Session::with_lebs(path, options, grow.map(|(lebs, _)| lebs))?;
     let larger = grow.filter(|(lebs, growth)| *lebs > growth.volume);
     session.grown.extend(larger.map(|(lebs, growth)| Grown {
-        what: "volume",
-        unit: "LEB",
+        what: growth.what,
+        unit: growth.unit,
         from: growth.volume.into(),
         to: lebs.into(),
     }));

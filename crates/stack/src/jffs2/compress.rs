@@ -3,6 +3,8 @@
 use crate::fs::{self, Codec, Work};
 use crate::ubifs::compress::{self, CompressError};
 use floatgate_media::jffs2::Compressor;
+use lzma_rust2::LzmaReader;
+use std::io::Read;
 
 /// Reason for which data could not be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +28,10 @@ pub enum CompressFault {
         need: usize,
     },
 }
+
+/// Properties of LZMA as OpenWrt has it, which streams do not tell: no bits of context or position (lc, lp, pb), and its dictionary.
+const LZMA_PROPERTIES: u8 = 0;
+const LZMA_DICTIONARY: u32 = 0x2000;
 
 /// Decompresses nodes; holds the tables of the library.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +75,7 @@ impl Decompressor {
                 self.streams.decompress(fs::Compression::Zlib, deflate, out)?
             }
             Compressor::Lzo => self.streams.decompress(fs::Compression::Lzo, data, out)?,
+            Compressor::Lzma => self.counted(Codec::Rubin, data, lzma(data, out)),
             other => return Err(CompressFault::Unsupported(other)),
         };
         if have == out.len() { Ok(()) } else { Err(CompressFault::Short { have, need: out.len() }) }
@@ -119,6 +126,20 @@ fn without_zlib_header(data: &[u8]) -> Option<&[u8]> {
     let (&[method, flags], deflate) = data.split_first_chunk()?;
     let is_header = method & 0x0F == 8 && flags & 0x20 == 0 && u16::from_be_bytes([method, flags]) % 31 == 0;
     is_header.then_some(deflate)
+}
+
+/// Fills `out` from a stream of LZMA without a header; the number of bytes. The end of the stream need not be marked.
+fn lzma(data: &[u8], out: &mut [u8]) -> usize {
+    let reader = LzmaReader::new_with_props(data, out.len() as u64, LZMA_PROPERTIES, LZMA_DICTIONARY, None);
+    let Ok(mut reader) = reader else { return 0 };
+    let mut have = 0;
+    while have < out.len() {
+        match reader.read(&mut out[have..]) {
+            Ok(0) | Err(_) => break,
+            Ok(more) => have += more,
+        }
+    }
+    have
 }
 
 /// Pairs of a byte and a length: after the byte come so many bytes from where the same byte stood last, which may overlap. Returns the
@@ -309,6 +330,41 @@ mod tests {
             }
         }
         assert!(!compress(&mut streams, Compressor::RubinMips, &texts[0], &mut Vec::new()), "only read");
+    }
+
+    /// `lzma.compress(b"Flash wears out, page by page. " * 4, ...)` of Python, raw, with lc, lp and pb 0 and a dictionary of 8 KiB.
+    const LZMA: [u8; 40] = [
+        0x00, 0x23, 0x1c, 0xc2, 0x54, 0xd7, 0xf8, 0x64, 0x21, 0xf8, 0x1b, 0x84, 0xa3, 0xed, 0xf3, 0x99, 0xad,
+        0x49, 0x7d, 0x07, 0xa8, 0x26, 0x5a, 0xaa, 0x41, 0xa3, 0x4f, 0x2d, 0xc9, 0x4a, 0x37, 0x4d, 0xf2, 0x6f,
+        0xff, 0xff, 0xf5, 0xe1, 0x00, 0x00,
+    ];
+
+    /// Linux's encoder leaves the mark at the end out.
+    #[test]
+    fn lzma_needs_no_header_and_no_end() {
+        let text = b"Flash wears out, page by page. ".repeat(4);
+        assert_eq!(decompressed(Compressor::Lzma, &LZMA, text.len()).unwrap(), text);
+        assert_eq!(decompressed(Compressor::Lzma, &LZMA[..36], text.len()).unwrap(), text);
+        assert!(decompressed(Compressor::Lzma, &LZMA, 40).is_err(), "the data end in a run");
+        for len in 0..30 {
+            let short = decompressed(Compressor::Lzma, &LZMA[..len], text.len());
+            assert!(matches!(short, Err(CompressFault::Short { .. })), "{len}");
+        }
+        assert!(decompressed(Compressor::Lzma, &LZMA, 4096).is_err());
+    }
+
+    #[test]
+    fn lzma_takes_any_bytes() {
+        for at in 0..LZMA.len() {
+            for bit in 0..8 {
+                let mut data = LZMA;
+                data[at] ^= 1 << bit;
+                let _ = decompressed(Compressor::Lzma, &data, 4096);
+            }
+        }
+        for byte in 0..=255 {
+            let _ = decompressed(Compressor::Lzma, &[byte; 100], 1 << 16);
+        }
     }
 
     #[test]

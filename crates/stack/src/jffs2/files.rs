@@ -186,6 +186,15 @@ impl Jffs2<dyn Mtd> {
         Space { blocks: size, free_blocks: blocks, available_blocks: blocks }
     }
 
+    /// Eraseblocks that are free, and those that any change takes, even the removal of a file, if there are too few and no more can be made
+    /// free.
+    pub fn missing_eraseblocks(&self) -> Option<(u32, u32)> {
+        let totals = self.blocks.totals();
+        let needed = self.blocks.reserved_for_deletion();
+        let possible = (totals.free + totals.dirty + totals.to_erase) / u64::from(self.blocks.erase_bytes);
+        (totals.ready < needed && possible <= u64::from(needed)).then_some((totals.ready, needed))
+    }
+
     pub(super) fn set_time(&mut self, time: Timestamp) {
         self.time = stored(time);
     }

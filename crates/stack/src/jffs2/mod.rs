@@ -61,6 +61,8 @@ pub struct MountOptions {
     pub summaries: bool,
     /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
+    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
+    pub stable: bool,
 }
 
 impl Default for MountOptions {
@@ -72,6 +74,7 @@ impl Default for MountOptions {
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
             summaries: false,
             ignores_summaries: false,
+            stable: false,
         }
     }
 }
@@ -186,7 +189,10 @@ impl<M: Mtd + 'static> Jffs2<M> {
     }
 
     fn with(mut flash: Flash<M>, options: &MountOptions, mut scan: Scan) -> Self {
-        let unsettled = scan.take_unsettled(&mut flash);
+        let (unsettled, mut ends) = scan.take_unsettled(&mut flash);
+        if options.stable {
+            ends.clear();
+        }
         Self {
             endian: scan.endian.unwrap_or_default(),
             options: options.clone(),
@@ -197,7 +203,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             damage: scan.damage,
             files: BTreeMap::new(),
             blocks: scan.blocks,
-            collector: Collector::new(scan.losers, unsettled),
+            collector: Collector::new(scan.losers, (unsettled, ends)),
             listed: (0, Vec::new()),
             is_listed: false,
             highest_inode: scan.highest_inode,
@@ -304,6 +310,12 @@ impl Jffs2<dyn Mtd> {
     /// Eraseblocks that are not used because they are bad.
     pub fn bad_eraseblocks(&self) -> u32 {
         self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
+    }
+
+    /// True when the node that begins at a byte of the flash counts, as far as files were read.
+    pub fn is_live(&self, at: u64) -> bool {
+        let at = u32::try_from(at).ok().filter(|_| at < self.flash.mtd.geometry().size_bytes);
+        at.is_some_and(|at| self.blocks.is_live(at))
     }
 
     /// Time on the flash's clock.

@@ -8,8 +8,8 @@ use floatgate_stack::ubifs::Severity;
 use super::{FileJffs2, Jffs2Shape, mount};
 use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
 use crate::detect::Found;
-use crate::extract::{show_name, show_path};
-use crate::walk::Walk;
+use crate::extract::{Loss, show_name, show_path};
+use crate::walk::{Refused, Walk, WalkError};
 use crate::{Image, ImageError};
 
 /// Bytes of a file that are read at a time.
@@ -32,7 +32,7 @@ pub(crate) fn check(
     match mount(image.store()?, found, shape) {
         Ok(mut fs) => {
             checked.mounts = true;
-            Check { fs: &mut fs, told: 0, origin, report }.run(&mut checked);
+            Check::new(&mut fs, Some(origin), report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
             let consequence = "Linux does not mount the filesystem";
@@ -49,15 +49,62 @@ pub(crate) fn check(
     Ok(ImageCheck { offset: origin.file_byte(0), jffs2: true, ..ImageCheck::bare(found, checked) })
 }
 
+/// A name of something that cannot be read at all.
+#[derive(Clone, Debug)]
+pub(super) struct LostName {
+    /// Inode of the directory.
+    pub(super) directory: u32,
+    pub(super) name: Vec<u8>,
+    /// It is a second name of a directory, or leads back to one that it is in.
+    pub(super) is_again: bool,
+}
+
+/// What was read of a filesystem in vain.
+pub(super) struct Survey {
+    pub(super) losses: Vec<Loss>,
+    pub(super) names: Vec<LostName>,
+}
+
+/// Reads all files; what is missing is listed once for each file.
+pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
+    let mut report = CheckReport::default();
+    let mut check = Check::new(fs, None, &mut report);
+    check.run(&mut VolumeCheck::bare_jffs2());
+    let names = check.lost;
+    let is_file = |finding: &Finding| finding.structure != "node";
+    let files: BTreeSet<String> = report
+        .findings
+        .iter()
+        .filter(|finding| is_file(finding))
+        .flat_map(|finding| finding.paths.clone())
+        .collect();
+    let findings = report.findings.into_iter();
+    let findings =
+        findings.filter(|finding| is_file(finding) || !finding.paths.iter().any(|path| files.contains(path)));
+    let losses = findings.map(|finding| {
+        let path = finding.paths.first().cloned().unwrap_or_else(|| "/".to_owned());
+        let place =
+            finding.offset.map_or(String::new(), |offset| format!(", at byte {offset:#x} of the filesystem"));
+        Loss { path, what: format!("{}{place}", finding.what) }
+    });
+    Survey { losses: losses.collect(), names }
+}
+
 struct Check<'c> {
     fs: &'c mut FileJffs2,
     /// Damage that has its finding.
     told: usize,
-    origin: &'c Origin,
+    origin: Option<&'c Origin>,
     report: &'c mut CheckReport,
+    /// Names of what cannot be read.
+    lost: Vec<LostName>,
 }
 
-impl Check<'_> {
+impl<'c> Check<'c> {
+    const fn new(fs: &'c mut FileJffs2, origin: Option<&'c Origin>, report: &'c mut CheckReport) -> Self {
+        Self { fs, told: 0, origin, report, lost: Vec::new() }
+    }
+
     fn run(&mut self, checked: &mut VolumeCheck) {
         self.tell(None);
         let mut walk = Walk::new(self.fs.root());
@@ -67,6 +114,7 @@ impl Check<'_> {
                 Ok(directory) => directory,
                 Err((path, error)) => {
                     self.lose("directory", &error.to_string(), show_path(&path));
+                    self.lose_directory(&path, &error);
                     continue;
                 }
             };
@@ -80,7 +128,12 @@ impl Check<'_> {
                         checked.bytes = checked.bytes.saturating_add(bytes);
                     }
                     Ok(_) => {}
-                    Err(error) => self.lose("file", &error.to_string(), path.clone()),
+                    // The walk comes to directories by itself.
+                    Err(_) if entry.file_type == FileType::Directory => {}
+                    Err(error) => {
+                        self.lose("file", &error.to_string(), path.clone());
+                        self.lose_name(directory.inode, &entry.name, &error);
+                    }
                 }
                 self.tell(Some(&path));
             }
@@ -116,6 +169,30 @@ impl Check<'_> {
         Ok(Some(0))
     }
 
+    /// Remembers the name of a file of which no node is good.
+    fn lose_name(&mut self, directory: u32, name: &[u8], error: &Error) {
+        let inode = self.fs.lookup(directory, name);
+        let is_lost = inode.and_then(|inode| self.fs.attributes(inode)).is_err_and(|error| error.is_damage());
+        if error.is_damage() && is_lost {
+            self.lost.push(LostName { directory, name: name.to_vec(), is_again: false });
+        }
+    }
+
+    /// Remembers the name of a directory that is not entered.
+    fn lose_directory(&mut self, path: &[Vec<u8>], error: &WalkError) {
+        let is_again = match error {
+            WalkError::Refused(Refused::Again) => true,
+            WalkError::Unreadable(error) if error.is_damage() => false,
+            _ => return,
+        };
+        let Some((name, parents)) = path.split_last() else { return };
+        let root = self.fs.root();
+        let directory = parents.iter().try_fold(root, |inode, part| self.fs.lookup(inode, part));
+        if let Ok(directory) = directory {
+            self.lost.push(LostName { directory, name: name.clone(), is_again });
+        }
+    }
+
     fn lose(&mut self, structure: &'static str, what: &str, path: String) {
         let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, structure, what, "it cannot be read");
         finding.name_paths(std::iter::once(path));
@@ -129,7 +206,7 @@ impl Check<'_> {
         for damage in new {
             let what = damage.fault.to_string();
             let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "node", what, LEFT_OUT);
-            finding.offset = Some(self.origin.file_byte(damage.at));
+            finding.offset = Some(self.origin.map_or(damage.at, |origin| origin.file_byte(damage.at)));
             finding.name_paths(path.map(str::to_owned).into_iter());
             self.report.add(finding);
         }

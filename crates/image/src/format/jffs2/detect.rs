@@ -22,6 +22,64 @@ const NODES_MIN: u64 = 2;
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
 const GAP: u64 = 1 << 20;
 
+/// Bytes that an eraseblock may leave unused behind its last node: those of the longest node, and of a page.
+const UNUSED_MAX: u64 = 12 << 10;
+
+/// Boundaries between eraseblocks that no node crosses, of which two are no chance: nodes lie side by side.
+const BOUNDARIES_MIN: u32 = 2;
+
+/// So many are believed before clean markers and summaries.
+const BOUNDARIES_SURE: u32 = 5;
+
+/// Eraseblocks as they could lie: a byte of the file where one begins, and what nodes say of each size.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    origin: u64,
+    /// Sizes of eraseblocks that no node crosses, as bits of their logarithm.
+    possible: u32,
+    /// For each size by its logarithm, boundaries with nodes on both sides that none crosses.
+    kept: [u32; 32],
+}
+
+impl Grid {
+    const fn new(origin: u64) -> Self {
+        Self { origin, possible: u32::MAX, kept: [0; 32] }
+    }
+
+    /// Takes in a node between two bytes of the file; the one before it ended at `before`.
+    fn add(&mut self, before: u64, at: u64, end: u64) {
+        let Some(first) = at.checked_sub(self.origin) else { return };
+        let before = before.checked_sub(self.origin + 1);
+        for size in sizes() {
+            let bit = size.trailing_zeros();
+            if first / size != (end - 1 - self.origin) / size {
+                self.possible &= !(1 << bit);
+            }
+            let is_near =
+                before.is_some_and(|last| first - last <= UNUSED_MAX && first / size != last / size);
+            self.kept[bit as usize] += u32::from(is_near);
+        }
+    }
+
+    const fn is_possible(&self, size: u64) -> bool {
+        self.possible & 1 << size.trailing_zeros() != 0
+    }
+
+    /// The size that clean markers and summaries tell, or the smallest that enough nodes keep to.
+    fn erase_bytes(&self, told: Option<u64>) -> Option<u64> {
+        let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && self.is_possible(*size);
+        let kept = |least: u32| {
+            let enough = move |size: &u64| self.kept[size.trailing_zeros() as usize] >= least;
+            sizes().find(|size| fits(size) && enough(size))
+        };
+        match (told.filter(fits), kept(BOUNDARIES_SURE)) {
+            // Of some markers nothing may be left.
+            (Some(told), Some(kept)) => Some(told.min(kept)),
+            (told, _) => told.or_else(|| kept(BOUNDARIES_MIN)),
+        }
+    }
+}
+
 /// A stretch of nodes in one byte order.
 #[derive(Debug)]
 struct Stretch {
@@ -37,14 +95,17 @@ struct Stretch {
     /// The same of the ends of summaries, which end eraseblocks.
     summary_end: Option<u64>,
     summary_distance: Option<u64>,
-    /// Sizes of eraseblocks that no node crosses, as bits of their logarithm.
-    possible: u32,
+    /// Eraseblocks from the first clean marker on, from the first node, and from the beginning of the file: the first node of an image may
+    /// be damaged.
+    marked: Option<Grid>,
+    first: Grid,
+    absolute: Grid,
 }
 
 impl Stretch {
-    const fn new(endian: Endian, start: u64) -> Self {
+    fn new(endian: Endian, start: u64) -> Self {
         let (marker, marker_distance, summary_end, summary_distance) = (None, None, None, None);
-        let possible = u32::MAX;
+        let (marked, first, absolute) = (None, Grid::new(start), Grid::new(0));
         Self {
             endian,
             start,
@@ -54,45 +115,59 @@ impl Stretch {
             marker_distance,
             summary_end,
             summary_distance,
-            possible,
+            marked,
+            first,
+            absolute,
         }
     }
 
     fn add(&mut self, at: u64, header: &Header) {
         self.nodes += 1;
         let end = at + u64::from(header.len);
-        self.end = at + header.padded_len();
+        let before = std::mem::replace(&mut self.end, at + header.padded_len());
         match header.node_type {
-            NodeType::CleanMarker => nearer(&mut self.marker, &mut self.marker_distance, at),
+            NodeType::CleanMarker => {
+                self.marked.get_or_insert(Grid::new(at));
+                nearer(&mut self.marker, &mut self.marker_distance, at);
+            }
             NodeType::Summary => nearer(&mut self.summary_end, &mut self.summary_distance, end),
             _ => {}
         }
-        for size in sizes() {
-            if (at - self.start) / size != (end - 1 - self.start) / size {
-                self.possible &= !(1 << size.trailing_zeros());
-            }
+        for grid in self.marked.iter_mut().chain([&mut self.first, &mut self.absolute]) {
+            grid.add(before, at, end);
         }
     }
 
-    /// Bytes of an eraseblock: a power of two that clean markers and summaries allow, and no node crosses.
-    fn erase_bytes(&self) -> u64 {
+    /// Where the first eraseblock begins, and bytes of each: a power of two that clean markers and summaries allow, and no node crosses.
+    fn eraseblocks(&self) -> (u64, u64) {
         let told = self.marker_distance.into_iter().chain(self.summary_distance).min();
         let alone = self.summary_end.map(|end| end - self.start).filter(|_| self.summary_distance.is_none());
         let told = told.into_iter().chain(alone).map(|bytes| 1 << bytes.trailing_zeros().min(63)).min();
-        let is_possible = |size: &u64| self.possible & 1 << size.trailing_zeros() != 0;
-        let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && is_possible(size);
-        let smallest = || sizes().find(is_possible).map(|size| size.max(ERASE_USUAL)).filter(is_possible);
-        told.filter(fits).or_else(smallest).or_else(|| sizes().find(is_possible)).unwrap_or(ERASE_USUAL)
+        for grid in self.marked.iter().chain([&self.first, &self.absolute]) {
+            let Some(size) = grid.erase_bytes(told) else { continue };
+            // A marker may stand behind the first node.
+            let into = (self.start + size - grid.origin % size) % size;
+            return (self.start.checked_sub(into).unwrap_or(self.start), size);
+        }
+        let possible = || sizes().filter(|size| self.first.is_possible(*size));
+        let usual =
+            possible().next().map(|size| size.max(ERASE_USUAL)).filter(|size| self.first.is_possible(*size));
+        (self.start, usual.or_else(|| possible().next()).unwrap_or(ERASE_USUAL))
     }
 
-    fn found(&self, size: u64) -> Found {
-        let erase_bytes = self.erase_bytes();
-        let len = (self.end - self.start).next_multiple_of(erase_bytes).min(size - self.start);
+    /// What is found of it; `least` is the byte where it can begin.
+    fn found(&self, least: u64, size: u64) -> Found {
+        let (start, erase_bytes) = self.eraseblocks();
+        let start = if start < least { self.start } else { start };
+        let len = (self.end - start).next_multiple_of(erase_bytes).min(size - start);
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
+            markers: self.marker.is_some(),
+            summaries: self.summary_end.is_some(),
+            nodes_end: self.end - start,
         };
-        Found { offset: self.start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new() }
+        Found { offset: start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new() }
     }
 }
 
@@ -148,7 +223,8 @@ pub(crate) fn find(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
         }
     }
     all.retain(|stretch| stretch.nodes >= NODES_MIN);
-    Ok(all.iter().map(|stretch| stretch.found(size)).collect())
+    let ends = std::iter::once(0).chain(all.iter().map(|stretch| stretch.end));
+    Ok(all.iter().zip(ends).map(|(stretch, least)| stretch.found(least, size)).collect())
 }
 
 /// True when a node may belong to the same filesystem as the one that ended before: little is between, or erased flash.

@@ -1,8 +1,13 @@
-//! JFFS2 in an image: detected, described, mounted for reading, checked.
+//! JFFS2 in an image: detected, described, mounted for reading and for writing, checked.
 
 pub(crate) mod check;
 pub(crate) mod detect;
+pub(crate) mod dump;
+mod index;
 pub(crate) mod info;
+pub(crate) mod nodes;
+pub(crate) mod repair;
+pub(crate) mod write;
 
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
@@ -15,7 +20,10 @@ use crate::ImageError;
 use crate::detect::Found;
 
 /// A JFFS2 mounted from a file.
-pub(crate) type FileJffs2 = Jffs2<StoreFlash<Window<Box<dyn Store>>>>;
+pub(crate) type FileJffs2 = Jffs2<FileFlash>;
+
+/// The part of a file that a JFFS2 is in, as flash.
+type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
 
 /// Sizes and byte order of a JFFS2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +32,15 @@ pub struct Jffs2Shape {
     pub big_endian: bool,
     /// Bytes of an eraseblock, as far as nodes tell.
     pub erase_bytes: u32,
+    /// Clean markers stand between the nodes, as on NOR; on NAND they are in the OOB.
+    #[serde(skip)]
+    pub markers: bool,
+    /// Eraseblocks end with a summary.
+    #[serde(skip)]
+    pub summaries: bool,
+    /// Bytes up to the end of the last node.
+    #[serde(skip)]
+    pub nodes_end: u64,
 }
 
 impl Jffs2Shape {
@@ -44,7 +61,11 @@ pub(crate) fn mount(
     let window = Window::new(store, found.offset, found.len);
     let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
     let options = MountOptions { endian: Some(shape.endian()), ..MountOptions::read_only() };
-    Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, flash)| match flash.host_error() {
+    mount_flash(flash, &options)
+}
+
+fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {
+    Jffs2::mount(flash, Instant::ZERO, options).map_err(|(error, flash)| match flash.host_error() {
         Some(host) => ImageError::Store(host.clone()),
         None => ImageError::Jffs2(error),
     })

@@ -1,6 +1,10 @@
-//! JFFS2 images of mtd-utils: found, read, checked, extracted, whole and damaged.
+//! JFFS2 images of mtd-utils: found, read, checked, extracted, whole and damaged. Others, made here, are changed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
+
+mod dumped;
+mod edited;
+mod repaired;
 
 use std::fs::File;
 use std::io::Write;
@@ -10,19 +14,20 @@ use floatgate_image::detect::Content;
 use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
 use floatgate_image::info::info;
 use floatgate_image::{Access, Image, ImageError, Selection};
+use floatgate_media::jffs2::{Compressor, Dirent, DirentNode, Endian, Inode};
 use floatgate_stack::fs::{DeviceNumber, FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
 const IMAGES: [(&str, &[u8]); 6] = [
-    ("little", include_bytes!("golden/jffs2/little.jffs2")),
-    ("big", include_bytes!("golden/jffs2/big.jffs2")),
-    ("little-summary", include_bytes!("golden/jffs2/little-summary.jffs2")),
-    ("big-summary", include_bytes!("golden/jffs2/big-summary.jffs2")),
-    ("lzo", include_bytes!("golden/jffs2/lzo.jffs2")),
-    ("rtime", include_bytes!("golden/jffs2/rtime.jffs2")),
+    ("little", include_bytes!("../golden/jffs2/little.jffs2")),
+    ("big", include_bytes!("../golden/jffs2/big.jffs2")),
+    ("little-summary", include_bytes!("../golden/jffs2/little-summary.jffs2")),
+    ("big-summary", include_bytes!("../golden/jffs2/big-summary.jffs2")),
+    ("lzo", include_bytes!("../golden/jffs2/lzo.jffs2")),
+    ("rtime", include_bytes!("../golden/jffs2/rtime.jffs2")),
 ];
 
-fn open(bytes: &[u8]) -> Result<Image, ImageError> {
+pub(crate) fn open(bytes: &[u8]) -> Result<Image, ImageError> {
     let mut file: File = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     Image::over(file, Access::Read)
@@ -92,6 +97,45 @@ fn images_of_mtd_utils_are_read() {
     }
 }
 
+/// As OpenWrt writes them; the pages are compressed by Python's module lzma.
+#[test]
+fn nodes_of_lzma_are_read() {
+    let pages: &[u8] = include_bytes!("../golden/jffs2/pages.lzma");
+    for endian in [Endian::Little, Endian::Big] {
+        let mut bytes = Vec::new();
+        let mut add = |len: usize, emit: &dyn Fn(&mut [u8])| {
+            let from = bytes.len();
+            bytes.resize((from + len).next_multiple_of(4), 0xFF);
+            emit(&mut bytes[from..from + len]);
+        };
+        let dirent = Dirent { parent: 1, version: 1, inode: 2, dirent_type: 8, ..Dirent::default() };
+        let node = DirentNode { dirent, name: b"text" };
+        add(node.size(), &|out| node.emit(endian, out));
+        let mut rest = pages;
+        for (number, page) in (0u32..).zip(text().chunks(4096)) {
+            let (len, behind) = rest.split_first_chunk::<2>().unwrap();
+            let (data, behind) = behind.split_at(usize::from(u16::from_le_bytes(*len)));
+            rest = behind;
+            let inode = Inode {
+                inode: 2,
+                version: number + 1,
+                mode: 0o100_644,
+                file_bytes: u32::try_from(text().len()).unwrap(),
+                offset: number * 4096,
+                data_len: u32::try_from(data.len()).unwrap(),
+                file_len: u32::try_from(page.len()).unwrap(),
+                compressor: Compressor::Lzma,
+                ..Inode::default()
+            };
+            add(Inode::SIZE + data.len(), &|out| inode.emit(data, endian, out));
+        }
+        assert!(rest.is_empty());
+        assert!(contents(&mut *mounted(&bytes), "/text") == text(), "{endian:?}");
+        let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+        assert_eq!(report.outcome, Outcome::Clean, "{:?}", report.findings);
+    }
+}
+
 #[test]
 fn images_of_mtd_utils_are_clean_and_described() {
     for (name, bytes) in IMAGES {
@@ -126,7 +170,6 @@ fn an_image_inside_a_file_is_found() {
 fn what_needs_lebs_is_refused() {
     let image = open(IMAGES[0].1).unwrap();
     assert!(matches!(image.volume(&Selection::default()), Err(ImageError::NotForJffs2(_))));
-    assert!(matches!(image.growth(&Selection::default()), Err(ImageError::NotForJffs2(_))));
 }
 
 /// A generator of numbers for damage (Marsaglia's xorshift).

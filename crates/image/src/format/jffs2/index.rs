@@ -1,0 +1,157 @@
+//! Names and inodes by the nodes that say of them, good ones and damaged ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::crc;
+use floatgate_media::jffs2::{Dirent, DirentNode, Endian, Header, Inode, NodeType, ROOT_INODE, dirent_type};
+
+use super::nodes::{Body, Piece, pieces};
+
+/// Places of fields in a dirent node.
+const PARENT_AT: usize = 12;
+const VERSION_AT: usize = 16;
+const INODE_AT: usize = 20;
+const NAME_LEN_AT: usize = 28;
+const NAME_CRC_AT: usize = 36;
+
+/// Damaged names that are looked at, against images that have nothing else.
+const DAMAGED_MAX: usize = 10_000;
+
+/// A dirent node and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub(super) at: u64,
+    pub(super) dirent: Dirent,
+    pub(super) name: Vec<u8>,
+}
+
+/// All that nodes say of names.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Dirent nodes that are good.
+    pub(super) dirents: Vec<Name>,
+    /// Those whose header is good and nothing else for sure, with their bytes.
+    damaged: Vec<(u64, Vec<u8>)>,
+    /// For each inode the newest version of its nodes, and the mode that this one tells.
+    modes: BTreeMap<u32, (u32, u32)>,
+}
+
+impl Index {
+    /// Takes in an eraseblock, which begins at a byte of the image.
+    pub(super) fn add(&mut self, start: u64, block: &[u8], endian: Endian) {
+        for (at, piece) in pieces(block, endian) {
+            let at = start + at as u64;
+            match piece {
+                Piece::Node(header, node) if !header.obsolete => self.add_node(at, &header, node, endian),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_node(&mut self, at: u64, header: &Header, node: &[u8], endian: Endian) {
+        match Body::parse(header, node, endian) {
+            Ok(Body::Dirent(DirentNode { dirent, name })) => {
+                self.dirents.push(Name { at, dirent, name: name.to_vec() });
+            }
+            Ok(Body::Inode(Inode { inode, version, mode, .. })) => {
+                let newest = self.modes.entry(inode).or_default();
+                *newest = (*newest).max((version, mode));
+            }
+            Err(_) if header.node_type == NodeType::Dirent && self.damaged.len() < DAMAGED_MAX => {
+                self.damaged.push((at, node.to_vec()))
+            }
+            _ => {}
+        }
+    }
+
+    /// The newest node of a name.
+    pub(super) fn newest(&self, directory: u32, name: &[u8]) -> Option<&Name> {
+        let of_name = self.dirents.iter().filter(|one| one.dirent.parent == directory && one.name == name);
+        of_name.max_by_key(|one| one.dirent.version)
+    }
+
+    /// The highest version of the names in a directory.
+    pub(super) fn highest(&self, directory: u32) -> u32 {
+        let versions = self.dirents.iter().filter(|one| one.dirent.parent == directory);
+        versions.map(|one| one.dirent.version).max().unwrap_or(0)
+    }
+
+    /// Names of which only the damaged node is left, of inodes that have no other name, as they are to be written again.
+    pub(super) fn lost_names(&self, endian: Endian) -> Vec<Name> {
+        let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
+        for Name { dirent, name, .. } in &self.dirents {
+            let known = newest.entry((dirent.parent, name)).or_default();
+            *known = (*known).max((dirent.version, dirent.inode));
+        }
+        let mut linked: BTreeSet<u32> = newest.values().map(|&(_, inode)| inode).collect();
+        let mut names = Vec::new();
+        for (at, node) in &self.damaged {
+            let Some(mut name) = Damaged::new(node, endian).and_then(|damaged| self.restored(*at, &damaged))
+            else {
+                continue;
+            };
+            if linked.insert(name.dirent.inode) {
+                name.dirent.version = self.highest(name.dirent.parent).saturating_add(1);
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// What a damaged name is most likely to have been; nothing if it may have been removed.
+    fn restored(&self, at: u64, damaged: &Damaged<'_>) -> Option<Name> {
+        let Damaged { parent, version, inode, name, is_name_good } = *damaged;
+        let (_, mode) = *self.modes.get(&inode)?;
+        let is_there = parent == ROOT_INODE || self.modes.contains_key(&parent);
+        let is_like = |one: &&Name| {
+            one.dirent.parent == parent
+                && if is_name_good {
+                    one.name == name
+                } else {
+                    one.name.len() == name.len() && one.dirent.inode == 0
+                }
+        };
+        let is_replaced = self.dirents.iter().filter(is_like).any(|one| one.dirent.version > version);
+        if !is_there || is_replaced {
+            return None;
+        }
+        let name: Vec<u8> =
+            name.iter().map(|&byte| if b"/\0".contains(&byte) { b'_' } else { byte }).collect();
+        let is_used = self.newest(parent, &name).is_some_and(|one| one.dirent.inode != 0);
+        let is_possible = !is_used && name != b"." && name != b"..";
+        let dirent = Dirent { parent, inode, dirent_type: dirent_type(mode), ..Dirent::default() };
+        is_possible.then_some(Name { at, dirent, name })
+    }
+}
+
+/// The fields of a damaged dirent node.
+struct Damaged<'n> {
+    parent: u32,
+    version: u32,
+    inode: u32,
+    name: &'n [u8],
+    is_name_good: bool,
+}
+
+impl<'n> Damaged<'n> {
+    /// Reads them, if either fields or name have a good CRC.
+    fn new(node: &'n [u8], endian: Endian) -> Option<Self> {
+        let number = |at: usize| {
+            let bytes = *node.get(at..)?.first_chunk()?;
+            Some(if endian == Endian::Big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        };
+        let len = usize::from(*node.get(NAME_LEN_AT)?);
+        let name = node.get(Dirent::SIZE..Dirent::SIZE + len).filter(|name| !name.is_empty())?;
+        let is_name_good = crc::jffs2(name) == number(NAME_CRC_AT)?;
+        let are_fields_good = Dirent::parse(node, endian).is_ok();
+        let (parent, version, inode) = (number(PARENT_AT)?, number(VERSION_AT)?, number(INODE_AT)?);
+        let is_whole = node.len() == Dirent::SIZE + len;
+        (is_whole && (is_name_good || are_fields_good)).then_some(Self {
+            parent,
+            version,
+            inode,
+            name,
+            is_name_good,
+        })
+    }
+}

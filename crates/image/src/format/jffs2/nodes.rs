@@ -1,0 +1,143 @@
+//! Nodes as they stand in an eraseblock, good and damaged, and what is between them.
+
+use floatgate_media::MediaError;
+use floatgate_media::jffs2::{
+    Compressor, DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, Summary, XattrNode, Xref,
+};
+
+const ALIGN: usize = NODE_ALIGN as usize;
+
+/// A part of an eraseblock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Piece<'b> {
+    /// A node whose header is good.
+    Node(Header, &'b [u8]),
+    /// No node: damage, or something else.
+    Unknown(&'b [u8]),
+    /// Bytes in which nothing is written.
+    Erased(usize),
+}
+
+/// Fields of a node that is good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'b> {
+    Inode(Inode),
+    Dirent(DirentNode<'b>),
+    Xattr(XattrNode<'b>),
+    Xref(Xref),
+    Summary,
+    /// Nothing but a header.
+    Other,
+}
+
+impl<'b> Body<'b> {
+    /// Reads a node and checks its CRCs.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn parse(header: &Header, node: &'b [u8], endian: Endian) -> Result<Self, MediaError> {
+        match header.node_type {
+            NodeType::Inode => Inode::parse(node, endian).and_then(|inode| {
+                let data = node.get(Inode::SIZE..).and_then(|data| data.get(..inode.data_len as usize));
+                // Linux leaves the sum of a hole's data as it is.
+                if inode.compressor != Compressor::Zero {
+                    inode.check_data(data.unwrap_or_default())?;
+                }
+                Ok(Self::Inode(inode))
+            }),
+            NodeType::Dirent => DirentNode::parse(node, endian).map(Self::Dirent),
+            NodeType::Xattr => XattrNode::parse(node, endian).map(Self::Xattr),
+            NodeType::Xref => Xref::parse(node, endian).map(Self::Xref),
+            NodeType::Summary => Summary::parse(node, endian).map(|_| Self::Summary),
+            _ => Ok(Self::Other),
+        }
+    }
+}
+
+/// The parts of an eraseblock, each with its first byte in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieces<'b> {
+    block: &'b [u8],
+    at: usize,
+    endian: Endian,
+}
+
+/// Takes an eraseblock apart.
+pub(crate) const fn pieces(block: &[u8], endian: Endian) -> Pieces<'_> {
+    Pieces { block, at: 0, endian }
+}
+
+impl<'b> Pieces<'b> {
+    /// The node that begins at a byte.
+    fn node(&self, at: usize) -> Option<(Header, &'b [u8])> {
+        let rest = self.block.get(at..)?;
+        let header = Header::parse(rest, self.endian).ok()?;
+        Some((header, rest.get(..header.len as usize)?))
+    }
+
+    fn is_erased(&self, at: usize) -> bool {
+        self.block[at..].iter().take(ALIGN).all(|&byte| byte == 0xFF)
+    }
+
+    /// Bytes up to the next node, without those that are erased in front of it.
+    fn unknown(&self) -> &'b [u8] {
+        let mut end = self.at + ALIGN;
+        let mut at = end;
+        while at < self.block.len() && self.node(at).is_none() {
+            let next = at + ALIGN;
+            if !self.is_erased(at) {
+                end = next;
+            }
+            at = next;
+        }
+        &self.block[self.at..end.min(self.block.len())]
+    }
+}
+
+impl<'b> Iterator for Pieces<'b> {
+    type Item = (usize, Piece<'b>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at;
+        let rest = self.block.get(at..).filter(|rest| !rest.is_empty())?;
+        let (piece, len) = if let Some((header, node)) = self.node(at) {
+            (Piece::Node(header, node), node.len().next_multiple_of(ALIGN))
+        } else if self.is_erased(at) {
+            let len =
+                rest.chunks(ALIGN).take_while(|word| word.iter().all(|&byte| byte == 0xFF)).count() * ALIGN;
+            (Piece::Erased(len.min(rest.len())), len)
+        } else {
+            let unknown = self.unknown();
+            (Piece::Unknown(unknown), unknown.len())
+        };
+        self.at += len;
+        Some((at, piece))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eraseblock_is_taken_apart() {
+        let endian = Endian::Big;
+        let mut block = vec![0xFF; 128];
+        Header::new(NodeType::CleanMarker, 12).emit(endian, &mut block);
+        block[20..26].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        block[32] = 7;
+        Header::new(NodeType::Padding, 15).emit(endian, &mut block[60..]);
+        let found: Vec<(usize, usize)> = pieces(&block, endian)
+            .map(|(at, piece)| match piece {
+                Piece::Node(_, node) => (at, node.len()),
+                Piece::Unknown(bytes) => (at, bytes.len()),
+                Piece::Erased(len) => (at, len),
+            })
+            .collect();
+        assert_eq!(found, [(0, 12), (12, 8), (20, 16), (36, 24), (60, 15), (76, 52)]);
+        for cut in 0..block.len() {
+            let sum = pieces(&block[..cut], endian).last().map_or(0, |(at, _)| at);
+            assert!(sum <= cut);
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! A JFFS2 made sound where it is.
+//!
+//! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A name of a
+//! file of which nothing is left becomes one that was removed. A directory without a good node of its own gets a new one in the room that
+//! damage leaves, and keeps what is in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use floatgate_media::jffs2::{
+    Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, Summary, emit_summary,
+};
+use floatgate_stack::Store;
+use floatgate_stack::fs::FileType;
+use floatgate_stack::jffs2::{CompressFault, Damage, Fault, MountError};
+
+use super::check::{LostName, Survey, survey};
+use super::index::{Index, Name};
+use super::nodes::{Body, Piece, pieces};
+use super::{Jffs2Shape, mount};
+use crate::ImageError;
+use crate::detect::Found;
+use crate::extract::show_name;
+use crate::repair::Saved;
+
+/// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
+const ROUNDS: usize = 8;
+
+/// Mode of a directory of which nothing but its name is known.
+const DIRECTORY_MODE: u32 = 0o040_755;
+
+/// Opens the file that is repaired.
+pub(crate) type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
+
+/// Makes a JFFS2 sound in the file, and lists what is lost.
+///
+/// # Errors
+/// The file cannot be read or written; a mount that nothing here can make possible.
+pub(crate) fn mend(
+    open: &Open<'_>,
+    found: &Found,
+    shape: &Jffs2Shape,
+    saved: &mut Saved,
+) -> Result<(), ImageError> {
+    let mut has_room = true;
+    for _ in 0..ROUNDS {
+        let Some(wrong) = Wrong::find(open()?, found, shape, saved)? else { return Ok(()) };
+        let mut mending = Mending::read(open()?, found, shape)?;
+        mending.change_names(&wrong, has_room, saved);
+        if !mending.write(&wrong)? {
+            if !has_room {
+                return Ok(());
+            }
+            has_room = false;
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a JFFS2, by places in it.
+#[derive(Debug, Default)]
+struct Wrong {
+    /// Places of eraseblocks that have damage in them.
+    places: BTreeSet<u64>,
+    /// Of these, nodes whose CRCs are good.
+    bad_nodes: BTreeSet<u64>,
+    /// Places of names whose inode is not there.
+    dangling: BTreeSet<u64>,
+    /// Names of files and directories of which no node is good.
+    names: Vec<LostName>,
+}
+
+impl Wrong {
+    /// Looks for what is wrong, and lists it among the losses.
+    fn find(
+        store: Box<dyn Store>,
+        found: &Found,
+        shape: &Jffs2Shape,
+        saved: &mut Saved,
+    ) -> Result<Option<Self>, ImageError> {
+        let mut wrong = Self::default();
+        match mount(store, found, shape) {
+            Ok(mut fs) => {
+                let Survey { losses, names } = survey(&mut fs);
+                saved.losses.extend(losses);
+                wrong.names = names;
+                for damage in fs.damaged_nodes() {
+                    wrong.take(damage);
+                }
+            }
+            Err(ImageError::Jffs2(MountError::Incompatible { at, code })) => {
+                saved.lose("/", format!("a node of type {code:#06x}, which is not known, at byte {at:#x}"));
+                wrong.places.insert(at);
+                wrong.bad_nodes.insert(at);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Some(wrong).filter(|wrong| !wrong.is_empty()))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.dangling.is_empty() && self.names.is_empty()
+    }
+
+    fn take(&mut self, damage: &Damage) {
+        match damage.fault {
+            Fault::NoInode { .. } => {
+                self.dangling.insert(damage.at);
+                return;
+            }
+            // Nothing is wrong with the node.
+            Fault::Data { fault: CompressFault::Unsupported(_), .. } => return,
+            Fault::Lengths { .. } | Fault::Data { .. } => {
+                self.bad_nodes.insert(damage.at);
+            }
+            _ => {}
+        }
+        self.places.insert(damage.at);
+    }
+}
+
+/// The changes of a JFFS2.
+struct Mending {
+    store: Box<dyn Store>,
+    offset: u64,
+    len: u64,
+    erase_bytes: usize,
+    endian: Endian,
+    index: Index,
+    /// Dirent nodes that are written again, by their places.
+    names: BTreeMap<u64, Name>,
+    /// Directories that get a node: their number, and its version.
+    directories: BTreeMap<u32, u32>,
+}
+
+impl Mending {
+    fn read(store: Box<dyn Store>, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+        let mut mending = Self {
+            store,
+            offset: found.offset,
+            len: found.len,
+            erase_bytes: shape.erase_bytes as usize,
+            endian: shape.endian(),
+            index: Index::default(),
+            names: BTreeMap::new(),
+            directories: BTreeMap::new(),
+        };
+        for start in mending.blocks() {
+            let block = mending.block(start)?;
+            mending.index.add(start, &block, mending.endian);
+        }
+        Ok(mending)
+    }
+
+    /// First bytes of the eraseblocks.
+    fn blocks(&self) -> Vec<u64> {
+        (0..self.len).step_by(self.erase_bytes).collect()
+    }
+
+    fn block(&self, start: u64) -> Result<Vec<u8>, ImageError> {
+        let len = usize::try_from(self.len - start).unwrap_or(usize::MAX).min(self.erase_bytes);
+        let mut block = vec![0; len];
+        self.store.read_at(self.offset + start, &mut block).map_err(ImageError::Store)?;
+        Ok(block)
+    }
+
+    /// Decides which names are written again and which are removed, and which directories get a new node, if there is room for it.
+    fn change_names(&mut self, wrong: &Wrong, has_room: bool, saved: &mut Saved) {
+        for name in self.index.lost_names(self.endian) {
+            let shown = show_name(&name.name);
+            saved.lose(
+                "/",
+                format!(
+                    "name {shown} in directory {}, which is damaged: it may have been another one",
+                    name.dirent.parent
+                ),
+            );
+            self.names.insert(name.at, name);
+        }
+        let dangling = self.index.dirents.iter().filter(|name| wrong.dangling.contains(&name.at));
+        let lost = wrong.names.iter().filter_map(|lost| self.index.newest(lost.directory, &lost.name));
+        for Name { at, dirent, name } in dangling.chain(lost).cloned().collect::<Vec<_>>() {
+            let is_directory =
+                floatgate_media::jffs2::file_type(dirent.dirent_type) == Some(FileType::Directory);
+            let again = wrong.names.iter().any(|lost| lost.is_again && lost.name == name);
+            if is_directory && has_room && !again {
+                let version = self.index.highest(dirent.inode).saturating_add(1);
+                self.directories.insert(dirent.inode, version);
+            } else {
+                self.names.insert(at, Name { at, dirent: Dirent { inode: 0, ..dirent }, name });
+            }
+        }
+        for inode in self.directories.keys() {
+            saved.lose("/", format!("owner, permissions and times of directory {inode}"));
+        }
+    }
+
+    /// Writes the eraseblocks that change; false if none does.
+    fn write(&mut self, wrong: &Wrong) -> Result<bool, ImageError> {
+        let erase = self.erase_bytes as u64;
+        let changed: BTreeSet<u64> =
+            wrong.places.iter().chain(self.names.keys()).map(|at| at - at % erase).collect();
+        let mut is_changed = false;
+        for start in self.blocks() {
+            let old = self.block(start)?;
+            let mut block = old.clone();
+            if changed.contains(&start) {
+                let bad =
+                    wrong.bad_nodes.iter().filter_map(|at| usize::try_from(at.checked_sub(start)?).ok());
+                self.write_names(start, &mut block);
+                clean(&mut block, self.endian, &bad.collect());
+            }
+            self.make_directories(&mut block);
+            if block != old {
+                is_changed = true;
+                self.store.write_at(self.offset + start, &block).map_err(ImageError::Store)?;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    fn write_names(&self, start: u64, block: &mut [u8]) {
+        for Name { at, dirent, name } in self.names.values() {
+            let place = at.checked_sub(start).and_then(|at| usize::try_from(at).ok());
+            let node = DirentNode { dirent: *dirent, name };
+            if let Some(out) = place.and_then(|at| block.get_mut(at..at + node.size())) {
+                node.emit(self.endian, out);
+            }
+        }
+    }
+
+    /// Puts nodes of directories where there is padding, or nothing behind the other nodes.
+    fn make_directories(&mut self, block: &mut [u8]) {
+        let mut is_changed = false;
+        while let Some((&inode, &version)) = self.directories.first_key_value() {
+            let Some(room) = room(block, self.endian) else { break };
+            let fields = Inode { inode, version, mode: DIRECTORY_MODE, ..Inode::default() };
+            let (node, rest) = block[room].split_at_mut(Inode::SIZE);
+            fields.emit(&[], self.endian, node);
+            if rest.iter().any(|&byte| byte != 0xFF) {
+                pad(rest, self.endian);
+            }
+            self.directories.remove(&inode);
+            is_changed = true;
+        }
+        let is_summary = |(at, piece)| match piece {
+            Piece::Node(header, _) if header.node_type == NodeType::Summary => Some(at),
+            _ => None,
+        };
+        if is_changed && let Some(at) = pieces(block, self.endian).find_map(is_summary) {
+            summarize(block, self.endian, at);
+        }
+    }
+}
+
+/// Turns all of an eraseblock that is no good node into padding; its summary lists the others.
+fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
+    restore_names(block, endian);
+    let mut useless: Vec<Range<usize>> = Vec::new();
+    let mut summary = None;
+    for (at, piece) in pieces(block, endian) {
+        let len = match piece {
+            Piece::Erased(_) => continue,
+            Piece::Unknown(bytes) => bytes.len(),
+            Piece::Node(header, node) => {
+                if header.node_type == NodeType::Summary && at + node.len() == block.len() {
+                    summary = Some(at);
+                    continue;
+                }
+                if Body::parse(&header, node, endian).is_ok() && !bad.contains(&at) {
+                    continue;
+                }
+                node.len().next_multiple_of(NODE_ALIGN as usize)
+            }
+        };
+        let end = (at + len).min(block.len());
+        match useless.last_mut() {
+            Some(last) if last.end == at => last.end = end,
+            _ => useless.push(at..end),
+        }
+    }
+    for range in useless {
+        pad(&mut block[range], endian);
+    }
+    if let Some(at) = summary {
+        summarize(block, endian, at);
+    }
+}
+
+/// Writes the summary of an eraseblock from a byte of it on; padding if there is no room for it.
+fn summarize(block: &mut [u8], endian: Endian, at: usize) {
+    let (before, out) = block.split_at_mut(at);
+    let (mut count, mut list, mut marker) = (0, Vec::new(), 0);
+    for (offset, piece) in pieces(before, endian) {
+        let Piece::Node(header, node) = piece else { continue };
+        if header.node_type == NodeType::CleanMarker {
+            marker = header.len;
+        }
+        let Some(entry) = entry(&header, node, endian, offset) else { continue };
+        let from = list.len();
+        list.resize(from + entry.size(), 0);
+        entry.emit(endian, &mut list[from..]);
+        count += 1;
+    }
+    if count == 0 || list.len() + Summary::BESIDE_LIST > out.len() {
+        return pad(out, endian);
+    }
+    let at = u32::try_from(at).unwrap_or(u32::MAX);
+    emit_summary((count, &list), marker, at, endian, out);
+}
+
+/// What a summary says of a node.
+fn entry<'n>(header: &Header, node: &'n [u8], endian: Endian, offset: usize) -> Option<Entry<'n>> {
+    let (offset, len) = (u32::try_from(offset).ok()?, header.len);
+    if header.obsolete {
+        return None;
+    }
+    Some(match Body::parse(header, node, endian).ok()? {
+        Body::Inode(Inode { inode, version, .. }) => Entry::Inode { inode, version, offset, len },
+        Body::Dirent(DirentNode { dirent, name }) => {
+            let Dirent { parent, version, inode, dirent_type, .. } = dirent;
+            Entry::Dirent { parent, version, inode, dirent_type, offset, len, name }
+        }
+        Body::Xattr(node) => Entry::Xattr { xid: node.xattr.xid, version: node.xattr.version, offset, len },
+        Body::Xref(_) => Entry::Xref { offset },
+        Body::Summary | Body::Other => return None,
+    })
+}
+
+/// Writes names again that are damaged, as the summary lists them: a mount has believed it.
+fn restore_names(block: &mut [u8], endian: Endian) {
+    let listed: Vec<(u32, Dirent, Vec<u8>)> = pieces(block, endian)
+        .filter_map(|(_, piece)| match piece {
+            Piece::Node(header, node) if header.node_type == NodeType::Summary => Some(node),
+            _ => None,
+        })
+        .filter_map(|node| Summary::parse(node, endian).ok())
+        .flat_map(|summary| summary.entries().flatten().collect::<Vec<_>>())
+        .filter_map(|entry| match entry {
+            Entry::Dirent { parent, version, inode, dirent_type, offset, name, .. } => {
+                let dirent = Dirent { parent, version, inode, dirent_type, ..Dirent::default() };
+                Some((offset, dirent, name.to_vec()))
+            }
+            _ => None,
+        })
+        .collect();
+    for (offset, dirent, name) in listed {
+        let node = DirentNode { dirent, name: &name };
+        let place = offset as usize..(offset as usize).saturating_add(node.size());
+        let Some(bytes) = block.get_mut(place) else { continue };
+        let is_good = Header::parse(bytes, endian).is_ok() && DirentNode::parse(bytes, endian).is_ok();
+        if !is_good {
+            node.emit(endian, bytes);
+        }
+    }
+}
+
+/// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
+fn pad(bytes: &mut [u8], endian: Endian) {
+    if bytes.len() < Header::SIZE {
+        return bytes.fill(0xFF);
+    }
+    bytes.fill(0);
+    // No eraseblock has 4 GiB.
+    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    Header::new(NodeType::Padding, len).emit(endian, bytes);
+}
+
+/// Room for a node without data in an eraseblock that has others.
+fn room(block: &[u8], endian: Endian) -> Option<Range<usize>> {
+    let mut has_nodes = false;
+    for (at, piece) in pieces(block, endian) {
+        let len = match piece {
+            Piece::Node(header, node) if header.node_type == NodeType::Padding => node.len(),
+            Piece::Node(header, _) => {
+                has_nodes |= header.node_type != NodeType::CleanMarker;
+                continue;
+            }
+            Piece::Erased(len) if has_nodes => len,
+            _ => continue,
+        };
+        if len >= Inode::SIZE {
+            return Some(at..at + len);
+        }
+    }
+    None
+}

@@ -1,0 +1,128 @@
+//! A JFFS2 of a file, mounted for writing.
+
+use floatgate_mtd::{FlashKind, Geometry};
+use floatgate_stack::jffs2::MountOptions;
+use floatgate_stack::store::Window;
+use floatgate_stack::{Store, StoreFlash, StoreMode};
+
+use super::{FileJffs2, Jffs2Shape, geometry, mount_flash};
+use crate::ImageError;
+use crate::detect::Found;
+
+/// Largest JFFS2, bytes: places are numbers of 32 bits.
+const BYTES_MAX: u64 = 1 << 32;
+
+/// The program buffer that is assumed for NOR: the page of an SPI NOR chip.
+const NOR_BUFFER: u32 = 256;
+
+/// Pages of an eraseblock of NAND, and their sizes: the image of a JFFS2 does not tell. With too large a page a little is left unused at the
+/// end of a change, with too small a one Linux leaves it unused.
+const PAGES: u32 = 64;
+const PAGE_MIN: u32 = 512;
+const PAGE_MAX: u32 = 8192;
+
+/// Bytes of a file that are looked at together.
+const CHUNK: usize = 1 << 20;
+
+/// The eraseblocks of a file that a JFFS2 may write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Eraseblocks that it has.
+    pub(crate) blocks: u32,
+    /// Eraseblocks that it can have, if it is told to grow.
+    pub(crate) most: u32,
+    erase_bytes: u32,
+    /// Byte of the file where something else begins, or what power cut short, in the last eraseblock with nodes.
+    foreign: Option<u64>,
+}
+
+impl Extent {
+    /// Looks at what is around a JFFS2. Erased flash behind it is its own only where nothing else is in the file: in a larger dump another
+    /// partition may have it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn read(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+        let erase = u64::from(shape.erase_bytes);
+        let size = store.size_bytes();
+        let own = found.len.next_multiple_of(erase);
+        let nodes_end = found.offset + shape.nodes_end;
+        let foreign = first_written(store, nodes_end, size.min(found.offset + own))?;
+        let behind = size.max(found.offset + own);
+        let next = first_written(store, found.offset + own, behind)?;
+        let blocks = |bytes: u64| u32::try_from(bytes.min(BYTES_MAX - erase) / erase).unwrap_or(u32::MAX);
+        let most = blocks(next.map_or(u64::MAX, |next| next - found.offset));
+        let is_alone = next.is_none() && first_written(store, 0, found.offset)?.is_none();
+        let whole = if is_alone { blocks(behind - found.offset) } else { blocks(own) };
+        Ok(Self { blocks: whole, most: most.max(whole), erase_bytes: shape.erase_bytes, foreign })
+    }
+
+    /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has.
+    ///
+    /// # Errors
+    /// Something else, or what power cut short, is in its last eraseblock and is not to be `recover`ed.
+    pub(crate) fn bytes(&self, blocks: Option<u32>, recover: bool) -> Result<u64, ImageError> {
+        if let Some(offset) = self.foreign.filter(|_| !recover) {
+            return Err(ImageError::Jffs2Tail { offset });
+        }
+        let blocks = blocks.unwrap_or(0).clamp(self.blocks, self.most);
+        Ok(u64::from(blocks) * u64::from(self.erase_bytes))
+    }
+}
+
+/// The first byte between two of a file that is not erased.
+fn first_written(store: &dyn Store, start: u64, end: u64) -> Result<Option<u64>, ImageError> {
+    let mut buffer = vec![0; CHUNK];
+    let mut at = start;
+    while at < end {
+        let len = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
+        let piece = &mut buffer[..len];
+        store.read_at(at, piece).map_err(ImageError::Store)?;
+        if let Some(place) = piece.iter().position(|&byte| byte != 0xFF) {
+            return Ok(Some(at + place as u64));
+        }
+        at += len as u64;
+    }
+    Ok(None)
+}
+
+/// Mounts so many bytes of a file for writing. A file that ends before gets erased flash up to there.
+///
+/// # Errors
+/// Nothing of it can be mounted; no eraseblock is free for any change; the host's.
+pub(crate) fn mount(
+    mut store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+    len: u64,
+) -> Result<FileJffs2, ImageError> {
+    crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
+    let window = Window::new(store, found.offset, len);
+    let flash = StoreFlash::new(window, writable_geometry(shape, len), StoreMode::WriteThrough);
+    let options = MountOptions {
+        endian: Some(shape.endian()),
+        summaries: shape.summaries,
+        stable: true,
+        ..MountOptions::default()
+    };
+    let fs = mount_flash(flash, &options)?;
+    match fs.missing_eraseblocks() {
+        Some((have, need)) => Err(ImageError::NoEraseblocks { have, need }),
+        None => Ok(fs),
+    }
+}
+
+/// The flash that a JFFS2 was made for, as far as its nodes tell.
+fn writable_geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
+    if shape.markers {
+        return Geometry { buffer_bytes: NOR_BUFFER, ..geometry(shape, len) };
+    }
+    let page = (shape.erase_bytes / PAGES).clamp(PAGE_MIN, PAGE_MAX);
+    Geometry {
+        kind: FlashKind::SlcNand,
+        write_bytes: page,
+        buffer_bytes: page,
+        sub_page_bytes: page,
+        ..geometry(shape, len)
+    }
+}

@@ -1,0 +1,348 @@
+//! Images that are changed where they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use floatgate_image::check::{Outcome, check};
+use floatgate_image::edit::{
+    Committed, EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit,
+};
+use floatgate_image::{Access, Image, ImageError, Selection};
+use floatgate_media::jffs2::Endian;
+use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Rename, Timestamp};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
+use floatgate_stack::ubifs::Behaviour;
+use floatgate_stack::{StoreFlash, StoreMode};
+use tempfile::TempDir;
+
+use super::{IMAGES, Random, contents, text};
+
+const ERASE: usize = 16 << 10;
+const BLOCKS: usize = 40;
+const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
+
+/// How an image is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) is_nand: bool,
+    pub(crate) endian: Endian,
+    pub(crate) summaries: bool,
+}
+
+pub(crate) const KINDS: [Kind; 5] = [
+    Kind { is_nand: false, endian: Endian::Little, summaries: false },
+    Kind { is_nand: false, endian: Endian::Big, summaries: false },
+    Kind { is_nand: false, endian: Endian::Little, summaries: true },
+    Kind { is_nand: true, endian: Endian::Little, summaries: false },
+    Kind { is_nand: true, endian: Endian::Big, summaries: true },
+];
+
+fn geometry(is_nand: bool) -> Geometry {
+    let (kind, page) = if is_nand { (FlashKind::SlcNand, 512) } else { (FlashKind::Nor, 1) };
+    Geometry {
+        kind,
+        size_bytes: (BLOCKS * ERASE) as u64,
+        erase_bytes: ERASE as u32,
+        write_bytes: page,
+        buffer_bytes: page,
+        sub_page_bytes: page,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+        pairing: Pairing::NONE,
+    }
+}
+
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    std::iter::repeat_with(|| u8::try_from(random.below(256)).unwrap()).take(len).collect()
+}
+
+/// A JFFS2 with a directory, a text, and a file of 100 000 bytes.
+pub(crate) fn image(kind: Kind) -> Vec<u8> {
+    made(kind, false)
+}
+
+/// The same, of which a further file was removed.
+pub(crate) fn image_with_removed(kind: Kind) -> Vec<u8> {
+    made(kind, true)
+}
+
+fn made(kind: Kind, removes: bool) -> Vec<u8> {
+    let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand), StoreMode::WriteThrough);
+    let options =
+        MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
+    let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
+    fs.set_time(NOW);
+    let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+    let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
+    for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
+        let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
+        fs.write(file, 0, &data).unwrap();
+    }
+    if removes {
+        let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();
+        fs.write(gone, 0, b"gone").unwrap();
+        fs.unlink(1, b"gone").unwrap();
+    }
+    let mut bytes = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
+    bytes.resize(BLOCKS * ERASE, 0xFF);
+    bytes
+}
+
+/// A folder with an image in a file.
+fn folder(bytes: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn options() -> EditOptions {
+    EditOptions { time: NOW, ..EditOptions::default() }
+}
+
+fn path(path: &str) -> ImagePath {
+    ImagePath::new(path).unwrap()
+}
+
+fn change(
+    image: &Path,
+    options: &EditOptions,
+    change: impl Fn(&mut Editor<'_>) -> Result<(), EditError>,
+) -> Result<Committed, EditError> {
+    edit(image, options, &change).map(|(committed, _)| committed)
+}
+
+/// Puts one file into the root directory.
+fn put(image: &Path, options: &EditOptions, name: &str, data: &[u8]) -> Result<Committed, EditError> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join(name);
+    fs::write(&source, data).unwrap();
+    change(image, options, |editor| {
+        editor.put(std::slice::from_ref(&source), &path("/"), PutOptions::default())
+    })
+}
+
+fn mount(path: &Path) -> Box<dyn FileSystem> {
+    let image = Image::open(path, Access::Read).unwrap();
+    image.mount(&Selection::default(), false, Behaviour::default()).unwrap()
+}
+
+pub(crate) fn outcome(path: &Path) -> Outcome {
+    let image = Image::open(path, Access::Read).unwrap();
+    check(&image, &Selection::default()).unwrap().outcome
+}
+
+#[test]
+fn files_are_put_moved_and_removed_on_nor_and_nand_in_both_byte_orders() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        put(&file, &options(), "new", &noise(2, 50_001)).unwrap();
+        put(&file, &options(), "new", &noise(3, 30_001)).unwrap();
+        change(&file, &options(), |editor| {
+            editor.make_dir(&path("/a/b"), true, 0o750, Owner::default())?;
+            editor.rename(&path("/dir/text"), &path("/a/b/text"), Rename::Replace)?;
+            editor.link(&path("/new"), &path("/a/hard"))?;
+            editor.symlink(b"b/text", &path("/a/soft"), Owner::default())?;
+            editor.chmod(&path("/new"), &"0600".parse().unwrap(), false)?;
+            editor.set_xattr(&path("/new"), b"user.note", Some(b"value"))?;
+            editor.remove(&path("/dir"), true)
+        })
+        .unwrap();
+        let committed = change(&file, &options(), |editor| editor.remove(&path("/data"), false)).unwrap();
+        assert_eq!(committed.grown, [], "{kind:?}");
+        assert_eq!(fs::metadata(&file).unwrap().len(), (BLOCKS * ERASE) as u64, "{kind:?}");
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        let mut fs = mount(&file);
+        let fs = &mut *fs;
+        assert!(contents(fs, "/a/b/text") == text() && contents(fs, "/new") == noise(3, 30_001), "{kind:?}");
+        let new = fs.resolve(b"/new").unwrap();
+        let attributes = fs.attributes(new).unwrap();
+        assert_eq!((attributes.links, attributes.mode & 0o7777, attributes.size), (2, 0o600, 30_001));
+        assert_eq!(fs.get_xattr(new, b"user.note").unwrap(), b"value");
+        assert_eq!(fs.check().unwrap(), [""; 0], "{kind:?}");
+        for gone in [&b"/dir"[..], b"/data", b"/dir/text"] {
+            assert!(fs.resolve(gone).is_err(), "{kind:?}");
+        }
+    }
+}
+
+/// What is not written stays as it was, to the last byte that fits; what was full can be emptied.
+#[test]
+fn a_full_image_stays_as_it_was() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        let mut number = 0;
+        let mut len = BLOCKS * ERASE;
+        while len > 100 {
+            let before = fs::read(&file).unwrap();
+            match put(&file, &options(), &format!("file{number}"), &noise(number + 1, len)) {
+                Ok(_) => number += 1,
+                Err(error) => {
+                    assert!(error.wants_room(), "{kind:?}: {error}");
+                    assert!(
+                        fs::read(&file).unwrap() == before,
+                        "{kind:?}: a change that failed changes nothing"
+                    );
+                    len /= 2;
+                }
+            }
+        }
+        assert!(number >= 2, "{kind:?}: {number}");
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        let mut fs = mount(&file);
+        let used: u64 = (0..number)
+            .map(|number| {
+                let inode = fs.resolve(format!("/file{number}").as_bytes()).unwrap();
+                fs.attributes(inode).unwrap().size
+            })
+            .sum();
+        assert!(used > (BLOCKS * ERASE / 2) as u64, "{kind:?}: {used}");
+        drop(fs);
+        change(&file, &options(), |editor| editor.remove(&path("/file0"), false)).unwrap();
+        put(&file, &options(), "again", &noise(99, 10_000)).unwrap();
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+    }
+}
+
+/// As `mkfs.jffs2` makes them unless told otherwise: they end with the last node.
+#[test]
+fn an_image_without_free_eraseblocks_grows_if_it_is_told_to() {
+    for (name, bytes) in IMAGES {
+        let (_folder, file) = folder(bytes);
+        let refused = put(&file, &options(), "new", b"new");
+        assert!(
+            matches!(refused, Err(EditError::Image(ImageError::NoEraseblocks { need: 2, .. }))),
+            "{name}: {refused:?}"
+        );
+        assert!(fs::read(&file).unwrap() == bytes, "{name}");
+        let needed = EditOptions { growth: GrowTo::Needed, ..options() };
+        let committed = put(&file, &needed, "new", &noise(4, 200_000)).unwrap();
+        let image = committed.grown.iter().find(|grown| grown.what == "image").unwrap();
+        assert_eq!(image.unit, "eraseblock", "{name}");
+        assert_eq!(outcome(&file), Outcome::Clean, "{name}");
+        let mut fs = mount(&file);
+        assert!(contents(&mut *fs, "/new") == noise(4, 200_000), "{name}");
+        assert!(contents(&mut *fs, "/dir/text") == text(), "{name}");
+        drop(fs);
+        let blocks = u32::try_from(image.to + 3).unwrap();
+        let erase = fs::metadata(&file).unwrap().len() / image.to;
+        let exactly = EditOptions { growth: GrowTo::Lebs(blocks), ..options() };
+        put(&file, &exactly, "more", b"more").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().len(), u64::from(blocks) * erase, "{name}");
+        let fewer = EditOptions { growth: GrowTo::Lebs(blocks - 1), ..options() };
+        let refused = put(&file, &fewer, "more", b"more");
+        assert!(matches!(refused, Err(EditError::Lebs { unit: "eraseblock", .. })), "{name}: {refused:?}");
+    }
+}
+
+/// In a larger dump nothing around the image changes, and erased flash behind it is used only if it is told to grow.
+#[test]
+fn an_image_in_a_dump_stays_in_its_place() {
+    for kind in KINDS {
+        let image = image(kind);
+        let (before, after) = (noise(5, 3 * ERASE), noise(6, ERASE + 77));
+        let (_folder, file) = folder(&[&before[..], &image, &after].concat());
+        let own = Image::open(&file, Access::Read).unwrap().found[0].clone();
+        assert_eq!(own.offset, before.len() as u64);
+        let keep = put(&file, &options(), "new", &noise(7, 60_000));
+        assert!(keep.is_err_and(|error| error.wants_room()), "{kind:?}");
+        let needed = EditOptions { growth: GrowTo::Needed, ..options() };
+        put(&file, &needed, "new", &noise(7, 60_000)).unwrap();
+        let too_much = put(&file, &needed, "more", &noise(8, BLOCKS * ERASE));
+        assert!(too_much.is_err_and(|error| error.wants_room()), "{kind:?}");
+        let now = fs::read(&file).unwrap();
+        assert!(now.starts_with(&before) && now.ends_with(&after), "{kind:?}");
+        assert_eq!(now.len(), before.len() + image.len() + after.len(), "{kind:?}");
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        assert!(contents(&mut *mount(&file), "/new") == noise(7, 60_000), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_last_eraseblock_that_ends_with_something_else_is_refused_unless_it_is_to_be_recovered() {
+    for kind in KINDS {
+        let mut bytes = image(kind);
+        let last = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap();
+        let tail = (last + 1).next_multiple_of(4) + 512;
+        if tail + 100 > (last + 1).next_multiple_of(ERASE) {
+            continue;
+        }
+        bytes[tail..tail + 100].copy_from_slice(&noise(9, 100));
+        let (_folder, file) = folder(&bytes);
+        let refused = put(&file, &options(), "new", b"new");
+        assert!(
+            matches!(refused, Err(EditError::Image(ImageError::Jffs2Tail { .. }))),
+            "{kind:?}: {refused:?}"
+        );
+        assert!(fs::read(&file).unwrap() == bytes, "{kind:?}");
+        put(&file, &EditOptions { recover: true, ..options() }, "new", b"new").unwrap();
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        assert!(contents(&mut *mount(&file), "/data") == noise(1, 100_000), "{kind:?}");
+    }
+}
+
+/// Whatever is damaged: nothing panics, and an image that is not changed stays as it was.
+#[test]
+fn damaged_images_are_changed_or_left_alone() {
+    let mut random = Random(0x00C0_FFEE);
+    for kind in KINDS {
+        let whole = image(kind);
+        for round in 0..25 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(140_000);
+                match random.below(3) {
+                    0 => bytes[at] ^= 1 << random.below(8),
+                    1 => bytes[at..].iter_mut().take(100).for_each(|byte| *byte = 0xFF),
+                    _ => bytes.truncate(at.max(100)),
+                }
+                if bytes.len() < 140_000 {
+                    break;
+                }
+            }
+            let (_folder, file) = folder(&bytes);
+            let options = EditOptions { recover: true, growth: GrowTo::Needed, ..options() };
+            match put(&file, &options, "new", &noise(10, 20_000)) {
+                Ok(_) => {
+                    assert!(contents(&mut *mount(&file), "/new") == noise(10, 20_000), "{kind:?} {round}")
+                }
+                Err(_) => assert!(fs::read(&file).unwrap() == bytes, "{kind:?} {round}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_output_of_its_own_leaves_the_image_alone() {
+    let old = image(KINDS[0]);
+    let (folder, file) = folder(&old);
+    let output = folder.path().join("changed");
+    let options = EditOptions { output: Some(output.clone()), ..options() };
+    put(&file, &options, "new", b"new").unwrap();
+    assert!(fs::read(&file).unwrap() == old);
+    assert_eq!(contents(&mut *mount(&output), "/new"), b"new");
+}
+
+/// As a mount in a folder does it: changes go to the file at once.
+#[test]
+fn a_mount_for_writing_writes_to_the_file() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        let opened = Image::open(&file, Access::Write).unwrap().with_lebs(Some(BLOCKS as u32 + 5));
+        let mut fs = opened.mount(&Selection::default(), false, Behaviour::default()).unwrap();
+        let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+        let inode = fs.create(1, b"new", &new).unwrap();
+        fs.write(inode, 0, &noise(11, 5000)).unwrap();
+        fs.fsync(inode).unwrap();
+        assert!(contents(&mut *mount(&file), "/new") == noise(11, 5000), "{kind:?}: before it is unmounted");
+        fs.unlink(1, b"data").unwrap();
+        fs.unmount().unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().len(), ((BLOCKS + 5) * ERASE) as u64, "{kind:?}");
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Damaged images that are repaired.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use floatgate_image::ImageError;
+use floatgate_image::check::{Outcome, check};
+use floatgate_image::repair::{Method, RepairReport, Repaired, repair};
+use floatgate_image::{Access, Image, Selection};
+use floatgate_media::crc;
+use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
+use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::ubifs::Behaviour;
+
+use super::edited::{KINDS, image, image_with_removed, noise};
+use super::{IMAGES, Random, contents, mounted, open, text};
+
+/// Repairs an image; what comes of it is clean.
+fn repaired(name: &str, bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    fs::write(&old, bytes).unwrap();
+    let report = repair(&old, &new)?;
+    assert!(fs::read(&old).unwrap() == bytes, "{name}: the old image stays");
+    let checked = check(&Image::open(&new, Access::Read).unwrap(), &Selection::default()).unwrap();
+    assert_eq!(checked.outcome, Outcome::Clean, "{name}: {:?}", checked.findings);
+    Ok((report, fs::read(&new).unwrap()))
+}
+
+/// What can be read, by path; nothing of what cannot.
+fn listing(fs: &mut dyn FileSystem) -> BTreeMap<String, Option<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    let mut folders = vec![(String::new(), fs.root())];
+    while let Some((path, inode)) = folders.pop() {
+        for entry in fs.read_dir(inode, None, usize::MAX).unwrap_or_default() {
+            let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
+            if entry.file_type == FileType::Directory && all.len() < 100 {
+                folders.push((path.clone(), entry.inode));
+            }
+            all.insert(path, content(fs, entry.inode, entry.file_type));
+        }
+    }
+    all
+}
+
+fn content(fs: &mut dyn FileSystem, inode: u32, of_type: FileType) -> Option<Vec<u8>> {
+    let size = usize::try_from(fs.attributes(inode).ok()?.size).ok()?.min(1 << 20);
+    let mut data = vec![0; size];
+    match of_type {
+        FileType::Regular => fs.read(inode, 0, &mut data).ok().map(|_| data),
+        FileType::Symlink => fs.read_link(inode).ok(),
+        _ => Some(Vec::new()),
+    }
+}
+
+#[test]
+fn a_clean_image_is_copied() {
+    for (name, bytes) in IMAGES {
+        let (report, new) = repaired(name, bytes).unwrap();
+        assert_eq!((report.method, report.outcome), (Method::Copied, Repaired::Intact), "{name}");
+        assert!(new == bytes, "{name}");
+    }
+}
+
+/// Whatever is damaged: the new image is clean and as long as before, holds what could be read, and what is missing is listed.
+#[test]
+fn damaged_images_become_clean() {
+    let mut random = Random(0x0DD_BA11);
+    let made = KINDS.map(image);
+    let wholes = IMAGES.iter().map(|&(name, bytes)| (name, bytes.to_vec()));
+    let wholes = wholes.chain(made.into_iter().map(|bytes| ("made", bytes)));
+    let (mut mended, mut lossless) = (0, 0);
+    for (name, whole) in wholes {
+        let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap();
+        for round in 0..50 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(4) {
+                let at = random.below(used);
+                match random.below(3) {
+                    0 => bytes[at] ^= 1 << random.below(8),
+                    1 => bytes[at..].iter_mut().take(100).for_each(|byte| *byte = 0xFF),
+                    _ => bytes[at..].iter_mut().take(600).for_each(|byte| *byte = 0x5A),
+                }
+            }
+            let Ok(image) = open(&bytes) else { continue };
+            if image.found.len() > 1 {
+                continue;
+            }
+            let before = listing(&mut *mounted(&bytes));
+            let name = format!("{name} {round}");
+            let (report, new) = repaired(&name, &bytes).unwrap();
+            assert_eq!(new.len(), bytes.len(), "{name}");
+            let after = listing(&mut *mounted(&new));
+            for (path, data) in before {
+                match (&data, after.get(&path)) {
+                    (Some(data), Some(Some(now))) => assert!(data == now, "{name}: {path}"),
+                    (None, now) => assert!(!matches!(now, Some(None)), "{name}: {path}"),
+                    (_, now) => panic!("{name}: {path} was there, and now {now:?}"),
+                }
+            }
+            let is_clean = report.before.outcome == Outcome::Clean;
+            assert_eq!(is_clean, report.losses.is_empty(), "{name}: {:#?}", report.losses);
+            mended += u32::from(report.method == Method::Mended);
+            lossless += u32::from(is_clean);
+        }
+    }
+    assert!(mended > 300 && lossless > 0, "{mended} {lossless}");
+}
+
+/// The nodes of an image: the first byte of each, and its header.
+fn nodes(bytes: &[u8], endian: Endian) -> Vec<(usize, Header)> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match Header::parse(&bytes[at..], endian) {
+            Ok(header) => {
+                all.push((at, header));
+                at += usize::try_from(header.padded_len()).unwrap();
+            }
+            Err(_) => at += 4,
+        }
+    }
+    all
+}
+
+/// The place of an inode's only node.
+fn place_of(bytes: &[u8], endian: Endian, inode: u32) -> usize {
+    let is_it = |&&(at, header): &&(usize, Header)| {
+        header.node_type == NodeType::Inode
+            && Inode::parse(&bytes[at..], endian).is_ok_and(|node| node.inode == inode)
+    };
+    nodes(bytes, endian).iter().find(is_it).unwrap().0
+}
+
+#[test]
+fn a_directory_whose_node_is_lost_keeps_what_is_in_it() {
+    for (name, whole) in IMAGES {
+        let endian = if name.starts_with("big") { Endian::Big } else { Endian::Little };
+        let mut fs = mounted(whole);
+        let dir = fs.resolve(b"/dir").unwrap();
+        drop(fs);
+        let mut bytes = whole.to_vec();
+        bytes[place_of(whole, endian, dir) + 21] ^= 0x10;
+        let (report, new) = repaired(name, &bytes).unwrap();
+        let mut fs = mounted(&new);
+        assert!(contents(&mut *fs, "/dir/text") == text(), "{name}");
+        let attributes = fs.attributes(dir).unwrap();
+        assert_eq!(attributes.mode, 0o040_755, "{name}: {:?}", report.losses);
+        assert!(report.losses.iter().any(|loss| loss.what.contains("owner")), "{name}: {:?}", report.losses);
+        assert_eq!(report.outcome, Repaired::WithLosses);
+    }
+}
+
+#[test]
+fn a_name_without_its_file_is_removed() {
+    for (name, whole) in IMAGES {
+        let endian = if name.starts_with("big") { Endian::Big } else { Endian::Little };
+        let link = mounted(whole).resolve(b"/link").unwrap();
+        let mut bytes = whole.to_vec();
+        bytes[place_of(whole, endian, link) + 30] ^= 1;
+        let (report, new) = repaired(name, &bytes).unwrap();
+        assert!(mounted(&new).resolve(b"/link").is_err(), "{name}");
+        assert!(!report.losses.is_empty(), "{name}");
+        let of_name = |(at, header): &(usize, Header)| {
+            let node = new.get(*at..*at + header.len as usize)?;
+            DirentNode::parse(node, endian)
+                .ok()
+                .filter(|node| node.name == b"link")
+                .map(|node| node.dirent.inode)
+        };
+        let inodes: Vec<u32> = nodes(&new, endian).iter().filter_map(of_name).collect();
+        assert_eq!(inodes, [0], "{name}: the node says so");
+    }
+}
+
+/// Byte of an image where a field of the dirent node of a name stands.
+fn byte_of_name(bytes: &[u8], endian: Endian, name: &[u8], field: usize) -> usize {
+    let is_it = |&&(at, header): &&(usize, Header)| {
+        let node = bytes.get(at..at + header.len as usize);
+        let node = node.and_then(|node| DirentNode::parse(node, endian).ok());
+        header.node_type == NodeType::Dirent && node.is_some_and(|node| node.name == name)
+    };
+    nodes(bytes, endian).iter().find(is_it).unwrap().0 + field
+}
+
+#[test]
+fn a_damaged_name_is_written_again() {
+    for (name, whole) in IMAGES.into_iter().filter(|(name, _)| !name.ends_with("summary")) {
+        let endian = if name.starts_with("big") { Endian::Big } else { Endian::Little };
+        let mut bytes = whole.to_vec();
+        bytes[byte_of_name(whole, endian, b"random", 40)] ^= 0x02;
+        bytes[byte_of_name(whole, endian, b"link", 24)] ^= 1;
+        let (report, new) = repaired(name, &bytes).unwrap();
+        let mut fs = mounted(&new);
+        let fs = &mut *fs;
+        assert!(contents(fs, "/dir/pandom") == contents(&mut *mounted(whole), "/dir/random"), "{name}");
+        let link = fs.resolve(b"/link").unwrap();
+        assert_eq!(fs.read_link(link).unwrap(), b"dir/text", "{name}");
+        assert!(
+            report.losses.iter().any(|loss| loss.what.contains("name pandom")),
+            "{name}: {:?}",
+            report.losses
+        );
+    }
+}
+
+/// A file that was removed stays so, whatever its old name looks like.
+#[test]
+fn removed_files_do_not_come_back() {
+    for kind in KINDS.into_iter().filter(|kind| !kind.summaries) {
+        let whole = image_with_removed(kind);
+        for (field, bit) in [(24, 1), (40, 2)] {
+            let mut bytes = whole.clone();
+            bytes[byte_of_name(&whole, kind.endian, b"gone", field)] ^= bit;
+            let (_, new) = repaired(&format!("{kind:?}"), &bytes).unwrap();
+            let names = listing(&mut *mounted(&new));
+            assert_eq!(names.keys().collect::<Vec<_>>(), ["/data", "/dir", "/dir/text"], "{kind:?} {field}");
+        }
+    }
+}
+
+/// Where the first node is damaged, eraseblocks are found by the others.
+#[test]
+fn an_image_whose_first_node_is_damaged_begins_where_it_did() {
+    let mut all: Vec<(String, Vec<u8>)> =
+        KINDS.iter().map(|&kind| (format!("{kind:?}"), image(kind))).collect();
+    all.extend(IMAGES.iter().map(|&(name, bytes)| (name.to_owned(), bytes.to_vec())));
+    for (name, whole) in all {
+        let old = open(&whole).unwrap().found.clone();
+        let mut bytes = noise(3, 3 << 16);
+        let before = bytes.len();
+        bytes.extend(&whole);
+        bytes[before + 5] ^= 1;
+        let found = open(&bytes).unwrap().found.clone();
+        let is_small = whole.len() < 2 << 16 && IMAGES.iter().any(|(image, _)| *image == name);
+        if is_small && found[0].offset != before as u64 {
+            continue;
+        }
+        assert_eq!((found[0].offset, &found[0].content), (before as u64, &old[0].content), "{name}");
+        repaired(&name, &bytes).unwrap();
+    }
+}
+
+/// Other damage than that of bytes: data with a good sum that cannot be decompressed.
+#[test]
+fn data_that_cannot_be_decompressed_are_given_up() {
+    let whole = IMAGES[0].1;
+    let mut fs = mounted(whole);
+    let inode = fs.resolve(b"/dir/text").unwrap();
+    let mut bytes = whole.to_vec();
+    let at = place_of(whole, Endian::Little, inode);
+    let len = Header::parse(&bytes[at..], Endian::Little).unwrap().len as usize;
+    bytes[at + Inode::SIZE..at + len].fill(0xA5);
+    let sum = crc::jffs2(&bytes[at + Inode::SIZE..at + len]);
+    bytes[at + 60..at + 64].copy_from_slice(&sum.to_le_bytes());
+    let sum = crc::jffs2(&bytes[at..at + 60]);
+    bytes[at + 64..at + 68].copy_from_slice(&sum.to_le_bytes());
+    let (report, new) = repaired("zlib", &bytes).unwrap();
+    assert!(report.losses.iter().any(|loss| loss.path == "/dir/text"), "{:?}", report.losses);
+    let image = open(&new).unwrap();
+    let mut fs = image.mount(&Selection::default(), false, Behaviour::default()).unwrap();
+    assert_ne!(contents(&mut *fs, "/dir/text"), text());
+}
