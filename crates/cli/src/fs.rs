@@ -34,7 +34,7 @@ pub(crate) struct Args {
     test: Vec<Test>,
 
     /// Bytes of the file that is written and read; at most half of what is free
-    #[arg(long, value_name = "BYTES", default_value = "10MiB", value_parser = crate::image::sizes::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "10MiB", value_parser = some_bytes)]
     bytes: u64,
 
     /// Percent of the free space that files take when mounting is measured
@@ -60,6 +60,14 @@ fn subjects(name: &str) -> Result<Subjects, String> {
     })
 }
 
+/// Bytes with a unit, at least one.
+fn some_bytes(text: &str) -> Result<u64, String> {
+    match crate::image::sizes::bytes(text)? {
+        0 => Err("a file of one byte is the smallest".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
 fn test(name: &str) -> Result<Test, String> {
     let found = Test::ALL.into_iter().find(|test| test.name() == name);
     let names: Vec<String> = Test::ALL.iter().map(|test| format!("`{}`", test.name())).collect();
@@ -74,7 +82,7 @@ impl Args {
         subjects.dedup();
         tests.sort();
         tests.dedup();
-        Options { subjects, tests, bytes: self.bytes.max(1), fill_percent: self.fill, only: None }
+        Options { subjects, tests, bytes: self.bytes, fill_percent: self.fill, only: None }
     }
 }
 

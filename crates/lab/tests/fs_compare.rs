@@ -119,6 +119,10 @@ fn space_and_synchronising() {
         "what waits is counted as if it did not shrink"
     );
     for subject in BOTH {
+        assert!(
+            of(subject, "sync: mounted with -o sync") < of(subject, "sync: fsync at the end"),
+            "{subject:?}"
+        );
         let each = of(subject, "sync: fsync after each write");
         assert!(each < of(subject, "sync: fsync at the end"), "{subject:?}");
         assert!(of(subject, "bad-blocks: free after mkfs") <= of(subject, "free after mkfs"), "{subject:?}");

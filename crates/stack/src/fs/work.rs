@@ -77,12 +77,12 @@ impl Work {
         };
     }
 
-    /// What was compressed.
+    /// Bytes that were compressed, by codec.
     pub fn packed(&self) -> impl Iterator<Item = (Codec, Through)> {
         Codec::ALL.into_iter().zip(self.packed)
     }
 
-    /// What was decompressed.
+    /// Bytes that were decompressed, by codec.
     pub fn unpacked(&self) -> impl Iterator<Item = (Codec, Through)> {
         Codec::ALL.into_iter().zip(self.unpacked)
     }
