@@ -261,3 +261,17 @@ fn data_that_cannot_be_decompressed_are_given_up() {
     let mut fs = image.mount(&Selection::default(), false, Behaviour::default()).unwrap();
     assert_ne!(contents(&mut *fs, "/dir/text"), text());
 }
+
+/// A node of a type that is not known and must be keeps all others from being mounted.
+#[test]
+fn a_node_that_must_be_known_is_taken_out() {
+    let mut bytes = image(KINDS[0]);
+    let last = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap();
+    let at = (last + 1).next_multiple_of(4);
+    let end = at + 16;
+    Header::new(NodeType::Other(0xE055), 16).emit(Endian::Little, &mut bytes[at..end]);
+    assert!(open(&bytes).unwrap().mount(&Selection::default(), false, Behaviour::default()).is_err());
+    let (report, new) = repaired("unknown", &bytes).unwrap();
+    assert!(report.losses.iter().any(|loss| loss.what.contains("0xe055")), "{:?}", report.losses);
+    assert!(contents(&mut *mounted(&new), "/data") == noise(1, 100_000));
+}

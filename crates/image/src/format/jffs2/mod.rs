@@ -1,4 +1,4 @@
-//! JFFS2 in an image: detected, described, mounted for reading and for writing, checked.
+//! JFFS2 in an image: detected, described, mounted for reading and for writing, checked, repaired, dumped.
 
 pub(crate) mod check;
 pub(crate) mod detect;

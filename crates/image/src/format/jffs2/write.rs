@@ -1,5 +1,6 @@
 //! A JFFS2 of a file, mounted for writing.
 
+use floatgate_media::jffs2::Header;
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::jffs2::MountOptions;
 use floatgate_stack::store::Window;
@@ -47,6 +48,7 @@ impl Extent {
         let size = store.size_bytes();
         let own = found.len.next_multiple_of(erase);
         let nodes_end = found.offset + shape.nodes_end;
+        let nodes_end = nodes_end + padding(store, nodes_end)?;
         let foreign = first_written(store, nodes_end, size.min(found.offset + own))?;
         let behind = size.max(found.offset + own);
         let next = first_written(store, found.offset + own, behind)?;
@@ -68,6 +70,14 @@ impl Extent {
         let blocks = blocks.unwrap_or(0).clamp(self.blocks, self.most);
         Ok(u64::from(blocks) * u64::from(self.erase_bytes))
     }
+}
+
+/// Bytes behind the last node that fill its page, where they are too few for a padding node: zeros.
+fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
+    let mut bytes = [0xFF; Header::SIZE];
+    store.read_at(end, &mut bytes).map_err(ImageError::Store)?;
+    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+    Ok(if zeros < Header::SIZE { zeros as u64 } else { 0 })
 }
 
 /// The first byte between two of a file that is not erased.
