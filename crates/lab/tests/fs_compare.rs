@@ -1,5 +1,11 @@
 //! `floatgate fs`: effects have causes, and go in the direction in which these push.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::fs_compare::{FsComparison, Options, Progress, Row, Subject, Test, compare, figures};
 use floatgate_lab::rig::RigOptions;

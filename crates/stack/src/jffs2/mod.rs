@@ -172,11 +172,10 @@ impl<M: Mtd + 'static> Jffs2<M> {
     /// No node is there and the mount is for reading; a node that must be known is not; the flash fails. The flash comes back.
     pub fn mount(mtd: M, now: Instant, options: &MountOptions) -> Result<Self, (MountError, M)> {
         let mut flash = Flash::new(mtd, now);
-        let scan =
-            match Scan::read(&mut flash, options.endian, !options.read_only, !options.ignores_summaries) {
-                Ok(scan) if scan.endian.is_none() && options.read_only => Err(MountError::Nothing),
-                other => other,
-            };
+        let scan = match Scan::read(&mut flash, options) {
+            Ok(scan) if scan.endian.is_none() && options.read_only => Err(MountError::Nothing),
+            other => other,
+        };
         let scan = match scan {
             Ok(scan) => scan,
             Err(error) => return Err((error, flash.mtd)),

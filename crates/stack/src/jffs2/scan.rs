@@ -5,7 +5,7 @@ use super::damage::{Damage, Fault, MountError};
 use super::flash::Flash;
 use super::names::{Named, Names};
 use super::xattrs::Xattrs;
-use super::{Cached, Counts, NodeRef};
+use super::{Cached, Counts, MountOptions, NodeRef};
 use floatgate_media::MediaError;
 use floatgate_media::jffs2::{
     DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary, SummaryMarker,
@@ -48,6 +48,8 @@ pub(super) struct Scan {
     tail_from: u64,
     /// Of what was written last, nothing behind a fault counts: what is found is then what there was at an earlier moment.
     strict: bool,
+    /// An eraseblock of NOR that begins with a clean marker and erased bytes is not read further.
+    trusts_markers: bool,
     /// Summaries are looked for.
     summaries: bool,
     /// What was taken in last is no node, or no good one.
@@ -61,18 +63,14 @@ impl Scan {
     ///
     /// # Errors
     /// The flash fails or is too large; a node that has to be known.
-    pub(super) fn read(
-        flash: &mut Flash<dyn Mtd>,
-        endian: Option<Endian>,
-        strict: bool,
-        summaries: bool,
-    ) -> Result<Self, MountError> {
+    pub(super) fn read(flash: &mut Flash<dyn Mtd>, options: &MountOptions) -> Result<Self, MountError> {
         let geometry = flash.mtd.geometry().clone();
         if geometry.size_bytes > 1 << 32 {
             return Err(MountError::TooLarge(geometry.size_bytes));
         }
+        let is_live = !options.read_only;
         let mut scan = Self {
-            endian,
+            endian: options.endian,
             nodes: BTreeMap::new(),
             names: Names::default(),
             xattrs: Xattrs::default(),
@@ -85,8 +83,9 @@ impl Scan {
             partial: Vec::new(),
             full: Vec::new(),
             tail_from: u64::MAX,
-            strict,
-            summaries,
+            strict: is_live,
+            summaries: !options.ignores_summaries,
+            trusts_markers: is_live && !options.stable,
             faulty: false,
             block: vec![0; geometry.erase_bytes as usize],
         };
@@ -223,8 +222,13 @@ impl Scan {
             let is_free = !flash.has_markers() || is_marked && flash.has_blank_oob(start)?;
             return Ok((if is_free { State::Free } else { State::ToErase }, 0));
         }
-        flash.read(start + head as u64, rest)?;
         let before = self.counts;
+        if self.trusts_markers && self.is_only_a_marker(begin, flash.marker_bytes() as usize, start)? {
+            self.counts.empty += 1;
+            self.counts.free_bytes += (head + rest.len() - flash.marker_bytes() as usize) as u64;
+            return Ok((State::Free, flash.marker_bytes()));
+        }
+        flash.read(start + head as u64, rest)?;
         let end = block.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
         let end = end.next_multiple_of(NODE_ALIGN as usize).min(block.len());
         self.counts.free_bytes += (block.len() - end) as u64;
@@ -255,6 +259,21 @@ impl Scan {
         // The last node may end with bytes that look erased.
         let end = at.max(end).min(block.len()) as u32;
         Ok(if is_clean { (State::Free, end) } else { (State::Full, end) })
+    }
+
+    /// True when some bytes at the start of an eraseblock of NOR are a clean marker and nothing else: Linux takes the rest for erased, too.
+    fn is_only_a_marker(&mut self, begin: &[u8], marker: usize, start: u64) -> Result<bool, MountError> {
+        let is_possible =
+            marker > 0 && begin.len() > marker && begin[marker..].iter().all(|&byte| byte == 0xFF);
+        let kind = self.endian.or_else(|| Endian::of_magic(begin)).and_then(|endian| {
+            let header = Header::parse(begin.get(..marker)?, endian).ok()?;
+            (!header.obsolete).then_some((header.node_type, header.len as usize))
+        });
+        if !is_possible || kind != Some((NodeType::CleanMarker, marker)) {
+            return Ok(false);
+        }
+        self.step(&begin[..marker], start)?;
+        Ok(true)
     }
 
     /// Takes in what stands at the beginning of some bytes up to the end of an eraseblock; the number of bytes it takes.
