@@ -13,11 +13,11 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate fs arm926-nand01gw3b
-  floatgate fs imx6-mx30lf2g18ac --fs jffs2,ubifs --test write,mount
-  floatgate fs am62a-w35n01jw --set partition.size=16MiB
-  floatgate fs imx6-mx30lf2g18ac --set filesystem.summaries=true --set filesystem.fastmap=true --test mount
-  floatgate fs stm32-n25q128a --fs jffs2,raw --bytes 1MiB --json
-  floatgate fs arm926-nand01gw3b --test write,read --plot speed.svg
+  floatgate fs imx6-mx30lf2g18ac --fs jffs2,ubifs --test write,read
+  floatgate fs am62a-w35n01jw --set partition.size=16MiB --test mount,space
+  floatgate fs imx6-mx30lf2g18ac --set partition.size=16MiB --set filesystem.fastmap=true --test mount
+  floatgate fs stm32-n25q128a --fs jffs2,raw --bytes 64KiB --test write --json
+  floatgate fs arm926-nand01gw3b --bytes 1MiB --test write,read --plot speed.svg
 
 Programs see files through Linux's page cache: `page_cache` of the setup has its size and limits. What compression, checksums and copies take
 of the CPU follows from `host.instruction_ps` and `host.cache_miss_ns`.")]

@@ -105,7 +105,7 @@ impl Test {
 /// A comparison to make.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Compared.
+    /// Things to compare.
     pub subjects: Vec<Subject>,
     /// Made with each.
     pub tests: Vec<Test>,
@@ -155,7 +155,7 @@ pub struct FlashUse {
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Compared.
+    /// The thing compared.
     pub subject: Subject,
     /// The test.
     pub test: Test,
@@ -189,7 +189,7 @@ fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<
 /// A subject that cannot be on this flash.
 #[derive(Clone, Debug, Serialize)]
 pub struct Refused {
-    /// Compared.
+    /// The thing compared.
     pub subject: Subject,
     /// The test.
     pub test: Test,

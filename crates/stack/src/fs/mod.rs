@@ -46,7 +46,7 @@ pub trait FileSystem: Send {
         Holds::default()
     }
 
-    /// What the CPU had to do since the mount, beside what the device's driver does; nothing where that is not counted.
+    /// Work of the CPU since the mount, beside what the device's driver does; nothing where that is not counted.
     fn work(&self) -> Work {
         Work::default()
     }

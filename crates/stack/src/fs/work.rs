@@ -87,7 +87,7 @@ impl Work {
         Codec::ALL.into_iter().zip(self.unpacked)
     }
 
-    /// What was done since an earlier reading.
+    /// Work since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut work = *self;

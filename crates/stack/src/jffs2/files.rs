@@ -171,7 +171,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// What the CPU had to do since the mount.
+    /// Work of the CPU since the mount.
     pub fn work(&self) -> Work {
         self.compressor.work().and(self.flash.decompressor.work())
     }

@@ -267,7 +267,7 @@ impl Ubifs<dyn Volume> {
         self.core.io.sync_inode(&mut self.core.space, inode)
     }
 
-    /// What the CPU had to do since the mount.
+    /// Work of the CPU since the mount.
     #[must_use]
     pub fn work(&self) -> crate::fs::Work {
         self.compressor.work().and(self.decompressor.work())
