@@ -36,7 +36,7 @@ pub struct Vfs {
 pub struct Moment {
     /// The time.
     pub now: Instant,
-    /// Where the time went.
+    /// Time of the driver's thread so far, by phase.
     pub spent: Breakdown,
     /// Operations of the flash.
     pub operations: Operations,
