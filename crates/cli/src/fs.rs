@@ -86,14 +86,20 @@ impl Args {
     }
 }
 
+/// A progress bar that shows the time, too.
+pub(crate) fn progress_bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template(template);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let named = args.setup.open()?;
     let config = named.config()?;
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} tests, {elapsed}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}");
     let progress = |news| match news {
         Progress::Tests(tests) => bar.set_length(tests),
         Progress::Done => bar.inc(1),

@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit 0: done; 1: a check found a problem; 2: wrong usage or
 //! unreadable input.
 
+mod age;
 mod common;
 mod completions;
 mod ecc;
@@ -61,6 +62,8 @@ enum Command {
     Keystore(keystore::Args),
     /// Compare filesystems and the bare flash on a setup: writing, reading, mounting, space
     Fs(fs::Args),
+    /// Let a filesystem live for years on cells that wear and lose charge: does it survive, and what must be read how often
+    Age(age::Args),
     /// Wear blocks out: count the cycles until they fail, and show how their times change
     Endurance(endurance::Args),
     /// One-time-programmable areas: what is in them, written, locked
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Keystore(args) => keystore::run(&args),
+        Command::Age(args) => age::run(&args),
         Command::Fs(args) => fs::run(&args),
         Command::Endurance(args) => endurance::run(&args),
         Command::Otp(args) => otp::run(&args),

@@ -83,7 +83,7 @@ pub(crate) struct Args {
 }
 
 /// A filesystem by its name.
-fn filesystem_kind(name: &str) -> Result<FilesystemKind, String> {
+pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, String> {
     match name {
         "ubifs" => Ok(FilesystemKind::Ubifs),
         "jffs2" => Ok(FilesystemKind::Jffs2),

@@ -5,6 +5,7 @@
 //! - [`speed_run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
+//! - [`age`]: a filesystem over years.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`trace`]: one operation, recorded.
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
@@ -34,6 +35,7 @@
 //! ```
 
 pub mod advise;
+pub mod age;
 pub mod certainty;
 pub mod config;
 pub mod corner;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::rig::{Device, Rig};
 use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
-use floatgate_mtd::{Instant, Mtd};
+use floatgate_mtd::{Instant, Mtd, Nanos};
 use floatgate_stack::Volume;
 use floatgate_stack::fs::{self, Compression, FileSystem};
 use floatgate_stack::jffs2::{self, Jffs2};
@@ -44,6 +44,13 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     /// # Errors
     /// Failures of the device.
     fn settle(&mut self) -> fs::Result<()>;
+
+    /// A pass of ubihealthd: every PEB is read, and UBI moves what has bit errors. Returns how many are moved. JFFS2 moves nothing for bit
+    /// errors, and nothing is read.
+    ///
+    /// # Errors
+    /// Reason why UBI gave up, in words.
+    fn check_health(&mut self) -> Result<u32, String>;
 
     /// Number and bytes of the eraseblocks that the filesystem has for itself (of UBI: LEBs).
     fn eraseblocks(&self) -> (u32, u32);
@@ -110,6 +117,21 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
         Ok(())
     }
 
+    fn check_health(&mut self) -> Result<u32, String> {
+        let failed = |error: floatgate_stack::ubi::UbiError| format!("ubihealthd: {error}");
+        let ubi = self.volume_mut().ubi_mut();
+        let mut moved = 0;
+        for pnum in ubi.pebs().map(|peb| peb.pnum).collect::<Vec<u32>>() {
+            if ubi.check_peb(pnum).map_err(failed)? {
+                moved += 1;
+                // UBI's thread has time for it. A block that fails meanwhile becomes a bad one.
+                let later = ubi.now() + Nanos::from_ms(1000);
+                ubi.wait_until(later);
+            }
+        }
+        Ok(moved)
+    }
+
     fn eraseblocks(&self) -> (u32, u32) {
         let geometry = self.volume().geometry();
         (geometry.lebs, geometry.leb_bytes)
@@ -173,6 +195,10 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
     fn settle(&mut self) -> fs::Result<()> {
         while self.check_next()? {}
         Ok(())
+    }
+
+    fn check_health(&mut self) -> Result<u32, String> {
+        Ok(0)
     }
 
     fn eraseblocks(&self) -> (u32, u32) {

@@ -82,6 +82,14 @@ fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// First byte of the partition that is used.
+///
+/// # Errors
+/// A wrong value.
+pub(crate) fn offset(config: &Config) -> Result<u64, ConfigError> {
+    Partition::of_setup(config).map(|(partition, _)| partition.offset)
+}
+
 /// The device as the setup's partition shows it.
 ///
 /// # Errors

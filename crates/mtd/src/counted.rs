@@ -43,6 +43,8 @@ pub struct Counted<D> {
     operations: Operations,
     /// Erasures of each eraseblock.
     erased: Vec<u32>,
+    /// Eraseblocks that were programmed since they were erased.
+    written: Vec<bool>,
     device: D,
 }
 
@@ -50,7 +52,8 @@ impl<D: Mtd> Counted<D> {
     /// Counts from now on.
     pub fn new(device: D) -> Self {
         let blocks = device.geometry().blocks() as usize;
-        Self { operations: Operations::default(), erased: vec![0; blocks], device }
+        let (operations, erased, written) = (Operations::default(), vec![0; blocks], vec![false; blocks]);
+        Self { operations, erased, written, device }
     }
 
     /// Operations so far.
@@ -61,6 +64,11 @@ impl<D: Mtd> Counted<D> {
     /// Erasures of each eraseblock.
     pub fn erased(&self) -> &[u32] {
         &self.erased
+    }
+
+    /// True when something was programmed into an eraseblock since it was erased; false of one that is not there.
+    pub fn is_written(&self, block: usize) -> bool {
+        self.written.get(block).copied().unwrap_or(false)
     }
 
     /// The device.
@@ -83,7 +91,14 @@ impl<D: Mtd> Counted<D> {
         self.operations.read_bytes += bytes as u64;
     }
 
-    fn program_counts(&mut self, bytes: usize) {
+    fn program_counts(&mut self, addr: u64, bytes: usize) {
+        let erase_bytes = u64::from(self.device.geometry().erase_bytes.max(1));
+        let blocks = addr / erase_bytes..(addr + (bytes as u64).max(1)).div_ceil(erase_bytes);
+        for block in blocks {
+            if let Some(written) = usize::try_from(block).ok().and_then(|block| self.written.get_mut(block)) {
+                *written = true;
+            }
+        }
         self.operations.programs += 1;
         self.operations.programmed_bytes += bytes as u64;
     }
@@ -100,7 +115,7 @@ impl<D: Mtd> Mtd for Counted<D> {
     }
 
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.program_counts(data.len());
+        self.program_counts(addr, data.len());
         self.device.write(now, addr, data)
     }
 
@@ -112,6 +127,7 @@ impl<D: Mtd> Mtd for Counted<D> {
         for count in self.erased.iter_mut().skip(first).take(blocks) {
             *count = count.saturating_add(1);
         }
+        self.written.iter_mut().skip(first).take(blocks).for_each(|written| *written = false);
         self.device.erase(now, addr, len)
     }
 
@@ -135,7 +151,7 @@ impl<D: Mtd> Mtd for Counted<D> {
         oob: &[u8],
         mode: OobMode,
     ) -> Result<Done, Error> {
-        self.program_counts(data.len());
+        self.program_counts(addr, data.len());
         self.device.write_oob(now, addr, data, oob, mode)
     }
 
@@ -168,5 +184,8 @@ mod tests {
         assert_eq!(read, Operations { reads: 1, read_bytes: 100, ..Operations::default() });
         assert_eq!((before.programs, before.programmed_bytes, before.erases), (1, 4096, 2));
         assert_eq!(flash.erased(), [0, 1, 1, 0]);
+        assert!(flash.is_written(1) && !flash.is_written(2));
+        flash.erase(Instant::ZERO, 131_072, 131_072).unwrap();
+        assert!(!flash.is_written(1) && !flash.is_written(100));
     }
 }

@@ -225,6 +225,24 @@ impl Cells {
         self.histories[block as usize].as_ref().map_or(self.profile.cycles, |h| h.cycles)
     }
 
+    /// Number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.histories.len() as u32
+    }
+
+    /// A block wears as by so many further cycles in which all its pages were programmed. What is in it stays: for years whose every
+    /// write need not be simulated.
+    pub fn cycle(&mut self, block: u32, cycles: u32) {
+        let (model, profile) = (&self.model, &self.profile);
+        let history = open(&mut self.histories, model, profile, block);
+        if profile.wear {
+            let pages = model.geometry.pages_per_block;
+            history.wear += u64::from(cycles) * stress(profile.temperature_c, pages, pages);
+        }
+        history.cycles = history.cycles.saturating_add(cycles);
+        self.bounds[block as usize].reads_until = 0;
+    }
+
     /// Reads of a block since its erase.
     pub fn reads(&self, block: u32) -> u32 {
         self.bounds[block as usize].reads

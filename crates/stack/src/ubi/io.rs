@@ -210,6 +210,12 @@ impl DynIo<'_> {
         }
     }
 
+    /// Reads all bytes of a PEB, and says only how good they are.
+    pub(super) fn read_peb(&mut self, pnum: u32) -> Result<Quality, UbiError> {
+        let mut buf = vec![0; self.mtd.geometry().erase_bytes as usize];
+        self.read_once(pnum, 0, &mut buf)
+    }
+
     fn read_once(&mut self, pnum: u32, offset: u32, buf: &mut [u8]) -> Result<Quality, UbiError> {
         self.check_alive()?;
         match self.mtd.read(self.now, self.addr(pnum, offset), buf) {

@@ -191,6 +191,22 @@ impl Ubi<dyn Mtd> {
         Ok(budget)
     }
 
+    /// Reads a PEB as a whole, and has the LEB in it moved if bits had to be corrected, as ubihealthd asks for (Linux:
+    /// `ubi_bitflip_check`). True if it will be moved; a PEB that holds no LEB is not read.
+    ///
+    /// # Errors
+    /// Failures of the flash. Damage is none: a read of the LEB will tell.
+    pub fn check_peb(&mut self, pnum: u32) -> Result<bool, UbiError> {
+        let holds = |ubi: &Self| matches!(ubi.peb(pnum).state, PebState::Used | PebState::Protected);
+        if self.io.read_only.is_some() || !holds(self) {
+            return Ok(false);
+        }
+        if matches!(self.io.read_peb(pnum)?, io::Quality::Flips(_)) {
+            self.scrub_peb(pnum);
+        }
+        Ok(!holds(self))
+    }
+
     /// Does all background work.
     ///
     /// # Errors

@@ -1,0 +1,212 @@
+//! `floatgate age`.
+
+use crate::common::{Failure, Outcome};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_lab::age::{self, Life, Options, Report};
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::machine::FilesystemKind;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate age imx6-mx30lf2g18ac --set partition.size=16MiB --years 10 --temperature 55
+  floatgate age imx6-mx30lf2g18ac --set partition.size=8MiB --scrub-days 30,never --chips 2
+  floatgate age am62a-w35n01jw --set partition.size=16MiB --fs jffs2 --years 5 --chips 2 --json
+
+Each chip is filled with files that stay and lives on: every period some bytes are written over, cells lose charge, and ubihealthd reads
+all PEBs, so that UBI moves what has bit errors. JFFS2 moves nothing for bit errors.")]
+pub(crate) struct Args {
+    /// A setup's name (see `floatgate setups`), or the path of a TOML file
+    setup: PathBuf,
+
+    /// Override any field of the setup: --set chip=w25n01jw --set cells.cycles=50000
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// The filesystem: `ubifs` or `jffs2`
+    #[arg(long, value_name = "KIND", default_value = "ubifs", value_parser = crate::speed::filesystem_kind)]
+    fs: FilesystemKind,
+
+    /// Years that each chip is to live
+    #[arg(long, value_name = "YEARS", default_value_t = 10.0, value_parser = years)]
+    years: f64,
+
+    /// Temperature in degrees Celsius, all the time
+    #[arg(long, value_name = "C", default_value_t = 40.0, allow_negative_numbers = true, value_parser = temperature)]
+    temperature: f64,
+
+    /// Bytes that are written in a day
+    #[arg(long, value_name = "BYTES", default_value = "10MiB", value_parser = crate::image::sizes::bytes)]
+    write_per_day: u64,
+
+    /// Percent of the free space that files take which stay, at most 64 MiB of them
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=80))]
+    fill: u32,
+
+    /// Days between two passes of ubihealthd, or `never`; several to compare
+    #[arg(long, value_name = "DAYS,...", value_delimiter = ',', default_value = "91", value_parser = scrub)]
+    scrub_days: Vec<Scrub>,
+
+    /// Number of chips, each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    chips: u32,
+
+    /// Seed of the first chip
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// Days between two passes; none for never.
+#[derive(Clone, Copy, Debug)]
+struct Scrub(Option<u32>);
+
+fn scrub(text: &str) -> Result<Scrub, String> {
+    match text {
+        "never" => Ok(Scrub(None)),
+        days => match days.parse() {
+            Ok(days) if days > 0 => Ok(Scrub(Some(days))),
+            _ => Err("a number of days from 1 on, or `never`".to_owned()),
+        },
+    }
+}
+
+fn years(text: &str) -> Result<f64, String> {
+    let years = text.parse().ok().filter(|years: &f64| (0.1..=100.0).contains(years));
+    years.ok_or_else(|| "a number of years from 0.1 to 100".to_owned())
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let celsius = text.parse().ok().filter(|celsius: &f64| (-55.0..=150.0).contains(celsius));
+    celsius.ok_or_else(|| "degrees Celsius from -55 to 150".to_owned())
+}
+
+/// A line of the CSV.
+#[derive(Serialize)]
+struct Line<'a> {
+    scrub_days: Option<u32>,
+    #[serde(flatten)]
+    life: &'a Life,
+}
+
+#[derive(Serialize)]
+struct Reports {
+    runs: Vec<Report>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let library = Library::built_in();
+    let setup = library.setup(&args.setup)?;
+    let config = library.resolve(&setup, &Override::parse_all(&args.set)?)?;
+    let bar = crate::fs::progress_bar("{wide_bar} {pos} of {len} chips, {elapsed}");
+    bar.set_length(u64::from(args.chips) * args.scrub_days.len() as u64);
+    let mut runs = Vec::new();
+    for Scrub(scrub_days) in &args.scrub_days {
+        let options = Options {
+            kind: args.fs,
+            years: args.years,
+            temperature_c: args.temperature,
+            write_bytes_per_day: args.write_per_day,
+            fill_percent: args.fill,
+            scrub_days: *scrub_days,
+            chips: args.chips,
+            seed: args.seed,
+        };
+        runs.push(age::run(&library, &config, &options, &|| bar.inc(1)).map_err(Failure::from)?);
+    }
+    bar.finish_and_clear();
+    let all_well = runs.iter().any(|run| run.survived == args.chips);
+    if args.format.csv {
+        let of = |run: &'_ Report| run.scrub_days;
+        let lines: Vec<Line<'_>> = runs
+            .iter()
+            .flat_map(|run| run.lives.iter().map(move |life| Line { scrub_days: of(run), life }))
+            .collect();
+        args.format.finish(&lines, "", String::new)?;
+    } else {
+        let reports = Reports { runs };
+        args.format.finish(&reports, "runs", || text(&reports.runs, args))?;
+    }
+    Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn text(runs: &[Report], args: &Args) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let mut text = format!(
+        "{}\n{}: {} for {} years at {} C, {} KiB written a day\n",
+        first.title,
+        first.chip,
+        match args.fs {
+            FilesystemKind::Ubifs => "UBIFS",
+            FilesystemKind::Jffs2 => "JFFS2",
+        },
+        args.years,
+        args.temperature,
+        args.write_per_day / 1024
+    );
+    for run in runs {
+        let scrub = run.scrub_days.map_or_else(
+            || "without ubihealthd".to_owned(),
+            |days| format!("ubihealthd every {}", crate::common::count(days as usize, "day")),
+        );
+        let [low, high] = run.probability;
+        text += &format!(
+            "\n{scrub}: {} of {} survive; probability {:.0} to {:.0} % (95 %)\n",
+            run.survived,
+            crate::common::count(args.chips as usize, "chip"),
+            low * 100.0,
+            high * 100.0
+        );
+        let mut table = Table::new([
+            "seed",
+            "fails after",
+            "LEBs moved",
+            "new bad blocks",
+            "cycles least",
+            "mean",
+            "most",
+            "what fails",
+        ])
+        .numbers(0..7);
+        for life in &run.lives {
+            let after =
+                life.failed_after_years.map_or_else(|| "-".to_owned(), |years| format!("{years:.1} years"));
+            table.row([
+                life.seed.to_string(),
+                after,
+                life.moved.to_string(),
+                life.bad_blocks.to_string(),
+                life.cycles.least.to_string(),
+                life.cycles.mean.to_string(),
+                life.cycles.most.to_string(),
+                life.failure.clone().unwrap_or_default(),
+            ]);
+        }
+        text += &format!("{table}\n");
+    }
+    text + &advice(runs)
+}
+
+/// The longest period that was enough.
+fn advice(runs: &[Report]) -> String {
+    let enough = runs.iter().filter(|run| run.survived as usize == run.lives.len());
+    let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
+    match longest.map(|run| run.scrub_days) {
+        Some(None) => "\n- no ubihealthd is needed for these years: charge is lost too slowly".to_owned(),
+        Some(Some(days)) => {
+            format!(
+                "\n- a pass of ubihealthd every {} is enough for these years",
+                crate::common::count(days as usize, "day")
+            )
+        }
+        None => {
+            "\n- not enough: try --scrub-days with fewer days, a stronger ecc.strength, or a cooler place"
+                .to_owned()
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! `floatgate age`: a filesystem over years, on cells that wear, leak and are disturbed.
+//!
+//! A chip is filled with files that stay, and others are written over every day. Time goes by in periods: what a period writes, the charge
+//! that cells lose in it, then a pass of **ubihealthd**, which reads all PEBs so that UBI moves what has bit errors, and a look at the files that
+//! stayed. Of what a period writes, so much is really written as shows how many erasures it costs; the rest only wears the blocks it would be
+//! written to: those that hold nothing that stays, and all of them once wear levelling moves that, too
+//! (Linux: `UBI_WL_THRESHOLD`). Retention is [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a page depend on.
+
+use crate::config::{Config, Library};
+use crate::error::Error;
+use crate::machine::{self, Filesystem, FilesystemKind, Layers, OnDevice};
+use crate::rig::{self, Device, RigOptions};
+use crate::speed::pattern;
+use crate::speed_run;
+use crate::vfs::Flash;
+use floatgate_mtd::{Counted, Mtd as _, Nanos};
+use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Years to simulate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Kind of the filesystem.
+    pub kind: FilesystemKind,
+    /// Years that each chip lives at most.
+    pub years: f64,
+    /// Temperature, in degrees Celsius.
+    pub temperature_c: f64,
+    /// Bytes that programs write in a day.
+    pub write_bytes_per_day: u64,
+    /// Percent of the free space that files take which stay.
+    pub fill_percent: u32,
+    /// Days between two passes of ubihealthd; none without it.
+    pub scrub_days: Option<u32>,
+    /// Chips, each with a seed of its own.
+    pub chips: u32,
+    /// Seed of the first.
+    pub seed: u64,
+}
+
+/// Erase cycles of a chip's blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cycles {
+    /// The least worn block.
+    pub least: u32,
+    /// Mean of all.
+    pub mean: u32,
+    /// The most worn block.
+    pub most: u32,
+}
+
+/// Life of a filesystem on a chip.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Life {
+    /// Seed of the chip.
+    pub seed: u64,
+    /// Years after which something was lost or could not be written; none if all went well to the end.
+    pub failed_after_years: Option<f64>,
+    /// Description of what failed.
+    pub failure: Option<String>,
+    /// LEBs that UBI moved because bits had to be corrected.
+    pub moved: u64,
+    /// Blocks that became bad.
+    pub bad_blocks: u32,
+    /// Erase cycles at the end, those from before the first day included.
+    pub cycles: Cycles,
+}
+
+/// Lives of several chips.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Title of the setup.
+    pub title: String,
+    /// Name of the chip.
+    pub chip: String,
+    /// Kind of the filesystem.
+    pub filesystem: FilesystemKind,
+    /// Days between two passes of ubihealthd; none without it.
+    pub scrub_days: Option<u32>,
+    /// Years asked for.
+    pub years: f64,
+    /// Chips on which nothing failed.
+    pub survived: u32,
+    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %).
+    pub probability: [f64; 2],
+    /// The lives.
+    pub lives: Vec<Life>,
+}
+
+const DAYS_PER_YEAR: f64 = 365.25;
+
+/// Longest period, days: without ubihealthd, too, files are looked at so often.
+const PERIOD_DAYS: u32 = 91;
+
+/// Bytes of a file that stays, and most of them: what is simulated of a large chip.
+const FILE: u64 = 1 << 20;
+const FILES_MAX: u64 = 64;
+
+/// Bytes of the file that is written over.
+const HOT: u64 = 256 << 10;
+
+/// Difference of erase cycles from which UBI moves what stays (Linux: `UBI_WL_THRESHOLD`).
+const WEAR_THRESHOLD: f64 = 4096.0;
+
+/// Lives of chips of a setup; `progress` hears of each that is over.
+///
+/// # Errors
+/// The setup is wrong, has no NAND, or the filesystem cannot be made on it.
+pub fn run(
+    library: &Library,
+    config: &Config,
+    options: &Options,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Report, Error> {
+    if !config.chip()?.kind().is_nand() {
+        return Err(Error::asked(
+            "cells of NOR are not simulated: nothing ages",
+            "name a setup with a NAND, or set another chip",
+        ));
+    }
+    let filesystem = Filesystem { kind: options.kind, ..Filesystem::of_setup(config)? };
+    let layers = filesystem.layers()?;
+    let lives: Result<Vec<Life>, Error> = (0..options.chips)
+        .into_par_iter()
+        .map(|number| {
+            let life = life(library, config, &layers, options, options.seed.wrapping_add(u64::from(number)));
+            progress();
+            life
+        })
+        .collect();
+    let lives = lives?;
+    let survived = lives.iter().filter(|life| life.failure.is_none()).count() as u32;
+    Ok(Report {
+        title: speed_run::title(config),
+        chip: format!("{} {}", config.part().maker, config.part().name),
+        filesystem: options.kind,
+        scrub_days: options.scrub_days,
+        years: options.years,
+        survived,
+        probability: wilson(survived, options.chips),
+        lives,
+    })
+}
+
+/// Interval of a probability that was hit `hits` times in `tries`, 95 %.
+fn wilson(hits: u32, tries: u32) -> [f64; 2] {
+    let (n, z) = (f64::from(tries.max(1)), 1.96);
+    let share = f64::from(hits) / n;
+    let middle = share + z * z / (2.0 * n);
+    let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + z * z / n;
+    [((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0)]
+}
+
+/// A filesystem under way through the years.
+struct Aging {
+    fs: Box<dyn OnDevice<Flash>>,
+    files: Vec<u32>,
+    content: Vec<u8>,
+    /// First eraseblock of the partition on the chip.
+    first_block: u32,
+    /// Erasures of each eraseblock when the files had been written.
+    filled: Vec<u32>,
+    /// Bytes that were really written over, and erasures they cost.
+    sample: (u64, u64),
+    /// Erasures that were only counted, and what of them is too little for each block.
+    counted: f64,
+    rest: f64,
+    moved: u64,
+}
+
+fn in_words(what: &str) -> impl Fn(FsError) -> String {
+    let what = what.to_owned();
+    move |error| format!("{what}: {error}")
+}
+
+fn life(
+    library: &Library,
+    config: &Config,
+    layers: &Layers,
+    options: &Options,
+    seed: u64,
+) -> Result<Life, Error> {
+    let rig = rig::wire(library, config, RigOptions { seed, ..RigOptions::default() })?;
+    let mut device: Box<dyn Device> = rig.device;
+    let now = device.host().now();
+    for part in 0.. {
+        let Some(cells) = device.oracle().cells_mut(part) else { break };
+        cells.set_temperature(now, options.temperature_c);
+    }
+    let flash = Counted::new(device);
+    let made = layers.make(flash, now, u32::MAX);
+    let fs = made.map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
+    let erase_bytes = u64::from(fs.device().geometry().erase_bytes);
+    let offset = crate::partition::offset(config)?;
+    let mut aging = Aging {
+        fs,
+        files: Vec::new(),
+        content: pattern(2 * FILE as usize),
+        first_block: u32::try_from(offset / erase_bytes).unwrap_or(0),
+        filled: Vec::new(),
+        sample: (0, 0),
+        counted: 0.0,
+        rest: 0.0,
+        moved: 0,
+    };
+    let bad_before = aging.fs.census().bad;
+    aging.fill(options.fill_percent).map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
+    let period = options.scrub_days.map_or(PERIOD_DAYS, |days| days.clamp(1, PERIOD_DAYS));
+    let (days, mut gone, mut since_scrub) = (options.years * DAYS_PER_YEAR, 0.0, 0);
+    let mut failure = None;
+    while gone < days && failure.is_none() {
+        gone += f64::from(period);
+        since_scrub += period;
+        let scrubs = options.scrub_days.is_some_and(|every| since_scrub >= every);
+        if scrubs {
+            since_scrub = 0;
+        }
+        failure = aging.period(f64::from(period), options, scrubs).err();
+    }
+    Ok(Life {
+        seed,
+        failed_after_years: failure.is_some().then_some(gone / DAYS_PER_YEAR),
+        failure,
+        moved: aging.moved,
+        bad_blocks: aging.fs.census().bad.saturating_sub(bad_before),
+        cycles: aging.cycles(),
+    })
+}
+
+impl Aging {
+    /// Writes the files that stay.
+    fn fill(&mut self, percent: u32) -> Result<(), String> {
+        const REGULAR: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+        let bytes = self.fs.space().available_blocks * 4096 / 100 * u64::from(percent);
+        let root = self.fs.root();
+        for number in 0..(bytes / FILE).clamp(1, FILES_MAX) {
+            let name = format!("stays {number}");
+            let inode = self.fs.create(root, name.as_bytes(), &REGULAR).map_err(in_words("filling"))?;
+            let at = number as usize * 4096 % FILE as usize;
+            self.fs.write(inode, 0, &self.content[at..at + FILE as usize]).map_err(in_words("filling"))?;
+            self.fs.fsync(inode).map_err(in_words("filling"))?;
+            self.files.push(inode);
+        }
+        self.fs.create(root, b"changes", &REGULAR).map_err(in_words("filling"))?;
+        self.fs.sync().map_err(in_words("filling"))?;
+        self.filled = self.fs.device().erased().to_vec();
+        Ok(())
+    }
+
+    /// Lets a period go by; the reason why something failed in it.
+    fn period(&mut self, days: f64, options: &Options, scrubs: bool) -> Result<(), String> {
+        self.write_over((options.write_bytes_per_day as f64 * days) as u64)?;
+        let oracle = self.fs.device_mut().inner_mut().oracle();
+        for part in 0.. {
+            let Some(cells) = oracle.cells_mut(part) else { break };
+            cells.bake(days, options.temperature_c);
+        }
+        if scrubs {
+            self.moved += u64::from(self.fs.check_health()?);
+        }
+        self.look()
+    }
+
+    /// Writes so many bytes over, of which the first are really written.
+    fn write_over(&mut self, bytes: u64) -> Result<(), String> {
+        let really = bytes.min(2 * HOT);
+        let before = self.fs.device().operations().erases;
+        let root = self.fs.root();
+        let inode = self.fs.lookup(root, b"changes").map_err(in_words("writing"))?;
+        let mut written = 0;
+        while written < really {
+            let len = HOT.min(really - written);
+            self.fs.write(inode, 0, &self.content[..len as usize]).map_err(in_words("writing"))?;
+            self.fs.fsync(inode).map_err(in_words("writing"))?;
+            written += len;
+        }
+        self.fs.sync().map_err(in_words("writing"))?;
+        self.fs.wait_until(self.fs.now() + Nanos::from_ms(1000));
+        self.sample.0 += written;
+        self.sample.1 += self.fs.device().operations().erases - before;
+        // Until enough was written to see, an erasure for each eraseblock's worth.
+        let erase_bytes = u64::from(self.fs.device().geometry().erase_bytes);
+        let per_byte = match self.sample {
+            (bytes, erases) if erases >= 16 => erases as f64 / bytes as f64,
+            _ => 1.0 / erase_bytes as f64,
+        };
+        self.wear_by((bytes - really) as f64 * per_byte);
+        Ok(())
+    }
+
+    /// Blocks wear by so many erasures.
+    fn wear_by(&mut self, erasures: f64) {
+        self.counted += erasures;
+        let flash = self.fs.device();
+        let (all, erased) = (flash.geometry().blocks(), flash.erased());
+        let stays = |block: usize| flash.is_written(block) && erased[block] == self.filled[block];
+        let changing: Vec<u32> = (0..all).filter(|&block| !stays(block as usize)).collect();
+        let is_levelled = self.counted / changing.len().max(1) as f64 > WEAR_THRESHOLD;
+        let worn = if is_levelled { (0..all).collect() } else { changing };
+        let each = self.rest + erasures / worn.len().max(1) as f64;
+        self.rest = each.fract();
+        let first = self.first_block;
+        let oracle = self.fs.device_mut().inner_mut().oracle();
+        for block in worn {
+            let mut block = first + block;
+            for part in 0.. {
+                let Some(cells) = oracle.cells_mut(part) else { break };
+                if block < cells.blocks() {
+                    cells.cycle(block, each as u32);
+                    break;
+                }
+                block -= cells.blocks();
+            }
+        }
+    }
+
+    /// Compares the files that stay with what was written, on a copy: UBI moves what is read with bit errors, and nobody but ubihealthd
+    /// reads here.
+    fn look(&self) -> Result<(), String> {
+        let (mut fs, mut buf) = (self.fs.clone(), vec![0; FILE as usize]);
+        for (number, &inode) in self.files.iter().enumerate() {
+            let what = format!("file {number} of those that stay");
+            let read = fs.read(inode, 0, &mut buf).map_err(in_words(&what))?;
+            let at = number * 4096 % FILE as usize;
+            if buf[..read] != self.content[at..at + FILE as usize] {
+                return Err(format!("{what}: other bytes than were written"));
+            }
+        }
+        Ok(())
+    }
+
+    fn cycles(&mut self) -> Cycles {
+        let blocks = self.fs.device().geometry().blocks();
+        let first = self.first_block;
+        let oracle = self.fs.device_mut().inner_mut().oracle();
+        let mut all = Vec::new();
+        for part in 0.. {
+            let Some(cells) = oracle.cells(part) else { break };
+            all.extend((0..cells.blocks()).map(|block| cells.cycles(block)));
+        }
+        let own: Vec<u32> = all.into_iter().skip(first as usize).take(blocks as usize).collect();
+        let sum: u64 = own.iter().copied().map(u64::from).sum();
+        Cycles {
+            least: own.iter().copied().min().unwrap_or(0),
+            mean: (sum / own.len().max(1) as u64) as u32,
+            most: own.iter().copied().max().unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_tries_say_little() {
+        let (few, many) = (wilson(5, 5), wilson(500, 500));
+        assert!((0.5..0.6).contains(&few[0]) && few[1] > 0.999, "{few:?}");
+        assert!(many[0] > 0.99);
+        assert!(wilson(0, 10)[0] < 1e-9);
+    }
+}

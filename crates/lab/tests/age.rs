@@ -1,0 +1,97 @@
+//! `floatgate age`: years go in the direction in which they push.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+use floatgate_lab::age::{Options, Report, run};
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::machine::FilesystemKind;
+
+const OPTIONS: Options = Options {
+    kind: FilesystemKind::Ubifs,
+    years: 4.0,
+    temperature_c: 40.0,
+    write_bytes_per_day: 1 << 20,
+    fill_percent: 50,
+    scrub_days: Some(30),
+    chips: 2,
+    seed: 0,
+};
+
+/// A board with Hamming codes, and one with BCH.
+const HAMMING: &str = "arm926-nand01gw3b";
+const BCH: &str = "imx6-mx30lf2g18ac";
+
+fn aged(sets: &[&str], options: &Options) -> Report {
+    on(HAMMING, sets, options)
+}
+
+fn on(setup: &str, sets: &[&str], options: &Options) -> Report {
+    let library = Library::built_in();
+    let sets = [&["partition.offset=0", "partition.size=8MiB"], sets].concat();
+    let setup = library.setup(setup).unwrap();
+    let config = library.resolve(&setup, &Override::parse_all(&sets).unwrap()).unwrap();
+    run(&library, &config, options, &|| ()).unwrap()
+}
+
+fn moved(report: &Report) -> u64 {
+    report.lives.iter().map(|life| life.moved).sum()
+}
+
+#[test]
+fn a_new_chip_lives_on() {
+    let report = aged(&[], &OPTIONS);
+    assert_eq!(report.survived, 2, "{:?}", report.lives);
+    assert!(report.probability[0] < 0.5 && report.probability[1] > 0.99, "{:?}", report.probability);
+    assert_eq!(report, aged(&[], &OPTIONS), "the same every time");
+    for life in &report.lives {
+        assert!(life.failed_after_years.is_none() && life.failure.is_none());
+        assert!(life.cycles.least <= life.cycles.mean && life.cycles.mean <= life.cycles.most);
+        assert!(life.cycles.mean > 500, "it began with 500: {:?}", life.cycles);
+    }
+}
+
+const WORN: &str = "cells.cycles=90000";
+
+#[test]
+fn heat_and_wear_cost_bits_and_ubihealthd_moves_them() {
+    let hot = Options { temperature_c: 85.0, ..OPTIONS };
+    let two_bits = "ecc.strength=2";
+    let often = on(BCH, &[WORN, two_bits], &hot);
+    assert!(moved(&often) > moved(&on(BCH, &[WORN, two_bits], &OPTIONS)), "heat");
+    assert!(moved(&often) > moved(&on(BCH, &[two_bits], &hot)), "wear");
+    assert_eq!(moved(&on(BCH, &[WORN, two_bits], &Options { scrub_days: None, ..hot })), 0);
+    let strong = on(BCH, &[WORN], &hot);
+    assert_eq!(strong.survived, 2, "{:?}", strong.lives);
+    let weak = on(BCH, &[WORN, "ecc.strength=1"], &hot);
+    assert_eq!(weak.survived, 0, "{:?}", weak.lives);
+    let lost = weak.lives[0].failed_after_years.unwrap();
+    assert!(lost > 0.0 && lost <= 4.1 && weak.lives[0].failure.is_some(), "{lost}");
+}
+
+#[test]
+fn jffs2_moves_nothing_for_bit_errors() {
+    let options = Options { kind: FilesystemKind::Jffs2, temperature_c: 85.0, ..OPTIONS };
+    assert_eq!(moved(&on(BCH, &[WORN], &options)), 0);
+}
+
+#[test]
+fn what_is_written_wears() {
+    let much = Options { write_bytes_per_day: 20 << 20, ..OPTIONS };
+    let (little, much) = (aged(&[], &OPTIONS), aged(&[], &much));
+    assert!(much.lives[0].cycles.mean > 5 * (little.lives[0].cycles.mean - 500));
+    let endless = Options { write_bytes_per_day: 4 << 30, years: 10.0, chips: 1, ..OPTIONS };
+    let report = aged(&[], &endless);
+    assert_eq!(report.survived, 0, "{:?}", report.lives);
+    assert!(report.lives[0].failure.is_some() && report.lives[0].failed_after_years.unwrap() < 10.1);
+}
+
+#[test]
+fn nor_does_not_age() {
+    let library = Library::built_in();
+    let config = library.resolve(&library.setup("stm32-n25q128a").unwrap(), &[]).unwrap();
+    let refused = run(&library, &config, &OPTIONS, &|| ()).unwrap_err();
+    assert!(refused.to_string().contains("NOR"), "{refused}");
+}
