@@ -122,10 +122,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let all_well = runs.iter().any(|run| run.survived == args.chips);
     if args.format.csv {
-        let of = |run: &'_ Report| run.scrub_days;
         let lines: Vec<Line<'_>> = runs
             .iter()
-            .flat_map(|run| run.lives.iter().map(move |life| Line { scrub_days: of(run), life }))
+            .flat_map(|run| run.lives.iter().map(move |life| Line { scrub_days: run.scrub_days, life }))
             .collect();
         args.format.finish(&lines, "", String::new)?;
     } else {

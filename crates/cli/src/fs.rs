@@ -49,7 +49,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// What one name stands for.
+/// The subjects of one name.
 #[derive(Clone, Debug)]
 struct Subjects(Vec<Subject>);
 

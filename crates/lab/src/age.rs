@@ -13,6 +13,7 @@ use crate::rig::{self, Device, RigOptions};
 use crate::speed::pattern;
 use crate::speed_run;
 use crate::vfs::Flash;
+use floatgate_device::cells::Cells;
 use floatgate_mtd::{Counted, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
@@ -170,6 +171,15 @@ struct Aging {
     moved: u64,
 }
 
+/// Changes the cells of all dies or targets.
+fn for_each_part(device: &mut dyn Device, mut change: impl FnMut(&mut Cells)) {
+    let oracle = device.oracle();
+    for part in 0.. {
+        let Some(cells) = oracle.cells_mut(part) else { break };
+        change(cells);
+    }
+}
+
 fn in_words(what: &str) -> impl Fn(FsError) -> String {
     let what = what.to_owned();
     move |error| format!("{what}: {error}")
@@ -185,10 +195,7 @@ fn life(
     let rig = rig::wire(library, config, RigOptions { seed, ..RigOptions::default() })?;
     let mut device: Box<dyn Device> = rig.device;
     let now = device.host().now();
-    for part in 0.. {
-        let Some(cells) = device.oracle().cells_mut(part) else { break };
-        cells.set_temperature(now, options.temperature_c);
-    }
+    for_each_part(&mut *device, |cells| cells.set_temperature(now, options.temperature_c));
     let flash = Counted::new(device);
     let made = layers.make(flash, now, u32::MAX);
     let fs = made.map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
@@ -252,11 +259,8 @@ impl Aging {
     /// Lets a period go by; the reason why something failed in it.
     fn period(&mut self, days: f64, options: &Options, scrubs: bool) -> Result<(), String> {
         self.write_over((options.write_bytes_per_day as f64 * days) as u64)?;
-        let oracle = self.fs.device_mut().inner_mut().oracle();
-        for part in 0.. {
-            let Some(cells) = oracle.cells_mut(part) else { break };
-            cells.bake(days, options.temperature_c);
-        }
+        let device = self.fs.device_mut().inner_mut();
+        for_each_part(&mut **device, |cells| cells.bake(days, options.temperature_c));
         if scrubs {
             self.moved += u64::from(self.fs.check_health()?);
         }

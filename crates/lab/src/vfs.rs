@@ -42,6 +42,13 @@ pub struct Moment {
     pub operations: Operations,
 }
 
+impl Moment {
+    /// A moment of a flash's clock.
+    pub(crate) fn of(flash: &Flash, now: Instant) -> Self {
+        Self { now, spent: flash.breakdown(), operations: flash.operations() }
+    }
+}
+
 const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
 impl Vfs {
@@ -55,8 +62,7 @@ impl Vfs {
 
     /// This moment.
     pub fn moment(&self) -> Moment {
-        let device = self.fs.device();
-        Moment { now: self.fs.now(), spent: device.breakdown(), operations: device.operations() }
+        Moment::of(self.fs.device(), self.fs.now())
     }
 
     /// The filesystem.

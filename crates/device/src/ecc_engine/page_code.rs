@@ -171,7 +171,7 @@ impl PageCode {
         first.min(last) as usize..last as usize
     }
 
-    /// What decoding some steps would come to with these bits of the page wrong (offsets, ascending), as far as counting tells.
+    /// Corrected and lost bits of some steps with these bits of the page wrong (offsets, ascending), by counting instead of decoding.
     pub(super) fn count(&self, steps: Range<usize>, wrong: &[u32], scratch: &mut Scratch) -> Tally {
         scratch.counts.fill(0);
         let step_bits = self.codec.code().step_bytes() * 8;

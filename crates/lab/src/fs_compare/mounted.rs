@@ -3,7 +3,7 @@
 use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, data, size};
 use crate::error::Error;
 use crate::machine::{self, FilesystemKind, Layers};
-use crate::vfs::{Flash, Moment, Vfs};
+use crate::vfs::{Moment, Vfs};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{Instant, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
@@ -81,10 +81,11 @@ impl Mounting<'_> {
         let in_words = |why: String| Error::asked(why, machine::OTHER_FLASH);
         vfs.sync().map_err(machine::failed("sync"))?;
         let (flash, now) = vfs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
-        let (from, before) = (moment(&flash, now), flash.operations());
+        let (from, before) = (Moment::of(&flash, now), flash.operations());
         let mut attached = None;
         let is_ubi = matches!(self.layers, Layers::Ubifs(_));
-        let mounted = self.layers.mount(flash, now, &mut |flash, now| attached = Some(moment(flash, now)));
+        let mounted =
+            self.layers.mount(flash, now, &mut |flash, now| attached = Some(Moment::of(flash, now)));
         let fs = mounted.map_err(|(why, _)| in_words(why))?;
         let vfs = Vfs::new(fs, self.bench.cpu, self.bench.page_cache, before);
         let mounted = vfs.moment();
@@ -272,10 +273,6 @@ impl Mounting<'_> {
         rows.retain(|row| self.bench.options.wants(&row.name));
         Ok(rows)
     }
-}
-
-fn moment(flash: &Flash, now: Instant) -> Moment {
-    Moment { now, spent: flash.breakdown(), operations: flash.operations() }
 }
 
 /// Writes a file in pieces; its inode.

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::mtdblock::MtdBlock;
 use crate::page_cache::PAGE;
 use crate::vfs::{Flash, Moment, spend};
-use floatgate_mtd::{Instant, Mtd};
+use floatgate_mtd::{Instant, Mtd as _};
 
 /// The flash with its clock.
 struct Raw {
@@ -15,7 +15,7 @@ struct Raw {
 
 impl Raw {
     fn moment(&self) -> Moment {
-        moment(&self.flash, self.now)
+        Moment::of(&self.flash, self.now)
     }
 
     /// The first of as many eraseblocks in a row that are good as `bytes` take, or as there are.
@@ -39,10 +39,6 @@ impl Raw {
         }
         Ok((best.0, best.1.min(bytes)))
     }
-}
-
-fn moment(flash: &Flash, now: Instant) -> Moment {
-    Moment { now, spent: flash.breakdown(), operations: flash.operations() }
 }
 
 /// The bytes at a place of a file that is written from `content` over and over.
@@ -99,7 +95,7 @@ impl Bench<'_> {
             done += len as u64;
         }
         disk.flush().map_err(failed())?;
-        let (to, flash) = (moment(disk.device(), disk.now()), disk.device());
+        let (to, flash) = (Moment::of(disk.device(), disk.now()), disk.device());
         let row = Timed {
             subject: Subject::Mtdblock,
             test: Test::Write,

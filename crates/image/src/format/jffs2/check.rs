@@ -59,7 +59,7 @@ pub(super) struct LostName {
     pub(super) is_again: bool,
 }
 
-/// What was read of a filesystem in vain.
+/// Losses of a filesystem, and names that lead nowhere.
 pub(super) struct Survey {
     pub(super) losses: Vec<Loss>,
     pub(super) names: Vec<LostName>,

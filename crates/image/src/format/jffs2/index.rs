@@ -98,7 +98,7 @@ impl Index {
         names
     }
 
-    /// What a damaged name is most likely to have been; nothing if it may have been removed.
+    /// The most likely form of a damaged name; none if it may have been removed.
     fn restored(&self, at: u64, damaged: &Damaged<'_>) -> Option<Name> {
         let Damaged { parent, version, inode, name, is_name_good } = *damaged;
         let (_, mode) = *self.modes.get(&inode)?;

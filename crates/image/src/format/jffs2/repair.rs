@@ -57,7 +57,7 @@ pub(crate) fn mend(
     Ok(())
 }
 
-/// What is wrong with a JFFS2, by places in it.
+/// Damage of a JFFS2, by places in it.
 #[derive(Debug, Default)]
 struct Wrong {
     /// Places of eraseblocks that have damage in them.
