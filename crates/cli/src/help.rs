@@ -119,6 +119,9 @@ impl Help for ImageError {
             Self::Jffs2Tail { .. } => {
                 "--recover goes on as Linux does when it mounts, and erases what is no node; leave it out where other data follow in the file"
             }
+            Self::WrongMoment(..) | Self::PastUnauthentic => {
+                "`floatgate image ls --history` lists moments, without authentication"
+            }
             Self::NotJffs2(_) => "--area, --leb, --inode and --path show nodes of UBIFS",
             Self::NotForJffs2(_) => {
                 "`floatgate image info`, `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; `floatgate image build` makes a UBIFS of what was extracted"

@@ -117,6 +117,12 @@ pub enum ImageError {
     /// Nothing stands where a dump was asked for.
     #[error("{0}")]
     NoNode(String),
+    /// A moment of another kind of filesystem.
+    #[error("a moment of {0} is {1}, or a time")]
+    WrongMoment(&'static str, &'static str),
+    /// An earlier moment with authentication.
+    #[error("nothing vouches for an earlier moment of a filesystem")]
+    PastUnauthentic,
     /// Parts are missing.
     #[error("the image is cut off: {0}")]
     Truncated(String),

@@ -16,8 +16,9 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::extract::{
-    Contents, DamagedUbifs, Entry, ExtractLimits, Extraction, FileSystemSource, Target, extract,
+    Contents, DamagedUbifs, Entry, ExtractLimits, Extraction, Extractions, FileSystemSource, Target, extract,
 };
+use super::history::{At, history};
 use super::{Access, Image, Selection};
 
 /// Work that one input may cause at most.
@@ -226,6 +227,28 @@ pub fn image(bytes: &[u8]) {
         }
         let selection = Selection { offset: Some(one.offset), ..Selection::default() };
         let _ = super::raw::read_raw(&image, &selection, &mut io::sink());
+        go_back(&image, &selection);
+    }
+}
+
+/// Lists old nodes, and extracts what there was at some of their moments.
+fn go_back(image: &Image, selection: &Selection) {
+    let Ok(revisions) = history(image, selection) else { return };
+    let chosen = revisions.iter().step_by(revisions.len() / 3 + 1);
+    let at = chosen.filter_map(|node| {
+        let version = node.at.split_once(':');
+        match version {
+            Some((inode, version)) => {
+                Some(At::Version { inode: inode.parse().ok()?, version: version.parse().ok()? })
+            }
+            None => node.at.parse().ok().map(At::Sqnum),
+        }
+    });
+    let middle = revisions.get(revisions.len() / 2).and_then(|node| node.time).map(At::Time);
+    for at in at.chain(middle) {
+        if let Ok(extraction) = Extractions::open_at(image, selection, at) {
+            let _ = extraction.run(&mut Nowhere, &LIMITS, &|_| {});
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
 //! - [`check`](mod@check): what is wrong in an image; [`repair`](mod@repair): a new one with what can be saved.
 //! - [`diff`](mod@diff): how two images differ; [`dump`](mod@dump): one node or header, field by field.
+//! - [`history`](mod@history): old versions of files, and removed ones.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
@@ -56,6 +57,7 @@ mod error;
 pub mod extract;
 mod format;
 pub mod fuzzing;
+pub mod history;
 pub mod info;
 mod lock;
 #[cfg(feature = "mount")]

@@ -7,6 +7,7 @@ use floatgate_image::Access;
 use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
 };
+use floatgate_image::history::At;
 use floatgate_image::output::Output;
 use indicatif::ProgressBar;
 use std::io::BufWriter;
@@ -19,10 +20,13 @@ use std::process::ExitCode;
   floatgate image extract dump.bin rootfs.tar
   floatgate image extract dump.bin - | tar -t
   floatgate image extract two-volumes.ubi data/ --volume data
+  floatgate image extract dump.bin before/ --at 20
+  floatgate image extract dump.bin yesterday.tar --at '2026-05-17 08:30'
 
 Without --volume all volumes of a device that has several are extracted: each filesystem into a directory with the volume's name, other \
 volumes as files NAME.img. \
 A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root. \
+With --at, what garbage collection has erased since is missing, or there is an older state of it. \
 Exit status 1 when something could not be restored bit for bit: it is listed.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -30,6 +34,11 @@ pub(crate) struct Args {
 
     /// A directory, a file that ends in .tar, or - for a tar on stdout
     target: PathBuf,
+
+    /// The files at an earlier moment, as `floatgate image ls --history` lists them: a sequence number of a UBIFS, INODE:VERSION of a
+    /// JFFS2 (all else as it is), or a time in UTC, as YYYY-MM-DD HH:MM:SS or @SECONDS since 1970
+    #[arg(long, value_name = "MOMENT", value_parser = super::history::moment)]
+    at: Option<At>,
 
     /// Do not set owners: the files belong to the user who extracts them
     #[arg(long)]
@@ -71,7 +80,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         })?;
     }
     let image = args.image.open(Access::Read)?;
-    let extraction = Extractions::open(&image, &args.image.selection());
+    let selection = args.image.selection();
+    let extraction = match args.at {
+        Some(at) => Extractions::open_at(&image, &selection, at),
+        None => Extractions::open(&image, &selection),
+    };
     let extraction = extraction.map_err(|error| options::failure(&args.image.image, &error))?;
     let extracted = args.extract(extraction, to_stdout)?;
     args.report(&extracted, to_stdout)
@@ -133,7 +146,8 @@ impl Args {
         let done = || {
             let entries = usize::try_from(extracted.entries).unwrap_or(usize::MAX);
             let (entries, bytes) = (count(entries, "entry"), grouped(extracted.bytes));
-            format!("wrote {}: {entries}, {bytes} bytes", self.target.display())
+            let past = if self.at.is_some() { ", as far as they are still on the flash" } else { "" };
+            format!("wrote {}: {entries}, {bytes} bytes{past}", self.target.display())
         };
         if to_stdout {
             output::tell(&done());

@@ -1,5 +1,6 @@
 //! `floatgate image ls`.
 
+use super::history;
 use super::options::ImageArgs;
 use super::show::{self, FileJson};
 use crate::common::Outcome;
@@ -16,7 +17,13 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate image ls rootfs.ubi
   floatgate image ls rootfs.ubi /etc --recursive
-  floatgate image ls rootfs.ubi --json")]
+  floatgate image ls rootfs.ubi --json
+  floatgate image ls dump.bin --history --old
+  floatgate image ls dump.bin /etc/fstab --history
+
+--history lists the nodes of files that newer ones have replaced, too, and those of files that were removed: each can be had back with \
+`floatgate image extract --at`. An image that a tool has built has none of them; flash that was written has what garbage collection has \
+not erased.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -28,6 +35,14 @@ pub(crate) struct Args {
     /// Directories below too
     #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
+
+    /// All nodes that are still there, those of old versions and removed files among them
+    #[arg(long)]
+    history: bool,
+
+    /// With --history: only what no newer node has left in place
+    #[arg(long, requires = "history")]
+    old: bool,
 
     #[command(flatten)]
     format: ReportFormat,
@@ -41,6 +56,9 @@ struct Listed {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if args.history {
+        return history::list(&args.image, args.path.as_bytes(), args.old, &args.format);
+    }
     let mut fs = args.image.mount()?;
     let path = args.path.as_bytes();
     let inode = fs.resolve(path).map_err(|error| args.image.failed_at(path, error))?;

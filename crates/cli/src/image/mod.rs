@@ -7,6 +7,7 @@ mod diff;
 mod dump;
 mod edit;
 mod extract;
+mod history;
 mod info;
 mod ls;
 #[cfg(feature = "mount")]

@@ -219,6 +219,7 @@ const LINES: &[(&str, &str)] = &[
     ("image info", "image info images/two-volumes.ubi --json"),
     ("image info", "image info images/dump.bin --json"),
     ("image ls", "image ls images/rootfs.ubi --recursive --json"),
+    ("image ls --history", "image ls images/dump.bin --history --json"),
     ("image stat", "image stat images/rootfs.ubi /bin/busybox --json"),
     ("image stat", "image stat images/rootfs.ubi /dev/console --json"),
     ("image extract", "image extract images/dump.bin images/extracted.tar --json"),

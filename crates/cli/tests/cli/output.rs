@@ -124,7 +124,7 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 52] = [
+const EACH: [&str; 53] = [
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
@@ -147,6 +147,7 @@ const EACH: [&str; 52] = [
     "ecc advise mt29f8g08maawc",
     "image info rootfs.ubi",
     "image ls rootfs.ubi -r",
+    "image ls rootfs.ubi --history",
     "image cat rootfs.ubi /etc/fstab",
     "image cat rootfs.ubi --raw",
     "image stat rootfs.ubi /etc/fstab",

@@ -15,6 +15,7 @@ use super::{
 use crate::check::open_volume;
 use crate::detect::Content;
 use crate::format::ubifs::check::has_filesystem;
+use crate::history::At;
 use crate::open::choose_volume;
 use crate::raw::{RawVolume, read_raw};
 use crate::{Image, ImageError, ImageFs, Selection};
@@ -27,7 +28,8 @@ pub struct Extractions(Parts);
 
 enum Parts {
     One(Box<Extraction>),
-    Jffs2(ImageFs),
+    /// With what is known to be lost.
+    Jffs2(ImageFs, Vec<Loss>),
     Volumes(Vec<Part>),
 }
 
@@ -50,7 +52,7 @@ impl Extractions {
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         if let Content::Jffs2(_) = image.choose(selection)?.content {
-            return Ok(Self(Parts::Jffs2(image.mount(selection, false, Behaviour::default())?)));
+            return Ok(Self(Parts::Jffs2(image.mount(selection, false, Behaviour::default())?, Vec::new())));
         }
         let volumes = volumes(image, selection)?;
         let is_raw =
@@ -84,6 +86,22 @@ impl Extractions {
         Ok(Self(Parts::Volumes(parts)))
     }
 
+    /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since is missing, or there is an older
+    /// state of it: as far as that can be seen the report says so.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
+    pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        Ok(Self(match &found.content {
+            Content::Jffs2(shape) => {
+                let (fs, losses) = crate::format::jffs2::history::at(image, &found, shape, at)?;
+                Parts::Jffs2(Box::new(fs), losses)
+            }
+            _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),
+        }))
+    }
+
     /// Extracts all of it. The limits hold for each filesystem.
     ///
     /// # Errors
@@ -96,7 +114,11 @@ impl Extractions {
     ) -> Result<Extracted, ExtractError> {
         let parts = match self.0 {
             Parts::One(extraction) => return extraction.run(target, limits, progress),
-            Parts::Jffs2(fs) => return extract_mounted(fs, target, limits, progress),
+            Parts::Jffs2(fs, losses) => {
+                let mut extracted = extract_mounted(fs, target, limits, progress)?;
+                extracted.losses.extend(losses);
+                return Ok(extracted);
+            }
             Parts::Volumes(parts) => parts,
         };
         let attributes = without_inode(0, FileType::Directory, 0);

@@ -5,6 +5,7 @@ mod campaign;
 mod check;
 mod damage;
 mod found;
+mod history;
 mod hostile;
 mod nested;
 mod oob;

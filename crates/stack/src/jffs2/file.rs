@@ -7,6 +7,7 @@ use crate::fs::FileType;
 use floatgate_media::jffs2::{Compressor, Endian, Header, Inode, NodeType};
 use floatgate_mtd::{Error, Mtd};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Most bytes of a file in a node that is not a hole: the largest page that Linux has.
 const NODE_FILE_BYTES_MAX: u32 = 1 << 16;
@@ -264,6 +265,14 @@ impl File {
         let has_data =
             |fragment: &Fragment| self.nodes.get(&fragment.version).is_some_and(|node| !node.is_hole());
         all.filter(move |(_, fragment)| has_data(fragment)).map(|(&at, fragment)| (at, fragment.end))
+    }
+
+    /// Bytes before `size` that no piece has.
+    pub(super) fn gaps(&self, size: u64) -> Vec<Range<u64>> {
+        let ends = self.fragments.values().map(|fragment| fragment.end);
+        let starts = self.fragments.keys().copied().chain([size]);
+        let between = std::iter::once(0).chain(ends).zip(starts).map(|(end, start)| end..start);
+        between.filter(|gap| !gap.is_empty()).collect()
     }
 
     /// Reads bytes of the file that are inside its size; holes are zeros.

@@ -15,6 +15,7 @@ use floatgate_media::jffs2::{
 };
 use floatgate_mtd::Mtd;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Links that Linux shows of the root directory beside those of its subdirectories.
 const ROOT_LINKS: u32 = 3;
@@ -309,6 +310,16 @@ impl Jffs2<dyn Mtd> {
             }
         }
         Ok(blocks)
+    }
+
+    /// Bytes of a regular file that no node has, not even one of a hole, up to the size that its newest node tells. Linux leaves
+    /// none.
+    ///
+    /// # Errors
+    /// There is no such file; it is damaged; the flash fails.
+    pub fn gaps(&mut self, inode: u32) -> Result<Vec<Range<u64>>> {
+        let size = self.attributes(inode)?.size;
+        Ok(self.file(inode)?.gaps(size))
     }
 
     pub(super) fn inodes(&self) -> Vec<u32> {

@@ -34,4 +34,6 @@ pub use layout::Head;
 pub use limits::Limits;
 pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
 pub use structure::Structure;
-pub use survey::{Child, DataBlock, File, Problem, Severity, StoredBlock, Survey, Tree};
+pub use survey::{
+    Change, Child, DataBlock, Event, File, Moment, Problem, Severity, StoredBlock, Survey, Tree,
+};

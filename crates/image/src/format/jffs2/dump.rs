@@ -46,7 +46,7 @@ pub(crate) fn dump(
 }
 
 /// Has all files read, so that it is known which of their nodes are replaced.
-fn checked(mut fs: FileJffs2) -> Result<FileJffs2, ImageError> {
+pub(super) fn checked(mut fs: FileJffs2) -> Result<FileJffs2, ImageError> {
     while fs.check_next()? {}
     Ok(fs)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod detect;
 pub(crate) mod dump;
+pub(crate) mod history;
 mod index;
 pub(crate) mod info;
 pub(crate) mod nodes;
@@ -58,9 +59,20 @@ pub(crate) fn mount(
     found: &Found,
     shape: &Jffs2Shape,
 ) -> Result<FileJffs2, ImageError> {
+    mount_as(store, found, shape, false)
+}
+
+/// As [`mount`]; summaries count unless nodes are marked otherwise than they say.
+fn mount_as(
+    store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+    ignores_summaries: bool,
+) -> Result<FileJffs2, ImageError> {
     let window = Window::new(store, found.offset, found.len);
     let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
-    let options = MountOptions { endian: Some(shape.endian()), ..MountOptions::read_only() };
+    let endian = Some(shape.endian());
+    let options = MountOptions { endian, ignores_summaries, ..MountOptions::read_only() };
     mount_flash(flash, &options)
 }
 

@@ -7,12 +7,13 @@ use floatgate_stack::Volume;
 use floatgate_stack::fs::{self, Attributes, FileFlags, FileType, NodePos};
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{
-    Authenticate, Behaviour, Error, File, MountOptions, Problem, Severity, Structure, Survey, Ubifs,
+    Authenticate, Behaviour, Error, File, Moment, MountOptions, Problem, Severity, Structure, Survey, Ubifs,
 };
 
 use crate::detect::Content;
 use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
 use crate::extract::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
+use crate::history::At;
 use crate::{Image, ImageError, Selection};
 
 /// The number of no inode: the directory of files whose names are lost.
@@ -52,6 +53,15 @@ impl Extraction {
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
         notes.extend(remains.survey_if_torn()?);
         Ok(Self { remains, damage, notes, missing })
+    }
+
+    /// Finds the filesystem as it was at an earlier moment.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); a moment of another kind of filesystem.
+    pub(crate) fn at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
+        let remains = super::history::at(image, selection, at)?;
+        Ok(Self { remains, damage: Vec::new(), notes: Vec::new(), missing: Vec::new() })
     }
 
     /// Extracts all of it.
@@ -190,6 +200,20 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         }
     }
 
+    /// The filesystem of a volume as it was at a moment.
+    ///
+    /// # Errors
+    /// There is none; failures of the volume.
+    pub fn at(volume: V, moment: Moment) -> Result<Self, ImageError> {
+        let survey = Survey::at(volume, moment).map_err(|(error, _)| error)?;
+        Ok(Self {
+            state: State::surveyed(survey),
+            nameless: false,
+            named: BTreeSet::new(),
+            authenticate: Authenticate::No,
+        })
+    }
+
     fn missing_journal_lebs(&mut self) -> Result<Vec<u32>, ImageError> {
         match &mut self.state {
             State::Mounted(fs) => Ok(fs.missing_journal_lebs()?),
@@ -285,10 +309,13 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
 
 impl<V: Volume + 'static> State<V> {
     fn survey(volume: V, authenticate: &Authenticate) -> Self {
-        let survey = match Survey::authenticated(volume, authenticate) {
-            Ok(survey) => survey,
-            Err((error, _)) => return Self::Lost(error),
-        };
+        match Survey::authenticated(volume, authenticate) {
+            Ok(survey) => Self::surveyed(survey),
+            Err((error, _)) => Self::Lost(error),
+        }
+    }
+
+    fn surveyed(survey: Survey<V>) -> Self {
         let mut problems: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for problem in survey.problems().iter().filter(|problem| problem.severity == Severity::Damaged) {
             let single = problem.inodes.as_ref().filter(|inodes| inodes.start() == inodes.end());
@@ -319,7 +346,7 @@ impl<V: Volume + 'static> Surveyed<V> {
             name: name.clone(),
             inode: child.inode,
             file_type: child.file_type,
-            doubt: child.found_by_scan.then_some(DOUBTFUL),
+            doubt: (child.found_by_scan && !self.survey.is_past()).then_some(DOUBTFUL),
         });
         entries.collect()
     }

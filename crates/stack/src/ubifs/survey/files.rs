@@ -34,6 +34,9 @@ impl Survey<dyn Volume> {
     /// than what was there.
     #[must_use]
     pub fn is_doubtful(&self, inode: u32) -> bool {
+        if self.is_past {
+            return false;
+        }
         let (first, last) = (Key::inode(inode), Key::highest(inode, KeyType::XattrEntry));
         self.lost.iter().any(|lost| lost.only == Only::Newest && lost.from <= last && first <= lost.to)
     }

@@ -4,7 +4,7 @@ use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, NODE_MAGIC, Node, Sup
 
 use super::names::shown;
 use super::problem::{Problem, Severity};
-use super::scan::{What, event};
+use super::scan::{Change, event};
 use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
 use crate::fs::NodePos;
 use crate::ubifs::compress::Decompressor;
@@ -121,7 +121,7 @@ impl Collector<'_> {
                 return Err(corrupt("the name of no inode"));
             }
             self.check_hash(key, entry.name, place);
-            if let What::Entry { child: Some(child), .. } = &event.what
+            if let Change::Entry { child: Some(child), .. } = &event.change
                 && self.is_repeated(key, entry.name, child)
             {
                 return Ok(());

@@ -6,9 +6,11 @@
 //! - `leaves`: the nodes that the index leads to, each read and checked, into a [`Tree`] of files;
 //! - `scan`: a search of all LEBs for what the index does not lead to any more, if something is missing;
 //! - `names`: what names and inodes say of each other;
-//! - `space`: LEB properties and free space.
+//! - `space`: LEB properties and free space;
+//! - `history`: nodes that newer ones have replaced, and the filesystem as it was before that.
 
 mod files;
+mod history;
 mod journal;
 mod leaves;
 mod names;
@@ -32,7 +34,9 @@ use super::layout::NodePos;
 use super::mount::MasterState;
 use super::structure::Structure;
 use crate::volume::Volume;
+pub use history::Moment;
 pub use problem::{Problem, Severity};
+pub use scan::{Change, Event};
 pub use tree::{Child, DataBlock, File, Tree};
 
 /// Problems that are kept; a hostile image could have very many.
@@ -122,6 +126,8 @@ pub struct Survey<V: ?Sized> {
     superblock: Option<Superblock>,
     master: Option<MasterState>,
     mounts: bool,
+    /// The tree is that of an earlier moment.
+    is_past: bool,
     io: Io<V>,
 }
 
@@ -204,6 +210,12 @@ impl Survey<dyn Volume> {
     #[must_use]
     pub fn has_index(&self) -> bool {
         !self.lost.contains(&Lost::ALL)
+    }
+
+    /// True when the files are those of an earlier moment.
+    #[must_use]
+    pub const fn is_past(&self) -> bool {
+        self.is_past
     }
 
     /// True when Linux can mount it.

@@ -6,7 +6,7 @@ use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::{Entry, Inode, Key, Node, NodeType, ROOT_INODE};
 
 use super::problem::{Problem, Severity};
-use super::scan::{Event, What, find_events, main_lebs};
+use super::scan::{Change, Event, find_events, main_lebs};
 use super::tree::{Child, File};
 use super::{Only, Survey, Tree};
 use crate::ubifs::error::Result;
@@ -65,11 +65,7 @@ impl Survey<dyn Volume> {
 
     /// True when a node is one that nothing leads to any more, or removes such.
     fn is_wanted(&self, event: &Event) -> bool {
-        let removes = match &event.what {
-            What::Inode { deleted } => *deleted,
-            What::Truncation { .. } => true,
-            _ => false,
-        };
+        let removes = matches!(event.change, Change::Deletion | Change::Truncation { .. });
         removes || self.lost.iter().any(|lost| lost.covers(event, &self.nameless))
     }
 

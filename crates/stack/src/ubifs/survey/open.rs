@@ -79,7 +79,10 @@ fn is_fatal(error: &Error) -> bool {
 }
 
 /// The superblock, and whether it is undamaged.
-fn superblock_of(volume: &mut dyn Volume, problems: &mut Problems) -> Result<Option<(Found, bool)>> {
+pub(super) fn superblock_of(
+    volume: &mut dyn Volume,
+    problems: &mut Problems,
+) -> Result<Option<(Found, bool)>> {
     let error = match superblock::read(volume, true) {
         Ok(found) => match superblock::layout(&found.superblock, found.volume) {
             Ok(_) => {
@@ -155,7 +158,7 @@ fn believed(state: Option<MasterState>, choice: Choice, rolled_back: bool) -> Op
     state.filter(|_| choice != Choice::Newest || !rolled_back)
 }
 
-fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
+pub(super) fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, problems: Problems) -> Survey<V> {
     Survey {
         io,
         decompressor: Decompressor::new(),
@@ -166,6 +169,7 @@ fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, problems: Problem
         superblock: None,
         master: None,
         mounts: false,
+        is_past: false,
     }
 }
 
@@ -311,6 +315,7 @@ fn mounted<V: Volume + 'static>(
         superblock: Some(found.stored),
         master: state,
         mounts,
+        is_past: false,
     };
     if verifies {
         survey.check_names();

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use floatgate_media::ubifs::{Key, KeyType, Node, NodeType};
+use floatgate_media::file::Timestamp;
+use floatgate_media::ubifs::{Inode, Key, KeyType, Node, NodeType};
 
 use super::tree::{Child, DataBlock, Tree};
 use crate::fs::NodePos;
@@ -12,42 +13,73 @@ use crate::ubifs::scan::scan_all;
 use crate::volume::{Volume, VolumeError, VolumeFault};
 
 /// Statement of a node about a file.
-#[derive(Clone, Debug)]
-pub(super) struct Event {
-    pub(super) sqnum: u64,
-    pub(super) place: NodePos,
-    pub(super) key: Key,
-    pub(super) what: What,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Sequence number of the node: later ones have higher numbers.
+    pub sqnum: u64,
+    /// The node.
+    pub place: NodePos,
+    /// Key of the file and of the part of it.
+    pub key: Key,
+    /// The statement.
+    pub change: Change,
 }
 
-#[derive(Clone, Debug)]
-pub(super) enum What {
-    Inode { deleted: bool },
-    Data { size: u32 },
-    Entry { name: Box<[u8]>, child: Option<Child> },
-    Truncation { new_size: u64 },
+/// Change that a node makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The inode was removed.
+    Deletion,
+    /// The inode has these attributes.
+    Inode {
+        /// Type and permission bits.
+        mode: u32,
+        /// Bytes of the file.
+        size: u64,
+        /// Time of the last change of its attributes.
+        ctime: Timestamp,
+    },
+    /// A block of the file has these data.
+    Data {
+        /// Bytes before compression.
+        size: u32,
+    },
+    /// A name in a directory, or of an extended attribute, leads there; or nowhere any more.
+    Entry {
+        /// The name: any bytes.
+        name: Box<[u8]>,
+        /// Its target.
+        child: Option<Child>,
+    },
+    /// Data behind this byte are cut off.
+    Truncation {
+        /// Bytes of the file.
+        new_size: u64,
+    },
 }
 
 /// Statement of a node, if it is about a file.
 pub(super) fn event(node: &Node<'_>, sqnum: u64, place: NodePos) -> Option<Event> {
-    let (key, what) = match node {
-        Node::Inode(node) if node.check().is_ok() || node.inode.links == 0 => {
-            (node.inode.key, What::Inode { deleted: node.inode.links == 0 })
+    let (key, change) = match node {
+        Node::Inode(node) if node.inode.links == 0 => (node.inode.key, Change::Deletion),
+        Node::Inode(node) if node.check().is_ok() => {
+            let Inode { key, mode, size, .. } = node.inode;
+            (key, Change::Inode { mode, size, ctime: node.inode.ctime() })
         }
-        Node::Data(node) if node.check().is_ok() => (node.block.key, What::Data { size: node.block.size }),
+        Node::Data(node) if node.check().is_ok() => (node.block.key, Change::Data { size: node.block.size }),
         Node::Entry(node) if node.check().is_ok() => {
             let inode = u32::try_from(node.entry.inode).ok()?;
             let file_type = node.entry.file_type;
             let child = Child { inode, file_type, place, found_by_scan: true, sqnum };
             let name = node.name.into();
-            (node.entry.key, What::Entry { name, child: (!node.is_deletion()).then_some(child) })
+            (node.entry.key, Change::Entry { name, child: (!node.is_deletion()).then_some(child) })
         }
         Node::Truncation(node) if node.check().is_ok() => {
-            (Key::inode(node.inode), What::Truncation { new_size: node.new_size })
+            (Key::inode(node.inode), Change::Truncation { new_size: node.new_size })
         }
         _ => return None,
     };
-    Some(Event { sqnum, place, key, what })
+    Some(Event { sqnum, place, key, change })
 }
 
 /// The LEBs of the main area that the volume has. An image can be shorter than its filesystem.
@@ -84,20 +116,20 @@ impl Tree {
     pub(super) fn apply(&mut self, event: &Event) {
         let Event { sqnum, place, key, .. } = *event;
         let inode = key.inum();
-        match &event.what {
-            What::Inode { deleted: true } => {
+        match &event.change {
+            Change::Deletion => {
                 self.files.remove(&inode);
             }
-            What::Inode { deleted: false } => {
+            Change::Inode { .. } => {
                 let file = self.file_mut(inode);
                 (file.place, file.sqnum, file.found_by_scan) = (place, sqnum, true);
             }
-            What::Data { size } => {
+            Change::Data { size } => {
                 let file = self.file_mut(inode);
                 file.blocks.insert(key.block(), DataBlock { place, size: *size, sqnum });
                 file.lost_blocks.remove(&key.block());
             }
-            What::Entry { name, child } => {
+            Change::Entry { name, child } => {
                 let file = self.file_mut(inode);
                 let is_xattr = key.key_type() == KeyType::XattrEntry;
                 let names = if is_xattr { &mut file.xattrs } else { &mut file.entries };
@@ -106,7 +138,7 @@ impl Tree {
                     None => names.remove(&**name),
                 };
             }
-            What::Truncation { new_size } => {
+            Change::Truncation { new_size } => {
                 let first = new_size.div_ceil(u64::from(floatgate_media::ubifs::BLOCK_BYTES));
                 let first = u32::try_from(first).unwrap_or(u32::MAX);
                 let file = self.file_mut(inode);

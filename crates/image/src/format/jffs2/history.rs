@@ -1,0 +1,277 @@
+//! Nodes of a JFFS2 that are still there, and its files at an earlier moment.
+//!
+//! An earlier moment is mounted like the image itself: in what is read, nodes that came later are marked obsolete, and those that
+//! are marked and belong to it are not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use floatgate_media::jffs2::{Endian, Header, ROOT_INODE};
+use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::{Store, StoreError};
+
+use super::nodes::{Body, Piece, pieces};
+use super::{FileJffs2, Jffs2Shape, mount, mount_as};
+use crate::check::Origin;
+use crate::detect::Found;
+use crate::extract::Loss;
+use crate::history::{At, Change, LastNames, Revision};
+use crate::walk::Walk;
+use crate::{Image, ImageError};
+
+/// A node of an inode or a name.
+#[derive(Clone, Debug)]
+struct Node {
+    /// First byte in the filesystem.
+    at: u64,
+    header: Header,
+    /// The inode whose versions it counts in: of a name the directory.
+    owner: u32,
+    version: u32,
+    /// Time of the change, seconds since 1970.
+    time: u32,
+    said: Said,
+}
+
+#[derive(Clone, Debug)]
+enum Said {
+    Inode {
+        mode: u32,
+        bytes: u32,
+        data: Option<(u64, u64)>,
+    },
+    /// The inode is 0 when the name was removed.
+    Name {
+        name: Vec<u8>,
+        inode: u32,
+    },
+}
+
+/// All good nodes, as they stand on the flash.
+fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Node>, ImageError> {
+    let erase = u64::from(shape.erase_bytes);
+    let mut block = vec![0; shape.erase_bytes as usize];
+    let mut nodes = Vec::new();
+    for start in (0..found.len).step_by(block.len()) {
+        let len = usize::try_from((found.len - start).min(erase)).unwrap_or(block.len());
+        store.read_at(found.offset + start, &mut block[..len]).map_err(ImageError::Store)?;
+        for (at, piece) in pieces(&block[..len], shape.endian()) {
+            if let Piece::Node(header, node) = piece {
+                nodes.extend(node_of(start + at as u64, header, node, shape.endian()));
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+fn node_of(at: u64, header: Header, node: &[u8], endian: Endian) -> Option<Node> {
+    Some(match Body::parse(&header, node, endian).ok()? {
+        Body::Inode(inode) => {
+            let data = (inode.file_len > 0).then(|| (u64::from(inode.offset), inode.end()));
+            let said = Said::Inode { mode: inode.mode, bytes: inode.file_bytes, data };
+            Node { at, header, owner: inode.inode, version: inode.version, time: inode.ctime_s, said }
+        }
+        Body::Dirent(node) => {
+            let dirent = node.dirent;
+            let said = Said::Name { name: node.name.to_vec(), inode: dirent.inode };
+            Node { at, header, owner: dirent.parent, version: dirent.version, time: dirent.mctime_s, said }
+        }
+        _ => return None,
+    })
+}
+
+/// Lists the nodes in the order of their times, those of an inode in the order of their versions.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Revision>, ImageError> {
+    let origin = Origin::new(found, image.corrected.as_ref());
+    let mut nodes = nodes(&*image.store()?, found, shape)?;
+    nodes.sort_by_key(|node| (node.time, node.owner, node.version, node.at));
+    let fs = mount(image.store()?, found, shape).ok().map(super::dump::checked).transpose()?;
+    let is_live = |node: &Node| !node.header.obsolete && fs.as_ref().is_some_and(|fs| fs.is_live(node.at));
+    let mut names = LastNames::default();
+    for node in &nodes {
+        if let Said::Name { name, inode } = &node.said {
+            let order = (is_live(node), u64::from(node.time), u64::from(node.version));
+            names.add(*inode, order, (node.owner, name));
+        }
+    }
+    let revision = |node: &Node| {
+        let live = is_live(node);
+        Revision { live, byte: Some(origin.file_byte(node.at)), ..describe(node, &names) }
+    };
+    Ok(nodes.iter().map(revision).collect())
+}
+
+fn describe(node: &Node, names: &LastNames) -> Revision {
+    let (change, path, what) = match &node.said {
+        Said::Inode { mode, bytes, data } => {
+            let path = names.path(node.owner, ROOT_INODE);
+            match data {
+                Some((from, to)) => (Change::Data, path, format!("bytes {from} to {to} of {bytes}")),
+                None => (Change::Inode, path, format!("mode {mode:o}, {bytes} bytes")),
+            }
+        }
+        Said::Name { name, inode } => {
+            let path = names.path_of(node.owner, name, ROOT_INODE);
+            match inode {
+                0 => (Change::Removed, path, "name removed".to_owned()),
+                inode => (Change::Name, path, format!("name of inode {inode}")),
+            }
+        }
+    };
+    let at = format!("{}:{}", node.owner, node.version);
+    let time = Some(i64::from(node.time));
+    Revision { at, inode: node.owner, path, time, change, what, live: false, byte: None }
+}
+
+/// Mounts the filesystem as it was at a moment; the parts of files that are not there any more are listed.
+///
+/// # Errors
+/// A moment that is none of JFFS2, a node that is not there; the file cannot be read.
+pub(crate) fn at(
+    image: &Image,
+    found: &Found,
+    shape: &Jffs2Shape,
+    at: At,
+) -> Result<(FileJffs2, Vec<Loss>), ImageError> {
+    let nodes = nodes(&*image.store()?, found, shape)?;
+    let past = match at {
+        At::Time(seconds) => Past::of_time(&nodes, seconds),
+        At::Version { inode, version } => Past::of_version(&nodes, inode, version)?,
+        At::Sqnum(_) => return Err(ImageError::WrongMoment("JFFS2", "an inode and a version")),
+    };
+    let store = past.over(image.store()?, found.offset, &nodes, shape.endian());
+    let mut fs = mount_as(Box::new(store), found, shape, true)?;
+    let losses = gaps(&mut fs);
+    Ok((fs, losses))
+}
+
+/// The nodes that count at a moment, by number, where it is not left as the image has it.
+#[derive(Debug, Default)]
+struct Past(BTreeMap<usize, bool>);
+
+impl Past {
+    fn of_time(nodes: &[Node], seconds: i64) -> Self {
+        Self(nodes.iter().map(|node| i64::from(node.time) <= seconds).enumerate().collect())
+    }
+
+    fn of_version(nodes: &[Node], inode: u32, version: u32) -> Result<Self, ImageError> {
+        let missing = || ImageError::NoNode(format!("inode {inode} has no node of version {version}"));
+        let own: Vec<usize> = (0..nodes.len()).filter(|&node| nodes[node].owner == inode).collect();
+        if !own.iter().any(|&node| nodes[node].version == version) {
+            return Err(missing());
+        }
+        let mut past = Self::default();
+        for node in own {
+            past.0.insert(node, nodes[node].version <= version);
+        }
+        past.bring_back_children(nodes, inode, version);
+        past.bring_back(nodes, inode)?;
+        Ok(past)
+    }
+
+    /// Has files that names lead to again be there: on NOR their nodes were marked.
+    fn bring_back_children(&mut self, nodes: &[Node], directory: u32, version: u32) {
+        let mut children: BTreeMap<&[u8], (u32, u32)> = BTreeMap::new();
+        for node in nodes.iter().filter(|node| node.owner == directory && node.version <= version) {
+            if let Said::Name { name, inode } = &node.said {
+                let newest = children.entry(name).or_default();
+                *newest = (*newest).max((node.version, *inode));
+            }
+        }
+        let children: BTreeSet<u32> = children.into_values().map(|(_, inode)| inode).collect();
+        for (number, node) in nodes.iter().enumerate() {
+            let is_inode = matches!(node.said, Said::Inode { .. });
+            if is_inode && node.owner != directory && children.contains(&node.owner) {
+                self.0.insert(number, true);
+            }
+        }
+    }
+
+    /// Has the last name of an inode, and those of the directories above it, lead to it again.
+    fn bring_back(&mut self, nodes: &[Node], inode: u32) -> Result<(), ImageError> {
+        let mut newest: BTreeMap<u32, (u32, u32, usize)> = BTreeMap::new();
+        let mut by_name: BTreeMap<(u32, &[u8]), Vec<usize>> = BTreeMap::new();
+        for (number, node) in nodes.iter().enumerate() {
+            if let Said::Name { name, inode } = &node.said {
+                let known = newest.entry(*inode).or_default();
+                *known = (*known).max((node.time, node.version, number));
+                by_name.entry((node.owner, name)).or_default().push(number);
+            }
+        }
+        let (mut at, mut seen) = (inode, BTreeSet::new());
+        while at != ROOT_INODE && seen.insert(at) {
+            let missing = || ImageError::NoNode(format!("no name of inode {at} is on the flash any more"));
+            let &(_, version, number) = newest.get(&at).ok_or_else(missing)?;
+            let Said::Name { name, .. } = &nodes[number].said else { break };
+            let directory = nodes[number].owner;
+            for &other in by_name.get(&(directory, name)).into_iter().flatten() {
+                if nodes[other].version > version {
+                    self.0.insert(other, false);
+                }
+            }
+            self.0.insert(number, true);
+            at = directory;
+        }
+        Ok(())
+    }
+
+    /// A store in which nodes are marked as they were.
+    fn over(&self, below: Box<dyn Store>, offset: u64, nodes: &[Node], endian: Endian) -> Marked {
+        let mut bytes = BTreeMap::new();
+        for (&number, &counts) in &self.0 {
+            let Some(node) = nodes.get(number).filter(|node| node.header.obsolete == counts) else {
+                continue;
+            };
+            let mut old = [0; Header::SIZE];
+            let mut new = old;
+            node.header.emit(endian, &mut old);
+            Header { obsolete: !counts, ..node.header }.emit(endian, &mut new);
+            let changed = old.iter().zip(new).enumerate().filter(|(_, (old, new))| *old != new);
+            bytes.extend(changed.map(|(at, (_, new))| (offset + node.at + at as u64, new)));
+        }
+        Marked { below, bytes }
+    }
+}
+
+/// A store in which single bytes read otherwise.
+struct Marked {
+    below: Box<dyn Store>,
+    bytes: BTreeMap<u64, u8>,
+}
+
+impl Store for Marked {
+    fn size_bytes(&self) -> u64 {
+        self.below.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.below.read_at(offset, buf)?;
+        for (&at, &byte) in self.bytes.range(offset..offset + buf.len() as u64) {
+            buf[usize::try_from(at - offset).unwrap_or(0)] = byte;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.below.write_at(offset, data)
+    }
+}
+
+/// Parts of files that no node has. Linux writes a node for a hole, so that there was one.
+fn gaps(fs: &mut FileJffs2) -> Vec<Loss> {
+    let mut losses = Vec::new();
+    let mut walk = Walk::new(fs.root());
+    while let Some(directory) = walk.next(fs) {
+        let Ok(directory) = directory else { continue };
+        for entry in directory.entries.into_iter().filter(|entry| entry.file_type == FileType::Regular) {
+            let path = [directory.path.as_slice(), &[entry.name]].concat();
+            let gaps = fs.gaps(entry.inode).unwrap_or_default();
+            losses.extend(gaps.into_iter().map(|gap| {
+                Loss::new(&path, format!("bytes {} to {} were erased since: zeros", gap.start, gap.end))
+            }));
+        }
+    }
+    losses
+}

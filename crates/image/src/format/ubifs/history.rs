@@ -1,0 +1,90 @@
+//! Nodes of a UBIFS that are still there, and its files at an earlier moment.
+
+use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, ROOT_INODE};
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::{Authenticate, Change as Said, Event, Moment, Survey};
+
+use super::damaged::DamagedUbifs;
+use crate::check::open_volume;
+use crate::history::{At, Change, LastNames, Revision};
+use crate::{Image, ImageError, Selection};
+
+/// Lists the nodes, oldest first.
+///
+/// # Errors
+/// Several volumes and none chosen; no filesystem; the file cannot be read.
+pub(crate) fn list(image: &Image, selection: &Selection) -> Result<Vec<Revision>, ImageError> {
+    let (volume, _, origin) = open_volume(image, selection)?;
+    let mut survey = Survey::new(volume).map_err(|(error, _)| error)?;
+    let events = survey.history()?;
+    let live: Vec<bool> = events.iter().map(|event| survey.is_live(event)).collect();
+    let mut names = LastNames::default();
+    for (event, &live) in events.iter().zip(&live) {
+        if let Said::Entry { name, child: Some(child) } = &event.change
+            && event.key.key_type() != KeyType::XattrEntry
+        {
+            names.add(child.inode, (live, event.sqnum, 0), (event.key.inum(), name));
+        }
+    }
+    let volume = survey.into_volume();
+    let revision = |(event, live): (&Event, bool)| {
+        let place = volume.place(event.place.lnum);
+        let byte = place.map(|place| origin.file_byte(place + u64::from(event.place.offset)));
+        Revision { live, byte, ..describe(event, &names) }
+    };
+    Ok(events.iter().zip(live).map(revision).collect())
+}
+
+fn describe(event: &Event, names: &LastNames) -> Revision {
+    let inode = event.key.inum();
+    let mut path = names.path(inode, ROOT_INODE);
+    let mut time = None;
+    let (change, what) = match &event.change {
+        Said::Deletion => (Change::Deleted, "deleted".to_owned()),
+        Said::Inode { mode, size, ctime } => {
+            time = Some(ctime.seconds);
+            (Change::Inode, format!("mode {mode:o}, {size} bytes"))
+        }
+        Said::Data { size } => {
+            let from = u64::from(event.key.block()) * u64::from(BLOCK_BYTES);
+            (Change::Data, format!("bytes {from} to {}", from + u64::from(*size)))
+        }
+        Said::Entry { name, child } => {
+            let is_xattr = event.key.key_type() == KeyType::XattrEntry;
+            let (what, attribute) = match child {
+                Some(child) => (format!("of inode {}", child.inode), "set"),
+                None => ("removed".to_owned(), "removed"),
+            };
+            let change = if child.is_some() { Change::Name } else { Change::Removed };
+            if is_xattr {
+                (change, format!("attribute {} {attribute}", crate::extract::show_name(name)))
+            } else {
+                path = names.path_of(inode, name, ROOT_INODE);
+                (change, format!("name {what}"))
+            }
+        }
+        Said::Truncation { new_size } => (Change::Truncated, format!("cut to {new_size} bytes")),
+    };
+    Revision { at: event.sqnum.to_string(), inode, path, time, change, what, live: false, byte: None }
+}
+
+/// The files at an earlier moment.
+///
+/// # Errors
+/// As [`list`]; a moment that is none of UBIFS; authentication is asked for.
+pub(crate) fn at(
+    image: &Image,
+    selection: &Selection,
+    at: At,
+) -> Result<DamagedUbifs<Box<dyn Volume>>, ImageError> {
+    let moment = match at {
+        At::Sqnum(sqnum) => Moment::Sqnum(sqnum),
+        At::Time(seconds) => Moment::Time(seconds),
+        At::Version { .. } => return Err(ImageError::WrongMoment("UBIFS", "a sequence number")),
+    };
+    if selection.authenticate != Authenticate::No {
+        return Err(ImageError::PastUnauthentic);
+    }
+    let (volume, ..) = open_volume(image, selection)?;
+    DamagedUbifs::at(Box::new(volume), moment)
+}

@@ -1,0 +1,240 @@
+//! Old states of files: listed, and extracted as they were.
+
+use floatgate_media::jffs2::Endian;
+use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_stack::fs::{AttributeChanges, FileSystem, Name, NewFile, NewKind, Rename, Timestamp};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
+
+use super::*;
+use crate::extract::Extractions;
+use crate::history::{At, Change, Revision, history};
+
+/// A change of a filesystem.
+type Deed<'d> = dyn Fn(&mut dyn FileSystem) + 'd;
+
+/// A filesystem after a change, and when that was.
+type Step = (i64, Memory);
+
+fn snapshot(fs: &mut dyn FileSystem) -> Memory {
+    let mut memory = Memory::default();
+    extract(&mut FileSystemSource(fs), &mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
+    memory
+}
+
+/// Changes of every kind, each ten seconds after the last.
+fn live(fs: &mut dyn FileSystem) -> Vec<Step> {
+    let root = fs.root();
+    let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+    let data = |byte: u8, len: usize| (0..len).map(|n| (n * 7 % 251) as u8 ^ byte).collect::<Vec<u8>>();
+    let at = |fs: &mut dyn FileSystem, path: &str| fs.resolve(path.as_bytes()).unwrap();
+    let mut time = 1_700_000_000;
+    let mut steps = Vec::new();
+    let changes: Vec<Box<Deed>> = vec![
+        Box::new(|fs| {
+            fs.create(root, b"etc", &new(NewKind::Directory)).unwrap();
+        }),
+        Box::new(|fs| {
+            let etc = at(fs, "/etc");
+            let file = fs.create(etc, b"passwd", &new(NewKind::Regular)).unwrap();
+            fs.write(file, 0, &data(1, 10_000)).unwrap();
+        }),
+        Box::new(|fs| {
+            let file = at(fs, "/etc/passwd");
+            fs.write(file, 4000, &data(2, 5000)).unwrap();
+        }),
+        Box::new(|fs| {
+            let file = at(fs, "/etc/passwd");
+            fs.set_attributes(file, &AttributeChanges { size: Some(3000), ..Default::default() }).unwrap();
+        }),
+        Box::new(|fs| {
+            let file = at(fs, "/etc/passwd");
+            fs.write(file, 3000, &data(3, 9000)).unwrap();
+        }),
+        Box::new(|fs| {
+            let file = fs.create(root, b"note", &new(NewKind::Regular)).unwrap();
+            fs.write(file, 0, b"to be removed").unwrap();
+        }),
+        Box::new(|fs| {
+            let etc = at(fs, "/etc");
+            let name = |directory, name| Name { directory, name };
+            fs.rename(name(root, b"note"), name(etc, b"moved"), Rename::Replace).unwrap();
+        }),
+        Box::new(|fs| {
+            let etc = at(fs, "/etc");
+            fs.unlink(etc, b"moved").unwrap();
+        }),
+        Box::new(|fs| {
+            let file = at(fs, "/etc/passwd");
+            fs.link(file, root, b"second").unwrap();
+        }),
+        Box::new(|fs| {
+            let etc = at(fs, "/etc");
+            fs.unlink(etc, b"passwd").unwrap();
+        }),
+        Box::new(|fs| fs.remove_dir(root, b"etc").unwrap()),
+        Box::new(|fs| fs.unlink(root, b"second").unwrap()),
+    ];
+    for change in changes {
+        time += 10;
+        fs.set_time(Timestamp { seconds: time, nanoseconds: 0 });
+        change(fs);
+        fs.sync().unwrap();
+        steps.push((time, snapshot(fs)));
+    }
+    steps
+}
+
+fn ubifs() -> (Vec<u8>, Vec<Step>) {
+    let volume = BareVolume::new(Vec::new(), bare_geometry(200));
+    let fs = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default());
+    let mut fs = fs.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let steps = live(&mut fs);
+    let mut volume = fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}"));
+    volume.flush().unwrap();
+    (volume.into_store(), steps)
+}
+
+fn jffs2(endian: Endian, summaries: bool) -> (Vec<u8>, Vec<Step>) {
+    let geometry = Geometry {
+        kind: FlashKind::Nor,
+        size_bytes: 64 << 14,
+        erase_bytes: 1 << 14,
+        write_bytes: 1,
+        buffer_bytes: 1,
+        sub_page_bytes: 1,
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+        pairing: Pairing::NONE,
+    };
+    let options = MountOptions { endian: Some(endian), summaries, ..MountOptions::default() };
+    let flash = flash(Vec::new(), &geometry);
+    let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
+    let steps = live(&mut fs);
+    let flash = fs.unmount().map_err(|(error, _)| error).unwrap();
+    (flash.into_store(), steps)
+}
+
+fn extracted_at(bytes: &[u8], at: At) -> (Memory, Extracted) {
+    let extraction = Extractions::open_at(&open(bytes), &Selection::default(), at).unwrap();
+    let mut memory = Memory::default();
+    let extracted = extraction.run(&mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
+    (memory, extracted)
+}
+
+fn revisions(bytes: &[u8]) -> Vec<Revision> {
+    history(&open(bytes), &Selection::default()).unwrap()
+}
+
+#[test]
+fn each_moment_is_extracted_as_it_was() {
+    let images = [
+        ("UBIFS", ubifs()),
+        ("little", jffs2(Endian::Little, false)),
+        ("big", jffs2(Endian::Big, false)),
+        ("summaries", jffs2(Endian::Little, true)),
+    ];
+    for (name, (bytes, steps)) in images {
+        for (time, expected) in steps {
+            for later in [0, 9] {
+                let (memory, extracted) = extracted_at(&bytes, At::Time(time + later));
+                assert_eq!(extracted.losses, [], "{name} at {time}");
+                assert_eq!(memory.differences(&expected), Vec::<String>::new(), "{name} at {time}");
+            }
+        }
+    }
+}
+
+/// Sequence numbers are exact: the last node of each moment gives it.
+#[test]
+fn each_sequence_number_of_ubifs_is_a_moment() {
+    let (bytes, steps) = ubifs();
+    let all = revisions(&bytes);
+    let moments: Vec<u64> = all.iter().map(|node| node.at.parse().unwrap()).collect();
+    assert!(moments.is_sorted());
+    let states: Vec<Memory> = moments.iter().map(|&sqnum| extracted_at(&bytes, At::Sqnum(sqnum)).0).collect();
+    for (time, expected) in steps {
+        assert!(states.iter().any(|state| state.differences(&expected).is_empty()), "at {time}");
+    }
+}
+
+#[test]
+fn old_nodes_are_listed_with_their_paths() {
+    for (bytes, _) in [ubifs(), jffs2(Endian::Big, false)] {
+        let all = revisions(&bytes);
+        let of = |path: &str, change: Change| {
+            all.iter().filter(|node| node.path == path && node.change == change).collect::<Vec<_>>()
+        };
+        assert!(of("/second", Change::Data).len() >= 6, "{all:?}");
+        assert!(of("/second", Change::Data).iter().all(|node| !node.live));
+        assert_eq!((of("/second", Change::Name).len(), of("/second", Change::Removed).len()), (1, 1));
+        assert_eq!((of("/etc/moved", Change::Name).len(), of("/etc/moved", Change::Removed).len()), (1, 1));
+        assert_eq!(of("/etc", Change::Removed).len(), 1);
+        let bytes_of = |node: &Revision| usize::try_from(node.byte.unwrap()).unwrap();
+        assert!(all.iter().all(|node| matches!(bytes[bytes_of(node)], 0x31 | 0x19)));
+    }
+}
+
+/// A removed file comes back as it was at any of its versions, with the directories above it; all else stays as it is.
+#[test]
+fn each_version_of_a_jffs2_is_extracted() {
+    let (bytes, steps) = jffs2(Endian::Little, false);
+    let states: Vec<Vec<u8>> = steps
+        .iter()
+        .filter_map(|(_, state)| state.files.get("/etc/passwd").or(state.files.get("/second")))
+        .map(|file| file.data.clone())
+        .collect();
+    let mut seen = Vec::new();
+    for node in revisions(&bytes).iter().filter(|node| node.path == "/second") {
+        let (inode, version) = node.at.split_once(':').unwrap();
+        let (inode, version) = (inode.parse().unwrap(), version.parse().unwrap());
+        let (memory, _) = extracted_at(&bytes, At::Version { inode, version });
+        if matches!(node.change, Change::Data | Change::Inode) {
+            let file = memory.files.get("/second").unwrap_or_else(|| panic!("{node:?}"));
+            seen.push(file.data.clone());
+        }
+    }
+    for state in states.iter().filter(|state| !state.is_empty()) {
+        assert!(seen.contains(state), "a state of {} bytes", state.len());
+    }
+}
+
+#[test]
+fn moments_that_are_none_are_refused() {
+    let of = |bytes: &[u8], at| {
+        Extractions::open_at(&open(bytes), &Selection::default(), at).err().map(|error| error.to_string())
+    };
+    let version = |inode, version| At::Version { inode, version };
+    let (bytes, _) = ubifs();
+    assert!(matches!(of(&bytes, version(65, 1)), Some(text) if text.contains("sequence number")));
+    let (bytes, _) = jffs2(Endian::Little, false);
+    assert!(matches!(of(&bytes, At::Sqnum(5)), Some(text) if text.contains("version")));
+    for (inode, number) in [(0, 0), (2, 99), (77, 1), (u32::MAX, u32::MAX)] {
+        assert!(matches!(of(&bytes, version(inode, number)), Some(text) if text.contains("no node")));
+    }
+}
+
+/// What garbage collection has erased is told as far as it can be.
+#[test]
+fn what_is_erased_is_told() {
+    for (bytes, _) in [ubifs(), jffs2(Endian::Little, false)] {
+        let all = revisions(&bytes);
+        let is_data = |node: &&Revision| node.path == "/second" && node.change == Change::Data;
+        let data: Vec<&Revision> = all.iter().filter(is_data).collect();
+        let (first, third) = (data[0], data[2]);
+        let mut damaged = bytes.clone();
+        let at = usize::try_from(first.byte.unwrap()).unwrap();
+        damaged[at..at + 12].fill(0);
+        // JFFS2 knows the order of a file's nodes, UBIFS that of all.
+        let at = third.at.parse().map_or(At::Time(1_700_000_020), At::Sqnum);
+        let (memory, extracted) = extracted_at(&damaged, at);
+        assert!(memory.files.contains_key("/etc/passwd"));
+        assert!(
+            extracted.losses.iter().any(|loss| loss.path == "/etc/passwd"),
+            "{:?} of {first:?}",
+            extracted.losses
+        );
+    }
+}

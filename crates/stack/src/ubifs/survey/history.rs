@@ -1,0 +1,191 @@
+//! Nodes that newer ones have replaced, and the filesystem as it was before that.
+//!
+//! UBIFS writes out of place, and a node stays on the flash until its LEB is collected. Sequence numbers order all of them, so
+//! the nodes up to one of these numbers are the filesystem as it was then, but for what was collected since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use floatgate_media::ubifs::{BLOCK_BYTES, KeyType};
+
+use super::open::{blank, superblock_of};
+use super::problem::{Problem, Severity};
+use super::scan::{Change, Event, find_events, main_lebs};
+use super::{Problems, Survey};
+use crate::fs::NodePos;
+use crate::ubifs::error::{Error, Result};
+use crate::ubifs::io::Io;
+use crate::ubifs::mount::superblock;
+use crate::ubifs::structure::Structure;
+use crate::volume::Volume;
+
+/// A moment in the life of a filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The node with this sequence number was the last one.
+    Sqnum(u64),
+    /// The last change of an inode was not later than this, seconds since 1970 on the clock of the machine that wrote.
+    Time(i64),
+}
+
+impl Moment {
+    /// The highest sequence number of the nodes that there were then.
+    fn end(self, events: &[Event]) -> u64 {
+        match self {
+            Self::Sqnum(sqnum) => sqnum,
+            Self::Time(seconds) => first_after(seconds, events).map_or(u64::MAX, |first| first - 1),
+        }
+    }
+}
+
+/// Sequence number of the first node that was written later than a time: only inodes have one.
+fn first_after(seconds: i64, events: &[Event]) -> Option<u64> {
+    let is_later =
+        |event: &Event| matches!(event.change, Change::Inode { ctime, .. } if ctime.seconds > seconds);
+    let at = events.iter().position(is_later)?;
+    events.get(begin_of_change(events, at)).map(|event| event.sqnum)
+}
+
+/// The first node of the change whose inode is at `at`. Names come before their inodes; data before or behind theirs.
+fn begin_of_change(events: &[Event], at: usize) -> usize {
+    let inode = events[at].key.inum();
+    let is_of_it = |event: &Event| match event.change {
+        Change::Entry { .. } | Change::Deletion => true,
+        Change::Data { .. } | Change::Truncation { .. } => event.key.inum() == inode,
+        Change::Inode { .. } => false,
+    };
+    let before = &events[..at];
+    let begin = before.iter().rposition(|event| !is_of_it(event)).map_or(0, |last| last + 1);
+    let follows_own = begin.checked_sub(1).is_some_and(|last| events[last].key.inum() == inode);
+    if !follows_own {
+        return begin;
+    }
+    // What makes a file longer is written behind its inode, what changes it before, and a truncation behind it with the last block.
+    let mut known: BTreeSet<u32> = data_blocks(&events[..begin], inode).collect();
+    let mut is_new = |index: &usize| match (&events[*index].change, &events[index - 1].change) {
+        (Change::Data { .. }, Change::Truncation { .. }) | (Change::Truncation { .. }, _) => false,
+        (Change::Data { .. }, _) => !known.insert(events[*index].key.block()),
+        _ => true,
+    };
+    (begin..at).find(|index| is_new(index)).unwrap_or(at)
+}
+
+/// Blocks of a file that nodes have data of.
+fn data_blocks(events: &[Event], inode: u32) -> impl Iterator<Item = u32> {
+    let of_file = events.iter().filter(move |event| event.key.inum() == inode);
+    of_file.filter(|event| matches!(event.change, Change::Data { .. })).map(|event| event.key.block())
+}
+
+impl<V: Volume + 'static> Survey<V> {
+    /// Looks at the filesystem as it was at a moment. Nothing vouches for it in a filesystem with authentication.
+    ///
+    /// # Errors
+    /// Failures of the volume; no superblock. The volume comes back.
+    pub fn at(mut volume: V, moment: Moment) -> core::result::Result<Self, (Error, V)> {
+        let mut problems = Problems::default();
+        let found = match superblock_of(&mut volume, &mut problems) {
+            Ok(Some((found, _))) => found,
+            Ok(None) => {
+                let what = problems.list.first().map_or_else(String::new, Problem::told);
+                return Err((Error::Superblock(what), volume));
+            }
+            Err(error) => return Err((error, volume)),
+        };
+        let layout = match superblock::layout(&found.superblock, found.volume) {
+            Ok(layout) => layout,
+            Err(error) => return Err((error, volume)),
+        };
+        let end = volume.geometry().lebs;
+        let mut survey = blank(Io::new(volume, Arc::new(layout), true), end..end, problems);
+        survey.superblock = Some(found.stored);
+        survey.is_past = true;
+        match survey.go_back(moment) {
+            Ok(()) => Ok(survey),
+            Err(error) => Err((error, survey.into_volume())),
+        }
+    }
+}
+
+impl Survey<dyn Volume> {
+    /// All that nodes say which are still there, oldest first.
+    ///
+    /// # Errors
+    /// Failures of the volume.
+    pub fn history(&mut self) -> Result<Vec<Event>> {
+        let main = main_lebs(&mut self.io);
+        find_events(&mut self.io, main)
+    }
+
+    /// True when a node counts: no newer one has replaced it.
+    #[must_use]
+    pub fn is_live(&self, event: &Event) -> bool {
+        let Some(file) = self.tree.files.get(&event.key.inum()) else { return false };
+        let is_it = |place: NodePos| (place.lnum, place.offset) == (event.place.lnum, event.place.offset);
+        match &event.change {
+            Change::Inode { .. } => is_it(file.place),
+            Change::Data { .. } => file.blocks.get(&event.key.block()).is_some_and(|data| is_it(data.place)),
+            Change::Entry { name, child: Some(_) } => {
+                let is_xattr = event.key.key_type() == KeyType::XattrEntry;
+                let names = if is_xattr { &file.xattrs } else { &file.entries };
+                names.get(&**name).is_some_and(|child| is_it(child.place))
+            }
+            Change::Entry { child: None, .. } | Change::Deletion | Change::Truncation { .. } => false,
+        }
+    }
+
+    /// Makes the tree of a moment.
+    fn go_back(&mut self, moment: Moment) -> Result<()> {
+        let events = self.history()?;
+        let end = moment.end(&events);
+        let (then, later) = events.split_at(events.partition_point(|event| event.sqnum <= end));
+        then.iter().for_each(|event| self.tree.apply(event));
+        self.find_later_inodes(later);
+        self.read_inodes()?;
+        self.miss_blocks(later);
+        self.check_names();
+        Ok(())
+    }
+
+    /// Where the inode of a file is not there any more takes the next one that is.
+    fn find_later_inodes(&mut self, later: &[Event]) {
+        for event in later {
+            let inode = event.key.inum();
+            let is_inode = matches!(event.change, Change::Inode { .. });
+            let Some(file) = self.tree.files.get_mut(&inode).filter(|file| is_inode && file.place.len == 0)
+            else {
+                continue;
+            };
+            (file.place, file.sqnum, file.outdated) = (event.place, event.sqnum, true);
+            let what = format!("owner, times and size are those of a later moment, {}", event.sqnum);
+            let problem = Problem::new(Severity::Damaged, Structure::Inode, what, ERASED);
+            self.problems.add(problem.inode(inode));
+        }
+    }
+
+    /// Notes the blocks that a file has later and that are not there of the moment.
+    fn miss_blocks(&mut self, later: &[Event]) {
+        let mut missing: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for event in later {
+            let (inode, block) = (event.key.inum(), event.key.block());
+            let Some(file) = self.tree.files.get_mut(&inode) else { continue };
+            let size = file.inode.map_or(0, |inode| inode.size);
+            let is_data = matches!(event.change, Change::Data { .. });
+            let is_inside = u64::from(block) * u64::from(BLOCK_BYTES) < size;
+            if is_data && is_inside && !file.blocks.contains_key(&block) {
+                file.lost_blocks.insert(block);
+                missing.entry(inode).or_default().insert(block);
+            }
+        }
+        for (inode, blocks) in missing {
+            let first = blocks.first().copied().unwrap_or(0);
+            let what = format!(
+                "{} of its blocks were written anew later, the first of them block {first}",
+                blocks.len()
+            );
+            let problem = Problem::new(Severity::Damaged, Structure::Data, what, ERASED);
+            self.problems.add(problem.inode(inode));
+        }
+    }
+}
+
+const ERASED: &str = "garbage collection has erased what there was";
