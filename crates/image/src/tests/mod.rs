@@ -6,6 +6,7 @@ mod check;
 mod damage;
 mod found;
 mod hostile;
+mod jffs2;
 mod nested;
 mod oob;
 mod protected;

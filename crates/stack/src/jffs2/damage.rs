@@ -45,9 +45,6 @@ pub enum Fault {
         /// The name.
         name: String,
     },
-    /// It is in the other byte order.
-    #[error("a node in the other byte order")]
-    OtherEndian,
     /// Its data do not fit its fields.
     #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]
     Lengths {

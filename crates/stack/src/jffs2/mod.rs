@@ -108,6 +108,10 @@ pub struct Counts {
     pub xattr_nodes: u64,
     /// Nodes that newer ones had replaced already, and unknown ones that do not matter.
     pub obsolete_nodes: u64,
+    /// Nodes of the other byte order, which are left out: what other contents of the flash have left.
+    pub foreign_nodes: u64,
+    /// Byte of the flash where the first of them begins.
+    pub first_foreign: Option<u64>,
     /// Bytes in which nothing is written.
     pub free_bytes: u64,
     /// Bytes of obsolete nodes and of what is no node.

@@ -6,6 +6,7 @@ pub(crate) mod dump;
 mod index;
 pub(crate) mod info;
 pub(crate) mod nodes;
+pub(crate) mod pages;
 pub(crate) mod repair;
 pub(crate) mod write;
 
@@ -32,6 +33,9 @@ pub struct Jffs2Shape {
     pub big_endian: bool,
     /// Bytes of an eraseblock, as far as nodes tell.
     pub erase_bytes: u32,
+    /// Bytes of a page of NAND, where a dump tells.
+    #[serde(skip)]
+    pub page_bytes: Option<u32>,
     /// Clean markers stand between the nodes, as on NOR; on NAND they are in the OOB.
     #[serde(skip)]
     pub markers: bool,
@@ -59,7 +63,8 @@ pub(crate) fn mount(
     shape: &Jffs2Shape,
 ) -> Result<FileJffs2, ImageError> {
     let window = Window::new(store, found.offset, found.len);
-    let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
+    let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly)
+        .with_bad_blocks(found.bad_pebs.iter().copied());
     let options = MountOptions { endian: Some(shape.endian()), ..MountOptions::read_only() };
     mount_flash(flash, &options)
 }

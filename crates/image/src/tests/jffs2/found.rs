@@ -1,0 +1,1 @@
+//! Filesystems found in larger files.
