@@ -94,14 +94,6 @@ impl Found {
         is_bad.then_some(self.offset + (number + 1) * bytes)
     }
 
-    /// Byte of the file behind the last node of a JFFS2.
-    pub(crate) const fn nodes_end(&self) -> Option<u64> {
-        match &self.content {
-            Content::Jffs2(shape) => Some(self.offset + shape.nodes_end),
-            _ => None,
-        }
-    }
-
     /// Refuses a JFFS2, which has no LEBs, where something of UBI or UBIFS is wanted.
     pub(crate) const fn require_lebs(&self, what: &'static str) -> Result<(), ImageError> {
         match self.content {

@@ -360,6 +360,7 @@ impl Image {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
         self.require_pages(found)?;
+        shape.require_first_block()?;
         let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, recover)?;
         if let Some(room) = &self.room {
             room.reserve(found.offset + len)?;

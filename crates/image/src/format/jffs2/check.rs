@@ -35,6 +35,7 @@ pub(crate) fn check(
         Ok(mut fs) => {
             checked.mounts = true;
             note_foreign(fs.counts(), origin, report);
+            note_nameless(fs.counts(), report);
             Check::new(&mut fs, Some(origin), report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
@@ -63,6 +64,17 @@ fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
     let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "node", what, consequence);
     finding.offset = Some(origin.file_byte(first));
     report.add(finding);
+}
+
+/// Notes directories that a mount leaves out because no name leads to them.
+fn note_nameless(counts: &Counts, report: &mut CheckReport) {
+    if counts.nameless_directories == 0 {
+        return;
+    }
+    let directories = count(counts.nameless_directories, "directory");
+    let what = format!("{directories} without a name of their own, with names in them");
+    let consequence = "removed and not erased yet, or their names are lost: Linux leaves them out";
+    report.add(Finding::new(Layer::Jffs2, Severity::Note, "directory", what, consequence));
 }
 
 /// A name of something that cannot be read at all.

@@ -95,6 +95,8 @@ struct Stretch {
     start: u64,
     /// Byte behind the last node.
     end: u64,
+    /// Byte where the next other node begins, if one follows.
+    followed: Option<u64>,
     nodes: u64,
     /// Bytes of the nodes.
     bytes: u64,
@@ -119,6 +121,7 @@ impl Stretch {
             endian,
             start,
             end: start,
+            followed: None,
             nodes: 0,
             bytes: 0,
             marker,
@@ -133,6 +136,7 @@ impl Stretch {
 
     fn add(&mut self, at: u64, header: &Header) {
         self.nodes += 1;
+        self.followed = None;
         self.bytes += header.padded_len();
         let end = at + u64::from(header.len);
         let before = std::mem::replace(&mut self.end, at + header.padded_len());
@@ -166,6 +170,13 @@ impl Stretch {
         (self.start, usual.or_else(|| possible().next()).unwrap_or(ERASE_USUAL))
     }
 
+    /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
+    fn keeps(&self, start: u64, erase_bytes: u64) -> bool {
+        let grids = self.marked.iter().chain([&self.first, &self.absolute]);
+        let mut same = grids.filter(|grid| grid.origin.abs_diff(start).is_multiple_of(erase_bytes));
+        same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
+    }
+
     /// What is found of it; `least` is the byte where it can begin. Pages that are known tell the eraseblocks, too.
     fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
         let (start, erase_bytes) = match pages {
@@ -176,7 +187,10 @@ impl Stretch {
             None => self.eraseblocks(),
         };
         let start = if start < least { self.start } else { start };
-        let len = (self.end - start).next_multiple_of(erase_bytes).min(size - start);
+        // What would fill up the last eraseblock can be the beginning of another filesystem.
+        let end = self.followed.unwrap_or(size);
+        let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
+        let begins_amid_block = pages.is_none() && !self.keeps(start, erase_bytes);
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
@@ -184,6 +198,7 @@ impl Stretch {
             markers: self.marker.is_some(),
             summaries: self.summary_end.is_some(),
             nodes_end: self.end - start,
+            begins_amid_block,
         };
         Found { offset: start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new() }
     }
@@ -235,14 +250,6 @@ pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Ve
             one = stretch.found(stretch.start, size, None);
         }
         found.push(one);
-    }
-    for index in 1..found.len() {
-        let next = found[index].offset;
-        let before = &mut found[index - 1];
-        // What fills up the last eraseblock of one is the next one's.
-        if before.nodes_end().is_some_and(|end| end <= next) {
-            before.len = before.len.min(next - before.offset);
-        }
     }
     Ok(found)
 }
@@ -305,6 +312,12 @@ impl Search {
             self.first.push(Place { at, header: *header });
         }
         self.next = at + header.padded_len();
+        for order in [Endian::Little, Endian::Big] {
+            let last = self.stretches.iter_mut().rev().find(|stretch| stretch.endian == order);
+            if let Some(last) = last {
+                last.followed.get_or_insert(at);
+            }
+        }
         let last = self.stretches.iter_mut().rev().find(|stretch| stretch.endian == endian);
         if let Some(last) = last
             && is_near(store, last.end, at)?

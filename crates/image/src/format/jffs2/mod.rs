@@ -10,7 +10,7 @@ pub(crate) mod pages;
 pub(crate) mod repair;
 pub(crate) mod write;
 
-use floatgate_media::jffs2::Endian;
+use floatgate_media::jffs2::{Endian, NODE_ALIGN};
 use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Window;
@@ -19,6 +19,9 @@ use serde::Serialize;
 
 use crate::ImageError;
 use crate::detect::Found;
+
+/// Largest image that begins in the middle of an eraseblock and is read whole, bytes: it is in memory.
+const AMID_BYTES_MAX: u32 = 256 << 20;
 
 /// A JFFS2 mounted from a file.
 pub(crate) type FileJffs2 = Jffs2<FileFlash>;
@@ -42,12 +45,23 @@ pub struct Jffs2Shape {
     /// Eraseblocks end with a summary.
     #[serde(skip)]
     pub summaries: bool,
+    /// The file begins in the middle of the first eraseblock, so that nodes cross the ends of eraseblocks counted from there.
+    #[serde(skip)]
+    pub begins_amid_block: bool,
     /// Bytes up to the end of the last node.
     #[serde(skip)]
     pub nodes_end: u64,
 }
 
 impl Jffs2Shape {
+    /// Refuses to write to an image that begins in the middle of an eraseblock.
+    pub(crate) fn require_first_block(&self) -> Result<(), ImageError> {
+        if self.begins_amid_block {
+            return Err(ImageError::Truncated("the file begins within an eraseblock".to_owned()));
+        }
+        Ok(())
+    }
+
     pub(crate) const fn endian(&self) -> Endian {
         if self.big_endian { Endian::Big } else { Endian::Little }
     }
@@ -63,9 +77,14 @@ pub(crate) fn mount(
     shape: &Jffs2Shape,
 ) -> Result<FileJffs2, ImageError> {
     let window = Window::new(store, found.offset, found.len);
-    let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly)
+    // As one eraseblock, no node is cut in two.
+    let whole = u32::try_from(found.len.next_multiple_of(NODE_ALIGN.into())).ok();
+    let whole = whole.filter(|&bytes| shape.begins_amid_block && bytes <= AMID_BYTES_MAX);
+    let shape = Jffs2Shape { erase_bytes: whole.unwrap_or(shape.erase_bytes), ..*shape };
+    let flash = StoreFlash::new(window, geometry(&shape, found.len), StoreMode::ReadOnly)
         .with_bad_blocks(found.bad_pebs.iter().copied());
-    let options = MountOptions { endian: Some(shape.endian()), ..MountOptions::read_only() };
+    let endian = Some(shape.endian());
+    let options = MountOptions { endian, ignores_summaries: whole.is_some(), ..MountOptions::read_only() };
     mount_flash(flash, &options)
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn mend(
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
+    shape.require_first_block()?;
     let mut has_room = true;
     for _ in 0..ROUNDS {
         let Some(wrong) = Wrong::find(open()?, found, shape, saved)? else { return Ok(()) };

@@ -43,21 +43,25 @@ fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u64, bytes: 
     let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
     let new = |kind| NewFile { kind, permissions: 0o755, uid: 1, gid: 2 };
     let mut random = Random(seed);
+    let names = (0..8).map(|number| format!("dir-{seed}-{number}"));
+    let directories: Vec<(String, u32)> = names
+        .map(|name| {
+            let inode = fs.create(1, name.as_bytes(), &new(NewKind::Directory)).unwrap();
+            (name, inode)
+        })
+        .collect();
     let mut left = bytes;
-    for number in 0.. {
-        let name = format!("dir-{seed}-{number}");
-        let directory = fs.create(1, name.as_bytes(), &new(NewKind::Directory)).unwrap();
-        for file in 0..4 {
-            let len = (random.below(20_000) as usize).min(left);
-            let text = format!("line of file {file} in {name}\n").into_bytes();
-            let data =
-                if file % 2 == 0 { noise(seed + file, len) } else { text.repeat(len / text.len() + 1) };
-            let inode =
-                fs.create(directory, format!("file-{file}").as_bytes(), &new(NewKind::Regular)).unwrap();
-            fs.write(inode, 0, &data).unwrap();
-            left -= len;
-        }
-        fs.create(directory, b"link", &new(NewKind::Symlink(b"../target"))).unwrap();
+    for ((name, directory), number) in directories.iter().cycle().zip(0..) {
+        let len = (random.below(20_000) as usize).min(left);
+        let text = format!("line of file {number} in {name}\n").into_bytes();
+        let data =
+            if number % 2 == 0 { noise(seed + number, len) } else { text.repeat(len / text.len() + 1) };
+        let file = format!("file-{number}");
+        let inode = fs.create(*directory, file.as_bytes(), &new(NewKind::Regular)).unwrap();
+        fs.write(inode, 0, &data).unwrap();
+        fs.create(*directory, format!("link-{number}").as_bytes(), &new(NewKind::Symlink(b"../target")))
+            .unwrap();
+        left -= len;
         if left == 0 {
             break;
         }
