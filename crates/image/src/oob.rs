@@ -161,12 +161,12 @@ fn strip(input: Pages<'_>, geometry: &PageGeometry, out: &File) -> io::Result<Ve
     let mut writer = BufWriter::new(out);
     let mut page = vec![0; geometry.full_page() as usize];
     let mut bad = Vec::new();
-    let (mut number, pages_per_block) = (0, u64::from(geometry.pages_per_block.unwrap_or(1)));
+    let (mut number, pages_per_block) = (0_u64, u64::from(geometry.pages_per_block.unwrap_or(1)));
     while input.read_exact(&mut page).is_ok() {
         let (data, oob) = page.split_at(geometry.page_bytes as usize);
         writer.write_all(data)?;
         let is_marked = oob.get(geometry.marker.byte as usize).is_some_and(|&byte| byte != 0xFF);
-        if is_marked && number % pages_per_block == 0 {
+        if is_marked && number.is_multiple_of(pages_per_block) {
             bad.push(number / pages_per_block);
         }
         number += 1;

@@ -135,8 +135,11 @@ struct OobStore {
 impl OobStore {
     /// Puts the clean marker into the OOB of the first page of a block.
     fn mark_clean(&mut self, number: u64) {
-        let begins_block =
-            self.scheme.geometry().pages_per_block.is_some_and(|pages| number % u64::from(pages) == 0);
+        let begins_block = self
+            .scheme
+            .geometry()
+            .pages_per_block
+            .is_some_and(|pages| number.is_multiple_of(u64::from(pages)));
         let at = number * self.page.len() as u64;
         let Some(own) = self.markers.iter().find(|own| begins_block && own.range.contains(&at)) else {
             return;

@@ -280,3 +280,27 @@ fn images_without_oob_are_not_taken_for_such_dumps() {
         assert!(open(&nor).corrected.is_none());
     }
 }
+
+/// Nothing panics, takes long or fills memory, whatever the places of nodes and markers are.
+#[test]
+fn damaged_dumps_are_read_as_far_as_they_go() {
+    let pages = ALL[0];
+    let dump = pages.encode(&pages.plain(Endian::Little)[..2 * 64 * 512], Endian::Little);
+    for seed in 0..12 {
+        let mut random = Random(seed);
+        let mut damaged = dump.clone();
+        for _ in 0..=random.below(200) {
+            let at = random.below(damaged.len() as u64) as usize;
+            match random.below(3) {
+                0 => damaged[at] ^= 1 << random.below(8),
+                1 => drop(damaged.drain(at..(at + 7).min(damaged.len()))),
+                _ => {
+                    let marker = clean_marker(if seed % 2 == 0 { Endian::Little } else { Endian::Big });
+                    let at = at.min(damaged.len() - marker.len());
+                    damaged[at..at + marker.len()].copy_from_slice(&marker);
+                }
+            }
+        }
+        crate::fuzzing::image(&damaged);
+    }
+}
