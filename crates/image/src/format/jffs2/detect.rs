@@ -190,7 +190,10 @@ impl Stretch {
         // What would fill up the last eraseblock can be the beginning of another filesystem.
         let end = self.followed.unwrap_or(size);
         let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
-        let begins_amid_block = pages.is_none() && !self.keeps(start, erase_bytes);
+        let begins_amid_block = match pages {
+            Some(_) => !start.is_multiple_of(erase_bytes),
+            None => !self.keeps(start, erase_bytes),
+        };
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
@@ -247,7 +250,7 @@ pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Ve
         let before = all.iter().map(|other| other.end).filter(|&end| end <= stretch.start).max();
         let mut one = stretch.found(before.unwrap_or(0), size, pages);
         if found.iter().any(|other| other.offset == one.offset) {
-            one = stretch.found(stretch.start, size, None);
+            one = stretch.found(stretch.start, size, pages);
         }
         found.push(one);
     }
@@ -259,6 +262,8 @@ pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Ve
 struct Search {
     /// In the order in which they begin; those of one byte order do not overlap.
     stretches: Vec<Stretch>,
+    /// Of these the last one of little-endian nodes and the last one of big-endian nodes.
+    last: [Option<usize>; 2],
     /// The first nodes of all, and the first bytes of clean markers as they stand in the OOB.
     first: Vec<Place>,
     markers: Vec<u64>,
@@ -312,19 +317,17 @@ impl Search {
             self.first.push(Place { at, header: *header });
         }
         self.next = at + header.padded_len();
-        for order in [Endian::Little, Endian::Big] {
-            let last = self.stretches.iter_mut().rev().find(|stretch| stretch.endian == order);
-            if let Some(last) = last {
-                last.followed.get_or_insert(at);
-            }
+        for last in self.last.into_iter().flatten() {
+            self.stretches[last].followed.get_or_insert(at);
         }
-        let last = self.stretches.iter_mut().rev().find(|stretch| stretch.endian == endian);
-        if let Some(last) = last
+        let last = &mut self.last[usize::from(endian == Endian::Big)];
+        if let Some(last) = last.map(|last| &mut self.stretches[last])
             && is_near(store, last.end, at)?
         {
             last.add(at, header);
             return Ok(());
         }
+        *last = Some(self.stretches.len());
         let mut stretch = Stretch::new(endian, at);
         stretch.add(at, header);
         self.stretches.push(stretch);

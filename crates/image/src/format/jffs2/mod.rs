@@ -81,8 +81,9 @@ pub(crate) fn mount(
     let whole = u32::try_from(found.len.next_multiple_of(NODE_ALIGN.into())).ok();
     let whole = whole.filter(|&bytes| shape.begins_amid_block && bytes <= AMID_BYTES_MAX);
     let shape = Jffs2Shape { erase_bytes: whole.unwrap_or(shape.erase_bytes), ..*shape };
-    let flash = StoreFlash::new(window, geometry(&shape, found.len), StoreMode::ReadOnly)
-        .with_bad_blocks(found.bad_pebs.iter().copied());
+    let bad = found.bad_pebs.iter().copied().filter(|_| whole.is_none());
+    let flash =
+        StoreFlash::new(window, geometry(&shape, found.len), StoreMode::ReadOnly).with_bad_blocks(bad);
     let endian = Some(shape.endian());
     let options = MountOptions { endian, ignores_summaries: whole.is_some(), ..MountOptions::read_only() };
     mount_flash(flash, &options)
