@@ -119,6 +119,10 @@ impl Wrong {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
+                if fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. })) {
+                    let missing = "the part with the root directory is not there".to_owned();
+                    return Err(ImageError::Truncated(missing));
+                }
                 let Survey { losses, names } = survey(&mut fs);
                 saved.losses.extend(losses);
                 wrong.names = names;

@@ -4,6 +4,7 @@ use super::*;
 use crate::ImageError;
 use crate::check::{Finding, Outcome, check};
 use crate::info::info;
+use crate::repair::repair;
 
 const ERASE: usize = 16 << 10;
 
@@ -217,4 +218,17 @@ fn directories_whose_names_are_lost_are_noted() {
         lost.is_some_and(|lost| lost.what.starts_with("1 directory without a name")),
         "{outcome:?} {findings:#?}"
     );
+}
+
+#[test]
+fn a_filesystem_without_its_beginning_is_not_repaired() {
+    let image = image(Endian::Little, false, 1);
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
+    for start in [ERASE, ERASE + 1001] {
+        std::fs::write(&from, &image[start..]).unwrap();
+        let refused = repair(&from, &to);
+        assert!(matches!(refused, Err(ImageError::Truncated(_))), "from {start}: {refused:?}");
+        assert!(!to.exists());
+    }
 }
