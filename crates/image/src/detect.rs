@@ -1,4 +1,4 @@
-//! What is in a file: UBI, a bare UBIFS, with OOB between the pages or without, at its start or somewhere inside.
+//! What is in a file: UBI, a bare UBIFS, JFFS2, with OOB between the pages or without, at its start or somewhere inside.
 
 use floatgate_media::crc;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VidHeader};
@@ -41,7 +41,7 @@ pub struct Found {
     /// Content of the image.
     #[serde(flatten)]
     pub content: Content,
-    /// PEBs of a UBI device in blocks that are marked bad in the OOB of a dump.
+    /// PEBs of a UBI device, or eraseblocks of a JFFS2, in blocks that are marked bad in the OOB of a dump.
     #[serde(skip)]
     pub bad_pebs: Vec<u32>,
 }
@@ -61,6 +61,11 @@ pub enum Content {
     },
     /// A JFFS2.
     Jffs2(Jffs2Shape),
+    /// A JFFS2 in pages with their OOB.
+    Jffs2WithOob {
+        /// The pages.
+        pages: PageShape,
+    },
     /// A UBIFS without UBI.
     Ubifs {
         /// Bytes of a LEB.
@@ -71,6 +76,24 @@ pub enum Content {
 }
 
 impl Found {
+    /// Bytes of a PEB or an eraseblock, in a dump one block; `None` of a UBIFS without UBI.
+    pub(crate) const fn block_bytes(&self) -> Option<u32> {
+        match &self.content {
+            Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. } => Some(shape.peb_bytes),
+            Content::Jffs2(shape) => Some(shape.erase_bytes),
+            Content::Jffs2WithOob { pages } => Some(pages.block_bytes()),
+            Content::Ubifs { .. } => None,
+        }
+    }
+
+    /// First byte behind the block with this byte, if that is marked bad.
+    pub(crate) fn end_of_bad(&self, at: u64) -> Option<u64> {
+        let bytes = u64::from(self.block_bytes()?);
+        let number = at.checked_sub(self.offset)? / bytes;
+        let is_bad = u32::try_from(number).is_ok_and(|number| self.bad_pebs.contains(&number));
+        is_bad.then_some(self.offset + (number + 1) * bytes)
+    }
+
     /// Refuses a JFFS2, which has no LEBs, where something of UBI or UBIFS is wanted.
     pub(crate) const fn require_lebs(&self, what: &'static str) -> Result<(), ImageError> {
         match self.content {
@@ -110,6 +133,12 @@ impl PageShape {
     pub const fn stride(&self) -> u32 {
         self.page_bytes + self.oob_bytes
     }
+
+    /// Bytes of the data of a block.
+    #[must_use]
+    pub const fn block_bytes(&self) -> u32 {
+        self.page_bytes.saturating_mul(self.pages_per_block)
+    }
 }
 
 /// Headers that a search found, with their offsets in the file.
@@ -127,15 +156,16 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
     detect_in_pages(store, None)
 }
 
-/// As [`detect`], with the page size if it is known.
+/// As [`detect`], with the pages that the OOB was taken out of, if there was some.
 pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
-    page_bytes: Option<u32>,
+    pages: Option<PageShape>,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
+    let page_bytes = pages.map(|pages| pages.page_bytes);
     let hits = search_all(store, size)?;
     let found = find(store, &hits, page_bytes)?;
-    let found = with_jffs2(store, found)?;
+    let found = with_jffs2(store, found, pages)?;
     if !found.is_empty() {
         return Ok(found);
     }
@@ -144,14 +174,16 @@ pub(crate) fn detect_in_pages(
 }
 
 /// Adds what there is of JFFS2. Where one overlaps with another format the first holds the other one as data of a file.
-fn with_jffs2(store: &mut dyn Store, mut found: Vec<Found>) -> Result<Vec<Found>, ImageError> {
-    for jffs2 in crate::format::jffs2::detect::find(store)? {
-        let holds = |outer: &Found, inner: u64| (outer.offset..outer.offset + outer.len).contains(&inner);
-        if !found.iter().any(|other| holds(other, jffs2.offset)) {
-            found.retain(|other| !holds(&jffs2, other.offset));
-            found.push(jffs2);
-        }
-    }
+fn with_jffs2(
+    store: &mut dyn Store,
+    mut found: Vec<Found>,
+    pages: Option<PageShape>,
+) -> Result<Vec<Found>, ImageError> {
+    let holds = |outer: &Found, inner: u64| (outer.offset..outer.offset + outer.len).contains(&inner);
+    let mut all = crate::format::jffs2::detect::find(store, pages)?;
+    all.retain(|jffs2| !found.iter().any(|other| holds(other, jffs2.offset)));
+    found.retain(|other| !all.iter().any(|jffs2| holds(jffs2, other.offset)));
+    found.append(&mut all);
     found.sort_by_key(|found| found.offset);
     Ok(found)
 }

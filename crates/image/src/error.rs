@@ -46,9 +46,9 @@ pub enum ImageError {
         /// Reason why it makes no image.
         why: String,
     },
-    /// There are several images in the file.
-    #[error("the file holds {0} images")]
-    Several(usize),
+    /// There are several images in the file: their kinds, offsets and sizes.
+    #[error("the file holds {}: {}", count(.0.len() as u64, "image"), .0.join("; "))]
+    Several(Vec<String>),
     /// No image begins there.
     #[error("no image begins at byte {0}")]
     NotThere(u64),

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use serde::Serialize;
 
 use super::ImageError;
-use super::detect::{Content, Found, PageShape};
+use super::detect::{Found, PageShape};
 use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 
 /// Correction of a dump with OOB.
@@ -20,6 +20,9 @@ pub struct Corrected {
     pub pages: PageShape,
     /// Report of the ECC; none if no code fits: the pages are then as they were read.
     pub report: Option<DecodeReport>,
+    /// Numbers of the blocks that are marked bad; none if what stands there are no marks.
+    #[serde(skip)]
+    pub(super) bad_blocks: Vec<u64>,
 }
 
 impl Corrected {
@@ -68,16 +71,21 @@ impl Corrected {
         (at % stride < page).then(|| at / stride * page + at % stride)
     }
 
-    /// PEBs of a device whose blocks are marked bad.
+    /// PEBs of a device, or eraseblocks of a JFFS2, whose blocks are marked bad.
     pub(super) fn bad_pebs(&self, image: &Found) -> Vec<u32> {
-        let Content::Ubi(shape) = &image.content else { return Vec::new() };
-        let report = self.report.as_ref().filter(|report| !report.too_many_bad());
-        let bad = report.and_then(|report| report.bad_blocks.as_ref());
-        let bytes = u64::from(self.pages.page_bytes) * u64::from(self.pages.pages_per_block);
-        let peb =
-            |block: u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(shape.peb_bytes));
-        let pebs = bad.into_iter().flat_map(|bad| &bad.bad).filter_map(|&block| peb(block));
+        let Some(peb_bytes) = image.block_bytes() else { return Vec::new() };
+        let bytes = u64::from(self.pages.block_bytes());
+        let peb = |block: &u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(peb_bytes));
+        let pebs = self.bad_blocks.iter().filter_map(peb);
         pebs.filter_map(|pnum| u32::try_from(pnum).ok()).collect()
+    }
+
+    /// First bytes of the pages with data that the ECC could not correct, in the image that they are in.
+    pub(super) fn lost_pages(&self, image: &Found) -> Vec<u64> {
+        let page_bytes = u64::from(self.pages.page_bytes);
+        let failures = self.report.iter().flat_map(|report| &report.uncorrectable);
+        let places = failures.filter_map(|failure| (failure.page * page_bytes).checked_sub(image.offset));
+        places.filter(|&at| at < image.len).collect()
     }
 
     fn lost_page(&self, page: u64) -> String {
@@ -105,14 +113,16 @@ pub(super) fn correct(
         Some(known) => Some(known),
         None => find_scheme(&geometry, file, found)?,
     };
-    let report = match &scheme {
-        Some(scheme) => Some(decode(scheme, file, start, &out)?),
-        None => {
-            strip(Pages { file, at: start }, pages, &out).map_err(ImageError::File)?;
-            None
+    let (report, bad_blocks) = match &scheme {
+        Some(scheme) => {
+            let report = decode(scheme, file, start, &out)?;
+            let marked = report.bad_blocks.as_ref().filter(|_| !report.too_many_bad());
+            let bad_blocks = marked.map(|marked| marked.bad.clone()).unwrap_or_default();
+            (Some(report), bad_blocks)
         }
+        None => (None, strip(Pages { file, at: start }, &geometry, &out).map_err(ImageError::File)?),
     };
-    Ok((out, Corrected { offset: start, pages, report }, scheme))
+    Ok((out, Corrected { offset: start, pages, report, bad_blocks }, scheme))
 }
 
 /// A file from a byte on, whatever its own position is.
@@ -145,12 +155,24 @@ fn decode(scheme: &Scheme, file: &File, start: u64, out: &File) -> Result<Decode
     Ok(report)
 }
 
-fn strip(input: Pages<'_>, pages: PageShape, out: &File) -> io::Result<()> {
+/// Takes out the OOB of pages that no code fits; the blocks that are marked bad.
+fn strip(input: Pages<'_>, geometry: &PageGeometry, out: &File) -> io::Result<Vec<u64>> {
     let mut input = io::BufReader::new(input);
     let mut writer = BufWriter::new(out);
-    let mut page = vec![0; pages.stride() as usize];
+    let mut page = vec![0; geometry.full_page() as usize];
+    let mut bad = Vec::new();
+    let (mut number, pages_per_block) = (0_u64, u64::from(geometry.pages_per_block.unwrap_or(1)));
     while input.read_exact(&mut page).is_ok() {
-        writer.write_all(&page[..pages.page_bytes as usize])?;
+        let (data, oob) = page.split_at(geometry.page_bytes as usize);
+        writer.write_all(data)?;
+        let is_marked = oob.get(geometry.marker.byte as usize).is_some_and(|&byte| byte != 0xFF);
+        if is_marked && number.is_multiple_of(pages_per_block) {
+            bad.push(number / pages_per_block);
+        }
+        number += 1;
     }
-    writer.flush()
+    writer.flush()?;
+    // Where most blocks are marked, the bytes are other data of a controller.
+    let are_marks = 2 * bad.len() as u64 <= number.div_ceil(pages_per_block);
+    Ok(if are_marks { bad } else { Vec::new() })
 }

@@ -6,9 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use floatgate_stack::{FileStore, Store, StoreError};
+use memchr::memmem;
 
 use super::ImageError;
 use super::detect::{Content, Found};
+use super::format::jffs2::pages::{MARKER_BYTES, clean_marker};
 use super::oob::Corrected;
 use crate::ecc::{Corrector, Form, Scheme, encode_page};
 
@@ -20,11 +22,17 @@ pub(super) struct OobPages {
     offset: u64,
     /// The corrected pages, without OOB.
     data: Arc<File>,
+    markers: Vec<CleanMarkers>,
 }
 
 impl OobPages {
-    pub(super) const fn new(scheme: Scheme, corrected: &Corrected, data: Arc<File>) -> Self {
-        Self { scheme, offset: corrected.offset, data }
+    pub(super) const fn new(
+        scheme: Scheme,
+        corrected: &Corrected,
+        data: Arc<File>,
+        markers: Vec<CleanMarkers>,
+    ) -> Self {
+        Self { scheme, offset: corrected.offset, data, markers }
     }
 
     /// The pages in a file: what is written goes there with its OOB, and to the corrected pages.
@@ -38,6 +46,7 @@ impl OobPages {
             full_page: vec![0; geometry.full_page() as usize],
             ecc: vec![0; self.scheme.ecc_bytes() as usize],
             scheme: self.scheme.clone(),
+            markers: self.markers.clone(),
         }))
     }
 
@@ -59,7 +68,9 @@ impl OobPages {
         let whole = len.saturating_sub(self.offset) / full_page;
         let end = (image.offset + image.len).div_ceil(page_bytes).min(whole);
         let mut corrected = 0;
-        for number in (image.offset / page_bytes..end).filter(|number| !is_bad(image, number * page_bytes)) {
+        for number in
+            (image.offset / page_bytes..end).filter(|number| image.end_of_bad(number * page_bytes).is_none())
+        {
             let at = self.offset + number * full_page;
             dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
             if corrector.correct_with_oob(&mut page) > 0 {
@@ -71,14 +82,45 @@ impl OobPages {
     }
 }
 
-/// True when a page of an image lies in a bad block.
-fn is_bad(image: &Found, at: u64) -> bool {
-    let Content::Ubi(shape) = &image.content else { return false };
-    let pnum = at.saturating_sub(image.offset) / u64::from(shape.peb_bytes);
-    u32::try_from(pnum).is_ok_and(|pnum| image.bad_pebs.contains(&pnum))
+/// Clean markers of a JFFS2 in the OOB: Linux writes one to the first page of each block that it has erased, and leaves it there when data
+/// follow.
+#[derive(Clone, Debug)]
+pub(super) struct CleanMarkers {
+    /// The filesystem with what it can grow over, bytes of the data.
+    range: Range<u64>,
+    /// Byte of the OOB.
+    at: usize,
+    marker: [u8; MARKER_BYTES],
 }
 
-/// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB; erased ones are erased with it.
+/// The clean markers of the filesystems of a dump that has such markers.
+pub(super) fn clean_markers(
+    dump: &File,
+    corrected: &Corrected,
+    found: &[Found],
+) -> Result<Vec<CleanMarkers>, ImageError> {
+    let mut all = Vec::new();
+    let mut oob = vec![0; corrected.pages.oob_bytes as usize];
+    for image in found {
+        let Content::Jffs2(shape) = &image.content else { continue };
+        let marker = clean_marker(shape.endian());
+        let end = found.iter().map(|other| other.offset).filter(|&other| other > image.offset).min();
+        let range = image.offset..end.unwrap_or(u64::MAX);
+        let blocks = (image.offset..image.offset + image.len).step_by(shape.erase_bytes as usize);
+        for block in blocks.filter(|&block| image.end_of_bad(block).is_none()) {
+            let place = corrected.file_byte(block) + u64::from(corrected.pages.page_bytes);
+            dump.read_exact_at(&mut oob, place).map_err(ImageError::File)?;
+            if let Some(at) = memmem::find(&oob, &marker) {
+                all.push(CleanMarkers { range, at, marker });
+                break;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB, but for clean markers of a JFFS2; erased ones are
+/// erased with it.
 struct OobStore {
     data: FileStore,
     dump: Arc<File>,
@@ -87,14 +129,31 @@ struct OobStore {
     page: Vec<u8>,
     full_page: Vec<u8>,
     ecc: Vec<u8>,
+    markers: Vec<CleanMarkers>,
 }
 
 impl OobStore {
+    /// Puts the clean marker into the OOB of the first page of a block.
+    fn mark_clean(&mut self, number: u64) {
+        let begins_block = self
+            .scheme
+            .geometry()
+            .pages_per_block
+            .is_some_and(|pages| number.is_multiple_of(u64::from(pages)));
+        let at = number * self.page.len() as u64;
+        let Some(own) = self.markers.iter().find(|own| begins_block && own.range.contains(&at)) else {
+            return;
+        };
+        let place = self.page.len() + own.at;
+        self.full_page[place..place + MARKER_BYTES].copy_from_slice(&own.marker);
+    }
+
     /// Brings a page to the dump as it is among the corrected ones.
     fn write_page(&mut self, number: u64) -> Result<(), StoreError> {
         let at = number * self.page.len() as u64;
         self.data.read_at(at, &mut self.page)?;
         encode_page(&self.scheme, Form::WithOob, &self.page, &mut self.ecc, &mut self.full_page);
+        self.mark_clean(number);
         let place = self.offset + number * self.full_page.len() as u64;
         self.dump.write_all_at(&self.full_page, place).map_err(|error| StoreError {
             action: "writing",

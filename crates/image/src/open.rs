@@ -20,8 +20,9 @@ use super::detect::{Content, Found, Jffs2Shape, PageShape, UbiShape, detect, det
 use super::edit::Pending;
 use super::extract::show_name;
 use super::format::jffs2;
+use super::info::size;
 use super::oob::{Corrected, correct};
-use super::oob_store::OobPages;
+use super::oob_store::{OobPages, clean_markers};
 use crate::ecc::Scheme;
 use crate::output;
 
@@ -207,7 +208,7 @@ impl Image {
         let mut store = store_of(&file)?;
         let found = detect(&mut store)?;
         let with_oob = found.iter().find_map(|found| match found.content {
-            Content::UbiWithOob { pages, .. } => Some((found, pages)),
+            Content::UbiWithOob { pages, .. } | Content::Jffs2WithOob { pages } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
@@ -243,20 +244,22 @@ impl Image {
         let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
         let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
         let data = Arc::new(data);
-        let mut found = detect_in_pages(&mut store_of(&data)?, Some(pages.page_bytes))?;
-        let bytes = match (access, &scheme) {
-            (Access::Read, _) => Bytes::File(data),
-            (Access::Write, Some(scheme)) => {
-                Bytes::Pages(Box::new(OobPages::new(scheme.clone(), &corrected, data)), Arc::clone(file))
-            }
-            (Access::Write, None) => return Err(ImageError::OobReadOnly),
-        };
+        let mut found = detect_in_pages(&mut store_of(&data)?, Some(pages))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
         for found in &mut found {
             found.bad_pebs = corrected.bad_pebs(found);
         }
+        let bytes = match (access, &scheme) {
+            (Access::Read, _) => Bytes::File(data),
+            (Access::Write, Some(scheme)) => {
+                let markers = clean_markers(file, &corrected, &found)?;
+                let pages = OobPages::new(scheme.clone(), &corrected, data, markers);
+                Bytes::Pages(Box::new(pages), Arc::clone(file))
+            }
+            (Access::Write, None) => return Err(ImageError::OobReadOnly),
+        };
         let corrected = Some(corrected);
         Self { found, bytes, corrected, scheme, lebs: None, access, room: None }.with_room()
     }
@@ -304,8 +307,20 @@ impl Image {
                 at.cloned().ok_or(ImageError::NotThere(offset))
             }
             None if self.found.len() == 1 => Ok(self.found[0].clone()),
-            None => Err(ImageError::Several(self.found.len())),
+            None => Err(ImageError::Several(self.found.iter().map(|found| self.place_of(found)).collect())),
         }
+    }
+
+    /// Kind, offset and size of an image, for a list to choose from.
+    fn place_of(&self, found: &Found) -> String {
+        let kind = match &found.content {
+            Content::Jffs2(shape) if shape.big_endian => "big-endian JFFS2",
+            Content::Jffs2(_) => "little-endian JFFS2",
+            Content::Ubifs { .. } => "UBIFS without UBI",
+            _ => "UBI",
+        };
+        let offset = self.file_byte(found.offset);
+        format!("{kind} at byte {offset} ({offset:#x}), {}", size(found.len))
     }
 
     /// Mounts the filesystem that is meant.
@@ -344,6 +359,8 @@ impl Image {
         if self.access == Access::Read {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
+        self.require_pages(found)?;
+        shape.require_first_block()?;
         let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, recover)?;
         if let Some(room) = &self.room {
             room.reserve(found.offset + len)?;
@@ -565,6 +582,12 @@ impl Image {
         Attaching { geometry, mode, bad, options, lebs_more: 0, room: self.room.clone() }.attach_growing(part)
     }
 
+    /// Refuses to change an image with pages that the ECC could not correct.
+    fn require_pages(&self, found: &Found) -> Result<(), ImageError> {
+        let notes = self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default();
+        notes.into_iter().next().map_or(Ok(()), |note| Err(ImageError::OobDamaged(note)))
+    }
+
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
     ///
     /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
@@ -573,10 +596,7 @@ impl Image {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        let notes = self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default();
-        if let Some(note) = notes.into_iter().next() {
-            return Err(ImageError::OobDamaged(note));
-        }
+        self.require_pages(found)?;
         let store = self.store()?;
         let pebs = Pebs::read(&*store, found, shape)?;
         let options = AttachOptions {

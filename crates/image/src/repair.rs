@@ -232,7 +232,9 @@ fn mend(
     }
     let known = saved.losses.len();
     let method = if let Content::Jffs2(shape) = &found.content {
+        let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(found)).unwrap_or_default();
         jffs2_repair::mend(&|| target(image, out), found, shape, saved)?;
+        jffs2_repair::write_again(target(image, out)?, found, shape, &lost)?;
         Method::Mended
     } else {
         rebuild(image, found, output, saved)?;

@@ -33,7 +33,7 @@ use crate::common::Outcome;
   floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
-A file is searched for images: UBI, bare UBIFS, NAND dumps with OOB (corrected by their ECC), at its start or somewhere inside.")]
+A file is searched for images: UBI, bare UBIFS, JFFS2 in both byte orders, NAND dumps of UBI or JFFS2 with OOB (corrected by their ECC), at its start or somewhere inside.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -176,9 +176,10 @@ fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &mut CheckRe
 }
 
 fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+    let layer = if let Content::Jffs2(_) = found.content { Layer::Jffs2 } else { Layer::Ubi };
     for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
-        report.add(Finding::new(Layer::Ubi, Severity::Recoverable, "page", note, consequence));
+        report.add(Finding::new(layer, Severity::Recoverable, "page", note, consequence));
     }
 }
 

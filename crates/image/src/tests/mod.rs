@@ -7,6 +7,7 @@ mod damage;
 mod found;
 mod history;
 mod hostile;
+mod jffs2;
 mod nested;
 mod oob;
 mod protected;

@@ -45,9 +45,14 @@ pub enum Fault {
         /// The name.
         name: String,
     },
-    /// It is in the other byte order.
-    #[error("a node in the other byte order")]
-    OtherEndian,
+    /// No name leads to a directory that has names in it: the part of the flash with the root directory is not there.
+    #[error("the name of directory {inode} is not there: it is shown as {name:?}")]
+    NoName {
+        /// Inode number.
+        inode: u32,
+        /// Name that it gets in the root directory.
+        name: String,
+    },
     /// Its data do not fit its fields.
     #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]
     Lengths {

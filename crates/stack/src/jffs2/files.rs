@@ -3,7 +3,7 @@
 use super::blocks::Owner;
 use super::file::{self, File, FileNode};
 use super::log::Purpose;
-use super::names::{Directory, Named};
+use super::names::{DIRECTORY_MODE, Directory, Named};
 use super::{Cached, FILES_KEPT, Jffs2, NodeRef};
 use crate::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileType, FilledFile,
@@ -81,7 +81,7 @@ impl Jffs2<dyn Mtd> {
         self.files.get_mut(&inode).ok_or(Error::NotFound)
     }
 
-    /// The newest node of a file. A root directory without any is one that everybody can read, as in Linux.
+    /// The newest node of a file. A root directory without any is one that everybody can read, as in Linux; so is one whose name is lost.
     fn newest(&mut self, inode: u32) -> Result<Inode> {
         if let Some(pending) = self.pending.get(&inode) {
             return Ok(*pending);
@@ -89,7 +89,9 @@ impl Jffs2<dyn Mtd> {
         let newest = self.file(inode)?.newest().map(|node| node.inode);
         match newest {
             Some(newest) => Ok(newest),
-            None if inode == ROOT_INODE => Ok(Inode { inode, mode: 0o040_755, ..Inode::default() }),
+            None if inode == ROOT_INODE || self.adopted.contains(&inode) => {
+                Ok(Inode { inode, mode: DIRECTORY_MODE, ..Inode::default() })
+            }
             None => Err(Error::Damaged(format!("inode {inode}: none of its nodes is good"))),
         }
     }

@@ -42,7 +42,7 @@ use floatgate_media::jffs2::{Compressor, Endian, Inode, ROOT_INODE};
 use floatgate_mtd::{Instant, Mtd};
 use names::Names;
 use scan::Scan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use xattrs::Xattrs;
 
 /// Files whose nodes are kept in memory.
@@ -108,6 +108,12 @@ pub struct Counts {
     pub xattr_nodes: u64,
     /// Nodes that newer ones had replaced already, and unknown ones that do not matter.
     pub obsolete_nodes: u64,
+    /// Nodes of the other byte order, which are left out: what other contents of the flash have left.
+    pub foreign_nodes: u64,
+    /// Byte of the flash where the first of them begins.
+    pub first_foreign: Option<u64>,
+    /// Directories with names in them to which no name leads: they were removed, or their names are lost. Of a mount for reading.
+    pub nameless_directories: u64,
     /// Bytes in which nothing is written.
     pub free_bytes: u64,
     /// Bytes of obsolete nodes and of what is no node.
@@ -153,6 +159,8 @@ pub struct Jffs2<M: ?Sized> {
     highest_inode: u32,
     /// Time of day, seconds since 1970.
     time: u32,
+    /// Directories whose names are lost, of a mount for reading.
+    adopted: BTreeSet<u32>,
     /// How often an inode is open.
     open: BTreeMap<u32, u32>,
     /// Inodes of files that are being put in and have no node yet.
@@ -207,6 +215,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             is_listed: false,
             highest_inode: scan.highest_inode,
             time: 0,
+            adopted: BTreeSet::new(),
             open: BTreeMap::new(),
             pending: BTreeMap::new(),
             compressor: crate::ubifs::compress::Compressor::default(),
@@ -254,6 +263,9 @@ impl Jffs2<dyn Mtd> {
     /// Puts in order what the scan has found.
     fn start(&mut self) -> Result<(), MountError> {
         self.nodes.entry(ROOT_INODE).or_default();
+        if self.options.read_only {
+            self.adopt_nameless();
+        }
         let out = self.names.remove_orphans(&self.nodes);
         self.damage.extend(out.damage);
         let mut useless = self.collector.take_losers();
@@ -289,6 +301,20 @@ impl Jffs2<dyn Mtd> {
             }
         }
         Ok(())
+    }
+
+    /// Where the root directory has no names at all, the flash begins in the middle of the filesystem: directories without a name get one.
+    fn adopt_nameless(&mut self) {
+        let nameless = self.names.nameless(&self.nodes);
+        self.counts.nameless_directories = nameless.len() as u64;
+        if self.names.directory(ROOT_INODE).is_some() {
+            return;
+        }
+        for directory in nameless {
+            self.nodes.entry(directory.0).or_default();
+            self.adopted.insert(directory.0);
+            self.damage.push(self.names.adopt(directory));
+        }
     }
 
     /// Byte order.

@@ -4,8 +4,11 @@ use super::Cached;
 use super::damage::{Damage, Fault};
 use crate::fs::FileType;
 use floatgate_media::crc;
-use floatgate_media::jffs2::{ROOT_INODE, file_type};
-use std::collections::BTreeMap;
+use floatgate_media::jffs2::{ROOT_INODE, dirent_type, file_type};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Mode of a directory of which no node is there.
+pub(super) const DIRECTORY_MODE: u32 = 0o040_755;
 
 /// A name: the newest of its dirent nodes.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +192,28 @@ impl Names {
     /// The highest version that a directory's dirent nodes have, of each directory.
     pub(super) fn versions(&self) -> impl Iterator<Item = (u32, u32)> {
         self.directories.iter().map(|(&inode, directory)| (inode, directory.highest()))
+    }
+
+    /// Directories with names in them to which no name leads, by inode, with the place of one of these names: they were removed and are not
+    /// erased yet, or their own names are lost.
+    pub(super) fn nameless(&self, nodes: &BTreeMap<u32, Cached>) -> Vec<(u32, u32)> {
+        let all = self.directories.values();
+        let named: BTreeSet<u32> =
+            all.flat_map(|directory| directory.names().map(|(_, named)| named.inode)).collect();
+        let nameless =
+            self.directories.iter().filter(|(inode, _)| **inode != ROOT_INODE && !named.contains(inode));
+        let first = |directory: &Directory| {
+            directory.names().find(|(_, named)| nodes.contains_key(&named.inode)).map(|(_, named)| named.at)
+        };
+        nameless.filter_map(|(&inode, directory)| Some((inode, first(directory)?))).collect()
+    }
+
+    /// Gives a directory a name in the root.
+    pub(super) fn adopt(&mut self, (inode, at): (u32, u32)) -> Damage {
+        let name = format!("lost-{inode}");
+        let named = Named { version: 0, inode, dirent_type: dirent_type(DIRECTORY_MODE), at };
+        self.add(ROOT_INODE, name.as_bytes(), named, None);
+        Fault::NoName { inode, name }.at(u64::from(at))
     }
 
     /// Finds inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that

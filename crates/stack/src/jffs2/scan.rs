@@ -295,11 +295,16 @@ impl Scan {
             let fits = header.len as usize <= bytes.len();
             if fits { Ok(header) } else { Err(Fault::TooLong { len: header.len }) }
         });
-        let header = match header {
-            Ok(_) if *self.endian.get_or_insert(endian) != endian => Err(Fault::OtherEndian),
-            header => header,
-        };
         match header {
+            Ok(header) if *self.endian.get_or_insert(endian) != endian => {
+                self.faulty = true;
+                self.counts.foreign_nodes += 1;
+                self.counts.first_foreign.get_or_insert(at);
+                // What is in it is not looked at: a file may hold an image of another byte order.
+                let len = (header.padded_len() as usize).min(bytes.len());
+                self.counts.dirty_bytes += len as u64;
+                Ok(len)
+            }
             Ok(header) => {
                 self.node(header, &bytes[..header.len as usize], at)?;
                 Ok((header.padded_len() as usize).min(bytes.len()))

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use floatgate_stack::fs::{Error, FileSystem, FileType};
+use floatgate_stack::jffs2::Counts;
 use floatgate_stack::ubifs::Severity;
 
 use super::{FileJffs2, Jffs2Shape, mount};
@@ -10,6 +11,7 @@ use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck}
 use crate::detect::Found;
 use crate::extract::{Loss, show_name, show_path};
 use crate::walk::{Refused, Walk, WalkError};
+use crate::words::count;
 use crate::{Image, ImageError};
 
 /// Bytes of a file that are read at a time.
@@ -32,6 +34,8 @@ pub(crate) fn check(
     match mount(image.store()?, found, shape) {
         Ok(mut fs) => {
             checked.mounts = true;
+            note_foreign(fs.counts(), origin, report);
+            note_nameless(fs.counts(), report);
             Check::new(&mut fs, Some(origin), report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
@@ -47,6 +51,30 @@ pub(crate) fn check(
         Err(error) => return Err(error),
     }
     Ok(ImageCheck { offset: origin.file_byte(0), jffs2: true, ..ImageCheck::bare(found, checked) })
+}
+
+/// Notes the nodes of the other byte order, which Linux leaves out as well: to it they are dirty bytes.
+fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
+    let Some(first) = counts.first_foreign else { return };
+    let what = format!(
+        "{} of the other byte order among those of the filesystem",
+        count(counts.foreign_nodes, "node")
+    );
+    let consequence = "Linux leaves them out: nothing that they hold is there";
+    let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "node", what, consequence);
+    finding.offset = Some(origin.file_byte(first));
+    report.add(finding);
+}
+
+/// Notes directories that a mount leaves out because no name leads to them.
+fn note_nameless(counts: &Counts, report: &mut CheckReport) {
+    if counts.nameless_directories == 0 {
+        return;
+    }
+    let directories = count(counts.nameless_directories, "directory");
+    let what = format!("{directories} without a name of their own, with names in them");
+    let consequence = "removed and not erased yet, or their names are lost: Linux leaves them out";
+    report.add(Finding::new(Layer::Jffs2, Severity::Note, "directory", what, consequence));
 }
 
 /// A name of something that cannot be read at all.

@@ -5,8 +5,9 @@ use floatgate_stack::store::Store;
 use memchr::memmem;
 
 use super::Jffs2Shape;
+use super::pages::{self, Place};
 use crate::ImageError;
-use crate::detect::{Content, Found};
+use crate::detect::{Content, Found, PageShape};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -22,6 +23,12 @@ const NODES_MIN: u64 = 2;
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
 const GAP: u64 = 1 << 20;
 
+/// Nodes and clean markers that are looked at for the pages of a dump with OOB.
+const PLACES: usize = 1 << 11;
+
+/// Part of the bytes of a filesystem up to which nodes of the other byte order within are what other contents of the flash have left.
+const LEFT_OVER: u64 = 4;
+
 /// Bytes that an eraseblock may leave unused behind its last node: those of the longest node, and of a page.
 const UNUSED_MAX: u64 = 12 << 10;
 
@@ -33,7 +40,7 @@ const BOUNDARIES_SURE: u32 = 5;
 
 /// Eraseblocks as they could lie: a byte of the file where one begins, and what nodes say of each size.
 #[derive(Clone, Copy, Debug)]
-struct Grid {
+pub(super) struct Grid {
     origin: u64,
     /// Sizes of eraseblocks that no node crosses, as bits of their logarithm.
     possible: u32,
@@ -42,12 +49,12 @@ struct Grid {
 }
 
 impl Grid {
-    const fn new(origin: u64) -> Self {
+    pub(super) const fn new(origin: u64) -> Self {
         Self { origin, possible: u32::MAX, kept: [0; 32] }
     }
 
     /// Takes in a node between two bytes of the file; the one before it ended at `before`.
-    fn add(&mut self, before: u64, at: u64, end: u64) {
+    pub(super) fn add(&mut self, before: u64, at: u64, end: u64) {
         let Some(first) = at.checked_sub(self.origin) else { return };
         let before = before.checked_sub(self.origin + 1);
         for size in sizes() {
@@ -66,7 +73,7 @@ impl Grid {
     }
 
     /// The size that clean markers and summaries tell, or the smallest that enough nodes keep to.
-    fn erase_bytes(&self, told: Option<u64>) -> Option<u64> {
+    pub(super) fn erase_bytes(&self, told: Option<u64>) -> Option<u64> {
         let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && self.is_possible(*size);
         let kept = |least: u32| {
             let enough = move |size: &u64| self.kept[size.trailing_zeros() as usize] >= least;
@@ -88,7 +95,11 @@ struct Stretch {
     start: u64,
     /// Byte behind the last node.
     end: u64,
+    /// Byte where the next other node begins, if one follows.
+    followed: Option<u64>,
     nodes: u64,
+    /// Bytes of the nodes.
+    bytes: u64,
     /// Smallest distance between clean markers, which begin eraseblocks.
     marker: Option<u64>,
     marker_distance: Option<u64>,
@@ -110,7 +121,9 @@ impl Stretch {
             endian,
             start,
             end: start,
+            followed: None,
             nodes: 0,
+            bytes: 0,
             marker,
             marker_distance,
             summary_end,
@@ -123,6 +136,8 @@ impl Stretch {
 
     fn add(&mut self, at: u64, header: &Header) {
         self.nodes += 1;
+        self.followed = None;
+        self.bytes += header.padded_len();
         let end = at + u64::from(header.len);
         let before = std::mem::replace(&mut self.end, at + header.padded_len());
         match header.node_type {
@@ -155,19 +170,51 @@ impl Stretch {
         (self.start, usual.or_else(|| possible().next()).unwrap_or(ERASE_USUAL))
     }
 
-    /// What is found of it; `least` is the byte where it can begin.
-    fn found(&self, least: u64, size: u64) -> Found {
-        let (start, erase_bytes) = self.eraseblocks();
+    /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
+    fn keeps(&self, start: u64, erase_bytes: u64) -> bool {
+        let grids = self.marked.iter().chain([&self.first, &self.absolute]);
+        let mut same = grids.filter(|grid| grid.origin.abs_diff(start).is_multiple_of(erase_bytes));
+        same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
+    }
+
+    /// What is found of it; `least` is the byte where it can begin. Pages that are known tell the eraseblocks, too.
+    fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
+        let (start, erase_bytes) = match pages {
+            Some(pages) => {
+                let block = u64::from(pages.block_bytes());
+                (self.start - self.start % block, block)
+            }
+            None => self.eraseblocks(),
+        };
         let start = if start < least { self.start } else { start };
-        let len = (self.end - start).next_multiple_of(erase_bytes).min(size - start);
+        // What would fill up the last eraseblock can be the beginning of another filesystem.
+        let end = self.followed.unwrap_or(size);
+        let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
+        let begins_amid_block = match pages {
+            Some(_) => !start.is_multiple_of(erase_bytes),
+            None => !self.keeps(start, erase_bytes),
+        };
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
+            page_bytes: pages.map(|pages| pages.page_bytes),
             markers: self.marker.is_some(),
             summaries: self.summary_end.is_some(),
             nodes_end: self.end - start,
+            begins_amid_block,
         };
         Found { offset: start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new() }
+    }
+
+    /// True for nodes amid those of a filesystem of the other byte order that are no filesystem of their own: they are few beside its, or all
+    /// in one of its eraseblocks.
+    fn is_left_over(&self, all: &[Self]) -> bool {
+        all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
+            let (origin, erase) = outer.eraseblocks();
+            let begins_block = (self.start - origin).is_multiple_of(erase);
+            self.bytes.saturating_mul(LEFT_OVER) <= outer.bytes
+                || begins_block && self.end - self.start <= erase
+        })
     }
 }
 
@@ -183,48 +230,120 @@ fn sizes() -> impl Iterator<Item = u64> {
     (ERASE_MIN.trailing_zeros()..=ERASE_MAX.trailing_zeros()).map(|bits| 1 << bits)
 }
 
-/// Looks for stretches of nodes. Their data are not looked at: a file in a JFFS2 may hold another one.
+/// Looks for filesystems: stretches of nodes, whose data are not looked at: a file in a JFFS2 may hold another one. `pages` are those that the
+/// OOB was taken out of; otherwise a dump with OOB is looked for, too.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn find(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
+pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let magics = [Endian::Little, Endian::Big]
-        .map(|endian| (endian, memmem::Finder::new(&endian.magic()).into_owned()));
-    let mut all: Vec<Stretch> = Vec::new();
-    let mut buffer = vec![0; CHUNK + Header::SIZE];
-    let mut next = 0;
-    for start in (0..size).step_by(CHUNK) {
-        let len = usize::try_from(size - start).unwrap_or(usize::MAX).min(buffer.len());
-        store.read_at(start, &mut buffer[..len]).map_err(ImageError::Store)?;
-        let mut hits: Vec<(u64, Header, Endian)> = Vec::new();
-        for (endian, magic) in &magics {
-            let places = magic.find_iter(&buffer[..len]).take_while(|at| *at < CHUNK);
-            hits.extend(places.filter_map(|at| {
-                Some((start + at as u64, Header::parse(&buffer[at..len], *endian).ok()?, *endian))
-            }));
-        }
-        hits.sort_unstable_by_key(|hit| hit.0);
-        for (at, header, endian) in hits {
-            if at < next || at + u64::from(header.len) > size {
-                continue;
-            }
-            let same = match all.last() {
-                Some(last) if last.endian == endian => is_near(store, last.end, at)?,
-                _ => false,
-            };
-            if !same {
-                all.push(Stretch::new(endian, at));
-            }
-            if let Some(stretch) = all.last_mut() {
-                stretch.add(at, &header);
-                next = stretch.end;
-            }
-        }
+    let mut search = Search::default();
+    search.run(store, size)?;
+    let all = search.stretches;
+    if pages.is_none()
+        && let Some(found) = with_oob(&search.first, &search.markers, size)
+    {
+        return Ok(vec![found]);
     }
-    all.retain(|stretch| stretch.nodes >= NODES_MIN);
-    let ends = std::iter::once(0).chain(all.iter().map(|stretch| stretch.end));
-    Ok(all.iter().zip(ends).map(|(stretch, least)| stretch.found(least, size)).collect())
+    let mut found: Vec<Found> = Vec::new();
+    for stretch in all.iter().filter(|stretch| !stretch.is_left_over(&all)) {
+        let before = all.iter().map(|other| other.end).filter(|&end| end <= stretch.start).max();
+        let mut one = stretch.found(before.unwrap_or(0), size, pages);
+        if found.iter().any(|other| other.offset == one.offset) {
+            one = stretch.found(stretch.start, size, pages);
+        }
+        found.push(one);
+    }
+    Ok(found)
+}
+
+/// A search for nodes of both byte orders.
+#[derive(Default)]
+struct Search {
+    /// In the order in which they begin; those of one byte order do not overlap.
+    stretches: Vec<Stretch>,
+    /// Of these the last one of little-endian nodes and the last one of big-endian nodes.
+    last: [Option<usize>; 2],
+    /// The first nodes of all, and the first bytes of clean markers as they stand in the OOB.
+    first: Vec<Place>,
+    markers: Vec<u64>,
+    /// Byte behind the last node.
+    next: u64,
+}
+
+impl Search {
+    fn run(&mut self, store: &mut dyn Store, size: u64) -> Result<(), ImageError> {
+        let magics = [Endian::Little, Endian::Big]
+            .map(|endian| (endian, memmem::Finder::new(&endian.magic()).into_owned()));
+        let mut buffer = vec![0; CHUNK + Header::SIZE];
+        for start in (0..size).step_by(CHUNK) {
+            let len = usize::try_from(size - start).unwrap_or(usize::MAX).min(buffer.len());
+            store.read_at(start, &mut buffer[..len]).map_err(ImageError::Store)?;
+            let mut hits: Vec<(u64, Header, Endian)> = Vec::new();
+            for (endian, magic) in &magics {
+                let places = magic.find_iter(&buffer[..len]).take_while(|at| *at < CHUNK);
+                let marker = pages::clean_marker(*endian);
+                for at in places {
+                    let (place, bytes) = (start + at as u64, &buffer[at..len]);
+                    match Header::parse(bytes, *endian) {
+                        Ok(header) => hits.push((place, header, *endian)),
+                        Err(_) if bytes.starts_with(&marker) && self.markers.len() < PLACES => {
+                            self.markers.push(place);
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+            hits.sort_unstable_by_key(|hit| hit.0);
+            for (at, header, endian) in hits {
+                if at >= self.next && at + u64::from(header.len) <= size {
+                    self.add(store, at, &header, endian)?;
+                }
+            }
+        }
+        self.stretches.retain(|stretch| stretch.nodes >= NODES_MIN);
+        Ok(())
+    }
+
+    /// Takes in a node. Nodes of the other byte order do not end a stretch, as long as they are not too many.
+    fn add(
+        &mut self,
+        store: &mut dyn Store,
+        at: u64,
+        header: &Header,
+        endian: Endian,
+    ) -> Result<(), ImageError> {
+        if self.first.len() < PLACES {
+            self.first.push(Place { at, header: *header });
+        }
+        self.next = at + header.padded_len();
+        for last in self.last.into_iter().flatten() {
+            self.stretches[last].followed.get_or_insert(at);
+        }
+        let last = &mut self.last[usize::from(endian == Endian::Big)];
+        if let Some(last) = last.map(|last| &mut self.stretches[last])
+            && is_near(store, last.end, at)?
+        {
+            last.add(at, header);
+            return Ok(());
+        }
+        *last = Some(self.stretches.len());
+        let mut stretch = Stretch::new(endian, at);
+        stretch.add(at, header);
+        self.stretches.push(stretch);
+        Ok(())
+    }
+}
+
+/// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.
+fn with_oob(nodes: &[Place], markers: &[u64], size: u64) -> Option<Found> {
+    let (pages, origin) = pages::find(nodes, markers)?;
+    let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+    let place = |node: &Place| node.at.checked_sub(origin).map(|at| origin + at / block * block);
+    let offset = nodes.iter().find_map(place)?;
+    let end = nodes.iter().rev().find_map(place)? + block;
+    let content = Content::Jffs2WithOob { pages };
+    Some(Found { offset, len: end.min(size) - offset, content, bad_pebs: Vec::new() })
 }
 
 /// True when a node may belong to the same filesystem as the one that ended before: little is between, or erased flash.

@@ -51,7 +51,10 @@ fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Nod
     let erase = u64::from(shape.erase_bytes);
     let mut block = vec![0; shape.erase_bytes as usize];
     let mut nodes = Vec::new();
-    for start in (0..found.len).step_by(block.len()) {
+    for (number, start) in (0..).zip((0..found.len).step_by(block.len())) {
+        if found.bad_pebs.contains(&number) {
+            continue;
+        }
         let len = usize::try_from((found.len - start).min(erase)).unwrap_or(block.len());
         store.read_at(found.offset + start, &mut block[..len]).map_err(ImageError::Store)?;
         for (at, piece) in pieces(&block[..len], shape.endian()) {

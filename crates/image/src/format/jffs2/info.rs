@@ -7,6 +7,7 @@ use floatgate_stack::jffs2::Counts;
 use serde::Serialize;
 
 use super::{FileJffs2, Jffs2Shape};
+use crate::check::Origin;
 use crate::info::size;
 use crate::words::count;
 
@@ -22,6 +23,8 @@ pub struct Jffs2Info {
     pub summaries: u32,
     /// Of these, such without any node but a clean marker.
     pub empty: u32,
+    /// Of these, such as are marked bad in the OOB of a dump.
+    pub bad: u32,
     /// Eraseblocks begin with a clean marker.
     pub clean_markers: bool,
     /// Inode nodes.
@@ -30,6 +33,10 @@ pub struct Jffs2Info {
     pub dirent_nodes: u64,
     /// Nodes of extended attributes.
     pub xattr_nodes: u64,
+    /// Nodes of the other byte order among those of the filesystem, which are left out.
+    pub foreign_nodes: u64,
+    /// Byte of the file where the first of them begins.
+    pub foreign_offset: Option<u64>,
     /// Directories that can be reached.
     pub directories: u64,
     /// Other files that can be reached.
@@ -38,9 +45,10 @@ pub struct Jffs2Info {
     pub damage: Vec<String>,
 }
 
-/// Describes a mounted JFFS2.
-pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64) -> Jffs2Info {
-    let Counts { summaries, empty, clean_markers, inode_nodes, dirent_nodes, xattr_nodes, .. } = *fs.counts();
+/// Describes a mounted JFFS2 that has its place in a file.
+pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin: &Origin) -> Jffs2Info {
+    let Counts { summaries, empty, bad, clean_markers, foreign_nodes, first_foreign, .. } = *fs.counts();
+    let Counts { inode_nodes, dirent_nodes, xattr_nodes, .. } = *fs.counts();
     let (mut directories, mut files) = (0, 0);
     for inode in fs.inodes().unwrap_or_default() {
         match fs.attributes(inode) {
@@ -54,6 +62,9 @@ pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64) -> Jffs
         eraseblocks: len.div_ceil(u64::from(shape.erase_bytes)),
         summaries,
         empty,
+        bad,
+        foreign_nodes,
+        foreign_offset: first_foreign.map(|at| origin.file_byte(at)),
         clean_markers: clean_markers > 0,
         inode_nodes,
         dirent_nodes,
@@ -73,11 +84,12 @@ impl fmt::Display for Jffs2Info {
         let erase = u64::from(self.shape.erase_bytes);
         writeln!(
             f,
-            "  {order}-endian, {} of {}: {} with a summary, {} empty",
+            "  {order}-endian, {} of {}: {} with a summary, {} empty{}",
             count(self.eraseblocks, "eraseblock"),
             size(erase),
             self.summaries,
-            self.empty
+            self.empty,
+            if self.bad > 0 { format!(", {} bad", self.bad) } else { String::new() }
         )?;
         let nodes = [
             (self.inode_nodes, "inode node"),
@@ -86,6 +98,13 @@ impl fmt::Display for Jffs2Info {
         ];
         let nodes: Vec<String> = nodes.iter().map(|&(number, name)| count(number, name)).collect();
         writeln!(f, "  {}", nodes.join(", "))?;
+        if let Some(offset) = self.foreign_offset {
+            let foreign = count(self.foreign_nodes, "node");
+            writeln!(
+                f,
+                "  {foreign} of the other byte order left out, the first at byte {offset} ({offset:#x})"
+            )?;
+        }
         writeln!(f, "  {} and {}", count(self.directories, "directory"), count(self.files, "file"))?;
         for damage in self.damage.iter().take(SHOWN) {
             writeln!(f, "  damaged: {damage}")?;

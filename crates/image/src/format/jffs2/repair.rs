@@ -42,6 +42,7 @@ pub(crate) fn mend(
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
+    shape.require_first_block()?;
     let mut has_room = true;
     for _ in 0..ROUNDS {
         let Some(wrong) = Wrong::find(open()?, found, shape, saved)? else { return Ok(()) };
@@ -55,6 +56,43 @@ pub(crate) fn mend(
         }
     }
     Ok(())
+}
+
+/// Writes eraseblocks with pages again that the ECC could not correct, so that their ECC is right: what is left in them is what
+/// [`mend`] has left.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub(crate) fn write_again(
+    store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+    lost_pages: &[u64],
+) -> Result<(), ImageError> {
+    if lost_pages.is_empty() {
+        return Ok(());
+    }
+    let mut mending = Mending::read(store, found, shape)?;
+    let erase = u64::from(shape.erase_bytes);
+    let blocks: BTreeSet<u64> = lost_pages.iter().map(|at| at - at % erase).collect();
+    for start in blocks {
+        let mut block = mending.block(start)?;
+        clean(&mut block, mending.endian, &BTreeSet::new());
+        if has_no_nodes(&block, mending.endian) {
+            block.fill(0xFF);
+        }
+        mending.store.write_at(found.offset + start, &block).map_err(ImageError::Store)?;
+    }
+    Ok(())
+}
+
+/// True for an eraseblock of nothing but padding and clean markers.
+fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
+    pieces(block, endian).all(|(_, piece)| match piece {
+        Piece::Node(header, _) => matches!(header.node_type, NodeType::Padding | NodeType::CleanMarker),
+        Piece::Erased(_) => true,
+        Piece::Unknown(_) => false,
+    })
 }
 
 /// Damage of a JFFS2, by places in it.
@@ -81,6 +119,10 @@ impl Wrong {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
+                if fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. })) {
+                    let missing = "the part with the root directory is not there".to_owned();
+                    return Err(ImageError::Truncated(missing));
+                }
                 let Survey { losses, names } = survey(&mut fs);
                 saved.losses.extend(losses);
                 wrong.names = names;
@@ -125,6 +167,8 @@ struct Mending {
     offset: u64,
     len: u64,
     erase_bytes: usize,
+    /// Numbers of the eraseblocks that are bad.
+    bad: BTreeSet<u32>,
     endian: Endian,
     index: Index,
     /// Dirent nodes that are written again, by their places.
@@ -140,6 +184,7 @@ impl Mending {
             offset: found.offset,
             len: found.len,
             erase_bytes: shape.erase_bytes as usize,
+            bad: found.bad_pebs.iter().copied().collect(),
             endian: shape.endian(),
             index: Index::default(),
             names: BTreeMap::new(),
@@ -152,9 +197,10 @@ impl Mending {
         Ok(mending)
     }
 
-    /// First bytes of the eraseblocks.
+    /// First bytes of the eraseblocks that are not bad.
     fn blocks(&self) -> Vec<u64> {
-        (0..self.len).step_by(self.erase_bytes).collect()
+        let all = (0..).zip((0..self.len).step_by(self.erase_bytes));
+        all.filter(|(number, _)| !self.bad.contains(number)).map(|(_, start)| start).collect()
     }
 
     fn block(&self, start: u64) -> Result<Vec<u8>, ImageError> {

@@ -49,12 +49,12 @@ impl Extent {
         let own = found.len.next_multiple_of(erase);
         let nodes_end = found.offset + shape.nodes_end;
         let nodes_end = nodes_end + padding(store, nodes_end)?;
-        let foreign = first_written(store, nodes_end, size.min(found.offset + own))?;
+        let foreign = first_written(store, nodes_end, size.min(found.offset + own), found)?;
         let behind = size.max(found.offset + own);
-        let next = first_written(store, found.offset + own, behind)?;
+        let next = first_written(store, found.offset + own, behind, found)?;
         let blocks = |bytes: u64| u32::try_from(bytes.min(BYTES_MAX - erase) / erase).unwrap_or(u32::MAX);
         let most = blocks(next.map_or(u64::MAX, |next| next - found.offset));
-        let is_alone = next.is_none() && first_written(store, 0, found.offset)?.is_none();
+        let is_alone = next.is_none() && first_written(store, 0, found.offset, found)?.is_none();
         let whole = if is_alone { blocks(behind - found.offset) } else { blocks(own) };
         Ok(Self { blocks: whole, most: most.max(whole), erase_bytes: shape.erase_bytes, foreign })
     }
@@ -80,18 +80,22 @@ fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
     Ok(if zeros < Header::SIZE { zeros as u64 } else { 0 })
 }
 
-/// The first byte between two of a file that is not erased.
-fn first_written(store: &dyn Store, start: u64, end: u64) -> Result<Option<u64>, ImageError> {
+/// The first byte between two of a file that is not erased, and not in an eraseblock that is bad.
+fn first_written(store: &dyn Store, start: u64, end: u64, found: &Found) -> Result<Option<u64>, ImageError> {
     let mut buffer = vec![0; CHUNK];
     let mut at = start;
     while at < end {
         let len = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
         let piece = &mut buffer[..len];
         store.read_at(at, piece).map_err(ImageError::Store)?;
-        if let Some(place) = piece.iter().position(|&byte| byte != 0xFF) {
-            return Ok(Some(at + place as u64));
+        let mut written = (at..).zip(&*piece).filter(|(_, byte)| **byte != 0xFF);
+        match written.next() {
+            None => at += len as u64,
+            Some((place, _)) => match found.end_of_bad(place) {
+                Some(end_of_bad) => at = end_of_bad,
+                None => return Ok(Some(place)),
+            },
         }
-        at += len as u64;
     }
     Ok(None)
 }
@@ -108,7 +112,8 @@ pub(crate) fn mount(
 ) -> Result<FileJffs2, ImageError> {
     crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
     let window = Window::new(store, found.offset, len);
-    let flash = StoreFlash::new(window, writable_geometry(shape, len), StoreMode::WriteThrough);
+    let flash = StoreFlash::new(window, writable_geometry(shape, len), StoreMode::WriteThrough)
+        .with_bad_blocks(found.bad_pebs.iter().copied());
     let options = MountOptions {
         endian: Some(shape.endian()),
         summaries: shape.summaries,
@@ -124,10 +129,11 @@ pub(crate) fn mount(
 
 /// The flash that a JFFS2 was made for, as far as its nodes tell.
 fn writable_geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
-    if shape.markers {
+    if shape.markers && shape.page_bytes.is_none() {
         return Geometry { buffer_bytes: NOR_BUFFER, ..geometry(shape, len) };
     }
-    let page = (shape.erase_bytes / PAGES).clamp(PAGE_MIN, PAGE_MAX);
+    let usual = (shape.erase_bytes / PAGES).clamp(PAGE_MIN, PAGE_MAX);
+    let page = shape.page_bytes.unwrap_or(usual);
     Geometry {
         kind: FlashKind::SlcNand,
         write_bytes: page,

@@ -4,7 +4,7 @@ pub(crate) mod detect;
 pub(crate) mod dump;
 mod findings;
 pub(crate) mod info;
-mod pages;
+pub(crate) mod pages;
 pub(crate) mod repair;
 
 use floatgate_media::ubi::{VolumeRecord, VolumeType};

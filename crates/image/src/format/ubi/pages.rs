@@ -5,7 +5,8 @@ use floatgate_media::ubi::EcHeader;
 use crate::detect::PageShape;
 
 /// Pages a block has with most chips, by page size.
-const USUAL_BLOCKS: [(u32, u32); 5] = [(512, 32), (2048, 64), (4096, 64), (8192, 128), (16384, 256)];
+pub(crate) const USUAL_BLOCKS: [(u32, u32); 5] =
+    [(512, 32), (2048, 64), (4096, 64), (8192, 128), (16384, 256)];
 
 /// Page sizes that chips have.
 const PAGE_BYTES: [u32; 5] = [512, 2048, 4096, 8192, 16384];

@@ -1,0 +1,142 @@
+//! Pages of a NAND dump with OOB, as the places of nodes and of clean markers tell them.
+//!
+//! Nodes follow each other without a gap: in a dump with OOB each that crosses the end of a page stands the bytes of the OOB further apart
+//! from the next one.
+
+use floatgate_media::jffs2::{Endian, Header, NodeType};
+
+use super::detect::Grid;
+use crate::detect::PageShape;
+use crate::format::ubi::pages::USUAL_BLOCKS;
+
+/// Bytes of a clean marker in the OOB: a header without its CRC (Linux: `OOB_CM_SIZE`).
+pub(crate) const MARKER_BYTES: usize = 8;
+
+/// Nodes over the end of a page and clean markers in the OOB that a layout has to explain. Fewer can be chance.
+const EVIDENCE: u64 = 3;
+
+/// Bytes by which sizes of the OOB differ.
+const OOB_STEP: usize = 2;
+
+/// Pages that a block can have.
+const PAGES_PER_BLOCK: std::ops::RangeInclusive<u64> = 16..=512;
+
+/// A node of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Byte of the file where it begins.
+    pub(super) at: u64,
+    pub(super) header: Header,
+}
+
+/// The clean marker as it stands in the OOB.
+pub(crate) fn clean_marker(endian: Endian) -> [u8; MARKER_BYTES] {
+    let mut header = [0; Header::SIZE];
+    Header::new(NodeType::CleanMarker, MARKER_BYTES as u32).emit(endian, &mut header);
+    let mut marker = [0; MARKER_BYTES];
+    marker.copy_from_slice(&header[..MARKER_BYTES]);
+    marker
+}
+
+/// Pages of one size from a byte of a file on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    page_bytes: u32,
+    oob_bytes: u32,
+    origin: u64,
+}
+
+impl Layout {
+    const fn stride(&self) -> u64 {
+        self.page_bytes as u64 + self.oob_bytes as u64
+    }
+
+    /// The byte of the data in the pages that is a byte of the file; `None` in the OOB.
+    fn data_byte(&self, at: u64) -> Option<u64> {
+        let at = at.checked_sub(self.origin)?;
+        let (page, rest) = (at / self.stride(), at % self.stride());
+        let page_bytes = u64::from(self.page_bytes);
+        (rest < page_bytes).then_some(page * page_bytes + rest)
+    }
+
+    /// Nodes that follow right behind the one before, and what of this and of the markers no plain file has.
+    fn score(&self, nodes: &[Place], markers: &[u64]) -> (u64, u64) {
+        let (mut links, mut evidence) = (0, 0);
+        let mut before = None;
+        for node in nodes {
+            let at = self.data_byte(node.at);
+            if let (Some((end, plain_end)), Some(at)) = (before, at)
+                && end == at
+            {
+                links += 1;
+                evidence += u64::from(plain_end != node.at);
+            }
+            let len = node.header.padded_len();
+            before = at.map(|at| (at + len, node.at + len));
+        }
+        let column = |marker: &u64| marker.checked_sub(self.origin).map(|at| at % self.stride());
+        let first = markers.first().and_then(column).filter(|&column| column >= u64::from(self.page_bytes));
+        let marked =
+            markers.iter().filter(|&marker| first.is_some() && column(marker) == first).count() as u64;
+        (links + marked, evidence + marked)
+    }
+}
+
+/// Pages of a dump, and the byte of the file where the first whole block begins; `None` of a file without OOB.
+pub(super) fn find(nodes: &[Place], markers: &[u64]) -> Option<(PageShape, u64)> {
+    let first = nodes.first()?.at;
+    let plain =
+        nodes.windows(2).filter(|pair| pair[0].at + pair[0].header.padded_len() == pair[1].at).count();
+    if (nodes.len() - plain + markers.len()) as u64 <= EVIDENCE {
+        return None;
+    }
+    let mut best: Option<((u64, bool, bool), Layout)> = None;
+    for (page_bytes, _) in USUAL_BLOCKS {
+        for oob_bytes in (page_bytes / 64..=page_bytes / 8).step_by(OOB_STEP) {
+            for origin in [0, first] {
+                let layout = Layout { page_bytes, oob_bytes, origin };
+                let (links, evidence) = layout.score(nodes, markers);
+                // Of equals the one that most chips have.
+                let rank = (links, oob_bytes == page_bytes / 32, oob_bytes == page_bytes / 16);
+                if evidence >= EVIDENCE && links > plain as u64 && best.is_none_or(|(most, _)| rank > most) {
+                    best = Some((rank, layout));
+                }
+            }
+        }
+    }
+    best.map(|(_, layout)| with_blocks(layout, nodes, markers))
+}
+
+/// Adds the blocks: as far apart as clean markers are, or as nodes that do not cross their ends tell, or as most chips have them.
+fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64]) -> (PageShape, u64) {
+    let Layout { page_bytes, oob_bytes, origin } = layout;
+    let is_possible = |pages: &u64| PAGES_PER_BLOCK.contains(pages) && pages.is_power_of_two();
+    let page_of = |marker: &u64| marker.checked_sub(origin).map(|at| at / layout.stride());
+    let first = markers.first().and_then(page_of);
+    let distances = markers.iter().filter_map(|marker| Some(page_of(marker)?.abs_diff(first?)));
+    let marked =
+        Some(1 << distances.fold(0, |all, one| all | one).trailing_zeros().min(63)).filter(is_possible);
+    let usual =
+        USUAL_BLOCKS.iter().find(|block| block.0 == page_bytes).map_or(64, |block| u64::from(block.1));
+    let pages = marked.unwrap_or_else(|| {
+        let told = grid(layout, nodes).erase_bytes(None).map(|bytes| bytes / u64::from(page_bytes));
+        told.filter(is_possible).unwrap_or(usual)
+    });
+    let skipped = first.filter(|_| marked.is_some()).map_or(0, |page| page % pages);
+    let pages_per_block = u32::try_from(pages).unwrap_or(u32::MAX);
+    (PageShape { page_bytes, oob_bytes, pages_per_block }, origin + skipped * layout.stride())
+}
+
+/// The eraseblocks that nodes allow, of the data without the OOB.
+fn grid(layout: Layout, nodes: &[Place]) -> Grid {
+    let mut grid = Grid::new(0);
+    let mut before = 0;
+    for node in nodes {
+        let Some(at) = layout.data_byte(node.at) else { continue };
+        if at >= before {
+            grid.add(before, at, at + u64::from(node.header.len));
+            before = at + node.header.padded_len();
+        }
+    }
+    grid
+}

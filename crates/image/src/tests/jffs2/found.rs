@@ -1,0 +1,234 @@
+//! Filesystems of both byte orders in one file, and those that are a part of something larger.
+
+use super::*;
+use crate::ImageError;
+use crate::check::{Finding, Outcome, check};
+use crate::info::info;
+use crate::repair::repair;
+
+const ERASE: usize = 16 << 10;
+
+/// The marker behind the last eraseblock from which on OpenWrt's kernels erase.
+const END_OF_FILESYSTEM: [u8; 4] = [0xDE, 0xAD, 0xC0, 0xDE];
+
+/// A filesystem without what is erased behind it, in whole eraseblocks.
+fn image(endian: Endian, summaries: bool, seed: u64) -> Vec<u8> {
+    cut(made(&nor(24, ERASE as u32), endian, summaries, seed, 150_000), ERASE)
+}
+
+fn image_of_nand(endian: Endian, seed: u64) -> Vec<u8> {
+    cut(made(&nand(512, 20), endian, false, seed, 150_000), 64 * 512)
+}
+
+fn cut(mut image: Vec<u8>, erase: usize) -> Vec<u8> {
+    let end = image.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
+    image.truncate(end.next_multiple_of(erase));
+    image
+}
+
+/// Without the bytes behind the last node.
+fn unpadded(image: &[u8]) -> &[u8] {
+    let end = image.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
+    &image[..end.next_multiple_of(4)]
+}
+
+fn any() -> Selection {
+    Selection::default()
+}
+
+fn offsets(bytes: &[u8]) -> Vec<u64> {
+    open(bytes).found.iter().map(|found| found.offset).collect()
+}
+
+fn notes(bytes: &[u8]) -> (Outcome, Vec<Finding>) {
+    let report = check(&open(bytes), &any()).unwrap();
+    (report.outcome, report.findings)
+}
+
+#[test]
+fn filesystems_of_both_byte_orders_are_listed_and_read_by_their_offsets() {
+    let little =
+        [image(Endian::Little, false, 1), image(Endian::Little, true, 1), image_of_nand(Endian::Little, 1)];
+    let big = image(Endian::Big, false, 2);
+    for little in &little {
+        for padded in [true, false] {
+            let little = if padded { little } else { unpadded(little) };
+            let both = [little, &big].concat();
+            let second = little.len() as u64;
+            assert_eq!(offsets(&both), [0, second], "padded: {padded}");
+            assert_eq!(whole(&both, &at(0)), whole(little, &any()));
+            assert_eq!(whole(&both, &at(second)), whole(&big, &any()));
+            let several = open(&both).choose(&any()).unwrap_err();
+            assert!(matches!(&several, ImageError::Several(list) if list.len() == 2), "{several:?}");
+            let (first, other) =
+                ("little-endian JFFS2 at byte 0 (0x0)", format!("big-endian JFFS2 at byte {second} "));
+            let shown = several.to_string();
+            assert!(shown.contains(first) && shown.contains(&other), "{shown}");
+            let shown = info(&open(&both)).unwrap().to_string();
+            assert!(shown.contains("  little-endian, ") && shown.contains("  big-endian, "), "{shown}");
+            assert!(!shown.contains("other byte order"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn eraseblocks_of_the_other_byte_order_do_not_cut_a_filesystem_in_two() {
+    for (own, other) in [(Endian::Little, Endian::Big), (Endian::Big, Endian::Little)] {
+        for summaries in [false, true] {
+            let plain = image(own, summaries, 1);
+            let foreign = &image(other, summaries, 2)[..ERASE];
+            let mixed = [&plain[..3 * ERASE], foreign, &plain[3 * ERASE..]].concat();
+            assert_eq!(offsets(&mixed), [0]);
+            assert_eq!(whole(&mixed, &any()), whole(&plain, &any()));
+            let described = &info(&open(&mixed)).unwrap().images[0];
+            let jffs2 = described.jffs2.as_ref().unwrap();
+            assert!(jffs2.foreign_nodes > 2 && jffs2.damage.is_empty(), "{jffs2:?}");
+            assert_eq!(jffs2.foreign_offset, Some(3 * ERASE as u64));
+            let shown = described.to_string();
+            assert!(shown.contains("of the other byte order left out, the first at byte 49152"), "{shown}");
+            let (outcome, findings) = notes(&mixed);
+            assert_eq!((outcome, findings.len()), (Outcome::Clean, 1), "{findings:#?}");
+            assert_eq!(findings[0].offset, Some(3 * ERASE as u64));
+            assert!(findings[0].what.contains("of the other byte order"), "{findings:#?}");
+        }
+    }
+}
+
+#[test]
+fn single_nodes_of_the_other_byte_order_are_noted_and_not_read() {
+    let plain = image(Endian::Little, false, 1);
+    let other = image(Endian::Big, false, 2);
+    // The first name of the root, which stands behind the clean marker, alone in an eraseblock.
+    let mut foreign = other[12..72].to_vec();
+    foreign.resize(ERASE, 0xFF);
+    let mixed = [&plain[..2 * ERASE], &foreign, &plain[2 * ERASE..]].concat();
+    assert_eq!(offsets(&mixed), [0]);
+    assert_eq!(whole(&mixed, &any()), whole(&plain, &any()));
+    let (outcome, findings) = notes(&mixed);
+    assert_eq!((outcome, findings.len(), findings[0].offset), (Outcome::Clean, 1, Some(2 * ERASE as u64)));
+}
+
+#[test]
+fn a_filesystem_of_the_other_byte_order_between_two_others_is_listed() {
+    let (little, big) = (image(Endian::Little, false, 1), image(Endian::Big, false, 2));
+    let all = [&little[..], &big, &little].concat();
+    let second = little.len() as u64;
+    assert_eq!(offsets(&all), [0, second]);
+    assert_eq!(whole(&all, &at(0)), whole(&little, &any()));
+    assert_eq!(whole(&all, &at(second)), whole(&big, &any()));
+}
+
+/// A flash chip: boot loader and kernel, a squashfs that ends amid an eraseblock, the filesystem, and what comes behind.
+fn chip(filesystem: &[u8], erase: usize, behind: &[u8]) -> (Vec<u8>, usize) {
+    let mut bytes =
+        [&[0x27, 0x05, 0x19, 0x56], &noise(3, 3 * erase - 4)[..], b"hsqs", &noise(4, 100_001)].concat();
+    bytes.resize(bytes.len().next_multiple_of(erase), 0xFF);
+    let offset = bytes.len();
+    bytes.extend_from_slice(filesystem);
+    bytes.extend_from_slice(behind);
+    (bytes, offset)
+}
+
+#[test]
+fn a_filesystem_in_the_dump_of_a_chip_is_read_whatever_comes_behind() {
+    let nand = image_of_nand(Endian::Big, 1);
+    let nor = [image(Endian::Little, false, 1), image(Endian::Big, true, 1)];
+    let all = nor.iter().map(|image| (image, ERASE)).chain([(&nand, 64 * 512)]);
+    for (image, erase) in all {
+        let mut end = END_OF_FILESYSTEM.to_vec();
+        end.resize(erase, 0xFF);
+        for behind in [&end[..], &vec![0xFF; 5 * erase], &vec![0; 3 * erase + 5], &noise(5, 2 * erase + 7)] {
+            let (bytes, offset) = chip(image, erase, behind);
+            assert_eq!(offsets(&bytes), [offset as u64], "{:02x?}", &behind[..4]);
+            assert_eq!(whole(&bytes, &any()), whole(image, &any()), "{:02x?}", &behind[..4]);
+        }
+    }
+}
+
+#[test]
+fn a_filesystem_that_begins_amid_an_eraseblock_of_the_dump_is_read() {
+    for (image, step) in [(image(Endian::Little, false, 1), 4), (image_of_nand(Endian::Little, 1), 1)] {
+        let before = noise(3, 3 * ERASE + 0x1230 + step);
+        let bytes = [&before[..], &image, &[0; 300]].concat();
+        assert_eq!(offsets(&bytes), [before.len() as u64]);
+        assert_eq!(whole(&bytes, &any()), whole(&image, &any()));
+    }
+}
+
+#[test]
+fn a_dump_that_ends_amid_a_node_is_read_up_to_there() {
+    for image in
+        [image(Endian::Little, false, 1), image(Endian::Little, true, 1), image_of_nand(Endian::Big, 1)]
+    {
+        let (all, _) = read(&image, &any());
+        let (part, extracted) = read(&image[..image.len() / 2 + 1001], &any());
+        let is_same = |(path, kept): (&String, _)| all.files.get(path) == Some(kept);
+        let same = part.files.iter().filter(|&(path, kept)| is_same((path, kept))).count();
+        assert!(same > all.files.len() / 3 && extracted.losses.len() < 4, "{same}: {:?}", extracted.losses);
+    }
+}
+
+#[test]
+fn a_dump_that_begins_amid_a_filesystem_is_read_from_there() {
+    for (image, erase) in [
+        (image(Endian::Little, false, 1), ERASE),
+        (image(Endian::Big, true, 1), ERASE),
+        (image_of_nand(Endian::Little, 1), 64 * 512),
+    ] {
+        let (all, _) = read(&image, &any());
+        let data = |memory: &Memory| -> Vec<Vec<u8>> {
+            let files = memory.files.values().map(|kept| kept.data.clone());
+            files.filter(|data| data.len() > 100).collect()
+        };
+        for start in [erase, erase + 4, 2 * erase + 1001] {
+            let (part, extracted) = read(&image[start..], &any());
+            let (known, found) = (data(&all), data(&part));
+            let same = found.iter().filter(|data| known.contains(data)).count();
+            assert!(
+                same > known.len() / 4,
+                "{same} of {}, from {start}: {:?}",
+                known.len(),
+                extracted.losses
+            );
+            assert!(part.files.keys().any(|path| path.starts_with("/lost-")), "{:?}", part.files.keys());
+            let (outcome, findings) = notes(&image[start..]);
+            assert_eq!(outcome, Outcome::Damaged);
+            assert!(
+                findings.iter().any(|finding| finding.what.contains("the name of directory")),
+                "{findings:#?}"
+            );
+            assert!(
+                findings.iter().all(|finding| !finding.what.contains("beyond its eraseblock")),
+                "{findings:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn directories_whose_names_are_lost_are_noted() {
+    let plain = image(Endian::Little, false, 1);
+    let mut damaged = plain.clone();
+    let name = memchr::memmem::find(&plain, b"dir-1-3").unwrap();
+    // No node is left of it.
+    damaged[name - 40..name + 8].fill(0);
+    let (outcome, findings) = notes(&damaged);
+    let lost = findings.iter().find(|finding| finding.structure == "directory");
+    assert!(
+        lost.is_some_and(|lost| lost.what.starts_with("1 directory without a name")),
+        "{outcome:?} {findings:#?}"
+    );
+}
+
+#[test]
+fn a_filesystem_without_its_beginning_is_not_repaired() {
+    let image = image(Endian::Little, false, 1);
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
+    for start in [ERASE, ERASE + 1001] {
+        std::fs::write(&from, &image[start..]).unwrap();
+        let refused = repair(&from, &to);
+        assert!(matches!(refused, Err(ImageError::Truncated(_))), "from {start}: {refused:?}");
+        assert!(!to.exists());
+    }
+}

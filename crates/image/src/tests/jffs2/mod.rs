@@ -1,0 +1,91 @@
+//! JFFS2 in dumps: with OOB, of mixed byte orders, within something larger. The images are made by the live filesystem.
+
+mod found;
+mod oob;
+
+use floatgate_media::jffs2::{Compressor, Endian};
+use floatgate_mtd::{FlashKind, Instant};
+use floatgate_stack::fs::{FileSystem, NewFile, NewKind};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
+
+use super::tree::Random;
+use super::{ExtractLimits, Extracted, Geometry, Memory, Selection, flash, open};
+use crate::extract::Extractions;
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    std::iter::repeat_with(|| random.next() as u8).take(len).collect()
+}
+
+fn nor(blocks: u32, erase_bytes: u32) -> Geometry {
+    Geometry { buffer_bytes: 1, ..Geometry::nor(blocks, erase_bytes) }
+}
+
+/// NAND with so many blocks of 64 pages.
+fn nand(page_bytes: u32, blocks: u32) -> Geometry {
+    let erase_bytes = 64 * page_bytes;
+    Geometry {
+        kind: FlashKind::SlcNand,
+        size_bytes: u64::from(blocks) * u64::from(erase_bytes),
+        erase_bytes,
+        write_bytes: page_bytes,
+        buffer_bytes: page_bytes,
+        sub_page_bytes: page_bytes,
+        ..Geometry::nand_2048(blocks)
+    }
+}
+
+/// A whole flash with directories and files of `bytes` in all, half of which can be compressed. Other seeds have other names.
+fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u64, bytes: usize) -> Vec<u8> {
+    let compressors = vec![Compressor::Zlib];
+    let options = MountOptions { endian: Some(endian), summaries, compressors, ..MountOptions::default() };
+    let mounted = Jffs2::mount(flash(Vec::new(), geometry), Instant::ZERO, &options);
+    let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let new = |kind| NewFile { kind, permissions: 0o755, uid: 1, gid: 2 };
+    let mut random = Random(seed);
+    let names = (0..8).map(|number| format!("dir-{seed}-{number}"));
+    let directories: Vec<(String, u32)> = names
+        .map(|name| {
+            let inode = fs.create(1, name.as_bytes(), &new(NewKind::Directory)).unwrap();
+            (name, inode)
+        })
+        .collect();
+    let mut left = bytes;
+    for ((name, directory), number) in directories.iter().cycle().zip(0..) {
+        let len = (random.below(20_000) as usize).min(left);
+        let text = format!("line of file {number} in {name}\n").into_bytes();
+        let data =
+            if number % 2 == 0 { noise(seed + number, len) } else { text.repeat(len / text.len() + 1) };
+        let file = format!("file-{number}");
+        let inode = fs.create(*directory, file.as_bytes(), &new(NewKind::Regular)).unwrap();
+        fs.write(inode, 0, &data).unwrap();
+        fs.create(*directory, format!("link-{number}").as_bytes(), &new(NewKind::Symlink(b"../target")))
+            .unwrap();
+        left -= len;
+        if left == 0 {
+            break;
+        }
+    }
+    let mut bytes = fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")).into_store();
+    bytes.resize(geometry.size_bytes as usize, 0xFF);
+    bytes
+}
+
+/// What an image holds, and what could not be read of it.
+fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
+    let extractions = Extractions::open(&open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
+    let mut memory = Memory::default();
+    let extracted = extractions.run(&mut memory, &ExtractLimits::default(), &|_| {}).unwrap();
+    (memory, extracted)
+}
+
+/// What an image holds, nothing of which is lost.
+fn whole(bytes: &[u8], selection: &Selection) -> Memory {
+    let (memory, extracted) = read(bytes, selection);
+    assert_eq!(extracted.losses, []);
+    memory
+}
+
+fn at(offset: u64) -> Selection {
+    Selection { offset: Some(offset), ..Selection::default() }
+}
