@@ -6,7 +6,9 @@ use crate::nand::Fault;
 use crate::spec::{BadSpec, CardSpec};
 use floatgate_device::{Host, Resource};
 use floatgate_mtd::block_device::{check_count, check_sectors};
-use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, Phase, SECTOR_BYTES};
+use floatgate_mtd::{
+    BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, Phase, SECTOR_BYTES,
+};
 
 /// Choices that are not the card's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,19 +336,23 @@ impl Card {
             let (from, to) = (pending.from.max(piece.from), pending.to.min(piece.to));
             if from < to && self.ftl.nand.stores() {
                 let bytes = &pending.data[from * SECTOR_BYTES..to * SECTOR_BYTES];
-                out[(from - piece.from) * SECTOR_BYTES..(to - piece.from) * SECTOR_BYTES].copy_from_slice(bytes);
+                out[(from - piece.from) * SECTOR_BYTES..(to - piece.from) * SECTOR_BYTES]
+                    .copy_from_slice(bytes);
             }
         }
         (ready, is_wrong)
     }
 
     /// Reads all pieces of a request: each goes over the bus when it is there and the one before has gone.
-    fn read_pieces(&mut self, mut lba: u64, mut out: &mut [u8]) -> Option<u64> {
+    fn read_pieces(&mut self, mut lba: u64, mut out: &mut [u8]) -> Result<Option<u64>, Fault> {
         let (mut wrong, mut au) = (None, None);
         while !out.is_empty() {
             let piece = self.piece(lba, (out.len() / SECTOR_BYTES) as u64);
             let (now, rest) = out.split_at_mut(piece.bytes());
-            if au.replace(piece.unit / self.units_per_au).is_some_and(|before| before != piece.unit / self.units_per_au) {
+            if au
+                .replace(piece.unit / self.units_per_au)
+                .is_some_and(|before| before != piece.unit / self.units_per_au)
+            {
                 self.ftl.now += self.au_switch;
             }
             let (ready, is_wrong) = self.read_piece(piece, now);
@@ -354,11 +360,16 @@ impl Card {
                 wrong = wrong.or(Some(lba));
             }
             self.host.wait_until(ready, Resource::Die(0), Phase::Array, "tR");
-            self.host.spend(Resource::Bus, Phase::Data, self.bus.data((piece.to - piece.from) as u64), "data");
-            self.refresh(piece.unit);
+            self.host.spend(
+                Resource::Bus,
+                Phase::Data,
+                self.bus.data((piece.to - piece.from) as u64),
+                "data",
+            );
+            self.refresh(piece.unit)?;
             (lba, out) = (lba + (piece.to - piece.from) as u64, rest);
         }
-        wrong
+        Ok(wrong)
     }
 }
 
@@ -370,10 +381,10 @@ impl BlockDevice for Card {
     fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         check_sectors(now, lba, buf.len(), self.capacity)?;
         self.start(now, lba, self.read_command)?;
-        let wrong = self.read_pieces(lba, buf);
-        match wrong {
-            Some(lba) => Err(BlockErrorKind::Uncorrectable.at(lba, self.host.now())),
-            None => Ok(self.host.now()),
+        match self.read_pieces(lba, buf) {
+            Ok(Some(lba)) => Err(BlockErrorKind::Uncorrectable.at(lba, self.host.now())),
+            Ok(None) => Ok(self.host.now()),
+            Err(fault) => self.checked(lba, Err(fault)),
         }
     }
 
@@ -390,7 +401,12 @@ impl BlockDevice for Card {
             let piece = self.piece(at, (rest.len() / SECTOR_BYTES) as u64);
             let (first, later) = rest.split_at(piece.bytes());
             self.finish();
-            self.host.spend(Resource::Bus, Phase::Data, self.bus.data((piece.to - piece.from) as u64), "data");
+            self.host.spend(
+                Resource::Bus,
+                Phase::Data,
+                self.bus.data((piece.to - piece.from) as u64),
+                "data",
+            );
             self.ftl.now = self.host.now();
             outcome = self.write_piece(piece, first);
             (at, rest) = (at + (piece.to - piece.from) as u64, later);
@@ -442,16 +458,23 @@ impl Card {
         self.pending.iter().any(|pending| pending.unit == unit)
     }
 
-    /// Moves the block of a unit when it was read too often. A failure shows at the next write.
-    fn refresh(&mut self, unit: u32) {
-        let Some(slot) = self.ftl.slot(unit) else { return };
+    /// Moves the block of a unit when it was read too often. A card without a block to move to can still be read.
+    fn refresh(&mut self, unit: u32) -> Result<(), Fault> {
+        let Some(slot) = self.ftl.slot(unit) else { return Ok(()) };
         let block = self.ftl.nand.block_of(slot);
-        if self.ftl.needs_refresh(block) {
-            self.ftl.now = self.host.now();
-            self.last_page = NO_PAGE;
-            let refreshed = self.ftl.refresh(block);
-            self.is_worn_out |= refreshed == Err(Fault::WornOut);
-            self.finish();
+        if self.is_worn_out || !self.ftl.needs_refresh(block) {
+            return Ok(());
+        }
+        self.ftl.now = self.host.now();
+        self.last_page = NO_PAGE;
+        let refreshed = self.ftl.refresh(block);
+        self.finish();
+        match refreshed {
+            Err(Fault::WornOut) => {
+                self.is_worn_out = true;
+                Ok(())
+            }
+            other => other,
         }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) struct Ftl {
 }
 
 /// Erases between two looks of static wear levelling.
-const LEVELLING_ERASES: u64 = 64;
+const LEVELLING_ERASES: u64 = 8;
 
 impl Ftl {
     pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
@@ -270,12 +270,15 @@ impl Ftl {
     pub(crate) fn open_block(&mut self, kind: Kind) -> Result<u32, Fault> {
         // What replaces the contents of a free block must be on the NAND before they are erased.
         self.program_partial_pages()?;
-        let block = match self.standby.take() {
+        let standby = if self.prefers_worn { None } else { self.standby.take() };
+        let block = match standby {
             Some(block) => block,
             None => self.erase_free()?.ok_or(Fault::WornOut)?,
         };
         self.nand.open(block, kind);
-        self.standby = self.erase_free()?;
+        if self.standby.is_none() {
+            self.standby = self.erase_free()?;
+        }
         Ok(block)
     }
 
@@ -406,9 +409,23 @@ impl Ftl {
             return Ok(());
         };
         self.prefers_worn = true;
-        let cleaned = self.clean(cold).and_then(|()| self.collect_after_move());
+        let moved = self.move_block(cold);
         self.prefers_worn = false;
-        cleaned
+        moved
+    }
+
+    /// Moves the valid units of a block, those of a stream into a block of their own.
+    fn move_block(&mut self, block: u32) -> Result<(), Fault> {
+        let kind = self.nand.blocks[block as usize].kind;
+        self.program_partial_pages()?;
+        let frontier = self.streams[kind as usize].frontier.take();
+        self.clean(block)?;
+        self.program_partial_pages()?;
+        if let Some(own) = self.streams[kind as usize].frontier.take() {
+            self.close(own)?;
+        }
+        self.streams[kind as usize].frontier = frontier;
+        self.collect_after_move()
     }
 
     /// A page-mapped stream may have one block more than it should after a block was moved into it.
@@ -539,7 +556,7 @@ impl Ftl {
             let state = match block.valid {
                 0 => State::Free,
                 // The frontier goes on where it was, so that no number of cuts uses up the free blocks.
-                _ if is_stream && has_room => {
+                _ if is_stream && has_room && stream.frontier.is_none() => {
                     stream.frontier = Some(number);
                     State::Open
                 }
@@ -570,14 +587,15 @@ impl Ftl {
         let units = self.open.units_of(au);
         let first = units.start;
         let mut home = None;
-        units.filter(|unit| *unit < self.map.len() as u32).filter_map(|unit| Some((unit, self.slot(unit)?))).all(
-            |(unit, slot)| {
+        units
+            .filter(|unit| *unit < self.map.len() as u32)
+            .filter_map(|unit| Some((unit, self.slot(unit)?)))
+            .all(|(unit, slot)| {
                 let block = self.nand.block_of(slot);
-                let is_home = *home.get_or_insert(block) == block
-                    && slot - self.nand.first_slot(block) == unit - first;
+                let is_home =
+                    *home.get_or_insert(block) == block && slot - self.nand.first_slot(block) == unit - first;
                 is_home || self.nand.blocks[block as usize].kind != Kind::Main
-            },
-        )
+            })
     }
 
     /// Bytes of host memory of the map, and of what a real card has in spare areas.
@@ -603,7 +621,10 @@ impl Ftl {
         }
         for (number, block) in self.nand.blocks.iter().enumerate() {
             if block.valid != valid[number] {
-                return Err(format!("block {number} counts {} valid slots of {}", block.valid, valid[number]));
+                return Err(format!(
+                    "block {number} counts {} valid slots of {}",
+                    block.valid, valid[number]
+                ));
             }
             if (block.state == State::Free) != is_free[number] || (is_free[number] && block.valid > 0) {
                 return Err(format!("block {number} is {:?} with {} valid slots", block.state, block.valid));

@@ -10,7 +10,7 @@
 //!
 //!   | mapping | goes to | is cleaned by |
 //!   |---|---|---|
-//!   | `block` | the open block of its allocation unit (`open_aus`): K in order, R in any order | closing the one used least recently: copy the rest, erase |
+//!   | `block` | the open block of its allocation unit (`open_aus`): K are open, R of them in any order | closing the one used least recently: copy the rest, erase |
 //!   | `hybrid` | as `block` while in order, else log blocks shared by all | merging all allocation units of the oldest log block |
 //!   | `page` | one frontier | moving the valid units of the emptiest (greedy) or oldest (FIFO) block |
 //!
@@ -56,6 +56,4 @@ mod spec;
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};
 pub use fake::{Fake, FakeKind};
-pub use spec::{
-    BadSpec, CardSpec, Collector, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec, WearSpec,
-};
+pub use spec::{BadSpec, CardSpec, Collector, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec, WearSpec};

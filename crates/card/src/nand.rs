@@ -124,10 +124,15 @@ impl Nand {
             blocks: Vec::new(),
             slots_per_block,
             page_shift,
-            slc_slots: pages / u32::from(spec.bits_per_cell) << page_shift,
+            slc_slots: (pages / u32::from(spec.bits_per_cell)) << page_shift,
             tags: vec![0; slots],
             page_seq: vec![0; slots >> page_shift],
-            contents: Array::new(unit as usize, slots_per_block as usize, if stores { blocks } else { 0 }, stores),
+            contents: Array::new(
+                unit as usize,
+                slots_per_block as usize,
+                if stores { blocks } else { 0 },
+                stores,
+            ),
             dies: vec![Timeline::default(); spec.dies as usize],
             channel: Timeline::default(),
             timing: spec.timing,
@@ -308,7 +313,7 @@ impl Nand {
         let mask = (1 << self.page_shift) - 1;
         let first = self.first_slot(block);
         let block = &mut self.blocks[block as usize];
-        let page = first + block.programmed >> self.page_shift;
+        let page = (first + block.programmed) >> self.page_shift;
         block.next = (block.next + mask) & !mask;
         let (kind, opened, old) = (block.kind, block.opened, block.programmed);
         block.programmed = block.next;

@@ -2,7 +2,7 @@
 //!
 //! An open allocation unit has a new block beside its old one. Written in order, unit n goes to slot n; closing it copies the rest of the
 //! old block. Written in any order (random-capable), units are appended as they come; closing it copies all of them into a further
-//! block. Opening one more than the card can have open closes the one of its kind that was used least recently.
+//! block. Opening one more than the card can have open closes the one that was used least recently.
 
 use crate::ftl::{Ftl, Source};
 use crate::nand::{Fault, Kind};
@@ -35,7 +35,9 @@ struct OpenAu {
 pub(crate) struct OpenAus {
     units_per_au: u32,
     open: Vec<OpenAu>,
-    linear: usize,
+    /// Number that can be open, the pinned ones not counted.
+    most: usize,
+    /// Number of those that can be written in any order.
     random: usize,
     writes: u64,
 }
@@ -43,11 +45,11 @@ pub(crate) struct OpenAus {
 impl OpenAus {
     pub(crate) fn new(spec: &CardSpec, units_per_au: u32) -> Self {
         let pinned = if spec.fat.kind == FatKind::Pinned { spec.fat.aus } else { 0 };
-        let most = spec.open_aus + spec.open_aus_random + pinned;
+        let most = spec.open_aus + pinned;
         Self {
             units_per_au,
             open: Vec::with_capacity(most as usize),
-            linear: spec.open_aus as usize,
+            most: spec.open_aus as usize,
             random: spec.open_aus_random as usize,
             writes: 0,
         }
@@ -75,16 +77,19 @@ impl OpenAus {
         self.open.iter().position(|open| open.au == au)
     }
 
-    /// The allocation unit that must be closed before another of this class is opened.
-    fn surplus(&self, class: Class) -> Option<u32> {
-        let most = match class {
-            Class::Linear => self.linear,
-            Class::Random => self.random,
-            Class::Pinned => return None,
-        };
-        let of_class = || self.open.iter().filter(|open| open.class == class);
-        let oldest = of_class().min_by_key(|open| open.used)?;
-        (of_class().count() >= most).then_some(oldest.au)
+    /// The allocation unit that must be closed before `au` can be written in this class.
+    fn surplus(&self, au: u32, class: Class) -> Option<u32> {
+        let others = || self.open.iter().filter(move |open| open.au != au && open.class != Class::Pinned);
+        let random = || others().filter(|open| open.class == Class::Random);
+        if class == Class::Pinned {
+            None
+        } else if class == Class::Random && random().count() >= self.random {
+            random().min_by_key(|open| open.used).map(|open| open.au)
+        } else if others().count() >= self.most {
+            others().min_by_key(|open| open.used).map(|open| open.au)
+        } else {
+            None
+        }
     }
 }
 
@@ -100,7 +105,12 @@ impl Ftl {
     }
 
     /// Writes a unit into the block of its allocation unit, which is opened when it is not.
-    pub(crate) fn write_to_au(&mut self, unit: u32, source: Source<'_>, is_pinned: bool) -> Result<(), Fault> {
+    pub(crate) fn write_to_au(
+        &mut self,
+        unit: u32,
+        source: Source<'_>,
+        is_pinned: bool,
+    ) -> Result<(), Fault> {
         let au = self.open.au_of(unit);
         let offset = unit - self.open.units_of(au).start;
         let place = self.place_in(au, offset, is_pinned)?;
@@ -142,7 +152,7 @@ impl Ftl {
 
     /// An allocation unit that was written in order until now is written in another.
     fn make_random(&mut self, au: u32) -> Result<usize, Fault> {
-        if let Some(other) = self.open.surplus(Class::Random) {
+        if let Some(other) = self.open.surplus(au, Class::Random) {
             self.close_au(other)?;
         }
         let place = self.open.find(au).ok_or(Fault::WornOut)?;
@@ -151,7 +161,7 @@ impl Ftl {
     }
 
     fn open_au(&mut self, au: u32, offset: u32, class: Class) -> Result<usize, Fault> {
-        if let Some(other) = self.open.surplus(class) {
+        if let Some(other) = self.open.surplus(au, class) {
             self.close_au(other)?;
         }
         let block = self.open_block(Kind::Main)?;

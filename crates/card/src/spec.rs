@@ -129,9 +129,9 @@ pub struct CardSpec {
     /// Size of an allocation unit (AU) and of a NAND block over all planes and dies, in bytes.
     #[serde(with = "units::bytes")]
     pub au_bytes: u64,
-    /// Number of allocation units that can be written in order at the same time.
+    /// Number of allocation units that can be written in order at the same time; a pinned FAT area is not counted.
     pub open_aus: u32,
-    /// Number of allocation units that can be written in any order at the same time.
+    /// Number of these that can be written in any order.
     pub open_aus_random: u32,
     /// Bytes that are programmed at once, over all planes.
     #[serde(with = "units::bytes")]
@@ -218,7 +218,7 @@ impl CardSpec {
 
     /// Blocks beyond the capacity that the card needs to work at all.
     pub fn needed_spare_blocks(&self) -> u64 {
-        let [open, random, log] = [self.open_aus, self.open_aus_random, self.log_blocks].map(u64::from);
+        let [open, log] = [self.open_aus, self.log_blocks].map(u64::from);
         let fat = match self.fat.kind {
             FatKind::None => 0,
             FatKind::Pinned => u64::from(self.fat.aus),
@@ -226,7 +226,7 @@ impl CardSpec {
         };
         let written = match self.mapping {
             Mapping::Page => 1,
-            Mapping::Block => open + random,
+            Mapping::Block => open,
             Mapping::Hybrid => open + log + 1,
         };
         let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
@@ -267,33 +267,30 @@ impl CardSpec {
             ),
             (self.page_bytes <= 1 << 22, "page_bytes", "at most 4 MiB"),
             (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page"),
-            (!in_order || unit == self.page_bytes, "map_unit_bytes", "must be a page where blocks are in order"),
+            (
+                !in_order || unit == self.page_bytes,
+                "map_unit_bytes",
+                "must be a page where blocks are in order",
+            ),
             (whole(self.capacity_bytes, unit), "capacity_bytes", "must be a multiple of the map unit"),
             (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
-            (
-                (1..=1 << 30).contains(&self.buffer_bytes),
-                "buffer_bytes",
-                "from 1 byte to 1 GiB",
-            ),
+            ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
         ]
     }
 
-    fn counts(&self) -> [(bool, &'static str, &'static str); 10] {
+    fn counts(&self) -> [(bool, &'static str, &'static str); 11] {
         let block_mapped = self.mapping != Mapping::Page;
         let fat_end = u64::from(self.fat.first_au) + u64::from(self.fat.aus);
         let has_fat = self.fat.kind != FatKind::None;
         [
             ((1..=64).contains(&self.dies), "dies", "from 1 to 64"),
-            (self.open_aus <= 4096 && self.open_aus_random <= 4096, "open_aus", "at most 4096"),
+            (self.open_aus <= 4096, "open_aus", "at most 4096"),
+            (self.open_aus_random <= self.open_aus, "open_aus_random", "at most `open_aus`"),
             (!block_mapped || self.open_aus > 0, "open_aus", "at least 1"),
             (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
             (self.log_blocks <= 1 << 20 && self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
             (!has_fat || (self.fat.aus > 0 && fat_end <= self.aus()), "fat.aus", "must lie inside the card"),
-            (
-                self.fat.kind != FatKind::Page || self.fat.spare_blocks > 0,
-                "fat.spare_blocks",
-                "at least 1",
-            ),
+            (self.fat.kind != FatKind::Page || self.fat.spare_blocks > 0, "fat.spare_blocks", "at least 1"),
             (
                 block_mapped || self.fat.kind != FatKind::Pinned,
                 "fat.kind",

@@ -1,16 +1,8 @@
 //! Directions that hold for real cards, and write amplification against its published analysis.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
-)]
-
-mod support;
-
+use crate::support::spec;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake, FakeKind};
 use floatgate_device::cells::random::Stream;
 use floatgate_mtd::{BlockDevice, BlockErrorKind, Instant, Nanos};
-use support::spec;
 
 fn timing_only(spec: &CardSpec) -> Card {
     Card::new(spec, CardOptions { seed: 1, stores: false }).unwrap()
@@ -18,7 +10,8 @@ fn timing_only(spec: &CardSpec) -> Card {
 
 /// A block-mapped card of 64 MiB.
 fn cheap(changes: &str, tables: &str) -> Card {
-    let sizes = "capacity_bytes = '64 MiB'\nau_bytes = '1 MiB'\npage_bytes = '16 KiB'\nbuffer_bytes = '64 KiB'\n";
+    let sizes =
+        "capacity_bytes = '64 MiB'\nau_bytes = '1 MiB'\npage_bytes = '16 KiB'\nbuffer_bytes = '64 KiB'\n";
     timing_only(&spec(&(sizes.to_owned() + changes), tables))
 }
 
@@ -56,8 +49,9 @@ fn per_write(card: &mut Card, aus: &[u64], is_linear: bool) -> f64 {
 
 #[test]
 fn more_allocation_units_than_can_be_open_collapse() {
-    for open in [1, 2, 5] {
-        let mut card = cheap(&format!("open_aus = {open}\nspare_blocks = 16"), "");
+    for (open, random) in [(1, 0), (2, 2), (5, 1)] {
+        let mut card =
+            cheap(&format!("open_aus = {open}\nopen_aus_random = {random}\nspare_blocks = 16"), "");
         fill(&mut card);
         let aus: Vec<u64> = (10..16).collect();
         let within = per_write(&mut card, &aus[..open], true);
@@ -119,12 +113,12 @@ fn a_full_page_mapped_card_is_slower_than_an_empty_one() {
 #[test]
 fn idle_time_prepares_blocks() {
     let burst_after = |pause: Nanos| {
-        let mut card = good("idle_blocks = 6\nspare_blocks = 24", "");
+        let mut card = good("idle_blocks = 6\nspare_blocks = 40", "");
         fill(&mut card);
-        random_writes(&mut card, 0.2, 30_000);
+        random_writes(&mut card, 1.0, 50_000);
         let start = card.now() + pause;
         card.write(start, 0, &[0; 512]).unwrap();
-        random_writes(&mut card, 0.2, 800)
+        random_writes(&mut card, 1.0, 800)
     };
     let (busy, rested) = (burst_after(Nanos::ZERO), burst_after(Nanos::from_ms(20_000)));
     assert!(rested < 0.8 * busy, "{busy} {rested}");
@@ -141,7 +135,7 @@ fn the_fat_area_of_a_cheap_card_stays_fast() {
         for write in 0..200u64 {
             for (au, time) in [(1, &mut fat), (9, &mut other)] {
                 let start = card.now();
-                card.write(start, au * 2048 + write * 56 % 2048 / 8 * 8, &data).unwrap();
+                card.write(start, au * 2048 + write * 37 % 64 * 32, &data).unwrap();
                 let end = card.flush(card.now()).unwrap();
                 *time += end.since(start);
             }
@@ -153,22 +147,22 @@ fn the_fat_area_of_a_cheap_card_stays_fast() {
 #[test]
 fn beyond_the_slc_cache_writes_are_slower_until_the_card_had_a_rest() {
     let tables = "slc = { blocks = 6, t_r_us = 25, t_prog_us = 200 }";
-    let mut card = good("spare_blocks = 20", tables);
+    let mut card = good("spare_blocks = 20\nbus = 'sdr104'", tables);
     fill(&mut card);
     let rest = card.now() + Nanos::from_ms(60_000);
     card.write(rest, 0, &[0; 512]).unwrap();
     // The cache takes 6 blocks of 512 KiB.
-    let burst = |card: &mut Card| {
+    let burst = |card: &mut Card, first: u64| {
         let (data, start) = (vec![0; 1 << 20], card.now());
-        for mib in 0..2 {
+        for mib in first..first + 2 {
             card.write(card.now(), mib * 2048, &data).unwrap();
         }
         card.now().since(start).as_ms_f64()
     };
-    let (cached, _, beyond) = (burst(&mut card), burst(&mut card), burst(&mut card));
+    let (cached, _, beyond) = (burst(&mut card, 0), burst(&mut card, 2), burst(&mut card, 4));
     let rest = card.now() + Nanos::from_ms(60_000);
     card.write(rest, 0, &[0; 512]).unwrap();
-    let rested = burst(&mut card);
+    let rested = burst(&mut card, 6);
     assert!(beyond > 2.0 * cached, "{cached} {beyond}");
     assert!(rested < 1.5 * cached, "{cached} {rested}");
 }
@@ -200,12 +194,12 @@ fn static_wear_levelling_moves_what_does_not_change() {
     let spread = |difference: u32| {
         let mut card = good("", &format!("[wear]\nstatic_difference = {difference}"));
         fill(&mut card);
-        random_writes(&mut card, 0.05, 200_000);
+        random_writes(&mut card, 0.05, 1_000_000);
         card.check().unwrap();
         card.erase_counts().max().unwrap() - card.erase_counts().min().unwrap()
     };
     let (without, with) = (spread(0), spread(10));
-    assert!(with <= 20 && without > 3 * with, "{without} {with}");
+    assert!(with <= 30 && without > 3 * with, "{without} {with}");
 }
 
 #[test]
@@ -253,14 +247,13 @@ fn write_amplification_is_that_of_the_analysis() {
         let expected = a / (a + lambert_w(-a * (-a).exp()));
         assert!((fifo / expected - 1.0).abs() < 0.03, "FIFO at {over_provisioning}: {fifo}, {expected}");
         let (greedy, a) = amplification("greedy", over_provisioning);
-        let expected = greedy_expected(a, 256.0);
-        assert!((greedy / expected - 1.0).abs() < 0.03, "greedy at {over_provisioning}: {greedy}, {expected}");
+        // Greedy cleaning does as FIFO when blocks are large: under uniform writes the oldest is the emptiest (same paper).
+        let expected = a / (a + lambert_w(-a * (-a).exp()));
+        assert!(
+            (greedy / expected - 1.0).abs() < 0.03,
+            "greedy at {over_provisioning}: {greedy}, {expected}"
+        );
     }
-}
-
-/// Desnoyers' greedy model is not closed; see the comment where it is solved.
-fn greedy_expected(a: f64, _units: f64) -> f64 {
-    a / (a + lambert_w(-a * (-a).exp()))
 }
 
 #[test]

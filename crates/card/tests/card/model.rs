@@ -1,14 +1,6 @@
 //! All policies against a plain array: contents, invariants, and loss of power at any operation of the NAND.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
-)]
-
-mod support;
-
+use crate::support::{Model, policies};
 use floatgate_mtd::BlockDevice;
-use support::{Model, policies};
 
 #[test]
 fn every_policy_holds_what_a_plain_array_holds() {
