@@ -48,7 +48,9 @@ fn random_writes_fresh(bencher: Bencher<'_, '_>) {
 fn random_writes_preconditioned(bencher: Bencher<'_, '_>) {
     let (mut card, mut chance) = (card(), Stream::new(1));
     let data = vec![0; 1 << 20];
-    (0..1024u64).for_each(|mib| drop(card.write(card.now(), mib * 2048, &data).unwrap()));
+    for mib in 0..1024 {
+        card.write(card.now(), mib * 2048, &data).unwrap();
+    }
     write(&mut card, &mut chance, 1 << 20);
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| write(&mut card, &mut chance, REQUESTS));
 }

@@ -6,7 +6,7 @@
 
 use crate::ftl::{Ftl, Source};
 use crate::nand::{Fault, Kind};
-use crate::spec::{CardSpec, FatKind};
+use crate::spec::CardSpec;
 use std::ops::Range;
 
 /// Order in which an open allocation unit can be written.
@@ -44,12 +44,10 @@ pub(crate) struct OpenAus {
 
 impl OpenAus {
     pub(crate) fn new(spec: &CardSpec, units_per_au: u32) -> Self {
-        let pinned = if spec.fat.kind == FatKind::Pinned { spec.fat.aus } else { 0 };
-        let most = spec.open_aus + pinned;
         Self {
             units_per_au,
-            open: Vec::with_capacity(most as usize),
-            most: spec.open_aus as usize,
+            open: Vec::with_capacity(spec.open_aus as usize),
+            most: (spec.open_aus - spec.pinned_aus()) as usize,
             random: spec.open_aus_random as usize,
             writes: 0,
         }

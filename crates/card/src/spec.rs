@@ -129,7 +129,7 @@ pub struct CardSpec {
     /// Size of an allocation unit (AU) and of a NAND block over all planes and dies, in bytes.
     #[serde(with = "units::bytes")]
     pub au_bytes: u64,
-    /// Number of allocation units that can be written in order at the same time; a pinned FAT area is not counted.
+    /// Number of allocation units that can be written in order at the same time, those of a pinned FAT area included.
     pub open_aus: u32,
     /// Number of these that can be written in any order.
     pub open_aus_random: u32,
@@ -216,12 +216,16 @@ impl CardSpec {
         self.aus() + u64::from(self.spare_blocks)
     }
 
+    /// Open allocation units that are kept for the FAT area.
+    pub(crate) fn pinned_aus(&self) -> u32 {
+        if self.fat.kind == FatKind::Pinned { self.fat.aus } else { 0 }
+    }
+
     /// Blocks beyond the capacity that the card needs to work at all.
     pub fn needed_spare_blocks(&self) -> u64 {
         let [open, log] = [self.open_aus, self.log_blocks].map(u64::from);
         let fat = match self.fat.kind {
-            FatKind::None => 0,
-            FatKind::Pinned => u64::from(self.fat.aus),
+            FatKind::None | FatKind::Pinned => 0,
             FatKind::Page => u64::from(self.fat.spare_blocks),
         };
         let written = match self.mapping {
@@ -286,7 +290,11 @@ impl CardSpec {
             ((1..=64).contains(&self.dies), "dies", "from 1 to 64"),
             (self.open_aus <= 4096, "open_aus", "at most 4096"),
             (self.open_aus_random <= self.open_aus, "open_aus_random", "at most `open_aus`"),
-            (!block_mapped || self.open_aus > 0, "open_aus", "at least 1"),
+            (
+                !block_mapped || self.open_aus > self.pinned_aus(),
+                "open_aus",
+                "at least 1 beyond the pinned ones",
+            ),
             (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
             (self.log_blocks <= 1 << 20 && self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
             (!has_fat || (self.fat.aus > 0 && fat_end <= self.aus()), "fat.aus", "must lie inside the card"),
