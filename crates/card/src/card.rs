@@ -76,6 +76,8 @@ pub struct Card {
     read_command: Nanos,
     write_command: Nanos,
     au_switch: Nanos,
+    /// The buffer holds two pages: the next is read while one is sent.
+    overlaps_reads: bool,
     idle_after: Nanos,
     capacity: u64,
     unit_sectors: u64,
@@ -121,6 +123,7 @@ impl Card {
             read_command: spec.timing.read_command_us,
             write_command: spec.timing.write_command_us,
             au_switch: spec.timing.au_switch_us,
+            overlaps_reads: spec.buffer_bytes >= 2 * spec.page_bytes,
             idle_after: spec.idle_after_us,
             capacity: spec.capacity_bytes / SECTOR_BYTES as u64,
             unit_sectors: unit_bytes / SECTOR_BYTES as u64,
@@ -348,6 +351,9 @@ impl Card {
         let (mut wrong, mut au) = (None, None);
         while !out.is_empty() {
             let piece = self.piece(lba, (out.len() / SECTOR_BYTES) as u64);
+            if !self.overlaps_reads {
+                self.ftl.now = self.host.now();
+            }
             let (now, rest) = out.split_at_mut(piece.bytes());
             if au
                 .replace(piece.unit / self.units_per_au)

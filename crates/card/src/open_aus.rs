@@ -130,6 +130,8 @@ impl Ftl {
             let next = self.nand.blocks[block as usize].next;
             match class {
                 Class::Linear if next == offset => return Ok(place),
+                // Written anew from its beginning, it stays in order.
+                Class::Linear if offset == 0 => self.close_au(au)?,
                 Class::Linear if self.open.random > 0 => return self.make_random(au),
                 Class::Linear if next < offset => {
                     self.copy_units(block, au, next..offset)?;
