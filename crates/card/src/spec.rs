@@ -197,8 +197,16 @@ pub struct BadSpec {
 /// Free blocks that garbage collection needs: one to write to, one to move to, one erased for when power goes away.
 pub(crate) const RESERVE_BLOCKS: u32 = 3;
 
-/// Most blocks and units of a card: slots are numbered with 32 bits, and a test of a hostile file must end.
+/// Most map units of a card: 1 TiB of 4 KiB.
 const MAX_UNITS: u64 = 1 << 28;
+/// Most blocks of a card: 2 TiB of 8 MiB. Each takes host memory.
+const MAX_BLOCKS: u64 = 1 << 18;
+/// Most map units of a block: merging them is the longest work between two requests.
+const MAX_SLOTS: u64 = 1 << 16;
+/// Longest time of an operation: millions of merges add up in 64 bits.
+const MAX_TIME: Nanos = Nanos::from_ms(1000);
+/// Longest time to move a KiB: SPI at 1 MHz takes 8 ms.
+const MAX_TRANSFER: Nanos = Nanos::from_ms(1);
 
 impl CardSpec {
     /// Bytes that the map places as one.
@@ -252,11 +260,12 @@ impl CardSpec {
     /// # Errors
     /// Key and problem.
     pub fn check(&self) -> Result<(), BadSpec> {
-        let broken = self.sizes().into_iter().chain(self.counts()).chain(self.cells()).find(|rule| !rule.0);
+        let rules = self.sizes().into_iter().chain(self.counts()).chain(self.cells()).chain(self.times());
+        let broken = rules.into_iter().find(|rule| !rule.0);
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
 
-    fn sizes(&self) -> [(bool, &'static str, &'static str); 9] {
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 11] {
         let unit = self.unit_bytes();
         let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
         let in_order = self.mapping != Mapping::Page;
@@ -278,6 +287,8 @@ impl CardSpec {
             ),
             (whole(self.capacity_bytes, unit), "capacity_bytes", "must be a multiple of the map unit"),
             (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
+            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^18 blocks"),
+            (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),
             ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
         ]
     }
@@ -310,6 +321,22 @@ impl CardSpec {
                 "spare_blocks",
                 "too few for the open, log and SLC blocks, those that are bad, and three to work with",
             ),
+        ]
+    }
+
+    fn times(&self) -> [(bool, &'static str, &'static str); 8] {
+        let TimingSpec { t_r_us, t_prog_us, t_bers_us, read_command_us, write_command_us, .. } = self.timing;
+        let rule = |time: Nanos, key| (time <= MAX_TIME, key, "at most 1 s");
+        let slow_bus = self.timing.transfer_ns_per_kib > MAX_TRANSFER;
+        [
+            rule(t_r_us, "timing.t_r_us"),
+            rule(t_prog_us, "timing.t_prog_us"),
+            rule(t_bers_us, "timing.t_bers_us"),
+            rule(read_command_us.max(write_command_us), "timing"),
+            rule(self.timing.au_switch_us, "timing.au_switch_us"),
+            rule(self.slc.t_r_us, "slc.t_r_us"),
+            rule(self.slc.t_prog_us, "slc.t_prog_us"),
+            (!slow_bus, "timing.transfer_ns_per_kib", "at most 1 ms"),
         ]
     }
 

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate card speed kingston-class-10
-  floatgate card speed sandisk-extreme --set card.open_aus=4 --table open-aus")]
+  floatgate card speed sandisk-extreme --set card.open_aus=4 --table open-aus
+  floatgate card speed emmc-16g --json")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -25,6 +25,9 @@ pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
 /// Most sectors that a sequential test goes over: 64 MiB.
 const SEQUENTIAL_SECTORS: u64 = 1 << 17;
 
+/// Most allocation units that are written in turn: twice the 24 of P4, and some.
+const OPEN_AUS_MAX: u32 = 64;
+
 /// State of the card before a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -359,7 +362,7 @@ impl Bench {
         // Past the FAT area; every second one, as flashbench leaves room between them.
         let first = 4;
         let there = (self.card.capacity() / self.au_sectors).saturating_sub(first) / 2;
-        let most = (2 * self.open_aus.max(4)).min(there as u32);
+        let most = (2 * self.open_aus.clamp(4, OPEN_AUS_MAX / 2)).min(there as u32);
         let mut rows = Vec::new();
         for order in ["linear", "random"] {
             for aus in 1..=most {
