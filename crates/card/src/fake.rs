@@ -1,5 +1,7 @@
 //! Fakes: cards that claim to be larger than they are.
 
+use crate::card::{Card, CardOptions};
+use crate::spec::{BadSpec, CardSpec, FakeSpec};
 use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,19 @@ pub struct Fake<D> {
     device: D,
 }
 
+impl Fake<Card> {
+    /// A card that is as honest as its specification.
+    ///
+    /// # Errors
+    /// A specification that no card can have.
+    pub fn of_spec(spec: &CardSpec, options: CardOptions) -> Result<Self, BadSpec> {
+        let card = Card::new(spec, options)?;
+        let claims = |fake: FakeSpec| (fake.kind, fake.claimed_bytes / SECTOR_BYTES as u64);
+        let (kind, claimed) = spec.fake.map_or((FakeKind::Wraps, card.capacity()), claims);
+        Ok(Self::new(card, kind, claimed))
+    }
+}
+
 impl<D: BlockDevice> Fake<D> {
     /// `device` claims `claimed` sectors, at least those that it has.
     pub fn new(device: D, kind: FakeKind, claimed: u64) -> Self {
@@ -43,6 +58,11 @@ impl<D: BlockDevice> Fake<D> {
     /// The device itself.
     pub const fn device(&self) -> &D {
         &self.device
+    }
+
+    /// Mutable access to the device itself.
+    pub const fn device_mut(&mut self) -> &mut D {
+        &mut self.device
     }
 
     /// Real address of a sector, `None` when there is none.
@@ -62,7 +82,8 @@ impl<D: BlockDevice> Fake<D> {
         match self.kind {
             _ if lba < real => count.min(real - lba),
             FakeKind::Wraps => count.min(real - lba % real),
-            _ => 1,
+            FakeKind::Limbo => count.min(real),
+            FakeKind::LastSector | FakeKind::Chain => 1,
         }
     }
 
@@ -90,8 +111,14 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
             let (first, later) = rest.split_at_mut(run as usize * SECTOR_BYTES);
             match (self.real(lba), self.chain.get(&lba)) {
                 (Some(real), _) => at = self.device.read(at, real, first)?,
-                (None, Some((_, sector))) => first.copy_from_slice(&sector[..]),
-                (None, None) => first.fill(0),
+                (None, kept) => {
+                    // The command takes the time of one to a real sector.
+                    at = self.device.read(at, 0, first)?;
+                    match kept {
+                        Some((_, sector)) => first.copy_from_slice(&sector[..]),
+                        None => first.fill(0),
+                    }
+                }
             }
             (lba, left, rest) = (lba + run, left - run, later);
         }
@@ -106,8 +133,11 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
             let (first, later) = rest.split_at(run as usize * SECTOR_BYTES);
             match self.real(lba) {
                 Some(real) => at = self.device.write(at, real, first)?,
-                None if self.kind == FakeKind::Chain => self.keep(lba, first),
-                None => {}
+                // The command takes its time, the data goes nowhere.
+                None => at = self.device.discard(at, 0, 0)?,
+            }
+            if self.real(lba).is_none() && self.kind == FakeKind::Chain {
+                self.keep(lba, first);
             }
             (lba, left, rest) = (lba + run, left - run, later);
         }

@@ -56,4 +56,6 @@ mod spec;
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};
 pub use fake::{Fake, FakeKind};
-pub use spec::{BadSpec, CardSpec, Collector, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec, WearSpec};
+pub use spec::{
+    BadSpec, CardSpec, Collector, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec, WearSpec,
+};

@@ -279,10 +279,11 @@ impl Nand {
         self.contents.stores()
     }
 
+    /// Blocks begin on different dies, so that some of them written in turn keep all dies busy.
     fn die_of(&self, page: u32) -> usize {
         match self.dies.len() {
             1 => 0,
-            dies => page as usize % dies,
+            dies => (page + self.block_of(page << self.page_shift)) as usize % dies,
         }
     }
 

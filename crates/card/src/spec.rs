@@ -1,6 +1,7 @@
 //! A card as data: the `[card]` table of a part file. Every number carries its unit in the name of its key.
 
 use crate::bus::BusMode;
+use crate::fake::FakeKind;
 use floatgate_device::cells::{ErrorSpec, Promise};
 use floatgate_device::ecc_engine::EccRequirement;
 use floatgate_device::units;
@@ -56,6 +57,17 @@ pub struct FatSpec {
     pub aus: u32,
     /// Blocks of the area beyond its size (`page` only).
     pub spare_blocks: u32,
+}
+
+/// A lie about the size: `[card.fake]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FakeSpec {
+    /// Behaviour beyond the real size.
+    pub kind: FakeKind,
+    /// Size that the card claims, in bytes.
+    #[serde(with = "units::bytes")]
+    pub claimed_bytes: u64,
 }
 
 /// The SLC cache: `[card.slc]`. Blocks of it hold one bit a cell.
@@ -177,6 +189,9 @@ pub struct CardSpec {
     pub slc: SlcSpec,
     /// Wear, and what is done about it.
     pub wear: WearSpec,
+    /// A lie about the size; none for an honest card.
+    #[serde(default)]
+    pub fake: Option<FakeSpec>,
 }
 
 /// Not published for any card: long against the gap between two requests, short against a person.
@@ -340,11 +355,17 @@ impl CardSpec {
         ]
     }
 
-    fn cells(&self) -> [(bool, &'static str, &'static str); 7] {
+    fn cells(&self) -> [(bool, &'static str, &'static str); 8] {
         let wear = &self.wear;
+        let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
         let slots = self.au_bytes / self.unit_bytes().max(1);
         let slc_pages = self.au_bytes / self.page_bytes.max(1) / u64::from(self.bits_per_cell.max(1));
         [
+            (
+                claimed >= self.capacity_bytes && claimed.is_multiple_of(SECTOR_BYTES as u64),
+                "fake.claimed_bytes",
+                "at least the capacity, in whole sectors",
+            ),
             ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),
             (wear.endurance_cycles > 0, "wear.endurance_cycles", "at least 1"),
             ((0.01..=1000.0).contains(&wear.life_factor), "wear.life_factor", "from 0.01 to 1000"),

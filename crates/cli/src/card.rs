@@ -111,11 +111,16 @@ fn text(report: &CardSpeed, only: Option<Which>) -> String {
 fn head(report: &CardSpeed) -> String {
     let CardSpeed { card, title, capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, .. } =
         report;
+    let claim = report
+        .claimed_bytes
+        .map_or_else(String::new, |claimed| format!("a fake: claims {} MB\n", grouped(claimed / 1_000_000)));
     format!(
-        "{card}: {title}\n{} MB, AU {}, pages of {}; open AUs: {open_aus}, {open_aus_random} of them in any order\n",
+        "{card}: {title}\n{} MB, AU {}, pages of {}; open AUs: {open_aus}, {open_aus_random} of them in any order\n{claim}\
+         ready {} after a loss of power when full\n",
         grouped(capacity_bytes / 1_000_000),
         size(*au_bytes),
-        size(*page_bytes)
+        size(*page_bytes),
+        time(report.power_on_us)
     )
 }
 

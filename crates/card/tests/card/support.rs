@@ -2,7 +2,7 @@
 
 use floatgate_card::{Card, CardOptions, CardSpec};
 use floatgate_device::cells::random::Stream;
-use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos, SECTOR_BYTES};
 
 /// The small card with lines changed or added before its first table, and tables added at the end.
 pub(crate) fn spec(changes: &str, tables: &str) -> CardSpec {
@@ -57,6 +57,7 @@ struct Sector {
 }
 
 /// A card and the contents that its sectors must have.
+#[derive(Clone)]
 pub(crate) struct Model {
     pub(crate) card: Card,
     sectors: Vec<Sector>,
@@ -65,6 +66,8 @@ pub(crate) struct Model {
     writes: u32,
     chance: Stream,
     pub(crate) now: Instant,
+    /// Time of all requests together.
+    pub(crate) spent: Nanos,
 }
 
 fn contents(lba: u64, number: u32) -> [u8; SECTOR_BYTES] {
@@ -87,6 +90,7 @@ impl Model {
             writes: 0,
             chance: Stream::new(seed),
             now: Instant::ZERO,
+            spent: Nanos::ZERO,
         }
     }
 
@@ -120,7 +124,7 @@ impl Model {
                 12..16 => self.read(lba, count),
                 16 => self.discard(lba, count),
                 17 => {
-                    self.now = Instant::from_ns(self.now.as_ns() + 200_000_000);
+                    self.now += Nanos::from_ms(200);
                     Ok(self.now)
                 }
                 _ => self.flush(),
@@ -128,6 +132,7 @@ impl Model {
             match outcome {
                 Ok(at) => {
                     assert!(at >= self.now, "time goes back");
+                    self.spent += at.since(self.now);
                     self.now = at;
                 }
                 Err(error) if error.kind == BlockErrorKind::PowerLost => {

@@ -166,6 +166,7 @@ const LINES: &[(&str, &str)] = &[
     ("trace", "trace imx6-mx30lf2g18ac erase --corner max --json"),
     ("keystore", "keystore --json"),
     ("card speed", "card speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
+    ("card speed", "card speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("otp info", "otp info stm32-n25q128a --json"),
     ("otp read", "otp read stm32-n25q128a --length 4 --json"),
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),

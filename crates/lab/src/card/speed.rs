@@ -3,7 +3,7 @@
 
 use super::LoadedCard;
 use crate::Error;
-use floatgate_card::{BusMode, Card, CardOptions, CardSpec, CardStats, Mapping};
+use floatgate_card::{BusMode, Card, CardOptions, CardSpec, CardStats, Fake, Mapping};
 use floatgate_device::cells::random::Stream;
 use floatgate_mtd::{BlockDevice, BlockError, Instant, SECTOR_BYTES};
 use serde::Serialize;
@@ -164,6 +164,11 @@ pub struct CardSpeed {
     pub mapping: Mapping,
     /// Mode of the interface.
     pub bus: BusMode,
+    /// Size that the card claims to have, where that is a lie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_bytes: Option<u64>,
+    /// Time that the full card needs to rebuild its map after a loss of power, us.
+    pub power_on_us: f64,
     /// Requests by state, operation, access and size.
     pub tests: Vec<CardTest>,
     /// Allocation units written in turn, on the full card.
@@ -184,13 +189,15 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
         bench.run_all(&mut tests).map_err(failed)?;
         last = Some(bench);
     }
-    let (mut open_au_rows, mut alignment_rows) = (Vec::new(), Vec::new());
+    let (mut open_au_rows, mut alignment_rows, mut power_on_us) = (Vec::new(), Vec::new(), 0.0);
     if let Some(mut bench) = last {
         alignment_rows = bench.alignments().map_err(failed)?;
         open_au_rows = bench.open_aus().map_err(failed)?;
+        power_on_us = bench.lose_power().map_err(failed)?;
     }
+    let card_spec = &card.spec;
     let CardSpec { capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, mapping, bus, .. } =
-        card.spec;
+        *card_spec;
     let (card, title) = (format!("{} {}", card.part.maker, card.part.name), card.part.title.clone());
     Ok(CardSpeed {
         card: card.trim().to_owned(),
@@ -202,6 +209,8 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
         page_bytes,
         mapping,
         bus,
+        claimed_bytes: card_spec.fake.map(|fake| fake.claimed_bytes),
+        power_on_us,
         tests,
         open_au_rows,
         alignment_rows,
@@ -229,7 +238,7 @@ fn failed(error: BlockError) -> Error {
 
 /// A card in some state, with buffers that are as large as the largest request.
 struct Bench {
-    card: Card,
+    card: Fake<Card>,
     state: CardState,
     options: CardSpeedOptions,
     au_sectors: u64,
@@ -249,7 +258,7 @@ struct Pattern {
 
 impl Bench {
     fn new(spec: &CardSpec, state: CardState, options: &CardSpeedOptions) -> Result<Self, Error> {
-        let card = Card::new(spec, CardOptions { seed: options.seed, stores: false })
+        let card = Fake::of_spec(spec, CardOptions { seed: options.seed, stores: false })
             .map_err(|bad| Error::asked(bad.to_string(), "choose another value"))?;
         let mut bench = Self {
             card,
@@ -287,17 +296,21 @@ impl Bench {
             let place = self.chance.bits() % (sectors / 8).max(1);
             self.write(place * 8, 4096)?;
         }
-        self.card.flush(self.card.now()).map(drop)
+        self.card.flush(self.now()).map(drop)
+    }
+
+    fn now(&self) -> Instant {
+        self.card.device().now()
     }
 
     fn write(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
-        let start = self.card.now();
+        let start = self.now();
         let end = self.card.write(start, lba, &self.buf[..bytes as usize])?;
         Ok(end.since(start).as_ns())
     }
 
     fn read(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
-        let start = self.card.now();
+        let start = self.now();
         let end = self.card.read(start, lba, &mut self.buf[..bytes as usize])?;
         Ok(end.since(start).as_ns())
     }
@@ -314,7 +327,7 @@ impl Bench {
     }
 
     fn run(&mut self, pattern: Pattern) -> Result<CardTest, BlockError> {
-        let (before, start) = (self.card.stats(), self.card.now());
+        let (before, start) = (self.card.device().stats(), self.now());
         let sectors = pattern.bytes / SECTOR_BYTES as u64;
         // Past the FAT area, at the beginning of an allocation unit, inside what a used card has written.
         let first = (self.card.capacity() / 4).next_multiple_of(self.au_sectors) % self.card.capacity();
@@ -333,15 +346,15 @@ impl Bench {
             latencies.push(if pattern.is_write { self.write(lba, bytes)? } else { self.read(lba, bytes)? });
         }
         if pattern.is_write {
-            self.card.flush(self.card.now())?;
+            self.card.flush(self.now())?;
         }
         Ok(self.result(pattern, (start, before), latencies))
     }
 
     fn result(&self, pattern: Pattern, before: (Instant, CardStats), latencies: Vec<u64>) -> CardTest {
         let (start, stats) = before;
-        let (requests, now) = (latencies.len() as u64, self.card.stats());
-        let seconds = self.card.now().since(start).as_secs_f64().max(1e-9);
+        let (requests, now) = (latencies.len() as u64, self.card.device().stats());
+        let seconds = self.now().since(start).as_secs_f64().max(1e-9);
         let amplification = if pattern.is_write { now.write_amplification(&stats) } else { 0.0 };
         CardTest {
             state: self.state,
@@ -383,7 +396,7 @@ impl Bench {
         for au in 0..u64::from(aus) {
             self.write(place(0, au), bytes)?;
         }
-        let (before, start) = (self.card.stats(), self.card.now());
+        let (before, start) = (self.card.device().stats(), self.now());
         let mut latencies = Vec::with_capacity((blocks * u64::from(aus)) as usize);
         for turn in 0..blocks {
             // An odd factor visits all blocks of a power of two once, far from in order.
@@ -392,10 +405,10 @@ impl Bench {
                 latencies.push(self.write(place(1 + block, au), bytes)?);
             }
         }
-        let seconds = self.card.now().since(start).as_secs_f64().max(1e-9);
+        let seconds = self.now().since(start).as_secs_f64().max(1e-9);
         let written = latencies.len() as u64 * bytes;
         let Latencies { mean_us, max_us, .. } = Latencies::of(latencies);
-        let erases = self.card.stats().erases - before.erases;
+        let erases = self.card.device().stats().erases - before.erases;
         Ok(OpenAuRow {
             aus,
             order,
@@ -405,6 +418,14 @@ impl Bench {
             max_us,
             erases,
         })
+    }
+
+    /// Takes power away in the middle of writes. Returns the time in us until the card is ready again.
+    fn lose_power(&mut self) -> Result<f64, BlockError> {
+        let card = self.card.device_mut();
+        card.cut_power();
+        let start = card.now();
+        Ok(card.power_on(start, 0)?.since(start).as_us_f64())
     }
 
     /// Reads of 16 KiB around the multiples of each alignment, at seven places.
