@@ -29,9 +29,13 @@ const CHAIN_SECTORS: usize = 8192;
 pub struct Fake<D> {
     kind: FakeKind,
     claimed: u64,
-    /// Latest sectors beyond the end (`Chain`), by address, and their order.
-    chain: BTreeMap<u64, (u64, Box<[u8; SECTOR_BYTES]>)>,
+    /// Latest sectors beyond the end by address, each with the number of its write (`Chain`).
+    chain: BTreeMap<u64, (u64, [u8; SECTOR_BYTES])>,
+    /// Addresses of the chain by the number of their write.
+    oldest: BTreeMap<u64, u64>,
     writes: u64,
+    /// The device keeps contents.
+    stores: bool,
     device: D,
 }
 
@@ -44,7 +48,7 @@ impl Fake<Card> {
         let card = Card::new(spec, options)?;
         let claims = |fake: FakeSpec| (fake.kind, fake.claimed_bytes / SECTOR_BYTES as u64);
         let (kind, claimed) = spec.fake.map_or((FakeKind::Wraps, card.capacity()), claims);
-        Ok(Self::new(card, kind, claimed))
+        Ok(Self { stores: options.stores, ..Self::new(card, kind, claimed) })
     }
 }
 
@@ -52,7 +56,8 @@ impl<D: BlockDevice> Fake<D> {
     /// `device` claims `claimed` sectors, at least those that it has.
     pub fn new(device: D, kind: FakeKind, claimed: u64) -> Self {
         let claimed = claimed.max(device.capacity());
-        Self { kind, claimed, chain: BTreeMap::new(), writes: 0, device }
+        let (chain, oldest) = (BTreeMap::new(), BTreeMap::new());
+        Self { kind, claimed, chain, oldest, writes: 0, stores: true, device }
     }
 
     /// The device itself.
@@ -65,36 +70,61 @@ impl<D: BlockDevice> Fake<D> {
         &mut self.device
     }
 
-    /// Real address of a sector, `None` when there is none.
-    fn real(&self, lba: u64) -> Option<u64> {
+    /// Sectors from `lba` that are handled as one, at most `count`; and true when they are there.
+    fn run(&self, lba: u64, count: u64) -> (u64, bool) {
         let real = self.device.capacity();
         match self.kind {
-            _ if lba < real => Some(lba),
-            FakeKind::Wraps => Some(lba % real),
-            FakeKind::LastSector => Some(real - 1),
-            FakeKind::Limbo | FakeKind::Chain => None,
+            _ if lba < real => (count.min(real - lba), true),
+            FakeKind::Wraps => (count.min(real - lba % real), true),
+            _ => (count.min(real), false),
         }
     }
 
-    /// Sectors from `lba` that go to the device as one, at most `count`.
-    fn run(&self, lba: u64, count: u64) -> u64 {
-        let real = self.device.capacity();
+    /// Reads sectors that are not there. The command takes the time of one to real sectors.
+    fn read_beyond(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let at = self.device.read(now, 0, buf)?;
+        if self.kind == FakeKind::LastSector {
+            let (last, rest) = buf.split_at_mut(SECTOR_BYTES);
+            let at = self.device.read(at, self.device.capacity() - 1, last)?;
+            rest.chunks_exact_mut(SECTOR_BYTES).for_each(|sector| sector.copy_from_slice(last));
+            return Ok(at);
+        }
+        for (lba, sector) in (lba..).zip(buf.chunks_exact_mut(SECTOR_BYTES)) {
+            match self.chain.get(&lba) {
+                Some((_, kept)) => sector.copy_from_slice(kept),
+                None => sector.fill(0),
+            }
+        }
+        Ok(at)
+    }
+
+    /// Writes sectors that are not there. The command takes its time, most of the data goes nowhere.
+    fn write_beyond(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
         match self.kind {
-            _ if lba < real => count.min(real - lba),
-            FakeKind::Wraps => count.min(real - lba % real),
-            FakeKind::Limbo => count.min(real),
-            FakeKind::LastSector | FakeKind::Chain => 1,
+            FakeKind::LastSector => {
+                self.device.write(now, self.device.capacity() - 1, &data[data.len() - SECTOR_BYTES..])
+            }
+            FakeKind::Chain if self.stores => {
+                (lba..).zip(data.chunks_exact(SECTOR_BYTES)).for_each(|(lba, sector)| self.keep(lba, sector));
+                self.device.discard(now, 0, 0)
+            }
+            _ => self.device.discard(now, 0, 0),
         }
     }
 
+    /// Keeps a sector in place of the one that was written least recently.
     fn keep(&mut self, lba: u64, data: &[u8]) {
         let Ok(sector) = <[u8; SECTOR_BYTES]>::try_from(data) else { return };
-        if self.chain.len() == CHAIN_SECTORS && !self.chain.contains_key(&lba) {
-            let oldest = self.chain.iter().min_by_key(|(_, (order, _))| *order).map(|(lba, _)| *lba);
-            oldest.and_then(|oldest| self.chain.remove(&oldest));
-        }
         self.writes += 1;
-        self.chain.insert(lba, (self.writes, Box::new(sector)));
+        if let Some((write, _)) = self.chain.insert(lba, (self.writes, sector)) {
+            self.oldest.remove(&write);
+        }
+        self.oldest.insert(self.writes, lba);
+        if self.chain.len() > CHAIN_SECTORS
+            && let Some((_, oldest)) = self.oldest.pop_first()
+        {
+            self.chain.remove(&oldest);
+        }
     }
 }
 
@@ -107,19 +137,12 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
         let mut left = check_sectors(now, lba, buf.len(), self.claimed)?;
         let (mut at, mut lba, mut rest) = (now, lba, buf);
         while left > 0 {
-            let run = self.run(lba, left);
+            let (run, is_there) = self.run(lba, left);
             let (first, later) = rest.split_at_mut(run as usize * SECTOR_BYTES);
-            match (self.real(lba), self.chain.get(&lba)) {
-                (Some(real), _) => at = self.device.read(at, real, first)?,
-                (None, kept) => {
-                    // The command takes the time of one to a real sector.
-                    at = self.device.read(at, 0, first)?;
-                    match kept {
-                        Some((_, sector)) => first.copy_from_slice(&sector[..]),
-                        None => first.fill(0),
-                    }
-                }
-            }
+            at = match is_there {
+                true => self.device.read(at, lba % self.device.capacity(), first)?,
+                false => self.read_beyond(at, lba, first)?,
+            };
             (lba, left, rest) = (lba + run, left - run, later);
         }
         Ok(at)
@@ -129,16 +152,12 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
         let mut left = check_sectors(now, lba, data.len(), self.claimed)?;
         let (mut at, mut lba, mut rest) = (now, lba, data);
         while left > 0 {
-            let run = self.run(lba, left);
+            let (run, is_there) = self.run(lba, left);
             let (first, later) = rest.split_at(run as usize * SECTOR_BYTES);
-            match self.real(lba) {
-                Some(real) => at = self.device.write(at, real, first)?,
-                // The command takes its time, the data goes nowhere.
-                None => at = self.device.discard(at, 0, 0)?,
-            }
-            if self.real(lba).is_none() && self.kind == FakeKind::Chain {
-                self.keep(lba, first);
-            }
+            at = match is_there {
+                true => self.device.write(at, lba % self.device.capacity(), first)?,
+                false => self.write_beyond(at, lba, first)?,
+            };
             (lba, left, rest) = (lba + run, left - run, later);
         }
         Ok(at)

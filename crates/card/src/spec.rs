@@ -362,9 +362,10 @@ impl CardSpec {
         let slc_pages = self.au_bytes / self.page_bytes.max(1) / u64::from(self.bits_per_cell.max(1));
         [
             (
-                claimed >= self.capacity_bytes && claimed.is_multiple_of(SECTOR_BYTES as u64),
+                claimed.is_multiple_of(SECTOR_BYTES as u64)
+                    && (self.capacity_bytes..=self.capacity_bytes.saturating_mul(128)).contains(&claimed),
                 "fake.claimed_bytes",
-                "at least the capacity, in whole sectors",
+                "from the capacity to 128 times that, in whole sectors",
             ),
             ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),
             (wear.endurance_cycles > 0, "wear.endurance_cycles", "at least 1"),
