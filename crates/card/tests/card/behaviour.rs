@@ -257,6 +257,24 @@ fn write_amplification_is_that_of_the_analysis() {
 }
 
 #[test]
+fn a_large_card_takes_memory_for_its_map_and_for_what_is_written() {
+    let sizes = "capacity_bytes = '32 GiB'\nau_bytes = '8 MiB'\npage_bytes = '16 KiB'\nspare_blocks = 300";
+    let units = 32 << 30 >> 12;
+    let paged = format!("{sizes}\nmapping = 'page'\nmap_unit_bytes = 4096");
+    let mut card = Card::new(&spec(&paged, ""), CardOptions::default()).unwrap();
+    assert_eq!(card.memory().map_bytes, 4 * units, "4 bytes for each 4 KiB");
+    assert!(card.memory().spare_bytes < 6 * units);
+    let block = Card::new(&spec(sizes, ""), CardOptions::default()).unwrap();
+    assert_eq!(block.memory().map_bytes, units);
+    // Contents are kept where they are written, at both ends.
+    let last = card.capacity() - 8;
+    let written = card.write(Instant::ZERO, last, &[7; 4096]).unwrap();
+    let mut sector = [0; 512];
+    card.read(written, last + 7, &mut sector).unwrap();
+    assert_eq!(sector, [7; 512]);
+}
+
+#[test]
 fn a_fake_shows_what_it_is() {
     let fake = |kind| {
         let card = Card::new(&spec("", ""), CardOptions::default()).unwrap();
