@@ -125,7 +125,7 @@ fn reads_across_allocation_units_take_longer_as_flashbench_shows() {
     let diff = |align: u64| {
         report.alignment_rows.iter().find(|row| row.align_bytes == align).map(|row| row.diff_us).unwrap()
     };
-    // P4 has 381 us below and 840 us from 4 MiB on; of which card, it does not say.
+    // Chubb (2015) has 381 us below and 840 us from 4 MiB on; of which card, it does not say.
     assert!((300.0..500.0).contains(&diff(2 << 20)), "{}", diff(2 << 20));
     assert!((700.0..1000.0).contains(&diff(4 << 20)), "{}", diff(4 << 20));
     assert!(diff(32 << 10).abs() < 1.0);

@@ -25,7 +25,7 @@ pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
 /// Most sectors that a sequential test goes over: 64 MiB.
 const SEQUENTIAL_SECTORS: u64 = 1 << 17;
 
-/// Most allocation units that are written in turn: twice the 24 of P4, and some.
+/// Most allocation units that are written in turn: twice the 24 of a Samsung Pro (Chubb 2015), and some.
 const OPEN_AUS_MAX: u32 = 64;
 
 /// State of the card before a test.
