@@ -4,6 +4,7 @@
 //! unreadable input.
 
 mod age;
+mod card;
 mod common;
 mod completions;
 mod ecc;
@@ -68,6 +69,8 @@ enum Command {
     Endurance(endurance::Args),
     /// One-time-programmable areas: what is in them, written, locked
     Otp(otp::Args),
+    /// SD cards and eMMC: how fast they are empty, used and full, and what slows them down
+    Card(card::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
     /// Encode images for flash programmers; decode and check dumps of real chips
@@ -76,7 +79,7 @@ enum Command {
     Image(image::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
-    /// The catalogue of chips
+    /// The catalogue of chips and cards
     Parts(parts::Args),
     /// The catalogue of boards
     Setups(setups::Args),
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::Fs(args) => fs::run(&args),
         Command::Endurance(args) => endurance::run(&args),
         Command::Otp(args) => otp::run(&args),
+        Command::Card(args) => card::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),

@@ -15,21 +15,23 @@ use std::process::ExitCode;
   floatgate parts --kind spi-nand
   floatgate parts w35n01jw
   floatgate parts w35n01jw --toml > my-chip.toml
+  floatgate parts --kind sd-card
+  floatgate parts sandisk-extreme --json
   floatgate parts --confidence
   floatgate parts w25n02jw --confidence")]
 pub(crate) struct Args {
-    /// Show this chip, every number with its source; all names when absent
+    /// Show this chip or card, every number with its source; all names when absent
     name: Option<PathBuf>,
 
-    /// Only chips of this kind
-    #[arg(long, conflicts_with = "name", value_parser = ChipKind::ALL.map(ChipKind::name))]
+    /// Only chips or cards of this kind
+    #[arg(long, conflicts_with = "name", value_parser = clap::builder::PossibleValuesParser::new(kinds()))]
     kind: Option<String>,
 
     /// Print the file itself
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 
-    /// Count the numbers of each chip by confidence; with NAME, list those below 90 % with their sources
+    /// Count the numbers of each chip by confidence, those of cards with --kind sd-card or emmc; with NAME, list those below 90 % with their sources
     #[arg(long, conflicts_with = "toml")]
     confidence: bool,
 
@@ -41,8 +43,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     match &args.name {
         Some(name) if args.toml => {
-            library.load(Kind::Part, name)?;
-            output::print(library.open(Kind::Part, name, None)?.content())?;
+            let kind = kind_of(&library, name);
+            library.load(kind, name)?;
+            output::print(library.open(kind, name, None)?.content())?;
             Ok(ExitCode::SUCCESS)
         }
         Some(name) if args.confidence => list_uncertain(&library, name, args.format),
@@ -62,11 +65,30 @@ struct Row {
     lowest_confidence: f64,
 }
 
+/// Kinds of cards.
+const CARD_KINDS: [&str; 2] = ["sd-card", "emmc"];
+
+/// Names that `--kind` takes.
+fn kinds() -> Vec<&'static str> {
+    ChipKind::ALL.map(ChipKind::name).into_iter().chain(CARD_KINDS).collect()
+}
+
+/// Kind of the file that a name stands for: a card's, or else a chip's.
+fn kind_of(library: &Library, name: &Path) -> Kind {
+    if library.load(Kind::Card, name).is_ok() { Kind::Card } else { Kind::Part }
+}
+
+/// Table of a part's file that has its values.
+fn table_of(part: &Part) -> &'static str {
+    if ChipKind::named(&part.kind).is_some() { "chip" } else { "card" }
+}
+
 /// The parts that `--kind` leaves.
 fn chosen<'a>(library: &'a Library, args: &Args) -> Result<Vec<(&'a str, Loaded, Part)>, Failure> {
     let mut parts = Vec::new();
-    for name in library.names(Kind::Part) {
-        let loaded = library.load(Kind::Part, name)?;
+    let names = |kind| library.names(kind).map(move |name| (kind, name));
+    for (kind, name) in names(Kind::Part).chain(names(Kind::Card)) {
+        let loaded = library.load(kind, name)?;
         let head: Part = loaded.head.extract("")?;
         if args.kind.as_ref().is_none_or(|kind| *kind == head.kind) {
             parts.push((name, loaded, head));
@@ -129,7 +151,8 @@ impl Counts {
 fn count_by_confidence(library: &Library, args: &Args) -> Outcome {
     let mut all = Vec::new();
     let mut rows = Vec::new();
-    for (name, loaded, part) in chosen(library, args)? {
+    let of_chips = |part: &Part| args.kind.is_some() || table_of(part) == "chip";
+    for (name, loaded, part) in chosen(library, args)?.into_iter().filter(|(.., part)| of_chips(part)) {
         let confidences: Vec<f64> = fields(&loaded, &part).map(|(_, source)| source.confidence).collect();
         rows.push(Counts::of(name, &confidences));
         all.extend(confidences);
@@ -147,7 +170,7 @@ fn count_by_confidence(library: &Library, args: &Args) -> Outcome {
 
 /// The values of a part with their sources. Values without a source are left out; a test refuses such parts.
 fn fields<'a>(loaded: &'a Loaded, part: &'a Part) -> impl Iterator<Item = (String, &'a Provenance)> {
-    let paths = loaded.table.leaves("chip").into_iter();
+    let paths = loaded.table.leaves(table_of(part)).into_iter();
     paths.filter_map(|path| part.source_of(&path).map(|source| (path, source)))
 }
 
@@ -161,7 +184,7 @@ struct Uncertain {
 }
 
 fn list_uncertain(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
-    let loaded = library.load(Kind::Part, name)?;
+    let loaded = library.load(kind_of(library, name), name)?;
     let part: Part = loaded.head.extract("")?;
     let mut rows: Vec<Uncertain> = fields(&loaded, &part)
         .filter(|(_, source)| source.confidence < SURE)
@@ -194,22 +217,25 @@ fn percent(confidence: f64) -> String {
 
 /// The value at the full path of a field, as in `chip.timing.t_rd_us`.
 fn value_at<'a>(loaded: &'a Loaded, path: &str) -> Option<&'a Node> {
-    path.strip_prefix("chip.").and_then(|inside| loaded.table.get(inside))
+    path.split_once('.').map(|(_, inside)| inside).and_then(|inside| loaded.table.get(inside))
 }
 
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
     part: Part,
-    chip: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chip: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    card: Option<Value>,
 }
 
 fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
-    let loaded = library.load(Kind::Part, name)?;
+    let loaded = library.load(kind_of(library, name), name)?;
     let part: Part = loaded.head.extract("")?;
     let fields: Vec<Field> = loaded
         .table
-        .leaves("chip")
+        .leaves(table_of(&part))
         .into_iter()
         .map(|path| {
             let value = value_at(&loaded, &path);
@@ -222,8 +248,10 @@ fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
     if format.csv {
         return format.finish(&fields, "", String::new);
     }
-    let chip = serde_json::to_value(&loaded.table).unwrap_or_default();
-    let shown = Shown { part, chip };
+    let is_card = table_of(&part) == "card";
+    let table = serde_json::to_value(&loaded.table).ok();
+    let (card, chip) = if is_card { (table, None) } else { (None, table) };
+    let shown = Shown { part, chip, card };
     format.finish(&shown, "", || page(&shown.part, &fields))
 }
 

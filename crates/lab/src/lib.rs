@@ -6,6 +6,7 @@
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`age`]: a filesystem over years.
+//! - [`card`]: SD cards and eMMC, and how fast they are.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`trace`]: one operation, recorded.
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
@@ -36,6 +37,7 @@
 
 pub mod advise;
 pub mod age;
+pub mod card;
 pub mod certainty;
 pub mod config;
 pub mod corner;

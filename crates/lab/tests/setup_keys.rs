@@ -1,4 +1,4 @@
-//! `docs/setup.md` is generated from the types that read setups, parts, controllers and hosts. `UPDATE_GOLDEN=1` rewrites it.
+//! `docs/setup.md` is generated from the types that read setups, parts, cards, controllers and hosts. `UPDATE_GOLDEN=1` rewrites it.
 //!
 //! The sources are read line by line: rustfmt puts each field on a line of its own, below its documentation and attributes.
 
@@ -57,7 +57,7 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
 impl Sources {
     fn read() -> Self {
         let mut files = Vec::new();
-        for folder in ["crates/device/src", "crates/lab/src"] {
+        for folder in ["crates/device/src", "crates/card/src", "crates/lab/src"] {
             rust_files(&root().join(folder), &mut files);
         }
         files.sort();
@@ -179,6 +179,7 @@ fn inner(kind: &str) -> (&str, bool) {
 fn unit(name: &str) -> &'static str {
     let units = [
         ("_ns_per_kb", "ns per 1000 B"),
+        ("_ns_per_kib", "ns per 1024 B"),
         ("_ns_per_byte", "ns per byte"),
         ("_us_per_bit", "us per bit"),
         ("_us_per_byte", "us per byte"),
@@ -357,7 +358,7 @@ impl Sources {
 }
 
 /// A section of the document: title, prefix of its keys, type, and the file of the type.
-const SECTIONS: [(&str, &str, &str, &str); 21] = [
+const SECTIONS: [(&str, &str, &str, &str); 22] = [
     ("Cells: wear, age and temperature of a NAND", "cells.", "CellsProfile", "device/src/cells/block.rs"),
     ("ECC engine of a NAND", "ecc.", "EccProfile", "device/src/ecc_engine.rs"),
     ("Partition, or `[[partition]]` for each of several", "partition.", "Partition", "lab/src/partition.rs"),
@@ -379,6 +380,7 @@ const SECTIONS: [(&str, &str, &str, &str); 21] = [
     ("Chip: SPI NAND", "chip.", "SpiNandSpec", "device/src/spi_nand/spec/mod.rs"),
     ("Chip: SPI NOR", "chip.", "SpiNorSpec", "device/src/spi_nor/spec.rs"),
     ("Chip: parallel NOR", "chip.", "ParallelNorSpec", "device/src/parallel_nor/spec.rs"),
+    ("Card: SD card or eMMC", "card.", "CardSpec", "card/src/spec.rs"),
 ];
 
 const HEAD: &str = "# Keys of setups, parts, controllers and hosts
@@ -463,7 +465,9 @@ fn every_key_of_the_catalogue_is_documented() {
     let library = Library::built_in();
     let known: BTreeSet<String> = keys().into_iter().map(|key| key.key).collect();
     let mut used = BTreeSet::new();
-    for (kind, table) in [(Kind::Part, "chip"), (Kind::Controller, "controller"), (Kind::Host, "host")] {
+    let kinds =
+        [(Kind::Part, "chip"), (Kind::Card, "card"), (Kind::Controller, "controller"), (Kind::Host, "host")];
+    for (kind, table) in kinds {
         for name in library.names(kind) {
             paths(&library.load(kind, name).unwrap().table, table, &mut used);
         }

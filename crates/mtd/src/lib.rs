@@ -6,6 +6,7 @@
 //! - [`account`]: where the time went, split over ten [`Phase`]s that add up to the whole.
 //! - [`geometry`]: sizes of pages, blocks, OOB areas; [`pairing`]: which pages of an MLC block share their cells.
 //! - [`device`]: the [`Mtd`] trait itself, a handful of calls plus the geometry.
+//! - [`block_device`]: the [`BlockDevice`] trait, sectors behind a translation layer: SD cards and eMMC.
 //! - [`error`]: what can go wrong, when and where. Corrected bit errors are data, not an error.
 //!
 //! And wrappers, devices themselves, which go on any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
@@ -34,6 +35,7 @@
 extern crate alloc;
 
 pub mod account;
+pub mod block_device;
 pub mod counted;
 pub mod device;
 pub mod error;
@@ -54,6 +56,7 @@ mod composed;
 mod double;
 
 pub use account::{Breakdown, Phase};
+pub use block_device::{BlockDevice, BlockError, BlockErrorKind, SECTOR_BYTES};
 pub use counted::{Counted, Operations};
 pub use device::{Done, Mtd, OobMode};
 pub use error::{Error, ErrorKind};

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 12] = [
+const HOLES: [&[&str]; 14] = [
     &["speed", "{}"],
     &["speed", "am62a-w35n01jw", "--set", "{}"],
     &["speed", "am62a-w35n01jw", "--sweep", "{}"],
@@ -15,6 +15,8 @@ const HOLES: [&[&str]; 12] = [
     &["endurance", "{}"],
     &["endurance", "mt29f8g08maawc", "--set", "{}"],
     &["endurance", "mt29f8g08maawc", "--predict", "{}"],
+    &["card", "speed", "{}"],
+    &["card", "speed", "kingston-class-10", "--set", "{}"],
     &["papers", "{}"],
     &["parts", "{}"],
     &["setups", "{}"],
@@ -137,6 +139,7 @@ fn arguments_need_not_be_text() {
         &["speed", "am62a-w35n01jw", "--set"],
         &["papers"],
         &["parts"],
+        &["card", "speed"],
         &["keystore"],
         &["endurance"],
     ] {
@@ -198,6 +201,25 @@ fn no_value_of_the_firmware_is_fatal() {
             let set = format!("firmware.{field}={value}");
             let args = ["keystore", "--set", &set];
             assert_harmless(&args, &run_in(&folder, args));
+        }
+    }
+}
+
+#[test]
+fn no_value_of_a_card_is_fatal() {
+    let folder = fresh("cards");
+    for card in ["sandisk-extreme", "fake-chain-32g", "a1-32g"] {
+        let shown: Value = serde_json::from_str(&stdout(&format!("parts {card} --json"))).unwrap();
+        let mut paths = Vec::new();
+        numbers(&shown["card"], "card", &mut paths);
+        assert!(paths.len() > 20, "{card} has few fields");
+        for path in &paths {
+            for value in ["0", "1", "1000000000", "9007199254740993", "-1", "spi"] {
+                let set = format!("{path}={value}");
+                let small = "card.capacity_bytes=256MiB";
+                let args = ["card", "speed", card, "--requests", "5", "--set", small, "--set", &set];
+                assert_harmless(&args, &run_in(&folder, args));
+            }
         }
     }
 }

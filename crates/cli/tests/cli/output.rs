@@ -124,13 +124,14 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 53] = [
+const EACH: [&str; 55] = [
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
     "speed am62a-w35n01jw -c1 --sweep bus.mode=1-1-1,8D-8D-8D",
     "trace am62a-w35n01jw read-page",
     "keystore",
+    "card speed samsung-evo-16g --set card.capacity_bytes=256MiB --requests 20",
     "endurance mt29f8g08maawc",
     "endurance --all",
     "endurance mt29f8g08maawc --example-trace 0.4",
@@ -169,6 +170,7 @@ const EACH: [&str; 53] = [
     "powercut imx6-mx30lf2g18ac --cuts 5 --steps 8",
     "parts",
     "parts w35n01jw",
+    "parts sandisk-extreme",
     "parts --confidence",
     "parts w35n01jw --confidence",
     "setups",

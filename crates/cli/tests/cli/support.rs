@@ -98,7 +98,7 @@ pub(crate) fn subcommands_of(command: &str) -> Vec<String> {
 /// The commands that do something: those without subcommands, and the subcommands.
 pub(crate) fn commands() -> Vec<String> {
     let nested = |group: String| match group.as_str() {
-        "ecc" | "image" | "otp" => {
+        "card" | "ecc" | "image" | "otp" => {
             subcommands_of(&group).iter().map(|name| format!("{group} {name}")).collect()
         }
         _ => vec![group],

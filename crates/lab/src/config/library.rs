@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
+static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts/cards");
 static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../setups");
 static CONTROLLERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../controllers");
 static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts");
@@ -22,6 +23,8 @@ pub enum Kind {
     Setup,
     /// A chip.
     Part,
+    /// A card: managed flash.
+    Card,
     /// A controller.
     Controller,
     /// A host's software costs.
@@ -30,13 +33,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds of files.
-    pub const ALL: [Self; 4] = [Self::Setup, Self::Part, Self::Controller, Self::Host];
+    pub const ALL: [Self; 5] = [Self::Setup, Self::Part, Self::Card, Self::Controller, Self::Host];
 
     /// The folder of the built-in files.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Setup => "setups",
             Self::Part => "parts",
+            Self::Card => "parts/cards",
             Self::Controller => "controllers",
             Self::Host => "hosts",
         }
@@ -47,6 +51,7 @@ impl Kind {
         match self {
             Self::Setup => "setup",
             Self::Part => "part",
+            Self::Card => "card",
             Self::Controller => "controller",
             Self::Host => "host",
         }
@@ -57,6 +62,7 @@ impl Kind {
         match self {
             Self::Setup => "",
             Self::Part => "chip",
+            Self::Card => "card",
             Self::Controller => "controller",
             Self::Host => "host",
         }
@@ -82,12 +88,13 @@ impl Library {
         let folders = [
             (Kind::Setup, &SETUPS),
             (Kind::Part, &PARTS),
+            (Kind::Card, &CARDS),
             (Kind::Controller, &CONTROLLERS),
             (Kind::Host, &HOSTS),
         ];
         let texts = folders.into_iter().flat_map(|(kind, folder)| {
             folder.files().filter_map(move |file| {
-                let name = file.path().to_str()?.strip_suffix(".toml")?;
+                let name = file.path().file_name()?.to_str()?.strip_suffix(".toml")?;
                 Some(((kind, name.to_lowercase()), Cow::Borrowed(file.contents_utf8()?)))
             })
         });
@@ -159,7 +166,9 @@ impl Library {
         let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
         let all = match kind {
             Kind::Setup => "`floatgate setups` lists all; a file of your own is named by its path".to_owned(),
-            Kind::Part => "`floatgate parts` lists all; a file of your own is named by its path".to_owned(),
+            Kind::Part | Kind::Card => {
+                "`floatgate parts` lists all; a file of your own is named by its path".to_owned()
+            }
             Kind::Controller | Kind::Host => {
                 format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>()))
             }

@@ -110,6 +110,22 @@ impl Library {
         Ok(Config { tree, part })
     }
 
+    /// A card with `sets` laid over it: its table is at `card`, the head of its file at `part`.
+    ///
+    /// # Errors
+    /// Unknown names, unreadable files, TOML errors, paths of `sets` that are not below `card`.
+    pub fn card(&self, name: impl AsRef<Path>, sets: &[Override]) -> Result<Config, ConfigError> {
+        let Loaded { table, head, .. } = self.load(Kind::Card, name)?;
+        let part = Part::extract(&head, "")?;
+        let mut tree = Node::table(head.origin.clone());
+        put(&mut tree, Kind::Card.table(), table);
+        put(&mut tree, "part", head);
+        sets.iter().try_for_each(|set| set.apply(&mut tree))?;
+        let config = Config { tree, part };
+        config.only_keys(&[Kind::Card.table()])?;
+        Ok(config)
+    }
+
     /// Resolves the table that files of `kind` fill, and puts a part's head at `part`.
     fn fill(&self, kind: Kind, tree: &mut Node) -> Result<(), ConfigError> {
         let Some(own) = take(tree, kind.table()) else { return Ok(()) };
@@ -271,7 +287,7 @@ fn no_profile(at: &Node, wanted: &str, known: &[&str], file: &Source) -> ConfigE
 
 fn check_head(kind: Kind, head: &Node) -> Result<(), ConfigError> {
     match kind {
-        Kind::Part => Part::extract(head, "").map(drop),
+        Kind::Part | Kind::Card => Part::extract(head, "").map(drop),
         _ => head.extract::<About>("").map(drop),
     }
 }

@@ -1,0 +1,77 @@
+//! The interface to the host: SD bus modes and eMMC, as the time of a command and of a block.
+
+use floatgate_mtd::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// Mode of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BusMode {
+    /// SPI at 25 MHz, one line: 3.1 MB/s.
+    Spi,
+    /// Default speed (SDR12), 25 MHz, 4 lines: 12.5 MB/s.
+    Default,
+    /// High speed (SDR25), 50 MHz, 4 lines: 25 MB/s.
+    HighSpeed,
+    /// UHS-I SDR50, 100 MHz, 4 lines: 50 MB/s.
+    Sdr50,
+    /// UHS-I DDR50, 50 MHz, both edges, 4 lines: 50 MB/s.
+    Ddr50,
+    /// UHS-I SDR104, 208 MHz, 4 lines: 104 MB/s.
+    Sdr104,
+    /// eMMC HS200, 200 MHz, 8 lines: 200 MB/s.
+    Hs200,
+}
+
+/// Clocks of a command of 48 bits and its response, without the card's time between them (N_CR).
+const COMMAND_CLOCKS: u64 = 96;
+/// N_CR of a usual card: the specification allows 2 to 64 clocks.
+const NCR_CLOCKS: u64 = 8;
+/// Start bit, CRC16 and end bit on each line.
+const FRAME_CLOCKS: u64 = 18;
+
+impl BusMode {
+    /// All modes, slow ones first.
+    pub const ALL: [Self; 7] =
+        [Self::Spi, Self::Default, Self::HighSpeed, Self::Sdr50, Self::Ddr50, Self::Sdr104, Self::Hs200];
+
+    /// Clock in MHz, and the data bits of one clock.
+    const fn rate(self) -> (u64, u64) {
+        match self {
+            Self::Spi => (25, 1),
+            Self::Default => (25, 4),
+            Self::HighSpeed => (50, 4),
+            Self::Sdr50 => (100, 4),
+            Self::Ddr50 => (50, 8),
+            Self::Sdr104 => (208, 4),
+            Self::Hs200 => (200, 8),
+        }
+    }
+
+    /// Time of a command with its response.
+    pub const fn command(self) -> Nanos {
+        Nanos::from_ns((COMMAND_CLOCKS + NCR_CLOCKS) * 1000 / self.rate().0)
+    }
+
+    /// Time of `sectors` blocks of 512 bytes on the data lines.
+    #[inline]
+    pub const fn data(self, sectors: u64) -> Nanos {
+        let (mhz, bits) = self.rate();
+        Nanos::from_ns(sectors * (512 * 8 / bits + FRAME_CLOCKS) * 1000 / mhz)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_take_the_clocks_of_the_specification() {
+        assert_eq!(BusMode::HighSpeed.data(1), Nanos::from_ns(1042 * 20));
+        let rate = |mode: BusMode| 512.0 * 1000.0 / mode.data(1000).as_us_f64();
+        let published = [3.0, 12.5, 25.0, 50.0, 50.0, 104.0, 200.0];
+        for (mode, mb_s) in BusMode::ALL.into_iter().zip(published) {
+            assert!((rate(mode) / mb_s - 1.0).abs() < 0.04, "{mode:?}: {}", rate(mode));
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! The card as the host sees it: bus, command overhead, the buffer for parts of units, and the account.
+
+use crate::bus::BusMode;
+use crate::ftl::Ftl;
+use crate::nand::Fault;
+use crate::spec::{BadSpec, CardSpec};
+use floatgate_device::{Host, Resource};
+use floatgate_mtd::block_device::{check_count, check_sectors};
+use floatgate_mtd::{
+    BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, Phase, SECTOR_BYTES,
+};
+
+/// Choices that are not the card's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardOptions {
+    /// Seed of factory bad blocks, lives of blocks, and errors.
+    pub seed: u64,
+    /// Keep contents. Without, only times are computed and reads leave the buffer as it was.
+    pub stores: bool,
+}
+
+impl Default for CardOptions {
+    fn default() -> Self {
+        Self { seed: 0, stores: true }
+    }
+}
+
+/// Counts since the card was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardStats {
+    /// Map units that the host wrote, whole or in part.
+    pub host_units: u64,
+    /// Map units written to the NAND, copies included.
+    pub written_units: u64,
+    /// Pages read from the NAND.
+    pub page_reads: u64,
+    /// Pages of data programmed.
+    pub page_programs: u64,
+    /// Pages programmed with the list of a block's addresses.
+    pub summary_programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+}
+
+impl CardStats {
+    /// Units written to the NAND for each one that the host wrote, between `earlier` and now.
+    pub fn write_amplification(&self, earlier: &Self) -> f64 {
+        let host = self.host_units - earlier.host_units;
+        (self.written_units - earlier.written_units) as f64 / host.max(1) as f64
+    }
+}
+
+/// Host memory that a card takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardMemory {
+    /// Bytes of the map: 4 for each map unit.
+    pub map_bytes: usize,
+    /// Bytes for what a real card has in the spare areas of its pages.
+    pub spare_bytes: usize,
+}
+
+/// Part of a map unit that waits in RAM for the rest.
+#[derive(Clone, Debug)]
+struct Pending {
+    unit: u32,
+    /// Sectors of the unit that are there.
+    from: usize,
+    to: usize,
+    data: Vec<u8>,
+}
+
+/// A simulated card.
+#[derive(Clone, Debug)]
+pub struct Card {
+    bus: BusMode,
+    read_command: Nanos,
+    write_command: Nanos,
+    au_switch: Nanos,
+    /// The buffer holds two pages: the next is read while one is sent.
+    overlaps_reads: bool,
+    idle_after: Nanos,
+    capacity: u64,
+    unit_sectors: u64,
+    units_per_au: u32,
+    /// Parts of units, the oldest first.
+    pending: Vec<Pending>,
+    pending_most: usize,
+    /// A unit's worth of zeros, for discards of parts; a unit to fill one up.
+    scratch: Vec<u8>,
+    /// Page read last, and the time at which it is in RAM.
+    last_page: (u32, Instant),
+    is_worn_out: bool,
+    host: Host,
+    ftl: Ftl,
+}
+
+/// A run of sectors inside one unit.
+#[derive(Clone, Copy)]
+struct Piece {
+    unit: u32,
+    from: usize,
+    to: usize,
+}
+
+impl Piece {
+    const fn bytes(&self) -> usize {
+        (self.to - self.from) * SECTOR_BYTES
+    }
+}
+
+const NO_PAGE: (u32, Instant) = (u32::MAX, Instant::ZERO);
+
+impl Card {
+    /// A new card.
+    ///
+    /// # Errors
+    /// A specification that no card can have.
+    pub fn new(spec: &CardSpec, options: CardOptions) -> Result<Self, BadSpec> {
+        spec.check()?;
+        let unit_bytes = spec.unit_bytes();
+        Ok(Self {
+            bus: spec.bus,
+            read_command: spec.timing.read_command_us,
+            write_command: spec.timing.write_command_us,
+            au_switch: spec.timing.au_switch_us,
+            overlaps_reads: spec.buffer_bytes >= 2 * spec.page_bytes,
+            idle_after: spec.idle_after_us,
+            capacity: spec.capacity_bytes / SECTOR_BYTES as u64,
+            unit_sectors: unit_bytes / SECTOR_BYTES as u64,
+            units_per_au: (spec.au_bytes / unit_bytes) as u32,
+            pending: Vec::new(),
+            pending_most: (spec.buffer_bytes / unit_bytes).clamp(1, 64) as usize,
+            scratch: vec![0; unit_bytes as usize],
+            last_page: NO_PAGE,
+            is_worn_out: false,
+            host: Host::default(),
+            ftl: Ftl::new(spec, options.stores, options.seed),
+        })
+    }
+
+    /// Counts since the card was made.
+    pub fn stats(&self) -> CardStats {
+        let (units, operations) = (self.ftl.units, self.ftl.nand.operations);
+        CardStats {
+            host_units: units.host,
+            written_units: units.written,
+            page_reads: operations.reads,
+            page_programs: operations.programs,
+            summary_programs: operations.summaries,
+            erases: operations.erases,
+        }
+    }
+
+    /// Erase counts of all blocks.
+    pub fn erase_counts(&self) -> impl Iterator<Item = u32> {
+        self.ftl.nand.blocks.iter().map(|block| block.erases)
+    }
+
+    /// Host memory of the map and the spare areas.
+    pub fn memory(&self) -> CardMemory {
+        let (map_bytes, spare_bytes) = self.ftl.memory_bytes();
+        CardMemory { map_bytes, spare_bytes }
+    }
+
+    /// Time at which the card is ready for the next request.
+    pub const fn now(&self) -> Instant {
+        self.host.now()
+    }
+
+    /// Power goes away during the `operations`th program or erase from now on; 0 for never.
+    pub fn order_cut(&mut self, operations: u64) {
+        self.ftl.nand.order_cut(operations);
+    }
+
+    /// Takes power away now.
+    pub fn cut_power(&mut self) {
+        self.ftl.nand.lose_power();
+    }
+
+    /// Switches power on: the map is rebuilt from the NAND. Power goes away again during the `cut_in`th program or erase of this work
+    /// or later; 0 for never. Returns the time at which the card is ready.
+    ///
+    /// # Errors
+    /// `PowerLost` when power went away again meanwhile, `WornOut`.
+    pub fn power_on(&mut self, now: Instant, cut_in: u64) -> Result<Instant, BlockError> {
+        self.pending.clear();
+        self.last_page = NO_PAGE;
+        self.host.resume(now);
+        let recovered = self.ftl.power_on(self.host.now(), cut_in);
+        self.finish();
+        self.checked(0, recovered)
+    }
+
+    /// Checks the map against the NAND: every unit has one place, valid counts add up, erase counts are conserved.
+    ///
+    /// # Errors
+    /// A description of what does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.ftl.check()
+    }
+
+    /// A request begins: the card works on its own until then, then the command goes over the bus.
+    fn start(&mut self, now: Instant, lba: u64, firmware: Nanos) -> Result<(), BlockError> {
+        let silent_from = self.host.now() + self.idle_after;
+        self.host.resume(now);
+        if self.ftl.nand.is_lost() {
+            return Err(BlockErrorKind::PowerLost.at(lba, self.host.now()));
+        }
+        if silent_from < now && !self.is_worn_out {
+            self.ftl.now = silent_from;
+            let worked = self.ftl.idle(now);
+            self.checked(lba, worked)?;
+            self.host.pass_until(self.ftl.now, Phase::Waiting);
+        }
+        self.host.spend(Resource::Bus, Phase::Command, self.bus.command(), "command");
+        self.host.spend(Resource::Controller, Phase::Controller, firmware, "firmware");
+        self.ftl.now = self.host.now();
+        Ok(())
+    }
+
+    /// The request ends when the controller says so: what was not the bus was the array.
+    fn finish(&mut self) {
+        self.host.wait_until(self.ftl.now, Resource::Die(0), Phase::Array, "array");
+    }
+
+    fn checked(&mut self, lba: u64, outcome: Result<(), Fault>) -> Result<Instant, BlockError> {
+        let kind = match outcome {
+            Ok(()) => return Ok(self.host.now()),
+            Err(Fault::PowerLost) => BlockErrorKind::PowerLost,
+            Err(Fault::WornOut) => BlockErrorKind::WornOut,
+        };
+        self.is_worn_out |= kind == BlockErrorKind::WornOut;
+        Err(kind.at(lba, self.host.now()))
+    }
+
+    /// The first piece of a run of sectors.
+    fn piece(&self, lba: u64, count: u64) -> Piece {
+        let from = lba % self.unit_sectors;
+        let to = (from + count).min(self.unit_sectors);
+        Piece { unit: (lba / self.unit_sectors) as u32, from: from as usize, to: to as usize }
+    }
+
+    fn is_whole(&self, piece: Piece) -> bool {
+        piece.to - piece.from == self.unit_sectors as usize
+    }
+
+    fn write_piece(&mut self, piece: Piece, data: &[u8]) -> Result<(), Fault> {
+        if self.is_whole(piece) {
+            if !self.pending.is_empty() {
+                self.pending.retain(|pending| pending.unit != piece.unit);
+            }
+            return self.ftl.write(piece.unit, data);
+        }
+        let place = self.pending_place(piece)?;
+        let pending = &mut self.pending[place];
+        (pending.from, pending.to) = (pending.from.min(piece.from), pending.to.max(piece.to));
+        pending.data[piece.from * SECTOR_BYTES..piece.to * SECTOR_BYTES].copy_from_slice(data);
+        let is_complete = pending.to - pending.from == self.unit_sectors as usize;
+        if is_complete { self.evict(place) } else { Ok(()) }
+    }
+
+    /// The buffer into which a part of a unit goes, which it must touch or overlap.
+    fn pending_place(&mut self, piece: Piece) -> Result<usize, Fault> {
+        if let Some(place) = self.pending.iter().position(|pending| pending.unit == piece.unit) {
+            let pending = &self.pending[place];
+            if piece.from > pending.to || pending.from > piece.to {
+                self.fill(place)?;
+            }
+            return Ok(place);
+        }
+        if self.pending.len() == self.pending_most {
+            self.evict(0)?;
+        }
+        let data = vec![0; self.scratch.len()];
+        self.pending.push(Pending { unit: piece.unit, from: piece.from, to: piece.to, data });
+        Ok(self.pending.len() - 1)
+    }
+
+    /// Completes a buffered unit from what the NAND has of it.
+    fn fill(&mut self, place: usize) -> Result<(), Fault> {
+        let Pending { unit, from, to, .. } = self.pending[place];
+        let mut old = std::mem::take(&mut self.scratch);
+        old.fill(0);
+        if let Some(slot) = self.ftl.slot(unit) {
+            self.ftl.now = self.ftl.now.max(self.page_ready(slot));
+            self.ftl.nand.load(slot, 0, &mut old);
+        }
+        let pending = &mut self.pending[place];
+        let (from, to) = (from * SECTOR_BYTES, to * SECTOR_BYTES);
+        pending.data[..from].copy_from_slice(&old[..from]);
+        pending.data[to..].copy_from_slice(&old[to..]);
+        (pending.from, pending.to) = (0, old.len() / SECTOR_BYTES);
+        self.scratch = old;
+        Ok(())
+    }
+
+    /// Writes a buffered unit to the NAND, completed when it is only a part.
+    fn evict(&mut self, place: usize) -> Result<(), Fault> {
+        let Pending { from, to, .. } = self.pending[place];
+        if to - from != self.unit_sectors as usize {
+            self.fill(place)?;
+        }
+        let pending = self.pending.remove(place);
+        self.ftl.write(pending.unit, &pending.data)
+    }
+
+    fn evict_all(&mut self) -> Result<(), Fault> {
+        while !self.pending.is_empty() {
+            self.evict(0)?;
+        }
+        Ok(())
+    }
+
+    /// Time at which the page of a slot is in RAM; it is read when it is not.
+    fn page_ready(&mut self, slot: u32) -> Instant {
+        if self.ftl.nand.is_in_ram(self.ftl.nand.block_of(slot), slot) {
+            return self.ftl.now;
+        }
+        let page = self.ftl.nand.page_of(slot);
+        if self.last_page.0 != page {
+            self.last_page = (page, self.ftl.read_page(slot));
+        }
+        self.last_page.1
+    }
+
+    /// Reads a piece. Returns the time at which it can go over the bus, and true when it could not be corrected.
+    fn read_piece(&mut self, piece: Piece, out: &mut [u8]) -> (Instant, bool) {
+        let (mut ready, mut is_wrong) = (self.ftl.now, false);
+        match self.ftl.slot(piece.unit) {
+            Some(slot) => {
+                ready = self.page_ready(slot);
+                is_wrong = self.ftl.nand.is_uncorrectable(self.ftl.nand.block_of(slot));
+                self.ftl.nand.load(slot, piece.from * SECTOR_BYTES, out);
+            }
+            None if self.ftl.nand.stores() => out.fill(0),
+            None => {}
+        }
+        if let Some(pending) = self.pending.iter().find(|pending| pending.unit == piece.unit) {
+            let (from, to) = (pending.from.max(piece.from), pending.to.min(piece.to));
+            if from < to && self.ftl.nand.stores() {
+                let bytes = &pending.data[from * SECTOR_BYTES..to * SECTOR_BYTES];
+                out[(from - piece.from) * SECTOR_BYTES..(to - piece.from) * SECTOR_BYTES]
+                    .copy_from_slice(bytes);
+            }
+        }
+        (ready, is_wrong)
+    }
+
+    /// Reads all pieces of a request: each goes over the bus when it is there and the one before has gone.
+    fn read_pieces(&mut self, mut lba: u64, mut out: &mut [u8]) -> Result<Option<u64>, Fault> {
+        let (mut wrong, mut au) = (None, None);
+        while !out.is_empty() {
+            let piece = self.piece(lba, (out.len() / SECTOR_BYTES) as u64);
+            if !self.overlaps_reads {
+                self.ftl.now = self.host.now();
+            }
+            let (now, rest) = out.split_at_mut(piece.bytes());
+            if au
+                .replace(piece.unit / self.units_per_au)
+                .is_some_and(|before| before != piece.unit / self.units_per_au)
+            {
+                self.ftl.now += self.au_switch;
+            }
+            let (ready, is_wrong) = self.read_piece(piece, now);
+            if is_wrong {
+                wrong = wrong.or(Some(lba));
+            }
+            self.host.wait_until(ready, Resource::Die(0), Phase::Array, "tR");
+            self.host.spend(
+                Resource::Bus,
+                Phase::Data,
+                self.bus.data((piece.to - piece.from) as u64),
+                "data",
+            );
+            self.refresh(piece.unit)?;
+            (lba, out) = (lba + (piece.to - piece.from) as u64, rest);
+        }
+        Ok(wrong)
+    }
+}
+
+impl BlockDevice for Card {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        check_sectors(now, lba, buf.len(), self.capacity)?;
+        self.start(now, lba, self.read_command)?;
+        match self.read_pieces(lba, buf) {
+            Ok(Some(lba)) => Err(BlockErrorKind::Uncorrectable.at(lba, self.host.now())),
+            Ok(None) => Ok(self.host.now()),
+            Err(fault) => self.checked(lba, Err(fault)),
+        }
+    }
+
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        check_sectors(now, lba, data.len(), self.capacity)?;
+        self.start(now, lba, self.write_command)?;
+        if self.is_worn_out {
+            return Err(BlockErrorKind::WornOut.at(lba, self.host.now()));
+        }
+        self.last_page = NO_PAGE;
+        let (mut at, mut rest) = (lba, data);
+        let mut outcome = Ok(());
+        while !rest.is_empty() && outcome.is_ok() {
+            let piece = self.piece(at, (rest.len() / SECTOR_BYTES) as u64);
+            let (first, later) = rest.split_at(piece.bytes());
+            self.finish();
+            self.host.spend(
+                Resource::Bus,
+                Phase::Data,
+                self.bus.data((piece.to - piece.from) as u64),
+                "data",
+            );
+            self.ftl.now = self.host.now();
+            outcome = self.write_piece(piece, first);
+            (at, rest) = (at + (piece.to - piece.from) as u64, later);
+        }
+        self.finish();
+        self.checked(lba, outcome)
+    }
+
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
+        check_count(now, lba, count, self.capacity)?;
+        self.start(now, lba, self.write_command)?;
+        self.last_page = NO_PAGE;
+        let outcome = self.discard_pieces(lba, count);
+        self.finish();
+        self.checked(lba, outcome)
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        self.start(now, 0, self.write_command)?;
+        let outcome = self.evict_all().and_then(|()| self.ftl.flush());
+        self.finish();
+        self.checked(0, outcome)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+impl Card {
+    /// Forgets whole units; parts of units are overwritten with zeros.
+    fn discard_pieces(&mut self, mut lba: u64, mut count: u64) -> Result<(), Fault> {
+        while count > 0 {
+            let piece = self.piece(lba, count);
+            if self.is_whole(piece) {
+                self.pending.retain(|pending| pending.unit != piece.unit);
+                self.ftl.discard(piece.unit);
+            } else if self.ftl.slot(piece.unit).is_some() || self.is_pending(piece.unit) {
+                let zeros = vec![0; piece.bytes()];
+                self.write_piece(piece, &zeros)?;
+            }
+            let sectors = (piece.to - piece.from) as u64;
+            (lba, count) = (lba + sectors, count - sectors);
+        }
+        Ok(())
+    }
+
+    fn is_pending(&self, unit: u32) -> bool {
+        self.pending.iter().any(|pending| pending.unit == unit)
+    }
+
+    /// Moves the block of a unit when it was read too often. A card without a block to move to can still be read.
+    fn refresh(&mut self, unit: u32) -> Result<(), Fault> {
+        let Some(slot) = self.ftl.slot(unit) else { return Ok(()) };
+        let block = self.ftl.nand.block_of(slot);
+        if self.is_worn_out || !self.ftl.needs_refresh(block) {
+            return Ok(());
+        }
+        self.ftl.now = self.host.now();
+        self.last_page = NO_PAGE;
+        let refreshed = self.ftl.refresh(block);
+        self.finish();
+        match refreshed {
+            Err(Fault::WornOut) => {
+                self.is_worn_out = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Fakes: cards that claim to be larger than they are.
+
+use crate::card::{Card, CardOptions};
+use crate::spec::{BadSpec, CardSpec, FakeSpec};
+use floatgate_mtd::block_device::{check_count, check_sectors};
+use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Behaviour of a fake beyond its real size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FakeKind {
+    /// Addresses wrap around: the end of the card is its beginning.
+    Wraps,
+    /// Writes are thrown away, reads are zeros.
+    Limbo,
+    /// Writes go to the last real sector.
+    LastSector,
+    /// Some sectors beyond the end are kept, the latest ones, in a cache; the others are in limbo.
+    Chain,
+}
+
+/// Sectors that a chain keeps beyond its end.
+const CHAIN_SECTORS: usize = 8192;
+
+/// A device that claims to have more sectors than it has.
+#[derive(Clone, Debug)]
+pub struct Fake<D> {
+    kind: FakeKind,
+    claimed: u64,
+    /// Latest sectors beyond the end by address, each with the number of its write (`Chain`).
+    chain: BTreeMap<u64, (u64, [u8; SECTOR_BYTES])>,
+    /// Addresses of the chain by the number of their write.
+    oldest: BTreeMap<u64, u64>,
+    writes: u64,
+    /// The device keeps contents.
+    stores: bool,
+    device: D,
+}
+
+impl Fake<Card> {
+    /// A card that is as honest as its specification.
+    ///
+    /// # Errors
+    /// A specification that no card can have.
+    pub fn of_spec(spec: &CardSpec, options: CardOptions) -> Result<Self, BadSpec> {
+        let card = Card::new(spec, options)?;
+        let claims = |fake: FakeSpec| (fake.kind, fake.claimed_bytes / SECTOR_BYTES as u64);
+        let (kind, claimed) = spec.fake.map_or((FakeKind::Wraps, card.capacity()), claims);
+        Ok(Self { stores: options.stores, ..Self::new(card, kind, claimed) })
+    }
+}
+
+impl<D: BlockDevice> Fake<D> {
+    /// `device` claims `claimed` sectors, at least those that it has.
+    pub fn new(device: D, kind: FakeKind, claimed: u64) -> Self {
+        let claimed = claimed.max(device.capacity());
+        let (chain, oldest) = (BTreeMap::new(), BTreeMap::new());
+        Self { kind, claimed, chain, oldest, writes: 0, stores: true, device }
+    }
+
+    /// The device itself.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Mutable access to the device itself.
+    pub const fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// Sectors from `lba` that are handled as one, at most `count`; and true when they are there.
+    fn run(&self, lba: u64, count: u64) -> (u64, bool) {
+        let real = self.device.capacity();
+        match self.kind {
+            _ if lba < real => (count.min(real - lba), true),
+            FakeKind::Wraps => (count.min(real - lba % real), true),
+            _ => (count.min(real), false),
+        }
+    }
+
+    /// Reads sectors that are not there. The command takes the time of one to real sectors.
+    fn read_beyond(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let at = self.device.read(now, 0, buf)?;
+        if self.kind == FakeKind::LastSector {
+            let (last, rest) = buf.split_at_mut(SECTOR_BYTES);
+            let at = self.device.read(at, self.device.capacity() - 1, last)?;
+            rest.chunks_exact_mut(SECTOR_BYTES).for_each(|sector| sector.copy_from_slice(last));
+            return Ok(at);
+        }
+        for (lba, sector) in (lba..).zip(buf.chunks_exact_mut(SECTOR_BYTES)) {
+            match self.chain.get(&lba) {
+                Some((_, kept)) => sector.copy_from_slice(kept),
+                None => sector.fill(0),
+            }
+        }
+        Ok(at)
+    }
+
+    /// Writes sectors that are not there. The command takes its time, most of the data goes nowhere.
+    fn write_beyond(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        match self.kind {
+            FakeKind::LastSector => {
+                self.device.write(now, self.device.capacity() - 1, &data[data.len() - SECTOR_BYTES..])
+            }
+            FakeKind::Chain if self.stores => {
+                (lba..).zip(data.chunks_exact(SECTOR_BYTES)).for_each(|(lba, sector)| self.keep(lba, sector));
+                self.device.discard(now, 0, 0)
+            }
+            _ => self.device.discard(now, 0, 0),
+        }
+    }
+
+    /// Keeps a sector in place of the one that was written least recently.
+    fn keep(&mut self, lba: u64, data: &[u8]) {
+        let Ok(sector) = <[u8; SECTOR_BYTES]>::try_from(data) else { return };
+        self.writes += 1;
+        if let Some((write, _)) = self.chain.insert(lba, (self.writes, sector)) {
+            self.oldest.remove(&write);
+        }
+        self.oldest.insert(self.writes, lba);
+        if self.chain.len() > CHAIN_SECTORS
+            && let Some((_, oldest)) = self.oldest.pop_first()
+        {
+            self.chain.remove(&oldest);
+        }
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Fake<D> {
+    fn capacity(&self) -> u64 {
+        self.claimed
+    }
+
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let mut left = check_sectors(now, lba, buf.len(), self.claimed)?;
+        let (mut at, mut lba, mut rest) = (now, lba, buf);
+        while left > 0 {
+            let (run, is_there) = self.run(lba, left);
+            let (first, later) = rest.split_at_mut(run as usize * SECTOR_BYTES);
+            at = match is_there {
+                true => self.device.read(at, lba % self.device.capacity(), first)?,
+                false => self.read_beyond(at, lba, first)?,
+            };
+            (lba, left, rest) = (lba + run, left - run, later);
+        }
+        Ok(at)
+    }
+
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        let mut left = check_sectors(now, lba, data.len(), self.claimed)?;
+        let (mut at, mut lba, mut rest) = (now, lba, data);
+        while left > 0 {
+            let (run, is_there) = self.run(lba, left);
+            let (first, later) = rest.split_at(run as usize * SECTOR_BYTES);
+            at = match is_there {
+                true => self.device.write(at, lba % self.device.capacity(), first)?,
+                false => self.write_beyond(at, lba, first)?,
+            };
+            (lba, left, rest) = (lba + run, left - run, later);
+        }
+        Ok(at)
+    }
+
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
+        check_count(now, lba, count, self.claimed)?;
+        let inside = self.device.capacity().saturating_sub(lba).min(count);
+        if inside == 0 { Ok(now) } else { self.device.discard(now, lba, inside) }
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        self.device.flush(now)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.device.breakdown()
+    }
+}

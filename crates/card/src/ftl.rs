@@ -1,0 +1,639 @@
+//! The core of the translation layer: a map from logical units to slots, blocks that are opened, filled and closed, and cleaning.
+//!
+//! Policies only decide into which block a unit goes: [`open_aus`](crate::open_aus) into the block of its allocation unit, a [`Stream`]
+//! into the one block that takes everything. Whatever its policy, a block is cleaned by writing its valid units anew, and is free when the
+//! map points to none of its slots. It is erased when it is needed.
+
+use crate::nand::{Block, Fault, Kind, Nand, State};
+use crate::open_aus::OpenAus;
+use crate::spec::{CardSpec, Collector, FatKind, FatSpec, Mapping, RESERVE_BLOCKS};
+use floatgate_mtd::Instant;
+
+/// Contents of a unit on its way into a slot.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// Bytes from the host.
+    Host(&'a [u8]),
+    /// The slot to which the map points, read by the time given.
+    Copy(Instant),
+}
+
+/// Blocks that are filled one after the other with whatever comes.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// Block that takes the next unit.
+    frontier: Option<u32>,
+    /// Blocks in use, the frontier included.
+    blocks: u32,
+    /// Blocks above which the oldest or emptiest is cleaned.
+    limit: u32,
+}
+
+/// Counts of map units since the card was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Units {
+    /// Units that the host wrote, or parts of them.
+    pub(crate) host: u64,
+    /// Units written to slots, copies included.
+    pub(crate) written: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ftl {
+    pub(crate) nand: Nand,
+    /// Slot + 1 of each logical unit, 0 for none. Zeros cost no memory until they are written.
+    map: Vec<u32>,
+    /// Blocks in which nothing is valid.
+    free: Vec<u32>,
+    /// Erased block that is opened next.
+    standby: Option<u32>,
+    /// By [`Kind`].
+    streams: [Stream; 4],
+    pub(crate) open: OpenAus,
+    /// Clock of the controller.
+    pub(crate) now: Instant,
+    /// Ends of the programs that the buffer holds data for, a ring.
+    in_flight: Vec<Instant>,
+    oldest: usize,
+    mapping: Mapping,
+    collector: Collector,
+    fat: FatSpec,
+    slc_blocks: u32,
+    refresh_reads: u32,
+    static_difference: u32,
+    idle_blocks: u32,
+    /// Erases after which static wear levelling looks again.
+    next_levelling: u64,
+    /// Free blocks are taken worn ones first: data that does not change goes there.
+    prefers_worn: bool,
+    pub(crate) units: Units,
+}
+
+/// Erases between two looks of static wear levelling.
+const LEVELLING_ERASES: u64 = 8;
+
+impl Ftl {
+    pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
+        let nand = Nand::new(spec, stores, seed);
+        let slots_per_au = nand.slots_per_block;
+        let pages = (spec.buffer_bytes / spec.page_bytes).max(1) as usize;
+        let mut ftl = Self {
+            free: Vec::with_capacity(nand.blocks.len()),
+            standby: None,
+            nand,
+            map: vec![0; (spec.capacity_bytes / spec.unit_bytes()) as usize],
+            streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 4],
+            open: OpenAus::new(spec, slots_per_au),
+            now: Instant::ZERO,
+            in_flight: vec![Instant::ZERO; pages],
+            oldest: 0,
+            mapping: spec.mapping,
+            collector: spec.collector,
+            fat: spec.fat,
+            slc_blocks: spec.slc.blocks,
+            refresh_reads: spec.wear.refresh_reads,
+            static_difference: spec.wear.static_difference,
+            idle_blocks: spec.idle_blocks,
+            next_levelling: LEVELLING_ERASES,
+            prefers_worn: false,
+            units: Units::default(),
+        };
+        ftl.set_limits(spec);
+        ftl.find_free();
+        ftl
+    }
+
+    /// Gives each stream its blocks; the main one of a page-mapped card takes what is left.
+    fn set_limits(&mut self, spec: &CardSpec) {
+        let fat = if self.fat.kind == FatKind::Page { self.fat.aus + self.fat.spare_blocks } else { 0 };
+        let slc = if spec.slc.blocks > 0 { spec.slc.blocks + 1 } else { 0 };
+        let bad = self.nand.blocks.iter().filter(|block| block.state == State::Bad).count();
+        let good = (self.nand.blocks.len() - bad) as u32;
+        self.streams[Kind::Main as usize].limit = good.saturating_sub(RESERVE_BLOCKS + fat + slc);
+        self.streams[Kind::Log as usize].limit = spec.log_blocks;
+        self.streams[Kind::Fat as usize].limit = fat;
+        self.streams[Kind::Slc as usize].limit = spec.slc.blocks;
+    }
+
+    pub(crate) fn units_mapped(&self) -> u32 {
+        self.map.len() as u32
+    }
+
+    /// Slot of a logical unit, `None` when it was never written or is discarded.
+    #[inline]
+    pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
+        self.map[unit as usize].checked_sub(1)
+    }
+
+    fn fat_of(&self, unit: u32) -> FatKind {
+        if self.fat.kind == FatKind::None {
+            return FatKind::None;
+        }
+        let au = self.open.au_of(unit);
+        let inside = (self.fat.first_au..self.fat.first_au + self.fat.aus).contains(&au);
+        if inside { self.fat.kind } else { FatKind::None }
+    }
+
+    /// Writes a unit of the host, and does what the card must do about it before the next.
+    #[inline]
+    pub(crate) fn write(&mut self, unit: u32, data: &[u8]) -> Result<(), Fault> {
+        self.units.host += 1;
+        let is_cached = self.slc_blocks > 0 && self.fat_of(unit) == FatKind::None;
+        if is_cached {
+            self.write_to_stream(Kind::Slc, unit, Source::Host(data))?;
+        } else {
+            self.write_through(unit, Source::Host(data))?;
+        }
+        if self.nand.operations.erases >= self.next_levelling {
+            self.level_wear()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a unit past the SLC cache.
+    #[inline]
+    fn write_through(&mut self, unit: u32, source: Source<'_>) -> Result<(), Fault> {
+        match (self.fat_of(unit), self.mapping) {
+            (FatKind::Page, _) => self.write_to_stream(Kind::Fat, unit, source),
+            (FatKind::Pinned, _) => self.write_to_au(unit, source, true),
+            (FatKind::None, Mapping::Page) => self.write_to_stream(Kind::Main, unit, source),
+            (FatKind::None, Mapping::Block) => self.write_to_au(unit, source, false),
+            (FatKind::None, Mapping::Hybrid) if self.continues_au(unit) => {
+                self.write_to_au(unit, source, false)
+            }
+            (FatKind::None, Mapping::Hybrid) => self.write_to_stream(Kind::Log, unit, source),
+        }
+    }
+
+    #[inline]
+    fn write_to_stream(&mut self, kind: Kind, unit: u32, source: Source<'_>) -> Result<(), Fault> {
+        self.append(kind, unit, source)?;
+        let stream = &self.streams[kind as usize];
+        if stream.blocks > stream.limit { self.collect(kind) } else { Ok(()) }
+    }
+
+    /// Writes a unit into the frontier of a stream.
+    #[inline]
+    fn append(&mut self, kind: Kind, unit: u32, source: Source<'_>) -> Result<(), Fault> {
+        let block = match self.streams[kind as usize].frontier {
+            Some(block) => block,
+            None => self.open_frontier(kind)?,
+        };
+        self.put(block, unit, source)?;
+        if self.nand.blocks[block as usize].next == self.nand.slots_of(kind) {
+            self.streams[kind as usize].frontier = None;
+            self.close(block)?;
+        }
+        Ok(())
+    }
+
+    fn open_frontier(&mut self, kind: Kind) -> Result<u32, Fault> {
+        let block = self.open_block(kind)?;
+        let stream = &mut self.streams[kind as usize];
+        stream.frontier = Some(block);
+        stream.blocks += 1;
+        Ok(block)
+    }
+
+    /// Writes a unit into the next slot of an open block; the page is programmed when it is complete.
+    #[inline]
+    pub(crate) fn put(&mut self, block: u32, unit: u32, source: Source<'_>) -> Result<(), Fault> {
+        let (slot, completes_page) = self.nand.take_slot(block, unit);
+        let old = std::mem::replace(&mut self.map[unit as usize], slot + 1).checked_sub(1);
+        let ready = match source {
+            Source::Host(data) => {
+                self.nand.store(slot, data);
+                self.now
+            }
+            Source::Copy(ready) => {
+                if let Some(old) = old {
+                    self.nand.copy(old, slot);
+                }
+                ready
+            }
+        };
+        self.units.written += 1;
+        if completes_page {
+            self.program(block, ready)?;
+        }
+        if let Some(old) = old {
+            self.invalidate(old);
+        }
+        Ok(())
+    }
+
+    /// The map does not point to this slot any more.
+    #[inline]
+    fn invalidate(&mut self, slot: u32) {
+        let number = self.nand.block_of(slot);
+        let is_in_ram = self.nand.is_in_ram(number, slot);
+        let block = &mut self.nand.blocks[number as usize];
+        block.valid -= 1;
+        if is_in_ram {
+            // Its page may be programmed later than what replaces it, and must not win by that.
+            self.nand.forget(slot);
+        } else if block.valid == 0 && block.state == State::Closed {
+            self.release(number);
+        }
+    }
+
+    /// A closed block without valid slots is free.
+    fn release(&mut self, number: u32) {
+        let block = &mut self.nand.blocks[number as usize];
+        block.state = State::Free;
+        let stream = &mut self.streams[block.kind as usize];
+        stream.blocks = stream.blocks.saturating_sub(1);
+        self.free.push(number);
+    }
+
+    /// Programs the page of a block that was gathered, when there is room in the buffer for its end.
+    #[inline]
+    fn program(&mut self, block: u32, ready: Instant) -> Result<(), Fault> {
+        self.now = self.now.max(self.in_flight[self.oldest]);
+        let end = self.nand.program(self.now.max(ready), block)?;
+        self.in_flight[self.oldest] = end;
+        self.oldest = if self.oldest + 1 == self.in_flight.len() { 0 } else { self.oldest + 1 };
+        Ok(())
+    }
+
+    /// Closes a block: its summary is written, and it is free when nothing in it is valid.
+    pub(crate) fn close(&mut self, block: u32) -> Result<(), Fault> {
+        self.nand.program_summary(self.now, block)?;
+        if self.nand.blocks[block as usize].valid == 0 {
+            self.release(block);
+        }
+        Ok(())
+    }
+
+    /// Opens the standby block, and erases the next: an erased block is there whenever power goes away, as discarded data may come back
+    /// in all others.
+    pub(crate) fn open_block(&mut self, kind: Kind) -> Result<u32, Fault> {
+        // What replaces the contents of a free block must be on the NAND before they are erased.
+        self.program_partial_pages()?;
+        let standby = if self.prefers_worn { None } else { self.standby.take() };
+        let block = match standby {
+            Some(block) => block,
+            None => self.erase_free()?.ok_or(Fault::WornOut)?,
+        };
+        self.nand.open(block, kind);
+        if self.standby.is_none() {
+            self.standby = self.erase_free()?;
+        }
+        Ok(block)
+    }
+
+    /// Erases a free block, `None` when there is none. One that fails to erase is bad from now on.
+    fn erase_free(&mut self) -> Result<Option<u32>, Fault> {
+        while let Some(block) = self.take_free() {
+            if self.nand.erase(self.now, block)? {
+                return Ok(Some(block));
+            }
+            let main = &mut self.streams[Kind::Main as usize];
+            main.limit = main.limit.saturating_sub(1);
+        }
+        Ok(None)
+    }
+
+    /// The free block that is worn least, which is dynamic wear levelling, or most. Erased ones come first.
+    fn take_free(&mut self) -> Option<u32> {
+        let order = |place: &usize| {
+            let block = &self.nand.blocks[self.free[*place] as usize];
+            (block.programmed > 0, if self.prefers_worn { u32::MAX - block.erases } else { block.erases })
+        };
+        let place = (0..self.free.len()).min_by_key(order)?;
+        Some(self.free.swap_remove(place))
+    }
+
+    /// Programs the pages that streams have gathered only partly.
+    pub(crate) fn program_partial_pages(&mut self) -> Result<(), Fault> {
+        for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc] {
+            let Some(block) = self.streams[kind as usize].frontier else { continue };
+            if self.nand.has_partial_page(block) {
+                self.program(block, self.now)?;
+                if self.nand.blocks[block as usize].next == self.nand.slots_of(kind) {
+                    self.streams[kind as usize].frontier = None;
+                    self.close(block)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything written is on the NAND when this ends.
+    pub(crate) fn flush(&mut self) -> Result<(), Fault> {
+        self.program_partial_pages()?;
+        self.now = self.in_flight.iter().fold(self.now, |now, end| now.max(*end));
+        Ok(())
+    }
+
+    /// Forgets a unit.
+    pub(crate) fn discard(&mut self, unit: u32) {
+        if let Some(slot) = std::mem::take(&mut self.map[unit as usize]).checked_sub(1) {
+            self.invalidate(slot);
+        }
+    }
+
+    /// Cleans blocks of a stream until it has as many as it may have.
+    fn collect(&mut self, kind: Kind) -> Result<(), Fault> {
+        let mut left = self.nand.blocks.len();
+        while self.streams[kind as usize].blocks > self.streams[kind as usize].limit {
+            // So many blocks without one that became free: everything is valid.
+            left = left.checked_sub(1).ok_or(Fault::WornOut)?;
+            if !self.clean_one(kind)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The closed block of a stream to clean next.
+    fn victim(&self, kind: Kind) -> Option<u32> {
+        let in_order = kind == Kind::Log || kind == Kind::Slc || self.collector == Collector::Fifo;
+        // Without a block to move to, only the emptiest is sure to become free.
+        let by_age = in_order && self.standby.is_some();
+        let blocks = self.nand.blocks.iter().zip(0u32..);
+        let closed = blocks.filter(|(block, _)| block.state == State::Closed && block.kind == kind);
+        let victim = if by_age {
+            closed.min_by_key(|(block, _)| block.opened)
+        } else {
+            closed.min_by_key(|(block, _)| block.valid)
+        };
+        victim.map(|(_, number)| number)
+    }
+
+    /// Cleans one block of a stream; false when there is none.
+    fn clean_one(&mut self, kind: Kind) -> Result<bool, Fault> {
+        match self.victim(kind) {
+            Some(victim) => self.clean(victim).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Writes the valid units of a closed block anew, after which it is free.
+    fn clean(&mut self, block: u32) -> Result<(), Fault> {
+        let kind = self.nand.blocks[block as usize].kind;
+        let (first, end) = (self.nand.first_slot(block), self.nand.blocks[block as usize].next);
+        let (mut page, mut ready) = (u32::MAX, self.now);
+        for slot in first..first + end {
+            let Some(unit) = self.nand.tag(slot).filter(|unit| self.slot(*unit) == Some(slot)) else {
+                continue;
+            };
+            if page != self.nand.page_of(slot) {
+                page = self.nand.page_of(slot);
+                ready = self.nand.read_page(self.now, page);
+            }
+            self.move_unit(kind, unit, ready)?;
+        }
+        Ok(())
+    }
+
+    fn move_unit(&mut self, kind: Kind, unit: u32, ready: Instant) -> Result<(), Fault> {
+        match kind {
+            Kind::Slc => self.write_through(unit, Source::Copy(ready)),
+            Kind::Fat => self.append(Kind::Fat, unit, Source::Copy(ready)),
+            Kind::Main if self.mapping == Mapping::Page => self.append(Kind::Main, unit, Source::Copy(ready)),
+            Kind::Main | Kind::Log => self.merge(self.open.au_of(unit)),
+        }
+    }
+
+    /// Moves data that does not change into a worn block when erase counts differ too much (static wear levelling).
+    fn level_wear(&mut self) -> Result<(), Fault> {
+        self.next_levelling = self.nand.operations.erases + LEVELLING_ERASES;
+        if self.static_difference == 0 {
+            return Ok(());
+        }
+        let most = self.nand.blocks.iter().map(|block| block.erases).max().unwrap_or(0);
+        let closed = self.nand.blocks.iter().zip(0u32..).filter(|(block, _)| block.state == State::Closed);
+        let least = closed.min_by_key(|(block, _)| block.erases);
+        let Some((_, cold)) = least.filter(|(block, _)| most - block.erases > self.static_difference) else {
+            return Ok(());
+        };
+        self.prefers_worn = true;
+        let moved = self.move_block(cold);
+        self.prefers_worn = false;
+        moved
+    }
+
+    /// Moves the valid units of a block, those of a stream into a block of their own.
+    fn move_block(&mut self, block: u32) -> Result<(), Fault> {
+        let kind = self.nand.blocks[block as usize].kind;
+        self.program_partial_pages()?;
+        let frontier = self.streams[kind as usize].frontier.take();
+        self.clean(block)?;
+        self.program_partial_pages()?;
+        if let Some(own) = self.streams[kind as usize].frontier.take() {
+            self.close(own)?;
+        }
+        self.streams[kind as usize].frontier = frontier;
+        self.collect_after_move()
+    }
+
+    /// A page-mapped stream may have one block more than it should after a block was moved into it.
+    fn collect_after_move(&mut self) -> Result<(), Fault> {
+        if self.mapping == Mapping::Page {
+            self.collect(Kind::Main)?;
+        }
+        if self.fat.kind == FatKind::Page { self.collect(Kind::Fat) } else { Ok(()) }
+    }
+
+    /// Reads the page of a slot. Returns the time at which it is there.
+    pub(crate) fn read_page(&mut self, slot: u32) -> Instant {
+        self.nand.read_page(self.now, self.nand.page_of(slot))
+    }
+
+    /// True when a block was read so often that its data must move (read disturb).
+    #[inline]
+    pub(crate) fn needs_refresh(&self, block: u32) -> bool {
+        let block = &self.nand.blocks[block as usize];
+        self.refresh_reads > 0 && block.reads >= self.refresh_reads && block.state == State::Closed
+    }
+
+    /// Moves the data of a closed block.
+    pub(crate) fn refresh(&mut self, block: u32) -> Result<(), Fault> {
+        self.clean(block)?;
+        self.collect_after_move()
+    }
+
+    /// Works on its own until the host comes back: folds the SLC cache, prepares free blocks.
+    pub(crate) fn idle(&mut self, until: Instant) -> Result<(), Fault> {
+        while self.now < until {
+            if !self.idle_step()? {
+                break;
+            }
+            self.now = self.now.max(self.nand.busy_until());
+        }
+        Ok(())
+    }
+
+    fn idle_step(&mut self) -> Result<bool, Fault> {
+        if self.slc_blocks > 0 && self.clean_one(Kind::Slc)? {
+            return Ok(true);
+        }
+        let main = &self.streams[Kind::Main as usize];
+        let is_short = self.mapping == Mapping::Page && main.blocks + self.idle_blocks > main.limit;
+        let is_worth_it = |block: &Block| block.valid <= self.nand.slots_per_block / 2;
+        match self.victim(Kind::Main) {
+            Some(victim) if is_short && is_worth_it(&self.nand.blocks[victim as usize]) => {
+                self.clean(victim).map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes the list of free blocks anew.
+    fn find_free(&mut self) {
+        self.standby = None;
+        self.free.clear();
+        let blocks = self.nand.blocks.iter().zip(0u32..);
+        self.free.extend(blocks.filter(|(block, _)| block.state == State::Free).map(|(_, number)| number));
+    }
+
+    /// Rebuilds the map from the spare areas after a loss of power, and takes the time of the scan.
+    pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) -> Result<(), Fault> {
+        self.nand.power_on(cut_in);
+        self.now = at.max(self.nand.busy_until());
+        self.in_flight.fill(self.now);
+        self.open.clear();
+        self.scan();
+        self.rebuild_map();
+        self.count_blocks();
+        self.finish_merges()?;
+        for kind in [Kind::Slc, Kind::Log, Kind::Fat] {
+            self.collect(kind)?;
+        }
+        self.collect_after_move()?;
+        self.flush()
+    }
+
+    /// Reads the summaries of closed blocks and the spare areas of all pages of others.
+    fn scan(&mut self) {
+        let mut end = self.now;
+        for block in 0..self.nand.blocks.len() as u32 {
+            let first = self.nand.page_of(self.nand.first_slot(block));
+            let pages = self.nand.page_of(self.nand.slots_per_block).max(1);
+            for page in 0..self.nand.scan_pages(block) {
+                end = end.max(self.nand.read_page(self.now, first + page % pages));
+            }
+        }
+        self.now = end;
+    }
+
+    /// Of all slots with the same tag, the one that was written last is true.
+    fn rebuild_map(&mut self) {
+        self.map.fill(0);
+        for block in 0..self.nand.blocks.len() as u32 {
+            self.nand.blocks[block as usize].valid = 0;
+            let first = self.nand.first_slot(block);
+            for slot in first..first + self.nand.blocks[block as usize].programmed {
+                let Some(unit) = self.nand.tag(slot) else { continue };
+                let is_newer =
+                    self.slot(unit).is_none_or(|other| self.nand.order(other) < self.nand.order(slot));
+                if is_newer {
+                    self.map[unit as usize] = slot + 1;
+                }
+            }
+        }
+    }
+
+    /// Counts valid slots, and finds the state of each block.
+    fn count_blocks(&mut self) {
+        for slot in self.map.iter().filter_map(|entry| entry.checked_sub(1)) {
+            let block = self.nand.block_of(slot);
+            self.nand.blocks[block as usize].valid += 1;
+        }
+        for stream in &mut self.streams {
+            (stream.frontier, stream.blocks) = (None, 0);
+        }
+        for number in 0..self.nand.blocks.len() as u32 {
+            let block = &self.nand.blocks[number as usize];
+            if block.state == State::Bad {
+                continue;
+            }
+            let stream = &mut self.streams[block.kind as usize];
+            stream.blocks += u32::from(block.valid > 0);
+            let is_stream = block.kind != Kind::Main || self.mapping == Mapping::Page;
+            let has_room = block.next < self.nand.slots_of(block.kind) && !block.has_summary;
+            let state = match block.valid {
+                0 => State::Free,
+                // The frontier goes on where it was, so that no number of cuts uses up the free blocks.
+                _ if is_stream && has_room && stream.frontier.is_none() => {
+                    stream.frontier = Some(number);
+                    State::Open
+                }
+                _ => State::Closed,
+            };
+            self.nand.blocks[number as usize].state = state;
+        }
+        self.find_free();
+    }
+
+    /// Puts into order what open allocation units had in several blocks.
+    fn finish_merges(&mut self) -> Result<(), Fault> {
+        for au in 0..self.open.aus(self.map.len() as u32) {
+            let is_block_mapped = match self.fat_of(self.open.units_of(au).start) {
+                FatKind::Page => false,
+                FatKind::Pinned => true,
+                FatKind::None => self.mapping != Mapping::Page,
+            };
+            if is_block_mapped && !self.is_in_order(au) {
+                self.merge(au)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True when all units of an allocation unit that are at their final place are in one block, each in its own slot.
+    fn is_in_order(&self, au: u32) -> bool {
+        let units = self.open.units_of(au);
+        let first = units.start;
+        let mut home = None;
+        units
+            .filter(|unit| *unit < self.map.len() as u32)
+            .filter_map(|unit| Some((unit, self.slot(unit)?)))
+            .all(|(unit, slot)| {
+                let block = self.nand.block_of(slot);
+                let is_home =
+                    *home.get_or_insert(block) == block && slot - self.nand.first_slot(block) == unit - first;
+                is_home || self.nand.blocks[block as usize].kind != Kind::Main
+            })
+    }
+
+    /// Bytes of host memory of the map, and of what a real card has in spare areas.
+    pub(crate) fn memory_bytes(&self) -> (usize, usize) {
+        (self.map.len() * 4, self.nand.spare_bytes())
+    }
+
+    /// Checks what must always hold; the error says what does not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut valid = vec![0u32; self.nand.blocks.len()];
+        for (unit, entry) in (0u32..).zip(&self.map) {
+            let Some(slot) = entry.checked_sub(1) else { continue };
+            if self.nand.tag(slot) != Some(unit) {
+                return Err(format!("unit {unit} is mapped to slot {slot}, whose tag is another"));
+            }
+            valid[self.nand.block_of(slot) as usize] += 1;
+        }
+        let mut is_free = vec![false; self.nand.blocks.len()];
+        for block in self.free.iter().chain(&self.standby) {
+            if std::mem::replace(&mut is_free[*block as usize], true) {
+                return Err(format!("block {block} is free twice"));
+            }
+        }
+        for (number, block) in self.nand.blocks.iter().enumerate() {
+            if block.valid != valid[number] {
+                return Err(format!(
+                    "block {number} counts {} valid slots of {}",
+                    block.valid, valid[number]
+                ));
+            }
+            if (block.state == State::Free) != is_free[number] || (is_free[number] && block.valid > 0) {
+                return Err(format!("block {number} is {:?} with {} valid slots", block.state, block.valid));
+            }
+        }
+        let erases: u64 = self.nand.blocks.iter().map(|block| u64::from(block.erases)).sum();
+        if erases != self.nand.operations.erases {
+            return Err(format!("blocks count {erases} erases of {}", self.nand.operations.erases));
+        }
+        Ok(())
+    }
+}

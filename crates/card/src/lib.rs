@@ -1,0 +1,61 @@
+//! Managed flash, SD cards and eMMC, as a simulated device with a real translation layer, in virtual time.
+//!
+//! In the order data flows:
+//!
+//! - [`CardSpec`] is a card as data, the `[card]` table of a part file. [`Card`] is the device: a [`BlockDevice`] of sectors.
+//! - `bus`: the time of commands and blocks in each [`BusMode`].
+//! - `card`: a request becomes pieces of *map units*. Parts of units wait in a RAM buffer for the rest; what never comes is read
+//!   from the NAND (read, modify, write).
+//! - `ftl`: a map from units to *slots* of NAND blocks. A unit is always written to a new slot; where, is the policy:
+//!
+//!   | mapping | goes to | is cleaned by |
+//!   |---|---|---|
+//!   | `block` | the open block of its allocation unit (`open_aus`): K are open, R of them in any order | closing the one used least recently: copy the rest, erase |
+//!   | `hybrid` | as `block` while in order, else log blocks shared by all | merging all allocation units of the oldest log block |
+//!   | `page` | one frontier | moving the valid units of the emptiest (greedy) or oldest (FIFO) block |
+//!
+//!   The SLC cache and a page-mapped FAT area are streams with a frontier of their own. In each case the valid units of a block are written
+//!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
+//! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
+//!   block a last page with a summary of its addresses.
+//! - [`Fake`] wraps any block device and claims to be larger.
+//!
+//! **Loss of power.** The map lives in RAM. After a cut, [`Card::power_on`] reads the summaries of the blocks (each page of those that were
+//! not full) and believes, of two slots with the same address, the one with the later sequence number. Nothing that the map pointed to at
+//! the last flush is erased before what replaces it is programmed. A merge that was cut counts for nothing and starts again.
+//! Discards are not recorded: after a cut a discarded sector may hold earlier contents.
+//!
+//! **Time** is closed form: dies and the channel are timelines that are reserved; a write ends when its data has a place in the RAM buffer.
+//!
+//! ```
+//! use floatgate_card::{Card, CardOptions, CardSpec};
+//! use floatgate_mtd::{BlockDevice, Instant};
+//!
+//! let spec: CardSpec = toml::from_str(include_str!("../tests/small.toml"))?;
+//! let mut card = Card::new(&spec, CardOptions::default())?;
+//! let written = card.write(Instant::ZERO, 8, &[0x5A; 4096])?;
+//! card.flush(written)?;
+//! card.cut_power();
+//! let ready = card.power_on(card.now(), 0)?;
+//! let mut sector = [0; 512];
+//! card.read(ready, 8, &mut sector)?;
+//! assert_eq!(sector, [0x5A; 512]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`BlockDevice`]: floatgate_mtd::BlockDevice
+
+mod bus;
+mod card;
+mod fake;
+mod ftl;
+mod nand;
+mod open_aus;
+mod spec;
+
+pub use bus::BusMode;
+pub use card::{Card, CardMemory, CardOptions, CardStats};
+pub use fake::{Fake, FakeKind};
+pub use spec::{
+    BadSpec, CardSpec, Collector, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec, WearSpec,
+};

@@ -1,0 +1,485 @@
+//! The NAND inside the card: blocks of pages of units, with what a page's spare area holds (logical address and sequence number), wear,
+//! times, and loss of power at any operation.
+//!
+//! A *slot* is the place of a map unit: slots of a block are numbered in the order in which its pages are programmed. What is in slots
+//! that are not programmed yet is in RAM.
+
+use crate::spec::{CardSpec, SlcSpec, TimingSpec, WearSpec};
+use floatgate_device::Timeline;
+use floatgate_device::array::Array;
+use floatgate_device::cells::random::{Stream, hash, unit};
+use floatgate_device::cells::rber::Conditions;
+use floatgate_device::cells::{ErrorSpec, tail};
+use floatgate_mtd::{Instant, Nanos};
+
+/// An operation that could not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Power went away during the operation, or before.
+    PowerLost,
+    /// No block is left to write to.
+    WornOut,
+}
+
+/// Use of a block. It is written into the spare area of each page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Data at its final place.
+    Main,
+    /// Shared log of a hybrid map.
+    Log,
+    /// Page-mapped FAT area.
+    Fat,
+    /// SLC cache.
+    Slc,
+}
+
+/// State of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing valid is in it. It is erased when it is opened.
+    Free,
+    /// Slots can be taken.
+    Open,
+    /// Everything is programmed.
+    Closed,
+    /// It failed to erase, or was bad from the factory.
+    Bad,
+}
+
+/// A NAND block over all planes and dies.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) state: State,
+    pub(crate) kind: Kind,
+    /// Its last page lists the tags of all others, so that a scan needs no more.
+    pub(crate) has_summary: bool,
+    /// A merge writes it. Until its summary is there the sources still are, and it counts for nothing.
+    is_merge: bool,
+    /// Read retries that a page needs.
+    retries: u8,
+    /// Slots taken, in RAM or programmed.
+    pub(crate) next: u32,
+    /// Slots programmed.
+    pub(crate) programmed: u32,
+    /// Slots that the map points to.
+    pub(crate) valid: u32,
+    pub(crate) erases: u32,
+    /// Erases that it survives.
+    life: u32,
+    /// Reads since the last erase.
+    pub(crate) reads: u32,
+    /// Probability that a page cannot be corrected.
+    failure: f64,
+    /// Sequence number of the first page.
+    pub(crate) opened: u64,
+}
+
+/// Counts of operations since the card was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Operations {
+    pub(crate) reads: u64,
+    pub(crate) programs: u64,
+    pub(crate) summaries: u64,
+    pub(crate) erases: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Nand {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) slots_per_block: u32,
+    page_shift: u32,
+    /// Slots per block in SLC mode.
+    slc_slots: u32,
+    /// Logical unit + 1 of each slot, 0 for none. Zeros cost no memory until they are written.
+    tags: Vec<u32>,
+    /// Sequence number of each page, counted from that of its block's first page: 2^32 programs are more than a block stays open for.
+    page_seq: Vec<u32>,
+    contents: Array,
+    dies: Vec<Timeline>,
+    channel: Timeline,
+    timing: TimingSpec,
+    slc: SlcSpec,
+    transfer: Nanos,
+    /// ECC steps of a page.
+    ecc_steps: f64,
+    wear: WearSpec,
+    errors: ErrorSpec,
+    seed: u64,
+    sequence: u64,
+    pub(crate) operations: Operations,
+    /// Programs and erases until power goes away, 0 for none.
+    cut_in: u64,
+    is_lost: bool,
+}
+
+impl Nand {
+    pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
+        let (unit, blocks) = (spec.unit_bytes(), spec.blocks() as usize);
+        let slots_per_block = (spec.au_bytes / unit) as u32;
+        let page_shift = (spec.page_bytes / unit).trailing_zeros();
+        let pages = slots_per_block >> page_shift;
+        let slots = blocks * slots_per_block as usize;
+        let mut nand = Self {
+            blocks: Vec::new(),
+            slots_per_block,
+            page_shift,
+            slc_slots: (pages / u32::from(spec.bits_per_cell)) << page_shift,
+            tags: vec![0; slots],
+            page_seq: vec![0; slots >> page_shift],
+            contents: Array::new(
+                unit as usize,
+                slots_per_block as usize,
+                if stores { blocks } else { 0 },
+                stores,
+            ),
+            dies: vec![Timeline::default(); spec.dies as usize],
+            channel: Timeline::default(),
+            timing: spec.timing,
+            slc: spec.slc,
+            transfer: Nanos::from_ns(spec.page_bytes * spec.timing.transfer_ns_per_kib.as_ns() / 1024),
+            ecc_steps: spec.page_bytes as f64 / f64::from(spec.wear.ecc_step_bytes),
+            wear: spec.wear,
+            errors: spec.errors(),
+            seed,
+            sequence: 0,
+            operations: Operations::default(),
+            cut_in: 0,
+            is_lost: false,
+        };
+        nand.blocks = (0..blocks as u64).map(|block| nand.new_block(block)).collect();
+        nand.mark_factory_bad(spec.bad_blocks);
+        nand
+    }
+
+    fn new_block(&self, block: u64) -> Block {
+        let spread = self.wear.life_spread;
+        let deviation = Stream::new(hash(self.seed, block, 1)).normal() * spread - spread * spread / 2.0;
+        let mean = f64::from(self.wear.endurance_cycles) * self.wear.life_factor;
+        let life = mean * libm::exp(deviation);
+        Block {
+            state: State::Free,
+            kind: Kind::Main,
+            has_summary: false,
+            is_merge: false,
+            retries: 0,
+            next: 0,
+            programmed: 0,
+            valid: 0,
+            erases: 0,
+            life: life.clamp(1.0, f64::from(u32::MAX)) as u32,
+            reads: 0,
+            failure: 0.0,
+            opened: 0,
+        }
+    }
+
+    fn mark_factory_bad(&mut self, count: u32) {
+        let mut chance = Stream::new(hash(self.seed, 0, 2));
+        let mut left = count;
+        while left > 0 {
+            let place = (chance.bits() % self.blocks.len() as u64) as usize;
+            if self.blocks[place].state != State::Bad {
+                self.blocks[place].state = State::Bad;
+                left -= 1;
+            }
+        }
+    }
+
+    /// Slots that a block of this kind has.
+    pub(crate) const fn slots_of(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Slc => self.slc_slots,
+            _ => self.slots_per_block,
+        }
+    }
+
+    pub(crate) const fn first_slot(&self, block: u32) -> u32 {
+        block * self.slots_per_block
+    }
+
+    #[inline]
+    pub(crate) const fn block_of(&self, slot: u32) -> u32 {
+        slot / self.slots_per_block
+    }
+
+    pub(crate) const fn page_of(&self, slot: u32) -> u32 {
+        slot >> self.page_shift
+    }
+
+    /// Logical unit that a slot was written for.
+    #[inline]
+    pub(crate) fn tag(&self, slot: u32) -> Option<u32> {
+        self.tags[slot as usize].checked_sub(1)
+    }
+
+    /// True when the block has a page that is gathered in RAM.
+    pub(crate) fn has_partial_page(&self, block: u32) -> bool {
+        let block = &self.blocks[block as usize];
+        block.next != block.programmed
+    }
+
+    /// The slot will be programmed without an address.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        self.tags[slot as usize] = 0;
+    }
+
+    /// True when a slot of the block is still in RAM.
+    #[inline]
+    pub(crate) fn is_in_ram(&self, block: u32, slot: u32) -> bool {
+        slot - self.first_slot(block) >= self.blocks[block as usize].programmed
+    }
+
+    /// Order in which slots were written: of two with the same tag the greater holds what is true.
+    pub(crate) fn order(&self, slot: u32) -> (u64, u32) {
+        let opened = self.blocks[self.block_of(slot) as usize].opened;
+        (opened + u64::from(self.page_seq[self.page_of(slot) as usize]), slot)
+    }
+
+    /// Takes the next slot of an open block. Returns the slot, and true when it completes a page.
+    #[inline]
+    pub(crate) fn take_slot(&mut self, block: u32, unit: u32) -> (u32, bool) {
+        let first = block * self.slots_per_block;
+        let block = &mut self.blocks[block as usize];
+        let slot = first + block.next;
+        block.next += 1;
+        block.valid += 1;
+        self.tags[slot as usize] = unit + 1;
+        (slot, block.next & ((1 << self.page_shift) - 1) == 0)
+    }
+
+    /// Leaves slots of an open block empty; they must be whole pages.
+    pub(crate) fn skip(&mut self, block: u32, slots: u32) {
+        let block = &mut self.blocks[block as usize];
+        block.next += slots;
+        block.programmed = block.next;
+    }
+
+    /// Puts contents into a slot; nothing in timing-only mode.
+    pub(crate) fn store(&mut self, slot: u32, data: &[u8]) {
+        self.contents.program(slot as usize, 0, data);
+    }
+
+    /// Copies contents from slot to slot; nothing in timing-only mode.
+    pub(crate) fn copy(&mut self, from: u32, to: u32) {
+        if !self.stores() {
+            return;
+        }
+        if let Some(data) = self.contents.stored(from as usize).map(<[u8]>::to_vec) {
+            self.contents.program(to as usize, 0, &data);
+        }
+    }
+
+    /// Reads from a byte of a slot; leaves the buffer as it was in timing-only mode.
+    pub(crate) fn load(&self, slot: u32, byte: usize, out: &mut [u8]) {
+        self.contents.read(slot as usize, byte, out);
+    }
+
+    pub(crate) const fn stores(&self) -> bool {
+        self.contents.stores()
+    }
+
+    /// Blocks begin on different dies, so that some of them written in turn keep all dies busy.
+    fn die_of(&self, page: u32) -> usize {
+        match self.dies.len() {
+            1 => 0,
+            dies => (page + self.block_of(page << self.page_shift)) as usize % dies,
+        }
+    }
+
+    /// Reads the page with this number into the controller. Returns the time at which it is there.
+    pub(crate) fn read_page(&mut self, at: Instant, page: u32) -> Instant {
+        let block = self.block_of(page << self.page_shift);
+        self.blocks[block as usize].reads += 1;
+        self.operations.reads += 1;
+        let block = &self.blocks[block as usize];
+        let array = if block.kind == Kind::Slc { self.slc.t_r_us } else { self.timing.t_r_us };
+        let die = self.die_of(page);
+        let (_, ready) = self.dies[die].reserve(at, array * u64::from(1 + block.retries));
+        let (_, end) = self.channel.reserve(ready, self.transfer);
+        // The register is free for the next page when its data has left.
+        self.dies[die].hold_until(end);
+        end
+    }
+
+    /// True when the page just read cannot be corrected.
+    pub(crate) fn is_uncorrectable(&self, block: u32) -> bool {
+        let failure = self.blocks[block as usize].failure;
+        failure > 1e-15 && unit(hash(self.seed, self.operations.reads, 3)) < failure
+    }
+
+    /// Programs the page of the block that was gathered last. Returns the time at which it is programmed.
+    #[inline]
+    pub(crate) fn program(&mut self, at: Instant, block: u32) -> Result<Instant, Fault> {
+        let mask = (1 << self.page_shift) - 1;
+        let first = self.first_slot(block);
+        let block = &mut self.blocks[block as usize];
+        let page = (first + block.programmed) >> self.page_shift;
+        block.next = (block.next + mask) & !mask;
+        let (kind, opened, old) = (block.kind, block.opened, block.programmed);
+        block.programmed = block.next;
+        if let Err(fault) = self.count() {
+            self.tear(first + old);
+            return Err(fault);
+        }
+        self.operations.programs += 1;
+        self.page_seq[page as usize] = (self.sequence - opened) as u32;
+        self.sequence += 1;
+        Ok(self.program_time(at, page, kind))
+    }
+
+    fn program_time(&mut self, at: Instant, page: u32, kind: Kind) -> Instant {
+        let array = if kind == Kind::Slc { self.slc.t_prog_us } else { self.timing.t_prog_us };
+        let die = self.die_of(page);
+        let (_, loaded) = self.channel.reserve(at.max(self.dies[die].busy_until()), self.transfer);
+        self.dies[die].reserve(loaded, array).1
+    }
+
+    /// Writes the list of a block's tags behind its last page, and closes it.
+    pub(crate) fn program_summary(&mut self, at: Instant, block: u32) -> Result<Instant, Fault> {
+        self.blocks[block as usize].state = State::Closed;
+        self.count()?;
+        self.operations.summaries += 1;
+        self.blocks[block as usize].has_summary = true;
+        let kind = self.blocks[block as usize].kind;
+        Ok(self.program_time(at, self.page_of(self.first_slot(block)), kind))
+    }
+
+    /// Erases a block on all dies, if anything is in it. False when that failed: it is bad from now on.
+    pub(crate) fn erase(&mut self, at: Instant, block: u32) -> Result<bool, Fault> {
+        if self.blocks[block as usize].programmed == 0 {
+            return Ok(true);
+        }
+        let counted = self.count();
+        self.wipe(block);
+        counted?;
+        self.operations.erases += 1;
+        for die in &mut self.dies {
+            die.reserve(at, self.timing.t_bers_us);
+        }
+        self.age(block);
+        let block = &mut self.blocks[block as usize];
+        let is_good = block.erases < block.life;
+        if !is_good {
+            block.state = State::Bad;
+        }
+        Ok(is_good)
+    }
+
+    /// Opens an erased block.
+    pub(crate) fn open(&mut self, block: u32, kind: Kind) {
+        let sequence = self.sequence;
+        let block = &mut self.blocks[block as usize];
+        (block.state, block.kind, block.opened) = (State::Open, kind, sequence);
+    }
+
+    /// The block just opened takes what a merge copies.
+    pub(crate) fn mark_merge(&mut self, block: u32) {
+        self.blocks[block as usize].is_merge = true;
+    }
+
+    /// Nothing readable is in the block any more.
+    fn wipe(&mut self, block: u32) {
+        let first = self.first_slot(block) as usize;
+        self.tags[first..first + self.slots_per_block as usize].fill(0);
+        if self.stores() {
+            self.contents.erase(block as usize);
+        }
+        let block = &mut self.blocks[block as usize];
+        (block.next, block.programmed, block.reads) = (0, 0, 0);
+        (block.has_summary, block.is_merge) = (false, false);
+    }
+
+    /// One more cycle: its cells err more.
+    fn age(&mut self, block: u32) {
+        let erases = self.blocks[block as usize].erases + 1;
+        self.blocks[block as usize].erases = erases;
+        // The rate changes little from one cycle to the next, and working it out takes longer than all else here.
+        if erases.is_multiple_of(self.wear.endurance_cycles.div_ceil(64)) {
+            let (failure, retries) = self.failure(erases);
+            let block = &mut self.blocks[block as usize];
+            (block.failure, block.retries) = (failure, retries);
+        }
+    }
+
+    /// Probability that a page cannot be corrected after so many erases, and the read retries it needs before.
+    fn failure(&self, erases: u32) -> (f64, u8) {
+        let rber = self.errors.rber(&Conditions { cycles: f64::from(erases), ..Conditions::NEW }).total();
+        let bits = self.wear.ecc_step_bytes * 8;
+        let step = tail::beyond(self.wear.ecc_strength, bits, rber);
+        // A retry with other thresholds for each third of the code's strength that the mean number of wrong bits takes.
+        let used = rber * f64::from(bits) / f64::from(self.wear.ecc_strength);
+        ((step * self.ecc_steps).min(1.0), (used * 3.0).min(7.0) as u8)
+    }
+
+    /// The cells of a page that was under way when power went: nothing of it can be read.
+    fn tear(&mut self, first: u32) {
+        for slot in first..first + (1 << self.page_shift) {
+            self.clear(slot);
+        }
+    }
+
+    fn clear(&mut self, slot: u32) {
+        self.tags[slot as usize] = 0;
+        if self.stores() {
+            self.contents.undo_program(slot as usize);
+        }
+    }
+
+    /// Counts a program or erase; the one at which power was ordered to go fails.
+    #[inline]
+    fn count(&mut self) -> Result<(), Fault> {
+        if self.is_lost {
+            return Err(Fault::PowerLost);
+        }
+        if self.cut_in > 0 {
+            self.cut_in -= 1;
+            self.is_lost = self.cut_in == 0;
+            if self.is_lost {
+                return Err(Fault::PowerLost);
+            }
+        }
+        Ok(())
+    }
+
+    /// Power goes away during the `operations`th program or erase from now on, 0 for never.
+    pub(crate) fn order_cut(&mut self, operations: u64) {
+        self.cut_in = operations;
+    }
+
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    pub(crate) fn lose_power(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// Power is back until the `cut_in`th program or erase, 0 for ever. What was only in RAM is gone.
+    pub(crate) fn power_on(&mut self, cut_in: u64) {
+        (self.is_lost, self.cut_in) = (false, cut_in);
+        for block in 0..self.blocks.len() as u32 {
+            let first = self.first_slot(block);
+            let Block { programmed, next, is_merge, has_summary, .. } = self.blocks[block as usize];
+            let kept = if is_merge && !has_summary { 0 } else { programmed };
+            (kept..next).for_each(|slot| self.clear(first + slot));
+            self.blocks[block as usize].next = programmed;
+        }
+    }
+
+    /// Pages that a scan reads of a block to learn its tags: one when it was never written, the summary, or each page.
+    pub(crate) fn scan_pages(&self, block: u32) -> u32 {
+        let block = &self.blocks[block as usize];
+        if block.has_summary { 2 } else { 1 + (block.programmed >> self.page_shift) }
+    }
+
+    /// Time at which everything under way is done.
+    pub(crate) fn busy_until(&self) -> Instant {
+        self.dies.iter().map(Timeline::busy_until).fold(Instant::ZERO, Instant::max)
+    }
+
+    /// Bytes of host memory for map tags and sequence numbers, which a real card has in spare areas.
+    pub(crate) const fn spare_bytes(&self) -> usize {
+        (self.tags.len() + self.page_seq.len()) * 4
+    }
+}

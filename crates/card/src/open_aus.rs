@@ -1,0 +1,222 @@
+//! Block-mapped allocation units: each is one NAND block in order, and a few are open for writing.
+//!
+//! An open allocation unit has a new block beside its old one. Written in order, unit n goes to slot n; closing it copies the rest of the
+//! old block. Written in any order (random-capable), units are appended as they come; closing it copies all of them into a further
+//! block. Opening one more than the card can have open closes the one that was used least recently.
+
+use crate::ftl::{Ftl, Source};
+use crate::nand::{Fault, Kind};
+use crate::spec::CardSpec;
+use std::ops::Range;
+
+/// Order in which an open allocation unit can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// From its beginning on.
+    Linear,
+    /// In any order.
+    Random,
+    /// In any order, and never closed for another.
+    Pinned,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenAu {
+    au: u32,
+    /// The new block.
+    block: u32,
+    class: Class,
+    /// Time of the last write, counted in writes.
+    used: u64,
+}
+
+/// The open allocation units.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenAus {
+    units_per_au: u32,
+    open: Vec<OpenAu>,
+    /// Number that can be open, the pinned ones not counted.
+    most: usize,
+    /// Number of those that can be written in any order.
+    random: usize,
+    writes: u64,
+}
+
+impl OpenAus {
+    pub(crate) fn new(spec: &CardSpec, units_per_au: u32) -> Self {
+        Self {
+            units_per_au,
+            open: Vec::with_capacity(spec.open_aus as usize),
+            most: (spec.open_aus - spec.pinned_aus()) as usize,
+            random: spec.open_aus_random as usize,
+            writes: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn au_of(&self, unit: u32) -> u32 {
+        unit / self.units_per_au
+    }
+
+    /// Number of allocation units of a card with so many units.
+    pub(crate) const fn aus(&self, units: u32) -> u32 {
+        units.div_ceil(self.units_per_au)
+    }
+
+    pub(crate) const fn units_of(&self, au: u32) -> Range<u32> {
+        au * self.units_per_au..(au + 1) * self.units_per_au
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    fn find(&self, au: u32) -> Option<usize> {
+        self.open.iter().position(|open| open.au == au)
+    }
+
+    /// The allocation unit that must be closed before `au` can be written in this class.
+    fn surplus(&self, au: u32, class: Class) -> Option<u32> {
+        let others = || self.open.iter().filter(move |open| open.au != au && open.class != Class::Pinned);
+        let random = || others().filter(|open| open.class == Class::Random);
+        if class == Class::Pinned {
+            None
+        } else if class == Class::Random && random().count() >= self.random {
+            random().min_by_key(|open| open.used).map(|open| open.au)
+        } else if others().count() >= self.most {
+            others().min_by_key(|open| open.used).map(|open| open.au)
+        } else {
+            None
+        }
+    }
+}
+
+impl Ftl {
+    /// True when a write to this unit goes on with an allocation unit in order, or begins one.
+    pub(crate) fn continues_au(&self, unit: u32) -> bool {
+        let au = self.open.au_of(unit);
+        let offset = unit - self.open.units_of(au).start;
+        match self.open.find(au) {
+            Some(place) => self.nand.blocks[self.open.open[place].block as usize].next == offset,
+            None => offset == 0,
+        }
+    }
+
+    /// Writes a unit into the block of its allocation unit, which is opened when it is not.
+    pub(crate) fn write_to_au(
+        &mut self,
+        unit: u32,
+        source: Source<'_>,
+        is_pinned: bool,
+    ) -> Result<(), Fault> {
+        let au = self.open.au_of(unit);
+        let offset = unit - self.open.units_of(au).start;
+        let place = self.place_in(au, offset, is_pinned)?;
+        self.open.writes += 1;
+        self.open.open[place].used = self.open.writes;
+        let OpenAu { block, class, .. } = self.open.open[place];
+        self.put(block, unit, source)?;
+        if class == Class::Linear && self.is_full(block) { self.close_au(au) } else { Ok(()) }
+    }
+
+    fn is_full(&self, block: u32) -> bool {
+        self.nand.blocks[block as usize].next == self.nand.slots_per_block
+    }
+
+    /// The entry of an allocation unit whose block takes this offset next.
+    fn place_in(&mut self, au: u32, offset: u32, is_pinned: bool) -> Result<usize, Fault> {
+        if let Some(place) = self.open.find(au) {
+            let OpenAu { block, class, .. } = self.open.open[place];
+            let next = self.nand.blocks[block as usize].next;
+            match class {
+                Class::Linear if next == offset => return Ok(place),
+                // Written anew from its beginning, it stays in order.
+                Class::Linear if offset == 0 => self.close_au(au)?,
+                Class::Linear if self.open.random > 0 => return self.make_random(au),
+                Class::Linear if next < offset => {
+                    self.copy_units(block, au, next..offset)?;
+                    return Ok(place);
+                }
+                Class::Random | Class::Pinned if !self.is_full(block) => return Ok(place),
+                _ => self.close_au(au)?,
+            }
+        }
+        let class = match (is_pinned, offset) {
+            (true, _) => Class::Pinned,
+            (false, 0) => Class::Linear,
+            (false, _) if self.open.random > 0 => Class::Random,
+            (false, _) => Class::Linear,
+        };
+        self.open_au(au, offset, class)
+    }
+
+    /// An allocation unit that was written in order until now is written in another.
+    fn make_random(&mut self, au: u32) -> Result<usize, Fault> {
+        if let Some(other) = self.open.surplus(au, Class::Random) {
+            self.close_au(other)?;
+        }
+        let place = self.open.find(au).ok_or(Fault::WornOut)?;
+        self.open.open[place].class = Class::Random;
+        Ok(place)
+    }
+
+    fn open_au(&mut self, au: u32, offset: u32, class: Class) -> Result<usize, Fault> {
+        if let Some(other) = self.open.surplus(au, class) {
+            self.close_au(other)?;
+        }
+        let block = self.open_block(Kind::Main)?;
+        self.open.open.push(OpenAu { au, block, class, used: self.open.writes });
+        if class == Class::Linear {
+            self.copy_units(block, au, 0..offset)?;
+        }
+        Ok(self.open.open.len() - 1)
+    }
+
+    /// Closes an open allocation unit: copies what its new block lacks, or everything when that is not in order.
+    fn close_au(&mut self, au: u32) -> Result<(), Fault> {
+        let Some(place) = self.open.find(au) else { return Ok(()) };
+        let block = self.open.open[place].block;
+        if !self.is_block_in_order(au, block) {
+            return self.merge(au);
+        }
+        self.open.open.swap_remove(place);
+        let rest = self.nand.blocks[block as usize].next..self.nand.slots_per_block;
+        self.copy_units(block, au, rest)?;
+        self.close(block)
+    }
+
+    /// True when slot n of the block is that of unit n, or empty.
+    fn is_block_in_order(&self, au: u32, block: u32) -> bool {
+        let (first, units) = (self.nand.first_slot(block), self.open.units_of(au));
+        let written = self.nand.blocks[block as usize].next;
+        (0..written).all(|slot| self.nand.tag(first + slot).is_none_or(|unit| unit == units.start + slot))
+    }
+
+    /// Copies all units of an allocation unit into a new block, in order. The blocks where they were become free.
+    pub(crate) fn merge(&mut self, au: u32) -> Result<(), Fault> {
+        if let Some(place) = self.open.find(au) {
+            let open = self.open.open.swap_remove(place);
+            self.close(open.block)?;
+        }
+        let block = self.open_block(Kind::Main)?;
+        self.nand.mark_merge(block);
+        self.copy_units(block, au, 0..self.nand.slots_per_block)?;
+        self.close(block)
+    }
+
+    /// Copies units of an allocation unit from where the map has them; slots of units without contents stay empty.
+    fn copy_units(&mut self, block: u32, au: u32, offsets: Range<u32>) -> Result<(), Fault> {
+        let start = self.open.units_of(au).start;
+        for unit in offsets.map(|offset| start + offset) {
+            let slot = if unit < self.units_mapped() { self.slot(unit) } else { None };
+            match slot {
+                Some(slot) => {
+                    let ready = self.read_page(slot);
+                    self.put(block, unit, Source::Copy(ready))?;
+                }
+                None => self.nand.skip(block, 1),
+            }
+        }
+        Ok(())
+    }
+}

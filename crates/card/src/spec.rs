@@ -1,0 +1,383 @@
+//! A card as data: the `[card]` table of a part file. Every number carries its unit in the name of its key.
+
+use crate::bus::BusMode;
+use crate::fake::FakeKind;
+use floatgate_device::cells::{ErrorSpec, Promise};
+use floatgate_device::ecc_engine::EccRequirement;
+use floatgate_device::units;
+use floatgate_mtd::{Nanos, SECTOR_BYTES};
+use serde::{Deserialize, Serialize};
+
+/// Placement of logical units on the NAND.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mapping {
+    /// An allocation unit is one block in order; only open ones can be written.
+    #[default]
+    Block,
+    /// As `Block`, and what is not written in order goes to log blocks shared by all allocation units.
+    Hybrid,
+    /// Units anywhere, collected as garbage.
+    Page,
+}
+
+/// Choice of the block that garbage collection cleans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Collector {
+    /// The block with the fewest valid units.
+    #[default]
+    Greedy,
+    /// The block that was opened first.
+    Fifo,
+}
+
+/// Treatment of the first allocation units, in which FAT keeps its tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FatKind {
+    /// As the rest of the card.
+    #[default]
+    None,
+    /// They stay open and take writes in any order; others do not close them.
+    Pinned,
+    /// They are mapped by unit in blocks of their own.
+    Page,
+}
+
+/// The area in which FAT keeps its tables: `[card.fat]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FatSpec {
+    /// Treatment of the area.
+    pub kind: FatKind,
+    /// First allocation unit of the area.
+    pub first_au: u32,
+    /// Number of allocation units in the area.
+    pub aus: u32,
+    /// Blocks of the area beyond its size (`page` only).
+    pub spare_blocks: u32,
+}
+
+/// A lie about the size: `[card.fake]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FakeSpec {
+    /// Behaviour beyond the real size.
+    pub kind: FakeKind,
+    /// Size that the card claims, in bytes.
+    #[serde(with = "units::bytes")]
+    pub claimed_bytes: u64,
+}
+
+/// The SLC cache: `[card.slc]`. Blocks of it hold one bit a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlcSpec {
+    /// Number of blocks; 0 for a card without a cache.
+    pub blocks: u32,
+    /// Time to read a page into the NAND's register, us.
+    #[serde(with = "units::us")]
+    pub t_r_us: Nanos,
+    /// Time to program a page, us.
+    #[serde(with = "units::us")]
+    pub t_prog_us: Nanos,
+}
+
+/// Times of the NAND and of the controller: `[card.timing]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimingSpec {
+    /// Time to read a page of all planes into the NAND's register, us.
+    #[serde(with = "units::us")]
+    pub t_r_us: Nanos,
+    /// Time to program a page of all planes, us.
+    #[serde(with = "units::us")]
+    pub t_prog_us: Nanos,
+    /// Time to erase a block, us.
+    #[serde(with = "units::us")]
+    pub t_bers_us: Nanos,
+    /// Time to move 1024 bytes between NAND and controller, ns.
+    #[serde(with = "units::ns")]
+    pub transfer_ns_per_kib: Nanos,
+    /// Time of the controller's firmware per read request, us.
+    #[serde(with = "units::us")]
+    pub read_command_us: Nanos,
+    /// Time of the controller's firmware per write request, us.
+    #[serde(with = "units::us")]
+    pub write_command_us: Nanos,
+    /// Time to look up the map of a further allocation unit within one read, us.
+    #[serde(default, with = "units::us")]
+    pub au_switch_us: Nanos,
+}
+
+/// Wear and what the card does about it: `[card.wear]`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WearSpec {
+    /// Rated program and erase cycles of a block.
+    pub endurance_cycles: u32,
+    /// Mean life of a block until an erase fails, as a multiple of the rated cycles.
+    pub life_factor: f64,
+    /// Standard deviation of the logarithm of a block's life.
+    pub life_spread: f64,
+    /// Difference of erase counts above which data that does not change is moved; 0 for no static wear levelling.
+    pub static_difference: u32,
+    /// Reads of a block after which its data is moved; 0 for no refresh.
+    pub refresh_reads: u32,
+    /// Correctable bits per ECC step.
+    pub ecc_strength: u32,
+    /// Data bytes per ECC step.
+    pub ecc_step_bytes: u32,
+}
+
+/// A card: the `[card]` table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CardSpec {
+    /// Size as the host sees it, in bytes.
+    #[serde(with = "units::bytes")]
+    pub capacity_bytes: u64,
+    /// Size of an allocation unit (AU) and of a NAND block over all planes and dies, in bytes.
+    #[serde(with = "units::bytes")]
+    pub au_bytes: u64,
+    /// Number of allocation units that can be written in order at the same time, those of a pinned FAT area included.
+    pub open_aus: u32,
+    /// Number of these that can be written in any order.
+    pub open_aus_random: u32,
+    /// Bytes that are programmed at once, over all planes.
+    #[serde(with = "units::bytes")]
+    pub page_bytes: u64,
+    /// Bytes that the map places as one; a page where it is absent. Smaller writes read, change and write a whole unit.
+    #[serde(default, with = "units::bytes")]
+    pub map_unit_bytes: u64,
+    /// Placement of logical units.
+    pub mapping: Mapping,
+    /// Choice of the block that garbage collection cleans (`page`).
+    #[serde(default)]
+    pub collector: Collector,
+    /// Number of shared log blocks (`hybrid`).
+    #[serde(default)]
+    pub log_blocks: u32,
+    /// NAND blocks beyond those that the capacity fills: open and log blocks, SLC cache, over-provisioning, replacements.
+    pub spare_blocks: u32,
+    /// Number of spare blocks that are bad from the factory.
+    #[serde(default)]
+    pub bad_blocks: u32,
+    /// Free blocks that the card prepares while the host is silent (`page`).
+    #[serde(default)]
+    pub idle_blocks: u32,
+    /// Silence of the host after which the card works on its own, us.
+    #[serde(default = "idle_after", with = "units::us")]
+    pub idle_after_us: Nanos,
+    /// RAM for data on its way to the NAND, in bytes.
+    #[serde(with = "units::bytes")]
+    pub buffer_bytes: u64,
+    /// Dies that work at the same time; pages of a block alternate between them.
+    pub dies: u32,
+    /// Bits that a cell holds.
+    pub bits_per_cell: u8,
+    /// Interface to the host.
+    pub bus: BusMode,
+    /// Times of NAND and controller.
+    pub timing: TimingSpec,
+    /// The area in which FAT keeps its tables.
+    #[serde(default)]
+    pub fat: FatSpec,
+    /// The SLC cache.
+    #[serde(default)]
+    pub slc: SlcSpec,
+    /// Wear, and what is done about it.
+    pub wear: WearSpec,
+    /// A lie about the size; none for an honest card.
+    #[serde(default)]
+    pub fake: Option<FakeSpec>,
+}
+
+/// Not published for any card: long against the gap between two requests, short against a person.
+const fn idle_after() -> Nanos {
+    Nanos::from_ms(50)
+}
+
+/// A value that no card can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`card.{key}`: {problem}")]
+pub struct BadSpec {
+    /// Key below `card`.
+    pub key: &'static str,
+    /// Description of the fault.
+    pub problem: &'static str,
+}
+
+/// Free blocks that garbage collection needs: one to write to, one to move to, one erased for when power goes away.
+pub(crate) const RESERVE_BLOCKS: u32 = 3;
+
+/// Most map units of a card: 1 TiB of 4 KiB.
+const MAX_UNITS: u64 = 1 << 28;
+/// Most blocks of a card: 2 TiB of 8 MiB. Each takes host memory.
+const MAX_BLOCKS: u64 = 1 << 18;
+/// Most map units of a block: merging them is the longest work between two requests.
+const MAX_SLOTS: u64 = 1 << 16;
+/// Longest time of an operation: millions of merges add up in 64 bits.
+const MAX_TIME: Nanos = Nanos::from_ms(1000);
+/// Longest time to move a KiB: SPI at 1 MHz takes 8 ms.
+const MAX_TRANSFER: Nanos = Nanos::from_ms(1);
+
+impl CardSpec {
+    /// Bytes that the map places as one.
+    pub fn unit_bytes(&self) -> u64 {
+        if self.map_unit_bytes == 0 { self.page_bytes } else { self.map_unit_bytes }
+    }
+
+    /// Number of allocation units that the capacity reaches into.
+    pub fn aus(&self) -> u64 {
+        self.capacity_bytes.div_ceil(self.au_bytes.max(1))
+    }
+
+    /// Number of NAND blocks.
+    pub fn blocks(&self) -> u64 {
+        self.aus() + u64::from(self.spare_blocks)
+    }
+
+    /// Open allocation units that are kept for the FAT area.
+    pub(crate) fn pinned_aus(&self) -> u32 {
+        if self.fat.kind == FatKind::Pinned { self.fat.aus } else { 0 }
+    }
+
+    /// Blocks beyond the capacity that the card needs to work at all.
+    pub fn needed_spare_blocks(&self) -> u64 {
+        let [open, log] = [self.open_aus, self.log_blocks].map(u64::from);
+        let fat = match self.fat.kind {
+            FatKind::None | FatKind::Pinned => 0,
+            FatKind::Page => u64::from(self.fat.spare_blocks),
+        };
+        let written = match self.mapping {
+            Mapping::Page => 1,
+            Mapping::Block => open,
+            Mapping::Hybrid => open + log + 1,
+        };
+        let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
+        fat + written + slc + u64::from(RESERVE_BLOCKS)
+    }
+
+    /// Bit errors of the cells, as far as the rated cycles and the code say.
+    pub(crate) fn errors(&self) -> ErrorSpec {
+        let ecc = EccRequirement { strength: self.wear.ecc_strength, step_bytes: self.wear.ecc_step_bytes };
+        ErrorSpec::typical(Promise {
+            ecc,
+            endurance_cycles: u64::from(self.wear.endurance_cycles),
+            bits_per_cell: self.bits_per_cell,
+        })
+    }
+
+    /// Checks that the card is possible; the error names the first key that is not.
+    ///
+    /// # Errors
+    /// Key and problem.
+    pub fn check(&self) -> Result<(), BadSpec> {
+        let rules = self.sizes().into_iter().chain(self.counts()).chain(self.cells()).chain(self.times());
+        let broken = rules.into_iter().find(|rule| !rule.0);
+        broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
+    }
+
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 11] {
+        let unit = self.unit_bytes();
+        let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
+        let in_order = self.mapping != Mapping::Page;
+        let units = self.blocks().saturating_mul(self.au_bytes / unit.max(1));
+        [
+            (whole(unit, SECTOR_BYTES as u64), "map_unit_bytes", "must be a multiple of 512 bytes"),
+            (unit <= 1 << 20, "map_unit_bytes", "at most 1 MiB (of the page, where it is absent)"),
+            (
+                whole(self.page_bytes, unit) && (self.page_bytes / unit).is_power_of_two(),
+                "page_bytes",
+                "must be a power of two of map units",
+            ),
+            (self.page_bytes <= 1 << 22, "page_bytes", "at most 4 MiB"),
+            (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page"),
+            (
+                !in_order || unit == self.page_bytes,
+                "map_unit_bytes",
+                "must be a page where blocks are in order",
+            ),
+            (whole(self.capacity_bytes, unit), "capacity_bytes", "must be a multiple of the map unit"),
+            (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
+            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^18 blocks"),
+            (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),
+            ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
+        ]
+    }
+
+    fn counts(&self) -> [(bool, &'static str, &'static str); 11] {
+        let block_mapped = self.mapping != Mapping::Page;
+        let fat_end = u64::from(self.fat.first_au) + u64::from(self.fat.aus);
+        let has_fat = self.fat.kind != FatKind::None;
+        [
+            ((1..=64).contains(&self.dies), "dies", "from 1 to 64"),
+            (self.open_aus <= 4096, "open_aus", "at most 4096"),
+            (self.open_aus_random <= self.open_aus, "open_aus_random", "at most `open_aus`"),
+            (
+                !block_mapped || self.open_aus > self.pinned_aus(),
+                "open_aus",
+                "at least 1 beyond the pinned ones",
+            ),
+            (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
+            (self.log_blocks <= 1 << 20 && self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
+            (!has_fat || (self.fat.aus > 0 && fat_end <= self.aus()), "fat.aus", "must lie inside the card"),
+            (self.fat.kind != FatKind::Page || self.fat.spare_blocks > 0, "fat.spare_blocks", "at least 1"),
+            (
+                block_mapped || self.fat.kind != FatKind::Pinned,
+                "fat.kind",
+                "a page-mapped card has no open allocation units to pin",
+            ),
+            (self.fat.aus <= 64 && self.fat.spare_blocks <= 1 << 20, "fat.aus", "at most 64"),
+            (
+                self.needed_spare_blocks() + u64::from(self.bad_blocks) <= u64::from(self.spare_blocks),
+                "spare_blocks",
+                "too few for the open, log and SLC blocks, those that are bad, and three to work with",
+            ),
+        ]
+    }
+
+    fn times(&self) -> [(bool, &'static str, &'static str); 8] {
+        let TimingSpec { t_r_us, t_prog_us, t_bers_us, read_command_us, write_command_us, .. } = self.timing;
+        let rule = |time: Nanos, key| (time <= MAX_TIME, key, "at most 1 s");
+        let slow_bus = self.timing.transfer_ns_per_kib > MAX_TRANSFER;
+        [
+            rule(t_r_us, "timing.t_r_us"),
+            rule(t_prog_us, "timing.t_prog_us"),
+            rule(t_bers_us, "timing.t_bers_us"),
+            rule(read_command_us.max(write_command_us), "timing"),
+            rule(self.timing.au_switch_us, "timing.au_switch_us"),
+            rule(self.slc.t_r_us, "slc.t_r_us"),
+            rule(self.slc.t_prog_us, "slc.t_prog_us"),
+            (!slow_bus, "timing.transfer_ns_per_kib", "at most 1 ms"),
+        ]
+    }
+
+    fn cells(&self) -> [(bool, &'static str, &'static str); 8] {
+        let wear = &self.wear;
+        let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
+        let slots = self.au_bytes / self.unit_bytes().max(1);
+        let slc_pages = self.au_bytes / self.page_bytes.max(1) / u64::from(self.bits_per_cell.max(1));
+        [
+            (
+                claimed.is_multiple_of(SECTOR_BYTES as u64)
+                    && (self.capacity_bytes..=self.capacity_bytes.saturating_mul(128)).contains(&claimed),
+                "fake.claimed_bytes",
+                "from the capacity to 128 times that, in whole sectors",
+            ),
+            ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),
+            (wear.endurance_cycles > 0, "wear.endurance_cycles", "at least 1"),
+            ((0.01..=1000.0).contains(&wear.life_factor), "wear.life_factor", "from 0.01 to 1000"),
+            ((0.0..=2.0).contains(&wear.life_spread), "wear.life_spread", "from 0 to 2"),
+            ((1..=4096).contains(&wear.ecc_strength), "wear.ecc_strength", "from 1 to 4096"),
+            ((64..=1 << 16).contains(&wear.ecc_step_bytes), "wear.ecc_step_bytes", "from 64 to 65536"),
+            (
+                slots >= 1 && (self.slc.blocks == 0 || slc_pages >= 1),
+                "slc.blocks",
+                "a block must have a page per bit of a cell",
+            ),
+        ]
+    }
+}

@@ -1,0 +1,307 @@
+//! Directions that hold for real cards, and write amplification against its published analysis.
+use crate::support::spec;
+use floatgate_card::{Card, CardOptions, CardSpec, Fake, FakeKind};
+use floatgate_device::cells::random::Stream;
+use floatgate_mtd::{BlockDevice, BlockErrorKind, Instant, Nanos};
+
+fn timing_only(spec: &CardSpec) -> Card {
+    Card::new(spec, CardOptions { seed: 1, stores: false }).unwrap()
+}
+
+/// A block-mapped card of 64 MiB.
+fn cheap(changes: &str, tables: &str) -> Card {
+    let sizes =
+        "capacity_bytes = '64 MiB'\nau_bytes = '1 MiB'\npage_bytes = '16 KiB'\nbuffer_bytes = '64 KiB'\n";
+    timing_only(&spec(&(sizes.to_owned() + changes), tables))
+}
+
+/// A page-mapped card of 64 MiB.
+fn good(changes: &str, tables: &str) -> Card {
+    cheap(&format!("mapping = 'page'\nmap_unit_bytes = 4096\n{changes}"), tables)
+}
+
+/// Writes all sectors in order.
+fn fill(card: &mut Card) {
+    let data = vec![0; 1 << 20];
+    let step = (data.len() / 512) as u64;
+    for lba in (0..card.capacity()).step_by(step as usize) {
+        card.write(card.now(), lba, &data).unwrap();
+    }
+    card.flush(card.now()).unwrap();
+}
+
+/// Time for writes of 16 KiB, a block of each of these allocation units in turn, in order or mirrored.
+fn write_in_turn(card: &mut Card, aus: &[u64], is_linear: bool) -> Nanos {
+    let (data, blocks, start) = (vec![0; 16 << 10], 64, card.now());
+    for block in 0..blocks {
+        // 37 is prime to the number of blocks.
+        let block = if is_linear { block } else { (block * 37 + 11) % blocks };
+        for au in aus {
+            card.write(card.now(), au * 2048 + block * 32, &data).unwrap();
+        }
+    }
+    card.now().since(start)
+}
+
+fn per_write(card: &mut Card, aus: &[u64], is_linear: bool) -> f64 {
+    write_in_turn(card, aus, is_linear).as_us_f64() / (aus.len() as f64 * 64.0)
+}
+
+#[test]
+fn more_allocation_units_than_can_be_open_collapse() {
+    for (open, random) in [(1, 0), (2, 2), (5, 1)] {
+        let mut card =
+            cheap(&format!("open_aus = {open}\nopen_aus_random = {random}\nspare_blocks = 16"), "");
+        fill(&mut card);
+        let aus: Vec<u64> = (10..16).collect();
+        let within = per_write(&mut card, &aus[..open], true);
+        let beyond = per_write(&mut card, &aus[..=open], true);
+        assert!(beyond > 8.0 * within, "{open} open: {within} us, one more: {beyond} us");
+    }
+}
+
+#[test]
+fn any_order_needs_allocation_units_that_take_it() {
+    let linear = |random: u32| {
+        let mut card = cheap(&format!("open_aus_random = {random}"), "");
+        fill(&mut card);
+        (per_write(&mut card, &[10], true), per_write(&mut card, &[10], false))
+    };
+    let (in_order, any_order) = linear(0);
+    assert!(any_order > 10.0 * in_order, "{in_order} {any_order}");
+    let (in_order, any_order) = linear(2);
+    assert!(any_order < 4.0 * in_order, "{in_order} {any_order}");
+}
+
+#[test]
+fn a_log_helps_a_few_scattered_writes() {
+    let time = |changes: &str| {
+        let mut card = cheap(changes, "");
+        fill(&mut card);
+        let (data, start) = (vec![0; 16 << 10], card.now());
+        for write in 0..60u64 {
+            card.write(card.now(), (write * 23 % 60) * 2048 + 32, &data).unwrap();
+        }
+        card.now().since(start)
+    };
+    let block = time("open_aus_random = 0");
+    let hybrid = time("mapping = 'hybrid'\nlog_blocks = 4\nopen_aus_random = 0");
+    assert!(block.as_ns() > 10 * hybrid.as_ns(), "{block} {hybrid}");
+}
+
+/// Mean time of random writes of 4 KiB to the first `share` of the card.
+fn random_writes(card: &mut Card, share: f64, count: u32) -> f64 {
+    let places = (card.capacity() as f64 * share) as u64 / 8;
+    let (data, start, mut chance) = ([0; 4096], card.now(), Stream::new(5));
+    for _ in 0..count {
+        card.write(card.now(), chance.bits() % places * 8, &data).unwrap();
+    }
+    card.now().since(start).as_us_f64() / f64::from(count)
+}
+
+#[test]
+fn a_full_page_mapped_card_is_slower_than_an_empty_one() {
+    let empty = random_writes(&mut good("", ""), 1.0, 3000);
+    let mut card = good("", "");
+    fill(&mut card);
+    random_writes(&mut card, 1.0, 30_000);
+    let full = random_writes(&mut card, 1.0, 3000);
+    assert!(full > 2.0 * empty, "{empty} {full}");
+    card.check().unwrap();
+}
+
+#[test]
+fn idle_time_prepares_blocks() {
+    let burst_after = |pause: Nanos| {
+        let mut card = good("idle_blocks = 6\nspare_blocks = 40", "");
+        fill(&mut card);
+        random_writes(&mut card, 1.0, 50_000);
+        let start = card.now() + pause;
+        card.write(start, 0, &[0; 512]).unwrap();
+        random_writes(&mut card, 1.0, 800)
+    };
+    let (busy, rested) = (burst_after(Nanos::ZERO), burst_after(Nanos::from_ms(20_000)));
+    assert!(rested < 0.8 * busy, "{busy} {rested}");
+}
+
+#[test]
+fn the_fat_area_of_a_cheap_card_stays_fast() {
+    for (open, kind) in [(2, "kind = 'pinned'"), (1, "kind = 'page', spare_blocks = 2")] {
+        let tables = format!("fat = {{ first_au = 1, aus = 1, {kind} }}");
+        let mut card = cheap(&format!("open_aus = {open}\nopen_aus_random = 0"), &tables);
+        fill(&mut card);
+        let (mut fat, mut other) = (Nanos::ZERO, Nanos::ZERO);
+        let data = [0; 4096];
+        for write in 0..200u64 {
+            for (au, time) in [(1, &mut fat), (9, &mut other)] {
+                let start = card.now();
+                card.write(start, au * 2048 + write * 37 % 64 * 32, &data).unwrap();
+                let end = card.flush(card.now()).unwrap();
+                *time += end.since(start);
+            }
+        }
+        assert!(other.as_ns() > 5 * fat.as_ns(), "{kind}: FAT {fat}, elsewhere {other}");
+    }
+}
+
+#[test]
+fn beyond_the_slc_cache_writes_are_slower_until_the_card_had_a_rest() {
+    let tables = "slc = { blocks = 6, t_r_us = 25, t_prog_us = 200 }";
+    let mut card = good("spare_blocks = 20\nbus = 'sdr104'", tables);
+    fill(&mut card);
+    let rest = card.now() + Nanos::from_ms(60_000);
+    card.write(rest, 0, &[0; 512]).unwrap();
+    // The cache takes 6 blocks of 512 KiB.
+    let burst = |card: &mut Card, first: u64| {
+        let (data, start) = (vec![0; 1 << 20], card.now());
+        for mib in first..first + 2 {
+            card.write(card.now(), mib * 2048, &data).unwrap();
+        }
+        card.now().since(start).as_ms_f64()
+    };
+    let (cached, _, beyond) = (burst(&mut card, 0), burst(&mut card, 2), burst(&mut card, 4));
+    let rest = card.now() + Nanos::from_ms(60_000);
+    card.write(rest, 0, &[0; 512]).unwrap();
+    let rested = burst(&mut card, 6);
+    assert!(beyond > 2.0 * cached, "{cached} {beyond}");
+    assert!(rested < 1.5 * cached, "{cached} {rested}");
+}
+
+#[test]
+fn a_worn_card_errs_and_then_can_only_be_read() {
+    let mut card = cheap("", "[wear]\nendurance_cycles = 30\nlife_factor = 40\nstatic_difference = 4");
+    let errors = |card: &mut Card| {
+        let mut buf = vec![0; 16 << 10];
+        let reads = (0..card.capacity()).step_by(32);
+        reads.filter(|lba| card.read(card.now(), *lba, &mut buf).is_err()).count()
+    };
+    fill(&mut card);
+    assert_eq!(errors(&mut card), 0);
+    for _ in 0..500 {
+        fill(&mut card);
+    }
+    let worn = errors(&mut card);
+    assert!(worn > 100, "{worn} errors");
+    let data = vec![0; 1 << 20];
+    let failed = (0..1_000_000u64).find_map(|write| card.write(card.now(), write % 64 * 2048, &data).err());
+    assert_eq!(failed.unwrap().kind, BlockErrorKind::WornOut);
+    assert_eq!(card.write(card.now(), 0, &data).unwrap_err().kind, BlockErrorKind::WornOut);
+    card.check().unwrap();
+}
+
+#[test]
+fn static_wear_levelling_moves_what_does_not_change() {
+    let spread = |difference: u32| {
+        let mut card = good("", &format!("[wear]\nstatic_difference = {difference}"));
+        fill(&mut card);
+        random_writes(&mut card, 0.05, 1_000_000);
+        card.check().unwrap();
+        card.erase_counts().max().unwrap() - card.erase_counts().min().unwrap()
+    };
+    let (without, with) = (spread(0), spread(10));
+    assert!(with <= 30 && without > 3 * with, "{without} {with}");
+}
+
+#[test]
+fn reads_of_one_place_move_its_block() {
+    let mut card = good("", "[wear]\nrefresh_reads = 1000");
+    fill(&mut card);
+    let before = card.stats();
+    let mut buf = [0; 512];
+    for read in 0..5000u64 {
+        card.read(card.now(), read % 2 * 64, &mut buf).unwrap();
+    }
+    let moved = card.stats().written_units - before.written_units;
+    assert!((256..=2000).contains(&moved), "{moved} units moved");
+    card.check().unwrap();
+}
+
+/// Write amplification of random writes to a full page-mapped card, and physical over logical units.
+fn amplification(collector: &str, over_provisioning: f64) -> (f64, f64) {
+    // Blocks of 256 units: the analysis is for large blocks and many of them.
+    let (blocks, logical) = (512.0, 512.0 / (1.0 + over_provisioning));
+    let logical = f64::floor(logical) as u32;
+    let spare = blocks as u32 - logical + 3;
+    let text = format!(
+        "mapping = 'page'\ncollector = '{collector}'\npage_bytes = 4096\nau_bytes = '1 MiB'\ncapacity_bytes = '{logical} MiB'\nspare_blocks = {spare}"
+    );
+    let mut card = timing_only(&spec(&text, "[wear]\nstatic_difference = 0\nrefresh_reads = 0"));
+    fill(&mut card);
+    let units = logical * 256;
+    random_writes(&mut card, 1.0, units * 4);
+    let before = card.stats();
+    random_writes(&mut card, 1.0, units * 2);
+    (card.stats().write_amplification(&before), blocks / f64::from(logical))
+}
+
+/// Principal branch of Lambert's W for -1/e < x < 0, by Newton's method.
+fn lambert_w(x: f64) -> f64 {
+    (0..100).fold(0.0, |w: f64, _| w - (w * w.exp() - x) / (w.exp() * (w + 1.0)))
+}
+
+#[test]
+fn write_amplification_is_that_of_the_analysis() {
+    for over_provisioning in [0.07, 0.14, 0.28] {
+        // Desnoyers, Analytic modeling of SSD write performance (SYSTOR 2012): FIFO (LRU) cleaning.
+        let (fifo, a) = amplification("fifo", over_provisioning);
+        let expected = a / (a + lambert_w(-a * (-a).exp()));
+        assert!((fifo / expected - 1.0).abs() < 0.03, "FIFO at {over_provisioning}: {fifo}, {expected}");
+        let (greedy, a) = amplification("greedy", over_provisioning);
+        // Greedy cleaning does as FIFO when blocks are large: under uniform writes the oldest is the emptiest (same paper).
+        let expected = a / (a + lambert_w(-a * (-a).exp()));
+        assert!(
+            (greedy / expected - 1.0).abs() < 0.03,
+            "greedy at {over_provisioning}: {greedy}, {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_large_card_takes_memory_for_its_map_and_for_what_is_written() {
+    let sizes = "capacity_bytes = '32 GiB'\nau_bytes = '8 MiB'\npage_bytes = '16 KiB'\nspare_blocks = 300";
+    let units = 32 << 30 >> 12;
+    let paged = format!("{sizes}\nmapping = 'page'\nmap_unit_bytes = 4096");
+    let mut card = Card::new(&spec(&paged, ""), CardOptions::default()).unwrap();
+    assert_eq!(card.memory().map_bytes, 4 * units, "4 bytes for each 4 KiB");
+    assert!(card.memory().spare_bytes < 6 * units);
+    let block = Card::new(&spec(sizes, ""), CardOptions::default()).unwrap();
+    assert_eq!(block.memory().map_bytes, units);
+    // Contents are kept where they are written, at both ends.
+    let last = card.capacity() - 8;
+    let written = card.write(Instant::ZERO, last, &[7; 4096]).unwrap();
+    let mut sector = [0; 512];
+    card.read(written, last + 7, &mut sector).unwrap();
+    assert_eq!(sector, [7; 512]);
+}
+
+#[test]
+fn a_fake_shows_what_it_is() {
+    let fake = |kind| {
+        let card = Card::new(&spec("", ""), CardOptions::default()).unwrap();
+        Fake::new(card, kind, 8192)
+    };
+    let at = |device: &mut Fake<Card>, lba: u64| {
+        let mut sector = [0xEE; 512];
+        device.read(Instant::ZERO, lba, &mut sector).unwrap();
+        sector[0]
+    };
+    for kind in [FakeKind::Wraps, FakeKind::Limbo, FakeKind::LastSector, FakeKind::Chain] {
+        let mut device = fake(kind);
+        assert_eq!(device.capacity(), 8192);
+        device.write(Instant::ZERO, 100, &[1; 512]).unwrap();
+        device.write(Instant::ZERO, 2048 + 100, &[2; 512]).unwrap();
+        // Across the real end.
+        device.write(Instant::ZERO, 2047, &[3; 1024]).unwrap();
+        let expected = match kind {
+            FakeKind::Wraps => [2, 2, 3, 3],
+            FakeKind::Limbo => [1, 0, 3, 0],
+            FakeKind::LastSector => [1, 3, 3, 3],
+            FakeKind::Chain => [1, 2, 3, 3],
+        };
+        let found = [100, 2148, 2047, 2048].map(|lba| at(&mut device, lba));
+        assert_eq!(found, expected, "{kind:?}");
+        assert!(device.write(Instant::ZERO, 8192, &[0; 512]).is_err());
+        device.discard(Instant::ZERO, 0, 8192).unwrap();
+        device.flush(Instant::ZERO).unwrap();
+    }
+}

@@ -1,0 +1,29 @@
+//! SD cards and eMMC of the catalogue, and what is measured on them.
+//!
+//! [`load`] reads a card's file with overrides into a [`CardSpec`]. [`speed`] measures it as flashbench and fio would.
+
+pub mod speed;
+
+use crate::config::{ConfigError, Library, Override, Part};
+use floatgate_card::CardSpec;
+use std::path::Path;
+
+/// A card of the catalogue, or of one's own.
+#[derive(Clone, Debug)]
+pub struct LoadedCard {
+    /// Head of the card's file: name, maker, sources.
+    pub part: Part,
+    /// The card itself, checked.
+    pub spec: CardSpec,
+}
+
+/// Reads a card by name or path and lays overrides (`card.open_aus=4`) over it.
+///
+/// # Errors
+/// Unknown names, unreadable files, values that their keys refuse, a card that is impossible.
+pub fn load(library: &Library, name: impl AsRef<Path>, sets: &[Override]) -> Result<LoadedCard, ConfigError> {
+    let config = library.card(name, sets)?;
+    let spec: CardSpec = config.extract("card")?;
+    spec.check().map_err(|bad| config.wrong(&format!("card.{}", bad.key), bad.problem))?;
+    Ok(LoadedCard { part: config.part().clone(), spec })
+}

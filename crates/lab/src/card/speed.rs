@@ -1,0 +1,451 @@
+//! How fast a card is: requests of several sizes on an empty, a used and a full card, allocation units written in turn, and reads
+//! across borders (`flashbench -a`).
+
+use super::LoadedCard;
+use crate::Error;
+use floatgate_card::{BusMode, Card, CardOptions, CardSpec, CardStats, Fake, Mapping};
+use floatgate_device::cells::random::Stream;
+use floatgate_mtd::{BlockDevice, BlockError, Instant, SECTOR_BYTES};
+use serde::Serialize;
+
+/// Options of a measurement.
+#[derive(Clone, Debug)]
+pub struct CardSpeedOptions {
+    /// Most requests of a test.
+    pub requests: u32,
+    /// Sizes of requests in bytes, multiples of 512.
+    pub sizes: Vec<u64>,
+    /// Seed of the card, and of the places of random requests.
+    pub seed: u64,
+}
+
+/// Largest request in bytes: what a host asks an SD card for at once.
+pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
+
+/// Most sectors that a sequential test goes over: 64 MiB.
+const SEQUENTIAL_SECTORS: u64 = 1 << 17;
+
+/// Most allocation units that are written in turn: twice the 24 of a Samsung Pro (Chubb 2015), and some.
+const OPEN_AUS_MAX: u32 = 64;
+
+/// State of the card before a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CardState {
+    /// Nothing was ever written.
+    Empty,
+    /// Half of it was written in order, and then some of that half at random.
+    Used,
+    /// All of it was written in order, and then some at random.
+    Full,
+}
+
+impl CardState {
+    /// All states, in the order in which they are measured.
+    pub const ALL: [Self; 3] = [Self::Empty, Self::Used, Self::Full];
+
+    /// Word for the state.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Used => "used",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Result of one test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CardTest {
+    /// State of the card before the tests of this state.
+    pub state: CardState,
+    /// `read` or `write`.
+    pub operation: &'static str,
+    /// `sequential` or `random`.
+    pub access: &'static str,
+    /// Bytes of a request.
+    pub request_bytes: u64,
+    /// Number of requests.
+    pub requests: u64,
+    /// Megabytes (10^6) a second, with the flush after writes.
+    pub mb_s: f64,
+    /// Requests a second, with the flush after writes.
+    pub iops: f64,
+    /// Latencies of the requests.
+    #[serde(flatten)]
+    pub latency: Latencies,
+    /// Bytes written to the NAND for each byte from the host; 0 for reads.
+    pub write_amplification: f64,
+    /// Blocks erased meanwhile.
+    pub erases: u64,
+}
+
+/// Latencies in us.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latencies {
+    /// Mean in us.
+    pub mean_us: f64,
+    /// Median in us.
+    pub p50_us: f64,
+    /// 95th percentile in us.
+    pub p95_us: f64,
+    /// 99th percentile in us.
+    pub p99_us: f64,
+    /// Longest in us.
+    pub max_us: f64,
+}
+
+impl Latencies {
+    /// From all latencies in ns; zeros for none.
+    fn of(mut all: Vec<u64>) -> Self {
+        all.sort_unstable();
+        let count = all.len().max(1);
+        let at = |percent: usize| {
+            let place = (all.len() * percent).div_ceil(100).saturating_sub(1);
+            all.get(place).map_or(0.0, |ns| *ns as f64 / 1e3)
+        };
+        let mean_us = all.iter().sum::<u64>() as f64 / count as f64 / 1e3;
+        Self { mean_us, p50_us: at(50), p95_us: at(95), p99_us: at(99), max_us: at(100) }
+    }
+}
+
+/// Allocation units written in turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpenAuRow {
+    /// Number of allocation units.
+    pub aus: u32,
+    /// `linear` or `random` order of the requests inside each.
+    pub order: &'static str,
+    /// Bytes of a request.
+    pub request_bytes: u64,
+    /// Megabytes (10^6) a second.
+    pub mb_s: f64,
+    /// Mean time of a request in us.
+    pub mean_us: f64,
+    /// Longest time of a request in us.
+    pub max_us: f64,
+    /// Blocks erased meanwhile.
+    pub erases: u64,
+}
+
+/// Reads before, on and behind multiples of an alignment (`flashbench -a`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AlignmentRow {
+    /// Alignment in bytes.
+    pub align_bytes: u64,
+    /// Mean time of a read that ends at the border, us.
+    pub pre_us: f64,
+    /// Mean time of a read across the border, us.
+    pub on_us: f64,
+    /// Mean time of a read that begins at the border, us.
+    pub post_us: f64,
+    /// `on` less the mean of `pre` and `post`, us.
+    pub diff_us: f64,
+}
+
+/// All that is measured on a card.
+#[derive(Clone, Debug, Serialize)]
+pub struct CardSpeed {
+    /// Maker and name of the card.
+    pub card: String,
+    /// Description in one line.
+    pub title: String,
+    /// Size as the host sees it, in bytes.
+    pub capacity_bytes: u64,
+    /// Size of an allocation unit in bytes.
+    pub au_bytes: u64,
+    /// Allocation units that can be written in order at the same time.
+    pub open_aus: u32,
+    /// Those of them that can be written in any order.
+    pub open_aus_random: u32,
+    /// Bytes that are programmed at once.
+    pub page_bytes: u64,
+    /// Placement of logical units.
+    pub mapping: Mapping,
+    /// Mode of the interface.
+    pub bus: BusMode,
+    /// Size that the card claims to have, where that is a lie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_bytes: Option<u64>,
+    /// Time that the full card needs to rebuild its map after a loss of power, us.
+    pub power_on_us: f64,
+    /// Requests by state, operation, access and size.
+    pub tests: Vec<CardTest>,
+    /// Allocation units written in turn, on the full card.
+    pub open_au_rows: Vec<OpenAuRow>,
+    /// Reads across borders, on the full card.
+    pub alignment_rows: Vec<AlignmentRow>,
+}
+
+/// Measures a card.
+///
+/// # Errors
+/// Sizes that are no requests; a card that fails, as a worn one does.
+pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpeed, Error> {
+    check_sizes(options, &card.spec)?;
+    let (mut tests, mut last) = (Vec::new(), None);
+    for state in CardState::ALL {
+        let mut bench = Bench::new(&card.spec, state, options)?;
+        bench.run_all(&mut tests).map_err(failed)?;
+        last = Some(bench);
+    }
+    let (mut open_au_rows, mut alignment_rows, mut power_on_us) = (Vec::new(), Vec::new(), 0.0);
+    if let Some(mut bench) = last {
+        alignment_rows = bench.alignments().map_err(failed)?;
+        open_au_rows = bench.open_aus().map_err(failed)?;
+        power_on_us = bench.lose_power().map_err(failed)?;
+    }
+    let card_spec = &card.spec;
+    let CardSpec { capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, mapping, bus, .. } =
+        *card_spec;
+    let (card, title) = (format!("{} {}", card.part.maker, card.part.name), card.part.title.clone());
+    Ok(CardSpeed {
+        card: card.trim().to_owned(),
+        title,
+        capacity_bytes,
+        au_bytes,
+        open_aus,
+        open_aus_random,
+        page_bytes,
+        mapping,
+        bus,
+        claimed_bytes: card_spec.fake.map(|fake| fake.claimed_bytes),
+        power_on_us,
+        tests,
+        open_au_rows,
+        alignment_rows,
+    })
+}
+
+fn check_sizes(options: &CardSpeedOptions, spec: &CardSpec) -> Result<(), Error> {
+    let most = REQUEST_BYTES_MAX.min(spec.capacity_bytes / 2);
+    let is_request = |size: &u64| size.is_multiple_of(SECTOR_BYTES as u64) && (1..=most).contains(size);
+    match options.sizes.iter().find(|size| !is_request(size)) {
+        None => Ok(()),
+        Some(size) => Err(Error::asked(
+            format!("{size} bytes are no request to this card"),
+            format!("sizes are multiples of {SECTOR_BYTES} bytes, up to {most} bytes"),
+        )),
+    }
+}
+
+fn failed(error: BlockError) -> Error {
+    Error::asked(
+        format!("the card fails: {error}"),
+        "raise `card.wear.endurance_cycles`, or ask for fewer requests",
+    )
+}
+
+/// A card in some state, with buffers that are as large as the largest request.
+struct Bench {
+    card: Fake<Card>,
+    state: CardState,
+    options: CardSpeedOptions,
+    au_sectors: u64,
+    page_bytes: u64,
+    open_aus: u32,
+    chance: Stream,
+    buf: Vec<u8>,
+}
+
+/// One kind of request.
+#[derive(Clone, Copy)]
+struct Pattern {
+    is_write: bool,
+    is_random: bool,
+    bytes: u64,
+}
+
+impl Bench {
+    fn new(spec: &CardSpec, state: CardState, options: &CardSpeedOptions) -> Result<Self, Error> {
+        let card = Fake::of_spec(spec, CardOptions { seed: options.seed, stores: false })
+            .map_err(|bad| Error::asked(bad.to_string(), "choose another value"))?;
+        let mut bench = Self {
+            card,
+            state,
+            options: options.clone(),
+            au_sectors: spec.au_bytes / SECTOR_BYTES as u64,
+            page_bytes: spec.page_bytes,
+            open_aus: spec.open_aus,
+            chance: Stream::new(options.seed),
+            buf: vec![0; REQUEST_BYTES_MAX.max(spec.page_bytes) as usize],
+        };
+        bench.prepare(spec.mapping).map_err(failed)?;
+        Ok(bench)
+    }
+
+    /// Brings a new card into its state.
+    fn prepare(&mut self, mapping: Mapping) -> Result<(), BlockError> {
+        let sectors = match self.state {
+            CardState::Empty => return Ok(()),
+            CardState::Used => self.card.capacity() / 2,
+            CardState::Full => self.card.capacity(),
+        };
+        let mut lba = 0;
+        while lba < sectors {
+            let count = (sectors - lba).min(2048);
+            self.write(lba, count * SECTOR_BYTES as u64)?;
+            lba += count;
+        }
+        // A page-mapped card must have used up its spare blocks; where each write copies a whole unit, a few are enough.
+        let overwrites = match mapping {
+            Mapping::Page => (sectors / 8).min(1 << 22),
+            Mapping::Block | Mapping::Hybrid => 200,
+        };
+        for _ in 0..overwrites {
+            let place = self.chance.bits() % (sectors / 8).max(1);
+            self.write(place * 8, 4096)?;
+        }
+        self.card.flush(self.now()).map(drop)
+    }
+
+    fn now(&self) -> Instant {
+        self.card.device().now()
+    }
+
+    fn write(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
+        let start = self.now();
+        let end = self.card.write(start, lba, &self.buf[..bytes as usize])?;
+        Ok(end.since(start).as_ns())
+    }
+
+    fn read(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
+        let start = self.now();
+        let end = self.card.read(start, lba, &mut self.buf[..bytes as usize])?;
+        Ok(end.since(start).as_ns())
+    }
+
+    fn run_all(&mut self, tests: &mut Vec<CardTest>) -> Result<(), BlockError> {
+        for is_write in [false, true] {
+            for is_random in [false, true] {
+                for bytes in self.options.sizes.clone() {
+                    tests.push(self.run(Pattern { is_write, is_random, bytes })?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, pattern: Pattern) -> Result<CardTest, BlockError> {
+        let (before, start) = (self.card.device().stats(), self.now());
+        let sectors = pattern.bytes / SECTOR_BYTES as u64;
+        // Past the FAT area, at the beginning of an allocation unit, inside what a used card has written.
+        let first = (self.card.capacity() / 4).next_multiple_of(self.au_sectors) % self.card.capacity();
+        let room = (self.card.capacity() - first).min(SEQUENTIAL_SECTORS);
+        let requests = match pattern.is_random {
+            true => u64::from(self.options.requests),
+            false => (room / sectors).min(u64::from(self.options.requests)),
+        };
+        let mut latencies = Vec::with_capacity(requests as usize);
+        for request in 0..requests {
+            let lba = match pattern.is_random {
+                true => self.chance.bits() % (self.card.capacity() / sectors) * sectors,
+                false => first + request * sectors,
+            };
+            let bytes = pattern.bytes;
+            latencies.push(if pattern.is_write { self.write(lba, bytes)? } else { self.read(lba, bytes)? });
+        }
+        if pattern.is_write {
+            self.card.flush(self.now())?;
+        }
+        Ok(self.result(pattern, (start, before), latencies))
+    }
+
+    fn result(&self, pattern: Pattern, before: (Instant, CardStats), latencies: Vec<u64>) -> CardTest {
+        let (start, stats) = before;
+        let (requests, now) = (latencies.len() as u64, self.card.device().stats());
+        let seconds = self.now().since(start).as_secs_f64().max(1e-9);
+        let amplification = if pattern.is_write { now.write_amplification(&stats) } else { 0.0 };
+        CardTest {
+            state: self.state,
+            operation: if pattern.is_write { "write" } else { "read" },
+            access: if pattern.is_random { "random" } else { "sequential" },
+            request_bytes: pattern.bytes,
+            requests,
+            mb_s: (requests * pattern.bytes) as f64 / seconds / 1e6,
+            iops: requests as f64 / seconds,
+            latency: Latencies::of(latencies),
+            write_amplification: amplification,
+            erases: now.erases - stats.erases,
+        }
+    }
+
+    /// 1 to twice the open allocation units, written in turn.
+    fn open_aus(&mut self) -> Result<Vec<OpenAuRow>, BlockError> {
+        // Past the FAT area; every second one, as flashbench leaves room between them.
+        let first = 4;
+        let there = (self.card.capacity() / self.au_sectors).saturating_sub(first) / 2;
+        let most = (2 * self.open_aus.clamp(4, OPEN_AUS_MAX / 2)).min(there as u32);
+        let mut rows = Vec::new();
+        for order in ["linear", "random"] {
+            for aus in 1..=most {
+                rows.push(self.write_in_turn(first, aus, order)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn write_in_turn(&mut self, first: u64, aus: u32, order: &'static str) -> Result<OpenAuRow, BlockError> {
+        // A page at a time, and 32 KiB at least.
+        let bytes = self.page_bytes.max(32 << 10).min(self.au_sectors * SECTOR_BYTES as u64);
+        let sectors = bytes / SECTOR_BYTES as u64;
+        let blocks = (self.au_sectors / sectors).saturating_sub(1).clamp(1, 32);
+        let au_sectors = self.au_sectors;
+        let place = |turn: u64, au: u64| (first + 2 * au) * au_sectors + turn * sectors;
+        // A first round pays for closing what was open before.
+        for au in 0..u64::from(aus) {
+            self.write(place(0, au), bytes)?;
+        }
+        let (before, start) = (self.card.device().stats(), self.now());
+        let mut latencies = Vec::with_capacity((blocks * u64::from(aus)) as usize);
+        for turn in 0..blocks {
+            // An odd factor visits all blocks of a power of two once, far from in order.
+            let block = if order == "linear" { turn } else { (turn * 11 + 5) % blocks };
+            for au in 0..u64::from(aus) {
+                latencies.push(self.write(place(1 + block, au), bytes)?);
+            }
+        }
+        let seconds = self.now().since(start).as_secs_f64().max(1e-9);
+        let written = latencies.len() as u64 * bytes;
+        let Latencies { mean_us, max_us, .. } = Latencies::of(latencies);
+        let erases = self.card.device().stats().erases - before.erases;
+        Ok(OpenAuRow {
+            aus,
+            order,
+            request_bytes: bytes,
+            mb_s: written as f64 / seconds / 1e6,
+            mean_us,
+            max_us,
+            erases,
+        })
+    }
+
+    /// Takes power away in the middle of writes. Returns the time in us until the card is ready again.
+    fn lose_power(&mut self) -> Result<f64, BlockError> {
+        let card = self.card.device_mut();
+        card.cut_power();
+        let start = card.now();
+        Ok(card.power_on(start, 0)?.since(start).as_us_f64())
+    }
+
+    /// Reads of 16 KiB around the multiples of each alignment, at seven places.
+    fn alignments(&mut self) -> Result<Vec<AlignmentRow>, BlockError> {
+        const BYTES: u64 = 16 << 10;
+        let capacity = self.card.capacity() * SECTOR_BYTES as u64;
+        let largest = (capacity / 8).checked_ilog2().map_or(0, |bits| 1 << bits);
+        let mut rows = Vec::new();
+        let mut align = largest;
+        while align >= 2 * BYTES {
+            let mut mean = |offset: u64| -> Result<f64, BlockError> {
+                let places = (0..7).map(|place| (align - offset + place * largest) / SECTOR_BYTES as u64);
+                let times: Result<Vec<u64>, BlockError> = places.map(|lba| self.read(lba, BYTES)).collect();
+                Ok(times?.iter().sum::<u64>() as f64 / 7e3)
+            };
+            let (pre_us, on_us, post_us) = (mean(BYTES)?, mean(BYTES / 2)?, mean(0)?);
+            let diff_us = on_us - f64::midpoint(pre_us, post_us);
+            rows.push(AlignmentRow { align_bytes: align, pre_us, on_us, post_us, diff_us });
+            align /= 2;
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,132 @@
+//! The cards of the catalogue: every file describes a possible card, says where its numbers come from, and behaves as its keys say.
+//!
+//! New files join by themselves.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+use floatgate_card::{BusMode, FatKind, Mapping};
+use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardState, measure};
+use floatgate_lab::card::{LoadedCard, load};
+use floatgate_lab::config::{Kind, Library, Override, Part};
+
+fn names(library: &Library) -> Vec<String> {
+    library.names(Kind::Card).map(str::to_owned).collect()
+}
+
+fn card(name: &str, sets: &[&str]) -> LoadedCard {
+    let sets = Override::parse_all(sets).unwrap();
+    load(&Library::built_in(), name, &sets).unwrap_or_else(|e| panic!("{name}: {}", e.one_line()))
+}
+
+fn speed(card: &LoadedCard, requests: u32) -> CardSpeed {
+    let options = CardSpeedOptions { requests, sizes: vec![4096, 1 << 20], seed: 0 };
+    measure(card, &options).unwrap_or_else(|e| panic!("{}: {e}", card.part.name))
+}
+
+/// Requests a second of a test with 4 KiB, or MB/s with 1 MiB.
+fn figure(report: &CardSpeed, state: CardState, operation: &str, access: &str, bytes: u64) -> f64 {
+    let is_it = |test: &&floatgate_lab::card::speed::CardTest| {
+        (test.state, test.operation, test.access, test.request_bytes) == (state, operation, access, bytes)
+    };
+    let test = report.tests.iter().find(is_it).unwrap();
+    if bytes == 4096 { test.iops } else { test.mb_s }
+}
+
+#[test]
+fn every_value_has_a_source_and_every_source_a_value() {
+    let library = Library::built_in();
+    assert!(names(&library).len() >= 12);
+    for name in names(&library) {
+        card(&name, &[]);
+        let loaded = library.load(Kind::Card, &name).unwrap();
+        let part: Part = loaded.head.extract("").unwrap();
+        let leaves = loaded.table.leaves("card");
+        for leaf in &leaves {
+            assert!(part.source_of(leaf).is_some(), "{name}: {leaf} has no source");
+        }
+        for of in part.sources.iter().flat_map(|source| &source.of) {
+            let below = |leaf: &String| leaf == of || leaf.starts_with(&format!("{of}."));
+            assert!(leaves.iter().any(below), "{name}: a source for {of}, which is not in the file");
+        }
+        for key in ["capacity_bytes", "au_bytes", "open_aus", "open_aus_random", "page_bytes"] {
+            assert!(loaded.table.get(key).is_some(), "{name} has no {key}");
+        }
+    }
+}
+
+#[test]
+fn every_block_mapped_card_collapses_beyond_its_open_allocation_units() {
+    let library = Library::built_in();
+    for name in names(&library) {
+        let card = card(&name, &[]);
+        if card.spec.mapping != Mapping::Block || card.spec.au_bytes > 64 << 20 {
+            continue;
+        }
+        let report = speed(&card, 20);
+        let linear: Vec<f64> =
+            report.open_au_rows.iter().filter(|row| row.order == "linear").map(|row| row.mb_s).collect();
+        // A pinned FAT area is one of the open ones.
+        let open = card.spec.open_aus as usize - usize::from(card.spec.fat.kind == FatKind::Pinned);
+        assert!(linear[open - 1] > 5.0 * linear[open], "{name}: {linear:?}");
+        assert!(linear[open - 1] > linear[0] / 2.0, "{name}: {linear:?}");
+    }
+}
+
+#[test]
+fn overrides_reach_the_card_and_wrong_ones_are_refused_where_they_stand() {
+    let set = card("sandisk-extreme", &["card.open_aus=4", "card.capacity_bytes='1 GiB'", "card.bus=spi"]);
+    assert_eq!((set.spec.open_aus, set.spec.capacity_bytes, set.spec.bus), (4, 1 << 30, BusMode::Spi));
+    let refused = |set: &str| {
+        let sets = Override::parse_all(&[set]).unwrap();
+        load(&Library::built_in(), "sandisk-extreme", &sets).unwrap_err().one_line()
+    };
+    for (set, reason) in [
+        ("card.open_aus=0", "open_aus"),
+        ("card.page_bytes=1000", "map_unit_bytes"),
+        ("card.dies=0", "from 1 to 64"),
+        ("card.au_bytes=0", "au_bytes"),
+        ("card.capacity_bytes='1 GB'", "multiple of the map unit"),
+        ("card.capacity_bytes='4194304 GiB'", "too many map units"),
+        ("card.open_au=4", "open_au"),
+        ("chip.page_bytes=1", "chip"),
+        ("card.spare_blocks=3", "too few"),
+        ("card.bits_per_cell=0", "from 1 to 4"),
+        ("card.wear.ecc_step_bytes=0", "from 64"),
+    ] {
+        assert!(refused(set).contains(reason), "{set}: {}", refused(set));
+    }
+}
+
+#[test]
+fn classes_a1_and_a2_are_met_and_an_old_card_is_far_from_it() {
+    for (name, reads, writes) in [("a1-32g", 1500.0, 500.0), ("a2-128g", 4000.0, 2000.0)] {
+        // The specification measures in an area of 256 MiB.
+        let report = speed(&card(name, &["card.capacity_bytes='2 GiB'"]), 2000);
+        let iops = |operation| figure(&report, CardState::Used, operation, "random", 4096);
+        assert!(
+            iops("read") >= reads && iops("write") >= writes,
+            "{name}: {} {}",
+            iops("read"),
+            iops("write")
+        );
+        assert!(figure(&report, CardState::Full, "write", "sequential", 1 << 20) >= 10.0);
+    }
+    let old = speed(&card("kingston-class-10", &[]), 200);
+    assert!(figure(&old, CardState::Full, "write", "random", 4096) < 20.0);
+    assert!(figure(&old, CardState::Full, "write", "sequential", 1 << 20) >= 10.0, "class 10");
+}
+
+#[test]
+fn reads_across_allocation_units_take_longer_as_flashbench_shows() {
+    let report = speed(&card("kingston-class-10", &[]), 20);
+    let diff = |align: u64| {
+        report.alignment_rows.iter().find(|row| row.align_bytes == align).map(|row| row.diff_us).unwrap()
+    };
+    // Chubb (2015) has 381 us below and 840 us from 4 MiB on; of which card, it does not say.
+    assert!((300.0..500.0).contains(&diff(2 << 20)), "{}", diff(2 << 20));
+    assert!((700.0..1000.0).contains(&diff(4 << 20)), "{}", diff(4 << 20));
+    assert!(diff(32 << 10).abs() < 1.0);
+}

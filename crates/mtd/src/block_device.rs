@@ -1,0 +1,138 @@
+//! The [`BlockDevice`] trait: flash behind a translation layer, as SD cards and eMMC are.
+
+use crate::account::Breakdown;
+use crate::time::Instant;
+
+/// Size of a sector in bytes, the unit of every address and length.
+pub const SECTOR_BYTES: usize = 512;
+
+/// A failed request: what, at which sector, and the virtual time at which the failure was known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} at sector {lba}")]
+pub struct BlockError {
+    /// Kind of failure.
+    pub kind: BlockErrorKind,
+    /// First sector of the request, or the sector that failed.
+    pub lba: u64,
+    /// Time at which the host knew of the failure.
+    pub at: Instant,
+}
+
+/// Kind of failure of a request to a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockErrorKind {
+    /// Address and length reach beyond the device.
+    #[error("the range of {count} sectors ends beyond the device, which has {capacity} sectors")]
+    OutOfRange {
+        /// Sectors asked for.
+        count: u64,
+        /// Sectors of the device.
+        capacity: u64,
+    },
+    /// The length of a buffer is not a multiple of the sector size.
+    #[error("a buffer of {len} bytes is not a whole number of sectors")]
+    PartialSector {
+        /// Length of the buffer in bytes.
+        len: usize,
+    },
+    /// Power went away; the device answers again after it was switched on.
+    #[error("power lost")]
+    PowerLost,
+    /// The device is worn out: no spare blocks are left, it can only be read.
+    #[error("the device is worn out and read-only")]
+    WornOut,
+    /// More bit errors than the device's code corrects.
+    #[error("uncorrectable bit errors")]
+    Uncorrectable,
+}
+
+impl BlockErrorKind {
+    /// This failure at sector `lba`, known at `at`.
+    pub const fn at(self, lba: u64, at: Instant) -> BlockError {
+        BlockError { kind: self, lba, at }
+    }
+}
+
+/// A device of sectors that can be overwritten: read, write, discard, flush, and where the time went.
+///
+/// Every request takes `now` and returns when the host sees its end. A device that is still busy starts later; the time in between is
+/// booked as waiting.
+///
+/// **After a power loss** every sector holds what it held at the last [`flush`](Self::flush) that ended, or any later content that was
+/// written to it. A sector that was discarded may hold any earlier content.
+///
+/// Reads of a device in timing-only mode leave the buffer as it was. Sectors never written read as zeros.
+pub trait BlockDevice {
+    /// Size of the device in sectors, as it tells the host.
+    fn capacity(&self) -> u64;
+
+    /// Reads whole sectors from `lba`.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `PartialSector`, `Uncorrectable`, `PowerLost`.
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError>;
+
+    /// Writes whole sectors to `lba`. The data may still be in the device's volatile buffer when this ends.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `PartialSector`, `WornOut`, `PowerLost`.
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError>;
+
+    /// Says that the contents of `count` sectors are not needed any more. They read as zeros until they are written.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `PowerLost`.
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError>;
+
+    /// Waits until everything written is on the flash.
+    ///
+    /// # Errors
+    /// `WornOut`, `PowerLost`.
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError>;
+
+    /// Where the host's time went since power-on; the cost of a request is the difference of two readings.
+    fn breakdown(&self) -> Breakdown;
+}
+
+/// Number of sectors of a buffer at `lba` on a device of `capacity` sectors.
+///
+/// # Errors
+/// `PartialSector`, `OutOfRange`.
+pub fn check_sectors(now: Instant, lba: u64, len: usize, capacity: u64) -> Result<u64, BlockError> {
+    if !len.is_multiple_of(SECTOR_BYTES) {
+        return Err(BlockErrorKind::PartialSector { len }.at(lba, now));
+    }
+    let count = (len / SECTOR_BYTES) as u64;
+    check_count(now, lba, count, capacity).map(|()| count)
+}
+
+/// Checks that `count` sectors from `lba` lie inside a device of `capacity` sectors.
+///
+/// # Errors
+/// `OutOfRange`.
+pub fn check_count(now: Instant, lba: u64, count: u64, capacity: u64) -> Result<(), BlockError> {
+    match lba.checked_add(count) {
+        Some(end) if end <= capacity => Ok(()),
+        _ => Err(BlockErrorKind::OutOfRange { count, capacity }.at(lba, now)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn ranges_are_checked_without_overflow() {
+        let check = |lba, len| check_sectors(Instant::ZERO, lba, len, 8);
+        assert_eq!(check(6, 1024), Ok(2));
+        assert_eq!(check(8, 0), Ok(0));
+        assert_eq!(check(0, 100).unwrap_err().kind, BlockErrorKind::PartialSector { len: 100 });
+        assert_eq!(
+            check(7, 1024).unwrap_err().to_string(),
+            "the range of 2 sectors ends beyond the device, which has 8 sectors at sector 7"
+        );
+        assert!(check(u64::MAX, 512).is_err());
+    }
+}
