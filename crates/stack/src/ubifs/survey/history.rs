@@ -156,13 +156,15 @@ impl Survey<dyn Volume> {
                 continue;
             };
             (file.place, file.sqnum, file.outdated) = (event.place, event.sqnum, true);
+            // Its counts are not those of the moment.
+            file.incomplete = true;
             let what = format!("owner, times and size are those of a later moment, {}", event.sqnum);
             let problem = Problem::new(Severity::Damaged, Structure::Inode, what, ERASED);
             self.problems.add(problem.inode(inode));
         }
     }
 
-    /// Notes the blocks that a file has later and that are not there of the moment.
+    /// Notes the blocks that a file has later, and of which nothing from before the moment is there.
     fn miss_blocks(&mut self, later: &[Event]) {
         let mut missing: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for event in later {
@@ -179,7 +181,7 @@ impl Survey<dyn Volume> {
         for (inode, blocks) in missing {
             let first = blocks.first().copied().unwrap_or(0);
             let what = format!(
-                "{} of its blocks were written anew later, the first of them block {first}",
+                "of {} of its blocks there are only data of later moments, the first of them block {first}",
                 blocks.len()
             );
             let problem = Problem::new(Severity::Damaged, Structure::Data, what, ERASED);
@@ -188,4 +190,4 @@ impl Survey<dyn Volume> {
     }
 }
 
-const ERASED: &str = "garbage collection has erased what there was";
+const ERASED: &str = "garbage collection has erased what there was, if it was written already";
