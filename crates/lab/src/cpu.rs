@@ -3,7 +3,7 @@
 //! Each is a count of instructions and of lines that are missed in the data cache, times what one of these takes on the host
 //! ([`HostProfile::instruction_ps`], [`HostProfile::cache_miss_ns`]). The counts are of the algorithms as Linux has them: zlib at JFFS2's level 3,
 //! LZO1X-1, Zstandard's level 3, with blocks of 4 KiB, by `valgrind --tool=cachegrind` with the data cache of an ARM926EJ-S (16 KiB, 4 ways, lines
-//! of 32 bytes). docs/performance.md says how they were taken, and how far text is off a line through zeros and random bytes.
+//! of 32 bytes); LZO also as it was before Linux 3.9 ([`HostProfile::lzo_before_linux_3_9`]). docs/performance.md says how they were taken, and how far text is off a line through zeros and random bytes.
 
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Nanos, Operations};
@@ -60,6 +60,14 @@ const fn packing(codec: Codec) -> Cost {
     }
 }
 
+/// LZO before Linux 3.9: each byte without a match is looked up in a table four times as large as the cache.
+const OLD_LZO: Cost = Cost {
+    call: per_thousand(0, 0),
+    byte_in: per_thousand(8_000, 31),
+    byte_out: per_thousand(29_200, 887),
+    gives_up: false,
+};
+
 /// Decompression.
 const fn unpacking(codec: Codec) -> Cost {
     let none = per_thousand(0, 0);
@@ -87,6 +95,7 @@ pub struct Cpu {
     miss_ps: u64,
     /// A system call with the filesystem's and the VFS's share, instructions.
     call: Nanos,
+    old_lzo: bool,
 }
 
 impl Cpu {
@@ -96,6 +105,7 @@ impl Cpu {
             instruction_ps: u64::from(host.instruction_ps),
             miss_ps: u64::from(host.cache_miss_ns) * 1000,
             call: host.call_us,
+            old_lzo: host.lzo_before_linux_3_9,
         }
     }
 
@@ -117,9 +127,16 @@ impl Cpu {
             + self.time(cost.byte_out, out)
     }
 
+    const fn packing(&self, codec: Codec) -> Cost {
+        match codec {
+            Codec::Lzo if self.old_lzo => OLD_LZO,
+            codec => packing(codec),
+        }
+    }
+
     /// Compressing and decompressing.
     pub fn codecs(&self, work: &Work) -> Nanos {
-        let packed = work.packed().map(|(codec, through)| self.codec(packing(codec), through));
+        let packed = work.packed().map(|(codec, through)| self.codec(self.packing(codec), through));
         let unpacked = work.unpacked().map(|(codec, through)| self.codec(unpacking(codec), through));
         packed.chain(unpacked).sum()
     }
@@ -148,10 +165,14 @@ mod tests {
         Cpu::of(&HostProfile { instruction_ps: 8_323, cache_miss_ns: 300, ..HostProfile::NONE })
     }
 
-    fn packed(codec: Codec, from: usize, to: Option<usize>) -> Nanos {
+    fn packed_by(cpu: Cpu, codec: Codec, from: usize, to: Option<usize>) -> Nanos {
         let mut work = Work::default();
         work.pack(codec, from, to);
-        arm926().codecs(&work)
+        cpu.codecs(&work)
+    }
+
+    fn packed(codec: Codec, from: usize, to: Option<usize>) -> Nanos {
+        packed_by(arm926(), codec, from, to)
     }
 
     /// Counted: 467 thousand instructions and 7463 misses of random bytes, 111 thousand and 2450 of zeros.
@@ -167,6 +188,16 @@ mod tests {
         let random = packed(Codec::Lzo, 4096, None);
         assert!(random < packed(Codec::Lzo, 4096, Some(1482)));
         assert!(random * 5 < packed(Codec::Zlib, 4096, None));
+    }
+
+    /// Counted: 152 thousand instructions and 3759 misses of random bytes, 33 thousand and 128 of zeros, 83 thousand and 1071 of text.
+    #[test]
+    fn old_lzo_gives_nothing_up_and_clears_nothing() {
+        let old = Cpu { old_lzo: true, ..arm926() };
+        let (random, zeros) = (packed_by(old, Codec::Lzo, 4096, None), packed_by(old, Codec::Lzo, 4096, Some(41)));
+        assert!((2.35..2.5).contains(&(random.as_us_f64() / 1000.0)), "{random:?}");
+        assert!((0.3..0.34).contains(&(zeros.as_us_f64() / 1000.0)), "{zeros:?}");
+        assert!(zeros < packed(Codec::Lzo, 4096, Some(41)));
     }
 
     #[test]
