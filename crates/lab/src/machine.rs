@@ -270,6 +270,8 @@ pub struct Filesystem {
     pub ubi_max_bad_per_1024: u32,
     /// Eraseblocks of a JFFS2 end with a summary, so that mounting reads these and not all of them.
     pub summaries: bool,
+    /// A JFFS2 on NOR marks nodes that newer ones replace (Linux without CONFIG_JFFS2_SUMMARY): a program of 12 bytes each.
+    pub marks_obsolete: bool,
 }
 
 impl Default for Filesystem {
@@ -282,6 +284,7 @@ impl Default for Filesystem {
             fastmap: false,
             ubi_max_bad_per_1024: AttachOptions::default().max_bad_per_1024,
             summaries: false,
+            marks_obsolete: false,
         }
     }
 }
@@ -346,6 +349,7 @@ impl Filesystem {
             compressors,
             summaries,
             ignores_summaries,
+            marks_obsolete: self.marks_obsolete,
             ..jffs2::MountOptions::default()
         })
     }

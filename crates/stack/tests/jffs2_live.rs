@@ -10,7 +10,7 @@ use changes::{Random, change, is_expected};
 
 use floatgate_media::jffs2::{Compressor, Endian};
 use floatgate_mtd::{Geometry, Instant, PowerCut, RamFlash};
-use floatgate_stack::fs::{Error, FileSystem, FileType};
+use floatgate_stack::fs::{Error, FileSystem, FileType, NewFile, NewKind};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 
 type Fs = Jffs2<PowerCut<RamFlash>>;
@@ -60,6 +60,11 @@ fn shapes() -> Vec<(&'static str, Geometry, MountOptions)> {
     let zlib = [Compressor::Zlib, Compressor::Rtime];
     vec![
         ("nor", Geometry::nor(24, 8192), options(Endian::Little, &zlib, false)),
+        (
+            "nor-marks",
+            Geometry::nor(24, 8192),
+            MountOptions { marks_obsolete: true, ..options(Endian::Big, &zlib, false) },
+        ),
         ("nor-summary", Geometry::nor(24, 8192), options(Endian::Big, &[Compressor::Lzo], true)),
         ("nand", Geometry::nand_512(28), options(Endian::Little, &[], false)),
         ("nand-summary", Geometry::nand_2048(10), options(Endian::Little, &[Compressor::Rtime], true)),
@@ -102,6 +107,41 @@ fn what_is_written_is_there_after_every_mount() {
             }
         }
     }
+}
+
+const NEW: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+
+/// Nodes that a mount finds marked on a flash where a file was written over ten times.
+fn marked(geometry: &Geometry, marks_obsolete: bool) -> (u64, u64) {
+    let options = MountOptions { compressors: vec![], marks_obsolete, ..MountOptions::default() };
+    let mut fs = fresh(geometry, &options);
+    let root = fs.root();
+    let file = fs.create(root, b"file", &NEW).unwrap();
+    for round in 0..10 {
+        fs.write(file, 0, &[round; 512]).unwrap();
+    }
+    fs.unlink(root, b"file").unwrap();
+    let file = fs.create(root, b"file", &NEW).unwrap();
+    fs.write(file, 0, &[99; 512]).unwrap();
+    fs.sync().unwrap();
+    let mut fs = remount(fs, &options);
+    let mut data = [0; 512];
+    let file = fs.lookup(root, b"file").unwrap();
+    assert_eq!(fs.read(file, 0, &mut data).unwrap(), 512);
+    assert_eq!(data, [99; 512]);
+    (fs.counts().obsolete_nodes, fs.counts().inode_nodes + fs.counts().dirent_nodes)
+}
+
+#[test]
+fn nodes_that_newer_ones_replace_are_marked_on_nor_when_asked_to() {
+    let nor = Geometry::nor(24, 8192);
+    let (none, all) = marked(&nor, false);
+    assert_eq!(none, 0);
+    let (found, rest) = marked(&nor, true);
+    assert!(found >= 12, "{found}");
+    assert_eq!(found + rest, all);
+    // Nothing can be cleared in pages that are programmed as a whole.
+    assert_eq!(marked(&Geometry::nand_512(28), true).0, 0);
 }
 
 fn difference(before: &Tree, after: &Tree) -> String {

@@ -13,14 +13,15 @@ use floatgate_stack::fs::{FileSystem, Timestamp};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use std::path::Path;
 
-/// Chips, compressors, with summaries or without, and changes before the kernel sees it.
-const CASES: [(&str, &[Compressor], bool, usize); 6] = [
+/// Chips, compressors, with summaries or without, and changes before the kernel sees it. On the last one nodes are marked obsolete.
+const CASES: [(&str, &[Compressor], bool, usize); 7] = [
     ("nor", &[Compressor::Zlib, Compressor::Rtime], false, 300),
     ("nor", &[Compressor::Lzo], true, 3000),
     ("2k", &[Compressor::Zlib], false, 3000),
     ("2k", &[Compressor::Rtime], true, 300),
     ("512", &[], false, 2000),
     ("512", &[Compressor::Zlib, Compressor::Lzo], true, 2000),
+    ("nor", &[Compressor::Zlib, Compressor::Rtime], false, 3000),
 ];
 
 fn chip(name: &str) -> &'static Chip {
@@ -45,7 +46,9 @@ fn comparable(found: Manifest) -> Manifest {
 /// A filesystem that has been worked with, and what is in it.
 fn written(index: usize, folder: &Path) -> Manifest {
     let (name, compressors, summaries, changes) = CASES[index];
-    let options = MountOptions { compressors: compressors.to_vec(), summaries, ..MountOptions::default() };
+    let marks_obsolete = index + 1 == CASES.len();
+    let options =
+        MountOptions { compressors: compressors.to_vec(), summaries, marks_obsolete, ..MountOptions::default() };
     let flash = RamFlash::new(flash(chip(name)));
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
     let mut random = Random(index as u64);

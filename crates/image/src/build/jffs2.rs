@@ -30,6 +30,7 @@ pub(super) fn build(
         compressors: compressors(options.format.compression)?,
         summaries: own.summaries,
         ignores_summaries: false,
+        marks_obsolete: false,
         stable: true,
     };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &mount).map_err(|(error, _)| ImageError::Jffs2(error))?;

@@ -84,7 +84,17 @@ impl Variant {
             Compression::Zstd => vec![Compressor::Rtime],
             _ => Vec::new(),
         };
-        jffs2::MountOptions { compressors, summaries: self.fastmap, ..jffs2::MountOptions::default() }
+        jffs2::MountOptions {
+            compressors,
+            summaries: self.fastmap,
+            marks_obsolete: self.marks_obsolete(),
+            ..jffs2::MountOptions::default()
+        }
+    }
+
+    /// JFFS2 marks nodes that newer ones replace, where the flash can; it has no hashes of names.
+    const fn marks_obsolete(&self) -> bool {
+        self.double_hash && !self.fastmap
     }
 }
 
@@ -105,11 +115,12 @@ pub fn describe(fs: FilesystemKind, seed: u64) -> String {
             Compression::Zstd => "rtime",
             _ => "no compression",
         };
-        let (summaries, small) = (
+        let (summaries, marks, small) = (
             if variant.fastmap { ", summaries" } else { "" },
+            if variant.marks_obsolete() { ", obsolete nodes marked on NOR" } else { "" },
             if variant.small { ", nearly full" } else { "" },
         );
-        return format!("{compression}{summaries}{small}");
+        return format!("{compression}{summaries}{marks}{small}");
     }
     let compression = match variant.compression {
         Compression::Lzo => "LZO",

@@ -212,9 +212,10 @@ impl Blocks {
         });
     }
 
-    /// Says that something newer has taken a node's place.
-    pub(super) fn obsolete(&mut self, at: u32) {
+    /// Says that something newer has taken a node's place; true when it counted until now.
+    pub(super) fn obsolete(&mut self, at: u32) -> bool {
         let number = self.of(at);
+        let was_live = self.is_live(at);
         self.change(number, |block| {
             let Ok(index) = block.nodes.binary_search_by_key(&at, |node| node.at) else { return };
             let node = &mut block.nodes[index];
@@ -223,6 +224,7 @@ impl Blocks {
             }
         });
         self.refile(number);
+        was_live
     }
 
     /// A full eraseblock without live nodes is to be erased; one with much dirt has what was wasted counted with it.

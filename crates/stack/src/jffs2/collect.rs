@@ -124,7 +124,7 @@ impl Jffs2<dyn Mtd> {
     /// Pieces of a node that others cover in part are written as new nodes, of whole pages where data lie side by side.
     fn renew_inode(&mut self, inode: u32, node: Placed, bytes: &[u8]) -> Result<()> {
         let Some(found) = self.file(inode)?.node_at(node.at) else {
-            self.blocks.obsolete(node.at);
+            self.obsolete(node.at)?;
             return Ok(());
         };
         let file_type = found.inode.file_type();
@@ -149,14 +149,14 @@ impl Jffs2<dyn Mtd> {
         let parsed = DirentNode::parse(bytes, self.endian).ok();
         let known = parsed.and_then(|dirent| Some((dirent.name, self.names.entry(parent, dirent.name)?)));
         let Some((name, named)) = known.filter(|(_, named)| named.at == node.at) else {
-            self.blocks.obsolete(node.at);
+            self.obsolete(node.at)?;
             return Ok(());
         };
         let start = node.at - node.at % self.blocks.erase_bytes;
         let same_block = start..start + (self.blocks.erase_bytes - 1);
         if named.inode == 0 && !self.names.has_stale(parent, name, same_block) {
             self.names.forget(parent, name);
-            self.blocks.obsolete(node.at);
+            self.obsolete(node.at)?;
             return Ok(());
         }
         self.move_node(node, bytes)
@@ -210,13 +210,13 @@ impl Jffs2<dyn Mtd> {
             }
             _ => return self.drop_node(node),
         }
-        self.blocks.obsolete(node.at);
+        self.obsolete(node.at)?;
         Ok(())
     }
 
     /// Gives up a node that is damaged; what it was of is found to be without it.
     fn drop_node(&mut self, node: Placed) -> Result<()> {
-        self.blocks.obsolete(node.at);
+        self.obsolete(node.at)?;
         if let Owner::Inode(inode) = node.owner {
             if let Some(cached) = self.nodes.get_mut(&inode) {
                 cached.refs.retain(|one| one.at != node.at);

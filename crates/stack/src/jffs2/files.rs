@@ -358,7 +358,7 @@ impl Jffs2<dyn Mtd> {
         self.pending.remove(&inode);
         let covered = self.file(inode)?.add(FileNode::new(at, fields));
         for at in covered {
-            self.blocks.obsolete(at);
+            self.obsolete(at)?;
             if let Some(cached) = self.nodes.get_mut(&inode) {
                 cached.refs.retain(|node| node.at != at);
             }
@@ -466,15 +466,24 @@ impl Jffs2<dyn Mtd> {
         let at = self.write_node(&bytes, Owner::Dirent(parent), entry)?;
         let named = Named::new(version, inode, of_type, u64::from(at));
         if let Some(before) = self.names.put(parent, name, named, time) {
-            self.blocks.obsolete(before);
+            self.obsolete(before)?;
+        }
+        Ok(())
+    }
+
+    /// Says that something newer has taken a node's place, on flash as well where nodes are marked. The newer one is on flash already.
+    pub(super) fn obsolete(&mut self, at: u32) -> Result<()> {
+        let was_live = self.blocks.obsolete(at);
+        if was_live && self.options.marks_obsolete && self.flash.clears_bits() {
+            self.flash.mark_obsolete(u64::from(at), self.endian).map_err(|error| self.fail(&error))?;
         }
         Ok(())
     }
 
     /// An inode that nobody has any more goes, with all its nodes.
-    fn release(&mut self, inode: u32) {
+    fn release(&mut self, inode: u32) -> Result<()> {
         if self.open.contains_key(&inode) || self.names.links(inode) > 0 || inode == ROOT_INODE {
-            return;
+            return Ok(());
         }
         let cached = self.nodes.remove(&inode).unwrap_or_default();
         let mut gone: Vec<u32> = cached.refs.iter().map(|node| node.at).collect();
@@ -488,8 +497,9 @@ impl Jffs2<dyn Mtd> {
             gone.extend(self.xattrs.forget(|inode| nodes.contains_key(&inode)));
         }
         for at in gone {
-            self.blocks.obsolete(at);
+            self.obsolete(at)?;
         }
+        Ok(())
     }
 }
 
@@ -545,7 +555,7 @@ impl Jffs2<dyn Mtd> {
         let written =
             self.write_inode(&Inode { file_bytes, file_len: len, ..*fields }, Compressor::None, attached);
         if written.is_err() {
-            self.release(fields.inode);
+            self.release(fields.inode)?;
         }
         written
     }
@@ -566,7 +576,7 @@ impl Jffs2<dyn Mtd> {
             .reserve(Purpose::Change)
             .and_then(|()| self.write_dirent(directory, name, (fields.inode, dirent_type(fields.mode))));
         if let Err(error) = named {
-            self.release(fields.inode);
+            self.release(fields.inode)?;
             return Err(error);
         }
         Ok(fields.inode)
@@ -608,7 +618,7 @@ impl Jffs2<dyn Mtd> {
             return Err(Error::IsDirectory);
         }
         self.write_dirent(directory, name, (0, 0))?;
-        self.release(inode);
+        self.release(inode)?;
         Ok(())
     }
 
@@ -626,7 +636,7 @@ impl Jffs2<dyn Mtd> {
             return Err(Error::NotEmpty);
         }
         self.write_dirent(directory, name, (0, 0))?;
-        self.release(inode);
+        self.release(inode)?;
         Ok(())
     }
 
@@ -675,7 +685,7 @@ impl Jffs2<dyn Mtd> {
         let mode = self.newest(inode).map_or(0o100_000, |newest| newest.mode);
         self.write_dirent(to.directory, to.name, (inode, dirent_type(mode)))?;
         if let Some(target) = target {
-            self.release(target);
+            self.release(target)?;
         }
         self.reserve(Purpose::Deletion)?;
         self.write_dirent(from.directory, from.name, (0, 0))
@@ -810,7 +820,7 @@ impl Jffs2<dyn Mtd> {
         xref.emit(self.endian, &mut bytes);
         let at = self.write_node(&bytes, Owner::Xref(xref.inode), Entry::Xref { offset: 0 })?;
         if let Some(before) = self.xattrs.refer(xref, at) {
-            self.blocks.obsolete(before);
+            self.obsolete(before)?;
         }
         Ok(())
     }
@@ -820,7 +830,7 @@ impl Jffs2<dyn Mtd> {
         let sequence = self.xattrs.next().1 | Xref::DELETED;
         self.write_xref(&Xref { inode, xid, sequence, ..Xref::default() })?;
         for at in self.xattrs.forget_unused() {
-            self.blocks.obsolete(at);
+            self.obsolete(at)?;
         }
         Ok(())
     }
@@ -843,7 +853,7 @@ impl Jffs2<dyn Mtd> {
             if *count == 0 {
                 self.open.remove(&inode);
                 if self.nodes.contains_key(&inode) {
-                    self.release(inode);
+                    self.release(inode)?;
                 }
             }
         }

@@ -225,6 +225,23 @@ impl Flash<dyn Mtd> {
         Ok(true)
     }
 
+    /// True when single bits of what is written can be cleared later.
+    pub(super) fn clears_bits(&self) -> bool {
+        let geometry = self.mtd.geometry();
+        geometry.kind == FlashKind::Nor && geometry.write_bytes == 1
+    }
+
+    /// Clears the bit of a node that says that it counts. What has no header any more is left as it is.
+    pub(super) fn mark_obsolete(&mut self, at: u64, endian: Endian) -> Result<(), Error> {
+        let mut head = [0; Header::SIZE];
+        self.read(at, &mut head)?;
+        if let Ok(header) = Header::parse(&head, endian) {
+            Header { obsolete: true, ..header }.emit(endian, &mut head);
+            self.now = self.mtd.write(self.now, at, &head)?.at;
+        }
+        Ok(())
+    }
+
     pub(super) fn mark_bad(&mut self, at: u64) -> Result<(), Error> {
         self.now = self.mtd.mark_bad(self.now, at)?.at;
         Ok(())

@@ -15,7 +15,8 @@
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
 //!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
-//! - Nodes that have become obsolete are not marked on NOR, as in a Linux that writes summaries.
+//! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
+//!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
 
 mod blocks;
 mod collect;
@@ -61,6 +62,9 @@ pub struct MountOptions {
     pub summaries: bool,
     /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
+    /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
+    /// no effect on other flash.
+    pub marks_obsolete: bool,
     /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
     pub stable: bool,
 }
@@ -74,6 +78,7 @@ impl Default for MountOptions {
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
             summaries: false,
             ignores_summaries: false,
+            marks_obsolete: false,
             stable: false,
         }
     }
