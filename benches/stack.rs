@@ -14,7 +14,9 @@ use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
 use floatgate_lab::rig::{self, Rig, RigOptions};
 use floatgate_lab::speed::SpeedOptions;
 use floatgate_lab::{papers, speed_run};
-use floatgate_mtd::{Instant, Mtd};
+use floatgate_mtd::{Geometry, Instant, Mtd, RamFlash};
+use floatgate_stack::fs::{FileSystem, NewFile, NewKind};
+use floatgate_stack::jffs2::{Jffs2, MountOptions};
 
 /// The allocator of the `floatgate` command.
 #[global_allocator]
@@ -128,6 +130,29 @@ fn first_page_write_to_a_clone(bencher: Bencher<'_, '_>) {
     bencher
         .with_inputs(|| device.clone())
         .bench_local_refs(|fork| fork.write(fork.ready_at(), last, &page).unwrap().at);
+}
+
+/// A JFFS2 of 128 MiB with 100 MiB of files of 64 KiB, in memory.
+fn full_jffs2() -> RamFlash {
+    let geometry = Geometry { oob_bytes: 0, oob_free_bytes: 0, ..Geometry::nand_2048(1024) };
+    let options = MountOptions { compressors: Vec::new(), ..MountOptions::default() };
+    let mut fs = Jffs2::mount(RamFlash::new(geometry), Instant::ZERO, &options).ok().unwrap();
+    let (root, data) = (fs.root(), pattern(64 << 10));
+    let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+    for number in 0..1600 {
+        let file = fs.create(root, format!("file-{number}").as_bytes(), &new).unwrap();
+        fs.write(file, 0, &data).unwrap();
+    }
+    fs.unmount().ok().unwrap()
+}
+
+/// Mounting it for reading: the headers of all nodes are looked at.
+#[divan::bench]
+fn mount_full_jffs2_of_128_mib(bencher: Bencher<'_, '_>) {
+    let flash = full_jffs2();
+    bencher.with_inputs(|| flash.clone()).bench_local_values(|flash| {
+        Jffs2::mount(flash, Instant::ZERO, &MountOptions::read_only()).ok().unwrap()
+    });
 }
 
 /// `floatgate speed` of 1000 combinations, on all cores.

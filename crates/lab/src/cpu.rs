@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn old_lzo_gives_nothing_up_and_clears_nothing() {
         let old = Cpu { old_lzo: true, ..arm926() };
-        let (random, zeros) = (packed_by(old, Codec::Lzo, 4096, None), packed_by(old, Codec::Lzo, 4096, Some(41)));
+        let (random, zeros) =
+            (packed_by(old, Codec::Lzo, 4096, None), packed_by(old, Codec::Lzo, 4096, Some(41)));
         assert!((2.35..2.5).contains(&(random.as_us_f64() / 1000.0)), "{random:?}");
         assert!((0.3..0.34).contains(&(zeros.as_us_f64() / 1000.0)), "{zeros:?}");
         assert!(zeros < packed(Codec::Lzo, 4096, Some(41)));

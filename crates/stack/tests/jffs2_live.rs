@@ -144,6 +144,50 @@ fn nodes_that_newer_ones_replace_are_marked_on_nor_when_asked_to() {
     assert_eq!(marked(&Geometry::nand_512(28), true).0, 0);
 }
 
+/// Linux writes a node of a hole where a file grows, and readers that look at nodes alone depend on it.
+#[test]
+fn each_byte_of_a_file_that_is_put_in_has_a_node() {
+    use floatgate_stack::fs::{CompressedBlock, Compression, FileFlags, FilledFile, Timestamp};
+    const TIME: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
+    for (name, geometry, options) in shapes() {
+        let mut fs = fresh(&geometry, &options);
+        let root = fs.root();
+        for (number, (size, blocks)) in
+            [(0, &[][..]), (9000, &[]), (20480, &[0, 1, 2, 3, 4]), (24577, &[1, 4]), (4097, &[0])]
+                .iter()
+                .enumerate()
+        {
+            let file = FilledFile {
+                file: NEW,
+                size: *size,
+                atime: TIME,
+                mtime: TIME,
+                ctime: TIME,
+                flags: FileFlags::default(),
+                compression: None,
+                xattrs: &[],
+            };
+            let inode = FileSystem::fill(&mut fs, root, format!("{number}").as_bytes(), &file).unwrap();
+            for &block in *blocks {
+                let block =
+                    CompressedBlock { block, size: 4096, compression: Compression::None, data: &[7; 4096] };
+                fs.fill_blocks(inode, &[block]).unwrap();
+            }
+        }
+        FileSystem::sync(&mut fs).unwrap();
+        let before = tree(&mut fs).unwrap();
+        let mut fs = remount(fs, &options);
+        assert!(before == tree(&mut fs).unwrap(), "{name}");
+        for number in 0..5 {
+            let inode = fs.lookup(root, format!("{number}").as_bytes()).unwrap();
+            assert_eq!(fs.gaps(inode).unwrap(), [], "{name}: {number}");
+        }
+        let sparse = &before["/3"].2;
+        assert_eq!(sparse.len(), 24577);
+        assert_eq!(sparse.iter().filter(|&&byte| byte == 7).count(), 8192, "{name}");
+    }
+}
+
 fn difference(before: &Tree, after: &Tree) -> String {
     let all: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let differ = all.into_iter().filter(|path| before.get(*path) != after.get(*path));

@@ -47,8 +47,12 @@ fn comparable(found: Manifest) -> Manifest {
 fn written(index: usize, folder: &Path) -> Manifest {
     let (name, compressors, summaries, changes) = CASES[index];
     let marks_obsolete = index + 1 == CASES.len();
-    let options =
-        MountOptions { compressors: compressors.to_vec(), summaries, marks_obsolete, ..MountOptions::default() };
+    let options = MountOptions {
+        compressors: compressors.to_vec(),
+        summaries,
+        marks_obsolete,
+        ..MountOptions::default()
+    };
     let flash = RamFlash::new(flash(chip(name)));
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
     let mut random = Random(index as u64);

@@ -491,6 +491,7 @@ impl Jffs2<dyn Mtd> {
             gone.extend(file.places());
         }
         self.pending.remove(&inode);
+        self.filling.remove(&inode);
         gone.extend(self.names.remove_directory(inode));
         let nodes = &self.nodes;
         if self.xattrs.knows(inode) {
@@ -864,6 +865,11 @@ impl Jffs2<dyn Mtd> {
         if self.is_read_only() {
             return self.failure.clone().map_or(Ok(()), Err);
         }
+        while let Some((&inode, &end)) = self.filling.first_key_value() {
+            self.filling.remove(&inode);
+            let fields = self.newest(inode)?;
+            self.fill_hole(&fields, end..fields.file_bytes)?;
+        }
         while let Some((&inode, &fields)) = self.pending.first_key_value() {
             self.reserve(Purpose::Change)?;
             self.pending.remove(&inode);
@@ -893,6 +899,9 @@ impl Jffs2<dyn Mtd> {
             self.nodes.insert(inode, Cached { checked: true, ..Cached::default() });
             self.files.insert(inode, File::default());
             self.pending.insert(inode, Inode { file_bytes: size, ..times });
+            if size > 0 {
+                self.filling.insert(inode, 0);
+            }
         } else {
             self.make(&times, &attached)?;
         }
@@ -919,7 +928,27 @@ impl Jffs2<dyn Mtd> {
     pub(super) fn fill_block(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
         self.begin(Purpose::Change)?;
         let fields = self.newest(inode)?;
+        let (offset_bytes, size) = (offset as u32, fields.file_bytes);
+        if let Some(end) = self.filling.get(&inode).copied() {
+            self.fill_hole(&fields, end..offset_bytes)?;
+            let end = end.max(offset_bytes.saturating_add(data.len() as u32));
+            if end < size {
+                self.filling.insert(inode, end);
+            } else {
+                self.filling.remove(&inode);
+            }
+        }
         self.write_data(inode, offset, data, Some(&fields))
+    }
+
+    /// Writes a node for bytes without data of a file that is being put in, as Linux does, so that each byte of a file has a node.
+    fn fill_hole(&mut self, newest: &Inode, bytes: Range<u32>) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.reserve(Purpose::Change)?;
+        let fields = Inode { offset: bytes.start, file_len: bytes.end - bytes.start, ..*newest };
+        self.write_inode(&fields, Compressor::Zero, &[])
     }
 
     /// What is believed and not so, in words.

@@ -102,7 +102,9 @@ impl Flash<dyn Mtd> {
     /// Puts what is remembered in the place of what was read.
     fn recall(&self, at: u64, buf: &mut [u8]) {
         let end = at + buf.len() as u64;
-        for (&from, bytes) in self.frozen.range(..end) {
+        // They do not overlap: one that begins before may reach into it.
+        let first = self.frozen.range(..=at).next_back().map_or(at, |(&from, _)| from);
+        for (&from, bytes) in self.frozen.range(first..end) {
             let (first, last) = (from.max(at), (from + bytes.len() as u64).min(end));
             if first < last {
                 let piece = &bytes[(first - from) as usize..(last - from) as usize];

@@ -170,6 +170,8 @@ pub struct Jffs2<M: ?Sized> {
     open: BTreeMap<u32, u32>,
     /// Inodes of files that are being put in and have no node yet.
     pending: BTreeMap<u32, Inode>,
+    /// Files that are being put in, with the byte up to which their data have come.
+    filling: BTreeMap<u32, u32>,
     compressor: crate::ubifs::compress::Compressor,
     /// Why nothing can be changed any more.
     failure: Option<fs::Error>,
@@ -223,6 +225,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             adopted: BTreeSet::new(),
             open: BTreeMap::new(),
             pending: BTreeMap::new(),
+            filling: BTreeMap::new(),
             compressor: crate::ubifs::compress::Compressor::default(),
             failure: None,
             flash,
@@ -283,9 +286,6 @@ impl Jffs2<dyn Mtd> {
         useless.extend(self.xattrs.forget(|inode| nodes.contains_key(&inode)));
         for at in useless {
             self.blocks.obsolete(at);
-        }
-        for cached in self.nodes.values_mut() {
-            cached.refs.sort_unstable();
         }
         for (inode, version) in self.names.versions() {
             if let Some(cached) = self.nodes.get_mut(&inode) {

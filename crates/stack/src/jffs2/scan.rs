@@ -109,6 +109,7 @@ impl Scan {
             scan.blocks.found(number, state, end);
         }
         scan.block = Vec::new();
+        scan.sort_nodes();
         Ok(scan)
     }
 
@@ -384,10 +385,19 @@ impl Scan {
         self.place(at, len, Owner::Inode(inode));
         let cached = self.nodes.entry(inode).or_default();
         cached.highest = cached.highest.max(version);
-        let twin = cached.refs.iter().find(|node| node.version == version).map(|node| node.at);
         cached.refs.push(NodeRef { version, at: at as u32 });
-        if let Some(twin) = twin {
-            self.twins(twin, at as u32);
+    }
+
+    /// Puts the nodes of each inode in the order of their versions and looks for twins among them.
+    fn sort_nodes(&mut self) {
+        let mut twins = Vec::new();
+        for cached in self.nodes.values_mut() {
+            cached.refs.sort_unstable();
+            let pairs = cached.refs.array_windows().filter(|[one, other]| one.version == other.version);
+            twins.extend(pairs.map(|[one, other]| (one.at, other.at)));
+        }
+        for (one, other) in twins {
+            self.twins(one, other);
         }
     }
 
