@@ -220,6 +220,7 @@ impl Names {
     /// are not there, as well: these come back.
     pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> LeftOut {
         let mut out = LeftOut::default();
+        let mut damage = Vec::new();
         for (parent, directory) in &mut self.directories {
             let is_there = *parent == ROOT_INODE || nodes.contains_key(parent);
             for (name, named) in directory.names.iter_mut().filter(|(_, named)| named.inode != 0) {
@@ -235,7 +236,8 @@ impl Names {
                 } else {
                     if is_there {
                         let name = name.escape_ascii().to_string();
-                        out.damage.push(Fault::NoInode { inode: named.inode, name }.at(u64::from(named.at)));
+                        let fault = Fault::NoInode { inode: named.inode, name };
+                        damage.push((*parent, fault.at(u64::from(named.at))));
                     }
                     named.inode = 0;
                 }
@@ -260,6 +262,9 @@ impl Names {
             }
         }
         out.second_names.retain(|(parent, _)| self.directories.contains_key(parent));
+        // Of a directory that was removed, names may be left whose inodes the garbage collector has erased, and nothing is amiss.
+        let alive = damage.into_iter().filter(|(parent, _)| self.directories.contains_key(parent));
+        out.damage.extend(alive.map(|(_, damage)| damage));
         out
     }
 }
