@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "raw,jffs2,ubifs", value_parser = subjects)]
     fs: Vec<Subjects>,
 
-    /// Tests: `write`, `read`, `mount`, `space`, `sync`, `bad-blocks` [default: all]
+    /// Tests: `write`, `read`, `mount`, `space`, `sync`, `bad-blocks`, `volumes` (two filesystems share the flash) [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = test)]
     test: Vec<Test>,
 

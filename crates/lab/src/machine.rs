@@ -221,8 +221,11 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
     }
 }
 
-/// Name of the volume.
+/// Name of the volume that is used.
 const VOLUME: &[u8] = b"data";
+
+/// Name of a second one of the same size.
+const SECOND_VOLUME: &[u8] = b"second";
 
 /// Kind of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -329,6 +332,7 @@ impl Filesystem {
             },
             format: FormatOptions { compression, ..FormatOptions::default() },
             behaviour: Behaviour { sync: self.sync, bulk_read: self.bulk_read, ..Behaviour::default() },
+            second_volume: false,
         }
     }
 
@@ -373,6 +377,8 @@ pub struct UbifsLayers {
     pub format: FormatOptions,
     /// Of the mounted filesystem.
     pub behaviour: Behaviour,
+    /// A second volume with a UBIFS of its own takes half of the LEBs; mounting includes mounting and unmounting that one.
+    pub second_volume: bool,
 }
 
 impl Layers {
@@ -418,14 +424,24 @@ impl UbifsLayers {
         let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
         let attach = AttachOptions { now, ..self.attach.clone() };
         let mut ubi = Ubi::attach(mtd, &attach).map_err(|error| error.fault.to_string())?;
-        let lebs = lebs.min(ubi.info().available_lebs);
-        let id = ubi.create_volume(&NewVolume::dynamic(VOLUME, lebs)).map_err(|error| error.to_string())?;
+        let volumes = if self.second_volume { 2 } else { 1 };
+        let lebs = lebs.min(ubi.info().available_lebs / volumes);
+        if self.second_volume {
+            let second = self.format(ubi, SECOND_VOLUME, lebs)?;
+            ubi = second.unmount().map_err(|(error, _)| error.to_string())?.into_ubi();
+        }
+        Ok(Box::new(self.format(ubi, VOLUME, lebs)?))
+    }
+
+    /// A new volume with a new filesystem.
+    fn format<D: Below>(&self, mut ubi: Ubi<D>, name: &[u8], lebs: u32) -> Result<OnUbi<D>, String> {
+        let id = ubi.create_volume(&NewVolume::dynamic(name, lebs)).map_err(|error| error.to_string())?;
         let volume = ubi.open_volume(id).map_err(|(error, _)| error.to_string())?;
         let format = FormatOptions { max_lebs: Some(lebs), ..self.format.clone() };
         let made = Ubifs::format(volume, &format, self.behaviour);
         let mut fs = made.map_err(|(error, _)| error.to_string())?;
         fs.sync().map_err(|error| error.to_string())?;
-        Ok(Box::new(fs))
+        Ok(fs)
     }
 
     /// Attaches and mounts. With the error comes the device.
@@ -439,7 +455,19 @@ impl UbifsLayers {
             .map_err(|error| (format!("UBI does not attach: {}", error.fault), error.mtd))?;
         let now = ubi.now();
         attached(ubi.mtd_mut(), now);
-        let Some(id) = ubi.id_of(VOLUME) else {
+        if self.second_volume {
+            let second = self.open(ubi, SECOND_VOLUME)?;
+            let unmounted = second.unmount().map_err(|(error, volume)| {
+                (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
+            });
+            ubi = unmounted?.into_ubi();
+        }
+        Ok(Box::new(self.open(ubi, VOLUME)?))
+    }
+
+    /// Mounts the filesystem of a volume. With the error comes the device.
+    fn open<D: Below>(&self, ubi: Ubi<D>, name: &[u8]) -> Result<OnUbi<D>, (String, D)> {
+        let Some(id) = ubi.id_of(name) else {
             return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
         };
         let volume = match ubi.open_volume(id) {
@@ -447,10 +475,9 @@ impl UbifsLayers {
             Err((error, ubi)) => return Err((format!("the volume does not open: {error}"), ubi.into_mtd())),
         };
         let options = MountOptions { read_only: false, recover: true, ..MountOptions::default() };
-        let mounted = Ubifs::mount(volume, &options, self.behaviour).map_err(|(error, volume)| {
+        Ubifs::mount(volume, &options, self.behaviour).map_err(|(error, volume)| {
             (format!("UBIFS does not mount: {error}"), volume.into_ubi().into_mtd())
-        })?;
-        Ok(Box::new(mounted))
+        })
     }
 }
 

@@ -82,12 +82,14 @@ pub enum Test {
     Sync,
     /// The same with 2 % of the eraseblocks bad from the factory.
     BadBlocks,
+    /// Two filesystems that share the flash: on two volumes of one UBI, or in two partitions.
+    Volumes,
 }
 
 impl Test {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Write, Self::Read, Self::Mount, Self::Space, Self::Sync, Self::BadBlocks];
+    pub const ALL: [Self; 7] =
+        [Self::Write, Self::Read, Self::Mount, Self::Space, Self::Sync, Self::BadBlocks, Self::Volumes];
 
     /// Name in options.
     pub const fn name(self) -> &'static str {
@@ -98,6 +100,7 @@ impl Test {
             Self::Space => "space",
             Self::Sync => "sync",
             Self::BadBlocks => "bad-blocks",
+            Self::Volumes => "volumes",
         }
     }
 }
@@ -182,6 +185,22 @@ pub struct Row {
     pub breakdown_ns: Breakdown,
 }
 
+impl Row {
+    /// The times of this row and then of another one, on flash of its own.
+    fn and_then(mut self, next: Self) -> Self {
+        self.value += next.value;
+        self.ns += next.ns;
+        self.flash.read_bytes += next.flash.read_bytes;
+        self.flash.programmed_bytes += next.flash.programmed_bytes;
+        self.flash.erases += next.flash.erases;
+        self.flash.most_erased = self.flash.most_erased.max(next.flash.most_erased);
+        self.flash.mean_erased = self.flash.mean_erased.midpoint(next.flash.mean_erased);
+        self.breakdown_ns += next.breakdown_ns;
+        self.bottleneck = (self.ns > 0).then(|| self.breakdown_ns.largest().0.name());
+        self
+    }
+}
+
 fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(breakdown.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
 }
@@ -241,6 +260,18 @@ impl Bench<'_> {
         let Rig { mut device, .. } = self.wire()?;
         let now = device.host().now();
         Ok((Counted::new(device), now))
+    }
+
+    /// One half of a new chip, in whole eraseblocks.
+    fn half_chip(&self, second: bool) -> Result<(Counted<Box<dyn rig::Device>>, Instant), Error> {
+        let Rig { mut device, .. } = self.wire()?;
+        let now = device.host().now();
+        let geometry = device.geometry();
+        let half = u64::from(geometry.blocks() / 2) * u64::from(geometry.erase_bytes);
+        let offset = if second { half } else { 0 };
+        let half = floatgate_mtd::Partition::new(device, offset, half)
+            .map_err(|why| Error::asked(why.to_string(), crate::machine::OTHER_FLASH))?;
+        Ok((Counted::new(Box::new(half)), now))
     }
 
     fn rows(&self, subject: Subject, test: Test) -> Result<Vec<Row>, Error> {

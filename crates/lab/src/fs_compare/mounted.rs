@@ -3,7 +3,7 @@
 use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, data, size};
 use crate::error::Error;
 use crate::machine::{self, FilesystemKind, Layers};
-use crate::vfs::{Moment, Vfs};
+use crate::vfs::{Flash, Moment, Vfs};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{Instant, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
@@ -53,6 +53,7 @@ impl Bench<'_> {
             Test::Space => mounting.space(),
             Test::Sync => mounting.syncs(),
             Test::BadBlocks => mounting.with_bad_blocks(),
+            Test::Volumes => mounting.volumes(),
         }
     }
 }
@@ -60,7 +61,10 @@ impl Bench<'_> {
 impl Mounting<'_> {
     /// A new filesystem.
     fn new_fs(&self) -> Result<Vfs, Error> {
-        let (flash, now) = self.bench.chip()?;
+        self.new_fs_on(self.bench.chip()?)
+    }
+
+    fn new_fs_on(&self, (flash, now): (Flash, Instant)) -> Result<Vfs, Error> {
         let bytes = flash.geometry().erase_bytes;
         if bytes < MIN_LEB_BYTES && matches!(self.layers, Layers::Ubifs(_)) {
             let why = format!("eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
@@ -275,6 +279,43 @@ impl Mounting<'_> {
         }
         rows.retain(|row| self.bench.options.wants(&row.name));
         Ok(rows)
+    }
+}
+
+impl Mounting<'_> {
+    /// Two filesystems that share the flash: UBIFS on two volumes of one UBI, which wears all eraseblocks alike, JFFS2 in two partitions.
+    fn volumes(&self) -> Result<Vec<Row>, Error> {
+        let one = self.new_fs()?;
+        let two = match self.layers.clone() {
+            Layers::Ubifs(mut layers) => {
+                layers.second_volume = true;
+                let two = Mounting { layers: Layers::Ubifs(layers), ..*self };
+                vec![two.again(two.new_fs()?)?]
+            }
+            Layers::Jffs2(_) => {
+                let half = |second| self.again(self.new_fs_on(self.bench.half_chip(second)?)?);
+                vec![half(false)?, half(true)?]
+            }
+        };
+        let free = |vfs: &Vfs| vfs.space().available_blocks * 4;
+        let both: u64 = two.iter().map(|part| free(&part.vfs)).sum::<u64>() * (2 / two.len() as u64);
+        let mut rows = Vec::new();
+        rows.extend(self.space_row("volumes: free with one", 0, free(&one)));
+        rows.extend(self.space_row("volumes: free with two", 0, both));
+        rows.extend(self.mounted_row("volumes: one mounted", &[self.again(one)?]));
+        rows.extend(self.mounted_row("volumes: two mounted", &two));
+        rows.retain(|row| self.bench.options.wants(&row.name));
+        Ok(rows)
+    }
+
+    /// The time of mounts one after the other, attaching included.
+    fn mounted_row(&self, name: &str, mounts: &[Remounted]) -> Option<Row> {
+        let row = |mount: &Remounted| {
+            let (from, to, erased) = (mount.from, mount.mounted, mount.vfs.flash().erased());
+            Timed { subject: self.subject, test: self.test, name, bytes: 0, from, to, returned: None, erased }
+                .seconds()
+        };
+        mounts.iter().map(row).reduce(Row::and_then)
     }
 }
 

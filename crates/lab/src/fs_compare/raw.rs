@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::mtdblock::MtdBlock;
 use crate::page_cache::PAGE;
 use crate::vfs::{Flash, Moment, spend};
-use floatgate_mtd::{Instant, Mtd as _};
+use floatgate_mtd::{Instant, Mtd as _, Nanos};
 
 /// The flash with its clock.
 struct Raw {
@@ -163,7 +163,9 @@ impl Bench<'_> {
             while at < bytes {
                 let len = unit.min(bytes - at) as usize;
                 if subject == Subject::Mtdblock {
-                    let time = self.cpu.copy(len as u64);
+                    // Programs ask for 64 KiB at a time, as they do of files.
+                    let call = if at.is_multiple_of(64 << 10) { self.cpu.call() } else { Nanos::ZERO };
+                    let time = call + self.cpu.copy(len as u64);
                     raw.now = spend(raw.flash.inner_mut().host(), raw.now, time, "copy");
                 }
                 if !is_cached {

@@ -177,6 +177,7 @@ impl Recipe {
                 attach: self.variant.attach(self.faults),
                 format: self.variant.format(),
                 behaviour: self.variant.behaviour(),
+                second_volume: false,
             })),
             FilesystemKind::Jffs2 => Layers::Jffs2(self.variant.jffs2()),
         }
