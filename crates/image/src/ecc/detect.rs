@@ -76,9 +76,9 @@ pub struct Candidate {
 }
 
 impl Detection {
-    /// The best candidate, if its evidence is good enough.
+    /// The best candidate whose evidence is good enough.
     pub fn found(&self) -> Option<&Scheme> {
-        self.candidates.first().filter(|best| best.fits).map(|best| &best.scheme)
+        self.candidates.iter().find(|best| best.fits).map(|best| &best.scheme)
     }
 }
 
@@ -214,9 +214,16 @@ impl Trial {
             corrected: self.corrected,
             uncorrectable: self.failed,
             evidence_bits: libm::round(self.evidence),
-            fits: self.evidence >= BELIEVED_BITS,
+            fits: self.is_believed(),
             scheme,
         }
+    }
+
+    /// True with evidence enough, unless most steps fail and those that do not are corrected ones: a Hamming code does that to the bytes of
+    /// another one in another order. A code of a part of the dump has clean steps.
+    fn is_believed(&self) -> bool {
+        let fails_most = self.failed > self.clean + self.corrected;
+        self.evidence >= BELIEVED_BITS && !(fails_most && self.corrected > self.clean)
     }
 
     fn page(&mut self, scheme: &Scheme, page: &Page) {
@@ -295,6 +302,19 @@ mod tests {
             let shortened = libm::pow(0.5, f64::from(code.strength()));
             assert!((0.8..1.3).contains(&(chance * factorial / shortened)), "{code}: {chance}");
         }
+    }
+
+    #[test]
+    fn a_code_that_fails_most_steps_needs_clean_ones() {
+        let geometry = PageGeometry::new(2048, 64, None).unwrap();
+        let scheme = Scheme::new(geometry, "hamming/512".parse().unwrap(), LayoutName::LargePage).unwrap();
+        let believed = |clean, corrected, failed, evidence| {
+            Trial { clean, corrected, failed, evidence, ..Trial::new(&scheme) }.is_believed()
+        };
+        assert!(believed(900, 3, 5, 4000.0) && believed(300, 20, 900, 400.0));
+        // Worn: no step is clean.
+        assert!(believed(0, 60, 4, 400.0));
+        assert!(!believed(2, 169, 477, 41.0) && !believed(900, 3, 5, 39.0));
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Where a JFFS2 is in a file: stretches of nodes whose headers are good.
 
-use floatgate_media::jffs2::{Endian, Header, NodeType};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
@@ -37,6 +41,18 @@ const BOUNDARIES_MIN: u32 = 2;
 
 /// So many are believed before clean markers and summaries.
 const BOUNDARIES_SURE: u32 = 5;
+
+/// Bytes behind a chunk that are looked at, too: those of the longest node by which filesystems are told apart, a dirent.
+const OVERLAP: usize = 40 + 255;
+
+/// Nodes that are remembered to tell filesystems apart: more than a flash of 1 GiB has of files.
+const REMEMBERED: usize = 1 << 22;
+
+/// Pairs of nodes that say different things under one version, of which that many are no chance.
+const RIVALS_MIN: usize = 2;
+
+/// Most filesystems of one byte order, one behind the other, that are told apart.
+const BORDERS_MAX: usize = 64;
 
 /// Eraseblocks as they could lie: a byte of the file where one begins, and what nodes say of each size.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +113,7 @@ struct Stretch {
     end: u64,
     /// Byte where the next other node begins, if one follows.
     followed: Option<u64>,
+    rivals: Rivals,
     nodes: u64,
     /// Bytes of the nodes.
     bytes: u64,
@@ -122,6 +139,7 @@ impl Stretch {
             start,
             end: start,
             followed: None,
+            rivals: Rivals::default(),
             nodes: 0,
             bytes: 0,
             marker,
@@ -168,6 +186,15 @@ impl Stretch {
         let usual =
             possible().next().map(|size| size.max(ERASE_USUAL)).filter(|size| self.first.is_possible(*size));
         (self.start, usual.or_else(|| possible().next()).unwrap_or(ERASE_USUAL))
+    }
+
+    /// Byte where another filesystem of the same byte order begins: that of the eraseblock of the first rival, unless it holds nodes of this one.
+    fn border(&self) -> Option<u64> {
+        let rival = self.rivals.border()?;
+        let (origin, erase_bytes) = self.eraseblocks();
+        let block = rival - (rival - origin) % erase_bytes;
+        let is_shared = self.rivals.pairs.iter().any(|&(before, _)| (block..rival).contains(&before));
+        Some(if is_shared { rival } else { block })
     }
 
     /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
@@ -218,6 +245,48 @@ impl Stretch {
     }
 }
 
+/// Places of nodes that can be told apart, and pairs of them with one inode and one version that say different things: the two are of different
+/// filesystems. A garbage collector moves nodes as they are, or gives them a new version.
+#[derive(Debug, Default)]
+struct Rivals {
+    /// In the order of the file.
+    nodes: Vec<u64>,
+    /// The first place, and the one behind.
+    pairs: Vec<(u64, u64)>,
+}
+
+impl Rivals {
+    /// The first node of a second filesystem, if most nodes on one side have a rival on the other.
+    fn border(&self) -> Option<u64> {
+        let border = self.pairs.iter().map(|pair| pair.1).min()?;
+        let across = self.pairs.iter().filter(|pair| pair.0 < border).count();
+        let before = self.nodes.partition_point(|&at| at < border);
+        let fewer = before.min(self.nodes.len() - before);
+        (across >= RIVALS_MIN && 2 * across > fewer).then_some(border)
+    }
+}
+
+/// Which node of its filesystem a node is, and a hash of what it says: of inodes and names whose CRCs are good, and that count.
+fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<((bool, u32, u32), u64)> {
+    let node = bytes.get(..header.len as usize);
+    let (key, content) = match header.node_type {
+        _ if header.obsolete => return None,
+        NodeType::Inode => {
+            let head = bytes.get(..Inode::SIZE)?;
+            let inode = Inode::parse(head, endian).ok()?;
+            ((false, inode.inode, inode.version), head)
+        }
+        NodeType::Dirent => {
+            let dirent = DirentNode::parse(node?, endian).ok()?.dirent;
+            ((true, dirent.parent, dirent.version), node?)
+        }
+        _ => return None,
+    };
+    let mut hasher = DefaultHasher::new();
+    content[Header::SIZE..].hash(&mut hasher);
+    Some((key, hasher.finish()))
+}
+
 /// Notes a place, and its distance from the last one if that is the smallest.
 fn nearer(last: &mut Option<u64>, distance: &mut Option<u64>, at: u64) {
     if let Some(last) = last.replace(at) {
@@ -237,8 +306,19 @@ fn sizes() -> impl Iterator<Item = u64> {
 /// The file cannot be read.
 pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let mut search = Search::default();
-    search.run(store, size)?;
+    let mut borders = Vec::new();
+    let search = loop {
+        let mut search = Search { borders: borders.clone(), ..Search::default() };
+        search.run(store, size)?;
+        let new =
+            search.stretches.iter().filter_map(Stretch::border).filter(|border| !borders.contains(border));
+        let new: Vec<u64> = new.collect();
+        // Blocks that the OOB marks bad may hold anything.
+        if pages.is_some() || new.is_empty() || borders.len() + new.len() > BORDERS_MAX {
+            break search;
+        }
+        borders.extend(new);
+    };
     let all = search.stretches;
     if pages.is_none()
         && let Some(found) = with_oob(&search.first, &search.markers, size)
@@ -269,24 +349,34 @@ struct Search {
     markers: Vec<u64>,
     /// Byte behind the last node.
     next: u64,
+    /// Bytes where another filesystem begins.
+    borders: Vec<u64>,
+    /// Where the nodes of each stretch stand that tell filesystems apart, and what they say.
+    seen: HashMap<(usize, (bool, u32, u32)), (u64, u64)>,
 }
+
+/// A node that was found: what tells it apart from others.
+type Hit = (u64, Header, Endian, Option<((bool, u32, u32), u64)>);
 
 impl Search {
     fn run(&mut self, store: &mut dyn Store, size: u64) -> Result<(), ImageError> {
         let magics = [Endian::Little, Endian::Big]
             .map(|endian| (endian, memmem::Finder::new(&endian.magic()).into_owned()));
-        let mut buffer = vec![0; CHUNK + Header::SIZE];
+        let mut buffer = vec![0; CHUNK + OVERLAP];
         for start in (0..size).step_by(CHUNK) {
             let len = usize::try_from(size - start).unwrap_or(usize::MAX).min(buffer.len());
             store.read_at(start, &mut buffer[..len]).map_err(ImageError::Store)?;
-            let mut hits: Vec<(u64, Header, Endian)> = Vec::new();
+            let mut hits: Vec<Hit> = Vec::new();
             for (endian, magic) in &magics {
                 let places = magic.find_iter(&buffer[..len]).take_while(|at| *at < CHUNK);
                 let marker = pages::clean_marker(*endian);
                 for at in places {
                     let (place, bytes) = (start + at as u64, &buffer[at..len]);
                     match Header::parse(bytes, *endian) {
-                        Ok(header) => hits.push((place, header, *endian)),
+                        Ok(header) => {
+                            let identity = identity(&header, bytes, *endian);
+                            hits.push((place, header, *endian, identity));
+                        }
                         Err(_) if bytes.starts_with(&marker) && self.markers.len() < PLACES => {
                             self.markers.push(place);
                         }
@@ -295,9 +385,12 @@ impl Search {
                 }
             }
             hits.sort_unstable_by_key(|hit| hit.0);
-            for (at, header, endian) in hits {
+            for (at, header, endian, identity) in hits {
                 if at >= self.next && at + u64::from(header.len) <= size {
-                    self.add(store, at, &header, endian)?;
+                    let stretch = self.add(store, at, &header, endian)?;
+                    if let Some((key, content)) = identity {
+                        self.compare(stretch, key, (at, content));
+                    }
                 }
             }
         }
@@ -305,14 +398,33 @@ impl Search {
         Ok(())
     }
 
-    /// Takes in a node. Nodes of the other byte order do not end a stretch, as long as they are not too many.
+    /// Looks for a rival of a node in its stretch.
+    fn compare(&mut self, stretch: usize, key: (bool, u32, u32), (at, content): (u64, u64)) {
+        if self.seen.len() >= REMEMBERED {
+            return;
+        }
+        let rivals = &mut self.stretches[stretch].rivals;
+        match self.seen.entry((stretch, key)) {
+            Entry::Occupied(first) if first.get().1 != content && rivals.pairs.len() < REMEMBERED => {
+                rivals.pairs.push((first.get().0, at));
+                rivals.nodes.push(at);
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(place) => {
+                place.insert((at, content));
+                rivals.nodes.push(at);
+            }
+        }
+    }
+
+    /// Takes in a node; the stretch that it is in. Nodes of the other byte order do not end a stretch, as long as they are not too many.
     fn add(
         &mut self,
         store: &mut dyn Store,
         at: u64,
         header: &Header,
         endian: Endian,
-    ) -> Result<(), ImageError> {
+    ) -> Result<usize, ImageError> {
         if self.first.len() < PLACES {
             self.first.push(Place { at, header: *header });
         }
@@ -321,17 +433,20 @@ impl Search {
             self.stretches[last].followed.get_or_insert(at);
         }
         let last = &mut self.last[usize::from(endian == Endian::Big)];
-        if let Some(last) = last.map(|last| &mut self.stretches[last])
-            && is_near(store, last.end, at)?
+        if let Some(number) = *last
+            && let stretch = &mut self.stretches[number]
+            && !self.borders.iter().any(|&border| stretch.end <= border && border <= at)
+            && is_near(store, stretch.end, at)?
         {
-            last.add(at, header);
-            return Ok(());
+            stretch.add(at, header);
+            return Ok(number);
         }
-        *last = Some(self.stretches.len());
+        let number = self.stretches.len();
+        *last = Some(number);
         let mut stretch = Stretch::new(endian, at);
         stretch.add(at, header);
         self.stretches.push(stretch);
-        Ok(())
+        Ok(number)
     }
 }
 

@@ -72,6 +72,25 @@ fn filesystems_of_both_byte_orders_are_listed_and_read_by_their_offsets() {
 }
 
 #[test]
+fn filesystems_of_one_byte_order_one_behind_the_other_are_told_apart() {
+    for endian in [Endian::Little, Endian::Big] {
+        let all = [image(endian, false, 3), image(endian, false, 4), image(endian, true, 5)];
+        for between in [0, ERASE, 20 * ERASE] {
+            let erased = vec![0xFF; between];
+            let file = [&all[0], &erased, &all[1], &erased, &all[2]].map(|part| &part[..]).concat();
+            let second = (all[0].len() + between) as u64;
+            let third = second + (all[1].len() + between) as u64;
+            assert_eq!(offsets(&file), [0, second, third], "{endian:?}, {between} between");
+            for (offset, one) in [0, second, third].into_iter().zip(&all) {
+                assert_eq!(whole(&file, &at(offset)), whole(one, &any()), "{endian:?}, at {offset}");
+            }
+        }
+        // A copy says nothing else.
+        assert_eq!(offsets(&[&all[0][..], &all[0]].concat()), [0]);
+    }
+}
+
+#[test]
 fn eraseblocks_of_the_other_byte_order_do_not_cut_a_filesystem_in_two() {
     for (own, other) in [(Endian::Little, Endian::Big), (Endian::Big, Endian::Little)] {
         for summaries in [false, true] {
