@@ -1,8 +1,14 @@
 //! SD cards and eMMC of the catalogue, and what is measured on them.
 //!
-//! [`load`] reads a card's file with overrides into a [`CardSpec`]. [`speed`] measures it as flashbench and fio would.
+//! - [`load`] reads a card's file with overrides into a [`CardSpec`].
+//! - [`speed`] measures it as flashbench and fio would.
+//! - [`serve`]: a card with content on which a host works, and the account of its requests ([`account`]).
+//! - [`trace`]: requests to a block device, as several programs record them.
 
+pub mod account;
+pub mod serve;
 pub mod speed;
+pub mod trace;
 
 use crate::config::{ConfigError, Library, Override, Part};
 use floatgate_card::CardSpec;
@@ -15,6 +21,13 @@ pub struct LoadedCard {
     pub part: Part,
     /// The card itself, checked.
     pub spec: CardSpec,
+}
+
+impl LoadedCard {
+    /// Maker and name.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.part.maker, self.part.name).trim().to_owned()
+    }
 }
 
 /// Reads a card by name or path and lays overrides (`card.open_aus=4`) over it.

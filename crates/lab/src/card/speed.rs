@@ -198,9 +198,9 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
     let card_spec = &card.spec;
     let CardSpec { capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, mapping, bus, .. } =
         *card_spec;
-    let (card, title) = (format!("{} {}", card.part.maker, card.part.name), card.part.title.clone());
+    let (card, title) = (card.name(), card.part.title.clone());
     Ok(CardSpeed {
-        card: card.trim().to_owned(),
+        card,
         title,
         capacity_bytes,
         au_bytes,

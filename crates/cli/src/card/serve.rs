@@ -1,0 +1,151 @@
+//! `floatgate card serve`.
+
+use super::clock::clock;
+use super::recorded::Recording;
+use super::speed::{size, time};
+use crate::common::{Failure, Outcome, grouped};
+use crate::help::Help;
+use crate::output::{self, ReportFormat};
+use crate::signals::Endings;
+use crate::table::Table;
+use floatgate_image::mount::{MountError, MountedDevice, Punctuality};
+use floatgate_lab::card::account::KindTotals;
+use floatgate_lab::card::load;
+use floatgate_lab::card::serve::{CardAccount, NewCard};
+use floatgate_lab::config::{Library, Override};
+use serde::Serialize;
+use std::fs::File;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card serve kingston-class-10 --fuse /mnt
+  floatgate card serve samsung-evo-16g --fuse /mnt --time-scale 10 --json
+  floatgate card serve fake-wraps-32g --fuse /mnt --time-scale 0
+  floatgate card serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
+
+/mnt/card is the card: flashbench, fio, dd and mkfs work on it as on a device; f3probe, which takes devices only, on a loop device over it. \
+Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it, and the account of what the card did is printed. A request is answered \
+as long after it came in as the card takes for it; the way through the kernel comes on top of that, some 30 us. Nothing is kept in the page \
+cache. fsync flushes the card, fallocate --punch-hole discards. The contents are in memory, and gone at the end.")]
+pub(crate) struct Args {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// Folder in which the file `card` appears
+    #[arg(long, value_name = "DIR")]
+    fuse: PathBuf,
+
+    /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Speed of the card's time: 10 is ten times as fast as real time, 0 is without any waiting
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
+    time_scale: f64,
+
+    /// Content of the card at the beginning, from its first sector on; zeros stay unwritten
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+
+    /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Seed of the card's bad blocks and errors
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match scale {
+        0.0 => Ok(0.0),
+        _ if (0.001..=1e6).contains(&scale) => Ok(scale),
+        _ => Err("from 0.001 to 1000000, or 0".to_owned()),
+    }
+}
+
+/// The account of the card, and how punctual its answers were.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    account: CardAccount,
+    time_scale: f64,
+    late_requests: u64,
+    late_max_us: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let endings = Endings::block()?;
+    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let mut new = NewCard::new(&card, args.seed)?;
+    if let Some(path) = &args.image {
+        let failed =
+            |error| Failure::new(format!("{}: {error}", path.display()), "name a file that can be read");
+        new.fill(&mut File::open(path).map_err(failed)?)?;
+    }
+    let recording = args.record.as_deref().map(Recording::new).transpose()?;
+    let clock = clock(new.now(), args.time_scale);
+    let at_work = new.meet(recording.as_ref().map(Recording::observer));
+    let mut mounted = MountedDevice::new(at_work, clock, "card", &args.fuse).map_err(|e| args.failed(&e))?;
+    endings.unmount_with_each(mounted.unmounter());
+    let file = args.fuse.join("card");
+    output::tell(&format!("{} is served as {}: Ctrl-C ends it", card.name(), file.display()));
+    let (at_work, punctuality) = mounted.serve().map_err(|error| args.failed(&error))?;
+    if let Some(recording) = recording {
+        recording.finish()?;
+    }
+    let Punctuality { late_requests, late_max, .. } = punctuality;
+    let report = Report {
+        account: at_work.account(&card),
+        time_scale: args.time_scale,
+        late_requests,
+        late_max_us: late_max.as_us_f64(),
+    };
+    args.format.finish(&report, "", || text(&report))
+}
+
+impl Args {
+    fn failed(&self, error: &MountError) -> Failure {
+        Failure::new(format!("{}: {error}", self.card.display()), error.help())
+    }
+}
+
+fn text(report: &Report) -> String {
+    let late = match report.late_requests {
+        0 => String::new(),
+        late => format!(
+            "answered late, as this machine is too slow: {} requests, by up to {}\n",
+            grouped(late),
+            time(report.late_max_us)
+        ),
+    };
+    account(&report.account) + &late
+}
+
+/// The account of a card, as text.
+pub(super) fn account(account: &CardAccount) -> String {
+    let CardAccount { card, capacity_bytes, time_us, read, write, discard, flush, failed, .. } = account;
+    let mut table = Table::new(["request", "count", "bytes"]).numbers(1..);
+    for (name, KindTotals { requests, bytes }) in
+        [("read", read), ("write", write), ("discard", discard), ("flush", flush)]
+    {
+        table.row([name.to_owned(), grouped(*requests), size(*bytes)]);
+    }
+    let latency = &account.latency;
+    let [median, p99, p999, longest] =
+        [latency.p50_us, latency.p99_us, account.p999_us, latency.max_us].map(time);
+    let failed = if *failed > 0 { format!("failed requests: {failed}\n") } else { String::new() };
+    format!(
+        "{card}: {} MB\n{table}\n{failed}time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}\n\
+         write amplification {:.2}, {} blocks erased\n",
+        grouped(capacity_bytes / 1_000_000),
+        time(*time_us),
+        account.write_amplification,
+        grouped(account.erases),
+    )
+}
