@@ -285,7 +285,7 @@ fn a_fake_shows_what_it_is() {
         device.read(Instant::ZERO, lba, &mut sector).unwrap();
         sector[0]
     };
-    for kind in [FakeKind::Wraps, FakeKind::Limbo, FakeKind::LastSector, FakeKind::Chain] {
+    for kind in FakeKind::ALL {
         let mut device = fake(kind);
         assert_eq!(device.capacity(), 8192);
         device.write(Instant::ZERO, 100, &[1; 512]).unwrap();
@@ -294,12 +294,21 @@ fn a_fake_shows_what_it_is() {
         device.write(Instant::ZERO, 2047, &[3; 1024]).unwrap();
         let expected = match kind {
             FakeKind::Wraps => [2, 2, 3, 3],
-            FakeKind::Limbo => [1, 0, 3, 0],
+            FakeKind::Limbo | FakeKind::Chain => [1, 0, 3, 0],
             FakeKind::LastSector => [1, 3, 3, 3],
-            FakeKind::Chain => [1, 2, 3, 3],
+            FakeKind::Cached => [1, 2, 3, 3],
         };
         let found = [100, 2148, 2047, 2048].map(|lba| at(&mut device, lba));
         assert_eq!(found, expected, "{kind:?}");
+        // A chain of 2048 sectors has addresses for 4096.
+        let again = [4096 + 100, 4096 + 2148].map(|lba| at(&mut device, lba));
+        let expected = match kind {
+            FakeKind::Wraps => [2, 2],
+            FakeKind::Limbo | FakeKind::Cached => [0, 0],
+            FakeKind::LastSector => [3, 3],
+            FakeKind::Chain => [1, 0],
+        };
+        assert_eq!(again, expected, "{kind:?}");
         assert!(device.write(Instant::ZERO, 8192, &[0; 512]).is_err());
         device.discard(Instant::ZERO, 0, 8192).unwrap();
         device.flush(Instant::ZERO).unwrap();
