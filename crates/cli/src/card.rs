@@ -1,9 +1,10 @@
 //! `floatgate card`. One file per subcommand.
 
+mod account;
 #[cfg(feature = "mount")]
 mod clock;
-#[cfg(feature = "mount")]
 mod recorded;
+mod replay;
 #[cfg(feature = "mount")]
 mod serve;
 mod speed;
@@ -15,7 +16,8 @@ use crate::common::Outcome;
   floatgate card speed kingston-class-10
   floatgate card speed sandisk-extreme --set card.open_aus=4 --table open-aus
   floatgate card speed emmc-16g --json
-  floatgate card serve kingston-class-10 --fuse /mnt")]
+  floatgate card serve kingston-class-10 --fuse /mnt
+  floatgate card replay kingston-class-10 trace.csv")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -28,6 +30,8 @@ enum Command {
     /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
     #[cfg(feature = "mount")]
     Serve(serve::Args),
+    /// Replay a trace of requests, of fio, blktrace or MSR Cambridge, on a card
+    Replay(replay::Args),
 }
 
 impl Args {
@@ -45,5 +49,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Speed(args) => speed::run(args),
         #[cfg(feature = "mount")]
         Command::Serve(args) => serve::run(args),
+        Command::Replay(args) => replay::run(args),
     }
 }

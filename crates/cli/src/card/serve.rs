@@ -1,17 +1,16 @@
 //! `floatgate card serve`.
 
+use super::account::account_text;
 use super::clock::clock;
 use super::recorded::Recording;
-use super::speed::{size, time};
-use crate::common::{Failure, Outcome, grouped};
+use super::speed::time;
+use crate::common::{Failure, Outcome, grouped_count};
 use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use crate::signals::Endings;
-use crate::table::Table;
 use floatgate_image::mount::{MountError, MountedDevice, Punctuality};
-use floatgate_lab::card::account::KindTotals;
-use floatgate_lab::card::load;
 use floatgate_lab::card::serve::{CardAccount, NewCard};
+use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::config::{Library, Override};
 use serde::Serialize;
 use std::fs::File;
@@ -82,7 +81,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Outcome {
     let endings = Endings::block()?;
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
-    let mut new = NewCard::new(&card, args.seed)?;
+    let mut new = NewCard::new(&card, CardOptions { seed: args.seed, stores: true })?;
     if let Some(path) = &args.image {
         let failed =
             |error| Failure::new(format!("{}: {error}", path.display()), "name a file that can be read");
@@ -119,33 +118,10 @@ fn text(report: &Report) -> String {
     let late = match report.late_requests {
         0 => String::new(),
         late => format!(
-            "answered late, as this machine is too slow: {} requests, by up to {}\n",
-            grouped(late),
+            "answered late, as this machine is too slow: {}, by up to {}\n",
+            grouped_count(late, "request"),
             time(report.late_max_us)
         ),
     };
-    account(&report.account) + &late
-}
-
-/// The account of a card, as text.
-pub(super) fn account(account: &CardAccount) -> String {
-    let CardAccount { card, capacity_bytes, time_us, read, write, discard, flush, failed, .. } = account;
-    let mut table = Table::new(["request", "count", "bytes"]).numbers(1..);
-    for (name, KindTotals { requests, bytes }) in
-        [("read", read), ("write", write), ("discard", discard), ("flush", flush)]
-    {
-        table.row([name.to_owned(), grouped(*requests), size(*bytes)]);
-    }
-    let latency = &account.latency;
-    let [median, p99, p999, longest] =
-        [latency.p50_us, latency.p99_us, account.p999_us, latency.max_us].map(time);
-    let failed = if *failed > 0 { format!("failed requests: {failed}\n") } else { String::new() };
-    format!(
-        "{card}: {} MB\n{table}\n{failed}time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}\n\
-         write amplification {:.2}, {} blocks erased\n",
-        grouped(capacity_bytes / 1_000_000),
-        time(*time_us),
-        account.write_amplification,
-        grouped(account.erases),
-    )
+    account_text(&report.account) + &late
 }

@@ -103,7 +103,7 @@ fn head(report: &CardSpeed) -> String {
 }
 
 /// A size in the largest unit in which it is whole.
-pub(super) fn size(bytes: u64) -> String {
+fn size(bytes: u64) -> String {
     match bytes {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
         n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),

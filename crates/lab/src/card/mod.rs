@@ -2,13 +2,19 @@
 //!
 //! - [`load`] reads a card's file with overrides into a [`CardSpec`].
 //! - [`speed`] measures it as flashbench and fio would.
+//! - [`replay`]: the requests of a trace on a card.
 //! - [`serve`]: a card with content on which a host works, and the account of its requests ([`account`]).
+//! - [`state`]: empty, used and full cards.
 //! - [`trace`]: requests to a block device, as several programs record them.
 
 pub mod account;
+pub mod replay;
 pub mod serve;
 pub mod speed;
+pub mod state;
 pub mod trace;
+
+pub use floatgate_card::CardOptions;
 
 use crate::config::{ConfigError, Library, Override, Part};
 use floatgate_card::CardSpec;

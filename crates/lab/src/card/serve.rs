@@ -3,9 +3,11 @@
 use super::LoadedCard;
 use super::account::{KindTotals, Totals};
 use super::speed::Latencies;
+use super::state::CardState;
 use super::trace::{Request, RequestKind};
 use crate::Error;
 use floatgate_card::{Card, CardOptions, CardStats, Fake};
+use floatgate_device::cells::random::Stream;
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
 use serde::Serialize;
 use std::io::Read;
@@ -19,14 +21,21 @@ pub struct NewCard {
 const FILL_BYTES: usize = 1 << 20;
 
 impl NewCard {
-    /// A card as it comes from the factory, but without a format.
+    /// A card on which nothing was ever written.
     ///
     /// # Errors
     /// A specification that no card can have.
-    pub fn new(card: &LoadedCard, seed: u64) -> Result<Self, Error> {
-        let options = CardOptions { seed, stores: true };
+    pub fn new(card: &LoadedCard, options: CardOptions) -> Result<Self, Error> {
         let wrong = |bad: floatgate_card::BadSpec| Error::asked(bad.to_string(), "choose another value");
         Ok(Self { card: Fake::of_spec(&card.spec, options).map_err(wrong)? })
+    }
+
+    /// Gives the card a history, with requests at places that follow from the seed.
+    ///
+    /// # Errors
+    /// The card fails.
+    pub fn reach(&mut self, state: CardState, card: &LoadedCard, seed: u64) -> Result<(), Error> {
+        state.reach(&mut self.card, card.spec.mapping, &mut Stream::new(seed)).map_err(failed)
     }
 
     /// Writes an image onto the card from its beginning on. Pieces of zeros stay unwritten.

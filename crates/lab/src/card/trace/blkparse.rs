@@ -28,11 +28,13 @@ pub(super) struct BlkparseReader<R> {
     lines: Lines<R>,
     pairs: Pairs,
     device: Option<String>,
+    /// The summary has begun.
+    has_ended: bool,
 }
 
 impl<R: BufRead> BlkparseReader<R> {
     pub(super) const fn new(from: R) -> Self {
-        Self { lines: Lines::new(from), pairs: Pairs::new(), device: None }
+        Self { lines: Lines::new(from), pairs: Pairs::new(), device: None, has_ended: false }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Request>, TraceError> {
@@ -40,11 +42,10 @@ impl<R: BufRead> BlkparseReader<R> {
             if let Some(request) = self.pairs.next() {
                 return Ok(Some(request));
             }
-            let Some(line) = self.lines.next()? else { return Ok(self.pairs.rest()) };
+            let line = if self.has_ended { None } else { self.lines.next()? };
+            let Some(line) = line else { return Ok(self.pairs.rest()) };
             let is_event = self.event(&line).map_err(|fault| fault.at(self.lines.place()))?;
-            if !is_event {
-                return Ok(self.pairs.rest());
-            }
+            self.has_ended = !is_event;
         }
     }
 

@@ -19,8 +19,6 @@ mod fio;
 mod lines;
 mod msr;
 mod pairs;
-#[cfg(test)]
-mod tests;
 mod write;
 
 pub use write::{Format, TraceWriter};
