@@ -20,7 +20,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   floatgate card serve kingston-class-10 --fuse /mnt
   floatgate card serve samsung-evo-16g --fuse /mnt --time-scale 10 --json
-  floatgate card serve fake-wraps-32g --fuse /mnt --time-scale 0
+  floatgate card serve fake-wraps-32g --fuse /mnt --time-scale 0 --format factory
   floatgate card serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
 
 /mnt/card is the card: flashbench, fio, dd and mkfs work on it as on a device; f3probe, which takes devices only, on a loop device over it. \
@@ -47,6 +47,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
 
+    /// Content of the card at the beginning: nothing, or the FAT32 or exFAT with which cards leave the factory
+    #[arg(long, value_enum, default_value_t = Content::None, conflicts_with = "image")]
+    format: Content,
+
     /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -56,7 +60,15 @@ pub(crate) struct Args {
     seed: u64,
 
     #[command(flatten)]
-    format: ReportFormat,
+    report: ReportFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Content {
+    /// Nothing was ever written
+    None,
+    /// Partition table alone in the first allocation unit, FATs in the second
+    Factory,
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -82,6 +94,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let endings = Endings::block()?;
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let mut new = NewCard::new(&card, CardOptions { seed: args.seed, stores: true })?;
+    if args.format == Content::Factory {
+        new.format(&card)?;
+    }
     if let Some(path) = &args.image {
         let failed =
             |error| Failure::new(format!("{}: {error}", path.display()), "name a file that can be read");
@@ -105,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         late_requests,
         late_max_us: late_max.as_us_f64(),
     };
-    args.format.finish(&report, "", || text(&report))
+    args.report.finish(&report, "", || text(&report))
 }
 
 impl Args {

@@ -115,6 +115,31 @@ fn a_filesystem_on_a_card_is_an_image_for_the_next() {
     assert_eq!(account(mount)["write"]["requests"], 0, "the content was there before");
 }
 
+#[test]
+fn the_factory_format_is_sound() {
+    let cards = [
+        ("kingston-class-10", "fsck.vfat", "121152 clusters"),
+        ("toshiba-exceria-32g", "fsck.vfat", "clusters"),
+        ("a2-128g", "fsck.exfat", "clean"),
+    ];
+    for (name, checker, expected) in cards {
+        if !has(checker) || !has("losetup") {
+            continue;
+        }
+        let args = [name, "--time-scale", "0", "--format", "factory"];
+        let Some((_, mount)) = serve("served-format", &args) else { return };
+        let card = mount.directory.join("card");
+        let mut table = [0; 512];
+        File::open(&card).unwrap().read_exact_at(&mut table, 0).unwrap();
+        let start = u32::from_le_bytes(table[454..458].try_into().unwrap());
+        let Some(device) = Loop::new(&card, u64::from(start) * 512) else { return };
+        let found = output(checker, &["-n", &device.0]);
+        assert!(found.contains(expected), "{name}: {found}");
+        drop(device);
+        account(mount);
+    }
+}
+
 /// Block-mapped cards; a few of them, or all with `./test --all`.
 fn block_mapped() -> Vec<(String, Value)> {
     let is_all = std::env::var_os("FLOATGATE_TEST_ALL").is_some();
@@ -218,8 +243,9 @@ fn flashbench_sees_how_many_allocation_units_stay_open() {
 struct Loop(String);
 
 impl Loop {
-    fn new(file: &Path) -> Option<Self> {
-        let run = Command::new("losetup").args(["-f", "--show"]).arg(file).output();
+    fn new(file: &Path, offset: u64) -> Option<Self> {
+        let offset = offset.to_string();
+        let run = Command::new("losetup").args(["-f", "--show", "-o", &offset]).arg(file).output();
         let run = run.inspect_err(|error| eprintln!("skipped: losetup: {error}")).ok()?;
         if !run.status.success() {
             eprintln!("skipped: no loop device: {}", String::from_utf8_lossy(&run.stderr));
@@ -250,7 +276,7 @@ fn f3probe_tells_fakes_apart() {
     ];
     for (name, kind) in fakes {
         let Some((_, mount)) = serve("served-fake", &[name, "--time-scale", "0"]) else { return };
-        let Some(device) = Loop::new(&mount.directory.join("card")) else { return };
+        let Some(device) = Loop::new(&mount.directory.join("card"), 0) else { return };
         // It draws the sectors that it tests, and overlooks 7 % of bad ones now and then.
         let is_found = (0..3).any(|_| {
             let found = output("f3probe", &["--destructive", &device.0]);

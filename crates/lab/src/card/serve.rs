@@ -2,6 +2,7 @@
 
 use super::LoadedCard;
 use super::account::{KindTotals, Totals};
+use super::factory::{self, Content};
 use super::speed::Latencies;
 use super::state::CardState;
 use super::trace::{Request, RequestKind};
@@ -36,6 +37,17 @@ impl NewCard {
     /// The card fails.
     pub fn reach(&mut self, state: CardState, card: &LoadedCard, seed: u64) -> Result<(), Error> {
         state.reach(&mut self.card, card.spec.mapping, &mut Stream::new(seed)).map_err(failed)
+    }
+
+    /// Gives the card the format with which it leaves the factory.
+    ///
+    /// # Errors
+    /// The card is too small for the format; it fails.
+    pub fn format(&mut self, card: &LoadedCard) -> Result<(), Error> {
+        for Content { lba, bytes } in factory::format(card)? {
+            self.card.write(self.now(), lba, &bytes).map_err(failed)?;
+        }
+        self.flush()
     }
 
     /// Writes an image onto the card from its beginning on. Pieces of zeros stay unwritten.

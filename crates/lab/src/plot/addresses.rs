@@ -8,8 +8,9 @@ use floatgate_mtd::{Nanos, SECTOR_BYTES};
 
 const COLUMNS: usize = 420;
 const ROWS: usize = 210;
-/// Size of a cell, px, before the axes end at round numbers.
-const CELL: i32 = 2;
+/// Size of the picture, px: 2 for each cell, less where the axes go on to a round number.
+const WIDE: i32 = 840;
+const HIGH: i32 = 420;
 /// Room for the labels at the left.
 const LABELS: i32 = 56;
 /// Room for half of the last label at the right.
@@ -105,12 +106,11 @@ impl Addresses {
 
 /// A picture of requests as an SVG document.
 pub fn addresses(requests: &Addresses, au_bytes: u64, (title, subtitle): (&str, &str)) -> String {
-    let wide = COLUMNS as i32 * CELL;
-    let mut canvas = Canvas::new(title, 2 * MARGIN + LABELS + wide + EDGE);
+    let mut canvas = Canvas::new(title, 2 * MARGIN + LABELS + WIDE + EDGE);
     let y = canvas.heading(title, subtitle) + 8;
     let left = MARGIN + LABELS;
     let mib = |sectors: u64| (sectors * SECTOR_BYTES as u64) as f64 / f64::from(1 << 20);
-    let x = Scale::linear((left, left + wide), requests.end.as_secs_f64().max(1e-9));
+    let x = Scale::linear((left, left + WIDE), requests.end.as_secs_f64().max(1e-9));
     let end_mib = mib(requests.end_sector).max(1e-3);
     let lines = border_step(au_bytes, end_mib);
     let named = [
@@ -118,12 +118,12 @@ pub fn addresses(requests: &Addresses, au_bytes: u64, (title, subtitle): (&str, 
         (Key::Fill(series(1).colour), "writes".to_owned()),
         (Key::Fill(GRID), lines.1),
     ];
-    let top = keys(&mut canvas, y, left + wide, &named) + 24;
-    let bottom = top + ROWS as i32 * CELL;
+    let top = keys(&mut canvas, y, left + WIDE, &named) + 24;
+    let bottom = top + HIGH;
     let y = Scale::linear((bottom, top), end_mib);
     let border_mib = lines.0 as f64 / f64::from(1 << 20);
     for border in (1..).map(|n| f64::from(n) * border_mib).take_while(|at| *at <= end_mib) {
-        canvas.line((left, y.at(border)), (left + wide, y.at(border)), GRID);
+        canvas.line((left, y.at(border)), (left + WIDE, y.at(border)), GRID);
     }
     levels(&mut canvas, &x, &y);
     grid(&mut canvas, &x, (top, bottom), "time, s");
@@ -134,7 +134,7 @@ pub fn addresses(requests: &Addresses, au_bytes: u64, (title, subtitle): (&str, 
             let address = |row: usize| y.at(mib(row as u64 * requests.row_sectors));
             let (from, to, low, high) = (time(run.start), time(run.end), address(row), address(row + 1));
             // Its last cell may reach beyond the scale, which ends at what was asked for.
-            let (to, high) = (to.min(left + wide), high.max(top));
+            let (to, high) = (to.min(left + WIDE), high.max(top));
             let area = Area { x: from, y: high, w: (to - from).max(1), h: (low - high).max(1) };
             canvas.fill(area, series(number).colour, String::new());
         }
@@ -144,7 +144,7 @@ pub fn addresses(requests: &Addresses, au_bytes: u64, (title, subtitle): (&str, 
 
 /// Distance of the lines in bytes, so that they do not become a surface, and their name.
 fn border_step(au_bytes: u64, end_mib: f64) -> (u64, String) {
-    let px = au_bytes as f64 / f64::from(1 << 20) / end_mib * f64::from(ROWS as i32 * CELL);
+    let px = au_bytes as f64 / f64::from(1 << 20) / end_mib * f64::from(HIGH);
     let mut every: u64 = 1;
     while every < 1 << 40 && every as f64 * px < BORDERS_PX_MIN {
         every *= 2;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub(super) const LINE_BYTES_MAX: usize = 8192;
 
 /// Longest part of a wrong field that is shown.
-const SHOWN_BYTES_MAX: usize = 40;
+const SHOWN_CHARS_MAX: usize = 40;
 
 /// Lines of a text.
 pub(super) struct Lines<R> {
@@ -45,8 +45,7 @@ impl<R: BufRead> Lines<R> {
 
 /// Fault of a field.
 pub(super) fn wrong(field: &'static str, found: &str, expected: &'static str) -> TraceFault {
-    let end = found.floor_char_boundary(SHOWN_BYTES_MAX);
-    TraceFault::Field { field, found: found[..end].to_owned(), expected }
+    TraceFault::Field { field, found: found.chars().take(SHOWN_CHARS_MAX).collect(), expected }
 }
 
 /// The next field, which must be there.
