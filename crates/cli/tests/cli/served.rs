@@ -189,6 +189,10 @@ fn flashbench_sees_the_allocation_unit() {
     }
     let _turn = turn();
     for (name, card) in block_mapped() {
+        // A weaker step is in the noise here, as it is on real cards.
+        if card["timing"]["au_switch_us"].as_f64().unwrap() < 100.0 {
+            continue;
+        }
         let Some((_, mount)) = serve("served-align", &[&name]) else { return };
         let file = mount.directory.join("card");
         let table = output("flashbench", &["-a", "-b", "16384", "-c", "4", file.to_str().unwrap()]);

@@ -2,7 +2,7 @@
 //! across borders (`flashbench -a`).
 
 use super::LoadedCard;
-use super::state::CardState;
+pub use super::state::CardState;
 use crate::Error;
 use floatgate_card::{BusMode, Card, CardOptions, CardSpec, CardStats, Fake, Mapping};
 use floatgate_device::cells::random::Stream;
