@@ -1,6 +1,7 @@
 //! Fakes: cards that claim to be larger than they are.
 
 use crate::card::{Card, CardOptions};
+use crate::evil::Evil;
 use crate::spec::{BadSpec, CardSpec, FakeSpec};
 use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
@@ -48,6 +49,7 @@ pub struct Fake<D> {
     writes: u64,
     /// The device keeps contents.
     stores: bool,
+    evil: Option<Evil>,
     device: D,
 }
 
@@ -60,7 +62,8 @@ impl Fake<Card> {
         let card = Card::new(spec, options)?;
         let claims = |fake: FakeSpec| (fake.kind, fake.claimed_bytes / SECTOR_BYTES as u64);
         let (kind, claimed) = spec.fake.map_or((FakeKind::Wraps, card.capacity()), claims);
-        Ok(Self { stores: options.stores, ..Self::new(card, kind, claimed) })
+        let evil = spec.evil.filter(|_| options.stores).map(|evil| Evil::new(evil, options.seed));
+        Ok(Self { stores: options.stores, evil, ..Self::new(card, kind, claimed) })
     }
 }
 
@@ -69,7 +72,7 @@ impl<D: BlockDevice> Fake<D> {
     pub fn new(device: D, kind: FakeKind, claimed: u64) -> Self {
         let claimed = claimed.max(device.capacity());
         let (cache, oldest) = (BTreeMap::new(), BTreeMap::new());
-        Self { kind, claimed, cache, oldest, writes: 0, stores: true, device }
+        Self { kind, claimed, cache, oldest, writes: 0, stores: true, evil: None, device }
     }
 
     /// The device itself.
@@ -148,14 +151,9 @@ impl<D: BlockDevice> Fake<D> {
             self.cache.remove(&oldest);
         }
     }
-}
 
-impl<D: BlockDevice> BlockDevice for Fake<D> {
-    fn capacity(&self) -> u64 {
-        self.claimed
-    }
-
-    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+    /// Reads sectors, those that are there and those that are not.
+    fn read_runs(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         let mut left = check_sectors(now, lba, buf.len(), self.claimed)?;
         let (mut at, mut lba, mut rest) = (now, lba, buf);
         while left > 0 {
@@ -171,7 +169,8 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
         Ok(at)
     }
 
-    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+    /// Writes sectors, those that are there and those that are not.
+    fn write_runs(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
         let mut left = check_sectors(now, lba, data.len(), self.claimed)?;
         let (mut at, mut lba, mut rest) = (now, lba, data);
         while left > 0 {
@@ -185,6 +184,27 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
             (lba, left, rest) = (lba + run, left - run, later);
         }
         Ok(at)
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Fake<D> {
+    fn capacity(&self) -> u64 {
+        self.claimed
+    }
+
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let end = self.read_runs(now, lba, buf)?;
+        if let Some(evil) = &mut self.evil {
+            evil.alter(lba, buf);
+        }
+        Ok(end)
+    }
+
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        if let Some(evil) = &mut self.evil {
+            evil.written(lba, (data.len() / SECTOR_BYTES) as u64);
+        }
+        self.write_runs(now, lba, data)
     }
 
     fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {

@@ -275,6 +275,24 @@ fn a_large_card_takes_memory_for_its_map_and_for_what_is_written() {
 }
 
 #[test]
+fn an_evil_card_answers_otherwise_the_second_time() {
+    let spec = spec("", "evil = { one_in_sectors = 8 }");
+    let mut card = Fake::of_spec(&spec, CardOptions::default()).unwrap();
+    let mut now = card.write(Instant::ZERO, 0, &[0xA5; 512 * 512]).unwrap();
+    let mut read = |card: &mut Fake<Card>| {
+        let mut buf = [0; 512 * 512];
+        now = card.read(now, 0, &mut buf).unwrap();
+        buf.chunks_exact(512).filter(|sector| **sector != [0xA5; 512]).count()
+    };
+    let found = [read(&mut card), read(&mut card), read(&mut card)];
+    assert_eq!(found[0], 0, "the first answer is true");
+    assert!((32..96).contains(&found[1]) && found[1] == found[2], "{found:?}");
+    card.write(Instant::ZERO, 0, &[0xA5; 256 * 512]).unwrap();
+    let again = read(&mut card);
+    assert!(again > 0 && again < found[1], "what was written anew is true once: {again}");
+}
+
+#[test]
 fn a_fake_shows_what_it_is() {
     let fake = |kind| {
         let card = Card::new(&spec("", ""), CardOptions::default()).unwrap();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant as HostInstant};
 const WATCHED: Duration = Duration::from_micros(120);
 
 /// The clock of a card that is served `scale` times as fast as a real one.
+#[expect(clippy::disallowed_methods, reason = "the edge: a served card lives by the host's clock")]
 pub(super) fn clock(base: Instant, scale: f64) -> Box<dyn Clock> {
     if scale == 0.0 {
         Box::new(AsFastAsPossible(base))
