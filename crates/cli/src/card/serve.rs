@@ -87,6 +87,7 @@ struct Report {
     account: CardAccount,
     time_scale: f64,
     late_requests: u64,
+    late_mean_us: f64,
     late_max_us: f64,
 }
 
@@ -113,11 +114,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(recording) = recording {
         recording.finish()?;
     }
-    let Punctuality { late_requests, late_max, .. } = punctuality;
+    let Punctuality { requests, late_requests, late_sum, late_max } = punctuality;
     let report = Report {
         account: at_work.account(&card),
         time_scale: args.time_scale,
         late_requests,
+        late_mean_us: late_sum.as_us_f64() / requests.max(1) as f64,
         late_max_us: late_max.as_us_f64(),
     };
     args.report.finish(&report, "", || text(&report))
@@ -130,13 +132,13 @@ impl Args {
 }
 
 fn text(report: &Report) -> String {
-    let late = match report.late_requests {
-        0 => String::new(),
-        late => format!(
-            "answered late, as this machine is too slow: {}, by up to {}\n",
-            grouped_count(late, "request"),
-            time(report.late_max_us)
-        ),
-    };
+    if report.time_scale == 0.0 {
+        return account_text(&report.account);
+    }
+    let [mean, most] = [report.late_mean_us, report.late_max_us].map(time);
+    let computed = grouped_count(report.late_requests, "request");
+    let late = format!(
+        "answers left {mean} late on average, {most} at most; this machine was too slow for {computed}\n"
+    );
     account_text(&report.account) + &late
 }

@@ -22,6 +22,7 @@ fn user_folder() -> PathBuf {
     std::fs::write(folder.join("my-measurements.toml"), paper(11_000.0)).unwrap();
     crate::support::dump_files(&folder);
     std::fs::write(folder.join("trace.csv"), crate::support::REQUESTS).unwrap();
+    std::fs::write(folder.join("my-card.toml"), stdout("parts kingston-class-10 --toml")).unwrap();
     folder
 }
 

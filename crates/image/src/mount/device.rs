@@ -34,7 +34,9 @@ pub struct Punctuality {
     pub requests: u64,
     /// Requests whose answer was computed later than it was due.
     pub late_requests: u64,
-    /// Longest delay of a late answer in virtual time.
+    /// Virtual time by which answers left later than they were due: all together.
+    pub late_sum: Nanos,
+    /// Virtual time by which the latest answer left later than it was due.
     pub late_max: Nanos,
 }
 
@@ -119,12 +121,14 @@ impl<D: BlockDevice> Served<D> {
     ) -> Result<(), Errno> {
         let outcome = work(&mut self.device, &mut self.buffer, self.clock.now());
         let end = outcome.as_ref().map_or_else(|error| error.at, |end| *end);
+        let is_late = self.clock.now() > end;
+        self.clock.wait_until(end);
         let late = self.clock.now().since(end);
         let counts = &mut self.punctuality;
         counts.requests += 1;
-        counts.late_requests += u64::from(late > Nanos::ZERO);
+        counts.late_requests += u64::from(is_late);
+        counts.late_sum += late;
         counts.late_max = counts.late_max.max(late);
-        self.clock.wait_until(end);
         outcome.map(drop).map_err(|error| code(error.kind))
     }
 
@@ -466,7 +470,8 @@ mod tests {
             Ok(()),
             "it should have been answered earlier"
         );
-        let late = Punctuality { requests: 4, late_requests: 1, late_max: Nanos::from_us(5) };
+        let (late_sum, late_max) = (Nanos::from_us(5), Nanos::from_us(5));
+        let late = Punctuality { requests: 4, late_requests: 1, late_sum, late_max };
         assert_eq!(served.punctuality, late);
     }
 }
