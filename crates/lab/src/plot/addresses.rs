@@ -54,7 +54,7 @@ impl Cells {
     }
 }
 
-/// Where and when requests were, as coarse as a picture: the memory does not grow with their number.
+/// Places and times of requests, as coarse as a picture: the memory does not grow with their number.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     reads: Cells,
