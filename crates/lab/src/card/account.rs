@@ -17,13 +17,13 @@ pub struct KindTotals {
 /// Counts of all requests.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Totals {
-    /// Reads.
+    /// Counts of reads.
     pub read: KindTotals,
-    /// Writes.
+    /// Counts of writes.
     pub write: KindTotals,
-    /// Discards.
+    /// Counts of discards.
     pub discard: KindTotals,
-    /// Flushes.
+    /// Counts of flushes.
     pub flush: KindTotals,
     /// Requests that failed.
     pub failed: u64,

@@ -127,13 +127,13 @@ pub struct CardAccount {
     pub capacity_bytes: u64,
     /// Virtual time in us from the first moment to the end of the last request.
     pub time_us: f64,
-    /// Reads.
+    /// Counts of reads.
     pub read: KindTotals,
-    /// Writes.
+    /// Counts of writes.
     pub write: KindTotals,
-    /// Discards.
+    /// Counts of discards.
     pub discard: KindTotals,
-    /// Flushes.
+    /// Counts of flushes.
     pub flush: KindTotals,
     /// Requests that failed.
     pub failed: u64,
