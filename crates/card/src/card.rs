@@ -359,7 +359,8 @@ impl Card {
                 .replace(piece.unit / self.units_per_au)
                 .is_some_and(|before| before != piece.unit / self.units_per_au)
             {
-                self.ftl.now += self.au_switch;
+                // The firmware sets up reads of the next allocation unit when those of this one have ended.
+                self.ftl.now = self.ftl.now.max(self.host.now()) + self.au_switch;
             }
             let (ready, is_wrong) = self.read_piece(piece, now);
             if is_wrong {

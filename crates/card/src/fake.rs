@@ -1,6 +1,7 @@
 //! Fakes: cards that claim to be larger than they are.
 
 use crate::card::{Card, CardOptions};
+use crate::evil::Evil;
 use crate::spec::{BadSpec, CardSpec, FakeSpec};
 use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
@@ -17,25 +18,38 @@ pub enum FakeKind {
     Limbo,
     /// Writes go to the last real sector.
     LastSector,
-    /// Some sectors beyond the end are kept, the latest ones, in a cache; the others are in limbo.
+    /// Addresses lose the bits above the next power of two; between the end and there is limbo.
     Chain,
+    /// As limbo, but the sectors written last are kept in a cache.
+    Cached,
 }
 
-/// Sectors that a chain keeps beyond its end.
-const CHAIN_SECTORS: usize = 8192;
+impl FakeKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Wraps, Self::Limbo, Self::LastSector, Self::Chain, Self::Cached];
+}
+
+/// Sectors of the cache (`Cached`). Fakes with 4 MiB are known to f3probe's author.
+const CACHE_SECTORS: usize = 8192;
+
+/// Sectors of the addresses that a chain tells apart.
+const fn chain_span(real: u64) -> u64 {
+    (real + 1).next_power_of_two()
+}
 
 /// A device that claims to have more sectors than it has.
 #[derive(Clone, Debug)]
 pub struct Fake<D> {
     kind: FakeKind,
     claimed: u64,
-    /// Latest sectors beyond the end by address, each with the number of its write (`Chain`).
-    chain: BTreeMap<u64, (u64, [u8; SECTOR_BYTES])>,
-    /// Addresses of the chain by the number of their write.
+    /// Latest sectors beyond the end by address, each with the number of its write (`Cached`).
+    cache: BTreeMap<u64, (u64, [u8; SECTOR_BYTES])>,
+    /// Addresses of the cache by the number of their write.
     oldest: BTreeMap<u64, u64>,
     writes: u64,
     /// The device keeps contents.
     stores: bool,
+    evil: Option<Evil>,
     device: D,
 }
 
@@ -48,7 +62,8 @@ impl Fake<Card> {
         let card = Card::new(spec, options)?;
         let claims = |fake: FakeSpec| (fake.kind, fake.claimed_bytes / SECTOR_BYTES as u64);
         let (kind, claimed) = spec.fake.map_or((FakeKind::Wraps, card.capacity()), claims);
-        Ok(Self { stores: options.stores, ..Self::new(card, kind, claimed) })
+        let evil = spec.evil.filter(|_| options.stores).map(|evil| Evil::new(evil, options.seed));
+        Ok(Self { stores: options.stores, evil, ..Self::new(card, kind, claimed) })
     }
 }
 
@@ -56,8 +71,8 @@ impl<D: BlockDevice> Fake<D> {
     /// `device` claims `claimed` sectors, at least those that it has.
     pub fn new(device: D, kind: FakeKind, claimed: u64) -> Self {
         let claimed = claimed.max(device.capacity());
-        let (chain, oldest) = (BTreeMap::new(), BTreeMap::new());
-        Self { kind, claimed, chain, oldest, writes: 0, stores: true, device }
+        let (cache, oldest) = (BTreeMap::new(), BTreeMap::new());
+        Self { kind, claimed, cache, oldest, writes: 0, stores: true, evil: None, device }
     }
 
     /// The device itself.
@@ -70,12 +85,22 @@ impl<D: BlockDevice> Fake<D> {
         &mut self.device
     }
 
-    /// Sectors from `lba` that are handled as one, at most `count`; and true when they are there.
-    fn run(&self, lba: u64, count: u64) -> (u64, bool) {
+    /// The sector for which the device takes `lba`.
+    fn place(&self, lba: u64) -> u64 {
         let real = self.device.capacity();
         match self.kind {
-            _ if lba < real => (count.min(real - lba), true),
-            FakeKind::Wraps => (count.min(real - lba % real), true),
+            FakeKind::Wraps => lba % real,
+            FakeKind::Chain => lba % chain_span(real),
+            FakeKind::Limbo | FakeKind::LastSector | FakeKind::Cached => lba,
+        }
+    }
+
+    /// Sectors from `place` that are handled as one, at most `count`; and true when they are there.
+    fn run(&self, place: u64, count: u64) -> (u64, bool) {
+        let real = self.device.capacity();
+        match self.kind {
+            _ if place < real => (count.min(real - place), true),
+            FakeKind::Chain => (count.min(real).min(chain_span(real) - place), false),
             _ => (count.min(real), false),
         }
     }
@@ -90,7 +115,7 @@ impl<D: BlockDevice> Fake<D> {
             return Ok(at);
         }
         for (lba, sector) in (lba..).zip(buf.chunks_exact_mut(SECTOR_BYTES)) {
-            match self.chain.get(&lba) {
+            match self.cache.get(&lba) {
                 Some((_, kept)) => sector.copy_from_slice(kept),
                 None => sector.fill(0),
             }
@@ -104,7 +129,7 @@ impl<D: BlockDevice> Fake<D> {
             FakeKind::LastSector => {
                 self.device.write(now, self.device.capacity() - 1, &data[data.len() - SECTOR_BYTES..])
             }
-            FakeKind::Chain if self.stores => {
+            FakeKind::Cached if self.stores => {
                 (lba..).zip(data.chunks_exact(SECTOR_BYTES)).for_each(|(lba, sector)| self.keep(lba, sector));
                 self.device.discard(now, 0, 0)
             }
@@ -116,15 +141,49 @@ impl<D: BlockDevice> Fake<D> {
     fn keep(&mut self, lba: u64, data: &[u8]) {
         let Ok(sector) = <[u8; SECTOR_BYTES]>::try_from(data) else { return };
         self.writes += 1;
-        if let Some((write, _)) = self.chain.insert(lba, (self.writes, sector)) {
+        if let Some((write, _)) = self.cache.insert(lba, (self.writes, sector)) {
             self.oldest.remove(&write);
         }
         self.oldest.insert(self.writes, lba);
-        if self.chain.len() > CHAIN_SECTORS
+        if self.cache.len() > CACHE_SECTORS
             && let Some((_, oldest)) = self.oldest.pop_first()
         {
-            self.chain.remove(&oldest);
+            self.cache.remove(&oldest);
         }
+    }
+
+    /// Reads sectors, those that are there and those that are not.
+    fn read_runs(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let mut left = check_sectors(now, lba, buf.len(), self.claimed)?;
+        let (mut at, mut lba, mut rest) = (now, lba, buf);
+        while left > 0 {
+            let place = self.place(lba);
+            let (run, is_there) = self.run(place, left);
+            let (first, later) = rest.split_at_mut(run as usize * SECTOR_BYTES);
+            at = match is_there {
+                true => self.device.read(at, place, first)?,
+                false => self.read_beyond(at, place, first)?,
+            };
+            (lba, left, rest) = (lba + run, left - run, later);
+        }
+        Ok(at)
+    }
+
+    /// Writes sectors, those that are there and those that are not.
+    fn write_runs(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        let mut left = check_sectors(now, lba, data.len(), self.claimed)?;
+        let (mut at, mut lba, mut rest) = (now, lba, data);
+        while left > 0 {
+            let place = self.place(lba);
+            let (run, is_there) = self.run(place, left);
+            let (first, later) = rest.split_at(run as usize * SECTOR_BYTES);
+            at = match is_there {
+                true => self.device.write(at, place, first)?,
+                false => self.write_beyond(at, place, first)?,
+            };
+            (lba, left, rest) = (lba + run, left - run, later);
+        }
+        Ok(at)
     }
 }
 
@@ -134,33 +193,18 @@ impl<D: BlockDevice> BlockDevice for Fake<D> {
     }
 
     fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
-        let mut left = check_sectors(now, lba, buf.len(), self.claimed)?;
-        let (mut at, mut lba, mut rest) = (now, lba, buf);
-        while left > 0 {
-            let (run, is_there) = self.run(lba, left);
-            let (first, later) = rest.split_at_mut(run as usize * SECTOR_BYTES);
-            at = match is_there {
-                true => self.device.read(at, lba % self.device.capacity(), first)?,
-                false => self.read_beyond(at, lba, first)?,
-            };
-            (lba, left, rest) = (lba + run, left - run, later);
+        let end = self.read_runs(now, lba, buf)?;
+        if let Some(evil) = &mut self.evil {
+            evil.alter(lba, buf);
         }
-        Ok(at)
+        Ok(end)
     }
 
     fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
-        let mut left = check_sectors(now, lba, data.len(), self.claimed)?;
-        let (mut at, mut lba, mut rest) = (now, lba, data);
-        while left > 0 {
-            let (run, is_there) = self.run(lba, left);
-            let (first, later) = rest.split_at(run as usize * SECTOR_BYTES);
-            at = match is_there {
-                true => self.device.write(at, lba % self.device.capacity(), first)?,
-                false => self.write_beyond(at, lba, first)?,
-            };
-            (lba, left, rest) = (lba + run, left - run, later);
+        if let Some(evil) = &mut self.evil {
+            evil.written(lba, (data.len() / SECTOR_BYTES) as u64);
         }
-        Ok(at)
+        self.write_runs(now, lba, data)
     }
 
     fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {

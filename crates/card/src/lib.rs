@@ -18,7 +18,7 @@
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
 //!   block a last page with a summary of its addresses.
-//! - [`Fake`] wraps any block device and claims to be larger.
+//! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
 //!
 //! **Loss of power.** The map lives in RAM. After a cut, [`Card::power_on`] reads the summaries of the blocks (each page of those that were
 //! not full) and believes, of two slots with the same address, the one with the later sequence number. Nothing that the map pointed to at
@@ -47,6 +47,7 @@
 
 mod bus;
 mod card;
+mod evil;
 mod fake;
 mod ftl;
 mod nand;
@@ -57,5 +58,6 @@ pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};
 pub use fake::{Fake, FakeKind};
 pub use spec::{
-    BadSpec, CardSpec, Collector, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec, WearSpec,
+    BadSpec, CardSpec, Collector, EvilSpec, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec,
+    WearSpec,
 };

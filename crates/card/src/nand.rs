@@ -262,11 +262,8 @@ impl Nand {
 
     /// Copies contents from slot to slot; nothing in timing-only mode.
     pub(crate) fn copy(&mut self, from: u32, to: u32) {
-        if !self.stores() {
-            return;
-        }
-        if let Some(data) = self.contents.stored(from as usize).map(<[u8]>::to_vec) {
-            self.contents.program(to as usize, 0, &data);
+        if self.stores() {
+            self.contents.copy(from as usize, to as usize);
         }
     }
 

@@ -70,6 +70,14 @@ pub struct FakeSpec {
     pub claimed_bytes: u64,
 }
 
+/// Firmware that does not give back what was written: `[card.evil]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvilSpec {
+    /// One of this number of sectors is given back once after it was written, and from then on answered with other content.
+    pub one_in_sectors: u32,
+}
+
 /// The SLC cache: `[card.slc]`. Blocks of it hold one bit a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -192,6 +200,9 @@ pub struct CardSpec {
     /// A lie about the size; none for an honest card.
     #[serde(default)]
     pub fake: Option<FakeSpec>,
+    /// Firmware that changes contents; none for an honest card.
+    #[serde(default)]
+    pub evil: Option<EvilSpec>,
 }
 
 /// Not published for any card: long against the gap between two requests, short against a person.
@@ -355,7 +366,7 @@ impl CardSpec {
         ]
     }
 
-    fn cells(&self) -> [(bool, &'static str, &'static str); 8] {
+    fn cells(&self) -> [(bool, &'static str, &'static str); 9] {
         let wear = &self.wear;
         let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
         let slots = self.au_bytes / self.unit_bytes().max(1);
@@ -367,6 +378,7 @@ impl CardSpec {
                 "fake.claimed_bytes",
                 "from the capacity to 128 times that, in whole sectors",
             ),
+            (self.evil.is_none_or(|evil| evil.one_in_sectors > 0), "evil.one_in_sectors", "at least 1"),
             ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),
             (wear.endurance_cycles > 0, "wear.endurance_cycles", "at least 1"),
             ((0.01..=1000.0).contains(&wear.life_factor), "wear.life_factor", "from 0.01 to 1000"),

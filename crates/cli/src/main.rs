@@ -104,7 +104,12 @@ fn main() -> ExitCode {
         Err(text) => return print_help(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS),
     };
     // A mount ends in order with these signals.
-    if !matches!(&command, Command::Image(args) if args.is_mount()) {
+    let is_mount = match &command {
+        Command::Image(args) => args.is_mount(),
+        Command::Card(args) => args.is_mount(),
+        _ => false,
+    };
+    if !is_mount {
         signals::remove_outputs_at_the_end();
     }
     let outcome = match command {

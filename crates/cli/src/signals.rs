@@ -1,6 +1,12 @@
 //! Ctrl-C and its relatives: no half-written file is left behind.
 
+#[cfg(feature = "mount")]
+use crate::{common::Failure, output::tell};
+#[cfg(feature = "mount")]
+use floatgate_image::mount::Unmounter;
 use floatgate_image::output;
+#[cfg(feature = "mount")]
+use nix::sys::signal::SigSet;
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -22,6 +28,34 @@ pub(crate) fn remove_outputs_at_the_end() {
             let _ = emulate_default_handler(signal);
         }
     });
+}
+
+/// The signals that end a mount, blocked for all threads that are made from now on.
+#[cfg(feature = "mount")]
+pub(crate) struct Endings(SigSet);
+
+#[cfg(feature = "mount")]
+impl Endings {
+    /// Blocks the signals. There must be no other threads yet: they would get the signals, and end everything at once.
+    pub(crate) fn block() -> Result<Self, Failure> {
+        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+        let bug = |error| Failure::new(error, "this is a bug in floatgate: please report it");
+        signals.thread_block().map_err(bug)?;
+        Ok(Self(signals))
+    }
+
+    /// Starts a thread that unmounts with each signal.
+    pub(crate) fn unmount_with_each(self, mut unmounter: Unmounter) {
+        std::thread::spawn(move || {
+            while self.0.wait().is_ok() {
+                match unmounter.unmount() {
+                    Ok(true) => {}
+                    Ok(false) => tell("still in use: the mount ends with its last user"),
+                    Err(error) => tell(&format!("cannot be unmounted: {error}")),
+                }
+            }
+        });
+    }
 }
 
 /// The signals that the process was started to ignore, as `nohup` does; bit 0 is signal 1 (proc(5), SigIgn).

@@ -141,12 +141,8 @@ impl Array {
         if !self.stores {
             return;
         }
-        let (page_bytes, per_block) = (self.page_bytes, self.pages_per_block);
-        let (block, page) = self.split(row);
-        let block = self.blocks[block]
-            .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
-        let page = &mut Arc::make_mut(block).pages[page];
-        page.programs = page.programs.saturating_add(1);
+        let page_bytes = self.page_bytes;
+        let page = self.page_to_program(row);
         let inside = page_bytes.saturating_sub(column).min(bytes.len());
         let bytes = &bytes[..inside];
         match &mut page.data {
@@ -164,6 +160,26 @@ impl Array {
                 }
             }
         }
+    }
+
+    /// Programs a page with the content of another; nothing when that is erased. An erased page shares the memory.
+    pub fn copy(&mut self, from: usize, to: usize) {
+        let Some(data) = self.page(from).and_then(|page| page.data.clone()) else { return };
+        if self.stored(to).is_some() {
+            return self.program(to, 0, &data);
+        }
+        self.page_to_program(to).data = Some(data);
+    }
+
+    /// A page, with one more program counted.
+    fn page_to_program(&mut self, row: usize) -> &mut Page {
+        let per_block = self.pages_per_block;
+        let (block, page) = self.split(row);
+        let block = self.blocks[block]
+            .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
+        let page = &mut Arc::make_mut(block).pages[page];
+        page.programs = page.programs.saturating_add(1);
+        page
     }
 
     /// Erases a block: its memory is given back, its injected errors are gone.
@@ -266,6 +282,21 @@ mod tests {
         a.read(5, 2047, &mut out);
         assert_eq!(out, [0xFF; 3]);
         assert_eq!(a.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_copy_is_as_good_as_a_program() {
+        let mut a = Array::new(4, 2, 2, true);
+        a.program(0, 0, &[1, 2, 3, 4]);
+        a.copy(0, 2);
+        a.copy(1, 3);
+        a.program(0, 0, &[0; 4]);
+        assert_eq!((a.stored(2), a.programs(2)), (Some(&[1, 2, 3, 4][..]), 1));
+        assert!(a.is_erased(3), "the source is erased");
+        a.program(1, 0, &[6; 4]);
+        a.copy(1, 2);
+        assert_eq!(a.stored(2), Some(&[0, 2, 2, 4][..]), "bits go to 0 only");
+        assert!(!a.is_as_programmed(2));
     }
 
     #[test]

@@ -275,6 +275,24 @@ fn a_large_card_takes_memory_for_its_map_and_for_what_is_written() {
 }
 
 #[test]
+fn an_evil_card_answers_otherwise_the_second_time() {
+    let spec = spec("", "evil = { one_in_sectors = 8 }");
+    let mut card = Fake::of_spec(&spec, CardOptions::default()).unwrap();
+    let mut now = card.write(Instant::ZERO, 0, &[0xA5; 512 * 512]).unwrap();
+    let mut read = |card: &mut Fake<Card>| {
+        let mut buf = [0; 512 * 512];
+        now = card.read(now, 0, &mut buf).unwrap();
+        buf.chunks_exact(512).filter(|sector| **sector != [0xA5; 512]).count()
+    };
+    let found = [read(&mut card), read(&mut card), read(&mut card)];
+    assert_eq!(found[0], 0, "the first answer is true");
+    assert!((32..96).contains(&found[1]) && found[1] == found[2], "{found:?}");
+    card.write(Instant::ZERO, 0, &[0xA5; 256 * 512]).unwrap();
+    let again = read(&mut card);
+    assert!(again > 0 && again < found[1], "what was written anew is true once: {again}");
+}
+
+#[test]
 fn a_fake_shows_what_it_is() {
     let fake = |kind| {
         let card = Card::new(&spec("", ""), CardOptions::default()).unwrap();
@@ -285,7 +303,7 @@ fn a_fake_shows_what_it_is() {
         device.read(Instant::ZERO, lba, &mut sector).unwrap();
         sector[0]
     };
-    for kind in [FakeKind::Wraps, FakeKind::Limbo, FakeKind::LastSector, FakeKind::Chain] {
+    for kind in FakeKind::ALL {
         let mut device = fake(kind);
         assert_eq!(device.capacity(), 8192);
         device.write(Instant::ZERO, 100, &[1; 512]).unwrap();
@@ -294,12 +312,21 @@ fn a_fake_shows_what_it_is() {
         device.write(Instant::ZERO, 2047, &[3; 1024]).unwrap();
         let expected = match kind {
             FakeKind::Wraps => [2, 2, 3, 3],
-            FakeKind::Limbo => [1, 0, 3, 0],
+            FakeKind::Limbo | FakeKind::Chain => [1, 0, 3, 0],
             FakeKind::LastSector => [1, 3, 3, 3],
-            FakeKind::Chain => [1, 2, 3, 3],
+            FakeKind::Cached => [1, 2, 3, 3],
         };
         let found = [100, 2148, 2047, 2048].map(|lba| at(&mut device, lba));
         assert_eq!(found, expected, "{kind:?}");
+        // A chain of 2048 sectors has addresses for 4096.
+        let again = [4096 + 100, 4096 + 2148].map(|lba| at(&mut device, lba));
+        let expected = match kind {
+            FakeKind::Wraps => [2, 2],
+            FakeKind::Limbo | FakeKind::Cached => [0, 0],
+            FakeKind::LastSector => [3, 3],
+            FakeKind::Chain => [1, 0],
+        };
+        assert_eq!(again, expected, "{kind:?}");
         assert!(device.write(Instant::ZERO, 8192, &[0; 512]).is_err());
         device.discard(Instant::ZERO, 0, 8192).unwrap();
         device.flush(Instant::ZERO).unwrap();

@@ -5,8 +5,8 @@ use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
 use crate::help::Help;
 use crate::output;
-use floatgate_image::mount::{MountError, MountSetup, Mounted, Unmounter};
-use nix::sys::signal::{SigSet, Signal};
+use crate::signals::Endings;
+use floatgate_image::mount::{MountError, MountSetup, Mounted};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,11 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let signals = endings();
-    // Before there are other threads: they would get the signals, and end everything at once.
-    signals
-        .thread_block()
-        .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))?;
+    let endings = Endings::block()?;
     let setup = MountSetup {
         selection: args.image.selection(),
         writable: args.rw,
@@ -59,8 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         on_failure: |error| output::tell(&format!("writing failed, the mount is read-only now: {error}")),
     };
     let mut mounted = Mounted::new(&args.image.image, &args.directory, setup).map_err(|e| args.failed(&e))?;
-    let unmounter = mounted.unmounter();
-    std::thread::spawn(move || wait(&signals, unmounter));
+    endings.unmount_with_each(mounted.unmounter());
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());
     output::tell(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
@@ -71,23 +66,5 @@ pub(crate) fn run(args: &Args) -> Outcome {
 impl Args {
     fn failed(&self, error: &MountError) -> Failure {
         Failure::new(format!("{}: {error}", self.image.image.display()), error.help())
-    }
-}
-
-/// The signals that end a mount.
-fn endings() -> SigSet {
-    let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
-    signals
-}
-
-/// Unmounts with each signal.
-fn wait(signals: &SigSet, mut unmounter: Unmounter) {
-    while signals.wait().is_ok() {
-        match unmounter.unmount() {
-            Ok(true) => {}
-            Ok(false) => output::tell("still in use: the mount ends with its last user"),
-            Err(error) => output::tell(&format!("cannot be unmounted: {error}")),
-        }
     }
 }

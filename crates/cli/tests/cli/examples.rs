@@ -21,6 +21,8 @@ fn user_folder() -> PathBuf {
     std::fs::write(folder.join("my-board.toml"), setup.out).unwrap();
     std::fs::write(folder.join("my-measurements.toml"), paper(11_000.0)).unwrap();
     crate::support::dump_files(&folder);
+    std::fs::write(folder.join("trace.csv"), crate::support::REQUESTS).unwrap();
+    std::fs::write(folder.join("my-card.toml"), stdout("parts kingston-class-10 --toml")).unwrap();
     folder
 }
 
@@ -76,7 +78,7 @@ fn every_example_works_as_typed() {
         assert!(!own.is_empty(), "`{command} --help` shows no example");
         lines.extend(own);
     }
-    let nested = ["ecc", "image"]
+    let nested = ["card", "ecc", "image"]
         .map(|group| subcommands_of(group).into_iter().map(move |name| format!("{group} {name}")));
     for command in nested.into_iter().flatten() {
         let own = examples(&stdout(&format!("{command} --help")));
@@ -86,8 +88,10 @@ fn every_example_works_as_typed() {
     // The help of a group shows examples of its commands.
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
-    // It stays in the foreground, and has tests of its own.
-    lines.retain(|line| !line.starts_with("floatgate image mount "));
+    // They stay in the foreground, and have tests of their own.
+    lines.retain(|line| {
+        !line.starts_with("floatgate image mount ") && !line.starts_with("floatgate card serve ")
+    });
     assert!(lines.len() > 25, "the help texts have lost their examples");
     let (home, images) = (user_folder(), image_folder());
     let binaries = Path::new(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap();

@@ -141,6 +141,7 @@ fn with_traces(line: &str) -> String {
         folder.join(name).to_str().unwrap().to_owned()
     };
     let trace = file("trace.csv", "cycle,program_us,erase_us\n1000,650,2000\n200000,490,4250\n");
+    let line = line.replace("REQUESTS", &file("requests.csv", crate::support::REQUESTS));
     line.replace("TRACE", &trace).replace("TIMES", &file("times.csv", "erase_us\n3000\n"))
 }
 
@@ -167,6 +168,7 @@ const LINES: &[(&str, &str)] = &[
     ("keystore", "keystore --json"),
     ("card speed", "card speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("card speed", "card speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
+    ("card replay", "card replay kingston-class-10 REQUESTS --json"),
     ("otp info", "otp info stm32-n25q128a --json"),
     ("otp read", "otp read stm32-n25q128a --length 4 --json"),
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),

@@ -29,6 +29,8 @@ mod outputs;
 mod plots;
 #[cfg(target_os = "linux")]
 mod programs;
+#[cfg(target_os = "linux")]
+mod served;
 mod support;
 mod sweeps;
 mod volumes;

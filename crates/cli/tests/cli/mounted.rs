@@ -15,11 +15,16 @@ pub(crate) struct Mount {
 impl Mount {
     /// Mounts `image` of a folder in its `mnt`; `None` where the host does not let us.
     pub(crate) fn new(folder: &Path, image: &str, options: &[&str]) -> Option<Self> {
+        Self::by(folder, &[&["image", "mount", image, "mnt"], options].concat())
+    }
+
+    /// Mounts something in `mnt` of a folder by these arguments; `None` where the host does not let us.
+    pub(crate) fn by(folder: &Path, args: &[&str]) -> Option<Self> {
         let directory = folder.join("mnt");
         fs::create_dir_all(&directory).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
-        command.args(["image", "mount", image, "mnt"]).args(options).current_dir(folder);
-        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        command.args(args).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
         let mut mount = Self { child, directory };
         for attempt in 0.. {
             if mount.is_mounted() {
@@ -54,18 +59,21 @@ impl Mount {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// Ends it as Ctrl-C does.
-    pub(crate) fn end(self) {
+    /// Ends it as Ctrl-C does. Returns what it printed.
+    pub(crate) fn end(self) -> String {
         self.signal("-INT");
-        self.ended();
+        self.ended()
     }
 
-    /// Waits until the mount has ended well.
-    pub(crate) fn ended(mut self) {
+    /// Waits until the mount has ended well. Returns what it printed.
+    pub(crate) fn ended(mut self) -> String {
         let status = self.child.wait().unwrap();
         let told = self.told();
         assert!(status.success(), "{told}");
         assert!(!self.is_mounted());
+        let mut printed = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        printed
     }
 }
 

@@ -106,6 +106,13 @@ pub(crate) fn commands() -> Vec<String> {
     subcommands().into_iter().flat_map(nested).collect()
 }
 
+/// A trace of a card.
+pub(crate) const REQUESTS: &str = "time_us,kind,sector,sectors,latency_us\n\
+    0.000,write,2048,8,1000.000\n\
+    5000.000,read,4096,16,450.250\n\
+    6000.000,discard,8192,2048,900.000\n\
+    7000.000,flush,0,0,\n";
+
 /// Puts an image and a dump of it into a folder, as a user has them: `rootfs.ubi` (40 pages of 2 KiB, some of them
 /// erased), `rootfs.oob` and `dump.nand` with some wrong bits. The OOB is for bch4/512 in pages of 2048 + 64 bytes.
 pub(crate) fn dump_files(folder: &Path) {

@@ -4,14 +4,17 @@
 //! - `shared`: the filesystem behind a lock, and the thread that writes back what nobody asks to be written.
 //! - `bridge`: from FUSE's requests to the handler and back.
 //! - [`Mounted`]: a mount, from its beginning to its end.
+//! - [`MountedDevice`]: a block device as a file of the host.
 
 mod bridge;
+mod device;
 mod errno;
 mod handler;
 mod shared;
 #[cfg(test)]
 mod tests;
 
+pub use device::{Clock, MountedDevice, Punctuality};
 pub use errno::errno;
 pub use handler::{Answer, Handler, Listed, NewNode, Times};
 
@@ -135,16 +138,21 @@ impl Unmounter {
 
 fn config(image: &Path, setup: &MountSetup) -> Config {
     let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(image.display().to_string()),
+    config.mount_options = host_options(&image.display().to_string(), setup.writable);
+    config.acl = if setup.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config
+}
+
+/// Options of the host's mount: `name` is its source in the list of mounts.
+fn host_options(name: &str, writable: bool) -> Vec<MountOption> {
+    vec![
+        MountOption::FSName(name.to_owned()),
         MountOption::Subtype("floatgate".to_owned()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,
         MountOption::NoDev,
-        if setup.writable { MountOption::RW } else { MountOption::RO },
-    ];
-    config.acl = if setup.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config
+        if writable { MountOption::RW } else { MountOption::RO },
+    ]
 }
 
 /// LEBs that the volume grows to, if that was asked for.

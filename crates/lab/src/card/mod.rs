@@ -1,8 +1,21 @@
 //! SD cards and eMMC of the catalogue, and what is measured on them.
 //!
-//! [`load`] reads a card's file with overrides into a [`CardSpec`]. [`speed`] measures it as flashbench and fio would.
+//! - [`load`] reads a card's file with overrides into a [`CardSpec`].
+//! - [`speed`] measures it as flashbench and fio would.
+//! - [`replay`]: the requests of a trace on a card.
+//! - [`serve`]: a card with content, as from the factory, on which a host works, and the account of its requests ([`account`]).
+//! - [`state`]: empty, used and full cards.
+//! - [`trace`]: requests to a block device, as several programs record them.
 
+pub mod account;
+mod factory;
+pub mod replay;
+pub mod serve;
 pub mod speed;
+pub mod state;
+pub mod trace;
+
+pub use floatgate_card::CardOptions;
 
 use crate::config::{ConfigError, Library, Override, Part};
 use floatgate_card::CardSpec;
@@ -15,6 +28,13 @@ pub struct LoadedCard {
     pub part: Part,
     /// The card itself, checked.
     pub spec: CardSpec,
+}
+
+impl LoadedCard {
+    /// Maker and name.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.part.maker, self.part.name).trim().to_owned()
+    }
 }
 
 /// Reads a card by name or path and lays overrides (`card.open_aus=4`) over it.

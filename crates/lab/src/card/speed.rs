@@ -2,6 +2,7 @@
 //! across borders (`flashbench -a`).
 
 use super::LoadedCard;
+pub use super::state::CardState;
 use crate::Error;
 use floatgate_card::{BusMode, Card, CardOptions, CardSpec, CardStats, Fake, Mapping};
 use floatgate_device::cells::random::Stream;
@@ -27,32 +28,6 @@ const SEQUENTIAL_SECTORS: u64 = 1 << 17;
 
 /// Most allocation units that are written in turn: twice the 24 of a Samsung Pro (Chubb 2015), and some.
 const OPEN_AUS_MAX: u32 = 64;
-
-/// State of the card before a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CardState {
-    /// Nothing was ever written.
-    Empty,
-    /// Half of it was written in order, and then some of that half at random.
-    Used,
-    /// All of it was written in order, and then some at random.
-    Full,
-}
-
-impl CardState {
-    /// All states, in the order in which they are measured.
-    pub const ALL: [Self; 3] = [Self::Empty, Self::Used, Self::Full];
-
-    /// Word for the state.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Used => "used",
-            Self::Full => "full",
-        }
-    }
-}
 
 /// Result of one test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -198,9 +173,9 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
     let card_spec = &card.spec;
     let CardSpec { capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, mapping, bus, .. } =
         *card_spec;
-    let (card, title) = (format!("{} {}", card.part.maker, card.part.name), card.part.title.clone());
+    let (card, title) = (card.name(), card.part.title.clone());
     Ok(CardSpeed {
-        card: card.trim().to_owned(),
+        card,
         title,
         capacity_bytes,
         au_bytes,
@@ -270,33 +245,8 @@ impl Bench {
             chance: Stream::new(options.seed),
             buf: vec![0; REQUEST_BYTES_MAX.max(spec.page_bytes) as usize],
         };
-        bench.prepare(spec.mapping).map_err(failed)?;
+        state.reach(&mut bench.card, spec.mapping, &mut bench.chance).map_err(failed)?;
         Ok(bench)
-    }
-
-    /// Brings a new card into its state.
-    fn prepare(&mut self, mapping: Mapping) -> Result<(), BlockError> {
-        let sectors = match self.state {
-            CardState::Empty => return Ok(()),
-            CardState::Used => self.card.capacity() / 2,
-            CardState::Full => self.card.capacity(),
-        };
-        let mut lba = 0;
-        while lba < sectors {
-            let count = (sectors - lba).min(2048);
-            self.write(lba, count * SECTOR_BYTES as u64)?;
-            lba += count;
-        }
-        // A page-mapped card must have used up its spare blocks; where each write copies a whole unit, a few are enough.
-        let overwrites = match mapping {
-            Mapping::Page => (sectors / 8).min(1 << 22),
-            Mapping::Block | Mapping::Hybrid => 200,
-        };
-        for _ in 0..overwrites {
-            let place = self.chance.bits() % (sectors / 8).max(1);
-            self.write(place * 8, 4096)?;
-        }
-        self.card.flush(self.now()).map(drop)
     }
 
     fn now(&self) -> Instant {

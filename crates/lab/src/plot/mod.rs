@@ -2,6 +2,7 @@
 //!
 //! - [`Ink`]: the one table of colours and glyphs per [`Phase`](floatgate_mtd::Phase); all pictures use it.
 //! - [`percentages`], [`breakdown_text`]: shares that add up to 100.0 as printed.
+//! - [`addresses`]: requests of a device, address over time.
 //! - [`bars`]: one stacked bar per test or sweep combination.
 //! - [`curves`]: curves on logarithmic axes.
 //! - [`comparisons`]: published figures over simulated ones.
@@ -11,6 +12,7 @@
 //! All of them are functions of their input alone: the same input gives the same bytes. SVG text names the generic
 //! font only, and its width is estimated from above, so that labels fit whatever font the viewer has.
 
+mod addresses;
 mod axis;
 mod bars;
 mod canvas;
@@ -28,6 +30,7 @@ mod text_width;
 mod waterfall;
 mod wear;
 
+pub use addresses::{Addresses, addresses};
 pub use bars::{BarRow, Scale, bars};
 pub use comparison::{Compared, Comparison, Published, comparisons};
 pub use curves::{Chart, Curve, curves};

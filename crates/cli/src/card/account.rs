@@ -1,0 +1,29 @@
+//! The account of a card that worked, as text.
+
+use super::speed::time;
+use crate::common::{grouped, grouped_count};
+use crate::table::Table;
+use floatgate_lab::card::account::KindTotals;
+use floatgate_lab::card::serve::CardAccount;
+
+pub(super) fn account_text(account: &CardAccount) -> String {
+    let CardAccount { card, capacity_bytes, time_us, read, write, discard, flush, failed, .. } = account;
+    let mut table = Table::new(["request", "count", "KiB"]).numbers(1..);
+    for (name, KindTotals { requests, bytes }) in
+        [("read", read), ("write", write), ("discard", discard), ("flush", flush)]
+    {
+        table.row([name.to_owned(), grouped(*requests), grouped(bytes.div_ceil(1024))]);
+    }
+    let latency = &account.latency;
+    let [median, p99, p999, longest] =
+        [latency.p50_us, latency.p99_us, account.p999_us, latency.max_us].map(time);
+    let failed = if *failed > 0 { format!("failed requests: {failed}\n") } else { String::new() };
+    format!(
+        "{card}: {} MB\n{table}\n{failed}time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}\n\
+         write amplification {:.2}, {} erased\n",
+        grouped(capacity_bytes / 1_000_000),
+        time(*time_us),
+        account.write_amplification,
+        grouped_count(account.erases, "block"),
+    )
+}

@@ -1,0 +1,139 @@
+//! `floatgate card replay`.
+
+use super::account::account_text;
+use super::recorded::Recording;
+use super::speed::time;
+use crate::common::{self, Failure, Outcome, grouped_count};
+use crate::output::ReportFormat;
+use floatgate_lab::card::replay::{Replay, ThinkTime, replay};
+use floatgate_lab::card::serve::NewCard;
+use floatgate_lab::card::state::CardState;
+use floatgate_lab::card::trace::Reader;
+use floatgate_lab::card::{CardOptions, LoadedCard, load};
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::{Error, plot};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card replay kingston-class-10 trace.csv
+  floatgate card replay samsung-evo-16g trace.csv --state full --think-time none
+  floatgate card replay a1-32g trace.csv --plot addresses.svg --json
+
+Reads CSV as `card serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
+versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
+issued one at a time. Without contents only the times count.")]
+pub(crate) struct Args {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// The trace; its format is found by its beginning
+    trace: PathBuf,
+
+    /// Time between a completion and the next request: as in the trace, or none
+    #[arg(long, value_enum, default_value_t = Think::Keep)]
+    think_time: Think,
+
+    /// State of the card at the beginning
+    #[arg(long, value_enum, default_value_t = State::Empty)]
+    state: State,
+
+    /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Draw address over time, reads and writes, as an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Write a trace of the replay: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Seed of the card's bad blocks and errors
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Think {
+    Keep,
+    None,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum State {
+    /// Nothing was ever written
+    Empty,
+    /// Half of it was written
+    Used,
+    /// All of it was written
+    Full,
+}
+
+impl State {
+    const fn of_card(self) -> CardState {
+        match self {
+            Self::Empty => CardState::Empty,
+            Self::Used => CardState::Used,
+            Self::Full => CardState::Full,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    common::check_plot(args.plot.as_deref())?;
+    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let recording = args.record.as_deref().map(Recording::new).transpose()?;
+    let report = played(args, &card, recording.as_ref())?;
+    if let Some(recording) = recording {
+        recording.finish()?;
+    }
+    if let Some(path) = &args.plot {
+        common::write_picture(path, &picture(args, &card, &report))?;
+    }
+    args.format.finish(&report, "", || text(&report))
+}
+
+fn played(args: &Args, card: &LoadedCard, recording: Option<&Recording>) -> Result<Replay, Failure> {
+    let name = args.trace.display();
+    let failed = |error| Failure::new(format!("{name}: {error}"), "name a file that can be read");
+    let from = BufReader::new(File::open(&args.trace).map_err(failed)?);
+    let unknown = "name a CSV of `card serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
+    let trace = Reader::new(from).map_err(|error| Failure::new(format!("{name}: {error}"), unknown))?;
+    let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
+    new.reach(args.state.of_card(), card, args.seed)?;
+    let at_work = new.meet(recording.map(Recording::observer));
+    let think_time = match args.think_time {
+        Think::Keep => ThinkTime::Keep,
+        Think::None => ThinkTime::None,
+    };
+    replay(card, at_work, trace, think_time).map_err(|error: Error| error.within(name.to_string()).into())
+}
+
+fn picture(args: &Args, card: &LoadedCard, report: &Replay) -> String {
+    let trace = args.trace.file_name().map_or(args.trace.as_path(), Path::new).display();
+    let title = format!("{trace} on {}", card.name());
+    plot::addresses(&report.addresses, card.spec.au_bytes, (&title, &summary(report)))
+}
+
+fn summary(report: &Replay) -> String {
+    let places = report.places;
+    format!(
+        "{:.0} KiB/s, {:.0} requests/s; {} written, {} open for 99 % of the writes",
+        report.kib_s,
+        report.iops,
+        grouped_count(places.written_aus, "allocation unit"),
+        places.open_aus_p99
+    )
+}
+
+fn text(report: &Replay) -> String {
+    let trace = time(report.trace_time_us);
+    format!("{}{}\nthe trace itself took {trace}\n", account_text(&report.account), summary(report))
+}

@@ -1,0 +1,144 @@
+//! `floatgate card serve`.
+
+use super::account::account_text;
+use super::clock::clock;
+use super::recorded::Recording;
+use super::speed::time;
+use crate::common::{Failure, Outcome, grouped_count};
+use crate::help::Help;
+use crate::output::{self, ReportFormat};
+use crate::signals::Endings;
+use floatgate_image::mount::{MountError, MountedDevice, Punctuality};
+use floatgate_lab::card::serve::{CardAccount, NewCard};
+use floatgate_lab::card::{CardOptions, load};
+use floatgate_lab::config::{Library, Override};
+use serde::Serialize;
+use std::fs::File;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card serve kingston-class-10 --fuse /mnt
+  floatgate card serve samsung-evo-16g --fuse /mnt --time-scale 10 --json
+  floatgate card serve fake-wraps-32g --fuse /mnt --time-scale 0 --format factory
+  floatgate card serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
+
+/mnt/card is the card: flashbench, fio, dd and mkfs work on it as on a device; f3probe, which takes devices only, on a loop device over it. \
+Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it, and the account of what the card did is printed. A request is answered \
+as long after it came in as the card takes for it; the way through the kernel comes on top of that, some 30 us. Nothing is kept in the page \
+cache. fsync flushes the card, fallocate --punch-hole discards. The contents are in memory, and gone at the end.")]
+pub(crate) struct Args {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// Folder in which the file `card` appears
+    #[arg(long, value_name = "DIR")]
+    fuse: PathBuf,
+
+    /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Speed of the card's time: 10 is ten times as fast as real time, 0 is without any waiting
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
+    time_scale: f64,
+
+    /// Content of the card at the beginning, from its first sector on; zeros stay unwritten
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+
+    /// Content of the card at the beginning: nothing, or the FAT32 or exFAT with which cards leave the factory
+    #[arg(long, value_enum, default_value_t = Content::None, conflicts_with = "image")]
+    format: Content,
+
+    /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Seed of the card's bad blocks and errors
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    report: ReportFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Content {
+    /// Nothing was ever written
+    None,
+    /// Partition table alone in the first allocation unit, FATs in the second
+    Factory,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match scale {
+        0.0 => Ok(0.0),
+        _ if (0.001..=1e6).contains(&scale) => Ok(scale),
+        _ => Err("from 0.001 to 1000000, or 0".to_owned()),
+    }
+}
+
+/// The account of the card, and how punctual its answers were.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    account: CardAccount,
+    time_scale: f64,
+    late_requests: u64,
+    late_mean_us: f64,
+    late_max_us: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let endings = Endings::block()?;
+    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let mut new = NewCard::new(&card, CardOptions { seed: args.seed, stores: true })?;
+    if args.format == Content::Factory {
+        new.format(&card)?;
+    }
+    if let Some(path) = &args.image {
+        let failed =
+            |error| Failure::new(format!("{}: {error}", path.display()), "name a file that can be read");
+        new.fill(&mut File::open(path).map_err(failed)?)?;
+    }
+    let recording = args.record.as_deref().map(Recording::new).transpose()?;
+    let clock = clock(new.now(), args.time_scale);
+    let at_work = new.meet(recording.as_ref().map(Recording::observer));
+    let mut mounted = MountedDevice::new(at_work, clock, "card", &args.fuse).map_err(|e| args.failed(&e))?;
+    endings.unmount_with_each(mounted.unmounter());
+    let file = args.fuse.join("card");
+    output::tell(&format!("{} is served as {}: Ctrl-C ends it", card.name(), file.display()));
+    let (at_work, punctuality) = mounted.serve().map_err(|error| args.failed(&error))?;
+    if let Some(recording) = recording {
+        recording.finish()?;
+    }
+    let Punctuality { requests, late_requests, late_sum, late_max } = punctuality;
+    let report = Report {
+        account: at_work.account(&card),
+        time_scale: args.time_scale,
+        late_requests,
+        late_mean_us: late_sum.as_us_f64() / requests.max(1) as f64,
+        late_max_us: late_max.as_us_f64(),
+    };
+    args.report.finish(&report, "", || text(&report))
+}
+
+impl Args {
+    fn failed(&self, error: &MountError) -> Failure {
+        Failure::new(format!("{}: {error}", self.card.display()), error.help())
+    }
+}
+
+fn text(report: &Report) -> String {
+    if report.time_scale == 0.0 {
+        return account_text(&report.account);
+    }
+    let [mean, most] = [report.late_mean_us, report.late_max_us].map(time);
+    let computed = grouped_count(report.late_requests, "request");
+    let late = format!(
+        "answers left {mean} late on average, {most} at most; this machine was too slow for {computed}\n"
+    );
+    account_text(&report.account) + &late
+}

@@ -1,0 +1,167 @@
+//! `floatgate card speed`.
+
+use crate::common::{Outcome, grouped};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_lab::card::load;
+use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardTest, REQUEST_BYTES_MAX, measure};
+use floatgate_lab::config::{Library, Override};
+use floatgate_mtd::Nanos;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card speed kingston-class-10
+  floatgate card speed kingston-class-10 --table open-aus --set card.open_aus=4
+  floatgate card speed samsung-evo-16g --sizes 512,4096,65536 --requests 2000
+  floatgate card speed a1-32g --set 'card.slc.blocks=0' --json
+  floatgate card speed my-card.toml --table alignment --csv
+
+Sequential requests go over at most 64 MiB; what follows a write in the buffer is flushed before the clock stops. The used card has its first \
+half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
+and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a.")]
+pub(crate) struct Args {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Sizes of requests in bytes, multiples of 512
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "4096,32768,131072,1048576",
+        value_parser = clap::value_parser!(u64).range(512..=REQUEST_BYTES_MAX))]
+    sizes: Vec<u64>,
+
+    /// Most requests of a test
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    requests: u32,
+
+    /// Seed of the card's bad blocks and errors, and of the places of random requests
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Print this table only; with --csv, requests unless another is named
+    #[arg(long, value_enum)]
+    table: Option<Which>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// A table of the report.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// Sequential and random reads and writes
+    Requests,
+    /// Allocation units written in turn
+    OpenAus,
+    /// Reads before, on and behind borders
+    Alignment,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let options = CardSpeedOptions { requests: args.requests, sizes: args.sizes.clone(), seed: args.seed };
+    let report = measure(&card, &options)?;
+    let rows = match args.table {
+        None | Some(Which::Requests) => "tests",
+        Some(Which::OpenAus) => "open_au_rows",
+        Some(Which::Alignment) => "alignment_rows",
+    };
+    args.format.finish(&report, rows, || text(&report, args.table))
+}
+
+fn text(report: &CardSpeed, only: Option<Which>) -> String {
+    let tables = [
+        (Which::Requests, "requests", requests(report)),
+        (Which::OpenAus, "allocation units written in turn, on the full card", open_aus(report)),
+        (
+            Which::Alignment,
+            "reads of 16 KiB before, on and behind borders, on the full card",
+            alignment(report),
+        ),
+    ];
+    let shown = tables.iter().filter(|(which, ..)| only.is_none_or(|only| only == *which));
+    shown.fold(head(report), |text, (_, title, table)| format!("{text}\n{title}\n{table}\n"))
+}
+
+fn head(report: &CardSpeed) -> String {
+    let CardSpeed { card, title, capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, .. } =
+        report;
+    let claim = report
+        .claimed_bytes
+        .map_or_else(String::new, |claimed| format!("a fake: claims {} MB\n", grouped(claimed / 1_000_000)));
+    format!(
+        "{card}: {title}\n{} MB, AU {}, pages of {}; open AUs: {open_aus}, {open_aus_random} of them in any order\n{claim}\
+         ready {} after a loss of power when full\n",
+        grouped(capacity_bytes / 1_000_000),
+        size(*au_bytes),
+        size(*page_bytes),
+        time(report.power_on_us)
+    )
+}
+
+/// A size in the largest unit in which it is whole.
+fn size(bytes: u64) -> String {
+    match bytes {
+        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
+        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    }
+}
+
+pub(super) fn time(us: f64) -> String {
+    Nanos::from_ns((us * 1e3).round() as u64).to_string()
+}
+
+fn requests(report: &CardSpeed) -> Table {
+    let header = ["card", "request", "size", "MB/s", "IOPS", "median", "99 %", "longest", "WA", "erases"];
+    let mut table = Table::new(header).numbers(2..);
+    for test in &report.tests {
+        let CardTest { operation, access, request_bytes, mb_s, iops, latency, .. } = test;
+        let amplification = match *operation {
+            "write" => format!("{:.2}", test.write_amplification),
+            _ => String::new(),
+        };
+        table.row([
+            test.state.name().to_owned(),
+            format!("{access} {operation}"),
+            size(*request_bytes),
+            format!("{mb_s:.2}"),
+            format!("{iops:.0}"),
+            time(latency.p50_us),
+            time(latency.p99_us),
+            time(latency.max_us),
+            amplification,
+            test.erases.to_string(),
+        ]);
+    }
+    table
+}
+
+fn open_aus(report: &CardSpeed) -> Table {
+    let header = ["AUs", "order", "size", "MB/s", "mean", "longest", "erases"];
+    let mut table = Table::new(header).numbers(2..);
+    for row in &report.open_au_rows {
+        table.row([
+            row.aus.to_string(),
+            row.order.to_owned(),
+            size(row.request_bytes),
+            format!("{:.2}", row.mb_s),
+            time(row.mean_us),
+            time(row.max_us),
+            row.erases.to_string(),
+        ]);
+    }
+    table
+}
+
+fn alignment(report: &CardSpeed) -> Table {
+    let mut table = Table::new(["border", "pre", "on", "post", "diff, us"]).numbers(0..);
+    for row in &report.alignment_rows {
+        let diff = format!("{:.1}", row.diff_us);
+        table.row([size(row.align_bytes), time(row.pre_us), time(row.on_us), time(row.post_us), diff]);
+    }
+    table
+}

@@ -1,0 +1,250 @@
+//! The requests of a trace on a card: one at a time, with the think times of whoever made them or without.
+
+use super::LoadedCard;
+use super::serve::{CardAccount, CardAtWork};
+use super::speed::REQUEST_BYTES_MAX;
+use super::trace::{Request, RequestKind, TraceError};
+use crate::Error;
+use crate::plot::Addresses;
+use floatgate_mtd::{BlockDevice, Instant, SECTOR_BYTES};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Time between the completion of a request and the issue of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkTime {
+    /// As in the trace. Where that has no completions, requests are issued at the times of the trace, or later when the card is not ready.
+    Keep,
+    /// None: each request is issued when the one before it is completed.
+    None,
+}
+
+/// Result of a replay.
+#[derive(Clone, Debug, Serialize)]
+pub struct Replay {
+    /// Account of the card.
+    #[serde(flatten)]
+    pub account: CardAccount,
+    /// KiB read and written in a second of virtual time.
+    pub kib_s: f64,
+    /// Requests in a second of virtual time.
+    pub iops: f64,
+    /// Length of the trace in us, from the first issue to the last completion.
+    pub trace_time_us: f64,
+    /// Places to which the trace writes.
+    #[serde(flatten)]
+    pub places: WritePlaces,
+    /// Requests in the order of time, for a picture.
+    #[serde(skip)]
+    pub addresses: Addresses,
+}
+
+/// Allocation units to which a trace writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WritePlaces {
+    /// Distinct allocation units that are written.
+    pub written_aus: u64,
+    /// Fewest open allocation units with which 99 % of the writes that come back to one find it open, when the one used least recently
+    /// is closed for another; at most 256.
+    pub open_aus_p99: u64,
+}
+
+/// Replays a trace on a card.
+///
+/// # Errors
+/// A trace that cannot be read, or with requests beyond the end of the card. What the card refuses is counted as failed.
+pub fn replay(
+    card: &LoadedCard,
+    mut at_work: CardAtWork,
+    trace: impl Iterator<Item = Result<Request, TraceError>>,
+    think_time: ThinkTime,
+) -> Result<Replay, Error> {
+    let mut player = Player::new(&mut at_work, think_time);
+    let mut open_aus = OpenAuCounter::new(card.spec.au_bytes);
+    let mut addresses = Addresses::default();
+    for request in trace {
+        let wrong = "name a trace as `card serve` or `card replay` record it, or of fio, blkparse, blktrace or MSR Cambridge";
+        let request = request.map_err(|error| Error::asked(error.to_string(), wrong))?;
+        let issued = player.play(&request)?;
+        if matches!(request.kind, RequestKind::Read | RequestKind::Write) {
+            let is_write = request.kind == RequestKind::Write;
+            addresses.add(issued.since(player.start), is_write, request.sector, request.sectors);
+            if is_write {
+                open_aus.write(&request);
+            }
+        }
+    }
+    let trace_time_us = player.trace_end_ns as f64 / 1e3;
+    let account = at_work.account(card);
+    let seconds = (account.time_us / 1e6).max(1e-9);
+    let requests = [account.read, account.write, account.discard, account.flush].map(|kind| kind.requests);
+    Ok(Replay {
+        kib_s: (account.read.bytes + account.write.bytes) as f64 / 1024.0 / seconds,
+        iops: requests.iter().sum::<u64>() as f64 / seconds,
+        trace_time_us,
+        places: open_aus.places(),
+        addresses,
+        account,
+    })
+}
+
+/// The request before, in the trace and on the card.
+#[derive(Clone, Copy)]
+struct Predecessor {
+    request: Request,
+    issued: Instant,
+    ended: Instant,
+}
+
+struct Player<'a> {
+    card: &'a mut CardAtWork,
+    think_time: ThinkTime,
+    start: Instant,
+    before: Option<Predecessor>,
+    played: u64,
+    trace_end_ns: u64,
+    buf: Vec<u8>,
+}
+
+impl<'a> Player<'a> {
+    fn new(card: &'a mut CardAtWork, think_time: ThinkTime) -> Self {
+        let (start, buf) = (card.now(), vec![0; REQUEST_BYTES_MAX as usize]);
+        Self { card, think_time, start, before: None, played: 0, trace_end_ns: 0, buf }
+    }
+
+    /// Does a request. Returns the time of its issue.
+    fn play(&mut self, request: &Request) -> Result<Instant, Error> {
+        self.played += 1;
+        let capacity = self.card.capacity();
+        if request.sector + request.sectors > capacity {
+            return Err(Error::asked(
+                format!(
+                    "request {} of the trace reaches to sector {}, and the card has {capacity} sectors",
+                    self.played,
+                    request.sector + request.sectors
+                ),
+                "choose a larger card, or override `card.capacity_bytes`",
+            ));
+        }
+        let issued = self.issue_time(request);
+        let ended = self.perform(request, issued);
+        self.before = Some(Predecessor { request: *request, issued, ended });
+        let latency = request.latency.map_or(0, |latency| latency.as_ns());
+        self.trace_end_ns = self.trace_end_ns.max(request.at.as_ns() + latency);
+        Ok(issued)
+    }
+
+    fn issue_time(&self, request: &Request) -> Instant {
+        let Some(before) = self.before else { return self.start };
+        let gap = |since: u64| floatgate_mtd::Nanos::from_ns(request.at.as_ns().saturating_sub(since));
+        let issued = before.request.at.as_ns();
+        match (self.think_time, before.request.latency) {
+            (ThinkTime::None, _) => before.ended,
+            (ThinkTime::Keep, Some(latency)) => before.ended + gap(issued + latency.as_ns()),
+            (ThinkTime::Keep, None) => before.ended.max(before.issued + gap(issued)),
+        }
+    }
+
+    /// Does a request in pieces that a host asks for at once. Returns the time of its end.
+    fn perform(&mut self, request: &Request, mut now: Instant) -> Instant {
+        let Request { kind, mut sector, sectors, .. } = *request;
+        let end = sector + sectors;
+        let card = &mut self.card;
+        let ended = |outcome: Result<Instant, floatgate_mtd::BlockError>| match outcome {
+            Ok(end) => end,
+            Err(error) => error.at,
+        };
+        match kind {
+            RequestKind::Flush => return ended(card.flush(now)),
+            RequestKind::Discard => return ended(card.discard(now, sector, sectors)),
+            RequestKind::Read | RequestKind::Write => {}
+        }
+        while sector < end {
+            let count = (end - sector).min(REQUEST_BYTES_MAX / SECTOR_BYTES as u64);
+            let buf = &mut self.buf[..count as usize * SECTOR_BYTES];
+            now = match kind {
+                RequestKind::Read => ended(card.read(now, sector, buf)),
+                _ => ended(card.write(now, sector, buf)),
+            };
+            sector += count;
+        }
+        now
+    }
+}
+
+/// Most open allocation units that are told apart.
+const DEPTH_MAX: usize = 256;
+
+/// Counts how many allocation units were written since the last write to the same one (Mattson's stack distance).
+struct OpenAuCounter {
+    au_sectors: u64,
+    /// Those written last, the latest first.
+    recent: Vec<u64>,
+    written: BTreeSet<u64>,
+    /// Writes that come back, by their place among the recent ones; the last counts all that are not there any more.
+    depths: Vec<u64>,
+}
+
+impl OpenAuCounter {
+    fn new(au_bytes: u64) -> Self {
+        let au_sectors = au_bytes / SECTOR_BYTES as u64;
+        Self { au_sectors, recent: Vec::new(), written: BTreeSet::new(), depths: vec![0; DEPTH_MAX + 1] }
+    }
+
+    fn write(&mut self, request: &Request) {
+        let Some(last) = request.sectors.checked_sub(1).map(|more| request.sector + more) else { return };
+        for au in request.sector / self.au_sectors..=last / self.au_sectors {
+            let place = self.recent.iter().position(|recent| *recent == au);
+            if !self.written.insert(au) {
+                self.depths[place.unwrap_or(DEPTH_MAX)] += 1;
+            }
+            match place {
+                Some(place) => self.recent[..=place].rotate_right(1),
+                None => {
+                    self.recent.truncate(DEPTH_MAX - 1);
+                    self.recent.insert(0, au);
+                }
+            }
+        }
+    }
+
+    fn places(&self) -> WritePlaces {
+        let all: u64 = self.depths.iter().sum();
+        let mut found = 0;
+        let depth = self.depths.iter().position(|count| {
+            found += count;
+            found * 100 >= all * 99
+        });
+        let open_aus_p99 =
+            if self.written.is_empty() { 0 } else { depth.map_or(0, |depth| depth as u64 + 1) };
+        WritePlaces {
+            written_aus: self.written.len() as u64,
+            open_aus_p99: open_aus_p99.min(DEPTH_MAX as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use floatgate_mtd::Nanos;
+
+    fn write(sector: u64, sectors: u64) -> Request {
+        Request { at: Nanos::ZERO, kind: RequestKind::Write, sector, sectors, latency: None }
+    }
+
+    #[test]
+    fn as_many_open_aus_are_needed_as_are_written_in_turn() {
+        for places in [1, 2, 7, 100] {
+            let mut counter = OpenAuCounter::new(4096);
+            for turn in 0..80 {
+                (0..places).for_each(|au| counter.write(&write(au * 80 + turn % 8, 1)));
+            }
+            assert_eq!(counter.places(), WritePlaces { written_aus: places, open_aus_p99: places });
+        }
+        let mut counter = OpenAuCounter::new(4096);
+        assert_eq!(counter.places(), WritePlaces::default());
+        counter.write(&write(7, 2));
+        assert_eq!(counter.places(), WritePlaces { written_aus: 2, open_aus_p99: 1 });
+    }
+}

@@ -1,0 +1,225 @@
+//! A card that a host works on: its content at the beginning, and the account at the end.
+
+use super::LoadedCard;
+use super::account::{KindTotals, Totals};
+use super::factory::{self, Content};
+use super::speed::Latencies;
+use super::state::CardState;
+use super::trace::{Request, RequestKind};
+use crate::Error;
+use floatgate_card::{Card, CardOptions, CardStats, Fake};
+use floatgate_device::cells::random::Stream;
+use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
+use serde::Serialize;
+use std::io::Read;
+
+/// A card before the host comes.
+pub struct NewCard {
+    card: Fake<Card>,
+}
+
+/// Bytes of a request while content is laid on a card.
+const FILL_BYTES: usize = 1 << 20;
+
+impl NewCard {
+    /// A card on which nothing was ever written.
+    ///
+    /// # Errors
+    /// A specification that no card can have.
+    pub fn new(card: &LoadedCard, options: CardOptions) -> Result<Self, Error> {
+        let wrong = |bad: floatgate_card::BadSpec| Error::asked(bad.to_string(), "choose another value");
+        Ok(Self { card: Fake::of_spec(&card.spec, options).map_err(wrong)? })
+    }
+
+    /// Gives the card a history, with requests at places that follow from the seed.
+    ///
+    /// # Errors
+    /// The card fails.
+    pub fn reach(&mut self, state: CardState, card: &LoadedCard, seed: u64) -> Result<(), Error> {
+        state.reach(&mut self.card, card.spec.mapping, &mut Stream::new(seed)).map_err(failed)
+    }
+
+    /// Gives the card the format with which it leaves the factory.
+    ///
+    /// # Errors
+    /// The card is too small for the format; it fails.
+    pub fn format(&mut self, card: &LoadedCard) -> Result<(), Error> {
+        for Content { lba, bytes } in factory::format(card)? {
+            self.card.write(self.now(), lba, &bytes).map_err(failed)?;
+        }
+        self.flush()
+    }
+
+    /// Writes an image onto the card from its beginning on. Pieces of zeros stay unwritten.
+    ///
+    /// # Errors
+    /// The image cannot be read, or is larger than the card claims to be; the card fails.
+    pub fn fill(&mut self, image: &mut dyn Read) -> Result<(), Error> {
+        let mut piece = Vec::with_capacity(FILL_BYTES);
+        let mut lba = 0;
+        loop {
+            piece.clear();
+            let read = image.take(FILL_BYTES as u64).read_to_end(&mut piece);
+            read.map_err(|error| Error::asked(error.to_string(), "name a file that can be read"))?;
+            if piece.is_empty() {
+                return self.flush();
+            }
+            piece.resize(piece.len().next_multiple_of(SECTOR_BYTES), 0);
+            self.lay(lba, &piece)?;
+            lba += (piece.len() / SECTOR_BYTES) as u64;
+        }
+    }
+
+    /// Writes sectors that are not all zeros.
+    fn lay(&mut self, lba: u64, piece: &[u8]) -> Result<(), Error> {
+        if lba + (piece.len() / SECTOR_BYTES) as u64 > self.card.capacity() {
+            let bytes = self.card.capacity() * SECTOR_BYTES as u64;
+            return Err(Error::asked(
+                format!("the image is larger than the card, which has {bytes} bytes"),
+                "choose a larger card, or override `card.capacity_bytes`",
+            ));
+        }
+        if piece.iter().any(|byte| *byte != 0) {
+            self.card.write(self.now(), lba, piece).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.card.flush(self.now()).map(drop).map_err(failed)
+    }
+
+    /// Virtual time at which the card is ready for the host.
+    pub const fn now(&self) -> Instant {
+        self.card.device().now()
+    }
+
+    /// Hands the card to a host. The account begins here.
+    pub fn meet(self, observer: Option<Observer>) -> CardAtWork {
+        let (start, before) = (self.now(), self.card.device().stats());
+        CardAtWork { card: self.card, totals: Totals::default(), start, before, observer }
+    }
+}
+
+fn failed(error: BlockError) -> Error {
+    Error::asked(format!("the card fails: {error}"), "raise `card.wear.endurance_cycles`")
+}
+
+/// Takes each request when it has ended.
+pub type Observer = Box<dyn FnMut(&Request) + Send>;
+
+/// A card that a host works on, with an account of all requests.
+pub struct CardAtWork {
+    card: Fake<Card>,
+    totals: Totals,
+    /// Beginning of the account.
+    start: Instant,
+    before: CardStats,
+    observer: Option<Observer>,
+}
+
+/// Account of what a host did with a card.
+#[derive(Clone, Debug, Serialize)]
+pub struct CardAccount {
+    /// Maker and name of the card.
+    pub card: String,
+    /// Size as the host sees it, in bytes.
+    pub capacity_bytes: u64,
+    /// Virtual time in us from the first moment to the end of the last request.
+    pub time_us: f64,
+    /// Counts of reads.
+    pub read: KindTotals,
+    /// Counts of writes.
+    pub write: KindTotals,
+    /// Counts of discards.
+    pub discard: KindTotals,
+    /// Counts of flushes.
+    pub flush: KindTotals,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Latencies of all requests.
+    #[serde(flatten)]
+    pub latency: Latencies,
+    /// 99.9th percentile of the latencies in us.
+    pub p999_us: f64,
+    /// Units written to the NAND for each one that the host wrote.
+    pub write_amplification: f64,
+    /// Blocks erased.
+    pub erases: u64,
+}
+
+impl CardAtWork {
+    /// Virtual time at which the card is ready for the next request.
+    pub const fn now(&self) -> Instant {
+        self.card.device().now()
+    }
+
+    /// Account until now.
+    pub fn account(&self, card: &LoadedCard) -> CardAccount {
+        let Totals { read, write, discard, flush, failed, ref latencies } = self.totals;
+        let stats = self.card.device().stats();
+        CardAccount {
+            card: card.name(),
+            capacity_bytes: self.card.capacity() * SECTOR_BYTES as u64,
+            time_us: self.now().since(self.start).as_us_f64(),
+            read,
+            write,
+            discard,
+            flush,
+            failed,
+            latency: latencies.latencies(),
+            p999_us: latencies.percentile_us(999),
+            write_amplification: stats.write_amplification(&self.before),
+            erases: stats.erases - self.before.erases,
+        }
+    }
+}
+
+impl CardAtWork {
+    /// Books a request that has ended.
+    fn ended(
+        &mut self,
+        now: Instant,
+        (kind, sector, sectors): (RequestKind, u64, u64),
+        outcome: Result<Instant, BlockError>,
+    ) -> Result<Instant, BlockError> {
+        let end = outcome.as_ref().map_or_else(|error| error.at, |end| *end);
+        let latency = Some(end.since(now));
+        let request = Request { at: now.since(self.start), kind, sector, sectors, latency };
+        self.totals.add(&request, outcome.is_ok());
+        if let Some(observer) = &mut self.observer {
+            observer(&request);
+        }
+        outcome
+    }
+}
+
+impl BlockDevice for CardAtWork {
+    fn capacity(&self) -> u64 {
+        self.card.capacity()
+    }
+
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let outcome = self.card.read(now, lba, buf);
+        self.ended(now, (RequestKind::Read, lba, (buf.len() / SECTOR_BYTES) as u64), outcome)
+    }
+
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        let outcome = self.card.write(now, lba, data);
+        self.ended(now, (RequestKind::Write, lba, (data.len() / SECTOR_BYTES) as u64), outcome)
+    }
+
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
+        let outcome = self.card.discard(now, lba, count);
+        self.ended(now, (RequestKind::Discard, lba, count), outcome)
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        let outcome = self.card.flush(now);
+        self.ended(now, (RequestKind::Flush, 0, 0), outcome)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.card.breakdown()
+    }
+}

@@ -1,0 +1,114 @@
+//! Traces of block devices in all formats, good and broken ones, read request by request.
+//!
+//! `UPDATE_GOLDEN=1` writes what is found to `traces/expected.txt`.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+)]
+
+use floatgate_lab::card::trace::{Format, Reader, Request, TraceWriter};
+use floatgate_mtd::Nanos;
+use proptest::prelude::*;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces")
+}
+
+/// All that is read of a trace, a line for each request, and the fault with which it ends.
+fn found(bytes: &[u8]) -> String {
+    let reader = match Reader::new(bytes) {
+        Ok(reader) => reader,
+        Err(error) => return format!("  {error}\n"),
+    };
+    let mut text = String::new();
+    for request in reader {
+        match request {
+            Ok(Request { at, kind, sector, sectors, latency }) => {
+                let latency = latency.map_or_else(|| "-".to_owned(), |latency| latency.as_ns().to_string());
+                writeln!(text, "  {} {} {sector}+{sectors} {latency}", at.as_ns(), kind.name()).unwrap();
+            }
+            Err(error) => writeln!(text, "  {error}").unwrap(),
+        }
+    }
+    text
+}
+
+#[test]
+fn traces_are_read_and_faults_have_their_place() {
+    let mut names: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|name| name.file_name().unwrap() != "expected.txt");
+    names.sort();
+    let mut text = String::new();
+    for name in names {
+        let found = found(&std::fs::read(&name).unwrap());
+        write!(text, "{}\n{found}", name.file_name().unwrap().to_str().unwrap()).unwrap();
+    }
+    let expected = folder().join("expected.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&expected, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(expected).unwrap());
+}
+
+/// blkparse printed the text from the binary.
+#[test]
+fn blktrace_in_both_byte_orders_is_what_blkparse_prints_of_it() {
+    let read = |name: &str| found(&std::fs::read(folder().join(name)).unwrap());
+    let text = read("good.blkparse");
+    assert_eq!(text.lines().count(), 5);
+    assert_eq!(read("good.blktrace"), text);
+    assert_eq!(read("good-be.blktrace"), text);
+}
+
+fn written(requests: &[Request], format: Format) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), format).unwrap();
+    requests.iter().for_each(|request| writer.write(request).unwrap());
+    writer.finish().unwrap()
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    use floatgate_lab::card::trace::RequestKind::{self, Flush};
+    let kind = prop::sample::select(RequestKind::ALL.to_vec());
+    (kind, 0u64..1 << 40, 1u64..1 << 20, 0u64..1 << 40).prop_map(|(kind, sector, sectors, latency)| {
+        let (sector, sectors) = if kind == Flush { (0, 0) } else { (sector, sectors) };
+        let latency = Some(Nanos::from_ns(latency));
+        Request { at: Nanos::ZERO, kind, sector, sectors, latency }
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(mut requests in prop::collection::vec(request(), 1..40), gaps: [u16; 40]) {
+        // One after the other, as a card is asked.
+        let mut now = Nanos::ZERO;
+        for (request, gap) in requests.iter_mut().zip(gaps) {
+            request.at = now;
+            now = now + request.latency.unwrap() + Nanos::from_ns(u64::from(gap));
+        }
+        for format in [Format::Csv, Format::Blkparse] {
+            let again: Vec<Request> =
+                Reader::new(&written(&requests, format)[..]).unwrap().map(Result::unwrap).collect();
+            prop_assert_eq!(&again, &requests, "{:?}", format);
+        }
+        for request in &mut requests {
+            (request.at, request.latency) = (Nanos::from_us(request.at.as_ns() / 1000), None);
+        }
+        let again: Vec<Request> =
+            Reader::new(&written(&requests, Format::Fio)[..]).unwrap().map(Result::unwrap).collect();
+        prop_assert_eq!(again, requests);
+    }
+
+    /// A changed byte is a fault with its place, or another trace.
+    #[test]
+    fn no_byte_is_fatal(name in prop::sample::select(vec!["good.csv", "good-v2.iolog", "good-v3.iolog",
+        "good-msr.csv", "good.blkparse", "good.blktrace", "good-be.blktrace"]), at: usize, byte: u8) {
+        let mut bytes = std::fs::read(folder().join(name)).unwrap();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        prop_assert!(!found(&bytes).is_empty());
+    }
+}
