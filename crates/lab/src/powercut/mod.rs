@@ -19,6 +19,7 @@ mod options;
 mod random;
 mod record;
 mod report;
+mod summary;
 mod workload;
 
 pub use chip::Powered;
@@ -30,3 +31,4 @@ pub use id::{CutAt, End, FlashId, MAX_STEPS, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};
 pub use record::WorkloadError;
 pub use report::{Failure, Report, StepCounts};
+pub use summary::Summary;
