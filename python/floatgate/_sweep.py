@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, Value, named, override
+from ._arguments import Overrides, Path, named, override
 from ._error import Error
 from ._result import Tabular
 from ._studies import tests
@@ -19,7 +19,10 @@ MEASURES = ("page read", "eraseblock read", "page write", "eraseblock write", "e
 #: Chunks that wait or run at any time on an executor: enough for a thousand workers, and no burden for the scheduler.
 IN_FLIGHT = 2000
 
-Space = Union[Mapping[str, Iterable[Value]], Iterable[Mapping[str, Value]]]
+#: Overrides of one design; numpy's scalars are values, too.
+Design = Mapping[str, Any]
+
+Space = Union[Mapping[str, Iterable[Any]], Iterable[Design]]
 
 
 class Table(Tabular):
@@ -155,7 +158,7 @@ def sweep(
     return Table({**keys, **figures, **texts})
 
 
-def _designs(space: Space) -> Iterator[Mapping[str, Value]]:
+def _designs(space: Space) -> Iterator[Design]:
     """The designs of a space, one after the other."""
     if not isinstance(space, Mapping):
         return iter(space)
@@ -163,7 +166,7 @@ def _designs(space: Space) -> Iterator[Mapping[str, Value]]:
     return (dict(zip(space, design)) for design in itertools.product(*values))
 
 
-def _chunks(designs: Iterator[Mapping[str, Value]], size: int) -> Iterator[list[Mapping[str, Value]]]:
+def _chunks(designs: Iterator[Design], size: int) -> Iterator[list[Design]]:
     while part := list(itertools.islice(designs, size)):
         yield part
 
@@ -182,9 +185,9 @@ def _measure(task: Task, designs: list[list[str]], parallel: bool = False) -> di
 
 def _measured(
     task: Task,
-    parts: Iterator[list[Mapping[str, Value]]],
+    parts: Iterator[list[Design]],
     executor: Any,
-) -> Iterator[tuple[list[Mapping[str, Value]], dict[str, list[Any]]]]:
+) -> Iterator[tuple[list[Design], dict[str, list[Any]]]]:
     """Chunks with their columns, in order."""
     texts = ((part, [[override(*item) for item in design.items()] for design in part]) for part in parts)
     if executor is None:
@@ -193,7 +196,7 @@ def _measured(
         return
     # A client of Dask hands out an executor.
     executor = executor.get_executor() if hasattr(executor, "get_executor") else executor
-    running: collections.deque[tuple[list[Mapping[str, Value]], Any]] = collections.deque()
+    running: collections.deque[tuple[list[Design], Any]] = collections.deque()
     try:
         for part, designs in texts:
             running.append((part, executor.submit(_measure, task, designs)))

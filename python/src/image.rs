@@ -114,10 +114,11 @@ impl NativeImage {
         })?)
     }
 
-    fn check(&self, py: Python<'_>) -> PyResult<String> {
-        interruptible(py, |_| {
-            let report = self.with_image(|image| check(image, &self.selection));
-            Ok(serde_json::to_string(&report.map_err(|error| self.failure(error))?)?)
+    fn check(slf: Py<Self>, py: Python<'_>) -> PyResult<String> {
+        interruptible(py, move |_| {
+            let this = slf.get();
+            let report = this.with_image(|image| check(image, &this.selection));
+            Ok(serde_json::to_string(&report.map_err(|error| this.failure(error))?)?)
         })
     }
 
@@ -169,8 +170,9 @@ impl NativeImage {
     }
 
     /// Extracts into a new or an empty directory, or into a file that ends in `.tar`.
-    fn extract(&self, py: Python<'_>, target: PathBuf, owner: bool) -> PyResult<String> {
-        interruptible(py, |cancel| {
+    fn extract(slf: Py<Self>, py: Python<'_>, target: PathBuf, owner: bool) -> PyResult<String> {
+        interruptible(py, move |cancel| {
+            let this = slf.get();
             let is_tar = target.extension().is_some_and(|extension| extension == "tar");
             let unwritable = |error: &dyn std::fmt::Display| {
                 let help = "name a new or an empty directory, or a file that ends in .tar";
@@ -179,11 +181,11 @@ impl NativeImage {
             if !is_tar {
                 DirectoryTarget::check_empty(&target).map_err(|error| unwritable(&error))?;
             }
-            let extraction = self.with_image(|image| Extractions::open(image, &self.selection));
-            let extraction = extraction.map_err(|error| self.failure(error))?;
+            let extraction = this.with_image(|image| Extractions::open(image, &this.selection));
+            let extraction = extraction.map_err(|error| this.failure(error))?;
             let (limits, progress) = (ExtractLimits::default(), |_| cancel.check());
             let extracted = if is_tar {
-                let out = Output::stream(&target, &[&self.path]).map_err(|error| unwritable(&error))?;
+                let out = Output::stream(&target, &[&this.path]).map_err(|error| unwritable(&error))?;
                 let mut tar = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
                 let extracted =
                     extraction.run(&mut tar, &limits, &progress).map_err(|error| unwritable(&error))?;

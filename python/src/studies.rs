@@ -44,7 +44,7 @@ pub(crate) fn trace_operation(py: Python<'_>, named: Named, operation: String) -
 /// A paper, a table or a file of one's own; all built-in papers for an empty name.
 #[pyfunction]
 pub(crate) fn compare_papers(py: Python<'_>, table: PathBuf, seed: u64) -> PyResult<String> {
-    interruptible(py, |_| {
+    interruptible(py, move |_| {
         let papers = match table.to_str() {
             Some(name) if !name.ends_with(".toml") => papers::select(papers::built_in()?, name)?,
             _ => {
@@ -99,7 +99,7 @@ pub(crate) fn wear_out(
     set: Vec<String>,
     wear: Wear,
 ) -> PyResult<String> {
-    interruptible(py, |_| {
+    interruptible(py, move |_| {
         let sets = Override::parse_all(&set)?;
         let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
         let subjects: Result<Vec<Subject>, _> =
@@ -145,7 +145,7 @@ impl Comparison {
 
 #[pyfunction]
 pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comparison) -> PyResult<String> {
-    interruptible(py, |cancel| {
+    interruptible(py, move |cancel| {
         let config = named.config()?;
         let options = comparison.options()?;
         let compared =
@@ -200,7 +200,7 @@ impl Lives {
 
 #[pyfunction]
 pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
-    interruptible(py, |cancel| {
+    interruptible(py, move |cancel| {
         let options = lives.options(named.options().seed)?;
         let report = age::run(library(), &named.config()?, &options, &|| cancel.check())?;
         Ok(serde_json::to_string(&report)?)
@@ -259,15 +259,16 @@ pub(crate) fn cut_power(
     seed: u64,
     campaign: Campaign,
 ) -> PyResult<String> {
-    interruptible(py, |cancel| {
+    interruptible(py, move |cancel| {
         let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, campaign.size)?;
         let options = campaign.options(&flash, seed)?;
-        let chip = |seed| flash.chip(library(), seed, campaign.faults);
-        let progress = |_| cancel.check();
-        let report = match options.flash {
-            FlashId::Ram(_) => powercut::explore(&options, &progress),
-            FlashId::Chip { .. } => powercut::explore_on(&options, &chip, &progress),
+        // An error ends the campaign at the next workload, progress at the next run.
+        let make = |seed| match options.flash {
+            _ if cancel.is_asked_for() => Err("cancelled".to_owned()),
+            FlashId::Ram(_) => powercut::erased(&flash.geometry, campaign.faults, seed),
+            FlashId::Chip { .. } => flash.chip(library(), seed, campaign.faults),
         };
+        let report = powercut::explore_on(&options, &make, &|_| cancel.check());
         let report = report.map_err(|error| {
             Failure::new(
                 error,
@@ -334,7 +335,7 @@ pub(crate) fn card_speed(
     requests: u32,
     seed: u64,
 ) -> PyResult<String> {
-    interruptible(py, |_| {
+    interruptible(py, move |_| {
         let card = card::load(library(), &name, &Override::parse_all(&set)?)?;
         let options = card::speed::CardSpeedOptions { requests, sizes, seed };
         Ok(serde_json::to_string(&card::speed::measure(&card, &options)?)?)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import floatgate
 import pytest
+from floatgate._result import Result
 
 
 def command(*arguments: str) -> str:
@@ -82,7 +87,7 @@ def test_errors_in_files_say_where(tmp_path: Path) -> None:
 
 def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.CaptureFixture[str]) -> None:
     small = {"partition.size": "8MiB"}
-    studies = [
+    studies: list[Result[Any]] = [
         floatgate.trace("am62a-w35n01jw", "erase"),
         floatgate.papers("P0"),
         floatgate.endurance("mx30lf2g18ac", blocks=3),
@@ -121,13 +126,22 @@ def test_text_is_escaped_in_notebooks() -> None:
 
 
 def test_ctrl_c_ends_long_work() -> None:
-    script = "import floatgate; print('ready', flush=True); floatgate.powercut('imx6-mx30lf2g18ac', mode='random', cuts=10**9, fast=True)"
-    import signal
-    import sys
-
+    # A shell without job control has its background commands ignore SIGINT, and Python keeps to that.
+    script = """
+import floatgate, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("ready", flush=True)
+try:
+    floatgate.powercut("imx6-mx30lf2g18ac", mode="random", cuts=10**9, fast=True)
+except KeyboardInterrupt:
+    # What was cancelled leaves the cores to others.
+    floatgate.powercut("imx6-mx30lf2g18ac", cuts=20, steps=30, fast=True)
+    raise
+"""
     run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stdout.readline() == "ready\n"
+    time.sleep(0.5)
     run.send_signal(signal.SIGINT)
     _, complaint = run.communicate(timeout=60)
     assert complaint.rstrip().endswith("KeyboardInterrupt")

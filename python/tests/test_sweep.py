@@ -6,6 +6,7 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import floatgate
 import numpy
@@ -14,7 +15,7 @@ import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 SETUP = "am62a-w35n01jw"
-SPACE = {"bus.mode": ["1S-1S-8S", "1S-8S-8S", "8S"], "bus.clock_hz": [10e6, 25e6, 40e6, 50e6]}
+SPACE: dict[str, list[Any]] = {"bus.mode": ["1S-1S-8S", "1S-8S-8S", "8S"], "bus.clock_hz": [10e6, 25e6, 40e6, 50e6]}
 
 
 def test_rows_stand_in_the_order_of_the_grid() -> None:
@@ -58,14 +59,14 @@ def test_the_same_table_on_any_executor_and_in_any_chunks(tmp_path: Path) -> Non
 
 
 def test_dask_gives_the_same_table() -> None:
-    from dask.distributed import Client, LocalCluster
+    from dask.distributed import Client
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:  # type: ignore[no-untyped-call]
         assert floatgate.sweep(SETUP, SPACE, executor=client, chunk=3) == floatgate.sweep(SETUP, SPACE)
 
 
 def test_designs_may_be_listed() -> None:
-    designs = [{"bus.mode": "1S-1S-8S"}, {"bus.clock_hz": 10e6}, {}]
+    designs: list[dict[str, Any]] = [{"bus.mode": "1S-1S-8S"}, {"bus.clock_hz": 10e6}, {}]
     table = floatgate.sweep(SETUP, designs, "page read", chunk=1)
     assert table["bus.mode"] == ["1S-1S-8S", None, None]
     assert table["bus.clock_hz"] == [None, 10e6, None]
@@ -84,9 +85,10 @@ def test_what_is_wrong_is_said_wherever_it_is_found() -> None:
         floatgate.sweep(SETUP, SPACE, "page hole", threads)
     with pytest.raises(floatgate.Error, match="all designs are refused"):
         floatgate.sweep(SETUP, {"bus.clock_hz": [1, 2]})
-    for space in ({"bus.mode": []}, []):
+    nothing: list[Any] = []
+    for values in (nothing, iter(nothing)):
         with pytest.raises(floatgate.Error, match="no design"):
-            floatgate.sweep(SETUP, space)  # type: ignore[arg-type]
+            floatgate.sweep(SETUP, {"bus.mode": values})
     with pytest.raises(floatgate.Error, match="chunk"):
         floatgate.sweep(SETUP, SPACE, chunk=0)
 
