@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,8 +20,13 @@ SHOWN = 60
 
 def row(cls: type[Row], data: Mapping[str, Any]) -> Row:
     """A dataclass from the fields of a JSON object; ``None`` where it has none of that name."""
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    return cls(**{name: data.get(name) for name in names})
+    hashable: Any = cls
+    return cls(*map(data.get, _fields(hashable)))
+
+
+@functools.lru_cache(maxsize=None)
+def _fields(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
 
 
 class Tabular:
