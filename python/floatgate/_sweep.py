@@ -16,8 +16,8 @@ from ._studies import tests
 #: Tests that a sweep measures by default: those with a column of their own in ``floatgate speed --sweep``.
 MEASURES = ("page read", "eraseblock read", "page write", "eraseblock write", "erase")
 
-#: Chunks that wait or run at any time on an executor: enough for a thousand workers, and no burden for the scheduler.
-IN_FLIGHT = 2000
+#: Chunks that wait or run at any time on an executor: two for each of 128 workers, and no burden for memory.
+IN_FLIGHT = 256
 
 #: Overrides of one design; numpy's scalars are values, too.
 Design = Mapping[str, Any]
