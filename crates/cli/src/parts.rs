@@ -3,6 +3,7 @@
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use floatgate_lab::catalogue::PartRow;
 use floatgate_lab::config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
 use serde::Serialize;
 use serde_json::Value;
@@ -55,16 +56,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-#[derive(Serialize)]
-struct Row {
-    part: String,
-    name: String,
-    maker: String,
-    kind: String,
-    title: String,
-    lowest_confidence: f64,
-}
-
 /// Kinds of cards.
 const CARD_KINDS: [&str; 2] = ["sd-card", "emmc"];
 
@@ -98,12 +89,8 @@ fn chosen<'a>(library: &'a Library, args: &Args) -> Result<Vec<(&'a str, Loaded,
 }
 
 fn list(library: &Library, args: &Args) -> Outcome {
-    let mut rows = Vec::new();
-    for (part, _, head) in chosen(library, args)? {
-        let lowest_confidence = head.sources.iter().map(|s| s.confidence).fold(1.0, f64::min);
-        let Part { kind, name, maker, title, .. } = head;
-        rows.push(Row { part: part.to_owned(), name, maker, kind, title, lowest_confidence });
-    }
+    let rows: Vec<PartRow> =
+        chosen(library, args)?.into_iter().map(|(part, _, head)| PartRow::new(part, head)).collect();
     args.format.finish(&rows, "", || {
         let mut table = Table::new(["part", "maker", "kind", "least sure", "description"]).numbers(3..4);
         for row in &rows {

@@ -299,7 +299,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.timing {
         output::tell(&show::timing(&report, started.elapsed()));
     }
-    let (json, text) = (show::json(&flash.geometry, &options, &report), || {
+    let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
         show::text(args, &flash.geometry, &options, &report)
     });
     args.format.print(&json, "by_step", text)?;

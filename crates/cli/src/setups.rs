@@ -3,8 +3,8 @@
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use floatgate_lab::catalogue;
 use floatgate_lab::config::{self, Key, Kind, Library};
-use serde::Serialize;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -28,14 +28,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
-}
-
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    title: String,
-    chip: String,
-    kind: String,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -94,16 +86,7 @@ fn list_keys(path: &str, format: ReportFormat) -> Outcome {
 }
 
 fn list(library: &Library, format: ReportFormat) -> Outcome {
-    let mut rows = Vec::new();
-    for name in library.names(Kind::Setup) {
-        let config = library.resolve(&library.setup(name)?, &[])?;
-        rows.push(Row {
-            name: name.to_owned(),
-            title: floatgate_lab::speed_run::title(&config),
-            chip: config.part().name.clone(),
-            kind: config.part().kind.clone(),
-        });
-    }
+    let rows = catalogue::setups(library)?;
     format.finish(&rows, "", || {
         let mut table = Table::new(["setup", "board and chip", "kind"]);
         rows.iter().for_each(|row| table.row([&row.name, &row.title, &row.kind]));

@@ -55,6 +55,7 @@ pub mod ecc;
 pub mod edit;
 mod error;
 pub mod extract;
+mod file_row;
 mod format;
 pub mod fuzzing;
 pub mod history;
@@ -75,6 +76,7 @@ pub mod walk;
 pub mod words;
 
 pub use error::ImageError;
+pub use file_row::FileRow;
 pub use lock::Lock;
 pub use oob::Corrected;
 pub use open::{Access, FileUbi, Image, ImageFs, Selection};

@@ -9,6 +9,7 @@
 //! - [`card`]: SD cards and eMMC, and how fast they are.
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`trace`]: one operation, recorded.
+//! - [`catalogue`]: the built-in setups and parts as rows.
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
 //! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
@@ -38,6 +39,7 @@
 pub mod advise;
 pub mod age;
 pub mod card;
+pub mod catalogue;
 pub mod certainty;
 pub mod config;
 pub mod corner;

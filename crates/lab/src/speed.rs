@@ -10,6 +10,7 @@ use floatgate_device::wire::{Device, read_while_write};
 use floatgate_image::words::count;
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
 use serde::Serialize;
+use std::sync::LazyLock;
 
 /// Options of a speed test, as `flash_speed` names them.
 #[derive(Clone, Debug)]
@@ -390,6 +391,14 @@ impl<'a> Bench<'a> {
 
 /// Data that is neither blank nor constant. `flash_speed` writes pseudo-random bytes.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    FIRST_MIB.get(..len).map_or_else(|| pseudo_random(len), <[u8]>::to_vec)
+}
+
+/// The first MiB of the pattern: it takes longer to make than a design of a sweep takes to measure.
+static FIRST_MIB: LazyLock<Vec<u8>> = LazyLock::new(|| pseudo_random(1 << 20));
+
+/// Bytes of a xorshift generator (Marsaglia 2003).
+fn pseudo_random(len: usize) -> Vec<u8> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     (0..len)
         .map(|_| {

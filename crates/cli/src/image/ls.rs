@@ -2,10 +2,10 @@
 
 use super::history;
 use super::options::ImageArgs;
-use super::show::{self, FileJson};
+use super::show;
 use crate::common::Outcome;
 use crate::output::{ReportFormat, tell};
-
+use floatgate_image::FileRow;
 use floatgate_image::extract::{show_name, show_path};
 use floatgate_image::walk::{Walk, WalkError};
 use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut refused = Vec::new();
     let listed = list(&mut *fs, inode, base, args.recursive, &mut refused);
     let listed = listed.map_err(|error| args.image.failed(error))?;
-    let files: Vec<FileJson> = listed.iter().map(Listed::json).collect();
+    let files: Vec<FileRow> = listed.iter().map(Listed::json).collect();
     args.format.print(&files, "", || text(&listed))?;
     refused.iter().for_each(|why| tell(why));
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -117,8 +117,8 @@ fn listed(fs: &mut dyn FileSystem, path: &[Vec<u8>], inode: u32) -> Result<Liste
 }
 
 impl Listed {
-    fn json(&self) -> FileJson {
-        FileJson::new(self.path.clone(), &self.attributes, self.target.as_deref())
+    fn json(&self) -> FileRow {
+        FileRow::new(self.path.clone(), &self.attributes, self.target.as_deref())
     }
 
     fn size(&self) -> String {

@@ -1,69 +1,6 @@
 //! Attributes for people.
 
-use floatgate_image::extract::show_name;
 use floatgate_stack::fs::{Attributes, FileType, Timestamp};
-use serde::Serialize;
-
-/// A file as JSON has it.
-#[derive(Serialize)]
-pub(super) struct FileJson {
-    /// The path from the root; bytes that are not UTF-8 as `\xNN`.
-    pub(super) path: String,
-    pub(super) inode: u32,
-    #[serde(rename = "type")]
-    pub(super) file_type: &'static str,
-    /// Permission bits, as a number.
-    pub(super) permissions: u32,
-    pub(super) links: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) size: u64,
-    /// Seconds since 1970, with nanoseconds as decimals.
-    pub(super) mtime: String,
-    pub(super) atime: String,
-    pub(super) ctime: String,
-    /// Of a device: major and minor number.
-    pub(super) device: Option<[u32; 2]>,
-    /// Of a symbolic link.
-    pub(super) target: Option<String>,
-    pub(super) xattrs: u32,
-    pub(super) encrypted: bool,
-}
-
-impl FileJson {
-    pub(super) fn new(path: String, attributes: &Attributes, target: Option<&[u8]>) -> Self {
-        Self {
-            path,
-            inode: attributes.inode,
-            file_type: type_name(attributes.file_type),
-            permissions: attributes.mode & 0o7777,
-            links: attributes.links,
-            uid: attributes.uid,
-            gid: attributes.gid,
-            size: attributes.size,
-            mtime: seconds(attributes.mtime),
-            atime: seconds(attributes.atime),
-            ctime: seconds(attributes.ctime),
-            device: attributes.device.map(|device| [device.major, device.minor]),
-            target: target.map(show_name),
-            xattrs: attributes.xattr_count,
-            encrypted: attributes.is_encrypted(),
-        }
-    }
-}
-
-pub(super) const fn type_name(file_type: FileType) -> &'static str {
-    match file_type {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::Symlink => "symlink",
-        FileType::BlockDevice => "block-device",
-        FileType::CharacterDevice => "character-device",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-        FileType::Other(_) => "unknown",
-    }
-}
 
 /// Type and permissions as `ls -l` shows them.
 pub(super) fn mode_text(attributes: &Attributes) -> String {
@@ -92,11 +29,6 @@ pub(super) fn mode_text(attributes: &Attributes) -> String {
         });
     }
     text
-}
-
-/// Seconds since 1970 with nine decimals.
-pub(super) fn seconds(time: Timestamp) -> String {
-    format!("{}.{:09}", time.seconds, time.nanoseconds)
 }
 
 /// A point in time in UTC, to the second: `2026-11-21 07:25:00`.

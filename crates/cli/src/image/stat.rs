@@ -1,9 +1,10 @@
 //! `floatgate image stat`.
 
 use super::options::ImageArgs;
-use super::show::{self, FileJson};
+use super::show;
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
+use floatgate_image::FileRow;
 use floatgate_image::extract::show_name;
 use floatgate_stack::fs::{Attributes, FileFlags, FileType};
 use serde::Serialize;
@@ -28,7 +29,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Stat {
     #[serde(flatten)]
-    file: FileJson,
+    file: FileRow,
     /// Compression of new data.
     compression: String,
     flags: Vec<&'static str>,
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     extended_attributes.sort();
     let data_blocks = fs.data_blocks(inode, 0, usize::MAX).map_err(failed)?.len() as u64;
     let stat = Stat {
-        file: FileJson::new(show_name(args.path.as_bytes()), &attributes, target.as_deref()),
+        file: FileRow::new(show_name(args.path.as_bytes()), &attributes, target.as_deref()),
         compression: format!("{:?}", attributes.compression).to_lowercase(),
         flags: flag_names(attributes.flags),
         extended_attributes,

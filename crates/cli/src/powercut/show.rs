@@ -21,18 +21,18 @@ pub(super) fn text(args: &Args, geometry: &Geometry, options: &Options, report: 
     text
 }
 
-/// On what power is cut: a word for programs, and one for people.
-const fn where_it_is(options: &Options) -> (&'static str, &'static str) {
+/// On what power is cut.
+const fn where_it_is(options: &Options) -> &'static str {
     match options.flash {
-        FlashId::Ram(_) => ("memory", "flash in memory"),
-        FlashId::Chip { .. } => ("chip", "the simulated chip"),
+        FlashId::Ram(_) => "flash in memory",
+        FlashId::Chip { .. } => "the simulated chip",
     }
 }
 
 fn head(geometry: &Geometry, options: &Options, report: &Report) -> String {
     let mut text = format!(
         "{}: {} eraseblocks of {} KiB, pages of {} B, sub-pages of {} B",
-        where_it_is(options).1,
+        where_it_is(options),
         geometry.blocks(),
         geometry.erase_bytes / 1024,
         geometry.write_bytes,
@@ -170,70 +170,6 @@ pub(super) fn replayed(args: &Args, id: &RunId, failure: Option<&Failure>) -> St
     match failure {
         Some(failure) => failed(args, failure),
         None => format!("{id}: nothing was lost"),
-    }
-}
-
-#[derive(Serialize)]
-pub(super) struct Json<'a> {
-    flash: Flash,
-    seed: u64,
-    steps: usize,
-    faults: bool,
-    workloads: u64,
-    operations: u64,
-    runs: u64,
-    cuts: u64,
-    kinds: Vec<Kind>,
-    by_step: Vec<Step>,
-    bad_pebs_max: u32,
-    failure_count: u64,
-    failures: Vec<&'a Failure>,
-}
-
-#[derive(Serialize)]
-struct Flash {
-    on: &'static str,
-    size_bytes: u64,
-    eraseblock_bytes: u32,
-    page_bytes: u32,
-    sub_page_bytes: u32,
-}
-
-#[derive(Serialize)]
-struct Kind {
-    kind: &'static str,
-    runs: u64,
-}
-
-#[derive(Serialize)]
-struct Step {
-    step: &'static str,
-    #[serde(flatten)]
-    counts: powercut::StepCounts,
-}
-
-/// All numbers.
-pub(super) fn json<'a>(geometry: &Geometry, options: &Options, report: &'a Report) -> Json<'a> {
-    Json {
-        flash: Flash {
-            on: where_it_is(options).0,
-            size_bytes: geometry.size_bytes,
-            eraseblock_bytes: geometry.erase_bytes,
-            page_bytes: geometry.write_bytes,
-            sub_page_bytes: geometry.sub_page_bytes,
-        },
-        seed: options.seed,
-        steps: options.steps,
-        faults: options.faults,
-        workloads: report.workloads,
-        operations: report.operations,
-        runs: report.runs,
-        cuts: report.cuts,
-        kinds: report.kinds().map(|(kind, runs)| Kind { kind, runs }).collect(),
-        by_step: report.steps.iter().map(|(&step, &counts)| Step { step, counts }).collect(),
-        bad_pebs_max: report.bad_pebs_max,
-        failure_count: report.failure_count,
-        failures: report.failures.iter().collect(),
     }
 }
 

@@ -63,8 +63,11 @@ pub(super) const MAX_BAD_PER_1024: u32 = 150;
 const NOR_HAS_NO_FAULTS: &str =
     "NOR has no bad blocks that could be replaced, and no ECC: it has no faults here";
 
-/// Erased flash, with faults or without.
-pub(super) fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Powered>, String> {
+/// Erased flash in memory, with faults that follow from the seed or without.
+///
+/// # Errors
+/// Faults of a flash that can have none, in words.
+pub fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Powered>, String> {
     let powered = |flash: Box<dyn Flash>| Box::new(PowerCut::new(flash));
     let flash = RamFlash::new(geometry.clone());
     if !faults {

@@ -19,14 +19,16 @@ mod options;
 mod random;
 mod record;
 mod report;
+mod summary;
 mod workload;
 
 pub use chip::Powered;
 pub use explore::{MakeFlash, Progress, explore, explore_on, on_threads, replay, replay_on};
 pub use filesystem::describe;
-pub use flash::{Flash, SetupFlash, leb_start, shrunk};
+pub use flash::{Flash, SetupFlash, erased, leb_start, shrunk};
 pub use floatgate_mtd::power_cut::{CutKind, Stage};
 pub use id::{CutAt, End, FlashId, MAX_STEPS, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};
 pub use record::WorkloadError;
 pub use report::{Failure, Report, StepCounts};
+pub use summary::Summary;

@@ -1,0 +1,78 @@
+"""A workbench for flash storage: how fast, where each microsecond goes, how long it lives.
+
+Each function is a command of ``floatgate``: it takes the name of a setup, chip or card (`setups`, `parts`) or the path of a TOML
+file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. Nothing is printed, and a wrong argument is an
+`Error` that says what to do.
+
+>>> import floatgate
+>>> run = floatgate.speed("am62a-w35n01jw", set={"bus.mode": "1S-8S-8S"})
+>>> round(run["page read"].kib_s)
+11016
+"""
+
+from __future__ import annotations
+
+from ._device import BlockDevice, Geometry, Mtd
+from ._error import Error
+from ._image import Extracted, FileInfo, Findings, Image, ImageInfo
+from ._studies import (
+    Age,
+    CardSpeed,
+    Ecc,
+    Endurance,
+    FsComparison,
+    Papers,
+    Parts,
+    Powercut,
+    Setups,
+    Speed,
+    Trace,
+    age,
+    card,
+    ecc,
+    endurance,
+    fs,
+    papers,
+    parts,
+    powercut,
+    setups,
+    speed,
+    trace,
+)
+from ._sweep import Table, sweep
+
+__all__ = [
+    "Age",
+    "BlockDevice",
+    "CardSpeed",
+    "Ecc",
+    "Endurance",
+    "Error",
+    "Extracted",
+    "FileInfo",
+    "Findings",
+    "FsComparison",
+    "Geometry",
+    "Image",
+    "ImageInfo",
+    "Mtd",
+    "Papers",
+    "Parts",
+    "Powercut",
+    "Setups",
+    "Speed",
+    "Table",
+    "Trace",
+    "age",
+    "card",
+    "ecc",
+    "endurance",
+    "fs",
+    "papers",
+    "parts",
+    "powercut",
+    "setups",
+    "speed",
+    "sweep",
+    "trace",
+]

@@ -1,0 +1,58 @@
+"""Arguments that functions share: setups, overrides, chips."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+from ._error import Error
+
+Value = Union[str, int, float, bool]
+Path = Union[str, "os.PathLike[str]"]
+Overrides = Mapping[str, Value]
+
+
+def override(key: str, value: Value) -> str:
+    """One override as ``--set`` takes it, ``key=value``."""
+    if "=" in key:
+        raise Error(f"{key!r} is no key", "keys are like `bus.clock_hz`; the value stands behind the colon")
+    return f"{key}={_text(key, value)}"
+
+
+def _text(key: str, value: Any) -> str:
+    # Scalars of numpy have the value itself in item().
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value or '""'
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
+    raise Error(f"{key}: {value!r} is no value of a setup", "give a str, a bool, an int or a finite float")
+
+
+def overrides(changes: Optional[Overrides]) -> list[str]:
+    """All overrides as ``--set`` takes them."""
+    return [override(key, value) for key, value in (changes or {}).items()]
+
+
+def named(
+    setup: Path,
+    changes: Optional[Overrides],
+    *,
+    corner: str = "typ",
+    seed: int = 0,
+    bad_blocks: int = 0,
+) -> dict[str, Any]:
+    """A setup as the native module takes it."""
+    return {
+        "setup": os.fspath(setup),
+        "set": overrides(changes),
+        "corner": corner,
+        "seed": seed,
+        "bad_blocks": bad_blocks,
+    }

@@ -1,0 +1,99 @@
+"""Images as filesystems of fsspec: ``ubifs://`` and ``jffs2://``, read-only."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem  # type: ignore[import-untyped,unused-ignore]
+
+from ._error import Error
+from ._image import FileInfo, Image
+
+
+class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
+    """The files of an image or a dump.
+
+    Parameters
+    ----------
+    image : str
+        Path of the file with the image.
+    volume : str, optional
+        The UBI volume, by name or number.
+    offset : int, optional
+        Byte at which the image begins in the file.
+
+    Examples
+    --------
+    >>> fsspec.open("ubifs:///etc/passwd", image="dump.ubi")  # doctest: +SKIP
+    """
+
+    protocol = ("ubifs", "jffs2")
+    root_marker = "/"
+
+    def __init__(
+        self, image: str, volume: Optional[str] = None, offset: Optional[int] = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self._image = Image(image, volume=volume, offset=offset)
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        path = super()._strip_protocol(path)
+        if isinstance(path, list):
+            return path
+        return "/" + path.lstrip("/")
+
+    def _found(self, path: str) -> str:
+        """The path without symbolic links in it."""
+        try:
+            return self._image.resolve(path)
+        except Error as error:
+            raise FileNotFoundError(2, error.message, path) from error
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        return self._entry(self._image.stat(self._found(path)), path)
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        found = self._found(path)
+        if self._image.stat(found).type != "directory":
+            entries = [self.info(path)]
+        else:
+            base = path.rstrip("/")
+            entries = [self._entry(file, f"{base}/{file.name}") for file in self._image.ls(found)]
+        return entries if detail else [entry["name"] for entry in entries]
+
+    @staticmethod
+    def _entry(file: FileInfo, name: str) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "name": name,
+            "size": file.size,
+            "type": {"symlink": "link"}.get(file.type, file.type),
+            "inode": file.inode,
+            "mode": file.permissions,
+            "uid": file.uid,
+            "gid": file.gid,
+            "mtime": float(file.mtime),
+        }
+        return entry if file.target is None else {**entry, "destination": file.target}
+
+    def modified(self, path: str) -> Any:
+        """Time of the last change, in UTC."""
+        import datetime
+
+        return datetime.datetime.fromtimestamp(self.info(path)["mtime"], datetime.timezone.utc)
+
+    def _open(
+        self, path: str, mode: str = "rb", block_size: Any = None, cache_options: Any = None, **kwargs: Any
+    ) -> ImageFile:
+        if mode != "rb":
+            raise NotImplementedError("images are read-only here; `floatgate image put` changes them")
+        return ImageFile(self, path, mode, block_size or "default", cache_options=cache_options, **kwargs)
+
+
+class ImageFile(AbstractBufferedFile):  # type: ignore[misc,unused-ignore]
+    """A file of an image; ranges are read when they are needed."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return self.fs._image._native.read(self.details["inode"], start, end - start)  # type: ignore[no-any-return,unused-ignore]

@@ -1,0 +1,106 @@
+"""What results have in common: rows, and ways into pandas, Arrow, JSON and notebooks."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = TypeVar("Row")
+
+#: Rows that a notebook shows.
+SHOWN = 60
+
+
+def row(cls: type[Row], data: Mapping[str, Any]) -> Row:
+    """A dataclass from the fields of a JSON object; ``None`` where it has none of that name."""
+    hashable: Any = cls
+    return cls(*map(data.get, _fields(hashable)))
+
+
+@functools.lru_cache(maxsize=None)
+def _fields(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+class Tabular:
+    """Something with columns of equal length."""
+
+    def _columns(self) -> dict[str, list[Any]]:
+        raise NotImplementedError
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a ``pandas.DataFrame``. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self._columns())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as an Arrow stream, which polars, duckdb and pyarrow take. Needs pyarrow."""
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+
+        return pyarrow.table(self._columns()).__arrow_c_stream__(requested_schema)
+
+    def _title(self) -> str:
+        return ""
+
+    def _repr_html_(self) -> str:
+        columns = self._columns()
+        count = max((len(column) for column in columns.values()), default=0)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+        lines = (
+            "<tr>" + "".join(f"<td>{_cell(column[at])}</td>" for column in columns.values()) + "</tr>"
+            for at in range(min(count, SHOWN))
+        )
+        more = f"<p>and {count - SHOWN} more</p>" if count > SHOWN else ""
+        title = f"<p>{html.escape(self._title())}</p>" if self._title() else ""
+        return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else html.escape(str(value))
+
+
+class Result(Tabular, Generic[Row]):
+    """Result of a study.
+
+    Attributes
+    ----------
+    rows : list
+        One object for each row; the units are in the names or the documentation of its attributes.
+    """
+
+    rows: list[Row]
+
+    def __init__(self, data: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        self._data = data
+        self.rows = list(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was found, as the command prints it with ``--json``."""
+        return copy.deepcopy(dict(self._data))
+
+    def _columns(self) -> dict[str, list[Any]]:
+        dicts = [dataclasses.asdict(row) for row in self.rows]  # type: ignore[call-overload]
+        names = list(dict.fromkeys(name for row in dicts for name in row))
+        return {name: [row.get(name) for row in dicts] for name in names}
+
+    def _title(self) -> str:
+        return str(self._data.get("title", ""))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._title()!r}, {len(self.rows)} rows>"

@@ -1,0 +1,769 @@
+"""Studies of one setup, chip or card, each named as its command is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import _floatgate as native
+from ._arguments import Overrides, Path, named, overrides
+from ._result import Result, row
+
+
+@dataclass(frozen=True)
+class SetupRow:
+    """A built-in setup: its name, board and chip, and the family of the chip."""
+
+    name: str
+    title: str
+    chip: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A built-in chip or card.
+
+    Attributes
+    ----------
+    part : str
+        Name by which it is found.
+    name, maker, kind, title : str
+        What its maker calls it, who that is, its family, a description.
+    lowest_confidence : float
+        Confidence of its least sure value, 0 to 1.
+    """
+
+    part: str
+    name: str
+    maker: str
+    kind: str
+    title: str
+    lowest_confidence: float
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """A test of ``speed``.
+
+    Attributes
+    ----------
+    name : str
+        Name of the test, such as ``page read``.
+    kib_s : float
+        Speed in KiB/s, exact; 0 where no bytes are moved.
+    printed_kib_s : int
+        Speed in KiB/s as ``flash_speed`` prints it: rounded down, 0 under 1 ms.
+    us : float
+        Microseconds per call.
+    calls, bytes : int
+        Number of calls, and bytes that they moved or erased.
+    ns : int
+        Nanoseconds of all calls.
+    bitflips, retries, scrub_requests : int
+        Bits that the ECC corrected, read retries, and calls that ask for scrubbing.
+    breakdown_ns : dict of str to int
+        Nanoseconds by phase; they add up to `ns`.
+    """
+
+    name: str
+    kib_s: float
+    printed_kib_s: int
+    us: float
+    calls: int
+    bytes: int
+    ns: int
+    bitflips: int
+    retries: int
+    scrub_requests: int
+    breakdown_ns: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Activity of a resource in a trace; times in ns since the operation began."""
+
+    resource: str
+    phase: str
+    start_ns: int
+    end_ns: int
+    what: str
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A published figure beside the simulated one.
+
+    Attributes
+    ----------
+    paper, table, row, setup : str
+        Where it was published, and the setup that was simulated.
+    unit : str
+        Unit of `published` and `simulated`.
+    residual : float
+        Simulated over published, minus 1.
+    kind : str
+        ``fitted``, ``predicted`` or ``exception``.
+    """
+
+    paper: str
+    table: str
+    row: str
+    unit: str
+    published: float
+    simulated: float
+    residual: float
+    kind: str
+    setup: str
+
+
+@dataclass(frozen=True)
+class EnduranceRow:
+    """Lives of the blocks of a chip.
+
+    Attributes
+    ----------
+    part, chip, evidence : str
+        Name of the part, of the chip, and what the model rests on.
+    nominal_cycles : int
+        Cycles that the data sheet promises.
+    life : dict
+        Cycles until the status fails: ``min``, ``median``, ``max``, ``mean``, ``sd``.
+    program, erase : dict
+        Times in us, of the first and the last 100 cycles among them.
+    """
+
+    part: str
+    chip: str
+    evidence: str
+    nominal_cycles: int
+    life: dict[str, Any]
+    program: dict[str, float]
+    erase: dict[str, float]
+
+
+@dataclass(frozen=True)
+class FsRow:
+    """A figure of a filesystem or of the bare flash, in `unit`; `ns` is its time in virtual nanoseconds."""
+
+    subject: str
+    test: str
+    name: str
+    value: float
+    unit: str
+    bytes: int
+    ns: int
+    write_amplification: Optional[float]
+    bottleneck: Optional[str]
+    breakdown_ns: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Life:
+    """Life of one chip.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the chip.
+    failed_after_years : float or None
+        Years until it failed; ``None`` if it survived.
+    failure : str or None
+        What failed.
+    moved, bad_blocks : int
+        LEBs that were moved because of bit errors, and blocks that went bad.
+    cycles : dict of str to int
+        Erase cycles of the least worn block, the mean, the most worn.
+    """
+
+    seed: int
+    failed_after_years: Optional[float]
+    failure: Optional[str]
+    moved: int
+    bad_blocks: int
+    cycles: dict[str, int]
+
+
+@dataclass(frozen=True)
+class CutRow:
+    """Runs and cuts in one kind of step, and how many failed."""
+
+    step: str
+    runs: int
+    cuts: int
+    found_earlier: int
+    found_before: int
+    found_after: int
+    recovery_operations: int
+    recovery_operations_max: int
+    failures: int
+
+
+@dataclass(frozen=True)
+class CodeRow:
+    """An ECC code for a chip.
+
+    Attributes
+    ----------
+    code : str
+        Its name, such as ``bch8/512``.
+    ecc_bytes : int
+        Bytes of a page's OOB that it takes.
+    fits, enough : bool
+        Whether the OOB has room for it, and whether it holds for the rated cycles.
+    tolerated_rber : float
+        Raw bit error rate up to which it holds.
+    cycles : int
+        Cycles for which it holds.
+    lost_pages : float
+        Probability that a page is lost at the rated cycles.
+    """
+
+    code: str
+    ecc_bytes: int
+    fits: bool
+    tolerated_rber: float
+    cycles: int
+    lost_pages: float
+    enough: bool
+
+
+@dataclass(frozen=True)
+class CardRow:
+    """Requests to a card: speed in MB/s (10^6 bytes), latencies in us."""
+
+    state: str
+    operation: str
+    access: str
+    request_bytes: int
+    requests: int
+    mb_s: float
+    iops: float
+    mean_us: float
+    p50_us: float
+    p95_us: float
+    p99_us: float
+    max_us: float
+    write_amplification: float
+    erases: int
+
+
+class Speed(Result[SpeedRow]):
+    """Result of `speed`."""
+
+    @property
+    def title(self) -> str:
+        """Title of the setup."""
+        return str(self._data["title"])
+
+    @property
+    def chip(self) -> str:
+        """Maker and name of the chip."""
+        return str(self._data["chip"])
+
+    @property
+    def reads(self) -> str:
+        """Operation and clock of reads."""
+        return str(self._data["link"]["read"])
+
+    @property
+    def writes(self) -> str:
+        """Operation and clock of writes."""
+        return str(self._data["link"]["write"])
+
+    def __getitem__(self, name: str) -> SpeedRow:
+        """The test of that name."""
+        for test in self.rows:
+            if test.name == name:
+                return test
+        raise KeyError(name)
+
+
+class Trace(Result[Span]):
+    """Result of `trace`."""
+
+    @property
+    def ns(self) -> int:
+        """Duration in ns."""
+        return int(self._data["ns"])
+
+    @property
+    def breakdown_ns(self) -> dict[str, int]:
+        """Nanoseconds by phase; they add up to `ns`."""
+        return dict(self._data["breakdown_ns"])
+
+
+class Papers(Result[PaperRow]):
+    """Result of `papers`."""
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Numbers of figures, missed ones, and median and worst residual."""
+        return dict(self._data["summary"])
+
+
+class Endurance(Result[EnduranceRow]):
+    """Result of `endurance`; one row a chip."""
+
+
+class FsComparison(Result[FsRow]):
+    """Result of `fs`."""
+
+    @property
+    def advice(self) -> list[str]:
+        """What follows from the figures, in sentences."""
+        return list(self._data["advice"])
+
+    @property
+    def refused(self) -> list[dict[str, str]]:
+        """What could not be measured, with the reasons."""
+        return list(self._data["refused"])
+
+
+class Age(Result[Life]):
+    """Result of `age`; one row a chip."""
+
+    @property
+    def survived(self) -> int:
+        """Number of chips that survived."""
+        return int(self._data["survived"])
+
+    @property
+    def probability(self) -> tuple[float, float]:
+        """Interval in which the probability of survival is, at 95 % confidence."""
+        low, high = self._data["probability"]
+        return float(low), float(high)
+
+
+class Powercut(Result[CutRow]):
+    """Result of `powercut`; one row a kind of step."""
+
+    @property
+    def cuts(self) -> int:
+        """Number of power cuts."""
+        return int(self._data["cuts"])
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """Failures with the ids that replay them (``floatgate powercut --replay ID``)."""
+        return list(self._data["failures"])
+
+    @property
+    def failure_count(self) -> int:
+        """Number of runs that failed."""
+        return int(self._data["failure_count"])
+
+
+class Ecc(Result[CodeRow]):
+    """Result of `ecc`; one row a code."""
+
+    @property
+    def needs(self) -> Optional[str]:
+        """The weakest code that fits and holds for the rated cycles, if any does."""
+        needs = self._data["needs"]
+        return None if needs is None else str(needs)
+
+
+class CardSpeed(Result[CardRow]):
+    """Result of `card`."""
+
+
+class Setups(Result[SetupRow]):
+    """Result of `setups`."""
+
+
+class Parts(Result[PartRow]):
+    """Result of `parts`."""
+
+
+def setups() -> Setups:
+    """The built-in setups.
+
+    Examples
+    --------
+    >>> "am62a-w35n01jw" in [row.name for row in setups()]
+    True
+    """
+    data = json.loads(native.setups())
+    return Setups({"setups": data}, [row(SetupRow, entry) for entry in data])
+
+
+def parts() -> Parts:
+    """The built-in chips and cards."""
+    data = json.loads(native.parts())
+    return Parts({"parts": data}, [row(PartRow, entry) for entry in data])
+
+
+def tests(
+    *,
+    first_block: int = 0,
+    blocks: int = 10,
+    skip: int = 0,
+    pages: Sequence[int] = (),
+    continuous: bool = False,
+    secondary_block: Optional[int] = None,
+    only: Optional[str] = None,
+    fs: Optional[str] = None,
+) -> dict[str, Any]:
+    """Tests as the native module takes them."""
+    return {
+        "first_block": first_block,
+        "blocks": blocks,
+        "skip": skip,
+        "pages": list(pages),
+        "continuous": continuous,
+        "secondary_block": secondary_block,
+        "only": only,
+        "fs": fs,
+    }
+
+
+def _speed_row(test: dict[str, Any]) -> SpeedRow:
+    us = test["ns"] / 1e3 / max(test["calls"], 1)
+    return row(SpeedRow, {**test, "kib_s": test["exact_kib_s"] if test["bytes"] else 0.0, "us": us})
+
+
+def speed(
+    setup: Path,
+    set: Optional[Overrides] = None,
+    *,
+    corner: str = "typ",
+    seed: int = 0,
+    bad_blocks: int = 0,
+    first_block: int = 0,
+    blocks: int = 10,
+    skip: int = 0,
+    pages: Sequence[int] = (),
+    continuous: bool = False,
+    secondary_block: Optional[int] = None,
+    fs: Optional[str] = None,
+    advice: bool = False,
+) -> Speed:
+    """``flash_speed``'s tests on a setup, in virtual time.
+
+    Parameters
+    ----------
+    setup : str or path
+        Name of a built-in setup, or the path of a TOML file.
+    set : mapping, optional
+        Overrides: ``{"bus.mode": "1S-8S-8S", "bus.clock_hz": 50e6}``.
+    corner : {"typ", "max"}
+        Times of the chip's array: typical ones, or the maxima of its data sheet.
+    seed : int
+        Seed of everything that differs from chip to chip.
+    bad_blocks : int
+        Number of factory bad blocks (NAND).
+    first_block, blocks, skip : int
+        First eraseblock, number of eraseblocks, and how many are left out between two.
+    pages : sequence of int
+        Also read in units of these numbers of pages.
+    continuous : bool
+        Also read in units of 2 to 16, 32 and 64 pages.
+    secondary_block : int, optional
+        Read this block while the first one is written; the latency is in ``to_dict()["latency"]``.
+    fs : {"ubifs", "jffs2"}, optional
+        Test a new filesystem on the flash instead of the bare flash.
+    advice : bool
+        Also try every single change that might be faster, into ``to_dict()["advice"]``.
+
+    Returns
+    -------
+    Speed
+        A row for each test.
+
+    Raises
+    ------
+    Error
+        The setup or an override is wrong, or the chip cannot be driven so.
+    """
+    chosen = tests(
+        first_block=first_block,
+        blocks=blocks,
+        skip=skip,
+        pages=pages,
+        continuous=continuous,
+        secondary_block=secondary_block,
+        fs=fs,
+    )
+    of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
+    data = json.loads(native.speed(of, chosen, advice))
+    return Speed(data, [_speed_row(test) for test in data["tests"]])
+
+
+def trace(
+    setup: Path,
+    operation: str = "read-page",
+    set: Optional[Overrides] = None,
+    *,
+    corner: str = "typ",
+    seed: int = 0,
+    bad_blocks: int = 0,
+) -> Trace:
+    """One operation, recorded: what every resource did, and when.
+
+    Parameters
+    ----------
+    setup, set, corner, seed, bad_blocks
+        As for `speed`.
+    operation : str
+        ``read-page``, ``read-2-pages``, ``read-block``, ``write-page``, ``erase``, ``mount``, ``write-file`` and the like.
+    """
+    of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
+    data = json.loads(native.trace_operation(of, operation))
+    return Trace(data, [row(Span, span) for span in data["spans"]])
+
+
+def papers(table: Path = "", *, seed: int = 0) -> Papers:
+    """Published figures beside the simulated ones.
+
+    Parameters
+    ----------
+    table : str or path
+        A paper (``P0``), a table (``octal``, ``P0/octal``) or the path of a TOML file; all by default.
+    seed : int
+        Seed of the chips in the rows on endurance.
+    """
+    data = json.loads(native.compare_papers(os.fspath(table), seed))
+    return Papers(data, [row(PaperRow, entry) for entry in data["rows"]])
+
+
+def endurance(
+    chip: Optional[Path] = None,
+    set: Optional[Overrides] = None,
+    *,
+    blocks: int = 10,
+    chips: int = 1,
+    seed: int = 0,
+    pages: str = "1",
+    temperature: float = 25.0,
+    pattern: str = "zeroes",
+    erase_only: bool = False,
+    interleave: int = 1,
+) -> Endurance:
+    """Whole lives of blocks: cycles until the status fails, times against wear.
+
+    Parameters
+    ----------
+    chip : str or path, optional
+        A NAND part; by default the eight chips of Desnoyers 2009.
+    set : mapping, optional
+        Overrides of the chip: ``{"chip.wear.life_factor": 30}``.
+    blocks, chips : int
+        Blocks of each chip, and chips.
+    pages : {"1", "all"}
+        Pages of the block that each cycle programs.
+    temperature : float
+        Degrees Celsius.
+    pattern : {"zeroes", "ones", "random", "checker"}
+        Data to program.
+    """
+    wear = {
+        "blocks": blocks,
+        "chips": chips,
+        "seed": seed,
+        "pages": pages,
+        "temperature": temperature,
+        "pattern": pattern,
+        "erase_only": erase_only,
+        "interleave": interleave,
+    }
+    name = None if chip is None else os.fspath(chip)
+    data = json.loads(native.wear_out(name, overrides(set), wear))
+    return Endurance({"chips": data}, [row(EnduranceRow, report) for report in data])
+
+
+def fs(
+    setup: Path,
+    set: Optional[Overrides] = None,
+    *,
+    filesystems: Sequence[str] = ("raw", "jffs2", "ubifs"),
+    tests: Optional[Sequence[str]] = None,
+    bytes: int = 10 << 20,
+    fill_percent: int = 80,
+    seed: int = 0,
+    bad_blocks: int = 0,
+) -> FsComparison:
+    """JFFS2, UBIFS and the bare flash side by side.
+
+    Parameters
+    ----------
+    setup, set, seed, bad_blocks
+        As for `speed`.
+    filesystems : sequence of str
+        ``jffs2``, ``ubifs``, ``mtdblock``, ``mtdchar``, and ``raw`` for the last two.
+    tests : sequence of str, optional
+        ``write``, ``read``, ``mount``, ``space``, ``sync``, ``bad-blocks``; all by default.
+    bytes : int
+        Bytes of the file that is written and read.
+    fill_percent : int
+        Percent of the free space that files take when mounting is measured.
+    """
+    comparison = {
+        "fs": list(filesystems),
+        "tests": None if tests is None else list(tests),
+        "bytes": bytes,
+        "fill_percent": fill_percent,
+    }
+    of = named(setup, set, seed=seed, bad_blocks=bad_blocks)
+    data = json.loads(native.compare_filesystems(of, comparison))
+    return FsComparison(data, [row(FsRow, entry) for entry in data["rows"]])
+
+
+def age(
+    setup: Path,
+    set: Optional[Overrides] = None,
+    *,
+    fs: str = "ubifs",
+    years: float = 10.0,
+    temperature: float = 40.0,
+    write_per_day: int = 10 << 20,
+    fill_percent: int = 50,
+    scrub_days: Optional[int] = 91,
+    chips: int = 5,
+    seed: int = 0,
+) -> Age:
+    """A filesystem over years, on cells that wear and lose charge.
+
+    Parameters
+    ----------
+    setup, set
+        As for `speed`.
+    fs : {"ubifs", "jffs2"}
+        The filesystem.
+    years : float
+        Years that each chip is to live, 0.1 to 100.
+    temperature : float
+        Degrees Celsius, -55 to 150.
+    write_per_day : int
+        Bytes written in a day.
+    fill_percent : int
+        Percent of the free space that files take which stay, 1 to 80.
+    scrub_days : int or None
+        Days between two passes of ubihealthd; ``None`` without it.
+    chips : int
+        Number of chips, each with a seed of its own.
+    seed : int
+        Seed of the first chip.
+    """
+    lives = {
+        "fs": fs,
+        "years": years,
+        "temperature": temperature,
+        "write_per_day": write_per_day,
+        "fill_percent": fill_percent,
+        "scrub_days": scrub_days,
+        "chips": chips,
+    }
+    data = json.loads(native.live(named(setup, set, seed=seed), lives))
+    return Age(data, [row(Life, life) for life in data["lives"]])
+
+
+def powercut(
+    setup: Path,
+    set: Optional[Overrides] = None,
+    *,
+    fs: str = "ubifs",
+    mode: str = "linear",
+    cuts: int = 1000,
+    steps: int = 150,
+    second: str = "never",
+    fast: bool = False,
+    faults: bool = False,
+    size: Optional[int] = None,
+    seed: int = 0,
+) -> Powercut:
+    """A filesystem that loses power at flash operations, and has to come back with what was on flash.
+
+    Parameters
+    ----------
+    setup, set
+        As for `speed`.
+    fs : {"ubifs", "jffs2"}
+        The filesystem.
+    mode : {"linear", "log", "exhaustive", "random", "unmount"}
+        Which flash operations are cut.
+    cuts : int
+        Number of first cuts of the modes random and linear.
+    steps : int
+        Steps of the workload.
+    second : {"never", "sampled", "exhaustive"}
+        Cuts of the recovery.
+    fast : bool
+        Flash in memory instead of the simulated chip.
+    faults : bool
+        Bad blocks, and in memory bit errors, too.
+    size : int, optional
+        Bytes of the flash; 16 MiB by default.
+    seed : int
+        Seed of the workload and of what cuts leave.
+    """
+    campaign = {
+        "fs": fs,
+        "mode": mode,
+        "cuts": cuts,
+        "steps": steps,
+        "second": second,
+        "fast": fast,
+        "faults": faults,
+        "size": size,
+    }
+    data = json.loads(native.cut_power(os.fspath(setup), overrides(set), seed, campaign))
+    return Powercut(data, [row(CutRow, step) for step in data["by_step"]])
+
+
+def ecc(
+    chip: Path,
+    set: Optional[Overrides] = None,
+    *,
+    codes: Sequence[str] = (),
+    years: float = 1.0,
+    temperature: float = 40.0,
+    reads: float = 1e4,
+    uber: float = 1e-15,
+) -> Ecc:
+    """Which ECC code a chip needs (``floatgate ecc advise``).
+
+    Parameters
+    ----------
+    chip : str or path
+        A NAND part.
+    set : mapping, optional
+        Overrides of the chip.
+    codes : sequence of str
+        Codes to judge: ``bch8/512``, ``hamming/512``; the usual ones by default.
+    years, temperature, reads : float
+        Years between program and read, degrees Celsius meanwhile, and reads of the block.
+    uber : float
+        Uncorrectable codewords per bit read that are acceptable.
+    """
+    storage = {"years": years, "temperature": temperature, "reads": reads, "uber": uber}
+    data = json.loads(native.advise_ecc(os.fspath(chip), overrides(set), list(codes), storage))
+    return Ecc(data, [row(CodeRow, code) for code in data["codes"]])
+
+
+def card(
+    name: Path,
+    set: Optional[Overrides] = None,
+    *,
+    sizes: Sequence[int] = (4096, 32768, 131072, 1048576),
+    requests: int = 500,
+    seed: int = 0,
+) -> CardSpeed:
+    """Requests to an SD card or eMMC, empty, used and full (``floatgate card speed``).
+
+    Parameters
+    ----------
+    name : str or path
+        Name of a built-in card, or the path of a TOML file.
+    set : mapping, optional
+        Overrides: ``{"card.open_aus": 4}``.
+    sizes : sequence of int
+        Bytes of requests, multiples of 512.
+    requests : int
+        Most requests of a test.
+    """
+    data = json.loads(native.card_speed(os.fspath(name), overrides(set), list(sizes), requests, seed))
+    return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])

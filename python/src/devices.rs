@@ -1,0 +1,230 @@
+//! Simulated devices in virtual time: flash under its driver, and cards.
+
+use crate::failure::Failure;
+use crate::library;
+use crate::speed::Named;
+use floatgate_card::{Card, CardOptions};
+use floatgate_lab::rig::{self, Device};
+use floatgate_lab::{card, config::Override};
+use floatgate_mtd::{BlockDevice, Instant, OobMode, SECTOR_BYTES};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Most bytes of one call: more than any eraseblock has, and no burden for the host.
+const CALL_BYTES_MAX: usize = 64 << 20;
+
+fn check_len(len: usize) -> Result<(), Failure> {
+    if len <= CALL_BYTES_MAX {
+        return Ok(());
+    }
+    let help = format!("ask for at most {} MiB in one call", CALL_BYTES_MAX >> 20);
+    Err(Failure::new(format!("{len} bytes in one call"), Some(help)))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A flash under its driver, with the clock of the only thread that uses it.
+struct Clocked<D> {
+    device: D,
+    now: Instant,
+}
+
+/// Flash of a setup.
+#[pyclass(frozen)]
+pub(crate) struct NativeMtd(Mutex<Clocked<Box<dyn Device>>>);
+
+fn flash_failed(error: floatgate_mtd::Error) -> Failure {
+    floatgate_lab::Error::flash("the flash")(error).into()
+}
+
+fn oob_mode(name: &str) -> Result<OobMode, Failure> {
+    match name {
+        "raw" => Ok(OobMode::Raw),
+        "place" => Ok(OobMode::Place),
+        "auto" => Ok(OobMode::Auto),
+        _ => Err(Failure::new(
+            format!("no mode of OOB is called {name:?}"),
+            Some("there are `raw`, `place` and `auto`".to_owned()),
+        )),
+    }
+}
+
+impl Clocked<Box<dyn Device>> {
+    /// Runs an operation from now on; the clock goes on to its end, or to when its failure was known.
+    fn run(
+        &mut self,
+        operation: impl FnOnce(&mut dyn Device, Instant) -> Result<Instant, floatgate_mtd::Error>,
+    ) -> Result<(), Failure> {
+        let outcome = operation(self.device.as_mut(), self.now);
+        self.now = match &outcome {
+            Ok(at) => *at,
+            Err(error) => error.at,
+        };
+        outcome.map(|_| ()).map_err(flash_failed)
+    }
+}
+
+#[pymethods]
+impl NativeMtd {
+    #[new]
+    fn open(py: Python<'_>, named: Named) -> PyResult<Self> {
+        let rig = py.detach(|| -> Result<_, Failure> {
+            Ok(rig::wire(library(), &named.config()?, named.options())?)
+        });
+        let mut rig = rig?;
+        let now = rig.now();
+        Ok(Self(Mutex::new(Clocked { device: rig.device, now })))
+    }
+
+    fn now_ns(&self) -> u64 {
+        locked(&self.0).now.as_ns()
+    }
+
+    fn geometry<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let geometry = locked(&self.0).device.geometry().clone();
+        let all = PyDict::new(py);
+        all.set_item("size_bytes", geometry.size_bytes)?;
+        for (name, value) in [
+            ("erase_bytes", geometry.erase_bytes),
+            ("write_bytes", geometry.write_bytes),
+            ("oob_bytes", geometry.oob_bytes),
+            ("oob_free_bytes", geometry.oob_free_bytes),
+            ("ecc_strength", geometry.ecc_strength),
+            ("ecc_step_bytes", geometry.ecc_step_bytes),
+        ] {
+            all.set_item(name, value)?;
+        }
+        Ok(all)
+    }
+
+    fn breakdown_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let breakdown = locked(&self.0).device.breakdown();
+        let all = PyDict::new(py);
+        for (phase, time) in breakdown.iter() {
+            all.set_item(phase.name(), time.as_ns())?;
+        }
+        Ok(all)
+    }
+
+    fn read<'py>(&self, py: Python<'py>, addr: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+        check_len(len)?;
+        PyBytes::new_with(py, len, |bytes| {
+            py.detach(|| locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at)))
+                .map_err(PyErr::from)
+        })
+    }
+
+    fn write(&self, py: Python<'_>, addr: u64, data: &[u8]) -> PyResult<()> {
+        let work = || locked(&self.0).run(|flash, now| flash.write(now, addr, data).map(|done| done.at));
+        Ok(py.detach(work)?)
+    }
+
+    fn erase(&self, py: Python<'_>, addr: u64, len: u64) -> PyResult<()> {
+        let work = || locked(&self.0).run(|flash, now| flash.erase(now, addr, len).map(|done| done.at));
+        Ok(py.detach(work)?)
+    }
+
+    /// Data and OOB of a page.
+    fn read_oob<'py>(
+        &self,
+        py: Python<'py>,
+        addr: u64,
+        mode: &str,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let mode = oob_mode(mode)?;
+        let (data, oob) = py.detach(|| -> Result<_, Failure> {
+            let mut clocked = locked(&self.0);
+            let geometry = clocked.device.geometry();
+            let oob_bytes = if mode == OobMode::Auto { geometry.oob_free_bytes } else { geometry.oob_bytes };
+            let mut data = vec![0; geometry.write_bytes as usize];
+            let mut oob = vec![0; oob_bytes as usize];
+            clocked
+                .run(|flash, now| flash.read_oob(now, addr, &mut data, &mut oob, mode).map(|done| done.at))?;
+            Ok((data, oob))
+        })?;
+        Ok((PyBytes::new(py, &data), PyBytes::new(py, &oob)))
+    }
+
+    fn write_oob(&self, py: Python<'_>, addr: u64, data: &[u8], oob: &[u8], mode: &str) -> PyResult<()> {
+        let mode = oob_mode(mode)?;
+        let work = || {
+            locked(&self.0).run(|flash, now| flash.write_oob(now, addr, data, oob, mode).map(|done| done.at))
+        };
+        Ok(py.detach(work)?)
+    }
+
+    fn is_bad(&self, py: Python<'_>, addr: u64) -> PyResult<bool> {
+        Ok(py.detach(|| -> Result<_, Failure> {
+            let mut clocked = locked(&self.0);
+            let now = clocked.now;
+            let (bad, at) = clocked.device.is_bad(now, addr).map_err(flash_failed)?;
+            clocked.now = at;
+            Ok(bad)
+        })?)
+    }
+}
+
+/// An SD card or eMMC.
+#[pyclass(frozen)]
+pub(crate) struct NativeCard(Mutex<Clocked<Card>>);
+
+impl Clocked<Card> {
+    /// Runs a request from now on; the clock goes on to its end, or to when its failure was known.
+    fn run(
+        &mut self,
+        request: impl FnOnce(&mut Card, Instant) -> Result<Instant, floatgate_mtd::BlockError>,
+    ) -> Result<(), Failure> {
+        let outcome = request(&mut self.device, self.now);
+        self.now = match &outcome {
+            Ok(at) => *at,
+            Err(error) => error.at,
+        };
+        outcome.map(|_| ()).map_err(|error| Failure::new(error, None))
+    }
+}
+
+#[pymethods]
+impl NativeCard {
+    #[new]
+    fn open(py: Python<'_>, card: PathBuf, set: Vec<String>, seed: u64) -> PyResult<Self> {
+        let device = py.detach(|| -> Result<_, Failure> {
+            let loaded = card::load(library(), &card, &Override::parse_all(&set)?)?;
+            let made = Card::new(&loaded.spec, CardOptions { seed, stores: true });
+            made.map_err(|bad| Failure::new(format!("card.{}: {}", bad.key, bad.problem), None))
+        })?;
+        let now = device.now();
+        Ok(Self(Mutex::new(Clocked { device, now })))
+    }
+
+    fn now_ns(&self) -> u64 {
+        locked(&self.0).now.as_ns()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        locked(&self.0).device.capacity() * SECTOR_BYTES as u64
+    }
+
+    fn read<'py>(&self, py: Python<'py>, lba: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+        check_len(len)?;
+        PyBytes::new_with(py, len, |bytes| {
+            let work = || locked(&self.0).run(|card, now| card.read(now, lba, bytes));
+            py.detach(work).map_err(PyErr::from)
+        })
+    }
+
+    fn write(&self, py: Python<'_>, lba: u64, data: &[u8]) -> PyResult<()> {
+        Ok(py.detach(|| locked(&self.0).run(|card, now| card.write(now, lba, data)))?)
+    }
+
+    fn discard(&self, py: Python<'_>, lba: u64, count: u64) -> PyResult<()> {
+        Ok(py.detach(|| locked(&self.0).run(|card, now| card.discard(now, lba, count)))?)
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| locked(&self.0).run(|card, now| card.flush(now)))?)
+    }
+}

@@ -1,0 +1,55 @@
+//! Errors of the libraries as `floatgate.Error`.
+
+use floatgate_lab::config::ConfigError;
+use pyo3::prelude::*;
+
+/// Message and advice of what becomes a `floatgate.Error`; made without the interpreter.
+pub(crate) struct Failure {
+    message: String,
+    help: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl std::fmt::Display, help: Option<String>) -> Self {
+        Self { message: message.to_string(), help }
+    }
+}
+
+impl From<floatgate_lab::Error> for Failure {
+    fn from(error: floatgate_lab::Error) -> Self {
+        // Overrides are arguments of the caller's, who knows where they stand; files have a place.
+        let place = error.config().and_then(ConfigError::place);
+        let place = place.filter(|place| !place.source.name().starts_with("--"));
+        let place = place.map_or_else(String::new, |place| format!("{place}: "));
+        Self::new(format!("{place}{error}"), error.help())
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        floatgate_lab::Error::from(error).into()
+    }
+}
+
+impl From<floatgate_lab::rig::RigError> for Failure {
+    fn from(error: floatgate_lab::rig::RigError) -> Self {
+        floatgate_lab::Error::from(error).into()
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new(error, None)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        Python::attach(|py| {
+            let error = py.import("floatgate._error").and_then(|module| module.getattr("Error"));
+            error
+                .and_then(|error| error.call1((failure.message, failure.help)))
+                .map_or_else(|error| error, Self::from_value)
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! Files in images and dumps.
+
+use crate::cancel::interruptible;
+use crate::failure::Failure;
+use floatgate_image::check::check;
+use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Extractions, TarTarget, show_name};
+use floatgate_image::info::selected_info;
+use floatgate_image::output::Output;
+use floatgate_image::walk::{Walk, WalkError};
+use floatgate_image::{Access, FileRow, Image, ImageError, ImageFs, Selection};
+use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::ubifs::Behaviour;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// An opened image and, from the first use of a file on, its mounted filesystem.
+#[pyclass(frozen)]
+pub(crate) struct NativeImage {
+    path: PathBuf,
+    selection: Selection,
+    image: Mutex<Image>,
+    mounted: Mutex<Option<ImageFs>>,
+}
+
+impl NativeImage {
+    fn failure(&self, error: impl Into<ImageError>) -> Failure {
+        Failure::new(format!("{}: {}", self.path.display(), error.into()), None)
+    }
+
+    fn failure_at(&self, path: &[u8], error: impl Into<ImageError>) -> Failure {
+        Failure::new(format!("{}: {}: {}", self.path.display(), show_name(path), error.into()), None)
+    }
+
+    /// Runs `work` on the opened file.
+    fn with_image<T>(&self, work: impl FnOnce(&Image) -> T) -> T {
+        work(&self.image.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `work` on the mounted filesystem.
+    fn with_files<T>(
+        &self,
+        work: impl FnOnce(&mut dyn FileSystem) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut mounted = self.mounted.lock().unwrap_or_else(PoisonError::into_inner);
+        if mounted.is_none() {
+            let fs = self.with_image(|image| image.mount(&self.selection, true, Behaviour::default()));
+            *mounted = Some(fs.map_err(|error| self.failure(error))?);
+        }
+        match mounted.as_mut() {
+            Some(fs) => work(fs.as_mut()),
+            None => Err(self.failure(ImageError::Nothing)),
+        }
+    }
+
+    fn row(&self, fs: &mut dyn FileSystem, path: &[Vec<u8>], inode: u32) -> Result<FileRow, Failure> {
+        let attributes = fs.attributes(inode).map_err(|error| self.failure(error))?;
+        let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
+        let target =
+            if readable { Some(fs.read_link(inode).map_err(|error| self.failure(error))?) } else { None };
+        let names: Vec<String> = path.iter().map(|name| show_name(name)).collect();
+        Ok(FileRow::new(names.join("/"), &attributes, target.as_deref()))
+    }
+
+    fn list(&self, fs: &mut dyn FileSystem, path: &[u8], recursive: bool) -> Result<Vec<FileRow>, Failure> {
+        let inode = fs.resolve(path).map_err(|error| self.failure_at(path, error))?;
+        let base: Vec<Vec<u8>> =
+            path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
+        let attributes = fs.attributes(inode).map_err(|error| self.failure_at(path, error))?;
+        if attributes.file_type != FileType::Directory {
+            return Ok(vec![self.row(fs, &base, inode)?]);
+        }
+        let mut rows = Vec::new();
+        let mut walk = Walk::new(inode);
+        while let Some(directory) = walk.next(fs) {
+            match directory {
+                Ok(directory) => {
+                    let mut path = [base.clone(), directory.path].concat();
+                    for entry in directory.entries {
+                        path.push(entry.name);
+                        rows.push(self.row(fs, &path, entry.inode)?);
+                        path.pop();
+                    }
+                }
+                Err((_, WalkError::Unreadable(error))) => return Err(self.failure(error)),
+                Err((path, error)) => {
+                    return Err(self.failure_at(&path.join(&b'/'), ImageError::NoNode(error.to_string())));
+                }
+            }
+            if !recursive {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+#[pymethods]
+impl NativeImage {
+    #[new]
+    fn open(py: Python<'_>, path: PathBuf, volume: Option<String>, offset: Option<u64>) -> PyResult<Self> {
+        let selection = Selection { offset, volume, ..Selection::default() };
+        let image = py.detach(|| Image::open(&path, Access::Read));
+        let image = image.map_err(|error| Failure::new(format!("{}: {error}", path.display()), None))?;
+        Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })
+    }
+
+    fn info(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(py.detach(|| -> Result<_, Failure> {
+            let info = self.with_image(|image| selected_info(image, &self.selection));
+            Ok(serde_json::to_string(&info.map_err(|error| self.failure(error))?)?)
+        })?)
+    }
+
+    fn check(slf: Py<Self>, py: Python<'_>) -> PyResult<String> {
+        interruptible(py, move |_| {
+            let this = slf.get();
+            let report = this.with_image(|image| check(image, &this.selection));
+            Ok(serde_json::to_string(&report.map_err(|error| this.failure(error))?)?)
+        })
+    }
+
+    /// Files of a directory, or the file itself.
+    fn ls(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<String> {
+        Ok(py.detach(|| -> Result<_, Failure> {
+            let rows = self.with_files(|fs| self.list(fs, &path, recursive))?;
+            Ok(serde_json::to_string(&rows)?)
+        })?)
+    }
+
+    /// Inode number and attributes of a path.
+    fn stat(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<String> {
+        Ok(py.detach(|| -> Result<_, Failure> {
+            let row = self.with_files(|fs| {
+                let inode = fs.resolve(&path).map_err(|error| self.failure_at(&path, error))?;
+                self.row(fs, std::slice::from_ref(&path), inode)
+            })?;
+            Ok(serde_json::to_string(&row)?)
+        })?)
+    }
+
+    /// Bytes of a file from `offset` on: fewer than `len` at its end only.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        inode: u32,
+        offset: u64,
+        len: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| {
+            self.with_files(|fs| {
+                let size = fs.attributes(inode).map_err(|error| self.failure(error))?.size;
+                let len = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX).min(len);
+                let mut bytes = vec![0; len];
+                let mut done = 0;
+                while done < len {
+                    let read = fs.read(inode, offset + done as u64, &mut bytes[done..]);
+                    match read.map_err(|error| self.failure(error))? {
+                        0 => break,
+                        read => done += read,
+                    }
+                }
+                bytes.truncate(done);
+                Ok(bytes)
+            })
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Extracts into a new or an empty directory, or into a file that ends in `.tar`.
+    fn extract(slf: Py<Self>, py: Python<'_>, target: PathBuf, owner: bool) -> PyResult<String> {
+        interruptible(py, move |cancel| {
+            let this = slf.get();
+            let is_tar = target.extension().is_some_and(|extension| extension == "tar");
+            let unwritable = |error: &dyn std::fmt::Display| {
+                let help = "name a new or an empty directory, or a file that ends in .tar";
+                Failure::new(format!("{}: {error}", target.display()), Some(help.to_owned()))
+            };
+            if !is_tar {
+                DirectoryTarget::check_empty(&target).map_err(|error| unwritable(&error))?;
+            }
+            let extraction = this.with_image(|image| Extractions::open(image, &this.selection));
+            let extraction = extraction.map_err(|error| this.failure(error))?;
+            let (limits, progress) = (ExtractLimits::default(), |_| cancel.check());
+            let extracted = if is_tar {
+                let out = Output::stream(&target, &[&this.path]).map_err(|error| unwritable(&error))?;
+                let mut tar = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
+                let extracted =
+                    extraction.run(&mut tar, &limits, &progress).map_err(|error| unwritable(&error))?;
+                let out = tar.finish().and_then(|out| Ok(out.into_inner()?));
+                out.map_err(|error| unwritable(&error))?.finish().map_err(|error| unwritable(&error))?;
+                extracted
+            } else {
+                let directory = DirectoryTarget::new(&target, owner);
+                let mut directory = directory.map_err(|error| unwritable(&error))?;
+                extraction.run(&mut directory, &limits, &progress).map_err(|error| unwritable(&error))?
+            };
+            Ok(serde_json::to_string(&extracted)?)
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! Python's view of floatgate: thin functions over `floatgate_lab` and `floatgate_image`.
+//!
+//! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command prints; the
+//! package `floatgate` beside this folder makes typed objects of it.
+
+mod cancel;
+mod devices;
+mod failure;
+mod image;
+mod speed;
+mod studies;
+
+use floatgate_lab::config::Library;
+use std::sync::LazyLock;
+
+/// The built-in catalogue, of which the drivers' database of chips is made once for all calls.
+fn library() -> &'static Library {
+    static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
+    &LIBRARY
+}
+
+#[pyo3::pymodule(gil_used = false)]
+mod _floatgate {
+    #[pymodule_export]
+    use crate::devices::{NativeCard, NativeMtd};
+    #[pymodule_export]
+    use crate::image::NativeImage;
+    #[pymodule_export]
+    use crate::speed::{measure_designs, speed};
+    #[pymodule_export]
+    use crate::studies::{
+        advise_ecc, card_speed, compare_filesystems, compare_papers, cut_power, live, parts, setups,
+        trace_operation, wear_out,
+    };
+}

@@ -1,0 +1,343 @@
+//! The other workloads, each as its command prints it with `--json`.
+
+use crate::cancel::interruptible;
+use crate::failure::Failure;
+use crate::library;
+use crate::speed::{Named, filesystem_kind};
+use floatgate_image::ecc::{Code, EccError};
+use floatgate_lab::config::{Override, Source};
+use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
+use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
+use floatgate_lab::trace::Operation;
+use floatgate_lab::{advise, age, card, catalogue, endurance, fs_compare, papers, trace};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// The entry of `all` with that name.
+fn chosen<T: Copy>(what: &str, name: &str, all: &[(&'static str, T)]) -> Result<T, Failure> {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(|(known, _)| format!("`{known}`")).collect();
+        Failure::new(format!("no {what} is called {name:?}"), Some(format!("there are {}", names.join(", "))))
+    })
+}
+
+#[pyfunction]
+pub(crate) fn setups(py: Python<'_>) -> PyResult<String> {
+    Ok(py.detach(|| -> Result<_, Failure> { Ok(serde_json::to_string(&catalogue::setups(library())?)?) })?)
+}
+
+#[pyfunction]
+pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
+    Ok(py.detach(|| -> Result<_, Failure> { Ok(serde_json::to_string(&catalogue::parts(library())?)?) })?)
+}
+
+#[pyfunction]
+pub(crate) fn trace_operation(py: Python<'_>, named: Named, operation: String) -> PyResult<String> {
+    Ok(py.detach(|| -> Result<_, Failure> {
+        let operation = chosen("operation", &operation, &Operation::ALL)?;
+        let traced = trace::trace(library(), &named.config()?, named.options(), operation)?;
+        Ok(serde_json::to_string(&traced)?)
+    })?)
+}
+
+/// A paper, a table or a file of one's own; all built-in papers for an empty name.
+#[pyfunction]
+pub(crate) fn compare_papers(py: Python<'_>, table: PathBuf, seed: u64) -> PyResult<String> {
+    interruptible(py, move |_| {
+        let papers = match table.to_str() {
+            Some(name) if !name.ends_with(".toml") => papers::select(papers::built_in()?, name)?,
+            _ => {
+                let paper = papers::read(&Source::read(&table)?)?;
+                papers::check(&paper)?;
+                vec![paper]
+            }
+        };
+        Ok(serde_json::to_string(&papers::compare_seeded(library(), &papers, seed)?)?)
+    })
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wear {
+    blocks: u32,
+    chips: u32,
+    seed: u64,
+    pages: String,
+    temperature: f64,
+    pattern: String,
+    erase_only: bool,
+    interleave: u32,
+}
+
+impl Wear {
+    fn experiment(&self) -> Result<Experiment, Failure> {
+        let patterns = [
+            ("zeroes", Pattern::Zeroes),
+            ("ones", Pattern::Ones),
+            ("random", Pattern::Random),
+            ("checker", Pattern::Checker),
+        ];
+        Ok(Experiment {
+            blocks: self.blocks,
+            chips: self.chips,
+            seed: self.seed,
+            pages: chosen("choice of pages", &self.pages, &[("1", Pages::One), ("all", Pages::All)])?,
+            temperature_c: self.temperature,
+            pattern: chosen("pattern", &self.pattern, &patterns)?,
+            erase_only: self.erase_only,
+            interleave: self.interleave,
+        })
+    }
+}
+
+/// Reports of the chips of the paper, or of one of its own.
+#[pyfunction]
+pub(crate) fn wear_out(
+    py: Python<'_>,
+    chip: Option<String>,
+    set: Vec<String>,
+    wear: Wear,
+) -> PyResult<String> {
+    interruptible(py, move |_| {
+        let sets = Override::parse_all(&set)?;
+        let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
+        let subjects: Result<Vec<Subject>, _> =
+            names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
+        Ok(serde_json::to_string(&endurance::run_all(&subjects?, &wear.experiment()?)?)?)
+    })
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Comparison {
+    fs: Vec<String>,
+    tests: Option<Vec<String>>,
+    bytes: u64,
+    fill_percent: u32,
+}
+
+impl Comparison {
+    fn options(&self) -> Result<fs_compare::Options, Failure> {
+        let subject = |name: &String| {
+            let help = "there are `jffs2`, `ubifs`, `mtdblock`, `mtdchar`, and `raw` for the last two";
+            fs_compare::Subject::named(name).ok_or_else(|| {
+                Failure::new(format!("nothing to compare is called {name:?}"), Some(help.into()))
+            })
+        };
+        let known = fs_compare::Test::ALL.map(|test| (test.name(), test));
+        let tests =
+            self.tests.as_ref().map(|names| names.iter().map(|name| chosen("test", name, &known)).collect());
+        let mut subjects = self.fs.iter().map(subject).collect::<Result<Vec<_>, _>>()?.concat();
+        let mut tests: Vec<_> = tests.unwrap_or_else(|| Ok(fs_compare::Test::ALL.to_vec()))?;
+        subjects.sort();
+        subjects.dedup();
+        tests.sort();
+        tests.dedup();
+        if self.bytes == 0 || !(1..=95).contains(&self.fill_percent) {
+            let help = "give `bytes` of 1 or more, and `fill_percent` from 1 to 95";
+            return Err(Failure::new("there is nothing to write", Some(help.to_owned())));
+        }
+        let (bytes, fill_percent) = (self.bytes, self.fill_percent);
+        Ok(fs_compare::Options { subjects, tests, bytes, fill_percent, only: None })
+    }
+}
+
+#[pyfunction]
+pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comparison) -> PyResult<String> {
+    interruptible(py, move |cancel| {
+        let config = named.config()?;
+        let options = comparison.options()?;
+        let compared =
+            fs_compare::compare(library(), &config, named.options(), &options, &|_| cancel.check())?;
+        if let (true, Some(refused)) = (compared.rows.is_empty(), compared.refused.first()) {
+            let help = "choose another chip, partition or filesystem";
+            return Err(Failure::new(
+                format!("{}: {}", refused.subject.name(), refused.why),
+                Some(help.to_owned()),
+            ));
+        }
+        Ok(serde_json::to_string(&compared)?)
+    })
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Lives {
+    fs: String,
+    years: f64,
+    temperature: f64,
+    write_per_day: u64,
+    fill_percent: u32,
+    scrub_days: Option<u32>,
+    chips: u32,
+}
+
+impl Lives {
+    fn options(&self, seed: u64) -> Result<age::Options, Failure> {
+        let rules = [
+            ((0.1..=100.0).contains(&self.years), "years", "0.1 to 100"),
+            ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
+            ((1..=80).contains(&self.fill_percent), "fill_percent", "1 to 80"),
+            ((1..=10_000).contains(&self.chips), "chips", "1 to 10000"),
+            (self.scrub_days != Some(0), "scrub_days", "1 or more, or None"),
+        ];
+        if let Some((_, name, range)) = rules.iter().find(|rule| !rule.0) {
+            return Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))));
+        }
+        Ok(age::Options {
+            kind: filesystem_kind(&self.fs)?,
+            years: self.years,
+            temperature_c: self.temperature,
+            write_bytes_per_day: self.write_per_day,
+            fill_percent: self.fill_percent,
+            scrub_days: self.scrub_days,
+            chips: self.chips,
+            seed,
+        })
+    }
+}
+
+#[pyfunction]
+pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
+    interruptible(py, move |cancel| {
+        let options = lives.options(named.options().seed)?;
+        let report = age::run(library(), &named.config()?, &options, &|| cancel.check())?;
+        Ok(serde_json::to_string(&report)?)
+    })
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Campaign {
+    fs: String,
+    mode: String,
+    cuts: u64,
+    steps: u32,
+    second: String,
+    fast: bool,
+    faults: bool,
+    size: Option<u64>,
+}
+
+impl Campaign {
+    fn options(&self, flash: &SetupFlash, seed: u64) -> Result<powercut::Options, Failure> {
+        let modes = [
+            ("linear", powercut::Mode::Linear(self.cuts)),
+            ("log", powercut::Mode::Log),
+            ("exhaustive", powercut::Mode::Exhaustive),
+            ("random", powercut::Mode::Random(self.cuts)),
+            ("unmount", powercut::Mode::Unmount),
+        ];
+        let seconds = [
+            ("never", SecondCut::Never),
+            ("sampled", SecondCut::Sampled),
+            ("exhaustive", SecondCut::Exhaustive),
+        ];
+        if self.cuts == 0 || !(1..=powercut::MAX_STEPS).contains(&self.steps) {
+            let help = format!("give `cuts` of 1 or more, and `steps` from 1 to {}", powercut::MAX_STEPS);
+            return Err(Failure::new("there is nothing to cut", Some(help)));
+        }
+        Ok(powercut::Options {
+            flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
+            fs: filesystem_kind(&self.fs)?,
+            seed,
+            steps: self.steps as usize,
+            faults: self.faults,
+            mode: chosen("mode", &self.mode, &modes)?,
+            second: chosen("second cut", &self.second, &seconds)?,
+            kinds: CutKind::ALL.to_vec(),
+        })
+    }
+}
+
+#[pyfunction]
+pub(crate) fn cut_power(
+    py: Python<'_>,
+    setup: PathBuf,
+    set: Vec<String>,
+    seed: u64,
+    campaign: Campaign,
+) -> PyResult<String> {
+    interruptible(py, move |cancel| {
+        let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, campaign.size)?;
+        let options = campaign.options(&flash, seed)?;
+        // An error ends the campaign at the next workload, progress at the next run.
+        let make = |seed| match options.flash {
+            _ if cancel.is_asked_for() => Err("cancelled".to_owned()),
+            FlashId::Ram(_) => powercut::erased(&flash.geometry, campaign.faults, seed),
+            FlashId::Chip { .. } => flash.chip(library(), seed, campaign.faults),
+        };
+        let report = powercut::explore_on(&options, &make, &|_| cancel.check());
+        let report = report.map_err(|error| {
+            Failure::new(
+                error,
+                Some("choose another chip, a larger size, more steps or another seed".to_owned()),
+            )
+        })?;
+        Ok(serde_json::to_string(&Summary::new(&flash.geometry, &options, &report))?)
+    })
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Storage {
+    years: f64,
+    temperature: f64,
+    reads: f64,
+    uber: f64,
+}
+
+impl Storage {
+    fn use_(&self) -> Result<advise::Use, Failure> {
+        let rules = [
+            ((0.0..=1000.0).contains(&self.years), "years", "0 to 1000"),
+            ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
+            ((0.0..=1e12).contains(&self.reads), "reads", "0 to 1e12"),
+            ((1e-40..=1e-2).contains(&self.uber), "uber", "1e-40 to 0.01"),
+        ];
+        if let Some((_, name, range)) = rules.iter().find(|rule| !rule.0) {
+            return Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))));
+        }
+        let Self { years, temperature: temperature_c, reads, uber } = *self;
+        Ok(advise::Use { years, temperature_c, reads, uber })
+    }
+}
+
+#[pyfunction]
+pub(crate) fn advise_ecc(
+    py: Python<'_>,
+    chip: String,
+    set: Vec<String>,
+    codes: Vec<String>,
+    storage: Storage,
+) -> PyResult<String> {
+    Ok(py.detach(|| -> Result<_, Failure> {
+        let parse = |text: &String| text.parse::<Code>().map_err(EccError::from);
+        let codes = codes.iter().map(parse).collect::<Result<Vec<_>, _>>();
+        let codes = codes.map_err(|error| {
+            Failure::new(
+                error,
+                Some("codes are `hamming/256`, `hamming/512`, `bch8/512` and the like".to_owned()),
+            )
+        })?;
+        let chip = advise::Chip::named(library(), &chip, &Override::parse_all(&set)?)?;
+        Ok(serde_json::to_string(&advise::advise(chip, storage.use_()?, &codes))?)
+    })?)
+}
+
+#[pyfunction]
+pub(crate) fn card_speed(
+    py: Python<'_>,
+    name: PathBuf,
+    set: Vec<String>,
+    sizes: Vec<u64>,
+    requests: u32,
+    seed: u64,
+) -> PyResult<String> {
+    interruptible(py, move |_| {
+        let card = card::load(library(), &name, &Override::parse_all(&set)?)?;
+        let options = card::speed::CardSpeedOptions { requests, sizes, seed };
+        Ok(serde_json::to_string(&card::speed::measure(&card, &options)?)?)
+    })
+}

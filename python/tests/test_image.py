@@ -1,0 +1,102 @@
+"""Files come out of images as they went in: by `Image`, and by fsspec."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import floatgate
+import fsspec  # type: ignore[import-untyped,unused-ignore]
+import pandas
+import pytest
+from conftest import LONG
+
+
+@pytest.fixture(params=["ubi", "jffs2"])
+def image(request: pytest.FixtureRequest) -> Path:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Path)
+    return found
+
+
+def test_files_are_listed_and_read(image: Path, tree: Path) -> None:
+    opened = floatgate.Image(image)
+    assert sorted(file.name for file in opened.ls("/")) == sorted(path.name for path in tree.iterdir())
+    inside = {file.path: file for file in opened.ls(recursive=True)}
+    assert set(inside) == {str(path.relative_to(tree)) for path in tree.rglob("*")}
+    assert (inside["data/long"].size, inside["data/long"].type) == (len(LONG), "file")
+    assert inside["passwd"].target == "etc/passwd"
+    with opened.open("/data/long") as file:
+        assert file.read() == LONG
+        assert file.seek(-256, io.SEEK_END) == len(LONG) - 256
+        assert file.read() == LONG[-256:]
+        assert file.read(1) == b""
+    assert opened.open("/data/empty").read() == b""
+
+
+def test_symbolic_links_are_followed(image: Path) -> None:
+    opened = floatgate.Image(image)
+    assert opened.open("/passwd").read().startswith(b"root")
+    assert opened.open("/data/../passwd").read().startswith(b"root")
+    with pytest.raises(OSError, match="symbolic links"):
+        opened.open("/loop")
+    with pytest.raises(IsADirectoryError):
+        opened.open("/etc")
+
+
+def test_everything_is_extracted(image: Path, tree: Path, tmp_path: Path) -> None:
+    extracted = floatgate.Image(image).extract(tmp_path / "out", owner=False)
+    assert (extracted.rows, extracted.bytes) == ([], sum(p.stat().st_size for p in tree.rglob("*") if p.is_file() and not p.is_symlink()))
+    assert (tmp_path / "out/data/long").read_bytes() == LONG
+    floatgate.Image(image).extract(tmp_path / "out.tar")
+    assert (tmp_path / "out.tar").stat().st_size > len(LONG)
+    with pytest.raises(floatgate.Error, match="out"):
+        floatgate.Image(image).extract(tmp_path / "out")
+
+
+def test_images_are_described_and_checked(image: Path) -> None:
+    opened = floatgate.Image(image)
+    assert len(opened.info()) == 1
+    assert opened.check().outcome == "clean"
+
+
+def test_damage_is_found(ubi: Path, tmp_path: Path) -> None:
+    data = bytearray(ubi.read_bytes())
+    at = data.index(b"UBI!", 3 << 17)
+    data[at + 32] ^= 1
+    broken = tmp_path / "broken.ubi"
+    broken.write_bytes(data)
+    assert floatgate.Image(broken).check().outcome != "clean"
+
+
+def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x" * 4096)
+    for name in ("x", "missing"):
+        with pytest.raises(floatgate.Error, match=name):
+            floatgate.Image(tmp_path / name)
+
+
+def test_files_that_are_not_there_are_named(image: Path) -> None:
+    with pytest.raises(floatgate.Error, match="nothing"):
+        floatgate.Image(image).open("/nothing")
+
+
+@pytest.mark.parametrize("protocol", ["ubifs", "jffs2"])
+def test_fsspec_reads_out_of_images(protocol: str, request: pytest.FixtureRequest, tree: Path) -> None:
+    path = str(request.getfixturevalue("ubi" if protocol == "ubifs" else "jffs2"))
+    with fsspec.open(f"{protocol}:///etc/passwd", image=path) as file:
+        assert file.read() == (tree / "etc/passwd").read_bytes()
+    with fsspec.open(f"{protocol}:///etc/passwd", "rt", image=path) as file:
+        assert file.readline().startswith("root")
+    fs = fsspec.filesystem(protocol, image=path)
+    assert sorted(fs.find("/")) == ["/data/empty", "/data/long", "/data/table.csv", "/etc/passwd", "/loop", "/passwd"]
+    assert fs.glob("/data/*.csv") == ["/data/table.csv"]
+    assert fs.info("/data")["type"] == "directory"
+    assert fs.cat_file("/data/long", 100, 300) == LONG[100:300]
+    assert (fs.exists("/etc"), fs.exists("/nothing"), fs.isfile("/passwd/x")) == (True, False, False)
+    with pytest.raises(FileNotFoundError):
+        fs.ls("/nothing")
+    with pytest.raises(NotImplementedError):
+        fs.open("/etc/passwd", "wb")
+    table = pandas.read_csv(f"{protocol}:///data/table.csv", storage_options={"image": path})
+    assert table["kib_s"].tolist() == [11015.5, 2000.25]

@@ -1,0 +1,147 @@
+"""Studies agree with the command, say what is wrong, and print nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import floatgate
+import pytest
+from floatgate._result import Result
+
+
+def command(*arguments: str) -> str:
+    run = subprocess.run([os.environ["FLOATGATE"], *arguments], capture_output=True, text=True)
+    return run.stdout if run.returncode == 0 else " ".join(run.stderr.split())
+
+
+def test_speed_is_that_of_the_command() -> None:
+    run = floatgate.speed("am62a-w35n01jw", set={"bus.mode": "1S-1S-8S", "bus.clock_hz": 25e6})
+    shown = json.loads(
+        command("speed", "am62a-w35n01jw", "--set", "bus.mode=1S-1S-8S", "--set", "bus.clock_hz=25e6", "--json")
+    )
+    assert run.to_dict()["tests"] == shown["tests"]
+    test = run["page read"]
+    assert test.us == pytest.approx(test.ns / test.calls / 1000)
+    assert sum(test.breakdown_ns.values()) == test.ns
+    with pytest.raises(KeyError):
+        run["page hole"]
+
+
+@pytest.mark.parametrize("value", [True, 25000000, 25e6, "25 MHz"])
+def test_values_of_python_are_values_of_setups(value: object) -> None:
+    key = "driver.continuous" if value is True else "bus.clock_hz"
+    assert floatgate.speed("am62a-w35n01jw", {key: value})["page read"].kib_s > 0  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("setup", "changes"),
+    [
+        ("am62a-w35n01j", {}),
+        ("am62a-w35n01jw", {"bus.mdoe": "1S-8S-8S"}),
+        ("am62a-w35n01jw", {"bus.clock_hz": 3}),
+        ("am62a-w35n01jw", {"chip": "w35n01"}),
+    ],
+)
+def test_errors_have_the_help_of_the_command(setup: str, changes: dict[str, object]) -> None:
+    with pytest.raises(floatgate.Error) as caught:
+        floatgate.speed(setup, changes)  # type: ignore[arg-type]
+    sets = [text for key, value in changes.items() for text in ("--set", f"{key}={value}")]
+    shown = command("speed", setup, *sets)
+    assert caught.value.message in shown
+    assert caught.value.help is not None
+    assert f"help: {caught.value.help}" in shown
+
+
+@pytest.mark.parametrize("value", [float("nan"), None, [1], b"x"])
+def test_other_values_are_refused(value: object) -> None:
+    with pytest.raises(floatgate.Error, match="is no value of a setup"):
+        floatgate.speed("am62a-w35n01jw", {"bus.clock_hz": value})  # type: ignore[dict-item]
+
+
+def test_setups_and_parts_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for setup in floatgate.setups():
+        assert floatgate.trace(setup.name).ns > 0
+    assert json.loads(command("parts", "--json")) == floatgate.parts().to_dict()["parts"]
+
+
+def test_a_setup_of_ones_own(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('base = "am62a-w35n01jw"\nbus.mode = "1S-1S-1S"\n')
+    assert floatgate.speed(own)["page read"].ns > floatgate.speed("am62a-w35n01jw")["page read"].ns
+
+
+def test_errors_in_files_say_where(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('base = "am62a-w35n01jw"\nbus.clock_hz = 3\n')
+    with pytest.raises(floatgate.Error, match=r"own\.toml:2:16: `bus\.clock_hz`"):
+        floatgate.speed(own)
+
+
+def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.CaptureFixture[str]) -> None:
+    small = {"partition.size": "8MiB"}
+    studies: list[Result[Any]] = [
+        floatgate.trace("am62a-w35n01jw", "erase"),
+        floatgate.papers("P0"),
+        floatgate.endurance("mx30lf2g18ac", blocks=3),
+        floatgate.fs("imx6-mx30lf2g18ac", small, filesystems=["ubifs"], tests=["write"], bytes=1 << 18),
+        floatgate.age("imx6-mx30lf2g18ac", small, years=0.5, chips=1),
+        floatgate.powercut("imx6-mx30lf2g18ac", mode="linear", cuts=20, steps=30, fast=True),
+        floatgate.ecc("mx30lf2g18ac", codes=["bch4/512", "bch8/512"]),
+        floatgate.card("kingston-class-10", sizes=[4096], requests=20),
+        floatgate.setups(),
+        floatgate.parts(),
+    ]
+    for study in studies:
+        assert len(study) > 0
+        assert len(study.to_pandas()) == len(study)
+        assert study._repr_html_().count("<tr>") == 1 + min(len(study), 60)
+        assert json.dumps(study.to_dict())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_studies_say_what_they_found() -> None:
+    cuts = floatgate.powercut("imx6-mx30lf2g18ac", cuts=20, steps=30, fast=True)
+    assert (cuts.failure_count, cuts.failures) == (0, [])
+    assert cuts.cuts >= sum(step.runs for step in cuts) > 0
+    lives = floatgate.age("imx6-mx30lf2g18ac", {"partition.size": "8MiB"}, years=0.5, chips=2)
+    low, high = lives.probability
+    assert lives.survived == 2
+    assert 0 <= low < high <= 1
+    advice = floatgate.ecc("mx30lf2g18ac")
+    assert advice.needs in [code.code for code in advice if code.enough]
+    assert floatgate.papers("P0").to_dict() == json.loads(command("papers", "P0", "--json"))
+
+
+def test_text_is_escaped_in_notebooks() -> None:
+    table = floatgate.Table({"a": ["<b>"], "refused": [None]})
+    assert "&lt;b&gt;" in table._repr_html_()
+
+
+def test_ctrl_c_ends_long_work() -> None:
+    # A shell without job control has its background commands ignore SIGINT, and Python keeps to that.
+    script = """
+import floatgate, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("ready", flush=True)
+try:
+    floatgate.powercut("imx6-mx30lf2g18ac", mode="random", cuts=10**9, fast=True)
+except KeyboardInterrupt:
+    # What was cancelled leaves the cores to others.
+    floatgate.powercut("imx6-mx30lf2g18ac", cuts=20, steps=30, fast=True)
+    raise
+"""
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    _, complaint = run.communicate(timeout=60)
+    assert complaint.rstrip().endswith("KeyboardInterrupt")
