@@ -12,7 +12,7 @@ use super::open::{blank, superblock_of};
 use super::problem::{Problem, Severity};
 use super::scan::{Change, Event, find_events, main_lebs};
 use super::{Problems, Survey};
-use crate::fs::NodePos;
+use crate::fs::{FileType, NodePos};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
 use crate::ubifs::mount::superblock;
@@ -142,6 +142,7 @@ impl Survey<dyn Volume> {
         self.find_later_inodes(later);
         self.read_inodes()?;
         self.miss_blocks(later);
+        self.doubt_holes(&events, later);
         self.check_names();
         Ok(())
     }
@@ -188,6 +189,47 @@ impl Survey<dyn Volume> {
             self.problems.add(problem.inode(inode));
         }
     }
+}
+
+impl Survey<dyn Volume> {
+    /// Notes the blocks of which nothing is there, of files that were removed or cut since: garbage collection may have erased them. A file that is
+    /// still there has kept all its blocks.
+    fn doubt_holes(&mut self, events: &[Event], later: &[Event]) {
+        let cut: BTreeSet<u32> = later
+            .iter()
+            .filter(|event| matches!(event.change, Change::Deletion | Change::Truncation { .. }))
+            .map(|event| event.key.inum())
+            .collect();
+        let kept = named_at_the_end(events);
+        for (&inode, file) in &mut self.tree.files {
+            let is_regular = file.inode.is_some_and(|inode| inode.file_type() == Some(FileType::Regular));
+            if !is_regular || (kept.contains(&inode) && !cut.contains(&inode)) {
+                continue;
+            }
+            let size = file.inode.map_or(0, |inode| inode.size);
+            let blocks = u32::try_from(size.div_ceil(u64::from(BLOCK_BYTES))).unwrap_or(u32::MAX);
+            let known = file.blocks.range(..blocks).count() + file.lost_blocks.range(..blocks).count();
+            let holes = (blocks as usize).saturating_sub(known);
+            if holes > 0 {
+                let what = format!("of {holes} of its blocks nothing is there: they were holes, or were erased since");
+                let problem = Problem::new(Severity::Damaged, Structure::Data, what, ERASED);
+                self.problems.add(problem.inode(inode));
+            }
+        }
+    }
+}
+
+/// Inodes to which a name led when the last node was written.
+fn named_at_the_end(events: &[Event]) -> BTreeSet<u32> {
+    let mut names: BTreeMap<(u32, &[u8]), Option<u32>> = BTreeMap::new();
+    for event in events {
+        if let Change::Entry { name, child } = &event.change
+            && event.key.key_type() != KeyType::XattrEntry
+        {
+            names.insert((event.key.inum(), name), child.as_ref().map(|child| child.inode));
+        }
+    }
+    names.into_values().flatten().collect()
 }
 
 const ERASED: &str = "garbage collection has erased what there was, if it was written already";
