@@ -16,7 +16,8 @@
 //! use floatgate_card::{Card, CardOptions, CardSpec};
 //! use floatgate_probe::{Probe, ProbeOptions, Simulated, conclude};
 //!
-//! let spec: CardSpec = toml::from_str(include_str!("../tests/small.toml"))?;
+//! let mut spec: CardSpec = toml::from_str(include_str!("../tests/small.toml"))?;
+//! (spec.capacity_bytes, spec.au_bytes) = (512 << 20, 4 << 20);
 //! let mut target = Simulated::new(Card::new(&spec, CardOptions::default())?, None);
 //! let mut probe = Probe::new(&mut target, ProbeOptions::default());
 //! probe.measure_reads()?;

@@ -229,7 +229,8 @@ mod tests {
     #[test]
     fn broken_files_name_line_and_reason() {
         let good = samples().to_csv();
-        let broken = |from: &str, to: &str| Samples::from_csv(&good.replace(from, to)).unwrap_err().to_string();
+        let broken =
+            |from: &str, to: &str| Samples::from_csv(&good.replace(from, to)).unwrap_err().to_string();
         assert_eq!(broken("border", "boarder"), "line 3: unknown test");
         assert_eq!(broken(",read,", ",erase,"), "line 3: `kind` is neither read nor write");
         assert_eq!(broken(",7\n", "\n"), "line 4: not eight columns");

@@ -1,7 +1,7 @@
 //! Devices that can be probed: the [`Target`] trait, and the adapter for a simulated device.
 
 use floatgate_device::cells::random::{Stream, hash};
-use floatgate_mtd::{BlockDevice, Instant, Nanos, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, Instant, Nanos, Phase, SECTOR_BYTES};
 
 /// A failed request to a target.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub struct Noise {
     pub scale: f64,
 }
 
-/// Standard deviation of a request's time, as a share of it; and that of the time of a position.
+/// Standard deviation of a request's time besides the bus, as a share of it; and that of the time of a position.
 const JITTER: f64 = 0.01;
 /// Mean of the time by which interrupts and scheduling delay a request, ns.
 const DELAY_NS: f64 = 5_000.0;
@@ -100,15 +100,16 @@ const OUTLIERS: f64 = 0.005;
 const OUTLIER_NS: f64 = 3e6;
 
 impl Noise {
-    /// Time in ns that a request takes instead of `ns`.
-    fn of(&self, request: u64, position: u64, ns: u64) -> u64 {
+    /// Time in ns that a request takes instead of `ns`, of which the bus has `clocked`: that is as exact as its clock.
+    fn of(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
         let mut chance = Stream::new(hash(self.seed, request, 1));
         let mut place = Stream::new(hash(self.seed, position, 2));
         let time = ns as f64;
         let share = JITTER * self.scale * (chance.normal() + place.normal());
         let is_outlier = chance.unit() < OUTLIERS * self.scale;
         let outlier = if is_outlier { OUTLIER_NS * chance.exponential() } else { 0.0 };
-        (time * (1.0 + share) + self.scale * (DELAY_NS * chance.exponential() + outlier)).max(1.0) as u64
+        let jittering = ns.saturating_sub(clocked) as f64;
+        (time + jittering * share + self.scale * (DELAY_NS * chance.exponential() + outlier)).max(1.0) as u64
     }
 }
 
@@ -119,12 +120,14 @@ pub struct Simulated<D> {
     now: Instant,
     noise: Option<Noise>,
     requests: u64,
+    /// Time of the bus in all requests so far, ns.
+    clocked: u64,
 }
 
 impl<D: BlockDevice> Simulated<D> {
     /// `device` from virtual time zero on.
     pub const fn new(device: D, noise: Option<Noise>) -> Self {
-        Self { device, now: Instant::ZERO, noise, requests: 0 }
+        Self { device, now: Instant::ZERO, noise, requests: 0, clocked: 0 }
     }
 
     /// Virtual time.
@@ -140,7 +143,9 @@ impl<D: BlockDevice> Simulated<D> {
     /// The request that began now ended at `end`. Returns its time in ns as it is measured.
     fn took(&mut self, position: u64, end: Instant) -> u64 {
         let ns = end.since(self.now).as_ns();
-        let measured = self.noise.map_or(ns, |noise| noise.of(self.requests, position, ns));
+        let clocked = self.device.breakdown()[Phase::Data].as_ns();
+        let clocked = clocked - std::mem::replace(&mut self.clocked, clocked);
+        let measured = self.noise.map_or(ns, |noise| noise.of(self.requests, position, ns, clocked));
         self.requests += 1;
         self.now = end.max(self.now + Nanos::from_ns(measured));
         measured

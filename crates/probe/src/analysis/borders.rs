@@ -50,11 +50,24 @@ fn floor(samples: &Samples, test: Test) -> f64 {
 pub(crate) fn read_fit(samples: &Samples) -> Fit {
     let points = border_points(samples, Test::Border);
     let mut origins = vec![0];
-    origins.extend(located(samples));
+    if samples.of(Test::Scan).next().is_some() {
+        origins.extend(usual_origins());
+        origins.extend(located(samples));
+    }
     fit(&points, &au_candidates(samples.capacity), floor(samples, Test::Border), |_| origins.clone())
 }
 
-/// The slowest ranges of a scan, each as the position behind which and the position up to which it has its border.
+/// A multiple of all candidates: origins before the beginning of the device are counted from it.
+const ALL_PERIODS: u64 = 105 << 40;
+/// Sectors before the partitions of usual tables: DOS, since 2010, SD cards.
+const PARTITION_STARTS: [u64; 3] = [63, 2048, 8192];
+
+/// Origins of a device that is a partition of another.
+pub(crate) fn usual_origins() -> [u64; 3] {
+    PARTITION_STARTS.map(|sectors| ALL_PERIODS - sectors * 512)
+}
+
+/// The slowest ranges of a scan first, each as the position behind which and the position up to which it has its border.
 pub(crate) fn suspects(samples: &Samples) -> Vec<(u64, u64)> {
     let mut least: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for sample in samples.of(Test::Scan) {
@@ -100,7 +113,7 @@ pub(crate) fn narrowed(samples: &Samples, mut range: (u64, u64)) -> (u64, u64) {
 pub(crate) const FILL_BYTES: u64 = 128 << 10;
 
 /// Periods of the pauses in writes in order. Their phase is not exact: a buffer delays a pause.
-fn write_fit(samples: &Samples) -> Fit {
+pub(crate) fn write_fit(samples: &Samples) -> Fit {
     let test = if samples.of(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
     let points: Vec<Point> =
         samples.of(test).map(|sample| Point { at: sample.position, value: sample.ns as f64 }).collect();

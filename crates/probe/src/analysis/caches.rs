@@ -14,24 +14,41 @@ struct Knee {
     after: f64,
 }
 
-/// The point at which the sum of the times lies farthest below the straight line to its end.
+/// Fewest requests in which a knee is looked for.
+const KNEE_REQUESTS: usize = 32;
+/// Factor by which requests are slower behind a knee.
+const KNEE_FACTOR: f64 = 1.3;
+
+/// The point at which the sum of the times lies farthest below the straight line from the first request to some later one; behind it, all
+/// that follow are slower.
 fn knee<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Option<Knee> {
     let most = quantile(samples.clone().map(|sample| sample.ns as f64), 0.999);
     let times: Vec<(u64, f64)> = samples.map(|sample| (sample.bytes, (sample.ns as f64).min(most))).collect();
+    let lengths = std::iter::successors(Some(times.len()), |length| Some(length / 2));
+    let lengths = lengths.take_while(|length| *length >= KNEE_REQUESTS);
+    let knees = lengths.filter_map(|length| {
+        let (count, below) = farthest_below(&times[..length])?;
+        let (first, rest) = times.split_at(count);
+        let mean = |part: &[(u64, f64)]| part.iter().map(|(_, ns)| ns).sum::<f64>() / part.len() as f64;
+        let bytes = first.iter().map(|(bytes, _)| bytes).sum();
+        Some((Knee { bytes, before: mean(first), after: mean(rest) }, below))
+    });
+    let visible = knees.filter(|(knee, below)| *below > 0.08 && knee.after > KNEE_FACTOR * knee.before);
+    visible.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(knee, _)| knee)
+}
+
+/// Number of requests before the sum of their times is farthest below the straight line, and how far, as a share of the total.
+fn farthest_below(times: &[(u64, f64)]) -> Option<(usize, f64)> {
     let total: f64 = times.iter().map(|(_, ns)| ns).sum();
-    let (mut sum, mut best) = (0.0, (0.0, 0, 0.0));
-    for (count, (_, ns)) in (1..).zip(&times) {
+    let (mut sum, mut best) = (0.0, None);
+    for (count, (_, ns)) in (1..times.len()).zip(times) {
         sum += ns;
-        let below = f64::from(count) / times.len() as f64 - sum / total;
-        if below > best.0 {
-            best = (below, count, sum);
+        let below = count as f64 / times.len() as f64 - sum / total;
+        if best.is_none_or(|(_, most)| below > most) {
+            best = Some((count, below));
         }
     }
-    let (below, count, sum) = best;
-    let rest = times.len().saturating_sub(count as usize);
-    let is_visible = below > 0.08 && rest > 0 && count > 0;
-    let bytes = times.iter().take(count as usize).map(|(bytes, _)| bytes).sum();
-    is_visible.then(|| Knee { bytes, before: sum / f64::from(count), after: (total - sum) / rest as f64 })
+    best
 }
 
 /// RAM that takes writes faster than the flash.
@@ -40,7 +57,6 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
     let knees: Vec<Knee> = pauses
         .iter()
         .filter_map(|pause| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause)))
-        .filter(|knee| knee.after > 1.3 * knee.before)
         .collect();
     if pauses.is_empty() {
         return Answer::unknown("B", 0.0, "writes need permission");
@@ -61,9 +77,13 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
     Answer::found(Value::Count(bytes), "B", 0.6, reason)
 }
 
+/// Smallest cache in flash, B: less is a buffer.
+const CACHE_MIN: u64 = 2 << 20;
+
 /// Where the cache ends, and the times of writes before and behind that.
 fn cache(samples: &Samples) -> Option<Knee> {
-    knee(samples.of(Test::Fill)).filter(|knee| knee.after > 1.3 * knee.before && knee.bytes >= 1 << 20)
+    let buffer = buffer(samples).count().unwrap_or(0);
+    knee(samples.of(Test::Fill)).filter(|knee| knee.bytes >= CACHE_MIN.max(4 * buffer))
 }
 
 /// Writes that are faster than those that follow.

@@ -14,7 +14,8 @@ pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
     // All sectors are one: that is the last sector, not a ring.
     let is_one = end.len() > 1 && end.iter().all(|sample| sample.found == end[0].found);
     let all = samples.of(Test::TagEnd).chain(samples.of(Test::TagScan));
-    let distances = all.filter_map(|sample| sample.found?.checked_sub(sample.position)).filter(|ring| *ring > 0);
+    let distances =
+        all.filter_map(|sample| sample.found?.checked_sub(sample.position)).filter(|ring| *ring > 0);
     distances.min().filter(|_| !is_one)
 }
 
@@ -45,7 +46,10 @@ pub(crate) fn conclude(samples: &Samples) -> Real {
     if !is_tested {
         let reason = "as the device says: only writes show whether it is true";
         let capacity = Answer::found(Value::Count(claimed), "B", 0.5, reason.to_owned());
-        return Real { capacity, fake: Answer::unknown("", 0.0, "not visible in reads: writes need permission") };
+        return Real {
+            capacity,
+            fake: Answer::unknown("", 0.0, "not visible in reads: writes need permission"),
+        };
     }
     let (real, kind, why) = real(samples);
     let confidence = if real % 512 == 0 && is_finished(samples) { 0.97 } else { 0.4 };
@@ -72,11 +76,17 @@ fn real(samples: &Samples) -> (u64, &'static str, String) {
     let beyond = samples.of(Test::TagBeyond).next();
     if beyond.is_some_and(|sample| sample.found == Some(last) && sample.position != last) {
         // The test itself has overwritten the last real sector.
-        return (low + 512, "last-sector", "all sectors behind the end are the last one that is there".to_owned());
+        return (
+            low + 512,
+            "last-sector",
+            "all sectors behind the end are the last one that is there".to_owned(),
+        );
     }
     let is_kept = samples.of(Test::TagLast).any(|sample| sample.found == Some(last));
     match is_kept {
-        true => (low, "chain", "sectors behind the end are kept only until others are written there".to_owned()),
+        true => {
+            (low, "chain", "sectors behind the end are kept only until others are written there".to_owned())
+        }
         false => (low, "limbo", "what is written behind the end is lost".to_owned()),
     }
 }

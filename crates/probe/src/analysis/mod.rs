@@ -53,7 +53,8 @@ pub(crate) fn jitter(samples: &Samples) -> Option<(f64, f64)> {
         places.entry(sample.position).or_default().push(sample.ns as f64);
     }
     let mut medians: Vec<f64> = places.values_mut().map(|times| median(times)).collect();
-    let residuals = places.values().zip(&medians).flat_map(|(times, middle)| times.iter().map(move |ns| ns - middle));
+    let residuals =
+        places.values().zip(&medians).flat_map(|(times, middle)| times.iter().map(move |ns| ns - middle));
     let sigma = deviation(residuals);
     if medians.is_empty() { None } else { Some((sigma, median(&mut medians))) }
 }
@@ -101,8 +102,10 @@ const BUSES: [(f64, &str); 6] = [
 ];
 
 fn read_speed(samples: &Samples) -> Answer {
-    let mut speeds: Vec<f64> =
-        samples.of(Test::Throughput).map(|sample| sample.bytes as f64 * 1e3 / sample.ns.max(1) as f64).collect();
+    let mut speeds: Vec<f64> = samples
+        .of(Test::Throughput)
+        .map(|sample| sample.bytes as f64 * 1e3 / sample.ns.max(1) as f64)
+        .collect();
     if speeds.is_empty() {
         return Answer::unknown("MB/s", 0.0, "not measured");
     }

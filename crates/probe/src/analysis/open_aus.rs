@@ -47,7 +47,8 @@ impl Search {
     pub(crate) fn new(samples: &Samples, test: Test) -> Self {
         let costs = costs(samples, test);
         // A single unit in random order is compared with one in order.
-        let mut base = (test == Test::OpenRandom).then(|| self::costs(samples, Test::OpenLinear).get(&1).copied());
+        let mut base =
+            (test == Test::OpenRandom).then(|| self::costs(samples, Test::OpenLinear).get(&1).copied());
         let mut base = base.take().flatten();
         let (mut good, mut bad) = (None, None);
         for (aus, cost) in costs.range(..REPEAT) {
@@ -80,7 +81,8 @@ impl Search {
         let (Some((good, low)), Some((bad, high))) = (self.good, self.bad) else { return 0.8 };
         let again = |aus: u64| self.costs.get(&(aus + REPEAT)).copied();
         let limit = (low * high).sqrt();
-        let agrees = again(good).is_none_or(|cost| cost < limit) && again(bad).is_none_or(|cost| cost > limit);
+        let agrees =
+            again(good).is_none_or(|cost| cost < limit) && again(bad).is_none_or(|cost| cost > limit);
         let is_repeated = again(bad).is_some();
         match high / low {
             _ if !agrees || bad > good + 1 => 0.4,
@@ -147,11 +149,16 @@ fn answer(search: &Search, test: Test) -> Answer {
     match (search.good, search.bad) {
         (None, None) => Answer::unknown("AUs", 0.0, "not measured"),
         (_, None) => {
-            let reason = format!("{most} allocation units written in turn {order} are as fast as one: the card maps pages, a buffer hides it, or more can be open");
+            let reason = format!(
+                "{most} allocation units written in turn {order} are as fast as one: the card maps pages, a buffer hides it, or more can be open"
+            );
             Answer::unknown("AUs", 0.8, reason)
         }
         (None, Some((_, high))) => {
-            let reason = format!("a single allocation unit written {order} takes {} a write, far more than in order", us(high));
+            let reason = format!(
+                "a single allocation unit written {order} takes {} a write, far more than in order",
+                us(high)
+            );
             Answer::found(Value::Count(0), "AUs", search.confidence(), reason)
         }
         (Some((good, low)), Some((bad, high))) => {
@@ -173,11 +180,14 @@ fn fat_area(samples: &Samples, au: u64, kept: &[u64], odd: &[(u64, f64)]) -> Ans
     aus.sort_unstable();
     aus.dedup();
     let Some(first) = aus.first() else {
-        let reason = format!("the first {FAT_AUS} allocation units are as fast as each other, and each closes another");
+        let reason = format!(
+            "the first {FAT_AUS} allocation units are as fast as each other, and each closes another"
+        );
         return Answer::unknown("B", 0.8, reason);
     };
     let pinned = if kept.is_empty() { "" } else { "; it stays open when others are written" };
-    let speed = odd.first().map_or_else(String::new, |(_, factor)| format!("; writes are {factor:.1} times as fast"));
+    let speed =
+        odd.first().map_or_else(String::new, |(_, factor)| format!("; writes are {factor:.1} times as fast"));
     let reason = format!("{} from {}{pinned}{speed}", size(au * aus.len() as u64), size(first * au));
     Answer::found(Value::Count(au * aus.len() as u64), "B", 0.85, reason)
 }

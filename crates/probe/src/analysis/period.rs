@@ -140,16 +140,17 @@ fn weigh(points: &[Point], mut splits: Vec<Split>, nothing: f64, sigma: f64) -> 
     let priors: f64 = splits.iter().map(|split| prior(split.period)).sum::<f64>().max(1.0);
     let mut periods: Vec<(u64, f64)> = splits
         .iter()
-        .map(|split| (split.period, (1.0 - NOTHING) * prior(split.period) / priors * weight(split.loss + penalty)))
+        .map(|split| {
+            (split.period, (1.0 - NOTHING) * prior(split.period) / priors * weight(split.loss + penalty))
+        })
         .collect();
     let nothing = NOTHING * weight(nothing);
     let sum = nothing + periods.iter().map(|(_, weight)| weight).sum::<f64>();
     periods.iter_mut().for_each(|(_, weight)| *weight /= sum);
     periods.sort_by(|a, b| b.1.total_cmp(&a.1));
     let best = periods.first().and_then(|best| splits.iter().find(|split| split.period == best.0));
-    let lost = best.map_or(0, |best| {
-        points.iter().filter(|point| residual(point, best).abs() > 6.0 * sigma).count()
-    });
+    let lost = best
+        .map_or(0, |best| points.iter().filter(|point| residual(point, best).abs() > 6.0 * sigma).count());
     // Three standard errors of the mean of a group of few points.
     let bound = 3.0 * sigma / (points.len().clamp(4, 36) as f64).sqrt() * 2.0;
     Fit {
@@ -173,7 +174,8 @@ mod tests {
     /// Points at multiples of all candidates, with a jump at those of `period` from `origin` and normal noise of deviation 1.
     fn points(period: u64, origin: u64, step: f64) -> Vec<Point> {
         let mut chance = Stream::new(period + 7);
-        let all = candidates(MIB, 64 * MIB).into_iter().flat_map(|p| [1, 11, 13, 17, 19].map(|m| origin + p * m));
+        let all =
+            candidates(MIB, 64 * MIB).into_iter().flat_map(|p| [1, 11, 13, 17, 19].map(|m| origin + p * m));
         all.map(|at| {
             let jump = if (at - origin).is_multiple_of(period) { step } else { 0.0 };
             Point { at, value: jump + chance.normal() }

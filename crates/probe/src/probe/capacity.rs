@@ -50,7 +50,9 @@ impl<T: Target> Probe<'_, T> {
     }
 
     fn write_tags(&mut self, salt: u64, position: u64, bytes: u64) -> Result<(), ProbeError> {
-        for (sector, at) in self.buf[..bytes as usize].chunks_exact_mut(SECTOR as usize).zip(position / SECTOR..) {
+        for (sector, at) in
+            self.buf[..bytes as usize].chunks_exact_mut(SECTOR as usize).zip(position / SECTOR..)
+        {
             fill_tag(salt, at * SECTOR, sector);
         }
         self.write_kept(position, bytes).map(drop)

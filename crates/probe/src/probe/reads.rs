@@ -2,7 +2,8 @@
 
 use super::{Probe, ProbeError};
 use crate::analysis::borders::{
-    PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, page_origin, powers_of_two, read_fit, suspects,
+    PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, page_origin, powers_of_two, read_fit,
+    suspects, usual_origins,
 };
 use crate::sample::{Kind, Sample, Test};
 use crate::target::Target;
@@ -18,11 +19,13 @@ const TRIES: usize = 5;
 const MULTIPLES: usize = 6;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
-/// Length of a read of a scan, B, and of what is scanned: more than the largest allocation unit of a card.
-const SCAN_BYTES: u64 = 64 << 10;
-const SCAN_SPAN: u64 = 160 << 20;
-/// Slow reads of a scan that are read again.
-const SCAN_AGAIN: usize = 32;
+/// Length of a read of a scan, B. Cards look up the map of the next allocation unit while they send the data before it, so only a border near
+/// the beginning of a read shows.
+const SCAN_BYTES: u64 = 2 << 10;
+/// Length of what is scanned where nothing is known, B: more than most allocation units.
+const SCAN_SPAN: u64 = 40 << 20;
+/// Reads of a scan that are read again, the slowest so far, in each of several passes.
+const SCAN_AGAIN: [usize; 10] = [512, 256, 128, 64, 64, 32, 32, 32, 32, 32];
 /// Places that are read again and again, and how often.
 const NOISE_PLACES: usize = 16;
 const NOISE_TRIES: usize = 12;
@@ -43,7 +46,8 @@ impl<T: Target> Probe<'_, T> {
         let fit = read_fit(&self.samples);
         let is_clear = fit.best().is_some_and(|(_, confidence)| confidence > 0.9);
         if !is_clear || fit.unexplained > 0.01 {
-            self.locate()?;
+            let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
+            self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
         }
         self.measure_pages(Test::Page, (0, self.usable))
     }
@@ -88,9 +92,7 @@ impl<T: Target> Probe<'_, T> {
         let start = self.usable / 4 / 512 * 512;
         let bytes = (self.usable / 2).min(1 << 20) / 512 * 512;
         let reads = ((self.usable - start) / bytes).min(16);
-        (0..reads).try_for_each(|read| {
-            self.read(Test::Throughput, 0, start + read * bytes, bytes).map(drop)
-        })
+        (0..reads).try_for_each(|read| self.read(Test::Throughput, 0, start + read * bytes, bytes).map(drop))
     }
 
     /// Reads before, on and behind multiples of all candidates, counted from each origin, all in random order.
@@ -111,7 +113,8 @@ impl<T: Target> Probe<'_, T> {
         let origin = origin % period;
         let most = (self.usable - BORDER_BYTES).saturating_sub(origin) / period;
         let is_coprime = |m: &u64| [2, 3, 5, 7].iter().all(|prime| m % prime != 0);
-        let coprimes: Vec<u64> = if most < 2048 { (1..=most).filter(is_coprime).collect() } else { Vec::new() };
+        let coprimes: Vec<u64> =
+            if most < 2048 { (1..=most).filter(is_coprime).collect() } else { Vec::new() };
         for _ in 0..MULTIPLES {
             let multiple = match coprimes.len() {
                 // Odd, and hardly ever a multiple of all others.
@@ -133,7 +136,8 @@ impl<T: Target> Probe<'_, T> {
 
     fn read_around(&mut self, test: Test, places: &[u64], bytes: u64) -> Result<(), ProbeError> {
         let mut reads: Vec<(u64, u64)> =
-            places.iter().flat_map(|place| [0, bytes / 2, bytes].map(|before| (*place, before))).collect();
+            // Across the border with one sector before it: see SCAN_BYTES.
+            places.iter().flat_map(|place| [0, 512, bytes].map(|before| (*place, before))).collect();
         for _ in 0..TRIES {
             self.shuffle(&mut reads);
             for (place, before) in &reads {
@@ -143,25 +147,23 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Looks for borders anywhere: reads that leave no gap, the slowest of them again, and the halves of those.
-    fn locate(&mut self) -> Result<(), ProbeError> {
+    /// Looks for borders anywhere in a range: reads that leave no gap, the slowest of them again, and the halves of those.
+    pub(super) fn locate(&mut self, (start, end): (u64, u64)) -> Result<(), ProbeError> {
         self.ask("position of a border");
-        let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
-        let reads = SCAN_SPAN.min(self.usable - start - 512) / SCAN_BYTES;
-        for read in 0..reads {
+        for read in 0..(end - start).saturating_sub(512) / SCAN_BYTES {
             let position = start + read * SCAN_BYTES;
             self.read(Test::Scan, position + SCAN_BYTES, position, SCAN_BYTES + 512)?;
         }
-        let slow = suspects(&self.samples);
-        for _ in 1..TRIES {
-            for (position, about) in slow.iter().take(SCAN_AGAIN) {
-                self.read(Test::Scan, *about, *position, SCAN_BYTES + 512)?;
+        for count in SCAN_AGAIN {
+            for (position, about) in suspects(&self.samples).into_iter().take(count) {
+                self.read(Test::Scan, about, position, SCAN_BYTES + 512)?;
             }
         }
         for range in suspects(&self.samples).into_iter().take(SUSPECTS) {
             self.bisect(range)?;
         }
-        let origins = located(&self.samples);
+        let mut origins = located(&self.samples);
+        origins.extend(usual_origins());
         self.measure_borders(&origins)
     }
 
@@ -197,5 +199,7 @@ impl<T: Target> Probe<'_, T> {
 
 /// FNV-1a, 64 bits.
 fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
+    bytes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }

@@ -1,7 +1,7 @@
 //! Questions that only writes answer.
 
 use super::{Probe, ProbeError};
-use crate::analysis::borders::{FILL_BYTES, erase_block, page, read_fit};
+use crate::analysis::borders::{FILL_BYTES, erase_block, page, read_fit, write_fit};
 use crate::analysis::caches::slc_cache;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search};
 use crate::answer::size;
@@ -18,6 +18,8 @@ const PAUSES: u64 = 3;
 const PAUSE_NS: u64 = 2_000_000_000;
 /// Rounds in which allocation units are written in turn, the first to open them.
 const ROUNDS: u64 = 17;
+/// Largest buffer that delays a pause, B.
+const BUFFER_MAX: u64 = 1 << 20;
 /// Most allocation units that the tests go around.
 const POOL: u64 = 100;
 /// Random writes: bytes of each, writes of a round, rounds.
@@ -148,7 +150,17 @@ impl<T: Target> Probe<'_, T> {
                 self.write(test, 0, layout.fill.0 + write * FILL_BYTES, FILL_BYTES)?;
             }
         }
-        Ok(())
+        if is_clear { Ok(()) } else { self.locate_by_pause(layout) }
+    }
+
+    /// Looks for the exact border near a pause of the writes: a buffer delays it.
+    fn locate_by_pause(&mut self, layout: &Layout) -> Result<(), ProbeError> {
+        let fit = write_fit(&self.samples);
+        let Some((period, _)) = fit.best() else { return Ok(()) };
+        let pauses = (layout.fill.0 + layout.fill.1 / 2).saturating_sub(fit.origin) / period;
+        let pause = fit.origin + pauses * period;
+        let start = pause.saturating_sub(BUFFER_MAX + FILL_BYTES);
+        self.locate((start, (pause + FILL_BYTES).min(self.usable)))
     }
 
     /// Bytes of a write of a turn: whole pages of all dies.
@@ -185,9 +197,8 @@ impl<T: Target> Probe<'_, T> {
         let chunk = self.chunk(layout.au);
         let start = layout.origin + au * layout.au;
         self.target.keep(start, layout.au)?;
-        (0..layout.au / chunk).try_for_each(|write| {
-            self.write(Test::WarmUp, au, start + write * chunk, chunk).map(drop)
-        })
+        (0..layout.au / chunk)
+            .try_for_each(|write| self.write(Test::WarmUp, au, start + write * chunk, chunk).map(drop))
     }
 
     /// Each of the first allocation units alone, and beside as many as can be open.
@@ -202,7 +213,11 @@ impl<T: Target> Probe<'_, T> {
         for au in 0..FAT_AUS.min(pool.first) {
             let mut aus = pool.take(good);
             aus.push(au);
-            self.turn(layout, pool, Turn { test: Test::Fat, about: au, aus: &aus, is_random: false, cached })?;
+            self.turn(
+                layout,
+                pool,
+                Turn { test: Test::Fat, about: au, aus: &aus, is_random: false, cached },
+            )?;
         }
         Ok(())
     }
@@ -239,7 +254,12 @@ impl<T: Target> Probe<'_, T> {
         Search::new(&self.samples, Test::OpenLinear).good.map(|(_, ns)| ns as u64)
     }
 
-    fn turn_behind_cache(&mut self, layout: &Layout, pool: &mut Pool, turn: Turn<'_>) -> Result<(), ProbeError> {
+    fn turn_behind_cache(
+        &mut self,
+        layout: &Layout,
+        pool: &mut Pool,
+        turn: Turn<'_>,
+    ) -> Result<(), ProbeError> {
         let chunk = self.chunk(layout.au);
         let (mut written, end) = (0, turn.cached + 3 * layout.au);
         let mut aus = turn.aus.to_vec();

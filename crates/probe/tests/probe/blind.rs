@@ -1,8 +1,11 @@
 //! Blind recovery: random cards are probed, and what is concluded is compared with what they are.
 
 use crate::generator::Unknown;
-use floatgate_probe::{Answer, Probe, ProbeOptions, conclude};
-use std::fmt::Write as _;
+use floatgate_probe::{Answer, Answers, Probe, ProbeOptions, conclude};
+use std::collections::BTreeMap;
+
+/// Confidence above which a wrong value is not forgiven.
+const SURE: f64 = 0.9;
 
 /// An answer beside the truth.
 struct Verdict {
@@ -12,69 +15,79 @@ struct Verdict {
     is_right: bool,
 }
 
-fn verdict(question: &'static str, answer: &Answer, truth: u64) -> Verdict {
-    let value = answer.count();
-    Verdict {
-        question,
-        confidence: answer.confidence,
-        is_answered: value.is_some(),
-        is_right: value == Some(truth),
+impl Verdict {
+    fn of(question: &'static str, answer: &Answer, truth: u64) -> Self {
+        let value = answer.count();
+        let (is_answered, is_right) = (value.is_some(), value == Some(truth));
+        Self { question, confidence: answer.confidence, is_answered, is_right }
     }
 }
 
-fn probe(card: &Unknown) -> (Vec<Verdict>, String) {
+fn probe(card: &Unknown) -> Answers {
     let mut target = card.target();
     let mut probe = Probe::new(&mut target, ProbeOptions { seed: card.seed, usable_bytes: 0 });
     probe.measure_reads().unwrap();
     let plan = probe.write_plan();
     probe.measure_writes(&plan).unwrap();
-    let answers = conclude(probe.samples());
-    let (linear, random) = card.open_aus();
-    let verdicts = vec![
-        verdict("erase_block", &answers.erase_block, card.spec.au_bytes),
-        verdict("open_aus_linear", &answers.open_aus_linear, linear),
-        verdict("open_aus_random", &answers.open_aus_random, random),
-        verdict("page", &answers.page, card.spec.page_bytes),
-    ];
-    let mut wrong = String::new();
-    for verdict in verdicts.iter().filter(|verdict| !verdict.is_right) {
-        let answer = answers.all().into_iter().find(|(name, _)| *name == verdict.question).unwrap().1;
-        let _ = writeln!(wrong, "  {}: {:?} {:.2} {}", verdict.question, answer.value, answer.confidence, answer.reason);
-    }
-    if !wrong.is_empty() {
-        let s = &card.spec;
-        let _ = writeln!(
-            wrong,
-            "  is: AU {} KiB, page {} KiB, open {linear}/{random}, fat {:?}, slc {}, dies {}, bits {}, buffer {} KiB, {:?}, switch {}, hidden {}, noise {}, {} requests",
-            s.au_bytes >> 10, s.page_bytes >> 10, s.fat, s.slc.blocks, s.dies, s.bits_per_cell, s.buffer_bytes >> 10,
-            s.timing.t_prog_us, s.timing.au_switch_us, card.hidden_sectors, card.noise, probe.samples().all.len(),
-        );
-    }
-    (verdicts, wrong)
+    conclude(probe.samples())
 }
 
-fn campaign(first: u64, count: u64) -> Vec<Verdict> {
-    let mut all = Vec::new();
-    for seed in first..first + count {
-        let start = std::time::SystemTime::now();
-        let (verdicts, wrong) = probe(&Unknown::new(seed));
-        let ms = start.elapsed().unwrap().as_millis();
-        if !wrong.is_empty() || ms > 2000 { println!("card {seed}: {ms} ms\n{wrong}"); }
-        all.extend(verdicts);
+fn verdicts(card: &Unknown, answers: &Answers) -> [Verdict; 4] {
+    let (linear, random) = card.open_aus();
+    [
+        Verdict::of("erase_block", &answers.erase_block, card.spec.au_bytes),
+        Verdict::of("open_aus_linear", &answers.open_aus_linear, linear),
+        Verdict::of("open_aus_random", &answers.open_aus_random, random),
+        Verdict::of("page", &answers.page, card.spec.page_bytes),
+    ]
+}
+
+/// Right answers and answered questions of all cards, by question. Wrong answers that are sure of themselves fail the test.
+fn campaign(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, (u64, u64)> {
+    let mut sums: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    let mut levels = [(0, 0); 10];
+    for seed in seeds.clone() {
+        let card = Unknown::new(seed);
+        let answers = probe(&card);
+        for verdict in verdicts(&card, &answers) {
+            let Verdict { question, confidence, is_answered, is_right } = verdict;
+            let is_lie = is_answered && !is_right && confidence > SURE;
+            assert!(
+                !is_lie,
+                "card {seed}: {question} is wrong with confidence {confidence}: {answers:?}\n{card:?}"
+            );
+            let sum = sums.entry(question).or_default();
+            *sum = (sum.0 + u64::from(is_right), sum.1 + u64::from(is_answered));
+            if is_answered {
+                let level = &mut levels[((confidence * 10.0) as usize).min(9)];
+                *level = (level.0 + u64::from(is_right), level.1 + 1);
+            }
+        }
     }
-    for question in ["erase_block", "open_aus_linear", "open_aus_random", "page"] {
-        let of: Vec<&Verdict> = all.iter().filter(|v| v.question == question).collect();
-        let right = of.iter().filter(|v| v.is_right).count();
-        let answered = of.iter().filter(|v| v.is_answered).count();
-        let sure = of.iter().filter(|v| v.is_answered && !v.is_right && v.confidence > 0.9).count();
-        println!("{question}: {right} right, {answered} answered of {}; wrong above 0.9: {sure}", of.len());
-    }
-    all
+    println!(
+        "{} cards from seed {}: right and answered by question {sums:?}",
+        seeds.end - seeds.start,
+        seeds.start
+    );
+    println!("right and answered by tenths of confidence: {levels:?}");
+    sums
 }
 
 #[test]
-fn fixed() {
-    let first = std::env::var("FIRST").map_or(0, |s| s.parse().unwrap());
-    let count = std::env::var("COUNT").map_or(10, |s| s.parse().unwrap());
-    campaign(first, count);
+fn what_is_stated_about_random_cards_is_true() {
+    let sums = campaign(0..60);
+    for (question, (right, answered)) in &sums {
+        assert!(right * 100 >= answered * 95, "{question}: {right} of {answered} answers are right");
+    }
+    assert!(sums["erase_block"].0 >= 50, "{sums:?}");
+    assert!(sums["open_aus_linear"].0 >= 30, "{sums:?}");
+}
+
+/// `FLOATGATE_PROBE_SEED` repeats a campaign.
+#[test]
+#[ignore = "500 cards"]
+fn slow_what_is_stated_about_many_random_cards_is_true() {
+    let named = std::env::var("FLOATGATE_PROBE_SEED").ok().map(|seed| seed.parse().unwrap());
+    let first = named.unwrap_or_else(|| u64::from(std::process::id()) << 20);
+    campaign(first..first + 500);
 }

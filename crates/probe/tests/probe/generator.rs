@@ -1,6 +1,6 @@
 //! Random cards.
 
-use floatgate_card::{Card, CardOptions, CardSpec, FatKind, FatSpec, Mapping, SlcSpec};
+use floatgate_card::{BusMode, Card, CardOptions, CardSpec, FatKind, FatSpec, Mapping, SlcSpec};
 use floatgate_device::cells::random::{Stream, hash};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, Nanos};
 use floatgate_probe::{Noise, Simulated};
@@ -32,20 +32,22 @@ impl Unknown {
         let random = pick(&[0, 0, 1, 2, u64::from(open)]).min(u64::from(open)) as u32;
         let has_slc = pick(&[0, 0, 0, 1]) == 1 && au_bytes <= 16 * MIB;
         let page_bytes = if has_slc { page_bytes.max(16 << 10) } else { page_bytes };
-        let aus = (pick(&[120, 150, 200, 333]) * 4).min((24 << 30) / au_bytes).max(2048 * MIB / au_bytes).max(120);
+        let aus =
+            (pick(&[120, 150, 200, 333]) * 4).min((24 << 30) / au_bytes).max(2048 * MIB / au_bytes).max(120);
         let mut spec: CardSpec = toml::from_str(include_str!("../small.toml")).unwrap();
         spec.capacity_bytes = aus * au_bytes;
         (spec.au_bytes, spec.page_bytes, spec.mapping) = (au_bytes, page_bytes, Mapping::Block);
         (spec.open_aus, spec.open_aus_random) = (open + pinned, random);
-        spec.spare_blocks = 60 + (aus / 20) as u32;
+        spec.spare_blocks = 120 + (aus / 20) as u32;
         if pinned > 0 {
             let first_au = pick(&[0, 1, 1]) as u32;
             spec.fat = FatSpec { kind: FatKind::Pinned, first_au, aus: pinned, spare_blocks: 0 };
         }
         if has_slc {
-            let blocks = pick(&[2, 4, 8, 16]) as u32;
+            let blocks = pick(&[4, 8, 16]).max(16 * MIB / au_bytes) as u32;
             spec.slc = SlcSpec { blocks, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
         }
+        spec.bus = BusMode::ALL[1..][pick(&[0, 1, 1, 2, 3, 4]) as usize];
         spec.buffer_bytes = pick(&[16, 64, 128, 256, 512, 1024]) << 10;
         spec.dies = pick(&[1, 1, 2, 2, 4]) as u32;
         spec.bits_per_cell = pick(&[2, 2, 3]) as u8;
@@ -55,7 +57,9 @@ impl Unknown {
         spec.timing.read_command_us = Nanos::from_us(pick(&[70, 150, 300, 500, 900]));
         spec.timing.write_command_us = Nanos::from_us(pick(&[50, 150, 300]));
         // Without a time to look up the map, reads do not show the allocation unit.
-        spec.timing.au_switch_us = Nanos::from_us(pick(&[0, 25, 50, 100, 150, 200, 300, 450, 600, 600]));
+        spec.timing.au_switch_us = Nanos::from_us(pick(&[
+            0, 25, 25, 50, 50, 50, 100, 100, 100, 150, 150, 150, 200, 200, 300, 300, 450, 450, 600, 600,
+        ]));
         (spec.wear.static_difference, spec.wear.refresh_reads) = (100, 100_000);
         let shift = [0, 0, 0, 0, 63, 2048, 8192 - 63, pick(&[1, 100, 777, 12_345, 8192 * 3])];
         let hidden_sectors = shift[pick(&[0, 1, 2, 3, 4, 5, 6, 7]) as usize];
