@@ -28,6 +28,7 @@
 
 mod analysis;
 mod answer;
+mod host;
 mod probe;
 mod sample;
 mod stats;
@@ -35,6 +36,7 @@ mod target;
 
 pub use analysis::conclude;
 pub use answer::{Alternative, Answer, Answers, Value, size};
+pub use host::{Host, holders};
 pub use probe::{Probe, ProbeError, ProbeOptions, WritePlan};
 pub use sample::{BadSamples, HEAD, Kind, Sample, Samples, Test};
 pub use target::{Noise, Simulated, Target, TargetError};

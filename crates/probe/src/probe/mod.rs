@@ -91,6 +91,11 @@ impl<'a, T: Target> Probe<'a, T> {
         self
     }
 
+    /// Leaves out what is behind the real end of a fake in all further tests.
+    pub fn limit(&mut self, usable_bytes: u64) {
+        self.usable = self.usable.min(usable_bytes / 512 * 512);
+    }
+
     /// All requests so far.
     pub const fn samples(&self) -> &Samples {
         &self.samples
