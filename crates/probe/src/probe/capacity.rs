@@ -13,6 +13,8 @@ const END_BYTES: u64 = REQUEST_MAX as u64;
 const OVERRUN_BYTES: u64 = 64 << 20;
 /// Sectors tested between two overruns.
 const SECTIONS: u64 = 32;
+/// Most passes in which the end is narrowed: 32^12 sectors are more than any device has.
+pub(super) const PASSES: u64 = 12;
 
 impl<T: Target> Probe<'_, T> {
     /// Finds the real size. The ranges written are kept by [`Target::keep`] first.
@@ -119,10 +121,14 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
+    /// Bytes at the end that [`Self::measure_capacity`] overwrites.
+    pub(super) fn overrun_bytes(&self) -> u64 {
+        OVERRUN_BYTES.min(self.capacity() / 4 / SECTOR * SECTOR)
+    }
+
     /// Writes so much to the end that no cache has the sectors at `places` any more.
     fn overrun(&mut self, places: &[u64]) -> Result<(), ProbeError> {
-        let bytes = OVERRUN_BYTES.min(self.capacity() / 4 / SECTOR * SECTOR);
-        let (mut at, end) = (self.capacity() - bytes, self.capacity());
+        let (mut at, end) = (self.capacity() - self.overrun_bytes(), self.capacity());
         self.buf.fill(0x5A);
         while at < end {
             let next = places.iter().copied().filter(|place| *place >= at).min().unwrap_or(end).min(end);

@@ -112,7 +112,7 @@ impl<T: Target> Probe<'_, T> {
     fn add_multiples(&mut self, places: &mut BTreeSet<u64>, origin: u64, period: u64) {
         let origin = origin % period;
         let most = (self.usable - BORDER_BYTES).saturating_sub(origin) / period;
-        let is_coprime = |m: &u64| [2, 3, 5, 7].iter().all(|prime| m % prime != 0);
+        let is_coprime = |m: &u64| [2, 3, 5, 7].iter().all(|prime| !m.is_multiple_of(*prime));
         let coprimes: Vec<u64> =
             if most < 2048 { (1..=most).filter(is_coprime).collect() } else { Vec::new() };
         for _ in 0..MULTIPLES {

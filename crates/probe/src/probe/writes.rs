@@ -1,5 +1,6 @@
 //! Questions that only writes answer.
 
+use super::capacity::PASSES;
 use super::{Probe, ProbeError};
 use crate::analysis::borders::{FILL_BYTES, erase_block, page, read_fit, write_fit};
 use crate::analysis::caches::slc_cache;
@@ -48,7 +49,8 @@ impl WritePlan {
     pub fn announcement(&self) -> String {
         let ranges: Vec<String> =
             self.ranges.iter().map(|(start, bytes)| format!("{} from byte {start}", size(*bytes))).collect();
-        format!("{}; at most {} are written", ranges.join(", "), size(self.bytes_max >> 20 << 20))
+        let most = size(self.bytes_max.next_multiple_of(1 << 20));
+        format!("parts of {}, and single sectors elsewhere; at most {most} are written", ranges.join(", "))
     }
 }
 
@@ -100,8 +102,14 @@ impl<T: Target> Probe<'_, T> {
         let (_, aus) = layout.pool(self.usable);
         let turns = layout.au.min(ROUNDS * self.chunk(layout.au)) * MOST * 14;
         let fat = (layout.origin + FAT_AUS * layout.au).min(self.usable);
-        let ranges = vec![(0, fat), (layout.fill.0, self.usable.saturating_sub(layout.fill.0))];
-        WritePlan { ranges, bytes_max: 2 * layout.fill.1 + turns.min(aus * layout.au * 14) }
+        let end = self.overrun_bytes();
+        let ranges = vec![
+            (0, fat),
+            (layout.fill.0, self.usable.saturating_sub(layout.fill.0)),
+            (self.samples.capacity - end, end),
+        ];
+        let bytes_max = 2 * layout.fill.1 + turns.min(aus * layout.au * 14) + PASSES * end;
+        WritePlan { ranges, bytes_max }
     }
 
     /// Asks what only writes answer, inside the ranges of `plan`.

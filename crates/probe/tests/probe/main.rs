@@ -2,8 +2,10 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
+    clippy::print_stdout,
+    reason = "a test may fail by panic and print; Clippy's exception covers only #[test] functions"
 )]
 
 mod blind;
+mod fakes;
 mod generator;
