@@ -11,12 +11,16 @@ pub(crate) struct Real {
 /// Distance at which addresses repeat, in bytes.
 pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
     let end: Vec<&Sample> = samples.of(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
-    // All sectors are one: that is the last sector, not a ring.
+    // In a ring, every sector is overwritten by the one that far behind it. Otherwise several are one: the last sector.
+    let is_ring = |ring: u64| {
+        let mut behind = end.iter().filter(|sample| sample.position + ring < samples.capacity);
+        behind.all(|sample| sample.found != Some(sample.position))
+    };
     let is_one = end.len() > 1 && end.iter().all(|sample| sample.found == end[0].found);
     let all = samples.of(Test::TagEnd).chain(samples.of(Test::TagScan));
     let distances =
         all.filter_map(|sample| sample.found?.checked_sub(sample.position)).filter(|ring| *ring > 0);
-    distances.min().filter(|_| !is_one)
+    distances.min().filter(|ring| !is_one && is_ring(*ring))
 }
 
 /// Sectors known to be there, and the first that is known not to be, both as bytes from the beginning.

