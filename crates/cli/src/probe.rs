@@ -231,6 +231,9 @@ fn measure_with_writes(
     probe.measure_writes(&plan)
 }
 
+/// Pauses of the tests, s.
+const PAUSES_S: f64 = 10.0;
+
 /// Says what is going to be overwritten, and asks.
 fn announce(
     args: &Args,
@@ -241,8 +244,10 @@ fn announce(
 ) -> Result<(), Failure> {
     let seconds = match conclude(probe.samples()).read_speed.value {
         // Cards write at about a third of the speed at which they read, and everything is read and restored.
-        Some(Value::Measure(mb_s)) if mb_s > 0.0 => (plan.bytes_max as f64 * 5.0 / mb_s / 1e6).ceil(),
-        _ => 0.0,
+        Some(Value::Measure(mb_s)) if mb_s > 0.0 => {
+            PAUSES_S + (plan.bytes_max as f64 * 5.0 / mb_s / 1e6).ceil()
+        }
+        _ => PAUSES_S,
     };
     let path = path.display();
     tell(&format!(

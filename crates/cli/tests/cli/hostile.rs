@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 14] = [
+const HOLES: [&[&str]; 16] = [
     &["speed", "{}"],
     &["speed", "am62a-w35n01jw", "--set", "{}"],
     &["speed", "am62a-w35n01jw", "--sweep", "{}"],
@@ -17,6 +17,8 @@ const HOLES: [&[&str]; 14] = [
     &["endurance", "mt29f8g08maawc", "--predict", "{}"],
     &["card", "speed", "{}"],
     &["card", "speed", "kingston-class-10", "--set", "{}"],
+    &["probe", "kingston-class-10", "--set", "{}"],
+    &["probe", "--from", "{}"],
     &["papers", "{}"],
     &["parts", "{}"],
     &["setups", "{}"],
