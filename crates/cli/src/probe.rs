@@ -8,6 +8,7 @@ use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
+use floatgate_probe::flashbench::Log;
 use floatgate_probe::{
     Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target, TargetError,
     Value, WritePlan, conclude, holders, size,
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "write")]
     yes: bool,
 
-    /// Conclude from samples that --raw has written; nothing is measured
+    /// Conclude from samples that --raw has written, or from a log of flashbench; nothing is measured
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "write", "set"])]
     from: Option<PathBuf>,
 
@@ -82,7 +83,14 @@ struct Report<'a> {
 /// What was measured before the end, and the reason of an early one.
 struct Measured {
     samples: Samples,
+    answers: Answers,
     trouble: Option<ProbeError>,
+}
+
+impl Measured {
+    fn new(samples: Samples, trouble: Option<ProbeError>) -> Self {
+        Self { answers: conclude(&samples), samples, trouble }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -105,10 +113,13 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
 const SAMPLES_MAX: u64 = 256 << 20;
 
 fn from_file(file: &Path) -> Result<Measured, Failure> {
-    let what = "name a file that --raw has written";
+    let what = "name a file that --raw has written, or a log of flashbench";
     let text = read_text(file, SAMPLES_MAX, what)?;
+    if let Some(log) = Log::parse(&text) {
+        return Ok(Measured { samples: Samples::default(), answers: log.conclude(), trouble: None });
+    }
     let bad = |error| Failure::new(format!("{}: {error}", file.display()), what);
-    Ok(Measured { samples: Samples::from_csv(&text).map_err(bad)?, trouble: None })
+    Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
 }
 
 /// A simulated card. Its real size is measured on one that stores contents, times on one that does not, which needs no memory.
@@ -122,7 +133,7 @@ fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Fail
         let trouble = probe.measure_capacity().err();
         samples = probe.into_samples();
         if trouble.is_some() {
-            return Ok(Measured { samples, trouble });
+            return Ok(Measured::new(samples, trouble));
         }
         usable_bytes = real_bytes(&samples);
     }
@@ -136,7 +147,7 @@ fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Fail
     let timed = probe.into_samples();
     samples.capacity = timed.capacity;
     samples.all.extend(timed.all);
-    Ok(Measured { samples, trouble })
+    Ok(Measured::new(samples, trouble))
 }
 
 fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Card>>, Failure> {
@@ -207,7 +218,7 @@ fn measure_host(args: &Args, host: &mut Host, path: &Path, ending: &Ending) -> R
         announce(args, path, &probe, &plan, ending)?;
         trouble = measure_with_writes(args, &mut probe, &plan).err();
     }
-    Ok(Measured { samples: probe.into_samples(), trouble })
+    Ok(Measured::new(probe.into_samples(), trouble))
 }
 
 fn measure_with_writes(
@@ -275,14 +286,13 @@ fn announce(
 }
 
 fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
-    let Measured { samples, trouble } = measured;
+    let Measured { samples, answers, trouble } = measured;
     if let (Some(trouble), true) = (trouble, samples.all.is_empty()) {
         return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
     }
-    let answers = conclude(samples);
     let complete = trouble.is_none();
     let (capacity_bytes, count) = (samples.capacity, samples.all.len());
-    let report = Report { target, capacity_bytes, samples: count, complete, answers: &answers };
+    let report = Report { target, capacity_bytes, samples: count, complete, answers };
     args.format.print(&report, "answers", || text(&report))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;

@@ -28,6 +28,7 @@
 
 mod analysis;
 mod answer;
+pub mod flashbench;
 mod host;
 mod probe;
 mod sample;
