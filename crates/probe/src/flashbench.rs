@@ -130,8 +130,12 @@ impl Log {
             size(period),
             us(fit.step)
         );
-        let confidence = confidence.min(MEANS) * (1.0 - fit.unexplained).max(0.3);
-        Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
+        let most = if period < USUAL_MIN { UNUSUAL } else { MEANS };
+        let confidence = confidence.min(most) * (1.0 - fit.unexplained).max(0.3);
+        let odd = (period < USUAL_MIN).then_some((3 * period, UNUSUAL * confidence));
+        Answer::found(Value::Count(period), "B", confidence, reason)
+            .or(odd)
+            .or(fit.periods[1..].iter().copied())
     }
 
     fn page(&self, erase_block: Option<u64>) -> Answer {
@@ -205,6 +209,10 @@ const PAGE_MAX: u64 = 128 << 10;
 /// Most confidence in an erase block and in a page from means.
 const MEANS: f64 = 0.85;
 const PAGES: f64 = 0.6;
+/// Smallest usual erase block of a card, B. Where a smaller one seems to show, it is more probably a factor of 3 or 5 times a power of two:
+/// two of the seven positions of each row are borders of such a block.
+const USUAL_MIN: u64 = 2 << 20;
+const UNUSUAL: f64 = 0.5;
 /// Sizes of writes from which the number of open erase blocks follows, B.
 const OPEN_ROWS: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
 /// Factor by which writes are slower with one erase block more than can be open; from this much on, it is clear.

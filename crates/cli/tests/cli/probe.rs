@@ -76,6 +76,21 @@ fn an_interrupted_probe_restores_the_file_and_concludes_from_what_it_has() {
 }
 
 #[test]
+fn a_log_of_flashbench_gets_a_conclusion() {
+    let folder = fresh("probe-flashbench");
+    let row = |bits: u64| {
+        let on = if bits >= 22 { 900 } else { 600 + bits };
+        format!("align {}\tpre 600\u{b5}s\ton {on}\u{b5}s\tpost 600\u{b5}s\tdiff 0\u{b5}s\n", 1_u64 << bits)
+    };
+    std::fs::write(folder.join("log"), (11..28).rev().map(row).collect::<String>()).unwrap();
+    let run = probe(&folder, &["--from", "log", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["answers"]["erase_block"]["value"], 4 << 20);
+    assert_eq!(report["answers"]["capacity"]["value"], Value::Null);
+}
+
+#[test]
 fn what_cannot_be_probed_is_refused() {
     let folder = fresh("probe-refused");
     std::fs::write(folder.join("small"), [0; 4096]).unwrap();
