@@ -110,7 +110,7 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
 }
 
 /// Largest file of samples, B.
-const SAMPLES_MAX: u64 = 256 << 20;
+const SAMPLES_MAX: u64 = 32 << 20;
 
 fn from_file(file: &Path) -> Result<Measured, Failure> {
     let what = "name a file that --raw has written, or a log of flashbench";

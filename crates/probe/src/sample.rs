@@ -140,6 +140,9 @@ pub const HEAD: &str = "# floatgate probe, capacity_bytes=";
 const COLUMNS: &str = "order,test,about,kind,position,bytes,ns,found";
 /// Most bytes of a device: positions are added without overflow.
 const CAPACITY_MAX: u64 = 1 << 60;
+/// Longest request, B, and most time of one, ns: sums over all samples do not overflow.
+const REQUEST_MAX: u64 = 1 << 30;
+const NS_MAX: u64 = 1 << 40;
 
 impl Samples {
     /// Samples of one test in order.
@@ -199,7 +202,9 @@ fn row(line: &str) -> Result<Sample, &'static str> {
             found => Some(number(found, "`found` is no number")?),
         },
     };
-    let is_possible = sample.position.max(sample.bytes) <= CAPACITY_MAX && sample.ns <= 1 << 60;
+    let is_possible = sample.position.max(sample.about) <= CAPACITY_MAX
+        && (1..=REQUEST_MAX).contains(&sample.bytes)
+        && sample.ns <= NS_MAX;
     if is_possible { Ok(sample) } else { Err("beyond the largest device or time") }
 }
 

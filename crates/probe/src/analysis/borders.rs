@@ -70,7 +70,7 @@ pub(crate) fn usual_origins() -> [u64; 3] {
 /// The slowest ranges of a scan first, each as the position behind which and the position up to which it has its border.
 pub(crate) fn suspects(samples: &Samples) -> Vec<(u64, u64)> {
     let mut least: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for sample in samples.of(Test::Scan) {
+    for sample in samples.of(Test::Scan).filter(|sample| sample.about > sample.position) {
         let ns = least.entry((sample.position, sample.about)).or_insert(u64::MAX);
         *ns = (*ns).min(sample.ns);
     }

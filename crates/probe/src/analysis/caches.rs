@@ -51,9 +51,13 @@ fn farthest_below(times: &[(u64, f64)]) -> Option<(usize, f64)> {
     best
 }
 
+/// Most pauses that are looked at.
+const PAUSES_MAX: usize = 16;
+
 /// RAM that takes writes faster than the flash.
 pub(crate) fn buffer(samples: &Samples) -> Answer {
     let pauses: BTreeSet<u64> = samples.of(Test::Burst).map(|sample| sample.about).collect();
+    let pauses: Vec<u64> = pauses.into_iter().take(PAUSES_MAX).collect();
     let knees: Vec<Knee> = pauses
         .iter()
         .filter_map(|pause| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause)))
@@ -126,16 +130,16 @@ pub(crate) fn steady_state(samples: &Samples) -> Answer {
         let bytes = inside.clone().next().map_or(0, |sample| sample.bytes);
         bytes as f64 * 1e3 / trimmed_mean(inside.map(|sample| sample.ns as f64)).max(1.0)
     };
-    let speeds: Vec<f64> = rounds.iter().map(|round| speed(*round)).collect();
-    let Some(window) = speeds.len().checked_sub(WINDOW).map(|from| &speeds[from..]) else {
+    let Some(before) = rounds.len().checked_sub(WINDOW) else {
         return Answer::unknown("MB/s", 0.0, "writes need permission");
     };
+    let window: Vec<f64> = rounds.iter().skip(before).map(|round| speed(*round)).collect();
     let mean = window.iter().sum::<f64>() / WINDOW as f64;
     let range = window.iter().fold(0.0, |most: f64, speed| most.max((speed - mean).abs())) * 2.0;
     let slope = (2.0 * (window[4] - window[0]) + (window[3] - window[1])) / 10.0 * 4.0;
     let (range, slope) = (range / mean * 100.0, (slope / mean * 100.0).abs());
     if range > 20.0 || slope > 10.0 {
-        let reason = format!("not reached in {} rounds: they differ by {range:.0} %", speeds.len());
+        let reason = format!("not reached in {} rounds: they differ by {range:.0} %", rounds.len());
         return Answer::unknown("MB/s", 0.7, reason);
     }
     let reason = format!("the last {WINDOW} rounds differ by {range:.0} %, their slope is {slope:.0} %");

@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Sample, Samples, Test};
+use std::collections::BTreeMap;
 
 pub(crate) struct Real {
     pub(crate) capacity: Answer,
@@ -13,7 +14,7 @@ pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
     let end: Vec<&Sample> = samples.of(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
     // In a ring, every sector is overwritten by the one that far behind it. Otherwise several are one: the last sector.
     let is_ring = |ring: u64| {
-        let mut behind = end.iter().filter(|sample| sample.position + ring < samples.capacity);
+        let mut behind = end.iter().filter(|sample| sample.position.saturating_add(ring) < samples.capacity);
         behind.all(|sample| sample.found != Some(sample.position))
     };
     let is_one = end.len() > 1 && end.iter().all(|sample| sample.found == end[0].found);
@@ -34,9 +35,10 @@ pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
 
 /// True when two reads of one place without a write between them differ.
 fn is_unstable(samples: &Samples) -> bool {
-    let reads: Vec<&Sample> = samples.of(Test::Again).collect();
-    let differs = |a: &&Sample| reads.iter().any(|b| b.position == a.position && b.found != a.found);
-    reads.iter().any(differs)
+    let mut first = BTreeMap::new();
+    samples
+        .of(Test::Again)
+        .any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
 }
 
 pub(crate) fn conclude(samples: &Samples) -> Real {

@@ -188,6 +188,10 @@ fn fat_area(samples: &Samples, au: u64, kept: &[u64], odd: &[(u64, f64)]) -> Ans
     let pinned = if kept.is_empty() { "" } else { "; it stays open when others are written" };
     let speed =
         odd.first().map_or_else(String::new, |(_, factor)| format!("; writes are {factor:.1} times as fast"));
-    let reason = format!("{} from {}{pinned}{speed}", size(au * aus.len() as u64), size(first * au));
-    Answer::found(Value::Count(au * aus.len() as u64), "B", 0.85, reason)
+    let reason = format!(
+        "{} from {}{pinned}{speed}",
+        size(au.saturating_mul(aus.len() as u64)),
+        size(first.saturating_mul(au))
+    );
+    Answer::found(Value::Count(au.saturating_mul(aus.len() as u64)), "B", 0.85, reason)
 }

@@ -9,3 +9,4 @@
 mod blind;
 mod fakes;
 mod generator;
+mod hostile;
