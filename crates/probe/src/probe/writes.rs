@@ -27,6 +27,8 @@ const POOL: u64 = 100;
 const RANDOM_BYTES: u64 = 16 << 10;
 const RANDOM_WRITES: u64 = 32;
 const RANDOM_ROUNDS: u64 = 8;
+/// Largest allocation unit among the first of a device that is measured when only writes show it, B.
+const UNKNOWN_AU_MAX: u64 = 128 << 20;
 /// Factor of the time of a write from which on a test ends early: the answer is clear.
 const ENOUGH: u64 = 8;
 
@@ -101,7 +103,9 @@ impl<T: Target> Probe<'_, T> {
         let layout = Layout::of(&self.samples, self.usable);
         let (_, aus) = layout.pool(self.usable);
         let turns = layout.au.min(ROUNDS * self.chunk(layout.au)) * MOST * 14;
-        let fat = (layout.origin + FAT_AUS * layout.au).min(self.usable);
+        // Where reads do not show the allocation unit, writes may show a large one.
+        let au = erase_block(&self.samples).0.count().unwrap_or(UNKNOWN_AU_MAX);
+        let fat = (layout.origin + FAT_AUS * au).min(self.usable);
         let end = self.overrun_bytes();
         let ranges = vec![
             (0, fat),
@@ -212,13 +216,15 @@ impl<T: Target> Probe<'_, T> {
     /// Each of the first allocation units alone, and beside as many as can be open.
     fn measure_fat(&mut self, layout: &Layout, pool: &mut Pool, cached: u64) -> Result<(), ProbeError> {
         self.ask("FAT area");
+        let is_announced = |au: &u64| self.plan.covers(layout.origin + au * layout.au, layout.au);
+        let first: Vec<u64> = (0..FAT_AUS.min(pool.first)).filter(is_announced).collect();
         let open = Search::new(&self.samples, Test::OpenLinear);
-        for au in 0..FAT_AUS.min(pool.first) {
+        for &au in &first {
             let alone = Turn { test: Test::FatSpeed, about: au, aus: &[au], is_random: false, cached: 0 };
             self.turn(layout, pool, alone)?;
         }
         let (Some((good, _)), Some(_), 0) = (open.good, open.bad, cached) else { return Ok(()) };
-        for au in 0..FAT_AUS.min(pool.first) {
+        for au in first {
             let mut aus = pool.take(good);
             aus.push(au);
             self.turn(
