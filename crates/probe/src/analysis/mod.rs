@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Answers all questions as far as the samples allow.
 pub fn conclude(samples: &Samples) -> Answers {
     let (erase_block, phase) = borders::erase_block(samples);
-    let open = open_aus::conclude(samples, erase_block.count());
+    let open = open_aus::conclude(samples, &erase_block);
     let real = capacity::conclude(samples);
     Answers {
         page: borders::page(samples),

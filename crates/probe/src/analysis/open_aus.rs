@@ -109,8 +109,9 @@ fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
     faster.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
 }
 
-pub(crate) fn conclude(samples: &Samples, au: Option<u64>) -> OpenAus {
-    let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), au) else {
+/// `erase_block` is the allocation unit: nothing that rests on it is surer than it.
+pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
+    let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
         let why = if samples.of(Test::Fill).next().is_some() {
             "not measured: the allocation unit is not known"
         } else {
@@ -136,10 +137,12 @@ pub(crate) fn conclude(samples: &Samples, au: Option<u64>) -> OpenAus {
     if is_doubtful {
         answer.confidence = answer.confidence.min(0.4);
     }
+    let limited =
+        |answer: Answer| Answer { confidence: answer.confidence.min(erase_block.confidence), ..answer };
     OpenAus {
-        linear: answer,
-        random: self::answer(&Search::new(samples, Test::OpenRandom), Test::OpenRandom),
-        fat_area: fat_area(samples, au, &kept, &odd),
+        linear: limited(answer),
+        random: limited(self::answer(&Search::new(samples, Test::OpenRandom), Test::OpenRandom)),
+        fat_area: limited(fat_area(samples, au, &kept, &odd)),
     }
 }
 
