@@ -109,6 +109,9 @@ fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
     faster.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
 }
 
+/// Most confidence in the number in order: those kept for the FAT area are among them, and are measured once.
+const ONE_FAT: f64 = 0.9;
+
 /// `erase_block` is the allocation unit: nothing that rests on it is surer than it.
 pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
     let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
@@ -137,6 +140,7 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
     if is_doubtful {
         answer.confidence = answer.confidence.min(0.4);
     }
+    answer.confidence = answer.confidence.min(ONE_FAT);
     let limited =
         |answer: Answer| Answer { confidence: answer.confidence.min(erase_block.confidence), ..answer };
     OpenAus {

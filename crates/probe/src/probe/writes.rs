@@ -175,9 +175,10 @@ impl<T: Target> Probe<'_, T> {
         self.locate((start, (pause + FILL_BYTES).min(self.usable)))
     }
 
-    /// Bytes of a write of a turn: whole pages of all dies.
+    /// Bytes of a write of a turn: a power of two, so that it is whole pages.
     fn chunk(&self, au: u64) -> u64 {
-        (au / 8).clamp(128 << 10, 512 << 10)
+        let eighth = 1 << (au / 8).max(1).ilog2();
+        u64::clamp(eighth, 128 << 10, 512 << 10)
     }
 
     fn measure_open_aus(&mut self) -> Result<(), ProbeError> {
