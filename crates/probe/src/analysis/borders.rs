@@ -129,6 +129,8 @@ pub(crate) fn write_fit(samples: &Samples) -> Fit {
 /// Most confidence in what reads alone show, and in what pauses alone show.
 const READS: f64 = 0.97;
 const WRITES: f64 = 0.9;
+/// Jump in deviations from which on noise, whose tails are longer than those of a normal distribution, does not look like borders.
+const CLEAR_STEP: f64 = 8.0;
 /// As `WRITES`, behind a cache that writes out what it likes.
 const WRITES_BEHIND_CACHE: f64 = 0.55;
 
@@ -139,7 +141,8 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     let Some((period, confidence)) = from_reads else {
         return (from_writes(samples, &reads), Answer::unknown("B", 0.0, "no border is visible in reads"));
     };
-    let confidence = confidence.min(READS) * (1.0 - 4.0 * reads.unexplained).max(0.3);
+    let most = if reads.step < CLEAR_STEP * reads.sigma { WRITES } else { READS };
+    let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
     let origin = reads.origin % period;
     let reason = format!(
         "a read across a multiple of {}{} takes {} longer than one beside it, {:.0} times the noise; other multiples do not",
